@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/built"
 	"github.com/trainspan/trainspan/internal/jobgen"
 )
 
@@ -45,7 +46,7 @@ func TestDask(t *testing.T) {
 			t.Skipf("the packages cannot be fetched: %v\n%s", err, out)
 		}
 	}
-	program := buildCommand(ctx, t, dir)
+	program := built.Command(t)
 	job := filepath.Join(dir, "job")
 	l := jobgen.Large{Ranks: ranks, Steps: steps, Slow: ranks * 2 / 3, Extra: 12, Save: 50, Folder: max(8, ranks/80)}
 	if err := jobgen.WriteLarge(job, &l); err != nil {

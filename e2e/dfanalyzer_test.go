@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/built"
 	"github.com/trainspan/trainspan/internal/jobgen"
 )
 
@@ -24,7 +25,7 @@ func TestDFAnalyzer(t *testing.T) {
 		t.Skip("TRAINSPAN_DFANALYZER_PYTHON names no python3 with dftracer-analyzer")
 	}
 	ctx, dir := untilDeadline(t), t.TempDir()
-	program := buildCommand(ctx, t, dir)
+	program := built.Command(t)
 	folders := filepath.SplitList(os.Getenv("TRAINSPAN_DFANALYZER_TRACES"))
 	if len(folders) == 0 {
 		folders = []string{filepath.Join(dir, "job")}

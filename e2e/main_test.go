@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -62,18 +61,6 @@ func startJaeger(t *testing.T, o servers.JaegerOptions) *servers.JaegerServer {
 	}
 	t.Cleanup(j.Stop)
 	return j
-}
-
-// buildCommand builds the command of this repository into a folder.
-func buildCommand(ctx context.Context, t *testing.T, dir string) string {
-	t.Helper()
-	program := filepath.Join(dir, "trainspan")
-	build := exec.CommandContext(ctx, "go", "build", "-C", "..", "-buildvcs=false", "-o", program, "./cmd/trainspan")
-	build.Env = append(os.Environ(), "GOWORK=")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return program
 }
 
 // untilDeadline ends before the test program is ended by its time limit, so

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/built"
 )
 
 // nodePackages are what the job in JavaScript needs.
@@ -57,7 +58,7 @@ func TestNodeSendsToRun(t *testing.T) {
 	if err := os.WriteFile(job, []byte(nodeJob), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	program := buildCommand(ctx, t, dir)
+	program := built.Command(t)
 	for _, protocol := range []string{"", "http/protobuf", "http/json", "grpc"} {
 		t.Run("protocol "+protocol, func(t *testing.T) {
 			at := t.TempDir()

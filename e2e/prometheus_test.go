@@ -20,6 +20,7 @@ import (
 	"github.com/trainspan/trainspan/e2e/servers"
 	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/exporters/ledger"
+	"github.com/trainspan/trainspan/internal/built"
 	"github.com/trainspan/trainspan/internal/until"
 )
 
@@ -222,7 +223,7 @@ func watchedGo(ctx context.Context, cb *callbacks.Callbacks) error {
 // trainInPython trains below trainspan run until the test is over, and gives the address of
 // its metrics.
 func trainInPython(t *testing.T, ctx context.Context, python, dir string) string {
-	program := buildCommand(ctx, t, dir)
+	program := built.Command(t)
 	address, err := servers.FreeAddress()
 	if err != nil {
 		t.Fatal(err)

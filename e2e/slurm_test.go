@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/e2e/servers"
+	"github.com/trainspan/trainspan/internal/built"
 	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/internal/until"
 )
@@ -61,7 +62,7 @@ func TestSlurm(t *testing.T) {
 	ctx := untilDeadline(t)
 	s := startSlurm(ctx, t)
 	dir := t.TempDir()
-	program := buildCommand(ctx, t, dir)
+	program := built.Command(t)
 	script := "#!/bin/sh\nsrun --overcommit " + program + " run --name llm -- " + python + " train.py\n"
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "train.py"), []byte(requeued), 0o600), os.WriteFile(filepath.Join(dir, "job.sh"), []byte(script), 0o600)); err != nil {
 		t.Fatal(err)
@@ -157,7 +158,7 @@ func TestSlurmArray(t *testing.T) {
 	if err != nil || len(parts) != 6 {
 		t.Fatal(parts, err)
 	}
-	program := buildCommand(ctx, t, dir)
+	program := built.Command(t)
 	// It is killed in its first task for the fourth part.
 	wrapper := filepath.Join(dir, "killed")
 	text := "#!/bin/sh\necho $1 $2 >>" + dir + "/calls\ncase $2 in *node0003) [ -e " + dir + "/once ] || { : >" + dir + "/once; kill -9 $$; } ;; esac\nexec " + program + ` "$@"` + "\n"

@@ -22,6 +22,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/pyrun"
 )
 
 // poison is what no name should be able to do: titles, colours and other escape
@@ -331,10 +332,7 @@ func TestPoisonInJSON(t *testing.T) {
 
 // Rings are named after what the process says.
 func TestPoisonInRings(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("no python3")
-	}
+	python := pyrun.Interpreter(t)
 	dir := filepath.Join(t.TempDir(), "rings"+strings.ToValidUTF8(poisonName, ""))
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/pyrun"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/until"
 )
@@ -95,10 +96,7 @@ func TestRunIsKilled(t *testing.T) {
 // When all of trainspan run is killed, the job goes on recording, and an import of
 // the directory brings it in.
 func TestRunAndItsTelemetryAreKilled(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("there is no python3")
-	}
+	python := pyrun.Interpreter(t)
 	dir := t.TempDir()
 	const program = `
 from trainspan.dftracer.logger import ai
@@ -262,10 +260,7 @@ func TestImportWhileTelemetryGoesOn(t *testing.T) {
 // Where all of trainspan run is killed, an import in the middle of the job leaves
 // what later processes of it need to record.
 func TestImportOfAJobThatGoesOn(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("there is no python3")
-	}
+	python := pyrun.Interpreter(t)
 	dir := t.TempDir()
 	const program = `
 from trainspan.dftracer.logger import ai

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/trainspan/trainspan/internal/pyrun"
 )
 
 // TestRunTellsTheOutcome: what is said at the end, and what the files say later, is what
@@ -48,8 +50,11 @@ raise RuntimeError("https://me:hunter2@host refused\n  password=hunter2")
 			t.Parallel()
 			dir := t.TempDir()
 			for i, arg := range c.command {
-				if arg == "PROGRAM" {
+				switch arg {
+				case "PROGRAM":
 					c.command[i] = program(t, dir, python)
+				case "python3":
+					c.command[i] = pyrun.Interpreter(t)
 				}
 			}
 			s := prepare(t, dir, append([]string{"--dir", "files", "--"}, c.command...)...)

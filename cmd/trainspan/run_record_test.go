@@ -23,6 +23,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/pyrun"
 	"github.com/trainspan/trainspan/internal/rundir"
 )
 
@@ -338,10 +339,7 @@ func TestRunImportsProfiles(t *testing.T) {
 
 // Python's own http sends JSON.
 func TestRunReceivesFromPython(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("there is no python3")
-	}
+	python := pyrun.Interpreter(t)
 	const program = `
 import json, os, time, urllib.request
 now = time.time_ns()

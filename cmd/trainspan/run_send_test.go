@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+	"github.com/trainspan/trainspan/internal/pyrun"
 )
 
 // pythonJob trains with the API that a program can use without PyTorch.
@@ -91,9 +92,6 @@ func newSent(t *testing.T) *sent {
 // program writes a Python program; without Python the test is skipped.
 func program(t *testing.T, dir, text string) string {
 	t.Helper()
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip(err)
-	}
 	path := filepath.Join(dir, "train.py")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -112,7 +110,7 @@ func TestRunSendsPython(t *testing.T) {
 			t.Parallel()
 			b, dir := newSent(t), t.TempDir()
 			path := program(t, dir, pythonJob)
-			s := prepare(t, dir, "--name", "job", "--", "sh", "-c", `for r in 0 1; do RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 python3 "$1" & done; wait; echo $TRACEPARENT`, "sh", path)
+			s := prepare(t, dir, "--name", "job", "--", "sh", "-c", `for r in 0 1; do RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 "$0" "$1" & done; wait; echo $TRACEPARENT`, pyrun.Interpreter(t), path)
 			s.Env = append(s.Env, "TRAINSPAN_JOB=j7", "TRACEPARENT="+traceparent)
 			if how == "environment" {
 				s.Env = append(s.Env, "OTEL_EXPORTER_OTLP_ENDPOINT="+b.URL, "OTEL_EXPORTER_OTLP_HEADERS=x-key=hunter2", "OTEL_RESOURCE_ATTRIBUTES=team=vision")
@@ -200,7 +198,7 @@ func TestRunSendsNothing(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			path := program(t, dir, pythonJob+"raise SystemExit(7)\n")
-			s := prepare(t, dir, "--name", "job", "--", "python3", path)
+			s := prepare(t, dir, "--name", "job", "--", pyrun.Interpreter(t), path)
 			s.Env = append(s.Env, c.env...)
 			status := s.finish()
 			lines := slices.DeleteFunc(strings.Split(s.err.String(), "\n"), func(l string) bool {
@@ -246,7 +244,7 @@ func TestImportSendsRings(t *testing.T) {
 	if err := os.Mkdir(rings, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("python3", path)
+	cmd := exec.Command(pyrun.Interpreter(t), path)
 	cmd.Env = append(clean(t.TempDir()), "PYTHONPATH="+client, "TRAINSPAN_RING="+rings, "DFTRACER_ENABLE=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Skipf("%v: %s", err, out)
@@ -289,7 +287,7 @@ func TestRunFormsFilesOfPython(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			s := prepare(t, dir, "--name", "job", "--", "python3", program(t, dir, string(text)))
+			s := prepare(t, dir, "--name", "job", "--", pyrun.Interpreter(t), program(t, dir, string(text)))
 			file := filepath.Join(dir, "job.yaml")
 			if err := os.WriteFile(file, []byte("outputs: "+c.outputs+"\n"), 0o600); err != nil {
 				t.Fatal(err)

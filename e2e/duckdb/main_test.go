@@ -13,35 +13,14 @@ import (
 
 	_ "github.com/duckdb/duckdb-go/v2" // the driver
 
+	"github.com/trainspan/trainspan/internal/built"
 	"github.com/trainspan/trainspan/internal/jobgen"
 )
-
-// command is the path of trainspan, built once.
-var command string
-
-func TestMain(m *testing.M) { os.Exit(testMain(m)) }
-
-func testMain(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "trainspan-duckdb-*")
-	if err == nil {
-		defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
-		command = filepath.Join(dir, "trainspan")
-		build := exec.Command("go", "build", "-o", command, "./cmd/trainspan")
-		build.Dir, build.Env = filepath.Join("..", ".."), append(os.Environ(), "GOWORK=", "GOFLAGS=-buildvcs=false")
-		build.Stderr = os.Stderr
-		err = build.Run()
-	}
-	if err != nil {
-		_, _ = os.Stderr.WriteString("duckdb: build the command: " + err.Error() + "\n")
-		return 1
-	}
-	return m.Run()
-}
 
 // trainspan runs the command and returns what it printed.
 func trainspan(t *testing.T, args ...string) []byte {
 	t.Helper()
-	out, err := exec.Command(command, args...).Output()
+	out, err := exec.Command(built.Command(t), args...).Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		t.Fatalf("trainspan %s: %v: %s", strings.Join(args, " "), err, exit.Stderr)

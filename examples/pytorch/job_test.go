@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/built"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/until"
 )
@@ -34,27 +35,6 @@ var interpreter = sync.OnceValues(func() (string, error) {
 	}
 	return path, nil
 })
-
-var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "pytorch-test-*")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "trainspan")
-	out, err := exec.Command("go", "build", "-C", "../../cmd/trainspan", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, nil
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := program(); err == nil && !testing.Short() {
-		_ = os.RemoveAll(filepath.Dir(path))
-	}
-	os.Exit(code)
-}
 
 // job is train.py below trainspan run.
 type job struct {
@@ -72,10 +52,7 @@ func newJob(t *testing.T, ranks int, args ...string) *job {
 	if err != nil {
 		t.Skip(err)
 	}
-	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := built.Command(t)
 	// The text is this folder's own, so that every machine has it.
 	data := t.TempDir()
 	for i := range 40 {

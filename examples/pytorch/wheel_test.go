@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/built"
 	"github.com/trainspan/trainspan/internal/until"
 )
 
@@ -28,10 +29,7 @@ func TestWheel(t *testing.T) {
 	if out, err := exec.Command(python, "-m", "pip", "--version").CombinedOutput(); err != nil {
 		t.Skipf("no pip: %s", out)
 	}
-	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := built.Command(t)
 	dir := t.TempDir()
 	do := func(name string, args ...string) string {
 		t.Helper()

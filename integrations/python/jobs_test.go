@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/built"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/until"
 )
@@ -84,10 +85,7 @@ func TestTorchJobs(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	command := filepath.Join(t.TempDir(), "trainspan")
-	if out, err := exec.Command("go", "build", "-C", "../../cmd/trainspan", "-o", command, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	command := built.Command(t)
 	all := os.Getenv("TRAINSPAN_TORCH_JOBS") == "all"
 	for _, j := range jobs {
 		t.Run(j.label(), func(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/trainspan/trainspan/internal/built"
 )
 
 // told is what the report of trainspan run says, as far as tests ask.
@@ -49,10 +51,7 @@ func (j *job) report(t *testing.T, env ...string) (r told, trainers []*trace, wo
 			t.Skip(err)
 		}
 	}
-	command := filepath.Join(t.TempDir(), "trainspan")
-	if out, err := exec.Command("go", "build", "-C", "../../cmd/trainspan", "-o", command, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	command := built.Command(t)
 	dir := filepath.Join(t.TempDir(), "run")
 	for _, v := range env {
 		key, value, _ := strings.Cut(v, "=")

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/pickle"
+	"github.com/trainspan/trainspan/internal/pyrun"
 )
 
 // plain makes slices of the lists of a value that does not hold itself.
@@ -32,10 +33,7 @@ func plain(v any) any {
 
 // TestRead: what Python writes, in each protocol.
 func TestRead(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip(err)
-	}
+	python := pyrun.Interpreter(t)
 	const value = `{"a": [1, 255, 256, 65536, -1, 2**40, -2**40, 2**63-1, 0], "b": (1.5, True, False, None), "c": {"d": ("x",), "e": ("x", "y"), "f": (1, 2, 3), "g": (), "h": "ü"*300}, "i": [], "j": {}, "k": [None]*3000}`
 	long := []any{}
 	for range 3000 {

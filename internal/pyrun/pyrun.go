@@ -4,11 +4,14 @@ package pyrun
 
 import (
 	"bytes"
+	"cmp"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -16,19 +19,27 @@ import (
 // names another one.
 func Interpreter(t testing.TB) string {
 	t.Helper()
-	name := os.Getenv("PYTHON")
-	if name == "" {
-		name = "python3"
-	}
-	path, err := exec.LookPath(name)
+	path, err := interpreter()
 	if err != nil {
-		t.Skipf("no %s: %v", name, err)
-	}
-	if err := exec.Command(path, "-c", "import sys; sys.exit(sys.version_info < (3, 8))").Run(); err != nil {
-		t.Skipf("%s is older than Python 3.8, or does not run: %v", path, err)
+		t.Skip(err)
 	}
 	return path
 }
+
+// It is asked once, and for its own path: what PATH has may be a script that looks
+// for it at each start.
+var interpreter = sync.OnceValues(func() (string, error) {
+	name := cmp.Or(os.Getenv("PYTHON"), "python3")
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("no %s: %w", name, err)
+	}
+	own, err := exec.Command(path, "-c", "import sys; sys.exit(sys.version_info < (3, 8) or print(sys.executable))").Output()
+	if err != nil {
+		return "", fmt.Errorf("%s is older than Python 3.8, or does not run: %w", path, err)
+	}
+	return strings.TrimSpace(string(own)), nil
+})
 
 // Client is the folder of the package trainspan.
 func Client() string {

@@ -2,14 +2,14 @@ package readme
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/trainspan/trainspan/internal/built"
 )
 
 // program is the command as its own help describes it.
@@ -22,30 +22,23 @@ var (
 	helpFlag    = regexp.MustCompile(`(?m)^ +(?:(-[a-zA-Z]), )?(--[a-z0-9-]+)`)
 )
 
-// builtProgram builds the command once for all tests.
+// builtProgram returns what the command says of itself.
 func builtProgram(t *testing.T) *program {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("builds the command")
 	}
-	p, err := built()
+	p, err := described()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-var built = sync.OnceValues(func() (*program, error) {
-	dir, err := os.MkdirTemp("", "readme")
+var described = sync.OnceValues(func() (*program, error) {
+	path, err := built.Path()
 	if err != nil {
 		return nil, err
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // the system's own folder
-	path := filepath.Join(dir, "trainspan")
-	build := exec.Command("go", "build", "-o", path, "./cmd/trainspan")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, out)
 	}
 	help := func(args ...string) (string, error) {
 		out, err := exec.Command(path, append(args, "--help")...).Output()

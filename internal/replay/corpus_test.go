@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/trainspan/trainspan/internal/pyrun"
 	"github.com/trainspan/trainspan/internal/replay"
 )
 
@@ -124,10 +125,7 @@ func TestCorpus(t *testing.T) {
 	if list == "" {
 		t.Skip("TRAINSPAN_STRAGGLER is not set: no corpus of stragglers to score")
 	}
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("python3 is not installed; it runs gen.py, which generates the cases and scores the verdicts")
-	}
+	python := pyrun.Interpreter(t)
 	for _, cases := range filepath.SplitList(list) {
 		t.Run(filepath.Base(filepath.Dir(cases))+"/"+filepath.Base(cases), func(t *testing.T) {
 			gen, err := generator(cases)
