@@ -15,11 +15,7 @@ func (j *job) findings(was *outcome) (all []found) {
 	var repairs []repair
 	for _, set := range sets {
 		repairs = append(repairs, j.repairRanks(set, set.ranks))
-		if len(set.ranks) > mostLate {
-			repairs = append(repairs, j.repairRanks(set, set.ranks[:mostLate]))
-		}
 	}
-	first := len(repairs)
 	var made []candidate
 	add := func(rep repair, c candidate) {
 		repairs, made = append(repairs, rep), append(made, c)
@@ -44,7 +40,7 @@ func (j *job) findings(was *outcome) (all []found) {
 		all = append(all, *f)
 	}
 	for k, c := range made {
-		k += 1 + first
+		k += 1 + len(sets)
 		gain, segment := o.gain(j.graph, k, j.from, m), 0.0
 		if c.since > j.from {
 			segment = o.gain(j.graph, k, c.since, m)
@@ -127,13 +123,8 @@ func (j *job) lateSets(e [][]float64) (out []*lateSet) {
 
 // lateRanks returns the set whose repair gains most; o has the repairs of all of them, first.
 func (j *job) lateRanks(sets []*lateSet, e [][]float64, o *outcome) (best *found) {
-	k := 0
-	for _, set := range sets {
-		k++
-		f := j.smallest(set, e, o, k)
-		if len(set.ranks) > mostLate {
-			k++
-		}
+	for k, set := range sets {
+		f := j.smallest(set, e, o, 1+k)
 		if f == nil || best != nil && f.gain < best.gain {
 			continue
 		}
@@ -146,13 +137,10 @@ func (j *job) lateRanks(sets []*lateSet, e [][]float64, o *outcome) (best *found
 }
 
 // smallest finds the smallest of a set of late ranks whose repair has most of the gain. The
-// set was repaired in replay k of o, and the first of many ranks in the one after it.
+// set was repaired in replay k of o.
 func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 	set, m := late.ranks, len(j.steps)
 	full := o.gain(j.graph, k, j.from, m)
-	if len(set) > mostLate && costOf(o.gain(j.graph, k+1, j.from, m)) >= setPart*costOf(full) {
-		set, k = set[:mostLate], k+1
-	}
 	for len(set) > 1 && len(set) <= mostLate { // of more, all that are late are named
 		var smaller []repair
 		for i := range set {

@@ -18,7 +18,6 @@ import (
 const (
 	permutations = 1000
 	leastBlocks  = 6
-	pairBlocks   = 8 // of two ranks, whose permutations are few
 	mostBlocks   = 50
 	lateShare    = 0.01 // of a step: less is nobody's concern
 	lateChance   = 0.005
@@ -162,7 +161,7 @@ func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to i
 				more = append(more, r)
 			}
 		}
-		if len(more) == 0 || 2*len(more) > n {
+		if len(more) == 0 {
 			continue
 		}
 		others := j.without(slices.AppendSeq(slices.Clone(more), maps.Keys(late))).of(row, j.roleOf[role[0]])
@@ -183,18 +182,14 @@ func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to i
 // lateInAll returns the ranks that are late in all work together.
 func (j *job) lateInAll(e [][]float64, role []int, from, to, tests int) (out []lateRank) {
 	n, m := len(role), to-from
-	least := leastBlocks
-	if n == 2 {
-		least = pairBlocks
-	}
-	if n < 2 || m < least {
+	if n < 2 || m < leastBlocks {
 		return nil
 	}
 	var rhos []float64
 	for _, r := range role {
 		rhos = append(rhos, correlation(e[r][from:to]))
 	}
-	size := blockLength(m, robust.Median(rhos), least)
+	size := blockLength(m, robust.Median(rhos), leastBlocks)
 	blocks := m / size
 	means := make([]float64, n*blocks)
 	own := make([]float64, n)
