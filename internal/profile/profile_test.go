@@ -23,7 +23,7 @@ func use(t *testing.T, list []in) *profile.Use {
 	p := &run.Process{Profile: true, Start: 0, LastSeen: 100e6}
 	to, u := profile.OpenSink(p)
 	for i, x := range list {
-		s := run.Span{ID: uint64(i + 1), Start: x.from * 1e6, End: x.to * 1e6, Step: run.Unknown, Epoch: run.Unknown, First: run.Unknown, Thread: 1, Profiled: true}
+		s := run.Span{ID: uint64(i + 1), Start: x.from * 1e6, End: x.to * 1e6, Step: run.Unknown, Epoch: run.Unknown, First: run.Unknown, Thread: 1, Profiling: run.Profiling{Profiled: true}}
 		switch x.what {
 		case "step":
 			s.SetName("pipeline", "train.iteration")

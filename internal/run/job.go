@@ -73,7 +73,6 @@ type Process struct {
 
 	Heartbeats bool  // there was one
 	Spans      int64 // in its files, copies included; of a trace those that ended or were given an end
-	Dropped    int64 // spans that the files say are missing
 
 	// Training says that there was a training loop, an iteration or another
 	// span that only the training itself has.
@@ -94,8 +93,16 @@ type Process struct {
 	Files []FileUse
 
 	Sources []string // the telemetry files
-	Torn    bool     // one of them ends in the middle of a record
-	Bad     int      // lines that are no record
+	Damage
+
+	trail
+}
+
+// Damage is what is wrong with the files of a process.
+type Damage struct {
+	Torn    bool  // one of them ends in the middle of a record
+	Bad     int   // lines that are no record
+	Dropped int64 // spans that the files say are missing
 
 	// Aside counts the spans and other records that were left out because they
 	// end before they begin, or lie more than [MaxApart] from the median of the
@@ -109,7 +116,10 @@ type Process struct {
 	// RelativeClock says that the times of its file count from something that the
 	// file does not say.
 	RelativeClock bool
+}
 
+// trail is what the records of a process have said on the way, of which the rest follows.
+type trail struct {
 	who *identity.Identity // what was said of it, while it is read
 
 	lived            bool   // spans say of it what no profiler does
@@ -120,7 +130,10 @@ type Process struct {
 }
 
 func newProcess() *Process {
-	return &Process{who: &identity.Identity{}, End: NoEnd, Start: NoEnd, LastSeen: Unknown, appStart: Unknown, appEnd: Unknown, fileEnd: Unknown}
+	return &Process{
+		End: NoEnd, Start: NoEnd, LastSeen: Unknown,
+		trail: trail{who: &identity.Identity{}, appStart: Unknown, appEnd: Unknown, fileEnd: Unknown},
+	}
 }
 
 // seen widens the time in which the process gave signs of life.

@@ -30,9 +30,9 @@ func TestRolesAndDevices(t *testing.T) {
 	want := map[uint64]run.Span{
 		10: {Role: "expert group a, stage 2", Step: run.Unknown},
 		11: {Role: "decoder", Step: 7},
-		12: {Step: run.Unknown, Device: 40_500, DeviceComm: 8_000},
+		12: {Step: run.Unknown, Profiling: run.Profiling{Device: 40_500, DeviceComm: 8_000}},
 		13: {Step: 6, Group: "tp", GroupSize: 2},
-		14: {Step: run.Unknown, Launch: (base+14)*1000 - 3_500}, // it began so much after the host had asked for it
+		14: {Step: run.Unknown, Profiling: run.Profiling{Launch: (base+14)*1000 - 3_500}}, // it began so much after the host had asked for it
 		15: {Step: run.Unknown},
 	}
 	for _, sp := range r.sinks[r.jobs[0].Processes[0]].spans {

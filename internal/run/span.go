@@ -33,16 +33,6 @@ type Span struct {
 	Class, For vocab.Class
 	Kind       string
 
-	// Profiled marks the records of a profiler, and what was concluded from them.
-	Profiled bool
-
-	// OnDevice marks what a device did, of those; For says then what it
-	// was, and Operator what the host asked for, empty where that is not
-	// known. Their Class is ClassDetail, because spans of other names stand for them
-	// where that is more.
-	OnDevice bool
-	Operator string
-
 	// StepRule is the rule by which the span may be a training step, or mark one.
 	// Which spans are steps [Process.Steps] decides.
 	StepRule vocab.StepRule
@@ -74,14 +64,7 @@ type Span struct {
 	// expert_group of the application, the training loop or an iteration.
 	Role string
 
-	// Device is how long a device worked for what this span launched, in
-	// nanoseconds, and DeviceComm the part of it that collectives took, with
-	// their waits; zero where no profiler recorded it.
-	Device, DeviceComm int64
-
-	// Launch is when the host asked for what a device did in this span, zero
-	// where that is not recorded. Start and End are the device's then.
-	Launch int64
+	Profiling
 
 	// Thread is the thread or lane, zero when it is not known: see [ThreadOf].
 	Thread int64
@@ -96,6 +79,28 @@ type Span struct {
 	// Nested says that the file has no parents: the parent is the innermost
 	// open span of the same thread that encloses this one.
 	Nested bool
+}
+
+// Profiling is what a profiler says of a span: nothing in a record of another source.
+type Profiling struct {
+	// Profiled marks the records of a profiler, and what was concluded from them.
+	Profiled bool
+
+	// OnDevice marks what a device did, of those; Span.For says then what it
+	// was, and Operator what the host asked for, empty where that is not
+	// known. Their Class is ClassDetail, because spans of other names stand for them
+	// where that is more.
+	OnDevice bool
+	Operator string
+
+	// Device is how long a device worked for what this span launched, in
+	// nanoseconds, and DeviceComm the part of it that collectives took, with
+	// their waits; zero where no profiler recorded it.
+	Device, DeviceComm int64
+
+	// Launch is when the host asked for what a device did in this span, zero
+	// where that is not recorded. Start and End are the device's then.
+	Launch int64
 }
 
 // SetName gives a span its name, its category and what they mean, by the name that
