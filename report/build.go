@@ -107,7 +107,7 @@ func (r *Report) answer(j *Job) ([]*replay.Table, *steps) {
 	r.IO = fileIO(j.Job)
 	r.Quality = quality(j, r.Ledger)
 	var of []string
-	r.Steps.Rule, of = StepRules(j.Job.Processes)
+	r.Steps.Rule, of = run.StepRules(j.Job.Processes)
 	r.Quality.Remarks = append(r.Quality.Remarks, of...)
 	for i, t := range tables {
 		if t != nil && t.Per > 1 {

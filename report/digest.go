@@ -25,9 +25,9 @@ import (
 	"github.com/trainspan/trainspan/internal/rundir"
 )
 
-// DigestVersion is that of the files that [State.WriteDigest] writes. It rises
+// digestVersion is that of the files that [State.WriteDigest] writes. It rises
 // when an older reader would not understand a file.
-const DigestVersion = 9
+const digestVersion = 9
 
 // The parts of a digest.
 const (
@@ -49,10 +49,7 @@ const (
 // or of another version.
 var ErrDigest = errors.New("the digest cannot be read")
 
-// IsDigest says whether a file begins like a digest.
-func IsDigest(path string) bool { return infile.Is(path, infile.Digest) }
-
-// WriteDigest writes the State to a file that [ReadDigest] reads: docs/scale.md
+// WriteDigest writes the State to a file that [readDigest] reads: docs/scale.md
 // has the format.
 func (s *State) WriteDigest(w io.Writer) error {
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
@@ -61,7 +58,7 @@ func (s *State) WriteDigest(w io.Writer) error {
 	}
 	out := bufio.NewWriterSize(w, 1<<20)
 	_, _ = out.WriteString(infile.DigestMagic) // an error stays with the writer
-	_, _ = out.Write(binary.AppendUvarint(nil, DigestVersion))
+	_, _ = out.Write(binary.AppendUvarint(nil, digestVersion))
 	var packed, head []byte
 	part := func(kind byte, body []byte) error {
 		packed = z.EncodeAll(body, packed[:0])
@@ -127,10 +124,10 @@ func (p *process) append(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// ReadDigest reads what [State.WriteDigest] has written. It trusts nothing: of a
+// readDigest reads what [State.WriteDigest] has written. It trusts nothing: of a
 // damaged file it says so, and needs no more memory than a multiple of what it
 // holds.
-func ReadDigest(r io.Reader) (*State, error) {
+func readDigest(r io.Reader) (*State, error) {
 	in := bufio.NewReaderSize(r, 1<<20)
 	magic := make([]byte, len(infile.DigestMagic))
 	if _, err := io.ReadFull(in, magic); err != nil || string(magic) != infile.DigestMagic {
@@ -140,8 +137,8 @@ func ReadDigest(r io.Reader) (*State, error) {
 	if err != nil {
 		return nil, errCut
 	}
-	if version != DigestVersion {
-		return nil, fmt.Errorf("%w: it has version %d, this is version %d: make it again from the traces: trainspan digest FOLDER -o FILE", ErrDigest, version, DigestVersion)
+	if version != digestVersion {
+		return nil, fmt.Errorf("%w: it has version %d, this is version %d: make it again from the traces: trainspan digest FOLDER -o FILE", ErrDigest, version, digestVersion)
 	}
 	z, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxPart), zstd.WithDecoderConcurrency(1))
 	if err != nil {

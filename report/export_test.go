@@ -1,10 +1,28 @@
 package report
 
 import (
+	"io"
+	"strings"
+
 	"github.com/trainspan/trainspan/internal/columns"
 	"github.com/trainspan/trainspan/internal/robust"
 	"github.com/trainspan/trainspan/internal/rundir"
 )
+
+// The ways of a digest, as a program that has one takes them.
+var (
+	Collect    = collect
+	ReadDigest = readDigest
+)
+
+// Merge adds what another State knows.
+func (s *State) Merge(o *State) { s.merge(o) }
+
+// Full writes all tables at their widest.
+func Full(w io.Writer, r *Report) error {
+	_, err := io.WriteString(w, strings.Join(Screen(r, maxColumns), "\n")+"\n")
+	return err
+}
 
 // FirstPart is what a digest holds of the first process, unpacked.
 func FirstPart(s *State) ([]byte, error) { return s.procs[0].append(nil) }

@@ -21,9 +21,9 @@ func Load(stop func() error, paths ...string) (*State, error) {
 	return LoadWith(stop, nil, paths...)
 }
 
-// Importer makes traces of files that a profiler wrote, one of each job, and says
+// importer makes traces of files that a profiler wrote, one of each job, and says
 // which files it could not use and why. The traces are read before LoadWith returns.
-type Importer func(profiles []string) (traces []Imported, failed []*run.FileError, err error)
+type importer = func(profiles []string) (traces []Imported, failed []*run.FileError, err error)
 
 // Imported is the trace of one job. Name tells it from others, and is empty where there
 // are none.
@@ -32,7 +32,7 @@ type Imported struct{ Trace, Name string }
 // LoadWith is Load which reads what profilers wrote as well, with the help of an
 // importer, where nothing else trains: next to the records of a job profiles
 // are what it wrote, and left out as other files are.
-func LoadWith(stop func() error, imports Importer, paths ...string) (*State, error) {
+func LoadWith(stop func() error, imports importer, paths ...string) (*State, error) {
 	set, err := run.Open(paths...)
 	if err != nil && !errors.Is(err, run.ErrNoTelemetry) {
 		return nil, err
@@ -45,7 +45,7 @@ func LoadWith(stop func() error, imports Importer, paths ...string) (*State, err
 	var digests []string
 	set.Skipped = slices.DeleteFunc(set.Skipped, func(f *run.FileError) bool {
 		// A file that calls itself a digest is not left out without a word.
-		is := errors.Is(f.Err, run.ErrForeign) && (filepath.Ext(f.Path) == ".digest" || IsDigest(f.Path))
+		is := errors.Is(f.Err, run.ErrForeign) && (filepath.Ext(f.Path) == ".digest" || infile.Is(f.Path, infile.Digest))
 		if is {
 			digests = append(digests, f.Path)
 		}
@@ -55,14 +55,14 @@ func LoadWith(stop func() error, imports Importer, paths ...string) (*State, err
 		return nil, err
 	}
 	set.Stop = stop
-	s, readErr := Collect(set)
+	s, readErr := collect(set)
 	if readErr != nil {
 		return nil, readErr
 	}
 	if err == nil {
 		for _, path := range paths {
 			if !slices.Contains(digests, filepath.Clean(path)) && !slices.Contains(digests, path) {
-				s.Merge(&State{names: []string{path}})
+				s.merge(&State{names: []string{path}})
 			}
 		}
 	}
@@ -71,7 +71,7 @@ func LoadWith(stop func() error, imports Importer, paths ...string) (*State, err
 		return nil, err
 	}
 	for _, part := range parts {
-		s.Merge(part)
+		s.merge(part)
 	}
 	if imports != nil && !slices.ContainsFunc(s.procs, func(p *process) bool { return p.proc.Training }) {
 		// What no import takes is one of the files that are left out.
@@ -84,7 +84,7 @@ func LoadWith(stop func() error, imports Importer, paths ...string) (*State, err
 
 // fromProfiles makes a State of the profiles among the files of a set, ok is false
 // without any.
-func fromProfiles(set *run.Set, stop func() error, imports Importer, paths []string) (s *State, ok bool, err error) {
+func fromProfiles(set *run.Set, stop func() error, imports importer, paths []string) (s *State, ok bool, err error) {
 	var profiles []string
 	set.Skipped = slices.DeleteFunc(set.Skipped, func(f *run.FileError) bool {
 		kind, err := infile.KindOf(f.Path)
@@ -108,17 +108,17 @@ func fromProfiles(set *run.Set, stop func() error, imports Importer, paths []str
 			return nil, true, err
 		}
 		from.Stop = stop
-		one, err := Collect(from)
+		one, err := collect(from)
 		if err != nil {
 			return nil, true, err
 		}
 		for _, p := range one.procs {
 			p.proc.JobID = cmp.Or(p.proc.JobID, t.Name)
 		}
-		s.Merge(one)
+		s.merge(one)
 	}
 	for _, path := range paths {
-		s.Merge(&State{names: []string{path}})
+		s.merge(&State{names: []string{path}})
 	}
 	return s, true, nil
 }
@@ -143,7 +143,7 @@ func readDigestFile(path string) (*State, error) {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // only read
-	s, err := ReadDigest(f)
+	s, err := readDigest(f)
 	if err != nil {
 		return nil, fmt.Errorf("report: %s: %w", path, err)
 	}

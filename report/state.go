@@ -37,8 +37,8 @@ type process struct {
 	use     *profile.Use // of a profile
 }
 
-// Collect reads the files of a set once.
-func Collect(set *run.Set) (*State, error) {
+// collect reads the files of a set once.
+func collect(set *run.Set) (*State, error) {
 	var mu sync.Mutex
 	of := make(map[*run.Process]*process)
 	procs, err := set.Processes(func(p *run.Process) run.Sink {
@@ -66,8 +66,8 @@ func Collect(set *run.Set) (*State, error) {
 	return s, nil
 }
 
-// Merge adds what another State knows. It shares with it what never changes.
-func (s *State) Merge(o *State) {
+// merge adds what another State knows. It shares with it what never changes.
+func (s *State) merge(o *State) {
 	for _, name := range o.names {
 		if i, found := slices.BinarySearch(s.names, name); !found {
 			s.names = slices.Insert(s.names, i, name)
@@ -125,13 +125,13 @@ func joinNames(names []string) string {
 	return out
 }
 
-// MaxRankSteps is how many steps, those of each rank counted, a job may have for
+// maxRankSteps is how many steps, those of each rank counted, a job may have for
 // its digests to keep each of them: 40 to 80 bytes each make 8 GB at most.
-const MaxRankSteps = 100_000_000
+const maxRankSteps = 100_000_000
 
-// JobSteps is about how many steps all ranks of the largest job have, also those
+// jobSteps is about how many steps all ranks of the largest job have, also those
 // of other parts: the steps of its longest process times its world size.
-func (s *State) JobSteps() (n int64) {
+func (s *State) jobSteps() (n int64) {
 	for _, p := range s.procs {
 		n = max(n, int64(p.steps.Len())*int64(max(p.proc.WorldSize, 1)))
 	}
@@ -140,8 +140,12 @@ func (s *State) JobSteps() (n int64) {
 
 // Window replaces steps by windows of [replay.WindowSteps], which take less
 // than four bytes a step: see [goodput.Builder.Windows] and
-// [replay.State.Window]. A report then says what is no longer exact.
-func (s *State) Window() error {
+// [replay.State.Window]. A report then says what is no longer exact. Without always only
+// the steps of a job are replaced that has more than digests should keep.
+func (s *State) Window(always bool) error {
+	if !always && s.jobSteps() <= maxRankSteps {
+		return nil
+	}
 	for i, p := range s.procs {
 		w := *p // other States may share it
 		var err error
@@ -154,21 +158,19 @@ func (s *State) Window() error {
 	return nil
 }
 
-// Processes is how many processes the State has, copies included.
-func (s *State) Processes() int { return len(s.procs) }
-
-// RankSteps is how many steps they made, those of each counted.
-func (s *State) RankSteps() (n int64) {
+// Size returns how many processes the State has, copies included, and how many steps they
+// made, those of each counted.
+func (s *State) Size() (processes int, steps int64) {
 	for _, p := range s.procs {
-		n += int64(p.steps.Len())
+		steps += int64(p.steps.Len())
 	}
-	return n
+	return len(s.procs), steps
 }
 
 // Read reads the files of a set once and gives the jobs in it, the one with the
 // most processes first.
 func Read(set *run.Set) ([]*Job, error) {
-	s, err := Collect(set)
+	s, err := collect(set)
 	if err != nil {
 		return nil, err
 	}

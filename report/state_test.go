@@ -236,10 +236,11 @@ func TestDigestIsSmall(t *testing.T) {
 	if err := s.WriteDigest(&file); err != nil {
 		t.Fatal(err)
 	}
-	if n := s.RankSteps(); n != int64(l.Ranks*l.Steps) || s.Processes() != l.Ranks {
-		t.Fatalf("%d steps of %d processes", n, s.Processes())
+	procs, steps := s.Size()
+	if steps != int64(l.Ranks*l.Steps) || procs != l.Ranks {
+		t.Fatalf("%d steps of %d processes", steps, procs)
 	}
-	each := float64(file.Len()) / float64(s.RankSteps())
+	each := float64(file.Len()) / float64(steps)
 	t.Logf("%.1f bytes for a step of a rank with %d spans", each, jobgen.SpansPerStep)
 	if each > 80 {
 		t.Errorf("%.1f bytes for a step of a rank, want at most 80", each)
@@ -259,7 +260,7 @@ func TestWindowedDigest(t *testing.T) {
 	}
 	s := collect(t, dir)
 	want := report.Build(s.Jobs()[0])
-	if err := s.Window(); err != nil {
+	if err := s.Window(true); err != nil {
 		t.Fatal(err)
 	}
 	var file bytes.Buffer

@@ -21,14 +21,10 @@ import (
 const (
 	minColumns = 40
 	maxColumns = 100
-	maxLines   = 70
 )
 
-// JSON writes a report for machines: [Report], indented.
-func JSON(w io.Writer, r *Report) error { return Encode(w, r) }
-
-// Encode writes a part of a report, or what is made of parts, as [JSON] writes all of it.
-func Encode(w io.Writer, r any) error {
+// JSON writes a [Report] for machines, indented, or a part of one, or what is made of parts.
+func JSON(w io.Writer, r any) error {
 	enc := json.NewEncoder(visible.JSON(w))
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
@@ -41,16 +37,8 @@ func Encode(w io.Writer, r any) error {
 // Text writes the first screen of a report for people, in at most 100 columns: how the job
 // ended, what costs most and why, what to do next, where the time went, and at most ten
 // lines more.
-func Text(w io.Writer, r *Report) error { return write(w, First(r, maxColumns)) }
-
-// Full writes the first screen and all tables, at most 70 lines of at most 100 columns.
-func Full(w io.Writer, r *Report) error {
-	lines := Screen(r, maxColumns)
-	return write(w, lines[:min(len(lines), maxLines)])
-}
-
-func write(w io.Writer, lines []string) error {
-	if _, err := io.WriteString(w, strings.Join(lines, "\n")+"\n"); err != nil {
+func Text(w io.Writer, r *Report) error {
+	if _, err := io.WriteString(w, strings.Join(First(r, maxColumns), "\n")+"\n"); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil
@@ -64,7 +52,7 @@ func First(r *Report, columns int) []string {
 	return s.lines
 }
 
-// Screen returns what [Full] writes, line by line, for a terminal of so many
+// Screen returns the first screen and all tables, line by line, for a terminal of so many
 // columns; it uses at least 40 and at most 100 of them, and cuts no word. Where there are
 // few, sentences take more lines, and columns that say least are left out.
 func Screen(r *Report, columns int) []string {

@@ -21,7 +21,7 @@ func caller(a *ui.App, o *alertOptions) func(context.Context, *alertMessage) err
 	}
 	return func(ctx context.Context, m *alertMessage) error {
 		var body bytes.Buffer
-		if err := report.Encode(&body, m); err != nil {
+		if err := report.JSON(&body, m); err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("it took longer than %v", o.timeout))

@@ -63,10 +63,8 @@ func runDigest(ctx context.Context, a *ui.App, args []string, o *digestOptions) 
 	if err != nil {
 		return unreadable(ctx, a, err)
 	}
-	if o.windows || state.JobSteps() > report.MaxRankSteps {
-		if err := state.Window(); err != nil {
-			return err
-		}
+	if err := state.Window(o.windows); err != nil {
+		return err
 	}
 	out, err := ui.CreateOutput(o.output, o.force)
 	if err != nil {
@@ -75,6 +73,7 @@ func runDigest(ctx context.Context, a *ui.App, args []string, o *digestOptions) 
 	if err := out.Finish(state.WriteDigest(out)); err != nil {
 		return err
 	}
-	a.Note("%s: %d processes, %d steps of a rank", o.output, state.Processes(), state.RankSteps())
+	processes, steps := state.Size()
+	a.Note("%s: %d processes, %d steps of a rank", o.output, processes, steps)
 	return nil
 }

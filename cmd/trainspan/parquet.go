@@ -110,7 +110,7 @@ func digestsIn(args []string) (digests []string, traces bool) {
 	for _, f := range found {
 		switch {
 		case f.Err != nil:
-		case report.IsDigest(f.Path):
+		case infile.Is(f.Path, infile.Digest):
 			digests = append(digests, f.Path)
 		default:
 			traces = traces || infile.Is(f.Path, infile.Trace)

@@ -19,7 +19,6 @@ import (
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/internal/visible"
-	"github.com/trainspan/trainspan/report"
 )
 
 type stepsOptions struct {
@@ -126,7 +125,7 @@ func runSteps(ctx context.Context, a *ui.App, args []string, o *stepsOptions) er
 	for _, j := range jobs {
 		procs = append(procs, j.Processes...)
 	}
-	rules, remarks := report.StepRules(procs)
+	rules, remarks := runs.StepRules(procs)
 	for _, text := range remarks {
 		a.Note("%s; see "+see.NoTraining, text)
 	}

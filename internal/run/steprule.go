@@ -1,11 +1,10 @@
-package report
+package run
 
 import (
 	"cmp"
 	"slices"
 	"strings"
 
-	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/vocab"
 )
 
@@ -13,7 +12,7 @@ import (
 // with ", " between them, empty without any; and what has to be said of them: what
 // the steps are where no span is called one, and where they cannot be known. Helpers of
 // training processes have none to begin with and are not meant to be among them.
-func StepRules(procs []*run.Process) (rules string, remarks []string) {
+func StepRules(procs []*Process) (rules string, remarks []string) {
 	var list []vocab.StepRule
 	contradiction := false
 	for _, p := range procs {
