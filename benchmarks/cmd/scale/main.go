@@ -4,6 +4,7 @@
 // over the same files that is.
 //
 //	go run ./cmd/scale -ranks 1024 -steps 1000
+//	go run ./cmd/scale -ranks 256 -steps 1000 -growth
 //	go run ./cmd/scale -ranks 1024 -steps 100 -folder 128 -stages
 //	go run ./cmd/scale -ranks 10240 -steps 200 -folder 8 -dir /tmp/job -keep -- digest {} -o /tmp/job.digest
 //
@@ -39,8 +40,11 @@ func main() {
 	flag.StringVar(&o.binary, "trainspan", "", "the command; it is built without it")
 	bare := flag.String("bare", "", "read the traces of this folder and do nothing with them; what the others are compared with")
 	flag.BoolVar(&o.all, "stages", false, "measure every stage, a part for each folder, in place of one command")
+	flag.BoolVar(&o.grow, "growth", false, "measure how what the command costs grows with ranks and with steps")
 	flag.Parse()
-	o.args = flag.Args()
+	if o.args = flag.Args(); len(o.args) == 0 {
+		o.args = []string{"report", "{}", "--json"}
+	}
 	if *bare != "" {
 		if err := readBare(*bare); err != nil {
 			fmt.Fprintln(os.Stderr, "scale:", err)
@@ -59,7 +63,9 @@ type options struct {
 	dir    string
 	keep   bool
 	all    bool
+	grow   bool
 	binary string
+	self   string
 	args   []string
 }
 
@@ -80,6 +86,12 @@ func (o *options) run() error {
 			return fmt.Errorf("build the command (run this in benchmarks/): %w", err)
 		}
 	}
+	if o.self, err = os.Executable(); err != nil {
+		return err
+	}
+	if o.grow {
+		return o.growth(work)
+	}
 	if _, err := os.Stat(o.dir); err != nil {
 		o.job.Slow, o.job.Extra, o.job.Save = o.job.Ranks*2/3, 12, 200
 		began := time.Now()
@@ -98,27 +110,12 @@ func (o *options) run() error {
 	if o.all {
 		return o.stages(work)
 	}
-	args := o.args
-	if len(args) == 0 {
-		args = []string{"report", "{}", "--json"}
-	}
-	for i := range args {
-		args[i] = strings.ReplaceAll(args[i], "{}", o.dir)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	reader, err := measure(self, "-bare", o.dir)
-	if err != nil {
-		return err
-	}
-	got, err := measure(o.binary, args...)
+	reader, got, err := o.beside(o.dir)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("a bare reader of the traces: %s\ntrainspan %s\n%s, %.2f µs of CPU per event, %.2f times a bare reader\n",
-		reader, strings.Join(args, " "), got, got.cpu.Seconds()*1e6/float64(events), got.cpu.Seconds()/reader.cpu.Seconds())
+		reader, strings.ReplaceAll(strings.Join(o.args, " "), "{}", o.dir), got, got.cpu.Seconds()*1e6/float64(events), got.cpu.Seconds()/reader.cpu.Seconds())
 	return nil
 }
 
