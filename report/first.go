@@ -224,9 +224,6 @@ func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
 }
 
-// labelWidth is the column in which the text of a labelled line begins.
-const labelWidth = 6
-
 // shades draw the parts of the bar, the first what trained.
 const shades = "█▓▒░"
 

@@ -5,27 +5,6 @@ import (
 	"github.com/trainspan/trainspan/internal/replay"
 )
 
-// place is a part of the page that a sentence is about.
-type place int
-
-const (
-	placeNone   place = iota
-	placeTime         // where the time went
-	placeStarts       // attempts, how each ended, and what each cost
-	placeSteps
-	placeRanks
-	placeWaits
-	placeTransfers
-	placeSaves
-	placeData
-)
-
-// said is a sentence and what it is about.
-type said struct {
-	text string
-	at   place
-}
-
 // placeOfLoss is where a loss is seen best.
 func placeOfLoss(c goodput.Category) place {
 	switch diagnosisOf(c) {

@@ -1,13 +1,18 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
+	"strconv"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/profile"
 	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // Version is that of the JSON form. It changes when a field changes its meaning
@@ -324,4 +329,43 @@ type ProfileRank struct {
 	Time   int64            `json:"time_ns"`
 	Parts  map[string]int64 `json:"parts_ns"`
 	Hidden *float64         `json:"hidden_share,omitempty"`
+}
+
+// place is a part of the page that a sentence is about.
+type place int
+
+const (
+	placeNone   place = iota
+	placeTime         // where the time went
+	placeStarts       // attempts, how each ended, and what each cost
+	placeSteps
+	placeRanks
+	placeWaits
+	placeTransfers
+	placeSaves
+	placeData
+)
+
+// said is a sentence and what it is about.
+type said struct {
+	text string
+	at   place
+}
+
+// compared are the ranks that could be compared, the largest excess first.
+func (r *Report) compared() (list []*Rank) {
+	for i := range r.Ranks {
+		if r.Ranks[i].Compared {
+			list = append(list, &r.Ranks[i])
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *Rank) int { return cmp.Compare(b.Excess, a.Excess) })
+	return list
+}
+
+// cells are those of a row about the rank: its number, what its steps are made of, more, its
+// host.
+func (k *Rank) cells(indent string, more ...string) []string {
+	row := []string{indent + strconv.Itoa(k.Rank), human.Milliseconds(k.Own), human.Milliseconds(k.Excess), human.Milliseconds(k.Wait)}
+	return append(append(row, more...), visible.Text(k.Host))
 }

@@ -10,6 +10,15 @@ import (
 	"github.com/trainspan/trainspan/internal/visible"
 )
 
+// The size of the screen.
+const (
+	minColumns = 40
+	maxColumns = 100
+
+	// labelWidth is the column in which the text of a labelled line begins.
+	labelWidth = 6
+)
+
 // screen gathers the lines.
 type screen struct {
 	columns int

@@ -17,12 +17,6 @@ import (
 	"github.com/trainspan/trainspan/internal/visible"
 )
 
-// The size of the screen.
-const (
-	minColumns = 40
-	maxColumns = 100
-)
-
 // JSON writes a [Report] for machines, indented, or a part of one, or what is made of parts.
 func JSON(w io.Writer, r any) error {
 	enc := json.NewEncoder(visible.JSON(w))
@@ -150,17 +144,6 @@ func partsOf(d *goodput.Disruption, ranks int64) string {
 	return strings.Join(parts, ", ")
 }
 
-// compared are the ranks that could be compared, the largest excess first.
-func (r *Report) compared() (list []*Rank) {
-	for i := range r.Ranks {
-		if r.Ranks[i].Compared {
-			list = append(list, &r.Ranks[i])
-		}
-	}
-	slices.SortStableFunc(list, func(a, b *Rank) int { return cmp.Compare(b.Excess, a.Excess) })
-	return list
-}
-
 func (s *screen) ranks(r *Report) {
 	list := r.compared()
 	if len(list) < 2 {
@@ -179,13 +162,6 @@ func (s *screen) ranks(r *Report) {
 	}
 	s.lines = append(s.lines, "")
 	s.table(t)
-}
-
-// cells are those of a row about the rank: its number, what its steps are made of, more, its
-// host.
-func (k *Rank) cells(indent string, more ...string) []string {
-	row := []string{indent + strconv.Itoa(k.Rank), human.Milliseconds(k.Own), human.Milliseconds(k.Excess), human.Milliseconds(k.Wait)}
-	return append(append(row, more...), visible.Text(k.Host))
 }
 
 // leftOut counts the steps that are not among the compared ones.

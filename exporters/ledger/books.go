@@ -1,6 +1,39 @@
 package ledger
 
-import "github.com/trainspan/trainspan/analysis/goodput"
+import (
+	"context"
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// books are the ledger of an attached output.
+type books struct {
+	live      *goodput.Live
+	telemetry *outputs.Telemetry
+
+	scoped atomic.Bool // there are kinds of scopes
+
+	mu      sync.Mutex
+	open    map[uint64]goodput.Handle   // by span id: Go's maps are quicker with numbers than with arrays
+	inner   map[goodput.Handle]*ambient // that right below another; nil where there will be none
+	ambient map[goodput.Handle]*ambient // by its own handle
+}
+
+func keyOf(id trace.SpanID) uint64 { return binary.LittleEndian.Uint64(id[:]) }
+
+// scope is an open scope.
+type scope struct {
+	b      *books
+	ctx    context.Context
+	outer  trace.SpanID // the span that its context has
+	handle goodput.Handle
+}
 
 // ambient is an open scope below which lies what is started with the context that
 // it was started with: see outputs.ScopeStart. What lies where is decided as by the

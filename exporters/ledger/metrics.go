@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"math"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -11,6 +12,27 @@ import (
 	"github.com/trainspan/trainspan/internal/metrics"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
+
+// Options say what becomes of the ledger. The zero Options keep it in memory.
+type Options struct {
+	// Dir is the directory of the run, the same for all its attempts. The state
+	// is kept there, so that an attempt takes back the work that it does again,
+	// and counts the time between. Empty means that an attempt knows nothing of
+	// those before it.
+	Dir string
+
+	// Interval is how often the state is written; zero means 10 s. What a killed
+	// attempt did after it was written last is not known to the next one.
+	Interval time.Duration
+
+	// Meter gets the metrics; nil means that of the provider, if it has one.
+	Meter metric.MeterProvider
+
+	// Windows are the lengths of time for which training.goodput.window.ratio
+	// is reported in whole seconds; nil means five minutes and
+	// one hour.
+	Windows []time.Duration
+}
 
 // observe makes the metrics. They are asked when metrics are collected, and cost
 // nothing in between.

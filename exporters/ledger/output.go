@@ -12,7 +12,6 @@ package ledger
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -22,7 +21,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/attributes"
@@ -33,27 +31,6 @@ import (
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
-
-// Options say what becomes of the ledger. The zero Options keep it in memory.
-type Options struct {
-	// Dir is the directory of the run, the same for all its attempts. The state
-	// is kept there, so that an attempt takes back the work that it does again,
-	// and counts the time between. Empty means that an attempt knows nothing of
-	// those before it.
-	Dir string
-
-	// Interval is how often the state is written; zero means 10 s. What a killed
-	// attempt did after it was written last is not known to the next one.
-	Interval time.Duration
-
-	// Meter gets the metrics; nil means that of the provider, if it has one.
-	Meter metric.MeterProvider
-
-	// Windows are the lengths of time for which training.goodput.window.ratio
-	// is reported in whole seconds; nil means five minutes and
-	// one hour.
-	Windows []time.Duration
-}
 
 // Output is an output of a provider that keeps the ledger. It sees every span
 // and scope, whatever the export customization says. It is to be attached once.
@@ -71,21 +48,6 @@ type Output struct {
 	metrics metric.Registration
 	err     error // of the last state
 }
-
-// books are the ledger of an attached output.
-type books struct {
-	live      *goodput.Live
-	telemetry *outputs.Telemetry
-
-	scoped atomic.Bool // there are kinds of scopes
-
-	mu      sync.Mutex
-	open    map[uint64]goodput.Handle   // by span id: Go's maps are quicker with numbers than with arrays
-	inner   map[goodput.Handle]*ambient // that right below another; nil where there will be none
-	ambient map[goodput.Handle]*ambient // by its own handle
-}
-
-func keyOf(id trace.SpanID) uint64 { return binary.LittleEndian.Uint64(id[:]) }
 
 // New makes an output.
 func New(o Options) *Output {

@@ -26,14 +26,6 @@ func (o *Output) ScopeKind(category, name string) outputs.ScopeKind {
 	return &scopeKind{b, category, name}
 }
 
-// scope is an open scope.
-type scope struct {
-	b      *books
-	ctx    context.Context
-	outer  trace.SpanID // the span that its context has
-	handle goodput.Handle
-}
-
 // Start implements outputs.ScopeKind.
 func (k *scopeKind) Start(ctx context.Context, _ *outputs.LiveArgs, o outputs.ScopeStart) outputs.Scope {
 	s := &scope{b: k.b}

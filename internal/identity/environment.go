@@ -11,33 +11,6 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 )
 
-// What launchers say of the processes that they start.
-var (
-	mpiRanks  = []string{"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "FLUX_TASK_RANK"}
-	mpiWorlds = []string{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "FLUX_JOB_SIZE"}
-)
-
-// What is said of the process where nothing below starts several on a node: there
-// it is the index of the node, or of the pod, and their number.
-var (
-	indexes = []string{"SLURM_PROCID", "JOB_COMPLETION_INDEX"}
-	counts  = []string{"SLURM_NTASKS"}
-)
-
-// What torchrun and its like say of the process that they start, one of several on a
-// node: rank = index of the node * processes of a node + local rank.
-var (
-	torchrun   = []string{"TORCHELASTIC_RUN_ID", "GROUP_RANK", "LOCAL_WORLD_SIZE"}
-	perNode    = []string{"LOCAL_WORLD_SIZE"}
-	nodes      = []string{"GROUP_RANK", "NODE_RANK", "SLURM_NODEID", "SLURM_PROCID", "JOB_COMPLETION_INDEX"}
-	nodeCounts = []string{"GROUP_WORLD_SIZE"}
-)
-
-// jobParts tell the runs in one job apart, behind a sign: those of each variable of the job.
-var jobParts = [...][]jobPart{2: {{"_", "SLURM_ARRAY_TASK_ID"}, {".", "SLURM_STEP_ID"}}}
-
-type jobPart struct{ sign, name string }
-
 // namers are how many of the variables of the job, its first, name it for as long as
 // somebody starts it again. The ids of the others are those of what a scheduler has
 // given: whatever is started there has them.
