@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -76,7 +77,9 @@ func programOnTerminal(t *testing.T, columns, rows int, name string, args ...str
 	})
 	go func() {
 		defer close(x.drawn)
-		_, _ = io.Copy(x.screen, keyboard) // ends with an error when the terminal is closed
+		// Not io.Copy: the screen takes no part of a letter, and what is read may end in one.
+		for r := bufio.NewReader(keyboard); x.screen.Parse(r) == nil; { // until the terminal is closed
+		}
 	}()
 	return x
 }
