@@ -18,6 +18,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/proc"
 	"github.com/trainspan/trainspan/internal/pyrun"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/until"
@@ -145,6 +146,9 @@ open("result", "w").write("went on")
 		t.Fatal(err)
 	}
 	until.True(t, "the end of the job", func() bool {
+		if proc.Alive(helper, 0) { // one that is ending has no working directory any more, and is not over
+			return false
+		}
 		list, _ := filepath.Glob("/proc/[0-9]*/cwd")
 		for _, path := range list {
 			if to, err := os.Readlink(path); err == nil && to == dir {
