@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -309,39 +310,79 @@ d = _ring.start(m); e = _ring.start(n); _ring.end(_ring.start(m)); _ring.end(e);
 	}
 }
 
-// TestNextSpan: one span after the other, over several regions of the ring, each
-// with the step that the one before it said.
-func TestNextSpan(t *testing.T) {
+// TestSteps: one after the other, over several regions of the ring, each with the step
+// that the one before it said, its wait and its parts; and what ends otherwise.
+func TestSteps(t *testing.T) {
 	rings := t.TempDir()
 	pyrun.Run(t, rings, `
 from trainspan import _ring
-n = _ring.name("a", "test")
+wait, a, b = (_ring.name(n, "test", "torch") for n in ("wait", "a", "b"))
+n = _ring.name("step.iteration", "pipeline", "torch", 0, (wait, a, b))
+inner, other, clock = _ring.name("inner", "test"), _ring.name("other.iteration", "pipeline", "torch"), _ring.clock
 outer = _ring.start(_ring.name("outer", "test"))
-token = _ring.start(n)
-for i in range(20000):
-    token = _ring.next_span(token, n, i + 1, i + 1)
-_ring.end(token, None, None, None, 20001)
-crossed = _ring.start(n)
-inner = _ring.start(n)
-last = _ring.next_span(crossed, n, 20002, 20001)
-_ring.end(inner)
-_ring.end(last)
-_ring.drop(_ring.next_span(None, n))
+v, token = _ring.step(n)
+def go_on(step):
+    "As the hooks do."
+    global v
+    try:
+        new = _ring.slots.step()
+        v[5] = step
+        v[3] = new[1] = clock()
+        v = new
+        _ring.end(_ring.start(inner))
+        new[2] = clock()
+    except StopIteration:
+        _ring.end_step(v, token, n, None, step)
+        return _ring.step(n)
+    return v, token
+for i in range(10000):
+    v[8] = clock()
+    _ring.end(_ring.start(inner))
+    v[9] = v[10] = clock()
+    _ring.end(_ring.start(inner))
+    _ring.end(_ring.start(inner))
+    v[11] = clock()
+    v, token = go_on(i + 1)
+_ring.end_step(v, token, other, None, 0, 5)
+v, token = _ring.step(n)
+v[8] = clock(); _ring.end(_ring.start(inner)); v[9] = clock()
+_ring.end_step(v, token, n | _ring.DROP)
+v, token = _ring.step(n)
+crossed = _ring.start(inner)
+_ring.end_step(v, token, n)
+_ring.end(crossed)
 _ring.end(outer)
 `)
 	st, traces := importRings(t, python.Options{Attempt: -1}, rings)
-	if st.Spans != 20001+3+1 || st.Bad != 0 || st.Lost != 0 || st.Open != 0 {
-		t.Errorf("%+v", st)
-	}
 	tr := readTrace(t, traces[0])
-	for _, s := range tr.named("test/a") {
-		count, step := s.args["count"], s.args["step"]
-		if n, err := strconv.Atoi(count); err == nil && n > 1 && n <= 20001 && step != strconv.Itoa(n-1) || count == "1" && step != "" {
-			t.Fatalf("span %s has the step %q", count, step)
+	steps, waits := tr.named("pipeline/step.iteration"), tr.named("test/wait")
+	if len(steps) != 10001 || len(waits) < 9990 || st.Bad != 0 || st.Lost != 0 || st.Open != 0 || tr.count["pipeline/other.iteration"] != 1 {
+		t.Errorf("%d steps, %d waits: %v, %+v", len(steps), len(waits), tr.count, st)
+	}
+	for i, s := range steps[1:10000] {
+		if s.args["step"] != strconv.Itoa(i+1) {
+			t.Fatalf("step %d has the step %q", i+1, s.args["step"])
 		}
-		if count == "" && step != "20000" && step != "20001" {
-			t.Errorf("a span has the step %q", step)
+	}
+	if s := tr.named("pipeline/other.iteration")[0]; s.args["count"] != "5" {
+		t.Errorf("another name has %v", s.args)
+	}
+	parents := make(map[string]int)
+	for _, s := range append(tr.named("test/inner"), append(tr.named("test/a"), tr.named("test/b")...)...) {
+		if s.up == nil {
+			t.Fatalf("%s lies in nothing", s.name)
 		}
+		parents[s.name+" in "+s.up.name]++
+	}
+	want := map[string]int{
+		"test/a in pipeline/step.iteration": 10000, "test/b in pipeline/step.iteration": 10000, "test/a in test/outer": 1,
+		"test/inner in test/a": 10001, "test/inner in test/b": 20000, "test/inner in test/wait": len(waits), "test/inner in pipeline/step.iteration": 10000 - len(waits), "test/inner in test/outer": 1,
+	}
+	if delete(parents, "test/inner in pipeline/step.iteration"); len(waits) < 10000 {
+		delete(want, "test/inner in pipeline/step.iteration")
+	}
+	if !maps.Equal(parents, want) {
+		t.Errorf("got %v\nwant %v", parents, want)
 	}
 }
 

@@ -9,6 +9,8 @@ type decoder struct {
 	side   *side
 	chains chains
 	record Record
+	step   step // the one at which reading goes on
+	ofStep Record
 	stats  Stats
 }
 
@@ -17,7 +19,7 @@ func (r *decoder) slot(b []byte, take func(*Record)) {
 	r.stats.Slots++
 	word := binary.LittleEndian.Uint64(b[atWord:])
 	kind, flags := Kind(word>>32), byte(word>>40)
-	if kind >= kinds || word>>44 != 0 || flags&flagNumbers != 0 && (kind != KindSpan || flags&flagNext != 0) {
+	if kind >= kinds || word>>44 != 0 || flags&flagNumbers != 0 && kind != KindSpan || flags&flagUnused != 0 {
 		r.stats.Bad++
 		return
 	}
@@ -29,22 +31,12 @@ func (r *decoder) slot(b []byte, take func(*Record)) {
 	}
 	rec := &r.record
 	*rec = Record{Kind: kind, Crossed: flags&flagCrossed != 0, Failed: flags&flagFailed != 0, Next: -1}
-	rec.Thread = r.side.threads[binary.LittleEndian.Uint32(b[atThread:])]
-	rec.Name = r.side.name(uint32(word))
-	rec.Depth = int(binary.LittleEndian.Uint32(b[atDepth:])) - 1
-	start, end := binary.LittleEndian.Uint64(b[atStart:]), binary.LittleEndian.Uint64(b[atEnd:])
 	rec.Value = int64(binary.LittleEndian.Uint64(b[atValue:]))
 	args := binary.LittleEndian.Uint64(b[atArgs:])
-	nameless := (kind == KindPosition || kind == KindFile) && uint32(word) == 0
-	if rec.Thread == nil || rec.Name == nil && !nameless || rec.Depth < 1 || rec.Depth > maxDepth || start > 1<<62 || end > 1<<62 {
+	if !r.place(rec, word, binary.LittleEndian.Uint64(b[atThread:]), binary.LittleEndian.Uint64(b[atStart:]), binary.LittleEndian.Uint64(b[atEnd:])) {
 		r.stats.Bad++
 		return
 	}
-	if rec.Start = int64(start) - r.anchor + r.Opened; rec.Start < 0 {
-		r.stats.Bad++
-		return
-	}
-	rec.End = max(int64(end)-r.anchor+r.Opened, rec.Start)
 	switch {
 	case kind == KindPosition:
 		rec.Epoch = int64(args)
@@ -56,8 +48,6 @@ func (r *decoder) slot(b []byte, take func(*Record)) {
 			rec.Args = r.chains.take(uint64(-rec.File))
 			rec.File = 0
 		}
-	case flags&flagNext != 0:
-		rec.Next = int64(min(args, 1<<62))
 	case args != 0:
 		rec.Args = r.chains.take(args)
 		rec.ArgsLost = rec.Args == nil
@@ -66,6 +56,22 @@ func (r *decoder) slot(b []byte, take func(*Record)) {
 		r.stats.Spans++
 	}
 	take(rec)
+}
+
+// place says whose a record is, and where it lies. It reports false where that cannot be true.
+func (r *decoder) place(rec *Record, word, place, start, end uint64) bool {
+	rec.Thread = r.side.threads[uint32(place)]
+	rec.Name = r.side.name(uint32(word))
+	rec.Depth = int(place>>32) - 1
+	nameless := (rec.Kind == KindPosition || rec.Kind == KindFile) && uint32(word) == 0
+	if rec.Thread == nil || rec.Name == nil && !nameless || rec.Depth < 1 || rec.Depth > maxDepth || start > 1<<62 || end > 1<<62 {
+		return false
+	}
+	if rec.Start = int64(start) - r.anchor + r.Opened; rec.Start < 0 {
+		return false
+	}
+	rec.End = max(int64(end)-r.anchor+r.Opened, rec.Start)
+	return true
 }
 
 // maxDepth is how deep spans may be said to nest.

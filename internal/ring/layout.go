@@ -3,7 +3,7 @@ package ring
 import "github.com/trainspan/trainspan/internal/infile"
 
 // Version is that of the layout. A ring of another version is refused.
-const Version = 1
+const Version = 2
 
 // The layout of the version. All numbers are little-endian.
 const (
@@ -14,6 +14,9 @@ const (
 	regionSize  = slotSize * regionSlots
 	tableAt     = 4096
 	maxRegions  = 8192
+	stepsBit    = 1 << 63 // of an activation whose region has steps in place of slots
+	stepSize    = 2 * slotSize
+	regionSteps = regionSize / stepSize
 	cellsAt     = tableAt + 16*maxRegions
 	cellThreads = 16
 	cellNames   = 1024
@@ -52,6 +55,18 @@ const (
 	atText   = 16
 	textSize = 40
 
+	// Words of a step.
+	stepWord    = 0 // the id of its name, kind and flags; 0: this is stepKind, and that and stepPlace are those of the one before
+	stepBegan   = 1 // the wait that it begins with; written first
+	stepStart   = 2 // its start, which is the end of the wait
+	stepEnd     = 3 // written last
+	stepPlace   = 4 // thread and depth, as in a slot
+	stepNext    = 5
+	stepSamples = 6
+	stepKind    = 7 // the id of a name with parts
+	stepParts   = 8 // starts and ends
+	stepWords   = stepSize / 8
+
 	maxText = 16384
 	lasting = 1 << 20
 	// Bounds of what the side file may name.
@@ -85,6 +100,6 @@ const (
 const (
 	flagCrossed = 1 << 0 // ended before what was started inside it
 	flagFailed  = 1 << 1 // ended with an exception
-	flagNext    = 1 << 2 // the training stands at another step from its end on
+	flagUnused  = 1 << 2
 	flagNumbers = 1 << 3 // a call on a file
 )

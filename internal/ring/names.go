@@ -41,6 +41,7 @@ type line struct {
 	Calls   int             `json:"calls"`
 	Args    json.RawMessage `json:"args"`
 	Numbers [3]string       `json:"numbers"`
+	Parts   []uint32        `json:"parts"`
 	T       *uint32         `json:"t"`
 	TID     int64           `json:"tid"`
 	Thread  string          `json:"thread"`
@@ -119,7 +120,7 @@ func (s *side) take(text []byte) {
 		s.threads[*l.T] = &Thread{Number: *l.T, TID: max(l.TID, 0), Name: l.Thread, Lane: l.Lane}
 	case l.N != nil && l.Name != nil && s.name(*l.N) == nil:
 		if len(s.names) < maxNames {
-			s.names[*l.N] = &Name{ID: *l.N, Cat: l.Cat, Name: *l.Name, Above: l.Above, Calls: l.Calls != 0, Args: l.Args, Numbers: l.Numbers}
+			s.names[*l.N] = &Name{ID: *l.N, Cat: l.Cat, Name: *l.Name, Above: l.Above, Calls: l.Calls != 0, Args: l.Args, Numbers: l.Numbers, Parts: l.Parts}
 		} else {
 			s.other(*l.N, l.Cat)
 		}

@@ -34,27 +34,54 @@ func (r *Ring) Read(take func(*Record)) (n int, err error) {
 // read is Read; more says that there is more.
 func (r *Ring) read(take func(*Record)) (more bool, err error) {
 	defer guard(&err)()
-	if err := r.fill(take); err != nil {
+	var broken error
+	merged := func(rec *Record) {
+		if err := r.merge(rec, take); err != nil {
+			broken = err
+		}
+		take(rec)
+	}
+	if err := r.fill(merged); err != nil {
 		return false, err
 	}
 	for range maxRounds {
+		r.discover()
+		latest := r.latest() // what is written by now lies behind no slot that is not
 		last := load(r.head, atActivations)
 		r.refused = int64(min(load(r.head, atRefused), 1<<48))
 		if !r.ended && (r.next.activation > last+1 || last > maxActivation) {
 			return false, errChanged
 		}
-		if r.ended || r.last < last {
-			r.last = last
+		if r.ended || r.newest < last {
+			r.newest = last
 		}
 		if r.next.region < 0 && !r.find() {
-			return false, nil
+			return false, r.flush(latest, take)
 		}
-		more, err := r.run(take, r.next.activation < r.last || r.ended)
-		if err != nil || !more {
+		if load(r.head, tableAt+16*r.next.region) == r.next.activation|stepsBit { // pass reads it
+			r.next = cursor{activation: r.next.activation + 1, region: -1}
+			continue
+		}
+		more, err := r.run(merged, r.next.activation < r.slots || r.ended)
+		if err = cmp.Or(err, broken); err != nil {
 			return false, err
+		}
+		if !more {
+			return false, r.flush(latest, take)
 		}
 	}
 	return true, nil
+}
+
+// flush delivers what has ended of steps and lies behind no slot that was not read.
+func (r *Ring) flush(until uint64, take func(*Record)) error {
+	if len(r.steps) == 0 {
+		return nil
+	}
+	if err := r.side.read(); err != nil && !r.ended {
+		return err
+	}
+	return r.pass(until, take)
 }
 
 // Finish reads the rest of a ring whose writer is gone: slots that it took and
@@ -62,7 +89,7 @@ func (r *Ring) read(take func(*Record)) (more bool, err error) {
 // the error is the first one, or that of ctx, which ends the reading.
 func (r *Ring) Finish(ctx context.Context, take func(*Record)) (first error) {
 	first = r.side.read()
-	r.ended = true
+	r.ended, r.seen = true, 0
 	for {
 		if err := ctx.Err(); err != nil {
 			return cmp.Or(first, err)
@@ -75,6 +102,8 @@ func (r *Ring) Finish(ctx context.Context, take func(*Record)) (first error) {
 		r.holes = nil
 		first = cmp.Or(first, err)
 		switch {
+		case r.inSteps: // which the disk does not give
+			r.giveUpSteps()
 		case err != nil && r.next.region >= 0:
 			r.lose(regionSlots - r.next.slot)
 		case !more && (err == nil || !waited):
@@ -87,14 +116,14 @@ func (r *Ring) Finish(ctx context.Context, take func(*Record)) (first error) {
 // or, where no region holds that any more, of the first one after it. Those
 // passed over are lost, but for those that a reader has emptied.
 func (r *Ring) find() bool {
-	used, last := min(load(r.head, atUsed), maxRegions), r.last
+	used, last := min(load(r.head, atUsed), maxRegions), r.newest
 	if r.ended { // the table says what there is, whatever the counts in the head say
 		used, last = maxRegions, math.MaxUint64-1
 	}
 	first, region, emptied := uint64(math.MaxUint64), -1, uint64(0)
 	for n := range int(used) {
-		at, done := load(r.head, tableAt+16*n), load(r.head, tableAt+16*n+8)
-		if done <= r.last {
+		at, done := load(r.head, tableAt+16*n)&^stepsBit, load(r.head, tableAt+16*n+8)&^stepsBit
+		if done <= r.newest {
 			emptied = max(emptied, done)
 		}
 		if at >= r.next.activation && at <= last && at < first && at != done {
@@ -104,9 +133,9 @@ func (r *Ring) find() bool {
 	switch {
 	case region >= 0:
 	case !r.ended: // the writer is between two uses of a region
-		first = r.last
-	case r.last <= maxActivation:
-		first = r.last + 1
+		first = r.newest
+	case r.newest <= maxActivation:
+		first = r.newest + 1
 	default:
 		return false
 	}
@@ -122,7 +151,7 @@ func (r *Ring) find() bool {
 
 // current reports whether a region still is in the use that c says.
 func (r *Ring) current(c cursor) bool {
-	return load(r.head, tableAt+16*c.region) == c.activation
+	return load(r.head, tableAt+16*c.region)&^stepsBit == c.activation
 }
 
 // lost counts slots. What a damaged head or table says of them may be anything.
@@ -178,8 +207,8 @@ func (r *Ring) run(take func(*Record), complete bool) (more bool, err error) {
 		if err := r.fill(take); err != nil {
 			return false, err
 		}
-		r.next.slot += n
 		for i := range n {
+			r.next.slot++
 			r.slot(r.batch[i*slotSize:(i+1)*slotSize], take)
 		}
 		return true, nil
@@ -226,7 +255,7 @@ func (r *Ring) writtenBehind(b []byte, slot int, complete bool) bool {
 // unused handles the end of an activation whose last slots are empty: those of
 // a writer that is gone, or of threads that have not written theirs.
 func (r *Ring) unused(from int) {
-	if r.next.activation >= r.last { // the writer ended here
+	if r.next.activation >= r.slots { // the writer ended here
 		r.next = cursor{activation: r.next.activation + 1, region: -1}
 		return
 	}
@@ -313,14 +342,17 @@ func (r *Ring) Held() int { return len(r.held) }
 func (r *Ring) Release() (err error) {
 	defer guard(&err)()
 	for _, c := range r.held {
+		held := load(r.head, tableAt+16*c.region)
 		b := r.regions[c.region]
-		if b == nil || !r.current(c) {
+		if b == nil || held&^stepsBit != c.activation {
 			continue
 		}
 		for i := range regionSlots {
-			store(b, i*slotSize+atWord, 0)
+			if held&stepsBit == 0 { // the writer clears the others itself
+				store(b, i*slotSize+atWord, 0)
+			}
 		}
-		store(r.head, tableAt+16*c.region+8, c.activation)
+		store(r.head, tableAt+16*c.region+8, held)
 	}
 	r.held = r.held[:0]
 	return nil

@@ -9,6 +9,9 @@ type Name struct {
 	Above     uint32 // the node above it in the tree of package ai, 0 without one
 	Calls     bool   // of the spans of one-logger's callbacks, which are in the ring too
 	Args      []byte // a JSON object: arguments of each of its spans; empty without
+	// Parts are the names of the parts of a step: the wait that it begins with, and
+	// those that lie inside it, in the order of its words. Empty for what is no step.
+	Parts []uint32
 	// Numbers are what the numbers of its calls on files are called; empty for none.
 	Numbers [3]string
 }
@@ -65,7 +68,7 @@ type Record struct {
 	Start, End int64
 	Value      int64 // the count of a span; the step of a position; 1 for on; the number of a file
 	Epoch      int64 // of a position
-	Next       int64 // the step at which the training stands from End on; -1 where a span does not say
+	Next       int64 // the step at which the training stands from End on, which the end of a step says; else -1
 	// Call says that the span is a call on a file. It has Numbers, [NoNumber] where one
 	// says nothing, and in File that of the file, 0 where Args or nothing says its path.
 	Call    bool
@@ -83,7 +86,7 @@ const NoNumber = math.MinInt64
 
 // Stats are counts of what was read. All only grow.
 type Stats struct {
-	Slots int64 // read
+	Slots int64 // read; each span of a step counts as one
 	Spans int64 // of these, spans
 	Lost  int64 // slots that were overwritten before they were read, or taken and never written
 	Bad   int64 // slots and lines that cannot be true

@@ -43,7 +43,12 @@ type Ring struct {
 	head    []byte
 	regions map[int][]byte // mapped, by number
 	next    cursor
-	last    uint64 // the latest activation, as far as the head tells
+	steps   []cursor // regions with steps, in their order; the first one is being read
+	inSteps bool     // they are being read
+	seen    uint64   // the activations among which regions with steps were looked for
+	slots   uint64   // the latest one without
+	found   uint64   // the latest one with steps
+	newest  uint64   // the latest activation, as far as the head tells
 	holes   []hole
 	held    []cursor // regions that were read and not given back
 	batch   []byte
@@ -58,8 +63,8 @@ type Ring struct {
 type cursor struct {
 	activation uint64 // from 1
 	region     int    // -1: not found yet
-	slot       int
-	end        int // behind the last slot that is written; 0: not looked for
+	slot       int    // or step
+	end        int    // behind the last slot that is written; 0: not looked for
 }
 
 // hole is a slot that was taken and not written while later ones were.
@@ -250,7 +255,8 @@ type Cell struct {
 	Start  int64 // nanoseconds since the epoch
 }
 
-// Cells calls take for the latest start of each name on each thread. Those
+// Cells calls take for the latest start of each name on each thread, and for what is
+// open of the latest step. Those
 // spans may have ended; that they have not is what the spans say that were read.
 func (r *Ring) Cells(take func(Cell)) (err error) {
 	defer guard(&err)()
@@ -267,5 +273,6 @@ func (r *Ring) Cells(take func(Cell)) (err error) {
 			}
 		}
 	}
+	r.openStep(take)
 	return nil
 }

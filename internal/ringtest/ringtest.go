@@ -10,7 +10,7 @@ import (
 
 // The layout of docs/ring.md.
 const (
-	Magic       = "TSRING\x00\x01"
+	Magic       = "TSRING\x00\x02"
 	HeadSize    = 524288
 	RegionSize  = 524288
 	Slots       = 8192 // of a region

@@ -21,7 +21,7 @@ import time
 
 from . import environ, passing, plain, quiet
 
-MAGIC = b"TSRING\0\1"  # the last byte is the version
+MAGIC = b"TSRING\0\2"  # the last byte is the version
 SLOT = 64
 SLOTS = 8192  # of a region
 REGION = SLOT * SLOTS
@@ -33,6 +33,8 @@ THREADS, NAMES = 16, 1024  # that have cells
 MOST_NAMES, MOST_TEXT, LONGEST = 10000, 8 << 20, 200  # names, bytes of the side file, characters of a name
 LASTING = 1 << 20  # from here on count the names whose spans have a begin slot
 CHUNK = 40  # bytes of text in a slot
+STEP = 16  # words of a step
+STEPS = 1 << 63  # of an activation whose region has steps
 MAX_TEXT = 16384
 CALLED = "called"  # the variant of names whose spans callbacks make too
 LATEST = 1 << 62  # nanoseconds: no time is later, and no number greater
@@ -40,7 +42,6 @@ LATEST = 1 << 62  # nanoseconds: no time is later, and no number greater
 BEGIN, POINT, TEXT, POSITION, UPDATE, STATE, CALL, NOTE, DROP, FILE = (k << 32 for k in range(1, 11))
 CROSSED = 1 << 40  # flag: ended before what was started inside it
 FAILED = 1 << 41  # flag: ended with an exception
-NEXT = 1 << 42  # flag: the training stands at another step from its end on
 NUMBERS = 1 << 43  # flag: a call on a file, with numbers in place of a text and a count
 
 _LASTING = ("ai_root", "pipeline", "checkpoint")
@@ -114,12 +115,14 @@ def _build():
     offset = time.time_ns() - clock()  # the wall clock is read once
     lock = threading.RLock()
     words = side = inode = path = log = local = threads = None
-    opened = placed = growing = False
+    opened = growing = False
     activation, forks, told = 0, 0, 0  # told: bytes of the side file
+    current = [0, 0]  # activations in use: for slots, for steps
     pages = []  # mappings of the file, and where each begins in it
     lanes = {}  # thread ids that the program gave
     fetching = []  # name and category of waits that the program writes when they are over
     known, named = {}, {}  # ids by name, category and variant, and the reverse
+    hooked, theirs = set(), set()  # name and category of the hooks' spans, and of the program's
     lines = []  # of the side file, again for the ring of a forked process
     short, lasting = itertools.count(1).__next__, itertools.count(LASTING).__next__
     pack = struct.Struct("<QQII32xQ").pack_into
@@ -134,10 +137,16 @@ def _build():
         raise StopIteration
 
     class Slots:
-        __slots__ = ("take",)  # the same, for hooks that write by themselves
+        """For hooks that write by themselves: what gives the words of a step, whether the
+        program says where the training stands, whether it has names that spans of the hooks
+        have, and what is called when nothing more is recorded."""
+
+        __slots__ = "step", "placed", "shared", "stopped"
 
     slots = Slots()
-    take = slots.take = exhausted  # gives a mapping and the offset in it of a slot that is nobody else's
+    slots.placed = slots.shared = False
+    slots.stopped = bool
+    take = slots.step = exhausted  # take gives a mapping and the offset in it of a slot that is nobody else's
 
     class Thread(threading.local):
         def __init__(self):
@@ -259,6 +268,7 @@ def _build():
     def forget():
         """Deletes a ring that could not be made."""
         nonlocal words, side, path, activation, take
+        current[:] = 0, 0
         if path is not None:
             for name in (path, path[:-5] + ".names"):
                 if os.path.exists(name):
@@ -267,7 +277,7 @@ def _build():
             os.close(side)
         words = side = path = None
         activation, take = 0, exhausted
-        slots.take = exhausted
+        slots.step = exhausted
         pages.clear()
 
     def open_ring():
@@ -291,7 +301,7 @@ def _build():
             threads = locked(itertools.count().__next__)
             lanes.clear()
             words[33] = 1
-            activate(0)
+            activate(0, 0)
             words[0] = int.from_bytes(MAGIC, "little")
             local = Thread()
             why = "recording to " + path
@@ -310,14 +320,23 @@ def _build():
         at = (region + 1) * REGION
         return next((page, at - first) for page, first in reversed(pages) if first <= at)
 
-    def activate(region):
-        """Goes on in an empty region."""
+    def activate(region, steps):
+        """Goes on in an empty region, with slots or with steps."""
         nonlocal activation, take
         page, at = slots_of(region)
-        fresh = locked(zip(itertools.repeat(page), range(at, at + REGION, SLOT)).__next__)
+        if steps:
+            ends = range(at // 8 + STEP, (at + REGION) // 8 + 1, STEP)
+            fresh = map(memoryview(page).cast("q").__getitem__, map(slice, range(at // 8, (at + REGION) // 8, STEP), ends))
+        else:
+            fresh = zip(itertools.repeat(page), range(at, at + REGION, SLOT))
+        fresh, held = locked(fresh.__next__), (activation + 1) | steps
         # No call from here on: these belong together, and a signal would come there.
-        words[HEAD // 8 + 2 * region] = words[32] = activation = activation + 1
-        take = slots.take = fresh
+        words[HEAD // 8 + 2 * region] = current[steps > 0] = held
+        words[32] = activation = activation + 1
+        if steps:
+            slots.step = fresh
+        else:
+            take = fresh
 
     def locked(f):
         """f so that two threads never get the same: under the interpreter's lock, a
@@ -329,7 +348,7 @@ def _build():
 
         return one if _FREE else f
 
-    def grow():
+    def grow(steps):
         """Finds another region: one that the reader has emptied or that nobody came to
         use, a new one or, without space, the one before the last."""
         used, table = words[33], HEAD // 8
@@ -337,7 +356,7 @@ def _build():
             del local.s[2:]
         number = {region: words[table + 2 * region] for region in range(used)}
         for region, n in number.items():
-            if n != activation and n in (0, words[table + 2 * region + 1]):
+            if n not in current and n in (0, words[table + 2 * region + 1]):
                 break
         else:
             try:
@@ -352,23 +371,27 @@ def _build():
                 finally:
                     os.close(fd)
                 words[33] = used + 1
-                return activate(used)
+                return activate(used, steps)
             except Exception as e:
                 passing(e)
-                region = max(number, key=lambda r: (number[r] != activation, number[r]))
+                # Not that of the open step; its own one if there is no other.
+                usable = [r for r in number if number[r] != current[not steps]]
+                if steps and not any(number[r] & STEPS for r in usable):
+                    raise  # slots need theirs
+                region = max(usable, key=lambda r: (number[r] not in current, number[r] & STEPS == steps, number[r]))
                 words[table + 2 * region] = n = 0
         if n == 0:
             page, at = slots_of(region)
             page[at : at + REGION] = bytes(REGION)
-        activate(region)
+        activate(region, steps)
 
     chains = locked(itertools.count(1).__next__)
 
-    def slot():
-        """A slot, where the quick way found none."""
+    def slot(steps=0):
+        """A slot, where the quick way found none; or the words of a step."""
         nonlocal growing
         for _ in range(100):  # other threads may fill a region before this one runs again
-            was = take
+            was = slots.step if steps else take
             try:
                 return was()
             except StopIteration:
@@ -376,13 +399,13 @@ def _build():
             with lock:
                 if growing or not ready():  # growing: a signal handler inside of grow
                     break
-                if take is was:
+                if (slots.step if steps else take) is was:
                     growing = True
                     try:
-                        grow()
+                        grow(steps)
                     finally:
                         growing = False
-        if words is not None:
+        if words is not None and not steps:
             words[35] += 1
         raise OSError("no slot")
 
@@ -441,7 +464,8 @@ def _build():
     def name(name, cat, variant=0, above=0, args=None):
         """The id of a name. Variants of a name have ids of their own; above is the
         node that it lies below, for update and switch. With args, a tuple of pairs, it
-        is that of a name whose spans all have these, from their start on."""
+        is that of a name whose spans all have these, from their start on; with the ids of
+        its parts that of a step."""
         try:
             key = (name, cat, variant, args)
             n = known.get(key)
@@ -464,11 +488,14 @@ def _build():
                 n = lasting() if cat in _LASTING and not name.endswith(".iteration") else short()
                 line = {"n": n, "name": name, "cat": cat, "above": above}
                 if args:
-                    line["args"] = dict(args)
+                    line.update({"parts": args} if type(args[0]) is int else {"args": dict(args)})
                 if type(variant) is tuple and variant[0] == "numbers":
                     line["numbers"] = variant[1]
                 add_line(dict(line, calls=1) if variant == CALLED else line, True)
                 known[key], named[n] = n, key
+                mine, others = (theirs, hooked) if variant != "torch" else (hooked, theirs)
+                mine.add((name, cat))
+                slots.shared = slots.shared or (name, cat) in others
         return n
 
     @quiet
@@ -505,21 +532,29 @@ def _build():
         return push(n, at, args)
 
     @quiet
-    def stack():
-        """The open spans of this thread, for hooks that write by themselves: its number,
-        its cells, and entries; None where it has no cells."""
-        return local.s if on and local.s[1] is not no_cells else None
+    def step(n, at=None):
+        """Begins a step, now or at a time before: gives its words and the token that ends
+        it. n is the id of a name with parts."""
+        if not ready():
+            return None
+        v, s = slot(STEPS), local.s
+        v[0], v[4], v[7] = n, s[0] | len(s) << 32, n
+        v[1] = v[2] = clock() if at is None else at - offset
+        token = (None, n, s, False)
+        s.append(token)
+        return v, token
 
-    def missed(error, s, token, t):
-        """Ends a span that a hook began by itself, where its own way failed."""
-        try:
-            if error is None:
-                return finish(s, token, clock(), None, token[1])
-            if type(error) is StopIteration:
-                return late(t, clock(), s[0], len(s), 0, 0, token[1])
-        except BaseException as e:
-            error = e
-        passing(error, lose)
+    @quiet
+    def end_step(v, token, w, at=None, step=0, samples=0):
+        """Ends a step, by the name w, or forgets it, where that has DROP. From its end on
+        the training stands at step, unless the program says where it does."""
+        t1, s = clock() if at is None else at - offset, token[2]
+        i = find(s, token, 0)
+        w |= remove(s, i) if i else 0
+        if w != token[1]:
+            v[4], v[7], v[0] = s[0] | (i or len(s)) << 32, token[1], w
+        v[5], v[6] = 0 if slots.placed else step, samples
+        v[3] = t1
 
     @quiet
     def undo(n):
@@ -552,34 +587,6 @@ def _build():
             late(t, t1, s[0], len(s), 0, 0, w)
         except BaseException as e:
             passing(e, lose)
-
-    def next_span(token, n, count=0, step=0):
-        """Ends a span of this thread, with a count, and starts another one at the same
-        moment; gives what end wants. With a step the training stands there from then
-        on, as with an inferred position."""
-        try:
-            t, w, s, _ = token
-            t1 = clock()
-            if s[-1] is token:
-                s[1][n] = t1
-                s[-1] = top = (t1, n, s, False)
-                if step:
-                    if placed:
-                        step = 0
-                    else:
-                        w |= NEXT
-                page, place = take()
-                pack_more(page, place, t, t1, s[0], len(s) - 1, step, count, w)
-                return top
-            finish(s, token, t1, None, w, count)
-        except StopIteration:
-            late(t, t1, s[0], len(s) - 1, step, count, w)
-            return top
-        except BaseException as e:
-            passing(e, lose)
-        if step:
-            position(-1, step, True)
-        return start(n)
 
     @quiet
     def stop(n, args=None, failed=None, token=None):
@@ -634,7 +641,6 @@ def _build():
         i = find(s, token, w & ~FAILED)
         if i:
             t, was, _, _ = entry(s[i])
-            t = s[1][was] if t is None else t  # of a hook that writes by itself
             if was < NAMES and was != w & ~FAILED:
                 s[1][was] = 0  # ended by another name
             write(w | remove(s, i), t, t1, s[0], i, args, count)
@@ -832,10 +838,9 @@ def _build():
         """Says where the training stands, for the spans that start later; None leaves
         a number as it is. An inferred one is ignored once the program said it
         itself. With n it holds for the spans of that node and those below it."""
-        nonlocal placed
         try:
             if inferred:
-                if not placed:
+                if not slots.placed:
                     s = local.s
                     page, place = take()
                     pack_more(page, place, clock(), 0, s[0], len(s), epoch, step, POSITION)
@@ -843,7 +848,7 @@ def _build():
         except Exception as e:
             passing(e)
         try:
-            placed = placed or not inferred
+            slots.placed = slots.placed or not inferred
             mark(POSITION, n, None, *(-1 if v is None else min(max(int(plain(v)), -2), LATEST) for v in (epoch, step)))
         except Exception as e:
             passing(e)
@@ -862,10 +867,9 @@ def _build():
     def start_call(n, callback, step):
         """Starts a span n and tells of its callback, an id with CALL, in one: an iteration,
         and the step of the training, where it stands from then on."""
-        nonlocal placed
         if not on:
             return None
-        placed = True
+        slots.placed = True
         try:
             s = local.s
             s[1][n] = t = clock()
@@ -893,7 +897,8 @@ def _build():
         """Records nothing from now on."""
         nonlocal on, wanted, take
         on = wanted = False
-        take = slots.take = exhausted
+        take = slots.step = exhausted
+        slots.stopped()
 
     @quiet
     def close():
@@ -912,7 +917,8 @@ def _build():
             kept.extend(page for page, _ in pages if not tracked and still(page) != (words[33] + 1) * REGION)
         pages.clear()
         words = side = path = local = None
-        take = slots.take = exhausted
+        take = slots.step = exhausted
+        current[:] = 0, 0
         opened, activation, on, growing = False, 0, wanted, False
         forks += 1
 
@@ -926,7 +932,7 @@ def _build():
 
 
 _made = _build()
-for _name in """enabled now name start stack slots pack missed end next_span stop drop inside crowded fetches enter leave wrap event counted path_of file_of
+for _name in """enabled now name start step end_step slots end stop drop inside crowded fetches enter leave wrap event counted path_of file_of
 called mark switch point failed position meta call start_call configure
 disable close clock wanted""".split():
     globals()[_name] = _made[_name]

@@ -124,9 +124,10 @@ class _Span:
         self.token, self.mark, self.args, self.seq = token, mark, args, seq
 
 
-def _begin(event, plain, group, size=0, dtype=None, later=False):
-    """Begins a collective, on the host and where the device waits for it."""
-    if plain is not None and hooks._loop.foreign(plain):
+def _begin(event, group, size=0, dtype=None, later=False, asked=True):
+    """Begins a collective, on the host and where the device waits for it. One that was not
+    asked for by Python is in no span of the program's own."""
+    if asked and _ring.slots.shared and hooks._loop.foreign(_ring.name(event, _cat(event), "torch")):
         return None
     n, args = _name(event, group, size, dtype, later)
     device = hooks._device
@@ -162,13 +163,12 @@ def _collectives(module):
 def _waits(module):
     """What a call with async_op gave back is waited for later."""
     work = getattr(module, "Work", None) or sys.modules["torch._C._distributed_c10d"].Work
-    plain = _ring.name("wait", "comm")
-    wait = hooks.wrap(work.wait, lambda *_: _begin("wait", plain, None), lambda span, *_: _end(span), hooks.COMM)
+    wait = hooks.wrap(work.wait, lambda *_: _begin("wait", None), lambda span, *_: _end(span), hooks.COMM)
     work.wait = lambda self, *args, **kwargs: wait(self, *args, **kwargs)
 
 
 def _collective(fn, event, names=None):
-    plain, sets_up = _ring.name(event, _cat(event)), event in _SET_UP
+    sets_up = event in _SET_UP
     names = names or list(inspect.signature(fn).parameters)
     buffers = [(i, n) for i, n in enumerate(names[:2]) if "tensor" in n or n in ("output", "input", "input_list", "self")]
     at_group, at_later = (names.index(n) if n in names else len(names) + 64 for n in ("group", "async_op"))
@@ -182,7 +182,7 @@ def _collective(fn, event, names=None):
         if not loop.thread:
             loop.here()
         if sets_up:
-            return _begin(event, plain, None)
+            return _begin(event, None)
         size, dtype = 0, None
         for i, n in buffers:
             value = args[i] if i < len(args) else kwargs.get(n)
@@ -190,7 +190,7 @@ def _collective(fn, event, names=None):
             dtype = dtype or _dtype(value)
         group = args[at_group] if at_group < len(args) else kwargs.get("group")
         later = always or bool(args[at_later] if at_later < len(args) else kwargs.get("async_op"))
-        return _begin(event, plain, _known(group), size, dtype, later)
+        return _begin(event, _known(group), size, dtype, later)
 
     def after(span, args, kwargs, result):
         if sets_up:
@@ -216,14 +216,13 @@ def _known(group):
 def _batch(module):
     """Sends and receives that are asked for together: one span for each."""
     fn = module.batch_isend_irecv
-    plain = {event: _ring.name(event, "comm") for event in _PAIRS}
 
     def before(args, kwargs):
         ops = args[0] if args else kwargs.get("p2p_op_list")
         spans = []
         for op in ops:
             event = "send" if "send" in op.op.__name__ else "receive"
-            spans.append(_begin(event, plain[event], _known(op.group), _bytes(op.tensor), _dtype(op.tensor), True))
+            spans.append(_begin(event, _known(op.group), _bytes(op.tensor), _dtype(op.tensor), True))
         return spans
 
     def after(spans, *_):
@@ -266,7 +265,7 @@ def _hooks(module):
             group_of = group()
             tensors = args.input_tensors or args.output_tensors
             if event and group_of is not None and (not tensors or tensors[0].is_cpu):
-                under_way[args.op_id, id(group_of)] = _begin(event, None, _group(group_of), _bytes(tensors), _dtype(tensors), True)
+                under_way[args.op_id, id(group_of)] = _begin(event, _group(group_of), _bytes(tensors), _dtype(tensors), True, False)
 
         return lambda args: here.inside.busy or begins(args)
 
@@ -310,8 +309,7 @@ def _functional(module):
             fn = getattr(module, name, None)
             if inspect.isfunction(fn):
                 hooks.replace(module, name, _collective(fn, event))
-    plain = _ring.name("wait", "comm")
-    hooks.replace(module, "wait_tensor", hooks.wrap(module.wait_tensor, lambda *_: _begin("wait", plain, None), lambda span, *_: _end(span), hooks.COMM))
+    hooks.replace(module, "wait_tensor", hooks.wrap(module.wait_tensor, lambda *_: _begin("wait", None), lambda span, *_: _end(span), hooks.COMM))
 
 
 def _buffers(module):

@@ -40,7 +40,7 @@ def _frames(module):
     if client is not None:
         for value in (type(client), client.spec):
             _codes(value, ours)
-    for value in (Loop, _ring.meta, _ring.end, _ring.missed, _ring.next_span, _ring.start, quiet(bool)):
+    for value in (Loop, _ring.meta, _ring.end, _ring.step, _ring.end_step, _ring.start, quiet(bool)):
         _codes(value, alone)
     strategy = getattr(module, "set_code_exec_strategy", None)
     for code in ours | alone:

@@ -14,7 +14,7 @@ from types import MethodType
 from trainspan import _ring, ending, environ, passing, quiet
 
 from . import device
-from .loop import Loop
+from .loop import FORWARD, IN_BACKWARD, IN_FORWARD, IN_STEP, INSIDE, PARTS, STEPPED, TRAINED, Loop
 
 
 class _Inside:
@@ -109,7 +109,7 @@ def _loaded(torch):
 def follow_device(used):
     """Has phases marked on a device from now on."""
     global _device
-    _device, _loop.on_close = used, used.collect
+    _device, _loop.on_close, _loop.rarely = used, used.collect, 0
     for mark in _marking:
         mark()
 
@@ -128,10 +128,10 @@ def _identify():
 def starter(phase, name, cat):
     """What begins a span of a phase: nothing where the phase is off, or where the
     program is inside a span of its own of that name."""
-    n, program, start, loop = _ring.name(name, cat, "torch"), _ring.name(name, cat), _ring.start, _loop
+    n, start, loop, slots = _ring.name(name, cat, "torch"), _ring.start, _loop, _ring.slots
     if phase not in _on:
         return lambda: None
-    return lambda: None if loop.foreign(program) else start(n)
+    return lambda: None if slots.shared and loop.foreign(n) else start(n)
 
 
 def wrap(fn, before, after, here):
@@ -174,8 +174,6 @@ def replace(owner, name, new):
     setattr(owner, name, new)
 
 
-def _none(*_):
-    return None
 
 
 def _end(token, args, kwargs, result):
@@ -183,17 +181,6 @@ def _end(token, args, kwargs, result):
 
 
 # -- forward, backward, optimizer: once a step or more often, so written out
-
-
-class Gate:
-    """Whether the thread that trains may go the quick way of a phase: it is not inside
-    of one, and the work of the iteration has one of the bits that are needed."""
-
-    __slots__ = "inside", "need", "here"
-
-    def __init__(self, here, need):
-        self.inside, self.need, self.here = _Inside(0), need, here
-        _loop.gates.append(self)
 
 
 def _marked(fn, name):
@@ -210,44 +197,44 @@ def _marked(fn, name):
     return call if name in ("forward", "backward", "step") else fn
 
 
-def _phase(phase, name, cat, gate, enter, quick, did=0, inner=None, ended=None, after=None):
-    """Gives what puts a function inside of the spans of a phase of the thread that
-    trains. enter(args) lets the loop look, and says whether there is to be a span. The
-    quick way is taken where nothing is new, and the gate is open or quick(args) says so;
-    did is what it adds to the work of the iteration. inner wraps what is called on the
-    other way, ended() follows the span there; after(args) follows it on both, unless
-    there was an exception."""
-    n, program, loop, here, slots = _ring.name(name, cat, "torch"), _ring.name(name, cat), _loop, gate.here, _ring.slots
-    clock, pack, missed, end, recorded = _ring.clock, _ring.pack, _ring.missed, _ring.end, phase in _on
-    entry = None, n, None, False
+def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, after=None):
+    """Gives what puts a function inside of the spans of a phase: one of PARTS, which has the
+    bit inside. enter(args) lets the loop look, and says whether there is to be a span.
+    quick(look, impl, at) makes a quick way that writes two words of a step, from at on, or
+    goes the other one. inner wraps what is called on that, and on both after watch.whole;
+    ended() follows the span there, and after(args), unless there was an exception."""
+    (name, cat), loop, end = PARTS[part], _loop, _ring.end
+    n, recorded, busy, wholes = _ring.name(name, cat, "torch"), phase in _on, inside if inside == IN_STEP else INSIDE, []
 
     @quiet
     def begin(args):
-        if enter(args) and recorded and not (loop.checking and loop.foreign(program)):
+        if enter(args) and recorded and not (loop.checking and loop.foreign(n)):
             return _ring.start(n)
 
     def watch(impl):
-        called, quickly = inner(impl) if inner else impl, impl
+        called, way = inner(impl) if inner else impl, Way(impl)
 
         def mark():
-            nonlocal called, quickly
-            called, quickly = _marked(called, name), _marked(quickly, name)
+            nonlocal called
+            called, way.impl = _marked(called, name), _marked(way.impl, name)
 
-        _marking.append(mark)
-        if _device is not None:
-            mark()
+        def whole():
+            way.impl = called
 
         def look(*args, **kwargs):
-            inside = here.inside
-            if inside.busy or _compiling():
+            outer, bit, token = here.inside, 0, None
+            if outer.busy or _compiling() or loop.inside(busy):
                 return impl(*args, **kwargs)
-            token = None
             try:
-                inside.busy = 1
+                outer.busy = 1
                 token = begin(args)
+                if get_ident() == loop.thread:
+                    bit = inside
+                    loop.work |= bit
                 value = called(*args, **kwargs)
             finally:
-                inside.busy = 0
+                outer.busy = 0
+                loop.work &= ~bit
                 end(token)
                 if ended is not None:
                     ended()
@@ -255,58 +242,46 @@ def _phase(phase, name, cat, gate, enter, quick, did=0, inner=None, ended=None, 
                 after(args)
             return value
 
-        def call(*args, **kwargs):
-            inside = gate.inside
-            if get_ident() != loop.quick or inside.busy or not (loop.work & gate.need or quick(args)):
-                return look(*args, **kwargs)
-            s, t = loop.stack, 0
-            try:
-                inside.busy = 1
-                if did:
-                    loop.work |= did
-                s[1][n] = t = clock()
-                s.append(entry)
-                value = quickly(*args, **kwargs)
-            finally:
-                inside.busy = 0
-                try:
-                    top = s.pop()
-                    if top is entry:
-                        page, place = slots.take()
-                        pack(page, place, t, clock(), s[0], len(s), n)
-                    else:
-                        s.append(top)
-                        missed(None, s, entry, t)
-                except BaseException as e:
-                    missed(e, s, entry, t)
-            if after is not None:
-                after(args)
-            return value
+        _marking.append(mark)
+        wholes.append(whole)
+        if _device is not None:
+            mark()
+        return quick(look, way, 6 + 2 * part) if recorded else look
 
-        return call if recorded and n < _ring.NAMES else look
-
+    watch.whole = lambda: [whole() for whole in wholes]
     return watch
 
 
-class _Call:
+class Way:
+    """What the quick way of a phase calls."""
+
+    __slots__ = ("impl",)
+
+    def __init__(self, impl):
+        self.impl = impl
+
+
+def _call(watched, plain):
     """Module.__call__ as a module finds it. Inside of a forward that is the function of
     PyTorch: our frame around each module in a module would use up the depth of calls
     that a program has. The class itself always has that: Dynamo traces what it finds
     there, and its guards take no function of ours. Who replaces it for a while, as
     torch.fx does, puts that back; so with each backward, and compilation, we look."""
+    loop, here = _loop, PHASE
 
-    def __init__(self, watched, plain, gate):
-        self.watched, self.plain, self.gate = watched, plain, gate
+    class Call:
+        def __get__(self, module, cls=None):
+            if module is None:
+                return plain
+            return MethodType(plain if loop.work & INSIDE or here.inside.busy else watched, module)
 
-    def __get__(self, module, cls=None):
-        if module is None:
-            return self.plain
-        gate = self.gate
-        return MethodType(self.plain if gate.inside.busy or gate.here.inside.busy else self.watched, module)
+    call = Call()
+    call.plain = plain
+    return call
 
 
 def _module(module):
-    cls, loop, gate = module.Module, _loop, Gate(PHASE, 7)
+    cls, loop = module.Module, _loop
     impl = cls.__call__
     loop.start_up.models(cls)
 
@@ -320,9 +295,29 @@ def _module(module):
         if loop.alone:
             loop.end("evaluated")
 
-    watched = _phase("forward", "forward", "compute", gate, enter, loop.first, 0, None, ended)(impl)
+    def quick(look, way, at):
+        until, clock = at + 1, _ring.clock
+
+        def call(*args, **kwargs):
+            v = loop.frame
+            if loop.work or v is None or get_ident() != loop.quick or id(args[0]) != loop.model or not args[0].training or not loop.grad():
+                return look(*args, **kwargs)
+            try:
+                loop.work = FORWARD | IN_FORWARD
+                v[at] = clock()
+                return way.impl(*args, **kwargs)
+            finally:
+                loop.work = FORWARD
+                try:
+                    v[until] = clock()
+                except BaseException as e:  # a fork, or a signal
+                    passing(e)
+
+        return call
+
+    watched = _phase("forward", 2, PHASE, IN_FORWARD, enter, quick, None, ended)(impl)
     functools.update_wrapper(watched, impl)
-    cls.__call__ = call = _Call(watched, impl, gate)
+    cls.__call__ = call = _call(watched, impl)
 
     def restore():
         if vars(cls)["__call__"] is impl:
@@ -335,7 +330,7 @@ def _autograd(module):
     from .parallel import gradients
 
     loop = _loop
-    gradients.engine, gradients.gate = module.Variable._execution_engine, Gate(PHASE, 7)
+    gradients.engine = module.Variable._execution_engine
 
     def follow(impl):
         def backward(*args, **kwargs):
@@ -353,7 +348,28 @@ def _autograd(module):
         if not loop.armed:
             loop.until = _ring.now()
 
-    watch = _phase("backward", "backward", "compute", gradients.gate, lambda _: loop.here(True) and loop.trains(), _none, 1, follow, ended)
+    def quick(look, way, at):
+        until, clock = at + 1, _ring.clock
+
+        def call(*args, **kwargs):
+            v = loop.frame
+            if loop.work != FORWARD or v is None or get_ident() != loop.quick:
+                return look(*args, **kwargs)
+            try:
+                loop.work = TRAINED | FORWARD | IN_BACKWARD
+                v[at] = clock()
+                return way.impl(*args, **kwargs)
+            finally:
+                loop.work = TRAINED | FORWARD
+                try:
+                    v[until] = clock()
+                except BaseException as e:
+                    passing(e)
+
+        return call
+
+    watch = _phase("backward", 3, PHASE, IN_BACKWARD, lambda _: loop.here(True) and loop.trains(), quick, follow, ended)
+    gradients.whole = watch.whole
 
     # Torch 2 comes to all gradients by one function, 1.13 by two.
     one = "_engine_run_backward"
@@ -377,8 +393,52 @@ def _optimizer(module):
             passing(e)
 
     # Its closure may hold forward and backward, and other steps.
-    step = _phase("optimizer", "step", "compute", Gate(STEP, 1), lambda _: loop.here(True) and loop.trains(), _none, 0, None, None, stepped)
-    zero_grad = _phase("zero_grad", "step.zero_grad", "compute", Gate(ZERO, 0), lambda _: loop.here(), type)(cls.zero_grad)
+    def quick_step(look, way, at):
+        until, clock = at + 1, _ring.clock
+
+        def call(*args, **kwargs):
+            v = loop.frame
+            if loop.work != TRAINED | FORWARD or v is None or get_ident() != loop.quick:
+                return look(*args, **kwargs)
+            try:
+                loop.work = TRAINED | FORWARD | IN_STEP
+                v[at] = clock()
+                value = way.impl(*args, **kwargs)
+            finally:
+                loop.work = TRAINED | FORWARD | STEPPED
+                try:
+                    v[until] = clock()
+                except BaseException as e:
+                    passing(e)
+            if loop.by_batch:
+                loop.stepped += 1
+            else:
+                stepped(args)
+            return value
+
+        return call
+
+    def quick_zero(look, way, at):
+        until, clock = at + 1, _ring.clock
+
+        def call(*args, **kwargs):
+            v = loop.frame
+            if v is loop.zeroed or v is None or get_ident() != loop.quick:
+                return look(*args, **kwargs)
+            try:
+                loop.zeroed = v
+                v[at] = clock()
+                return way.impl(*args, **kwargs)
+            finally:
+                try:
+                    v[until] = clock()
+                except BaseException as e:
+                    passing(e)
+
+        return call
+
+    step = _phase("optimizer", 4, STEP, IN_STEP, lambda _: loop.here(True) and loop.trains(), quick_step, None, None, stepped)
+    zero_grad = _phase("zero_grad", 1, ZERO, 0, lambda _: loop.here(), quick_zero)(cls.zero_grad)
     made = cls.__init__
 
     def __init__(self, *args, **kwargs):

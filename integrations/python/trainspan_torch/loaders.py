@@ -7,12 +7,16 @@ from threading import get_ident
 from trainspan import _ring, quiet
 
 from . import hooks
+from .loop import INSIDE, IN_STEP, IN_WAIT, samples
+
+TRAINS = INSIDE | IN_STEP | 1  # what an iteration has of its bits when it has trained
 
 
 def _dataloader(module):
     cls, loader = module._BaseDataLoaderIter, module.DataLoader
-    wait, loop, here, gate, end, recorded = cls.__next__, hooks._loop, hooks.PHASE, hooks.Gate(hooks.PHASE, 0), _ring.end, "data" in hooks._on
-    n, program, start_up = _ring.name("fetch.iter", "dataloader", "torch"), _ring.name("fetch.iter", "dataloader"), loop.start_up
+    wait, loop, here, end, recorded = cls.__next__, hooks._loop, hooks.PHASE, _ring.end, "data" in hooks._on
+    slots, clock, event = _ring.slots, _ring.clock, _ring.event
+    n, start_up, Tensor = _ring.name("fetch.iter", "dataloader", "torch"), loop.start_up, sys.modules["torch"].Tensor
     start_workers = hooks.starter("data", "fetch.start", "dataloader")
 
     def asked(iterator):
@@ -25,12 +29,14 @@ def _dataloader(module):
             asked(iterator)
         elif loop.helper:
             return None
-        return None if not recorded or feeds and loop.checking and loop.foreign(program) else _ring.start(n)
+        return None if not recorded or feeds and loop.checking and loop.foreign(n) else _ring.start(n)
 
-    def failed(iterator, error, token, feeds):
+    def failed(iterator, error, token, feeds, began=0):
         args = {} if feeds else {"background": 1}
         if isinstance(error, StopIteration):
             args["end_of_data"] = 1
+        if began:
+            event(n, began, _ring.now(), args)
         end(token, args)
         if feeds:
             start_up.came(True)
@@ -39,7 +45,7 @@ def _dataloader(module):
 
     def look(self):
         inside = here.inside
-        if inside.busy:
+        if inside.busy or loop.inside(INSIDE):
             return wait(self)
         feeds, token = True, None
         try:
@@ -59,24 +65,35 @@ def _dataloader(module):
         return batch
 
     def __next__(self):
-        inside = gate.inside
-        if get_ident() != loop.quick or inside.busy:
+        """From one batch to the next where the program trained on it, and asks the same
+        iterator: the wait is part of the next step."""
+        v = loop.frame
+        if loop.work & TRAINS != 1 or v is None or get_ident() != loop.quick or loop.flow != id(self) and not loop.flows(id(self)):
             return look(self)
-        token = None
+        token, new = loop.tokens["iteration"], None
+        if token[2][-1] is not token:
+            return look(self)
         try:
-            inside.busy = 1
-            token = loop.next_wait(id(self), n)
-            if token is not None:
-                batch = wait(self)
+            new = slots.step()
+            loop.step = step = loop.step + 1
+            if not slots.placed:
+                v[5] = step
+            v[6] = loop.samples
+            v[3] = new[1] = clock()
+            loop.frame, loop.work = new, IN_WAIT
+            if not step & loop.rarely:
+                loop.now_and_then()
+            batch = wait(self)
+            new[2] = clock()
+            loop.samples = batch.size(0) if type(batch) is Tensor else samples(batch)
+            loop.work = 0
+            return batch
         except BaseException as e:
-            failed(self, e, token, True)
+            if new is None and isinstance(e, StopIteration):  # the region is full
+                return look(self)
+            if loop.frame is new:
+                failed(self, e, None, True, loop.unfed(new, token))
             raise
-        finally:
-            inside.busy = 0
-        if token is None:
-            return look(self)
-        loop.next_iteration(token, batch)
-        return batch
 
     def before(*_):
         if not loop.here():

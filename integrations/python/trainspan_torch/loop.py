@@ -24,13 +24,18 @@ from trainspan import _ring, ending, passing, quiet
 
 from .startup import StartUp
 
-_TRAINED, _FORWARD, _EVALUATED = 1, 2, 4  # what an iteration did; the first forward's mode
-_RARELY = 63  # the program's own spans are looked for in a step that has none of these bits
+TRAINED, FORWARD, EVALUATED = 1, 2, 4  # what an iteration did; the first forward's mode
+# What the thread that trains is inside of, and that the optimizer has made a step.
+IN_FORWARD, IN_BACKWARD, IN_WAIT, IN_STEP, STEPPED = 8, 16, 32, 64, 128
+INSIDE = IN_FORWARD | IN_BACKWARD | IN_WAIT
+RARELY = 63  # the program's own spans are looked for in a step that has none of these bits
 _NAMES = {
     "application": ("ai_root", "ai_root"), "loop": ("train", "pipeline"), "epoch": ("epoch.block", "pipeline"),
     "iteration": ("train.iteration", "pipeline"), "evaluation": ("evaluate", "pipeline"), "evaluated": ("evaluate.iteration", "pipeline"),
     "pass": ("fetch.pass", "dataloader"), "setup": ("setup", "pipeline"),
 }
+# What lies in the words of a step: the wait before it, and what follows it.
+PARTS = ("fetch.iter", "dataloader"), ("step.zero_grad", "compute"), ("forward", "compute"), ("backward", "compute"), ("step", "compute")
 
 
 @quiet
@@ -47,21 +52,21 @@ class Loop:
     """What is open of the inferred spans of this process."""
 
     # What is asked in each step is found faster here.
-    __slots__ = "quick", "stack", "is_open", "work", "model", "root", "grad", "by_batch", "stepped", "flow", "step", "n", "samples", "tokens", "on_close", "__dict__"
+    __slots__ = "quick", "frame", "zeroed", "is_open", "work", "model", "root", "grad", "by_batch", "stepped", "flow", "step", "samples", "tokens", "rarely", "__dict__"
 
     def __init__(self, on, identify):
-        self.on, self.identify, self.gates = on, identify, []
+        self.on, self.identify = on, identify
         self.names = {key: _ring.name(*name, "torch") for key, name in _NAMES.items()}
-        self.n = self.names["iteration"]
-        self.program = {key: _ring.name(*name) for key, name in _NAMES.items()}
+        self.names["iteration"] = _ring.name(*_NAMES["iteration"], "torch", 0, tuple(_ring.name(*name, "torch") for name in PARTS))
         self.grad = bool  # torch.is_grad_enabled
         self.start_up = StartUp(self)
         self.armed = []     # references to the optimizers that were made
         self.stepped = 0    # steps of optimizers
         self.helper = False  # forked by a process that trains, or tried its model
-        self.on_close = None  # called after each iteration
+        self.on_close, self.rarely = None, RARELY  # called after each iteration; where these bits are 0 there is something to do
         self.restore = bool  # called with each backward
         self.reset()
+        _ring.slots.stopped = self.slow
         # What runs when an iterator goes: nothing of ours, since that may be anywhere, and
         # what a handler of a signal raises there would be lost. It notes the time.
         went, quick = itertools.repeat("gone"), itertools.repeat("quick")
@@ -70,10 +75,10 @@ class Loop:
 
     def reset(self):
         """Forgets everything, as after a fork."""
-        self.enter_gates()
         self.thread = 0         # the thread that trains, 0 before the first span
         self.quick = 0          # the same where nothing is asked of the program's own spans, and of it
-        self.stack = None       # the open spans
+        self.frame = None       # the words of the open step in the ring
+        self.zeroed = None      # those where zero_grad has its place taken
         self.flow = 0           # the iterator of a usual iteration, until something unusual comes
         self.trained = False    # a backward or an optimizer step was seen
         self.fed = False        # a DataLoader feeds the training
@@ -122,6 +127,10 @@ class Loop:
         self.trained = self.trained or trains
         return True
 
+    def inside(self, of):
+        """Whether the caller is the training thread, and inside of some phases."""
+        return self.work & of and get_ident() == self.thread
+
     def at_exit(self, pid):
         """Processes of multiprocessing run no atexit handlers."""
         util = sys.modules.get("multiprocessing.util")
@@ -135,7 +144,11 @@ class Loop:
     def start(self, key, at=None):
         self.flow = 0
         if (key in self.on or key == "evaluated" and "evaluation" in self.on) and self.tokens[key] is None and not self.left(key):
-            self.tokens[key] = _ring.start(self.names[key], at) if at else _ring.start(self.names[key])
+            step = key == "iteration" and _ring.step(self.names[key], at)
+            if step:
+                self.frame, self.tokens[key] = step
+            else:
+                self.tokens[key] = _ring.start(self.names[key], at) if at else _ring.start(self.names[key])
 
     def end(self, key, why=None, name=None, at=None):
         self.flow = 0
@@ -147,11 +160,19 @@ class Loop:
     def drop(self, key):
         self.flow = 0
         token, self.tokens[key] = self.tokens[key], None
-        if token is not None:
+        if token is not None and (key != "iteration" or not self.over(token, token[1] | _ring.DROP)):
             _ring.drop(token)
 
+    def over(self, token, w, at=None, step=0):
+        """Ends the words of a step by the name w, or forgets them; after that the training
+        stands at step. False where the ring had no place for them."""
+        v, self.frame = self.frame, None
+        if v is not None:
+            _ring.end_step(v, token, w, at, step, self.samples)
+            return True
+
     def foreign(self, n):
-        """Whether the program is inside a span n of its own."""
+        """Whether the program is inside a span of its own that is called as n."""
         if not _ring.inside(n):
             return False
         self.taken.add(n)
@@ -160,7 +181,7 @@ class Loop:
     def left(self, key):
         """Whether the program writes these spans itself. Ours may have begun before
         its first one."""
-        n = self.program[key]
+        n = self.names[key]
         if n not in self.taken and self.checking and self.foreign(n):
             if key == "iteration":
                 self.drop(key)
@@ -193,38 +214,43 @@ class Loop:
         if not self.step:
             _ring.position(self.epochs, 0, True)
         self.start("iteration", at)
+        if self.frame is None:
+            self.quick = 0
 
     def boundary(self, updated=False, at=None):
         """The open iteration is over. One without a batch of its own counts only when
         its optimizer has made a step, or where the batch had come before."""
-        if not self.is_open:
+        if not self.is_open or self.work & IN_WAIT:
             return
         self.is_open, self.flow = False, 0
         work, token = self.work, self.tokens["iteration"]
         self.tokens["iteration"] = None
         self.work = 0
         if self.by_batch:
-            trained = work & (_TRAINED | _FORWARD)
+            trained = work & (TRAINED | FORWARD)
         else:
-            trained = work & _TRAINED and (self.fed or updated)
+            trained = work & TRAINED and (self.fed or updated)
         if trained:
             step = self.step = self.step + 1
-            if token is not None:
+            if token is None or not self.over(token, token[1], at, step):
                 _ring.end(token, None, None, at, self.samples)
-            _ring.position(self.epochs, step, True)
-            if self.checking or not step & _RARELY:
-                self.check()
-            if self.on_close is not None:
-                self.on_close()
+                _ring.position(self.epochs, step, True)
+            if self.checking or not step & self.rarely:
+                self.now_and_then()
         elif token is not None:
             if work and self.by_batch:
                 self.evaluates = self.step == self.epoch_from
-                if "evaluation" in self.on:
+            if work and self.by_batch and "evaluation" in self.on:
+                if not self.over(token, self.names["evaluated"], at):
                     _ring.end(token, None, self.names["evaluated"], at)
-                else:
-                    _ring.drop(token)
-            else:
+            elif not self.over(token, token[1] | _ring.DROP):
                 _ring.drop(token)
+
+    def now_and_then(self):
+        if self.checking or not self.step & RARELY:
+            self.check()
+        if self.on_close is not None:
+            self.on_close()
 
     def check(self):
         """After an iteration: asks now and then what the program writes itself."""
@@ -233,20 +259,17 @@ class Loop:
             self.fed = self.by_batch
             what = "batch of the DataLoader to the next" if self.fed else "step of the optimizers to the next" if self.armed else "forward to the end of its backward"
             _ring.meta("iterations", "inferred, each from one " + what)
-        self.checking = self.step < 4 or not self.step & _RARELY or bool(self.taken)
+        self.checking = self.step < 4 or _ring.slots.shared and not self.step & RARELY or bool(self.taken)
         self.quicken()
 
     def quicken(self):
         """Goes the quick way where nothing is unusual."""
-        self.stack = _ring.stack()
-        self.enter_gates()
-        self.quick = 0 if self.checking or self.gone or not self.armed or self.stack is None else self.thread
+        self.quick = 0 if self.checking or self.gone or not self.armed else self.thread
 
-    def enter_gates(self):
-        for gate in self.gates:
-            gate.inside = gate.here.inside
+    def slow(self):
+        self.quick = 0
 
-    def trains(self, did=_TRAINED):
+    def trains(self, did=TRAINED):
         """Something that only training does, or a forward in training mode."""
         if not self.is_open:
             self.end("evaluation")
@@ -256,7 +279,7 @@ class Loop:
             for key in ("iteration", "epoch", "loop"):
                 if self.tokens[key] is not None:
                     self.left(key)
-        if did == _TRAINED and not self.work & _TRAINED:
+        if did == TRAINED and not self.work & TRAINED:
             root = self.root()
             if root is not None and not root.training:
                 self.root = _nobody  # a teacher, not what is trained
@@ -297,16 +320,16 @@ class Loop:
     def forward(self, module):
         """The outermost forward begins. The first one of an iteration says in which
         mode it is: a loss is a module too, and always in training mode."""
-        trained = self.is_open and not self.by_batch and self.work & _TRAINED
+        trained = self.is_open and not self.by_batch and self.work & TRAINED
         if trained and not self.armed:
             self.boundary(True, self.until)
         if self.grad() and module.training:
             if self.tokens["evaluation"] is not None and not self.evaluated:
                 self.mistaken()
-            if not self.work & _EVALUATED:
-                if not self.work & _FORWARD and self.root() is not module:
+            if not self.work & EVALUATED:
+                if not self.work & FORWARD and self.root() is not module:
                     self.root, self.model = weakref.ref(module), id(module)
-                self.trains(_FORWARD)
+                self.trains(FORWARD)
             return
         self.evaluated = True
         if self.is_open and not self.by_batch and not trained:
@@ -315,19 +338,11 @@ class Loop:
         if not self.is_open:
             self.start("evaluated")
             self.alone = self.tokens["evaluated"] is not None
-        elif not self.work & _FORWARD:
-            self.work |= _EVALUATED
+        elif not self.work & FORWARD:
+            self.work |= EVALUATED
             self.quick = 0
             if self.root() is None:
                 self.root = weakref.ref(module)
-
-    def first(self, args):
-        """Whether the first forward of an iteration is, as in those before, one in training
-        mode of what is trained."""
-        module = args[0]
-        if self.is_open and id(module) == self.model and module.training and self.grad():
-            self.work = _FORWARD
-            return True
 
     def arm(self, optimizer):
         """An optimizer is made."""
@@ -346,7 +361,7 @@ class Loop:
             self.used, at = set(self.cycle), max(self.cycle.values())
             self.boundary(True, at)
             self.open(False, at)
-            self.work |= _TRAINED
+            self.work |= TRAINED
         self.cycle[me] = _ring.now()
         if self.cycle.keys() >= (self.used or {id(o()) for o in self.armed}):
             self.used = set(self.cycle)
@@ -355,37 +370,24 @@ class Loop:
 
     def saves(self):
         """A checkpoint is none of the last batch of an evaluation."""
-        if self.is_open and self.work and not self.work & (_TRAINED | _FORWARD):
+        if self.is_open and self.work and not self.work & (TRAINED | FORWARD):
             self.boundary()
 
     # Data.
 
-    def next_wait(self, iterator, n):
-        """The quick way from one iteration to the next: the program trained on the
-        batch before, and asks the same iterator for another one. Starts the span n of
-        the wait, or gives None."""
-        root, tokens = self.root(), self.tokens
-        if not self.work & _TRAINED or root is None or not root.training or not self.grad():
-            return None
-        token = tokens["iteration"]
-        if self.flow != iterator or token is None:
-            if not self.by_batch or self.feeder != iterator or token is None or tokens["evaluation"] is not None:
-                return None
+    def flows(self, iterator):
+        """Whether an iteration is as usual: of a batch of the iterator that the epoch is of."""
+        tokens = self.tokens
+        if self.by_batch and self.feeder == iterator and tokens["iteration"] is not None and tokens["evaluation"] is None:
             self.flow = iterator
-        tokens["iteration"] = None
-        self.is_open = False
-        step = self.step = self.step + 1
-        token = _ring.next_span(token, n, self.samples, step)
-        if not step & _RARELY:
-            self.check()
-        if self.on_close is not None:
-            self.on_close()
-        return token
+            return True
 
-    def next_iteration(self, token, batch):
-        """The wait is over."""
-        self.tokens["iteration"] = _ring.next_span(token, self.n, 0, 0)
-        self.work, self.samples, self.is_open = 0, _samples(batch), True
+    def unfed(self, v, token):
+        """A step that began with a wait for a batch has got none: gives when it began."""
+        self.tokens["iteration"] = self.frame = None
+        self.work = 0
+        _ring.end_step(v, token, token[1])
+        return v[1] - _ring.clock() + _ring.now()
 
     def asks(self, iterator):
         """A batch is asked for, or (None) a loader for an iterator."""
@@ -426,7 +428,7 @@ class Loop:
         if not self.is_open:
             self.open(True)
         self.came = _ring.now()
-        self.samples = _samples(batch)
+        self.samples = samples(batch)
 
     def follow(self, iterator, key):
         self.passes[key] = weakref.ref(iterator, self.note)
@@ -470,7 +472,7 @@ def _nobody():
 _HOLDERS = frozenset((list, tuple, dict))
 
 
-def _samples(batch):
+def samples(batch):
     """The length of the first tensor of a batch, or 0."""
     try:
         while type(batch) in _HOLDERS:

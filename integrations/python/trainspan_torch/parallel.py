@@ -16,7 +16,7 @@ class Gradients:
     which is where a callback can be queued."""
 
     def __init__(self):
-        self.gate = None
+        self.whole = bool  # after that each backward is followed
         self.models = []  # references to the models, the arguments of their waits, how many forwards were reduced
         self.engine = self.args = None
         self.ready = self.mark = 0
@@ -25,7 +25,7 @@ class Gradients:
 
     def add(self, model, args):
         self.models = [m for m in self.models if m[0]() is not None] + [[weakref.ref(model), args, 0]]
-        self.gate.need = 0  # there is more to do in each backward
+        self.whole()
 
     @quiet
     def follow(self, tensors=None, *_, **__):
