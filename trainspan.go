@@ -32,6 +32,7 @@ import (
 	"github.com/trainspan/trainspan/internal/environ"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/settings"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -46,9 +47,10 @@ const attrRecorded = "trainspan.recorded"
 
 // Option says something about the job in code. What code says wins over the
 // environment, and the environment over the configuration file.
-type Option func(*settings)
+type Option func(*choices)
 
-type settings struct {
+// choices are what the options say.
+type choices struct {
 	code    config.Config
 	dir     string
 	outputs []output
@@ -62,29 +64,29 @@ type output struct {
 
 // WithName names the job. Without it the configuration does, else it is the
 // name of the program's file.
-func WithName(name string) Option { return func(s *settings) { s.code.ApplicationName = name } }
+func WithName(name string) Option { return func(s *choices) { s.code.ApplicationName = name } }
 
 // WithTraining describes the training: its batch size, targets and cost. What it
 // leaves open is not known, and what depends on that is not reported.
-func WithTraining(t config.Training) Option { return func(s *settings) { s.code.Training = &t } }
+func WithTraining(t config.Training) Option { return func(s *choices) { s.code.Training = &t } }
 
 // WithConfig sets any field of the configuration. Options after it win.
-func WithConfig(c config.Config) Option { return func(s *settings) { s.code = c.Clone() } }
+func WithConfig(c config.Config) Option { return func(s *choices) { s.code = c.Clone() } }
 
 // WithDir sets the directory for the files of this run. Without it the variable
 // TRAINSPAN_DIR does, else it is trainspan-runs/NAME/attempt-N/HOST-PID below
 // the working directory.
-func WithDir(dir string) Option { return func(s *settings) { s.dir = dir } }
+func WithDir(dir string) Option { return func(s *choices) { s.dir = dir } }
 
 // WithOutput adds an output, with at most one filter, as
 // TrainingTelemetryBuilder.WithExporter does.
 func WithOutput(out telemetry.Output, filter ...config.Export) Option {
-	return func(s *settings) { s.outputs = append(s.outputs, output{out, filter}) }
+	return func(s *choices) { s.outputs = append(s.outputs, output{out, filter}) }
 }
 
 // WithLogger sets where telemetry logs about itself. Without it that is slog's
 // default handler.
-func WithLogger(l *slog.Logger) Option { return func(s *settings) { s.logger = l } }
+func WithLogger(l *slog.Logger) Option { return func(s *choices) { s.logger = l } }
 
 // Start begins to record, as the environment and the file that TRAINSPAN_CONFIG
 // names say. Where they name no output, a trace (trace.pfw.gz) and JSON lines
@@ -95,7 +97,7 @@ func WithLogger(l *slog.Logger) Option { return func(s *settings) { s.logger = l
 // On an error the provider is nil, which is valid: all its methods do nothing,
 // so a job can go on without telemetry.
 func Start(ctx context.Context, options ...Option) (*telemetry.Provider, error) {
-	var s settings
+	var s choices
 	for _, o := range options {
 		o(&s)
 	}
@@ -147,7 +149,7 @@ func programName() string {
 
 // placeFiles returns the run a directory of its own and writes its files there,
 // unless the configuration says where to write or that nothing is to be written.
-func (s *settings) placeFiles(cfg *config.Config) error {
+func (s *choices) placeFiles(cfg *config.Config) error {
 	out := &cfg.Outputs
 	asked := out.File.Active() || out.Trace.Active() || cfg.OTLPActive() || cfg.PrometheusActive()
 	dir := s.dir
@@ -198,8 +200,8 @@ func receiverOnly(o *config.OTLP) {
 // job share N, and no two starts do: N is the next number, from the one on that a
 // launcher has counted. Code and TRAINSPAN_ATTEMPT choose it. Where several ranks
 // say nothing of what they have in common, they share attempt-0.
-func (s *settings) runDir(cfg *config.Config) (string, error) {
-	id, ranks := outputs.Identity{}.WithDefaults(&cfg.Base, cfg.Ranks), &cfg.Ranks
+func (s *choices) runDir(cfg *config.Config) (string, error) {
+	id, ranks := settings.Identity(outputs.Identity{}, &cfg.Base, cfg.Ranks), &cfg.Ranks
 	w := rundir.Wanted{Name: cfg.ApplicationName, Attempt: -1, Host: id.Host, PID: id.PID}
 	w.Under(ranks, os.Getppid(), os.LookupEnv)
 	if w.Attempt < 0 && (s.code.Ranks.Attempt.IsSet() || w.Start == "" && ranks.WorldSize.Or(1) > 1) {

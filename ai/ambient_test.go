@@ -263,7 +263,7 @@ func TestClockOfTheProvider(t *testing.T) {
 	for form, more := range forms {
 		t.Run(form, func(t *testing.T) {
 			ahead := 24 * time.Hour
-			clock := telemetry.ClockFunc(func() time.Time { return time.Now().Add(ahead) })
+			clock := func() time.Time { return time.Now().Add(ahead) }
 			tree, tel, path := newTree(t, "trace.pfw", nil, append([]with{func(b *telemetry.TrainingTelemetryBuilder) { b.WithClock(clock) }}, more...)...)
 			ctx, s := tel.StartSpan(context.Background(), "outer")
 			for range tree.DataLoader.Fetch.Range(ctx, 2) {

@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/internal/direct"
 )
 
 // Epoch is the argument epoch, for Update and for single scopes.
@@ -61,7 +61,7 @@ func (n *Node) Update(attrs ...attribute.KeyValue) {
 // share what they get.
 type merged struct {
 	attrs        []attribute.KeyValue
-	before, then *outputs.ScopeArgs
+	before, then *direct.ScopeArgs
 	full         bool // some were left out
 }
 
@@ -79,8 +79,8 @@ func (m *merged) apply(n *Node) {
 
 // merge returns new arguments; those before stay as they are, because running
 // scopes have them. full reports that some were left out.
-func merge(before *outputs.ScopeArgs, attrs []attribute.KeyValue) (next *outputs.ScopeArgs, full bool) {
-	next = &outputs.ScopeArgs{}
+func merge(before *direct.ScopeArgs, attrs []attribute.KeyValue) (next *direct.ScopeArgs, full bool) {
+	next = &direct.ScopeArgs{}
 	if before != nil {
 		next.Epoch, next.Step = before.Epoch, before.Step
 		next.Attrs = before.Attrs

@@ -7,8 +7,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/internal/active"
+	"github.com/trainspan/trainspan/internal/direct"
 	"github.com/trainspan/trainspan/telemetry"
-	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Node is one kind of scope: a category and a name. Nodes form a tree, by
@@ -19,7 +19,7 @@ type Node struct {
 	tree *Tree
 
 	off   atomic.Bool
-	args  outputs.LiveArgs
+	args  direct.LiveArgs
 	begun waiting // scopes of Begin
 
 	// Guarded by tree.mu.
@@ -37,7 +37,7 @@ type label struct {
 // binding is how a provider records scopes of a label.
 type binding struct {
 	tel  *telemetry.Provider
-	kind outputs.ScopeKind // nil: not at all
+	kind direct.ScopeKind // nil: not at all
 }
 
 // String returns the category and the name of the node's events: compute/forward.
@@ -62,7 +62,7 @@ func (n *Node) Start(ctx context.Context, attrs ...attribute.KeyValue) Scope {
 	if kind == nil {
 		return Scope{}
 	}
-	s := Scope{kind.Start(ctx, &n.args, outputs.ScopeStart{})}
+	s := Scope{kind.Start(ctx, &n.args, direct.ScopeStart{})}
 	if len(attrs) > 0 {
 		s.Set(attrs...)
 	}
@@ -100,7 +100,7 @@ func (n *Node) Do(ctx context.Context, fn func(context.Context) error) (err erro
 
 // kind is how the tree's provider of the moment records such scopes, nil for
 // not at all.
-func (l *label) kind(t *Tree) outputs.ScopeKind {
+func (l *label) kind(t *Tree) direct.ScopeKind {
 	tel := t.provider()
 	if tel == nil {
 		if !active.Quiet() {

@@ -6,7 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/internal/direct"
 )
 
 // errCut is the error of a scope whose function did not return.
@@ -14,7 +14,7 @@ var errCut = errors.New("panicked or ended its goroutine")
 
 // Scope is a running scope of a node. The zero Scope, that of a disabled node,
 // does nothing. It may be copied, ended on another goroutine, and ended twice.
-type Scope struct{ inner outputs.Scope }
+type Scope struct{ inner direct.Scope }
 
 // End ends the scope.
 func (s Scope) End() {

@@ -42,15 +42,15 @@ func New(tel *telemetry.Provider) *Callbacks { return &Callbacks{tel} }
 // Default are the callbacks of the process's default provider as it is now.
 func Default() *Callbacks { return &Callbacks{telemetry.Default()} }
 
-func (c *Callbacks) recorder() *telemetry.Recorder {
+func (c *Callbacks) provider() *telemetry.Provider {
 	if c == nil {
 		return nil
 	}
-	return c.tel.Recorder()
+	return c.tel
 }
 
 func (c *Callbacks) start(ctx context.Context, name string, start []Start) (context.Context, error) {
-	r := c.recorder()
+	r := c.provider().Recorder()
 	if !r.Recording() || len(start) == 0 {
 		return r.StartPhase(ctx, name)
 	}
@@ -58,7 +58,7 @@ func (c *Callbacks) start(ctx context.Context, name string, start []Start) (cont
 }
 
 func (c *Callbacks) end(name string, end []End) error {
-	r := c.recorder()
+	r := c.provider().Recorder()
 	if !r.Recording() || len(end) == 0 {
 		return r.EndPhase(name)
 	}

@@ -49,7 +49,7 @@ func records(t *testing.T, find func(tel *telemetry.Provider, name string) refle
 	path := filepath.Join(t.TempDir(), "telemetry.jsonl")
 	now := time.Unix(1_760_000_000, 0)
 	tel, err := telemetry.NewTrainingTelemetryBuilder().WithLogger(quiet()).
-		WithClock(telemetry.ClockFunc(func() time.Time { return now })).
+		WithClock(func() time.Time { return now }).
 		WithBaseConfig(config.Base{ApplicationName: "app", SessionTag: config.Value("s"), WorldSize: config.Value(1)}).
 		WithTrainingConfig(config.Training{PerfTag: config.Value("p"), GlobalBatchSize: config.Value(4)}).
 		WithExporter(file.New(path, &file.Options{Heartbeat: -1}), config.Export{Mode: config.ExportAll}).

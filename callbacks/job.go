@@ -2,7 +2,6 @@ package callbacks
 
 import (
 	"context"
-	"errors"
 
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
@@ -32,7 +31,7 @@ func (c *Callbacks) OnAppEnd(ctx context.Context, end ...End) error {
 
 // OnTrainStart starts a training loop. It needs the training configuration.
 func (c *Callbacks) OnTrainStart(ctx context.Context, start TrainStart) (context.Context, error) {
-	return c.recorder().StartPhase(ctx, spans.TrainingLoop, start)
+	return c.provider().Recorder().StartPhase(ctx, spans.TrainingLoop, start)
 }
 
 // OnTrainEnd ends the training loop. What was trained since the last metrics
@@ -43,7 +42,7 @@ func (c *Callbacks) OnTrainEnd(ctx context.Context, end ...End) error {
 
 // OnEpochStart starts an epoch, numbered from zero.
 func (c *Callbacks) OnEpochStart(ctx context.Context, epoch int, start ...Start) (context.Context, error) {
-	return c.recorder().StartPhase(ctx, spans.Epoch, telemetry.Epoch(epoch), first(start))
+	return c.provider().Recorder().StartPhase(ctx, spans.Epoch, telemetry.Epoch(epoch), first(start))
 }
 
 // OnEpochEnd ends the epoch.
@@ -60,7 +59,7 @@ func (c *Callbacks) OnTrainingSingleIterationStart(ctx context.Context, start ..
 // due, records a metrics update. An iteration with an error is not counted as
 // completed.
 func (c *Callbacks) OnTrainingSingleIterationEnd(ctx context.Context, end ...IterationEnd) error {
-	r := c.recorder()
+	r := c.provider().Recorder()
 	if !r.Recording() || len(end) == 0 {
 		return r.EndPhase(spans.TrainingIteration)
 	}
@@ -69,27 +68,27 @@ func (c *Callbacks) OnTrainingSingleIterationEnd(ctx context.Context, end ...Ite
 
 // OnSaveCheckpointStart starts a checkpoint save, by the configured strategy.
 func (c *Callbacks) OnSaveCheckpointStart(ctx context.Context, start SaveStart) (context.Context, error) {
-	return c.recorder().StartPhase(ctx, spans.CheckpointSave, start)
+	return c.provider().Recorder().StartPhase(ctx, spans.CheckpointSave, start)
 }
 
 // OnSaveCheckpointSuccess reports that a checkpoint is safely stored: before
 // the end of a synchronous save, and whenever it is known for an asynchronous
 // one.
 func (c *Callbacks) OnSaveCheckpointSuccess(ctx context.Context, success SaveSuccess) error {
-	r := c.recorder()
+	r := c.provider().Recorder()
 	if r == nil {
 		return nil
 	}
-	return quiet(r.CheckpointSucceeded(success))
+	return r.CheckpointSucceeded(success)
 }
 
 // OnSaveCheckpointFailure reports that a checkpoint could not be stored.
 func (c *Callbacks) OnSaveCheckpointFailure(ctx context.Context, failure SaveFailure) error {
-	r := c.recorder()
+	r := c.provider().Recorder()
 	if r == nil {
 		return nil
 	}
-	return quiet(r.CheckpointFailed(failure))
+	return r.CheckpointFailed(failure)
 }
 
 // OnSaveCheckpointEnd ends the part of a save that training waits for.
@@ -100,20 +99,12 @@ func (c *Callbacks) OnSaveCheckpointEnd(ctx context.Context, end ...End) error {
 // OnCheckpointFinalizationStart starts the background part of an asynchronous
 // save: call it at the save, where the background work is handed over.
 func (c *Callbacks) OnCheckpointFinalizationStart(ctx context.Context, start Finalization) (context.Context, error) {
-	return c.recorder().StartPhase(ctx, spans.CheckpointSaveFinalization, start)
+	return c.provider().Recorder().StartPhase(ctx, spans.CheckpointSaveFinalization, start)
 }
 
 // OnCheckpointFinalizationEnd ends the background part of the save of a step,
 // from whatever goroutine does the work. The times that the save blocked
 // training and worked in the background are reported.
 func (c *Callbacks) OnCheckpointFinalizationEnd(ctx context.Context, end Finalization) error {
-	return c.recorder().EndPhase(spans.CheckpointSaveFinalization, end)
-}
-
-// quiet hides that telemetry is off: to the training loop that is no error.
-func quiet(err error) error {
-	if errors.Is(err, telemetry.ErrClosed) || errors.Is(err, telemetry.ErrDisabled) {
-		return nil
-	}
-	return err
+	return c.provider().Recorder().EndPhase(spans.CheckpointSaveFinalization, end)
 }

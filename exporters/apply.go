@@ -15,7 +15,9 @@ import (
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/internal/delivery"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/settings"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -85,7 +87,7 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, telemetry.DefaultShutdownTimeout)
+	return context.WithTimeout(ctx, delivery.DefaultShutdownTimeout)
 }
 
 // Paths are the files that are written, by the word for their output: "file"
@@ -224,7 +226,7 @@ func (o *Outputs) useOTel(ctx context.Context, cfg *config.Config, ranks config.
 	if options != nil {
 		id = options.Identity
 	}
-	id = id.WithDefaults(&cfg.Base, ranks)
+	id = settings.Identity(id, &cfg.Base, ranks)
 	o.Metrics, err = newMetrics(ctx, cfg, forMetrics, options, id)
 	return err
 }

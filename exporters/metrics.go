@@ -14,7 +14,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/internal/settings"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -35,7 +35,7 @@ func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Opti
 	if c == nil && !cfg.PrometheusActive() {
 		return nil, nil
 	}
-	res, err := telemetry.NewResource(ctx, id, perfTags(cfg), resourceOf(cfg, o))
+	res, err := settings.Resource(ctx, id, perfTags(cfg), resourceOf(cfg, o))
 	if err != nil {
 		o.logger().Warn("telemetry could not describe the process in full in its metrics", "error", err, "see", see.Undescribed)
 	}

@@ -14,6 +14,9 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/direct"
+	"github.com/trainspan/trainspan/internal/settings"
+	"github.com/trainspan/trainspan/internal/spancontext"
 	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
@@ -24,7 +27,7 @@ import (
 
 // scopePlan decides in what form the scopes of package ai are recorded.
 type scopePlan struct {
-	rec     *Recorder
+	rec     *recorder
 	hub     *dispatch.Hub
 	at      *outputs.Progress
 	plain   trace.Tracer // of spans that the recorder does not keep
@@ -97,16 +100,16 @@ func (s *scopePlan) add(a dispatch.Attached, filter *config.Export, customizatio
 
 // kind decides how scopes of a category and name are recorded, see
 // [Provider.ScopeKind].
-func (plan *scopePlan) kind(category, name string) outputs.ScopeKind {
+func (plan *scopePlan) kind(category, name string) direct.ScopeKind {
 	full := vocab.ScopeName(category, name)
-	known, route := full, outputs.Route{}
+	known, route := full, spancontext.Route{}
 	recorded, spansOnly := false, false
 	for i := range plan.outputs {
 		o := &plan.outputs[i]
-		exported, ok := exportName(&o.export, category, name)
+		exported, ok := settings.ExportName(&o.export, category, name)
 		route[o.Selection] = ok
 		switch {
-		case !ok || o.Scopes:
+		case !ok || o.Scopes != nil:
 		case !o.Network && o.Spans:
 			spansOnly = true
 		case o.Spans || o.Records:
@@ -134,10 +137,10 @@ func (plan *scopePlan) kind(category, name string) outputs.ScopeKind {
 }
 
 // scopeKinds record a scope in several outputs, each below the one before.
-type scopeKinds []outputs.ScopeKind
+type scopeKinds []direct.ScopeKind
 
-// Start implements outputs.ScopeKind.
-func (k scopeKinds) Start(ctx context.Context, args *outputs.LiveArgs, o outputs.ScopeStart) outputs.Scope {
+// Start implements direct.ScopeKind.
+func (k scopeKinds) Start(ctx context.Context, args *direct.LiveArgs, o direct.ScopeStart) direct.Scope {
 	var all scopeList
 	for _, one := range k {
 		if s := one.Start(ctx, args, o); s != nil {
@@ -151,17 +154,17 @@ func (k scopeKinds) Start(ctx context.Context, args *outputs.LiveArgs, o outputs
 	return all
 }
 
-// Record implements outputs.ScopeKind.
-func (k scopeKinds) Record(ctx context.Context, args *outputs.LiveArgs, count, start int64) {
+// Record implements direct.ScopeKind.
+func (k scopeKinds) Record(ctx context.Context, args *direct.LiveArgs, count, start int64) {
 	for _, one := range k {
 		one.Record(ctx, args, count, start)
 	}
 }
 
-// Now implements outputs.ScopeKind.
+// Now implements direct.ScopeKind.
 func (k scopeKinds) Now() int64 { return k[0].Now() }
 
-// Note implements outputs.ScopeKind.
+// Note implements direct.ScopeKind.
 func (k scopeKinds) Note(ctx context.Context, key string) {
 	for _, one := range k {
 		one.Note(ctx, key)
@@ -169,59 +172,37 @@ func (k scopeKinds) Note(ctx context.Context, key string) {
 }
 
 // scopeList is one scope in several outputs.
-type scopeList []outputs.Scope
+type scopeList []direct.Scope
 
-// Context implements outputs.Scope.
+// Context implements direct.Scope.
 func (l scopeList) Context() context.Context { return l[len(l)-1].Context() }
 
-// Set implements outputs.Scope.
+// Set implements direct.Scope.
 func (l scopeList) Set(attrs []attribute.KeyValue) {
 	for _, s := range l {
 		s.Set(slices.Clone(attrs))
 	}
 }
 
-// Fail implements outputs.Scope.
+// Fail implements direct.Scope.
 func (l scopeList) Fail(err error) {
 	for _, s := range l {
 		s.Fail(err)
 	}
 }
 
-// End implements outputs.Scope.
+// End implements direct.Scope.
 func (l scopeList) End() {
 	for _, s := range slices.Backward(l) {
 		s.End()
 	}
 }
 
-// Abandon implements outputs.Scope.
+// Abandon implements direct.Scope.
 func (l scopeList) Abandon() {
 	for _, s := range slices.Backward(l) {
 		s.Abandon()
 	}
-}
-
-// exportName is the name by which a filter asks for such scopes.
-func exportName(e *config.Export, category, name string) (string, bool) {
-	full := vocab.ScopeName(category, name)
-	mode := e.Mode
-	switch {
-	case e.UsesDefaultNames():
-		return "", false
-	case mode == config.ExportAll:
-		return full, true
-	}
-	candidates := []string{full, name}
-	if info, ok := vocab.ByEvent(category, name); ok {
-		candidates = append(candidates, info.Name)
-	}
-	for _, c := range candidates {
-		if slices.Contains(e.SpanNames, c) {
-			return c, mode == config.Whitelist
-		}
-	}
-	return full, mode != config.Whitelist
 }
 
 // spanKind starts scopes that are OpenTelemetry spans.
@@ -229,30 +210,30 @@ type spanKind struct {
 	plan   *scopePlan
 	name   string
 	named  []attribute.KeyValue
-	route  outputs.Route // the outputs that get them
-	hidden bool          // the recorder and exporters do not get them
-	notes  []outputs.ScopeKind
+	route  spancontext.Route // the outputs that get them
+	hidden bool              // the recorder and exporters do not get them
+	notes  []direct.ScopeKind
 }
 
-// Start implements outputs.ScopeKind.
-func (k *spanKind) Start(ctx context.Context, args *outputs.LiveArgs, o outputs.ScopeStart) outputs.Scope {
+// Start implements direct.ScopeKind.
+func (k *spanKind) Start(ctx context.Context, args *direct.LiveArgs, o direct.ScopeStart) direct.Scope {
 	if s := k.start(ctx, args, o, k.plan.now()); s != nil {
 		return s
 	}
 	return nil
 }
 
-// Record implements outputs.ScopeKind.
-func (k *spanKind) Record(ctx context.Context, args *outputs.LiveArgs, count, start int64) {
-	if s := k.start(ctx, args, outputs.ScopeStart{Count: count}, start); s != nil {
+// Record implements direct.ScopeKind.
+func (k *spanKind) Record(ctx context.Context, args *direct.LiveArgs, count, start int64) {
+	if s := k.start(ctx, args, direct.ScopeStart{Count: count}, start); s != nil {
 		s.End()
 	}
 }
 
-// Now implements outputs.ScopeKind.
+// Now implements direct.ScopeKind.
 func (k *spanKind) Now() int64 { return k.plan.now() }
 
-// Note implements outputs.ScopeKind. Without a trace file it is an event of the
+// Note implements direct.ScopeKind. Without a trace file it is an event of the
 // enclosing span.
 func (k *spanKind) Note(ctx context.Context, key string) {
 	for _, n := range k.notes {
@@ -267,7 +248,7 @@ func (k *spanKind) Note(ctx context.Context, key string) {
 	trace.SpanFromContext(k.plan.adopt(ctx)).AddEvent(key)
 }
 
-func (k *spanKind) start(ctx context.Context, args *outputs.LiveArgs, o outputs.ScopeStart, at int64) (scope *spanScope) {
+func (k *spanKind) start(ctx context.Context, args *direct.LiveArgs, o direct.ScopeStart, at int64) (scope *spanScope) {
 	defer func() { // a sampler or generator of ids of the program panicked
 		if recover() != nil {
 			scope = nil
@@ -278,9 +259,9 @@ func (k *spanKind) start(ctx context.Context, args *outputs.LiveArgs, o outputs.
 	}
 	s := &spanScope{kind: k, args: args, count: o.Count}
 	kvs := s.current()
-	started := outputs.WithRoute(ctx, k.route)
+	started := spancontext.WithRoute(ctx, k.route)
 	if o.Ambient {
-		started = outputs.WithAmbient(started, true)
+		started = spancontext.WithAmbient(started)
 	}
 	if !k.hidden {
 		inner, span := k.plan.rec.span(started, k.name, SpanStart{
@@ -305,9 +286,9 @@ func (k *spanKind) start(ctx context.Context, args *outputs.LiveArgs, o outputs.
 // spanScope is a scope that is a span: one of the recorder, or one for span
 // processors only.
 type spanScope struct {
-	ctx      context.Context // as outputs.Scope wants it
+	ctx      context.Context // as direct.Scope wants it
 	kind     *spanKind
-	args     *outputs.LiveArgs
+	args     *direct.LiveArgs
 	count    int64
 	recorded *Span
 	plain    trace.Span // if recorded is nil
@@ -318,13 +299,13 @@ type spanScope struct {
 	failure error
 }
 
-// Context implements outputs.Scope.
+// Context implements direct.Scope.
 func (s *spanScope) Context() context.Context { return s.ctx }
 
 // maxOwn bounds the keys that a scope remembers: as many as a span keeps.
 const maxOwn = 512
 
-// Set implements outputs.Scope.
+// Set implements direct.Scope.
 func (s *spanScope) Set(attrs []attribute.KeyValue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -349,14 +330,14 @@ func (s *spanScope) set(attrs []attribute.KeyValue) {
 	}
 }
 
-// Fail implements outputs.Scope.
+// Fail implements direct.Scope.
 func (s *spanScope) Fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failure = err
 }
 
-// End implements outputs.Scope.
+// End implements direct.Scope.
 func (s *spanScope) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -379,7 +360,7 @@ func (s *spanScope) End() {
 	s.plain.End(trace.WithTimestamp(now))
 }
 
-// Abandon implements outputs.Scope.
+// Abandon implements direct.Scope.
 func (s *spanScope) Abandon() {
 	s.Set([]attribute.KeyValue{attribute.Int(attributes.Truncated, 1)})
 	s.End()

@@ -16,7 +16,11 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/active"
+	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/settings"
+	"github.com/trainspan/trainspan/internal/spancontext"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
 	"github.com/trainspan/trainspan/telemetry/internal/meters"
@@ -85,7 +89,7 @@ type assembly struct {
 	*TrainingTelemetryBuilder
 	p      *Provider
 	id     Identity
-	clock  Clock
+	clock  clock
 	ids    sdktrace.IDGenerator
 	run    *segment.Run // nil: no span exporter
 	export config.Export
@@ -102,10 +106,7 @@ func assemble(ctx context.Context, b *TrainingTelemetryBuilder, base config.Base
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	base = base.WithDefaults(ranks)
-	a := &assembly{TrainingTelemetryBuilder: b, id: b.identity.WithDefaults(&base, ranks), clock: newSystemClock()}
-	if b.clock != nil {
-		a.clock = calmClock{b.clock, newSystemClock()}
-	}
+	a := &assembly{TrainingTelemetryBuilder: b, id: settings.Identity(b.identity, &base, ranks), clock: clockOf(b.clock)}
 	if b.export != nil {
 		a.export = *b.export
 	}
@@ -114,7 +115,7 @@ func assemble(ctx context.Context, b *TrainingTelemetryBuilder, base config.Base
 	p := &Provider{hub: hub, progress: new(outputs.Progress), timeout: b.timeout}
 	a.p = p
 	if p.timeout <= 0 {
-		p.timeout = DefaultShutdownTimeout
+		p.timeout = delivery.DefaultShutdownTimeout
 	}
 	p.rec = a.recorder(log, base)
 	p.losses = &losses{rec: p.rec, hub: hub}
@@ -141,11 +142,11 @@ func assemble(ctx context.Context, b *TrainingTelemetryBuilder, base config.Base
 
 // recorder makes the recorder, which records nothing before the outputs are
 // attached.
-func (a *assembly) recorder(log *slog.Logger, base config.Base) *Recorder {
-	r := &Recorder{
+func (a *assembly) recorder(log *slog.Logger, base config.Base) *recorder {
+	r := &recorder{
 		facts:    facts{base: base, id: a.id},
 		strategy: base.ErrorStrategy,
-		time:     times{now: nanoseconds(a.clock), window: max(base.ExplicitTimeWindow, 0)},
+		time:     times{now: a.clock.nano, window: max(base.ExplicitTimeWindow, 0)},
 	}
 	r.progress, r.out.hub, r.out.log = a.p.progress, a.p.hub, log
 	r.time.made = r.time.now()
@@ -154,7 +155,7 @@ func (a *assembly) recorder(log *slog.Logger, base config.Base) *Recorder {
 	r.otel.tracer = r.otel.tracers.Tracer(scopeName)
 	r.otel.above = a.parent(log)
 	if !base.Enabled() {
-		r.ended = ErrDisabled
+		r.ended = errDisabled
 		r.off.Store(true)
 	}
 	return r
@@ -165,7 +166,7 @@ func (a *assembly) parent(log *slog.Logger) trace.SpanContext {
 	if a.above != nil {
 		return *a.above
 	}
-	sc, err := ParentFrom(os.LookupEnv)
+	sc, err := spancontext.Above(os.LookupEnv)
 	if err != nil {
 		log.Warn(err.Error(), "see", see.Variable)
 	}
@@ -213,7 +214,7 @@ func (a *assembly) attach(ctx context.Context) error {
 	}
 	p.sdk = a.sdk(ctx)
 	active.Enter()
-	r.otel.tracer = p.sdk.Tracer(scopeName, trace.WithInstrumentationVersion(Version))
+	r.otel.tracer = p.sdk.Tracer(scopeName, trace.WithInstrumentationVersion(identity.Version))
 	r.otel.tracers = &tracerProvider{rec: r, inner: p.sdk}
 	r.otel.run = a.run
 	if a.spanExporters > 0 && selected.Has(-1, spans.TrainingIteration) {
@@ -234,7 +235,7 @@ func (a *assembly) attach(ctx context.Context) error {
 func (a *assembly) attachOutputs(ctx context.Context, selected *outputs.Selection) error {
 	p, r := a.p, a.p.rec
 	offer := outputs.Telemetry{
-		Identity: a.id, Clock: a.clock, Logger: r.out.log, Progress: p.progress, Now: r.time.now,
+		Identity: a.id, Clock: a.clock.now, Logger: r.out.log, Progress: p.progress, Now: r.time.now,
 		Current: func() trace.SpanContext { return r.Current().SpanContext() },
 		Lost:    p.losses.lost, Metrics: a.metrics,
 	}
@@ -292,7 +293,7 @@ func (a *assembly) sdk(ctx context.Context) *sdktrace.TracerProvider {
 	if t := a.p.rec.training.Load(); t != nil {
 		tags, _ = t.Tags()
 	}
-	res, err := NewResource(ctx, a.id, tags, a.resource)
+	res, err := settings.Resource(ctx, a.id, tags, a.resource)
 	if err != nil {
 		a.p.rec.out.log.Warn("telemetry could not describe the process in full", "error", err, "see", see.Undescribed)
 	}
@@ -310,7 +311,7 @@ func (a *assembly) sdk(ctx context.Context) *sdktrace.TracerProvider {
 // meter makes the metrics.
 func (a *assembly) meter() {
 	p := a.p
-	m := a.metrics.Meter(scopeName, metric.WithInstrumentationVersion(Version))
+	m := a.metrics.Meter(scopeName, metric.WithInstrumentationVersion(identity.Version))
 	instruments, err := meters.New(m, a.id.Rank.Get())
 	p.rec.out.meters = instruments
 	health, observed := observe(m, p.rec, p.hub)

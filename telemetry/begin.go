@@ -14,9 +14,9 @@ import (
 // reserved first, then the OpenTelemetry span is started, then the record is
 // written. The context that is returned carries the span; it is ctx when
 // nothing was started.
-func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, *Span, error) {
+func (r *recorder) begin(ctx context.Context, p *startParams) (context.Context, *Span, error) {
 	if r == nil {
-		return ctx, nil, ErrNotConfigured
+		return ctx, nil, errNotConfigured
 	}
 	if ctx == nil {
 		ctx = context.Background()
@@ -24,7 +24,7 @@ func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 	c := call{now: r.time.now()}
 	s, err := r.reserve(ctx, &c, p)
 	if err != nil {
-		if err == ErrDisabled || err == ErrClosed {
+		if err == errDisabled || err == ErrClosed {
 			r.late(p.name)
 			return ctx, nil, err
 		}
@@ -48,8 +48,8 @@ func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 }
 
 // scope starts the scope of a standard span.
-func (r *Recorder) scope(ctx context.Context, name string, options []StartOption) (context.Context, *Span) {
-	if r.off.Load() && r.why() == ErrDisabled { // for good: no word is lost about it
+func (r *recorder) scope(ctx context.Context, name string, options []StartOption) (context.Context, *Span) {
+	if r.off.Load() && r.why() == errDisabled { // for good: no word is lost about it
 		return ctx, nil
 	}
 	var p startParams
@@ -65,7 +65,7 @@ func (r *Recorder) scope(ctx context.Context, name string, options []StartOption
 // span starts the scope of a span of any name, any number of times at once. A
 // standard name keeps its meaning in the trace file, but moves no training
 // state. anyTime lifts the window of explicit times.
-func (r *Recorder) span(ctx context.Context, name string, start SpanStart, anyTime bool) (context.Context, *Span) {
+func (r *recorder) span(ctx context.Context, name string, start SpanStart, anyTime bool) (context.Context, *Span) {
 	ctx, s, _ := r.begin(ctx, &startParams{
 		name: name, index: -1, scoped: true, at: start.Time, parent: start.Parent, anyTime: anyTime,
 		attrs: r.repairs.cleanCopy(start.Attributes), starts: r.repairs.cleanCopy(start.StartAttributes),
@@ -74,7 +74,7 @@ func (r *Recorder) span(ctx context.Context, name string, start SpanStart, anyTi
 }
 
 // reserve checks the start and takes the name.
-func (r *Recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span, error) {
+func (r *recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span, error) {
 	t, wrong := r.time.instant(p.at, c.now, p.anyTime)
 	s := &Span{rec: r, index: p.index, scoped: p.scoped, ambient: p.ambient, step: int64(p.step)}
 	s.data.Name = p.name
@@ -120,7 +120,7 @@ func (r *Recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span,
 
 // late warns of a start after the end. A program that switched telemetry off
 // hears nothing.
-func (r *Recorder) late(span string) {
+func (r *recorder) late(span string) {
 	if r == nil || r.out.logged.kinds.Load()&warnAfterEnd != 0 {
 		return
 	}

@@ -15,14 +15,6 @@ import (
 	"github.com/trainspan/trainspan/telemetry/internal/segment"
 )
 
-// DefaultShutdownTimeout bounds Provider.Shutdown when the builder was given
-// no other.
-const DefaultShutdownTimeout = 5 * time.Second
-
-// DefaultSegment is how long a long span may stay open before span exporters
-// get a finished segment of it.
-const DefaultSegment = segment.DefaultSegment
-
 // TrainingTelemetryBuilder gathers what a [Provider] is made of. The methods
 // return the builder, so that calls can be chained; what is wrong with a call
 // is reported by ConfigureProvider, or by Err. A builder that failed can be
@@ -45,7 +37,7 @@ type TrainingTelemetryBuilder struct {
 	traces        config.Traces
 
 	logger   *slog.Logger
-	clock    Clock
+	clock    func() time.Time
 	identity Identity
 	ranks    *config.Ranks
 	above    *trace.SpanContext
@@ -58,7 +50,7 @@ type TrainingTelemetryBuilder struct {
 // NewTrainingTelemetryBuilder makes an empty builder. The zero value works
 // too, except that it delivers long spans in one piece.
 func NewTrainingTelemetryBuilder() *TrainingTelemetryBuilder {
-	return &TrainingTelemetryBuilder{segment: DefaultSegment}
+	return &TrainingTelemetryBuilder{segment: segment.DefaultSegment}
 }
 
 // fits notes a call that comes too late or too often, and reports whether the
@@ -199,7 +191,7 @@ func (b *TrainingTelemetryBuilder) WithSampler(s sdktrace.Sampler) *TrainingTele
 
 // WithSegment sets how long a span of the long kind (application, training
 // loop, epoch, validation and testing loop) may stay open before span
-// exporters get a finished segment of it; [DefaultSegment] without it. Zero or
+// exporters get a finished segment of it; ten minutes without it. Zero or
 // less delivers such spans in one piece, at their end, unless a new trace
 // begins meanwhile. Trace files and native records always hold one span.
 func (b *TrainingTelemetryBuilder) WithSegment(d time.Duration) *TrainingTelemetryBuilder {
@@ -216,7 +208,7 @@ func (b *TrainingTelemetryBuilder) WithSegment(d time.Duration) *TrainingTelemet
 // long spans that are open, each with a link to the segment before it. Trace
 // files and native records do not see the difference.
 //
-// Where all ranks of a job share their traces (see [JobIDs]), the ids of all
+// Where all ranks of a job share their traces, the ids of all
 // parts of a run derive from the job, so that ranks still meet. Span processors
 // of the caller's own that send spans elsewhere get no segments: beside a span
 // exporter they see spans whose parent is in another trace.
@@ -238,7 +230,7 @@ func (b *TrainingTelemetryBuilder) WithMeterProvider(m metric.MeterProvider) *Tr
 }
 
 // WithIDGenerator sets the generator of trace and span ids. Without it all
-// ranks of a job share one trace for each attempt, see [JobIDs]; [RandomIDs]
+// ranks of a job share one trace for each attempt; [RandomIDs]
 // gives every root span a trace of its own.
 func (b *TrainingTelemetryBuilder) WithIDGenerator(g sdktrace.IDGenerator) *TrainingTelemetryBuilder {
 	if b.fits("WithIDGenerator", false) {
@@ -256,10 +248,11 @@ func (b *TrainingTelemetryBuilder) WithLogger(l *slog.Logger) *TrainingTelemetry
 	return b
 }
 
-// WithClock sets the clock. Without it the system's is used.
-func (b *TrainingTelemetryBuilder) WithClock(c Clock) *TrainingTelemetryBuilder {
+// WithClock sets the clock, which is safe for concurrent use. Without it the
+// system's is used.
+func (b *TrainingTelemetryBuilder) WithClock(now func() time.Time) *TrainingTelemetryBuilder {
 	if b.fits("WithClock", false) {
-		b.clock = c
+		b.clock = now
 	}
 	return b
 }
@@ -291,7 +284,7 @@ func (b *TrainingTelemetryBuilder) WithParent(sc trace.SpanContext) *TrainingTel
 	return b
 }
 
-// WithShutdownTimeout bounds Provider.Shutdown.
+// WithShutdownTimeout bounds Provider.Shutdown, by 5 s without it.
 func (b *TrainingTelemetryBuilder) WithShutdownTimeout(d time.Duration) *TrainingTelemetryBuilder {
 	if b.fits("WithShutdownTimeout", false) {
 		b.timeout = d

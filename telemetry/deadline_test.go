@@ -10,6 +10,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/trainspan/trainspan/callbacks"
+	"github.com/trainspan/trainspan/internal/direct"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -29,14 +30,17 @@ func (h *hangs) hang(in string) {
 }
 
 func (h *hangs) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
-	return h.wants, nil
+	w := h.wants
+	w.Scopes = h
+	return w, nil
 }
-func (h *hangs) Export(*outputs.Record) error     { h.hang("Export"); return nil }
-func (h *hangs) OnEnd(sdktrace.ReadOnlySpan)      { h.hang("OnEnd") }
-func (h *hangs) EndScopes()                       { h.hang("EndScopes") }
-func (h *hangs) ReportLosses(outputs.Losses)      { h.hang("ReportLosses") }
-func (h *hangs) ForceFlush(context.Context) error { h.hang("ForceFlush"); return nil }
-func (h *hangs) Shutdown(context.Context) error   { h.hang("Shutdown"); return nil }
+func (h *hangs) Export(*outputs.Record) error              { h.hang("Export"); return nil }
+func (h *hangs) OnEnd(sdktrace.ReadOnlySpan)               { h.hang("OnEnd") }
+func (h *hangs) ScopeKind(string, string) direct.ScopeKind { return nil }
+func (h *hangs) EndScopes()                                { h.hang("EndScopes") }
+func (h *hangs) ReportLosses(outputs.Losses)               { h.hang("ReportLosses") }
+func (h *hangs) ForceFlush(context.Context) error          { h.hang("ForceFlush"); return nil }
+func (h *hangs) Shutdown(context.Context) error            { h.hang("Shutdown"); return nil }
 
 // withHanging runs a job in which a method of an output hangs, on a clock of
 // its own, so that times are exact.
@@ -61,7 +65,7 @@ func withHanging(t *testing.T, in string, wants outputs.Wants, run func(*testing
 // Whatever an output hangs in, Shutdown keeps its deadline: that of its context
 // or, where that has none or is done, the shutdown timeout.
 func TestShutdownWhateverHangs(t *testing.T) {
-	all := outputs.Wants{Spans: true, Scopes: true, Records: true, All: true}
+	all := outputs.Wants{Spans: true, Records: true, All: true}
 	for _, in := range []string{"Export", "OnEnd", "EndScopes", "ReportLosses", "ForceFlush", "Shutdown"} {
 		for _, network := range []bool{false, true} {
 			wants := all

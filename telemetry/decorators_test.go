@@ -107,7 +107,7 @@ func decorated(t *testing.T, build func(*telemetry.TrainingTelemetryBuilder)) {
 	c := &ticking{clock{now: time.Unix(1_760_000_000, 0)}}
 	cfg := base()
 	cfg.WorldSize = config.Value(1)
-	b := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(cfg).WithLogger(quietLog()).WithClock(c).
+	b := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(cfg).WithLogger(quietLog()).WithClock(c.Now).
 		WithIDGenerator(&counting{}).WithIdentity(telemetry.Identity{Host: "node", PID: 7}).WithRanks(config.Ranks{Rank: config.Value(0)})
 	build(b)
 	tel, err := b.ConfigureProvider(context.Background())

@@ -17,9 +17,9 @@ import (
 // a standard span with a timer cannot be started by hand: its callback or
 // scope does that. The span stays the parent of what is started without a
 // context until it is stopped.
-func (r *Recorder) Start(ctx context.Context, name string, p SpanStart) (context.Context, *Span, error) {
+func (r *recorder) Start(ctx context.Context, name string, p SpanStart) (context.Context, *Span, error) {
 	if r == nil {
-		return ctx, nil, ErrNotConfigured
+		return ctx, nil, errNotConfigured
 	}
 	ctx, s, err := r.begin(ctx, &startParams{
 		name: name, index: spans.Index(name), at: p.Time, parent: p.Parent,
@@ -29,14 +29,15 @@ func (r *Recorder) Start(ctx context.Context, name string, p SpanStart) (context
 	return ctx, s, off(err)
 }
 
-// Stop stops a span. A span that is not open is an error.
-func (r *Recorder) Stop(s *Span, p SpanStop) error {
+// Stop stops a span, with attributes of its stop event. A span that is not open is
+// an error.
+func (r *recorder) Stop(s *Span, e End, stops ...attributes.Attr) error {
 	if r == nil {
-		return ErrNotConfigured
+		return errNotConfigured
 	}
-	attrs := r.repairs.cleanCopy(p.StopAttributes)
-	f, known := r.repairs.describe(p.Err, 1), r.known(s, p.Err)
-	return r.record(s, "stop", p.Time, false, func(c *call, t int64) {
+	attrs := r.repairs.cleanCopy(stops)
+	f, known := r.repairs.describe(e.Err, 1), r.known(s, e.Err)
+	return r.record(s, "stop", e.Time, false, func(c *call, t int64) {
 		if f != nil && !s.errored && !known {
 			r.out.event(c, s, outputs.KindError, f.Event("Error in "+s.data.Name+": ", t), s.index >= 0)
 		}
@@ -45,9 +46,9 @@ func (r *Recorder) Stop(s *Span, p SpanStop) error {
 }
 
 // Event records an event of an open span: now, or at the given time.
-func (r *Recorder) Event(s *Span, name string, attrs []attributes.Attr, at time.Time) error {
+func (r *recorder) Event(s *Span, name string, attrs []attributes.Attr, at time.Time) error {
 	if r == nil {
-		return ErrNotConfigured
+		return errNotConfigured
 	}
 	attrs = r.repairs.cleanCopy(attrs)
 	return r.record(s, "event", at, false, func(c *call, t int64) {
@@ -56,9 +57,9 @@ func (r *Recorder) Event(s *Span, name string, attrs []attributes.Attr, at time.
 }
 
 // Error records an error of an open span. cause may be nil.
-func (r *Recorder) Error(s *Span, message string, cause error) error {
+func (r *recorder) Error(s *Span, message string, cause error) error {
 	if r == nil {
-		return ErrNotConfigured
+		return errNotConfigured
 	}
 	f := r.repairs.describe(cause, 1)
 	return r.record(s, "error", time.Time{}, false, func(c *call, t int64) {
@@ -68,9 +69,9 @@ func (r *Recorder) Error(s *Span, message string, cause error) error {
 
 // TelemetryDataError reports that the telemetry data has a gap. Each output
 // takes only one such report; later ones are counted.
-func (r *Recorder) TelemetryDataError(message string, attrs []attributes.Attr) error {
+func (r *recorder) TelemetryDataError(message string, attrs []attributes.Attr) error {
 	if r == nil {
-		return ErrNotConfigured
+		return errNotConfigured
 	}
 	attrs = r.repairs.cleanCopy(attrs)
 	c := call{now: r.time.now()}
@@ -108,7 +109,7 @@ func (s *Span) recordError(message string, cause error, at time.Time, extra []at
 // record does something with an open span. anyTime lifts the window of
 // explicit times. Without a name for the call, a span that has ended is no
 // problem.
-func (r *Recorder) record(s *Span, name string, at time.Time, anyTime bool, do func(c *call, t int64)) error {
+func (r *recorder) record(s *Span, name string, at time.Time, anyTime bool, do func(c *call, t int64)) error {
 	c := call{now: r.time.now()}
 	t, wrong := r.time.instant(at, c.now, anyTime)
 	err := r.while(func() error {
@@ -117,7 +118,7 @@ func (r *Recorder) record(s *Span, name string, at time.Time, anyTime bool, do f
 		}
 		if s == nil || s.rec != r || s.state != spanOpen {
 			if name == "stop" {
-				return fmt.Errorf("Span %s not found", s.ID())
+				return fmt.Errorf("Span %s not found", s.id())
 			}
 			return errNotRunning
 		}
@@ -128,7 +129,7 @@ func (r *Recorder) record(s *Span, name string, at time.Time, anyTime bool, do f
 	switch {
 	case err == nil:
 		return nil
-	case err == ErrClosed || err == ErrDisabled:
+	case err == ErrClosed || err == errDisabled:
 		return off(err)
 	case name == "" && err == errNotRunning:
 		return nil

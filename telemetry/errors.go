@@ -6,18 +6,18 @@ import "errors"
 var (
 	// ErrClosed is returned by a recorder that was closed.
 	ErrClosed = errors.New("recorder is already closed")
-	// ErrDisabled is why a provider records nothing that is off for this rank,
+	// errDisabled is why a provider records nothing that is off for this rank,
 	// was disabled by force, or has switched itself off after an error. No
 	// method returns it: that telemetry is off is no error.
-	ErrDisabled = errors.New("telemetry is disabled")
-	// ErrNotConfigured is the answer of the nil provider and recorder.
-	ErrNotConfigured = errors.New("telemetry is not configured: call TrainingTelemetryBuilder.ConfigureProvider first")
+	errDisabled = errors.New("telemetry is disabled")
+	// errNotConfigured is the answer of the nil provider and recorder.
+	errNotConfigured = errors.New("telemetry is not configured: call TrainingTelemetryBuilder.ConfigureProvider first")
 )
 
 // off turns "telemetry is disabled" into no error at all: it is what the user
 // asked for, or was told before.
 func off(err error) error {
-	if err == ErrDisabled {
+	if err == errDisabled {
 		return nil
 	}
 	return err
@@ -25,7 +25,7 @@ func off(err error) error {
 
 // silent hides that telemetry is off: to the training loop that is no error.
 func silent(err error) error {
-	if err == nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrDisabled) || errors.Is(err, ErrNotConfigured) {
+	if err == nil || errors.Is(err, ErrClosed) || errors.Is(err, errDisabled) || errors.Is(err, errNotConfigured) {
 		return nil
 	}
 	return err

@@ -7,6 +7,12 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
+// JobIDs are those of a process, and ErrNotConfigured the answer of none.
+var (
+	JobIDs           = jobIDs
+	ErrNotConfigured = errNotConfigured
+)
+
 // Rotate cuts the long spans of a provider as its background goroutine does.
 func (p *Provider) Rotate(now time.Time) {
 	for out := range p.hub.Outputs {

@@ -3,13 +3,13 @@ package telemetry
 import (
 	"context"
 
-	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/internal/direct"
 )
 
 // FileLog returns what records calls on files, which package integrations/iofs
 // makes of what a program reads and writes. It is nil when no output wants
 // them: a trace file does unless its options switch them off.
-func (p *Provider) FileLog() outputs.FileLog {
+func (p *Provider) FileLog() direct.FileLog {
 	if p == nil || p.hub == nil {
 		return nil
 	}
@@ -24,13 +24,13 @@ func (p *Provider) FileLog() outputs.FileLog {
 }
 
 // fileLogs record calls in several outputs.
-type fileLogs []outputs.FileLog
+type fileLogs []direct.FileLog
 
-// Now implements outputs.FileLog.
+// Now implements direct.FileLog.
 func (l fileLogs) Now() int64 { return l[0].Now() }
 
-// File implements outputs.FileLog.
-func (l fileLogs) File(path string) outputs.File {
+// File implements direct.FileLog.
+func (l fileLogs) File(path string) direct.File {
 	var files fileList
 	for _, one := range l {
 		if f := one.File(path); f != nil {
@@ -44,10 +44,10 @@ func (l fileLogs) File(path string) outputs.File {
 }
 
 // fileList is one file in several outputs.
-type fileList []outputs.File
+type fileList []direct.File
 
-// Record implements outputs.File.
-func (l fileList) Record(ctx context.Context, call outputs.FileCall) {
+// Record implements direct.File.
+func (l fileList) Record(ctx context.Context, call direct.FileCall) {
 	for _, f := range l {
 		f.Record(ctx, call)
 	}

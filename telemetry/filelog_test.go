@@ -7,6 +7,7 @@ import (
 
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/direct"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -25,7 +26,7 @@ func TestFileLog(t *testing.T) {
 	check(t, err)
 	log := tel.FileLog()
 	for _, path := range []string{"/data/a", "/tmp/b"} {
-		log.File(path).Record(context.Background(), outputs.FileCall{Op: outputs.FileRead, Start: log.Now(), Ret: 1, Size: 1, Offset: -1})
+		log.File(path).Record(context.Background(), direct.FileCall{Op: direct.FileRead, Start: log.Now(), Ret: 1, Size: 1, Offset: -1})
 	}
 	check(t, tel.Shutdown(context.Background()))
 	for path, want := range map[string]int{first: 2, second: 2, data: 1} {

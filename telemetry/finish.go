@@ -9,7 +9,7 @@ import (
 
 // finish ends a span with everything that the end of its kind means: metrics
 // of an iteration, a loop, a save.
-func (r *Recorder) finish(s *Span, e End, used books.Consumed) error {
+func (r *recorder) finish(s *Span, e End, used books.Consumed) error {
 	var v books.Values
 	switch s.index {
 	case phase.Iteration, phase.SaveSync, phase.SaveAsync, phase.Training:

@@ -3,7 +3,6 @@ package telemetry
 import (
 	"context"
 	"log/slog"
-	"time"
 )
 
 // The log handler and the clock are the program's. A panic of theirs must not
@@ -35,21 +34,6 @@ func (h calmHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 func (h calmHandler) WithGroup(name string) slog.Handler {
 	return calmHandler{h.Handler.WithGroup(name)}
-}
-
-// calmClock is a clock that tells the system's time where the program's panics.
-type calmClock struct {
-	Clock
-	system systemClock
-}
-
-func (c calmClock) Now() (now time.Time) {
-	defer func() {
-		if recover() != nil {
-			now = c.system.Now()
-		}
-	}()
-	return c.Clock.Now()
 }
 
 // levelHandler hides messages below a level.

@@ -113,7 +113,7 @@ func newForeign(t *testing.T, f *foreign) (*telemetry.Provider, *memory) {
 	cfg.Training.GlobalBatchSize = config.Func(func() int { f.call("config"); return 64 })
 	mem := &memory{}
 	tel, err := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(cfg).WithLogger(slog.New(foreignHandler{f})).
-		WithClock(telemetry.ClockFunc(func() time.Time { f.call("clock"); return time.Now() })).
+		WithClock(func() time.Time { f.call("clock"); return time.Now() }).
 		WithExporter(mem).WithExporter(&foreignOutput{f: f, inline: true}).WithExporter(&foreignOutput{f: f}).
 		WithSpanProcessor(foreignProcessor{f}).WithSampler(foreignSampler{sdktrace.AlwaysSample(), f}).
 		WithMeterProvider(noop.NewMeterProvider()).

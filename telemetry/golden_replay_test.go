@@ -65,7 +65,7 @@ func newReplay(t *testing.T, s *scenario) *replay {
 		now:   time.UnixMilli(s.Clock.EpochMsec),
 	}
 	r.builder = telemetry.NewTrainingTelemetryBuilder().
-		WithClock(r).
+		WithClock(r.Now).
 		WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))).
 		WithIdentity(outputs.Identity{Host: s.Identity.NodeName, PID: s.Identity.PID, Version: s.Identity.PackageVersion}).
 		WithRanks(r.ranks())
@@ -253,9 +253,7 @@ func (r *replay) recorder(st *step) (*telemetry.Span, error) {
 		})
 		return s, err
 	case "recorder.stop":
-		return nil, rec.Stop(s, telemetry.SpanStop{
-			Time: st.time("stop_time_msec"), StopAttributes: attrs(st.object("stop_event_attributes")),
-		})
+		return nil, rec.Stop(s, telemetry.End{Time: st.time("stop_time_msec")}, attrs(st.object("stop_event_attributes"))...)
 	case "recorder.event":
 		return nil, rec.Event(s, st.text("name"), attrs(st.object("attributes")), st.time("timestamp_msec"))
 	case "recorder.error":

@@ -175,7 +175,7 @@ func newJob(t *testing.T, change ...func(*config.Base, *telemetry.TrainingTeleme
 	t.Helper()
 	j := &job{mem: &memory{}, clock: newClock(), spans: tracetest.NewInMemoryExporter(), ctx: context.Background()}
 	cfg := base()
-	b := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithClock(j.clock).
+	b := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithClock(j.clock.Now).
 		WithExporter(j.mem).
 		WithSpanProcessor(sdktrace.NewSimpleSpanProcessor(kept{j.spans}))
 	for _, c := range change {

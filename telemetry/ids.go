@@ -16,7 +16,7 @@ import (
 // program does not touch them.
 func RandomIDs() sdktrace.IDGenerator { return &idGenerator{} }
 
-// JobIDs makes span ids as [RandomIDs] does, and gives all root spans of a job
+// jobIDs makes span ids as [RandomIDs] does, and gives all root spans of a job
 // one trace id, which derives from the session tag, from what all ranks of this
 // run share and no other run has, such as the launcher's job id, and from the
 // attempt: all ranks of a job are in one trace without talking to each other. It
@@ -25,7 +25,7 @@ func RandomIDs() sdktrace.IDGenerator { return &idGenerator{} }
 // Where run is empty, the ranks share nothing that tells this run from another,
 // and the trace id is this process's own: a session tag alone would put
 // different runs into one trace.
-func JobIDs(sessionTag, run string, attempt int) sdktrace.IDGenerator {
+func jobIDs(sessionTag, run string, attempt int) sdktrace.IDGenerator {
 	g := &idGenerator{}
 	if run != "" {
 		sum := sha256.Sum256(fmt.Appendf(nil, "trainspan trace\x00%q\x00%q\x00%d", sessionTag, run, attempt))
@@ -75,4 +75,14 @@ func (g *idGenerator) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID
 		g.fill(id[:])
 	}
 	return id
+}
+
+// idsOf is the generator of ids for a process: a trace for the whole job if it
+// has several ranks that share something, see [jobIDs]. shared reports whether the
+// ranks of the job meet in it; a process on its own meets nobody.
+func idsOf(id Identity) (_ sdktrace.IDGenerator, shared bool) {
+	if id.WorldSize <= 1 {
+		return jobIDs("", "", 0), true
+	}
+	return jobIDs(id.SessionTag, id.Run, id.Attempt.Get()), id.Run != ""
 }

@@ -37,7 +37,7 @@ func (t tally) String() string {
 // losses report what gets lost on the way to a backend, and remember what they
 // have reported to the outputs for records.
 type losses struct {
-	rec *Recorder
+	rec *recorder
 	hub *dispatch.Hub
 
 	mu       sync.Mutex

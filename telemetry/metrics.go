@@ -33,7 +33,7 @@ var lossTypes = [2]map[string]string{
 }
 
 // observe registers them.
-func observe(meter metric.Meter, r *Recorder, hub *dispatch.Hub) (*healthMetrics, error) {
+func observe(meter metric.Meter, r *recorder, hub *dispatch.Hub) (*healthMetrics, error) {
 	in := metrics.Maker{Meter: meter}
 	var all []metric.Observable
 	ints := map[*metrics.Metric]metric.Int64Observable{}

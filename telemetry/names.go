@@ -11,10 +11,6 @@ type (
 	Output = outputs.Output
 	// Identity says who writes: the process and its place in the job.
 	Identity = outputs.Identity
-	// Clock tells the time.
-	Clock = outputs.Clock
-	// ClockFunc makes a function a Clock.
-	ClockFunc = outputs.ClockFunc
 	// OutputHealth is what telemetry knows of an output for records.
 	OutputHealth = dispatch.Health
 )

@@ -97,13 +97,6 @@ type SpanStart struct {
 	StartAttributes []attributes.Attr // of the start event
 }
 
-// SpanStop describes the stop of a span through the recorder.
-type SpanStop struct {
-	Time           time.Time         // zero: now
-	StopAttributes []attributes.Attr // of the stop event
-	Err            error             // why it failed; nil: it did not
-}
-
 // startParams are what begin needs to know of a span.
 type startParams struct {
 	name    string
@@ -112,7 +105,7 @@ type startParams struct {
 	parent  *Span
 	ambient bool
 	scoped  bool // by a scope
-	byHand  bool // through Recorder.Start
+	byHand  bool // through Start of the recorder
 	anyTime bool // the time window does not hold
 	root    bool // it has no parent, whatever the context says
 	attrs   []attributes.Attr

@@ -21,9 +21,9 @@ type StartOption interface {
 	start(r *repairs, p *startParams) error
 }
 
-// An EndOption says what an end of a standard span needs to know: an [End], an
+// An endOption says what an end of a standard span needs to know: an [End], an
 // [IterationEnd] or a [Finalization].
-type EndOption interface{ end(e *ending) }
+type endOption interface{ end(e *ending) }
 
 // ending gathers the options of an end.
 type ending struct {
@@ -99,7 +99,7 @@ func belongs(p *startParams, option string, indexes ...int) error {
 // standard gathers what the start of a standard span needs. name is that of a
 // row of the table, or spans.CheckpointSave for a save by the configured
 // strategy.
-func (p *startParams) standard(r *Recorder, name string, options []StartOption) error {
+func (p *startParams) standard(r *recorder, name string, options []StartOption) error {
 	p.name, p.index = name, spans.Index(name)
 	switch {
 	case name == spans.CheckpointSave, p.index == phase.SaveSync, p.index == phase.SaveAsync:
@@ -171,7 +171,7 @@ func given(options []StartOption) bool {
 // what is started without a context, except for a finalization, of which
 // several may be open for different steps. The error follows the error
 // strategy; a recorder that is off gives none.
-func (r *Recorder) StartPhase(ctx context.Context, name string, options ...StartOption) (context.Context, error) {
+func (r *recorder) StartPhase(ctx context.Context, name string, options ...StartOption) (context.Context, error) {
 	if !r.Recording() {
 		r.late(name)
 		return ctx, nil
@@ -188,7 +188,7 @@ func (r *Recorder) StartPhase(ctx context.Context, name string, options ...Start
 
 // EndPhase ends the open standard span of that name; spans.CheckpointSave ends
 // the save that is open, and a finalization is found by its step.
-func (r *Recorder) EndPhase(name string, options ...EndOption) error {
+func (r *recorder) EndPhase(name string, options ...endOption) error {
 	if !r.Recording() {
 		return nil
 	}
@@ -230,7 +230,7 @@ func (r *Recorder) EndPhase(name string, options ...EndOption) error {
 	return r.fail(calls.End, err)
 }
 
-func endingOf(options []EndOption) ending {
+func endingOf(options []endOption) ending {
 	e := new(ending) // it escapes
 	for _, o := range options {
 		if o != nil {

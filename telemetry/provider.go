@@ -15,6 +15,7 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/active"
+	"github.com/trainspan/trainspan/internal/direct"
 	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -23,7 +24,7 @@ import (
 // tracer provider and the outputs. A nil Provider does nothing, and so does
 // one that is disabled for this rank. All methods are safe for concurrent use.
 type Provider struct {
-	rec      *Recorder
+	rec      *recorder
 	hub      *dispatch.Hub
 	sdk      *sdktrace.TracerProvider // nil when disabled
 	progress *outputs.Progress
@@ -85,8 +86,9 @@ func (p *Provider) TimedSpan(ctx context.Context, name string, fn func(context.C
 	return runIn(s, ctx, fn)
 }
 
-// Recorder returns the recorder, nil for a nil provider.
-func (p *Provider) Recorder() *Recorder {
+// Recorder returns what package callbacks and the replay of Python processes record
+// with, nil for a nil provider. Its type is no part of the API.
+func (p *Provider) Recorder() *recorder {
 	if p == nil {
 		return nil
 	}
@@ -193,7 +195,7 @@ func (p *Provider) Stats() Stats {
 // customization asks for none; ExportAll asks for all; a list asks by
 // "category.name", by the name alone, or by the standard span that has this
 // category and name in the table of package spans.
-func (p *Provider) ScopeKind(category, name string) outputs.ScopeKind {
+func (p *Provider) ScopeKind(category, name string) direct.ScopeKind {
 	if p == nil || p.scopes == nil {
 		return nil
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/trainspan/trainspan/telemetry/internal/phase"
 )
 
-// Recorder keeps the state of a run, and starts and stops spans whose start and
-// end are far apart. All methods are safe for concurrent use; the nil Recorder
-// answers ErrNotConfigured.
+// recorder keeps the state of a run, and starts and stops spans whose start and
+// end are far apart. All methods are safe for concurrent use; the nil recorder
+// answers errNotConfigured.
 //
 // Its lock guards state and arithmetic only. Configuration functions, Error
 // methods, span processors, outputs, the clock and the log are somebody
 // else's code, and are called before the lock is taken or after it is
 // released.
-type Recorder struct {
+type recorder struct {
 	state
 	facts
 	time     times
@@ -39,7 +39,7 @@ type hooks struct {
 
 // Recording reports whether anything is recorded: r is not nil, and was neither
 // switched off nor closed.
-func (r *Recorder) Recording() bool { return r != nil && !r.off.Load() }
+func (r *recorder) Recording() bool { return r != nil && !r.off.Load() }
 
 // times tells the time, and checks that of others.
 type times struct {
@@ -72,7 +72,7 @@ func (c *times) instant(at time.Time, now int64, anyTime bool) (int64, error) {
 // fail applies the error strategy to a problem that a call met: the outputs
 // get their telemetry data error, and either the caller gets the problem, or
 // telemetry ends quietly.
-func (r *Recorder) fail(name phase.Call, problem error) error {
+func (r *recorder) fail(name phase.Call, problem error) error {
 	message := fmt.Sprintf("Exception in telemetry code when calling %s: %s", name.Record, failure.RecordText(problem))
 	c := call{now: r.time.now()}
 	if r.while(func() error {
@@ -95,8 +95,8 @@ func (r *Recorder) fail(name phase.Call, problem error) error {
 // disable switches telemetry off for good: what is open is stopped, what is
 // held back is written, and every output is closed; in the background where
 // something has to be sent over a network first.
-func (r *Recorder) disable() {
-	if !r.stopAll(ErrDisabled) {
+func (r *recorder) disable() {
+	if !r.stopAll(errDisabled) {
 		return
 	}
 	if r.hooks.closing != nil {
@@ -111,9 +111,9 @@ func (r *Recorder) disable() {
 // Where spans or records go over a network they are flushed instead and stay
 // open until the provider's Shutdown, to get a report of what was lost on the way.
 // Later calls do nothing.
-func (r *Recorder) Close(ctx context.Context) error {
+func (r *recorder) Close(ctx context.Context) error {
 	if r == nil {
-		return ErrNotConfigured
+		return errNotConfigured
 	}
 	if r.stopAll(ErrClosed) && r.hooks.closing != nil {
 		return r.hooks.closing(ctx)
@@ -123,7 +123,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 
 // stopAll stops the open spans, and is the end of recording. It reports whether
 // that had not come before.
-func (r *Recorder) stopAll(why error) (stopped bool) {
+func (r *recorder) stopAll(why error) (stopped bool) {
 	if r.hooks.ending != nil && r.Recording() {
 		r.hooks.ending()
 	}
@@ -137,7 +137,7 @@ func (r *Recorder) stopAll(why error) (stopped bool) {
 
 // ActiveSpans lists the open spans of a name in the order of their start; all
 // open spans for the empty name.
-func (r *Recorder) ActiveSpans(name string) (open []*Span) {
+func (r *recorder) ActiveSpans(name string) (open []*Span) {
 	if r != nil {
 		r.locked(func() { open = r.tree.list(name) })
 	}
@@ -146,7 +146,7 @@ func (r *Recorder) ActiveSpans(name string) (open []*Span) {
 
 // Current is the span under which a callback without a context would start
 // its span, or nil.
-func (r *Recorder) Current() *Span {
+func (r *recorder) Current() *Span {
 	if r == nil {
 		return nil
 	}

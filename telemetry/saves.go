@@ -12,7 +12,7 @@ import (
 // CheckpointSucceeded records that a checkpoint is safely stored, with what it
 // makes productive. A step that was never started, or was reported before, is
 // a telemetry data error: the reference counts it with zeros.
-func (r *Recorder) CheckpointSucceeded(p SaveSuccess) error {
+func (r *recorder) CheckpointSucceeded(p SaveSuccess) error {
 	return r.outcome(phase.Call{Record: "on_save_checkpoint_success", Text: "OnSaveCheckpointSuccess"}, p.Time, func(c *call, t int64, v *books.Values) error {
 		s, err := r.saveSpan(v)
 		if err != nil || !v.Saves {
@@ -36,9 +36,9 @@ func (r *Recorder) CheckpointSucceeded(p SaveSuccess) error {
 }
 
 // CheckpointFailed records that a checkpoint could not be stored.
-func (r *Recorder) CheckpointFailed(p SaveFailure) error {
+func (r *recorder) CheckpointFailed(p SaveFailure) error {
 	if r == nil {
-		return ErrNotConfigured
+		return errNotConfigured
 	}
 	f := r.repairs.describe(p.Err, 1)
 	return r.outcome(phase.Call{Record: "on_save_checkpoint_failure", Text: "OnSaveCheckpointFailure"}, p.Time, func(c *call, t int64, v *books.Values) error {
@@ -55,9 +55,9 @@ func (r *Recorder) CheckpointFailed(p SaveFailure) error {
 }
 
 // outcome records what became of a save.
-func (r *Recorder) outcome(name phase.Call, at time.Time, do func(c *call, t int64, v *books.Values) error) error {
+func (r *recorder) outcome(name phase.Call, at time.Time, do func(c *call, t int64, v *books.Values) error) error {
 	if r == nil {
-		return ErrNotConfigured
+		return errNotConfigured
 	}
 	v := r.values(false)
 	c := call{now: r.time.now()}
@@ -73,10 +73,8 @@ func (r *Recorder) outcome(name phase.Call, at time.Time, do func(c *call, t int
 	})
 	r.out.deliver(&c)
 	switch {
-	case err == nil:
+	case silent(err) == nil:
 		return nil
-	case err == ErrClosed || err == ErrDisabled:
-		return err
 	}
 	return r.fail(name, err)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/internal/attrvalue"
+	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/telemetry/internal/books"
 	"github.com/trainspan/trainspan/telemetry/internal/failure"
 	"github.com/trainspan/trainspan/telemetry/internal/phase"
@@ -48,13 +49,12 @@ func (s *Span) SpanContext() trace.SpanContext {
 	return s.otel.SpanContext()
 }
 
-// ID is the span's identity in the compatible JSON-lines file: a UUID made of
-// the trace and span ids.
-func (s *Span) ID() string {
+// id is the span's identity in the compatible JSON-lines file, empty for none.
+func (s *Span) id() string {
 	if s == nil {
 		return ""
 	}
-	return s.data.UUID()
+	return string(grammar.AppendUUID(nil, s.data.TraceID, s.data.SpanID))
 }
 
 // Err is what went wrong with the span in telemetry: a start that was refused

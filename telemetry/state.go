@@ -23,7 +23,7 @@ type state struct {
 	progress *outputs.Progress
 
 	mu    sync.Mutex // see locked
-	ended error      // why nothing is recorded any more: ErrClosed or ErrDisabled
+	ended error      // why nothing is recorded any more: ErrClosed or errDisabled
 	tree  tree
 	books books.Books
 	out   outbox
@@ -211,7 +211,7 @@ func (r *state) stopOpen(c *call, why error) bool {
 }
 
 // stopByForce stops a span that nobody ended: at the end of the job, or
-// through Recorder.Stop. A timed span says so of its timer. The lock is held.
+// through Stop of the recorder. A timed span says so of its timer. The lock is held.
 func (r *state) stopByForce(c *call, s *Span, t int64, attrs []attributes.Attr, f *failure.Failure) {
 	t, _ = r.notBefore(s, t)
 	if phase.Timed(s.index) {

@@ -13,7 +13,7 @@ import (
 // records in front of it.
 type tracerProvider struct {
 	embedded.TracerProvider
-	rec   *Recorder
+	rec   *recorder
 	inner trace.TracerProvider
 }
 
@@ -24,7 +24,7 @@ func (t *tracerProvider) Tracer(name string, options ...trace.TracerOption) trac
 
 type tracer struct {
 	embedded.Tracer
-	rec   *Recorder
+	rec   *recorder
 	inner trace.Tracer
 }
 

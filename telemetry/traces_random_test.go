@@ -13,9 +13,9 @@ import (
 
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/direct"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
-	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // wanderer runs random spans of all makes below each other.
@@ -24,7 +24,7 @@ type wanderer struct {
 	t      *testing.T
 	r      *rand.Rand
 	tracer trace.Tracer
-	kind   outputs.ScopeKind
+	kind   direct.ScopeKind
 }
 
 func (w *wanderer) below(ctx context.Context, depth int) {
@@ -50,7 +50,7 @@ func (w *wanderer) below(ctx context.Context, depth int) {
 			w.below(ctx, depth+1)
 			s.End()
 		case 2:
-			if s := w.kind.Start(given, nil, outputs.ScopeStart{}); s != nil {
+			if s := w.kind.Start(given, nil, direct.ScopeStart{}); s != nil {
 				w.below(s.Context(), depth+1)
 				s.End()
 			}

@@ -15,7 +15,7 @@ import (
 // stored, to be reported when the application starts, and the call is an error.
 func (p *Provider) SetTrainingConfig(t config.Training) error {
 	if p == nil {
-		return ErrNotConfigured
+		return errNotConfigured
 	}
 	r := p.rec
 	name := phase.Call{Record: "set_training_telemetry_config", Text: "SetTrainingConfig"}

@@ -36,7 +36,7 @@ const (
 type Span struct {
 	embedded.Span // of the view of this span as a trace.Span, see contextSpan
 
-	rec     *Recorder
+	rec     *recorder
 	otel    trace.Span
 	parent  *Span
 	index   int          // spans.Index of the name it was started with
@@ -204,7 +204,7 @@ func (t *tree) list(name string) (open []*Span) {
 // of its context, because the programs that call callbacks often hold a single
 // context. Where the span of the context has ended, its nearest ancestor that is
 // open takes its place, and the span that has ended is returned too.
-func (t *tree) parentOf(rec *Recorder, carried trace.Span, p *startParams) (parent, ended *Span) {
+func (t *tree) parentOf(rec *recorder, carried trace.Span, p *startParams) (parent, ended *Span) {
 	if p.parent != nil {
 		return p.parent, nil
 	}

@@ -67,7 +67,7 @@ func (e *encoder) span(dst []byte, kind string, s *outputs.SpanData, start, stop
 		dst = e.more(dst, s)
 		if stop != nil {
 			dst = append(dst, `,"duration_ns":`...)
-			dst = strconv.AppendInt(dst, int64(s.Duration()), 10)
+			dst = strconv.AppendInt(dst, s.Stop-s.Start, 10)
 		}
 	}
 	return append(dst, "}\n"...)
@@ -140,7 +140,7 @@ func (e *encoder) heartbeat(dst []byte, ns int64) []byte {
 func (e *encoder) id(dst []byte, s *outputs.SpanData) []byte {
 	dst = append(dst, '"')
 	if e.compat {
-		dst = s.AppendUUID(dst)
+		dst = grammar.AppendUUID(dst, s.TraceID, s.SpanID)
 	} else {
 		dst = hex.AppendEncode(dst, s.SpanID[:])
 	}

@@ -36,7 +36,7 @@ type scope struct {
 }
 
 // ambient is an open scope below which lies what is started with the context that
-// it was started with: see outputs.ScopeStart. What lies where is decided as by the
+// it was started with: see direct.ScopeStart. What lies where is decided as by the
 // trace, so that the two ledgers are one.
 type ambient struct {
 	handle, below goodput.Handle

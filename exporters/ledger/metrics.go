@@ -9,8 +9,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/metrics"
-	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Options say what becomes of the ledger. The zero Options keep it in memory.
@@ -37,7 +37,7 @@ type Options struct {
 // observe makes the metrics. They are asked when metrics are collected, and cost
 // nothing in between.
 func observe(o Options, b *books) (metric.Registration, error) {
-	m := o.Meter.Meter("github.com/trainspan/trainspan/exporters/ledger", metric.WithInstrumentationVersion(outputs.Version))
+	m := o.Meter.Meter("github.com/trainspan/trainspan/exporters/ledger", metric.WithInstrumentationVersion(identity.Version))
 	in := metrics.Maker{Meter: m}
 	ratio, window := in.Float64Observable(metrics.GoodputRatio), in.Float64Observable(metrics.GoodputWindowRatio)
 	spent, committed := in.Float64Observable(metrics.Time), in.Float64Observable(metrics.TimeCommitted)

@@ -27,6 +27,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/spancontext"
 	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -103,7 +104,7 @@ func (o *Output) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants,
 	}
 	o.at.Store(b)
 	go o.keep(b)
-	return outputs.Wants{Spans: true, Scopes: true, Selects: true, All: true}, nil
+	return outputs.Wants{Spans: true, Scopes: b, Selects: true, All: true}, nil
 }
 
 // keep writes the state from time to time.
@@ -149,7 +150,7 @@ func (o *Output) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	}
 	start.Parent = b.inside(start.Parent, start.Time)
 	h := b.live.Start(&start)
-	if b.open[keyOf(s.SpanContext().SpanID())] = h; b.scoped.Load() && outputs.IsAmbient(ctx) {
+	if b.open[keyOf(s.SpanContext().SpanID())] = h; b.scoped.Load() && spancontext.IsAmbient(ctx) {
 		b.enter(h, start.Parent, start.Time)
 	}
 }

@@ -122,7 +122,7 @@ func TestLiveIsOffline(t *testing.T) {
 		if last.Snapshot() != nil {
 			t.Error("an output that is not attached has a ledger")
 		}
-		tel, err := telemetry.NewTrainingTelemetryBuilder().WithClock(c).
+		tel, err := telemetry.NewTrainingTelemetryBuilder().WithClock(c.Now).
 			WithBaseConfig(config.Base{ApplicationName: "job", SessionTag: config.Value("one"), WorldSize: config.Value(1)}).
 			WithTrainingConfig(config.Training{PerfTag: config.Value("none"), GlobalBatchSize: config.Value(8)}).
 			WithRanks(config.Ranks{Attempt: config.Value(attempt), Job: "job-7"}).
@@ -393,7 +393,7 @@ func books(t *testing.T, program func(*telemetry.Provider, *clock)) *goodput.Rep
 	dir := t.TempDir()
 	c := &clock{now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
 	live := ledger.New(ledger.Options{})
-	tel, err := telemetry.NewTrainingTelemetryBuilder().WithClock(c).
+	tel, err := telemetry.NewTrainingTelemetryBuilder().WithClock(c.Now).
 		WithBaseConfig(config.Base{ApplicationName: "job", WorldSize: config.Value(1)}).
 		WithRanks(config.Ranks{Rank: config.Value(0)}).
 		WithExporter(pfw.New(filepath.Join(dir, "trace.pfw.gz"), nil)).WithExporter(live).

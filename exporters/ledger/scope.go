@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/internal/direct"
 )
 
 // scopeKind counts scopes of a category and name.
@@ -16,18 +16,17 @@ type scopeKind struct {
 	cat, name string
 }
 
-// ScopeKind implements outputs.Output.
-func (o *Output) ScopeKind(category, name string) outputs.ScopeKind {
-	b := o.at.Load()
-	if b == nil {
-		return nil
-	}
+// ScopeKind implements direct.Scopes.
+func (b *books) ScopeKind(category, name string) direct.ScopeKind {
 	b.scoped.Store(true)
 	return &scopeKind{b, category, name}
 }
 
-// Start implements outputs.ScopeKind.
-func (k *scopeKind) Start(ctx context.Context, _ *outputs.LiveArgs, o outputs.ScopeStart) outputs.Scope {
+// EndScopes implements direct.Scopes. The end of the ledger ends what is open.
+func (b *books) EndScopes() {}
+
+// Start implements direct.ScopeKind.
+func (k *scopeKind) Start(ctx context.Context, _ *direct.LiveArgs, o direct.ScopeStart) direct.Scope {
 	s := &scope{b: k.b}
 	s.handle = k.start(ctx, s, k.Now(), o.Ambient)
 	s.ctx = context.WithValue(ctx, k.b, s)
@@ -57,16 +56,16 @@ func (k *scopeKind) start(ctx context.Context, s *scope, at int64, ambient bool)
 	return h
 }
 
-// Record implements outputs.ScopeKind.
-func (k *scopeKind) Record(ctx context.Context, _ *outputs.LiveArgs, _, start int64) {
+// Record implements direct.ScopeKind.
+func (k *scopeKind) Record(ctx context.Context, _ *direct.LiveArgs, _, start int64) {
 	var s scope
 	k.b.live.End(k.start(ctx, &s, start, false), k.Now())
 }
 
-// Now implements outputs.ScopeKind.
+// Now implements direct.ScopeKind.
 func (k *scopeKind) Now() int64 { return k.b.telemetry.Now() }
 
-// Note implements outputs.ScopeKind.
+// Note implements direct.ScopeKind.
 func (*scopeKind) Note(context.Context, string) {}
 
 func (s *scope) Context() context.Context { return s.ctx }

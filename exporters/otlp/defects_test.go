@@ -23,8 +23,8 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/settings"
 	"github.com/trainspan/trainspan/internal/until"
-	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -147,7 +147,7 @@ const bad = "a\xffb"
 func TestInvalidTextInTheResource(t *testing.T) {
 	id := identity
 	id.ApplicationName, id.SessionTag = bad, bad
-	res, err := telemetry.NewResource(t.Context(), id, []string{bad}, resource.NewWithAttributes(bad, attribute.String("own"+bad, bad)))
+	res, err := settings.Resource(t.Context(), id, []string{bad}, resource.NewWithAttributes(bad, attribute.String("own"+bad, bad)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/internal/settings"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -114,7 +115,7 @@ func (l *Logs) start(ctx context.Context, t *outputs.Telemetry) error {
 	if l.ending != nil {
 		<-l.ending.done // of a builder that failed
 	}
-	res, err := telemetry.NewResource(ctx, t.Identity, l.o.PerfTags, l.o.Resource)
+	res, err := settings.Resource(ctx, t.Identity, l.o.PerfTags, l.o.Resource)
 	if err != nil {
 		l.o.Logger.Warn("telemetry could not describe the process in full to the receiver of logs", "error", err, "see", see.Undescribed)
 	}
@@ -128,7 +129,7 @@ func (l *Logs) start(ctx context.Context, t *outputs.Telemetry) error {
 	l.client, l.ending = client, nil
 	l.queue = newLogQueue(&l.cfg, client, l.o.Logger)
 	l.provider = sdklog.NewLoggerProvider(sdklog.WithResource(ValidResource(res)), sdklog.WithProcessor(l.queue))
-	l.logger = l.provider.Logger(logScope, otellog.WithInstrumentationVersion(telemetry.Version))
+	l.logger = l.provider.Logger(logScope, otellog.WithInstrumentationVersion(identity.Version))
 	return nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/internal/direct"
 )
 
 // nothing is a processor without a cost of its own.
@@ -37,7 +37,7 @@ func TestAllocations(t *testing.T) {
 	}
 	kind := p.ScopeKind("compute", "forward")
 	ctx := context.Background()
-	if n := testing.AllocsPerRun(2000, func() { kind.Start(ctx, nil, outputs.ScopeStart{}).End() }); n > 1 {
+	if n := testing.AllocsPerRun(2000, func() { kind.Start(ctx, nil, direct.ScopeStart{}).End() }); n > 1 {
 		t.Errorf("a scope allocates %v times, want at most 1", n)
 	}
 }

@@ -67,7 +67,7 @@ func (o *Options) traceFor(t *outputs.Telemetry) *dftracer.Options {
 		trace.OnPath = func(path string) { t.Logger.Info("telemetry: the trace goes to another file", "path", path) }
 	}
 	if trace.Now == nil && t.Clock != nil {
-		trace.Now = t.Clock.Now
+		trace.Now = t.Clock
 	}
 	return &trace
 }

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/direct"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -56,7 +57,7 @@ func (d *desk) progress() *outputs.Progress {
 }
 
 // standing is the epoch and step that hold now.
-func (d *desk) standing(args *outputs.ScopeArgs) (epoch, step int64) {
+func (d *desk) standing(args *direct.ScopeArgs) (epoch, step int64) {
 	at := d.progress()
 	if args == nil {
 		return at.Epoch(), at.Step()

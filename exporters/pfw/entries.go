@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/internal/direct"
 )
 
 // spanEntry is an open span.
@@ -23,7 +23,7 @@ type spanEntry struct {
 type scopeEntry struct {
 	open
 	key        *dftracer.Key
-	args       *outputs.LiveArgs
+	args       *direct.LiveArgs
 	count      int64
 	outer      trace.SpanID // the innermost span of the context
 	prev, next *scopeEntry  // in the registry

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/internal/direct"
 )
 
 // FileOptions say which calls on files are recorded, of those that the program
@@ -40,8 +40,8 @@ const (
 )
 
 // fileKeys are the names of all calls.
-var fileKeys = func() (keys [outputs.FileOps]dftracer.Key) {
-	for op := range outputs.FileOps {
+var fileKeys = func() (keys [direct.FileOps]dftracer.Key) {
+	for op := range direct.FileOps {
 		keys[op] = dftracer.NewKey(op.Category(), op.String()).WithType(dftracer.TypeLibcIO)
 	}
 	return keys
@@ -80,11 +80,11 @@ func cleanDir(dir string) string {
 	return filepath.Clean(dir)
 }
 
-// Now implements outputs.FileLog.
+// Now implements direct.FileLog.
 func (l *fileLog) Now() int64 { return l.d.clock.nanoseconds() }
 
-// File implements outputs.FileLog.
-func (l *fileLog) File(path string) outputs.File {
+// File implements direct.FileLog.
+func (l *fileLog) File(path string) direct.File {
 	if !l.below(path) {
 		return nil
 	}
@@ -129,7 +129,7 @@ type file struct {
 // fileTotals are the calls on a file that began in one second.
 type fileTotals struct {
 	second int64 // since the Unix epoch
-	ops    [outputs.FileOps]dftracer.CallTotal
+	ops    [direct.FileOps]dftracer.CallTotal
 }
 
 // crossing is how far, in microseconds, the begin of a call may lie before that of
@@ -137,10 +137,10 @@ type fileTotals struct {
 // the other.
 const crossing = 50
 
-// Record implements outputs.File.
-func (f *file) Record(ctx context.Context, c outputs.FileCall) {
+// Record implements direct.File.
+func (f *file) Record(ctx context.Context, c direct.FileCall) {
 	d := f.log.d
-	if d.cut.Load() || c.Op >= outputs.FileOps {
+	if d.cut.Load() || c.Op >= direct.FileOps {
 		return
 	}
 	if std := c.Op.Std(); std && f.log.opts.NoSTDIO || !std && f.log.opts.NoPOSIX {
@@ -156,15 +156,15 @@ func (f *file) Record(ctx context.Context, c outputs.FileCall) {
 	d.w.WriteEncoded(&fileKeys[c.Op], at, f.appendCall(text[:0], &c))
 }
 
-func (f *file) appendCall(dst []byte, c *outputs.FileCall) []byte {
+func (f *file) appendCall(dst []byte, c *direct.FileCall) []byte {
 	dst = appendInt(append(dst, f.head...), argRet, c.Ret)
 	if c.Size >= 0 {
 		dst = appendInt(dst, argSize, c.Size)
 	}
-	if c.Offset >= 0 || c.Op == outputs.FileSeek || c.Op == outputs.FileStdSeek {
+	if c.Offset >= 0 || c.Op == direct.FileSeek || c.Op == direct.FileStdSeek {
 		dst = appendInt(dst, argOffset, c.Offset)
 	}
-	if c.Op == outputs.FileSeek || c.Op == outputs.FileStdSeek {
+	if c.Op == direct.FileSeek || c.Op == direct.FileStdSeek {
 		dst = appendInt(dst, argWhence, int64(c.Whence))
 	}
 	return dst

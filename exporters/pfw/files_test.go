@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/internal/direct"
 )
 
 // A call names its file in every dialect, one by one and added up.
@@ -23,13 +23,13 @@ func TestFilesInEveryDialect(t *testing.T) {
 					t.Fatal(err)
 				}
 				log := p.FileLog()
-				for op := range outputs.FileOps {
+				for op := range direct.FileOps {
 					f := log.File(fmt.Sprintf("/data/%q %s", "quoted", op))
 					for i := range int64(3) {
-						f.Record(context.Background(), outputs.FileCall{Op: op, Start: log.Now(), Ret: 10 + i, Size: 20, Offset: -1})
+						f.Record(context.Background(), direct.FileCall{Op: op, Start: log.Now(), Ret: 10 + i, Size: 20, Offset: -1})
 					}
 				}
-				log.File("/x").Record(context.Background(), outputs.FileCall{Op: outputs.FileOps}) // no such call
+				log.File("/x").Record(context.Background(), direct.FileCall{Op: direct.FileOps}) // no such call
 				if err := p.Shutdown(context.Background()); err != nil {
 					t.Fatal(err)
 				}
@@ -57,7 +57,7 @@ func TestFilesInEveryDialect(t *testing.T) {
 					}
 					counts[e.Cat+" "+e.Name] += n
 				}
-				if len(counts) != int(outputs.FileOps) {
+				if len(counts) != int(direct.FileOps) {
 					t.Errorf("calls %v", counts)
 				}
 				for name, n := range counts {
@@ -79,7 +79,7 @@ func TestManyFiles(t *testing.T) {
 	log := p.FileLog()
 	const files = 70_000
 	for i := range files {
-		log.File(fmt.Sprint("/data/", i)).Record(context.Background(), outputs.FileCall{Op: outputs.FileClose, Start: log.Now(), Size: -1, Offset: -1})
+		log.File(fmt.Sprint("/data/", i)).Record(context.Background(), direct.FileCall{Op: direct.FileClose, Start: log.Now(), Size: -1, Offset: -1})
 	}
 	if err := p.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
@@ -112,8 +112,8 @@ func TestFolders(t *testing.T) {
 func TestSeekArguments(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true})
 	log := p.FileLog()
-	for op := range outputs.FileOps {
-		log.File("/data/a").Record(context.Background(), outputs.FileCall{Op: op, Start: log.Now(), Size: -1, Offset: -1, Whence: 2})
+	for op := range direct.FileOps {
+		log.File("/data/a").Record(context.Background(), direct.FileCall{Op: op, Start: log.Now(), Size: -1, Offset: -1, Whence: 2})
 	}
 	if err := p.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestSeekArguments(t *testing.T) {
 		if e.Cat != "POSIX" && e.Cat != "STDIO" {
 			continue
 		}
-		seeks := e.Name == outputs.FileSeek.String() || e.Name == outputs.FileStdSeek.String()
+		seeks := e.Name == direct.FileSeek.String() || e.Name == direct.FileStdSeek.String()
 		whence, moves := e.Arg("whence")
 		if _, offset := e.Arg("offset"); moves != seeks || offset != seeks || seeks && whence.Int64() != 2 {
 			t.Errorf("%s %s: whence %v, offset %v", e.Cat, e.Name, moves, offset)

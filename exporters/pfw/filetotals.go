@@ -4,11 +4,11 @@ import (
 	"os"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/internal/direct"
 )
 
 // add counts a call that ends now, in microseconds.
-func (f *file) add(c *outputs.FileCall, now int64) {
+func (f *file) add(c *direct.FileCall, now int64) {
 	start := c.Start / 1000
 	second := start / 1e6
 	f.mu.Lock()
@@ -28,7 +28,7 @@ func (f *file) add(c *outputs.FileCall, now int64) {
 // write writes what was added up. f.mu is held.
 func (f *file) write() {
 	w := f.log.d.w
-	for op := range outputs.FileOps {
+	for op := range direct.FileOps {
 		t := &f.totals.ops[op]
 		if t.Calls() == 0 {
 			continue
@@ -38,7 +38,7 @@ func (f *file) write() {
 		w.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Type: dftracer.TypeLibcIO, Cat: op.Category(), Name: op.String(),
 			TID: int64(os.Getpid()), TS: f.totals.second * 1e6, Args: args})
 	}
-	f.totals.ops = [outputs.FileOps]dftracer.CallTotal{}
+	f.totals.ops = [direct.FileOps]dftracer.CallTotal{}
 }
 
 // flush writes what was added up in seconds before one.

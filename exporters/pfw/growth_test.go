@@ -12,8 +12,8 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/direct"
 	"github.com/trainspan/trainspan/internal/growth"
-	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 func discarding(t testing.TB) *pfw.Processor {
@@ -36,7 +36,7 @@ func discarding(t testing.TB) *pfw.Processor {
 
 // setOneByOne gives one scope n ever new arguments.
 func setOneByOne(p *pfw.Processor, n int) {
-	s := p.ScopeKind("c", "n").Start(context.Background(), nil, outputs.ScopeStart{})
+	s := p.ScopeKind("c", "n").Start(context.Background(), nil, direct.ScopeStart{})
 	for i := range n {
 		s.Set([]attribute.KeyValue{attribute.Int(fmt.Sprint("key", i), i)})
 	}
@@ -45,9 +45,9 @@ func setOneByOne(p *pfw.Processor, n int) {
 
 // nested starts n scopes below each other and ends them.
 func nested(p *pfw.Processor, n int) {
-	kind, all, ctx := p.ScopeKind("c", "n"), make([]outputs.Scope, n), context.Background()
+	kind, all, ctx := p.ScopeKind("c", "n"), make([]direct.Scope, n), context.Background()
 	for i := range all {
-		all[i] = kind.Start(ctx, nil, outputs.ScopeStart{})
+		all[i] = kind.Start(ctx, nil, direct.ScopeStart{})
 		ctx = all[i].Context()
 	}
 	for i := range all {
@@ -67,7 +67,7 @@ func TestManyScopeArguments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := p.ScopeKind("c", "many").Start(context.Background(), nil, outputs.ScopeStart{})
+	s := p.ScopeKind("c", "many").Start(context.Background(), nil, direct.ScopeStart{})
 	for i := range 600 {
 		s.Set([]attribute.KeyValue{attribute.Int(fmt.Sprint("k", i), i), attribute.Int("k7", i)})
 	}

@@ -7,6 +7,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/direct"
 	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -17,7 +18,7 @@ func (p *Processor) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wan
 	if p != nil {
 		p.desk.attach(t)
 	}
-	return outputs.Wants{Spans: true, Scopes: true, All: true}, nil
+	return outputs.Wants{Spans: true, Scopes: p, Files: p.FileLog(), All: true}, nil
 }
 
 // OnEvent writes an event of an open span at once, as a metadata record whose
@@ -38,9 +39,9 @@ func (p *Processor) OnEvent(s sdktrace.ReadOnlySpan, ev sdktrace.Event) {
 	writeEvent(d.w, e.id, d.roots.tid(&e.open), level, &ev)
 }
 
-// ScopeKind implements outputs.Output: it prepares scopes of a category and a name
+// ScopeKind implements direct.Scopes: it prepares scopes of a category and a name
 // that are written without being OpenTelemetry spans.
-func (p *Processor) ScopeKind(category, name string) outputs.ScopeKind {
+func (p *Processor) ScopeKind(category, name string) direct.ScopeKind {
 	if p == nil {
 		return nil
 	}
@@ -49,15 +50,15 @@ func (p *Processor) ScopeKind(category, name string) outputs.ScopeKind {
 	return &kind{d: p.desk, key: dftracer.NewKey(vocab.SafeCategory(category), name), long: info.Long}
 }
 
-// FileLog implements outputs.Output.
-func (p *Processor) FileLog() outputs.FileLog {
+// FileLog returns what records calls on files, nil where its options switch it off.
+func (p *Processor) FileLog() direct.FileLog {
 	if p == nil || p.files == nil {
 		return nil
 	}
 	return p.files
 }
 
-// EndScopes implements outputs.Output: it ends the scopes that are open, while
+// EndScopes implements direct.Scopes: it ends the scopes that are open, while
 // the spans around them still are. They are written as truncated. No scope
 // starts from then on.
 func (p *Processor) EndScopes() {

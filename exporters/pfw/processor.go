@@ -11,6 +11,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/spancontext"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -88,7 +89,7 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	d := p.desk
 	if d.offer.Load() == nil {
 		// A decorator that shows only the span processor was attached.
-		if t := outputs.FromContext(ctx); t != nil {
+		if t := spancontext.Telemetry(ctx); t != nil {
 			d.attach(t)
 			p.scoped.Store(true) // nobody asks it for kinds of scopes
 		}
@@ -111,7 +112,7 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	}
 	long := i >= 0 && spans.At(i).Long
 	e.begun = long
-	if p.scoped.Load() && outputs.IsAmbient(ctx) {
+	if p.scoped.Load() && spancontext.IsAmbient(ctx) {
 		d.ambient.enter(&e.open, parent)
 	}
 	d.open.add(e)

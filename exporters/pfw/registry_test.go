@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/internal/direct"
 )
 
 // Spans and scopes find their parents, get their begin and are written when
@@ -33,9 +33,9 @@ func TestMoreOpenThanPlaces(t *testing.T) {
 		}
 		kind := p.ScopeKind("compute", "deep")
 		ctx := context.Background()
-		scopes := make([]outputs.Scope, depth)
+		scopes := make([]direct.Scope, depth)
 		for i := range scopes {
-			scopes[i] = kind.Start(ctx, nil, outputs.ScopeStart{})
+			scopes[i] = kind.Start(ctx, nil, direct.ScopeStart{})
 			ctx = scopes[i].Context()
 		}
 		time.Sleep(100 * time.Millisecond) // by then all are begun

@@ -11,7 +11,7 @@ import (
 
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/internal/direct"
 )
 
 // Roots without children share lanes only if they follow each other, whatever
@@ -43,10 +43,10 @@ func TestFirstChildrenOfRoots(t *testing.T) {
 	root, child := p.ScopeKind("compute", "root"), p.ScopeKind("compute", "child")
 	const rounds, children = 300, 3
 	for range rounds {
-		s := root.Start(context.Background(), nil, outputs.ScopeStart{})
+		s := root.Start(context.Background(), nil, direct.ScopeStart{})
 		var wg sync.WaitGroup
 		for range children {
-			wg.Go(func() { child.Start(s.Context(), nil, outputs.ScopeStart{}).End() })
+			wg.Go(func() { child.Start(s.Context(), nil, direct.ScopeStart{}).End() })
 		}
 		wg.Go(s.End)
 		wg.Wait()

@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/internal/direct"
 )
 
 // kind is a category and name of scopes that go straight to the file.
@@ -28,8 +28,8 @@ type scope struct {
 	d      *desk
 }
 
-// Start implements outputs.ScopeKind.
-func (k *kind) Start(ctx context.Context, args *outputs.LiveArgs, o outputs.ScopeStart) outputs.Scope {
+// Start implements direct.ScopeKind.
+func (k *kind) Start(ctx context.Context, args *direct.LiveArgs, o direct.ScopeStart) direct.Scope {
 	d := k.d
 	if d.cut.Load() {
 		return nil
@@ -81,8 +81,8 @@ func (s *scope) place(carried *open, start int64, ambient bool) {
 	d.open.addScope(&s.scopeEntry, tid)
 }
 
-// Record implements outputs.ScopeKind.
-func (k *kind) Record(ctx context.Context, args *outputs.LiveArgs, count, start int64) {
+// Record implements direct.ScopeKind.
+func (k *kind) Record(ctx context.Context, args *direct.LiveArgs, count, start int64) {
 	d := k.d
 	if d.cut.Load() {
 		return
@@ -98,7 +98,7 @@ func (k *kind) Record(ctx context.Context, args *outputs.LiveArgs, count, start 
 	d.w.WriteComplete(&k.key, at, s.appendArgs(d, stack[:0])...)
 }
 
-// Now implements outputs.ScopeKind.
+// Now implements direct.ScopeKind.
 func (k *kind) Now() int64 { return k.d.clock.nanoseconds() }
 
 // enclosing finds the open span or scope that the context of a new scope leads
@@ -153,7 +153,7 @@ func (d *desk) leaf(ctx context.Context, start, end int64) dftracer.Span {
 	return at
 }
 
-// Note implements outputs.ScopeKind.
+// Note implements direct.ScopeKind.
 func (k *kind) Note(_ context.Context, key string) {
 	d := k.d
 	if !d.cut.Load() {

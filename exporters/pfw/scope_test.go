@@ -15,6 +15,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/direct"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -23,7 +24,7 @@ import (
 func TestScopeArguments(t *testing.T) {
 	attrs := func(kvs ...attribute.KeyValue) []attribute.KeyValue { return kvs }
 	for _, c := range []struct {
-		kind  outputs.ScopeArgs
+		kind  direct.ScopeArgs
 		count int64
 		own   []attribute.KeyValue
 		want  map[string]string
@@ -31,12 +32,12 @@ func TestScopeArguments(t *testing.T) {
 		{want: map[string]string{}},
 		{count: 3, want: map[string]string{"count": "3"}},
 		{count: 3, own: attrs(attribute.Int("count", 9)), want: map[string]string{"count": "9"}},
-		{count: 3, kind: outputs.ScopeArgs{Attrs: attrs(attribute.Int("count", 5))}, want: map[string]string{"count": "3"}},
-		{kind: outputs.ScopeArgs{Attrs: attrs(attribute.Int("count", 5))}, want: map[string]string{"count": "5"}},
-		{kind: outputs.ScopeArgs{Attrs: attrs(attribute.Int("a", 1), attribute.Int("b", 2))}, own: attrs(attribute.Int("b", 3)), want: map[string]string{"a": "1", "b": "3"}},
-		{kind: outputs.ScopeArgs{Epoch: config.Value(int64(0)), Step: config.Value(int64(0))}, want: map[string]string{"epoch": "0", "step": "0"}},
-		{kind: outputs.ScopeArgs{Epoch: config.Value(int64(0)), Step: config.Value(int64(0))}, own: attrs(attribute.Int("epoch", 5), attribute.Int("step", 6)), want: map[string]string{"epoch": "5", "step": "6"}},
-		{kind: outputs.ScopeArgs{Epoch: config.Value(int64(1)), Attrs: attrs(attribute.Int("step", 7))}, want: map[string]string{"epoch": "1", "step": "7"}},
+		{count: 3, kind: direct.ScopeArgs{Attrs: attrs(attribute.Int("count", 5))}, want: map[string]string{"count": "3"}},
+		{kind: direct.ScopeArgs{Attrs: attrs(attribute.Int("count", 5))}, want: map[string]string{"count": "5"}},
+		{kind: direct.ScopeArgs{Attrs: attrs(attribute.Int("a", 1), attribute.Int("b", 2))}, own: attrs(attribute.Int("b", 3)), want: map[string]string{"a": "1", "b": "3"}},
+		{kind: direct.ScopeArgs{Epoch: config.Value(int64(0)), Step: config.Value(int64(0))}, want: map[string]string{"epoch": "0", "step": "0"}},
+		{kind: direct.ScopeArgs{Epoch: config.Value(int64(0)), Step: config.Value(int64(0))}, own: attrs(attribute.Int("epoch", 5), attribute.Int("step", 6)), want: map[string]string{"epoch": "5", "step": "6"}},
+		{kind: direct.ScopeArgs{Epoch: config.Value(int64(1)), Attrs: attrs(attribute.Int("step", 7))}, want: map[string]string{"epoch": "1", "step": "7"}},
 	} {
 		for _, odd := range []bool{false, true} { // a key that cannot be copied as it is
 			p, path := newTrace(t, &pfw.Options{NoBegin: true})
@@ -45,9 +46,9 @@ func TestScopeArguments(t *testing.T) {
 				own = append(attrs(attribute.Int(`o"dd`, 1)), own...)
 				want[`o"dd`] = "1"
 			}
-			var live outputs.LiveArgs
+			var live direct.LiveArgs
 			live.Store(&c.kind)
-			s := p.ScopeKind("compute", "scope").Start(context.Background(), &live, outputs.ScopeStart{Count: c.count})
+			s := p.ScopeKind("compute", "scope").Start(context.Background(), &live, direct.ScopeStart{Count: c.count})
 			s.Set(own)
 			s.End()
 			if err := p.Shutdown(context.Background()); err != nil {
@@ -108,14 +109,14 @@ func TestTotalsOfCalls(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true, Files: pfw.FileOptions{Aggregate: true}})
 	f := p.FileLog().File("/data")
 	at := time.Now().Add(-time.Hour).Truncate(time.Second)
-	call := func(op outputs.FileOp, after time.Duration, ret int64) {
-		f.Record(context.Background(), outputs.FileCall{Op: op, Start: at.Add(after).UnixNano(), Ret: ret, Size: -1, Offset: -1})
+	call := func(op direct.FileOp, after time.Duration, ret int64) {
+		f.Record(context.Background(), direct.FileCall{Op: op, Start: at.Add(after).UnixNano(), Ret: ret, Size: -1, Offset: -1})
 	}
-	call(outputs.FileRead, 0, 7)
-	call(outputs.FileRead, time.Second/2, 5)
-	call(outputs.FileRead, time.Second-time.Microsecond, -1)
-	call(outputs.FileRead, time.Second, 9)
-	call(outputs.FileClose, time.Second, 0)
+	call(direct.FileRead, 0, 7)
+	call(direct.FileRead, time.Second/2, 5)
+	call(direct.FileRead, time.Second-time.Microsecond, -1)
+	call(direct.FileRead, time.Second, 9)
+	call(direct.FileClose, time.Second, 0)
 	if err := p.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -158,13 +159,13 @@ func TestScopesAndSpansNest(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true})
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p)).Tracer("x")
 	ctx, outer := tracer.Start(context.Background(), "outer")
-	a := p.ScopeKind("c", "a").Start(ctx, nil, outputs.ScopeStart{})
-	b := p.ScopeKind("c", "b").Start(a.Context(), nil, outputs.ScopeStart{})
+	a := p.ScopeKind("c", "a").Start(ctx, nil, direct.ScopeStart{})
+	b := p.ScopeKind("c", "b").Start(a.Context(), nil, direct.ScopeStart{})
 	_, inner := tracer.Start(b.Context(), "inner")
 	inner.End()
-	loose := p.ScopeKind("c", "loose").Start(b.Context(), nil, outputs.ScopeStart{Ambient: true})
+	loose := p.ScopeKind("c", "loose").Start(b.Context(), nil, direct.ScopeStart{Ambient: true})
 	log := p.FileLog()
-	log.File("/data").Record(b.Context(), outputs.FileCall{Op: outputs.FileRead, Start: log.Now(), Ret: 1, Size: 1, Offset: -1})
+	log.File("/data").Record(b.Context(), direct.FileCall{Op: direct.FileRead, Start: log.Now(), Ret: 1, Size: 1, Offset: -1})
 	for _, s := range []interface{ End() }{loose, b, a} {
 		s.End()
 	}
@@ -224,9 +225,9 @@ func TestFilesOfAnExporter(t *testing.T) {
 			if log.Now() != now {
 				t.Errorf("it is %d, not %d", log.Now(), now)
 			}
-			for _, op := range []outputs.FileOp{outputs.FileRead, outputs.FileStdRead} {
+			for _, op := range []direct.FileOp{direct.FileRead, direct.FileStdRead} {
 				if f := log.File("/data"); f != nil {
-					f.Record(t.Context(), outputs.FileCall{Op: op, Start: now, Ret: 1, Size: 1, Offset: -1})
+					f.Record(t.Context(), direct.FileCall{Op: op, Start: now, Ret: 1, Size: 1, Offset: -1})
 				}
 			}
 		}

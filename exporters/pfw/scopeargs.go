@@ -6,7 +6,7 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/assemble"
-	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/internal/direct"
 )
 
 // maxExtra bounds the arguments of one scope, as those of a span are.
@@ -68,7 +68,7 @@ func upsert(attrs []attribute.KeyValue, kv attribute.KeyValue) []attribute.KeyVa
 }
 
 // current are the arguments that the scope shares with others of its kind.
-func (s *scopeEntry) current() *outputs.ScopeArgs {
+func (s *scopeEntry) current() *direct.ScopeArgs {
 	if s.args == nil {
 		return nil
 	}

@@ -6,18 +6,18 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/internal/assemble"
-	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/internal/direct"
 )
 
-var _ outputs.Scope = (*scope)(nil)
+var _ direct.Scope = (*scope)(nil)
 
-// Context implements outputs.Scope.
+// Context implements direct.Scope.
 func (s *scope) Context() context.Context { return s }
 
-// Set implements outputs.Scope.
+// Set implements direct.Scope.
 func (s *scope) Set(attrs []attribute.KeyValue) { s.set(attrs) }
 
-// Fail implements outputs.Scope.
+// Fail implements direct.Scope.
 func (s *scope) Fail(err error) {
 	if s.ended() {
 		return
@@ -27,14 +27,14 @@ func (s *scope) Fail(err error) {
 	})
 }
 
-// End implements outputs.Scope.
+// End implements direct.Scope.
 func (s *scope) End() {
 	if s.finish(&s.d.beginning) {
 		s.d.writeScope(&s.scopeEntry, s.d.clock.now(), false)
 	}
 }
 
-// Abandon implements outputs.Scope.
+// Abandon implements direct.Scope.
 func (s *scope) Abandon() {
 	if s.finish(&s.d.beginning) {
 		s.d.writeScope(&s.scopeEntry, s.d.clock.now(), true)

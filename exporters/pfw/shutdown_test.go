@@ -12,7 +12,7 @@ import (
 
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/internal/direct"
 )
 
 // Whenever Shutdown comes, what is in the file is whole: every parent that an
@@ -26,7 +26,7 @@ func TestShutdownAtAnyMoment(t *testing.T) {
 		p, path := newTrace(t, &pfw.Options{BeginAfter: time.Millisecond})
 		tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 		tracer := tp.Tracer("example.com/early")
-		kinds := []outputs.ScopeKind{p.ScopeKind("compute", "forward"), p.ScopeKind("pipeline", "train"), p.ScopeKind("data", "item")}
+		kinds := []direct.ScopeKind{p.ScopeKind("compute", "forward"), p.ScopeKind("pipeline", "train"), p.ScopeKind("data", "item")}
 		stop, now := make(chan struct{}), make(chan struct{})
 		var started atomic.Int64
 		var wg sync.WaitGroup
@@ -47,7 +47,7 @@ func TestShutdownAtAnyMoment(t *testing.T) {
 							s.End()
 							continue
 						}
-						s := kinds[(g+i+depth)%len(kinds)].Start(ctx, nil, outputs.ScopeStart{})
+						s := kinds[(g+i+depth)%len(kinds)].Start(ctx, nil, direct.ScopeStart{})
 						if s == nil {
 							continue
 						}
@@ -87,10 +87,10 @@ func TestCut(t *testing.T) {
 	_, done := tp.Tracer("x").Start(ctx, "done")
 	done.End()
 	kind := p.ScopeKind("compute", "forward")
-	kind.Start(ctx, nil, outputs.ScopeStart{})
+	kind.Start(ctx, nil, direct.ScopeStart{})
 	p.EndScopes()
 	p.EndScopes()
-	if s := kind.Start(ctx, nil, outputs.ScopeStart{}); s != nil {
+	if s := kind.Start(ctx, nil, direct.ScopeStart{}); s != nil {
 		t.Error("a scope was started after the cut")
 	}
 	_, after := tp.Tracer("x").Start(ctx, "after")

@@ -8,7 +8,7 @@ import (
 	"github.com/gomlx/gomlx/ml/train"
 
 	"github.com/trainspan/trainspan/callbacks"
-	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/internal/direct"
 )
 
 // role is what a dataset is for.
@@ -117,7 +117,7 @@ func watch[B any](r *Run, as role, inner iter.Seq2[B, error], take func(B) int64
 type pass struct {
 	r       *Run
 	as      role
-	waiting outputs.Scope
+	waiting direct.Scope
 	inBatch bool
 	failed  error // of the dataset
 }
@@ -141,7 +141,7 @@ func (p *pass) begin() {
 // fetch begins the wait for a batch.
 func (p *pass) fetch() {
 	if p.r.fetch != nil {
-		p.waiting = p.r.fetch.Start(current, nil, outputs.ScopeStart{Ambient: true})
+		p.waiting = p.r.fetch.Start(current, nil, direct.ScopeStart{Ambient: true})
 	}
 }
 

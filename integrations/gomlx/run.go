@@ -16,8 +16,8 @@ import (
 
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/direct"
 	"github.com/trainspan/trainspan/telemetry"
-	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Options of a Run. Nil and the zero value are the defaults.
@@ -65,8 +65,8 @@ type Run struct {
 	ctx  context.Context
 	opts Options
 
-	fetch, step, evaluate outputs.ScopeKind // nil: not recorded
-	stepArgs              outputs.LiveArgs
+	fetch, step, evaluate direct.ScopeKind // nil: not recorded
+	stepArgs              direct.LiveArgs
 	alone                 bool // the job has one rank
 
 	trainer *train.Trainer
@@ -104,7 +104,7 @@ func Start(tel *telemetry.Provider, o *Options) *Run {
 		r.ctx = r.opts.Context
 	}
 	r.fetch, r.step, r.evaluate = tel.ScopeKind("dataloader", "fetch.iter"), tel.ScopeKind("compute", "step"), tel.ScopeKind("compute", "evaluate")
-	r.stepArgs.Store(&outputs.ScopeArgs{Attrs: []attribute.KeyValue{attribute.String(Fused, fused)}})
+	r.stepArgs.Store(&direct.ScopeArgs{Attrs: []attribute.KeyValue{attribute.String(Fused, fused)}})
 	r.alone = tel.Enabled() && tel.Config().WorldSize.Or(1) == 1
 	if !r.opts.NoApplication {
 		r.ctx, _ = r.cb.OnAppStart(r.ctx) // what is wrong with it is in the log

@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trainspan/trainspan/internal/direct"
 	"github.com/trainspan/trainspan/telemetry"
-	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Files wraps what a program reads from and writes to. The zero Files and nil
 // record nothing.
 type Files struct {
-	log outputs.FileLog
+	log direct.FileLog
 	ctx context.Context
 }
 
@@ -34,8 +34,8 @@ func (f *Files) With(ctx context.Context) *Files {
 
 // recorder records the calls on one file. The zero recorder records nothing.
 type recorder struct {
-	file outputs.File
-	log  outputs.FileLog
+	file direct.File
+	log  direct.FileLog
 	ctx  context.Context
 }
 
@@ -77,22 +77,22 @@ func (r *recorder) now() int64 {
 
 // moved records a call that moved n of size bytes; size and offset are -1 where
 // the call has none.
-func (r *recorder) moved(op outputs.FileOp, start int64, n, size, offset int64, err error) {
+func (r *recorder) moved(op direct.FileOp, start int64, n, size, offset int64, err error) {
 	if r.file == nil {
 		return
 	}
 	if n == 0 && err != nil && !errors.Is(err, io.EOF) {
 		n = -1
 	}
-	r.file.Record(r.ctx, outputs.FileCall{Op: op, Start: start, Ret: n, Size: size, Offset: offset})
+	r.file.Record(r.ctx, direct.FileCall{Op: op, Start: start, Ret: n, Size: size, Offset: offset})
 }
 
 // done records a call that only succeeds or fails.
-func (r *recorder) done(op outputs.FileOp, start int64, err error) {
+func (r *recorder) done(op direct.FileOp, start int64, err error) {
 	if r.file == nil {
 		return
 	}
-	c := outputs.FileCall{Op: op, Start: start, Size: -1, Offset: -1}
+	c := direct.FileCall{Op: op, Start: start, Size: -1, Offset: -1}
 	if err != nil {
 		c.Ret = -1
 	}
@@ -101,16 +101,16 @@ func (r *recorder) done(op outputs.FileOp, start int64, err error) {
 
 // listed records the reading of a folder, which returned n entries.
 func (r *recorder) listed(start int64, n int, err error) {
-	r.moved(outputs.FileReadDir, start, int64(n), -1, -1, err)
+	r.moved(direct.FileReadDir, start, int64(n), -1, -1, err)
 }
 
 // sought records a seek.
-func (r *recorder) sought(op outputs.FileOp, start, offset int64, whence int, at int64, err error) {
+func (r *recorder) sought(op direct.FileOp, start, offset int64, whence int, at int64, err error) {
 	if r.file == nil {
 		return
 	}
 	if err != nil {
 		at = -1
 	}
-	r.file.Record(r.ctx, outputs.FileCall{Op: op, Start: start, Ret: at, Size: -1, Offset: offset, Whence: whence})
+	r.file.Record(r.ctx, direct.FileCall{Op: op, Start: start, Ret: at, Size: -1, Offset: offset, Whence: whence})
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/trainspan/trainspan/telemetry/outputs"
+	"github.com/trainspan/trainspan/internal/direct"
 )
 
 // maxNames bounds the names that a file system remembers.
@@ -19,11 +19,11 @@ type names struct {
 	root  string
 
 	mu    sync.RWMutex
-	known map[string]outputs.File // nil for a file that is not recorded
+	known map[string]direct.File // nil for a file that is not recorded
 }
 
 func newNames(f *Files, root string) *names {
-	return &names{files: f, root: strings.TrimRight(absolute(root), "/"), known: make(map[string]outputs.File)}
+	return &names{files: f, root: strings.TrimRight(absolute(root), "/"), known: make(map[string]direct.File)}
 }
 
 // path is the path by which a name is known. A name never leads out of the root.
@@ -84,7 +84,7 @@ func (f *fsys) Open(name string) (fs.File, error) {
 	rec := f.names.of(name)
 	start := rec.now()
 	file, err := f.of.Open(name)
-	rec.done(outputs.FileOpen, start, err)
+	rec.done(direct.FileOpen, start, err)
 	if err != nil || !rec.on() {
 		return file, err
 	}
@@ -96,7 +96,7 @@ func (f *fsys) Stat(name string) (fs.FileInfo, error) {
 	rec := f.names.of(name)
 	start := rec.now()
 	info, err := fs.Stat(f.of, name)
-	rec.done(outputs.FileStat, start, err)
+	rec.done(direct.FileStat, start, err)
 	return info, err
 }
 
@@ -108,7 +108,7 @@ func (f *fsys) ReadFile(name string) ([]byte, error) {
 	rec := f.names.of(name)
 	start := rec.now()
 	data, err := fs.ReadFile(f.of, name)
-	rec.moved(outputs.FileRead, start, int64(len(data)), int64(len(data)), -1, err)
+	rec.moved(direct.FileRead, start, int64(len(data)), int64(len(data)), -1, err)
 	return data, err
 }
 
@@ -146,7 +146,7 @@ func (f *linked) Lstat(name string) (fs.FileInfo, error) {
 	rec := f.names.of(name)
 	start := rec.now()
 	info, err := fs.Lstat(f.of, name)
-	rec.done(outputs.FileStat, start, err)
+	rec.done(direct.FileStat, start, err)
 	return info, err
 }
 
@@ -180,7 +180,7 @@ func (f *httpFS) Open(name string) (http.File, error) {
 	rec := f.names.of(name)
 	start := rec.now()
 	opened, err := f.of.Open(name)
-	rec.done(outputs.FileOpen, start, err)
+	rec.done(direct.FileOpen, start, err)
 	if err != nil || !rec.on() {
 		return opened, err
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/pyrun"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/internal/settings"
 )
 
 // backend is an OTLP receiver that keeps what it gets.
@@ -183,13 +183,13 @@ func traced(t *testing.T, st python.Stats, export config.Export) map[string]int 
 			t.Fatal(err)
 		}
 		for _, ev := range list {
-			name, ok := telemetry.SentName(&export, ev.Cat, ev.Name)
+			name, ok := settings.SentName(&export, ev.Cat, ev.Name)
 			if !ok {
 				continue
 			}
 			path := name
 			for up := byID[ev.Parent]; up != nil; up = byID[up.Parent] {
-				if name, ok := telemetry.SentName(&export, up.Cat, up.Name); ok {
+				if name, ok := settings.SentName(&export, up.Cat, up.Name); ok {
 					path = name + " > " + path
 				}
 			}

@@ -23,14 +23,14 @@ type node struct {
 	epoch, step int64
 	args        []dftracer.Arg // not changed, replaced
 
-	numbers   [3]string            // what those of a call on a file are called
-	samples   bool                 // the value of a span is how many samples it had
-	group     string               // whose collectives they are: the value is the number in it, from 1
-	calls     bool                 // its spans are those of callbacks
-	iteration bool                 // and iterations of training, whose callback at the end is the end of the span
-	asked     uint8                // whether they are sent: 0 is not known, 1 no, 2 yes
-	sender    *telemetry.Elsewhere // by which
-	sentBy    *telemetry.Provider  // and of which
+	numbers   [3]string           // what those of a call on a file are called
+	samples   bool                // the value of a span is how many samples it had
+	group     string              // whose collectives they are: the value is the number in it, from 1
+	calls     bool                // its spans are those of callbacks
+	iteration bool                // and iterations of training, whose callback at the end is the end of the span
+	asked     uint8               // whether they are sent: 0 is not known, 1 no, 2 yes
+	sender    starter             // by which
+	sentBy    *telemetry.Provider // and of which
 
 	ended [cellThreads]int64 // start of the last span that ended, by thread
 }

@@ -54,7 +54,7 @@ func (c *calls) replayOwn(name string, args []byte) error {
 		if n, ok := o.Span.(float64); ok {
 			delete(c.own, int64(n))
 		}
-		return rec.Stop(s, telemetry.SpanStop{Time: v.explicit("finish_time_msec"), StopAttributes: attrs(o.StopAttributes), Err: v.failure()})
+		return rec.Stop(s, telemetry.End{Time: v.explicit("finish_time_msec"), Err: v.failure()}, attrs(o.StopAttributes)...)
 	case "set":
 		s.SetAttrs(attrs(o.Attributes)...)
 		return nil

@@ -11,7 +11,6 @@ import (
 	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry"
-	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // settings are the configuration of a process, with what the program itself says,
@@ -84,7 +83,7 @@ func (p *source) configured(cfg config.Config, ending *atomic.Bool, clock func()
 	if err != nil {
 		return nil, err
 	}
-	b.WithParent(p.o.Parent).WithClock(outputs.ClockFunc(clock))
+	b.WithParent(p.o.Parent).WithClock(clock)
 	add(b)
 	tel, err := b.ConfigureProvider(ctx)
 	if err != nil {

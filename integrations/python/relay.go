@@ -15,6 +15,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/settings"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
@@ -62,7 +63,7 @@ func newRelay(src *source, live bool) *relay {
 func (r *relay) sends(n *node) bool {
 	if n.asked == 0 {
 		n.asked = 1
-		if _, ok := telemetry.SentName(&r.cfg.Export, n.key.Cat(), n.key.Name()); ok {
+		if _, ok := settings.SentName(&r.cfg.Export, n.key.Cat(), n.key.Name()); ok {
 			n.asked = 2
 		}
 	}
@@ -156,7 +157,7 @@ func (r *relay) settle(t *thread) {
 // start starts a span that is open.
 func (r *relay) start(k *known, ctx context.Context) {
 	if kind := r.kind(k.node); kind != nil {
-		k.ctx, k.span = kind.Start(ctx, time.Unix(0, k.start), k.attrs...)
+		k.ctx, k.span = kind(ctx, time.Unix(0, k.start), k.attrs...)
 	}
 	k.waits, k.attrs = false, nil
 }
@@ -285,7 +286,7 @@ func (r *relay) hand(s *relayed, ctx context.Context) {
 	if kind == nil {
 		return
 	}
-	ctx, span := kind.Start(ctx, time.Unix(0, s.start), s.attrs...)
+	ctx, span := kind(ctx, time.Unix(0, s.start), s.attrs...)
 	if span == nil {
 		return
 	}
@@ -355,8 +356,11 @@ func (r *relay) under(k *known, outer context.Context) context.Context {
 	return outer
 }
 
+// starter starts a span at a time, see telemetry.Provider.Elsewhere.
+type starter func(ctx context.Context, at time.Time, attrs ...attribute.KeyValue) (context.Context, trace.Span)
+
 // kind is what starts spans of a name, nil where none can be.
-func (r *relay) kind(n *node) *telemetry.Elsewhere {
+func (r *relay) kind(n *node) starter {
 	if c := r.calls; c != nil && c.ended && r.tel == c.tel {
 		r.tel = nil // what comes after the end of the application
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/proc"
 	"github.com/trainspan/trainspan/internal/ring"
 	"github.com/trainspan/trainspan/internal/see"
@@ -60,7 +61,7 @@ func (p *source) identify(who ring.Who) {
 		p.log.Warn("the place of a Python process in its job", "error", err, "see", see.RankUnknown)
 	}
 	p.id = outputs.Identity{
-		Host: who.Host, PID: int(p.ring.PID), Version: outputs.Version, Rank: ranks.Rank, RankKnown: ranks.Rank.IsSet(),
+		Host: who.Host, PID: int(p.ring.PID), Version: identity.Version, Rank: ranks.Rank, RankKnown: ranks.Rank.IsSet(),
 		LocalRank: ranks.LocalRank, WorldSize: ranks.WorldSize.Or(0), Attempt: ranks.Attempt, Job: ranks.Job, Run: ranks.Run,
 	}
 	if p.id.Job == "" {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/pyrun"
-	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // TestWheelVersions: what git describe says, by the rules of PEP 440; without a tag it is
@@ -23,8 +23,8 @@ func TestWheelVersions(t *testing.T) {
 		"v1.2.3-5-gabcdef1":       "1.2.3.post5+gabcdef1",
 		"v1.2.3-5-gabcdef1-dirty": "1.2.3.post5+gabcdef1.dirty",
 		"v1.2.3-dirty":            "1.2.3+dirty",
-		"abcdef1":                 outputs.Version + ".dev0+gabcdef1",
-		"abcdef1-dirty":           outputs.Version + ".dev0+gabcdef1.dirty",
+		"abcdef1":                 identity.Version + ".dev0+gabcdef1",
+		"abcdef1-dirty":           identity.Version + ".dev0+gabcdef1.dirty",
 	} {
 		if got, err := version(described); err != nil || got != want {
 			t.Errorf("%s is %s, want %s: %v", described, got, want, err)

@@ -21,7 +21,7 @@ func TestEpochsOfATrainingLoop(t *testing.T) {
 	lasts := []time.Duration{62 * time.Millisecond, 82 * time.Millisecond, 41 * time.Millisecond}
 	base := time.Now()
 	var passed atomic.Int64
-	clock := telemetry.ClockFunc(func() time.Time { return base.Add(time.Duration(passed.Load())) })
+	clock := func() time.Time { return base.Add(time.Duration(passed.Load())) }
 	path := filepath.Join(t.TempDir(), "trace.pfw")
 	trace, err := pfw.Create(path, nil)
 	if err != nil {

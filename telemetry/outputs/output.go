@@ -3,12 +3,14 @@ package outputs
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"go.opentelemetry.io/otel/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/direct"
 )
 
 // Output is a place that telemetry writes to. The provider calls Attach once,
@@ -28,22 +30,15 @@ type Output interface {
 	// events of open spans as they happen, on the goroutines that do these
 	// things, concurrently for different spans ([Wants.Spans]). The start and
 	// the end of a span may come from different goroutines.
-	OnStart(ctx context.Context, s sdktrace.ReadWriteSpan)
+	//
+	// ForceFlush writes or sends what is held back, until ctx is done.
+	//
+	// Shutdown writes or sends what is held back and closes the output, and
+	// returns by the deadline of ctx. Afterwards Stats does not change. What
+	// goes over a network ends first, side by side; then, told of what was
+	// lost there, what is local. Later calls do nothing.
+	sdktrace.SpanProcessor
 	OnEvent(s sdktrace.ReadOnlySpan, e sdktrace.Event)
-	OnEnd(s sdktrace.ReadOnlySpan)
-
-	// ScopeKind prepares scopes of a DFTracer category and name, which are
-	// recorded without being OpenTelemetry spans ([Wants.Scopes]). Nil means
-	// that the output does not want these. It is called concurrently.
-	ScopeKind(category, name string) ScopeKind
-
-	// FileLog returns what records calls on files. Nil means that the output does
-	// not want these. It is called concurrently.
-	FileLog() FileLog
-
-	// EndScopes ends the scopes that are open, before Shutdown and before the
-	// spans around them are ended.
-	EndScopes()
 
 	// Export takes one record: the start, the stop, an event or an error of a
 	// span at the moment it happens ([Wants.Records]). Calls come one at a
@@ -56,15 +51,6 @@ type Output interface {
 	// Shutdown. Outputs on a network are not told.
 	ReportLosses(lost Losses)
 
-	// ForceFlush writes or sends what is held back, until ctx is done.
-	ForceFlush(ctx context.Context) error
-
-	// Shutdown writes or sends what is held back and closes the output, and
-	// returns by the deadline of ctx. Afterwards Stats does not change. What
-	// goes over a network ends first, side by side; then, told of what was
-	// lost there, what is local. Later calls do nothing.
-	Shutdown(ctx context.Context) error
-
 	// Stats returns the counts of this moment. It is called concurrently.
 	Stats() Stats
 }
@@ -72,11 +58,16 @@ type Output interface {
 // Wants is what an output asks for when it is attached.
 type Wants struct {
 	Spans   bool // OnStart, OnEvent and OnEnd
-	Scopes  bool // ScopeKind
 	Records bool // Export
 
+	// Scopes records scopes of package ai that are no OpenTelemetry spans, nil for
+	// an output that gets them as spans, if at all.
+	Scopes direct.Scopes
+	// Files records calls on files, nil for an output that does not.
+	Files direct.FileLog
+
 	// Network marks an output whose data goes over a network: it is shut down
-	// before the local ones, and get no report of losses.
+	// before the local ones, and gets no report of losses.
 	Network bool
 
 	// Metrics marks the output that sends metrics: it is shut down after the
@@ -103,8 +94,8 @@ type Wants struct {
 // Telemetry is what a provider offers to an output that is attached to it.
 type Telemetry struct {
 	Identity Identity
-	Clock    Clock
-	Now      func() int64 // the time of Clock in nanoseconds since the Unix epoch, at less cost
+	Clock    func() time.Time // safe for concurrent use
+	Now      func() int64     // the time of Clock in nanoseconds since the Unix epoch, at less cost
 	Logger   *slog.Logger
 
 	// Progress is where the training stands.
@@ -138,57 +129,18 @@ type Telemetry struct {
 }
 
 // None is an output that wants nothing and does nothing. Embed it.
-type None struct{}
+type None struct{ nothing }
 
 var _ Output = None{}
 
-// Attach implements [Output].
-func (None) Attach(context.Context, *Telemetry) (Wants, error) { return Wants{}, nil }
+type nothing struct{}
 
-// OnStart implements [Output].
-func (None) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
-
-// OnEvent implements [Output].
-func (None) OnEvent(sdktrace.ReadOnlySpan, sdktrace.Event) {}
-
-// OnEnd implements [Output].
-func (None) OnEnd(sdktrace.ReadOnlySpan) {}
-
-// ScopeKind implements [Output].
-func (None) ScopeKind(string, string) ScopeKind { return nil }
-
-// FileLog implements [Output].
-func (None) FileLog() FileLog { return nil }
-
-// EndScopes implements [Output].
-func (None) EndScopes() {}
-
-// Export implements [Output].
-func (None) Export(*Record) error { return nil }
-
-// ReportLosses implements [Output].
-func (None) ReportLosses(Losses) {}
-
-// ForceFlush implements [Output].
-func (None) ForceFlush(context.Context) error { return nil }
-
-// Shutdown implements [Output].
-func (None) Shutdown(context.Context) error { return nil }
-
-// Stats implements [Output].
-func (None) Stats() Stats { return Stats{} }
-
-type telemetryKey struct{}
-
-// ContextWith returns a context that carries t. The provider starts spans with
-// it where a span processor is attached that is no [Output]: a decorator of
-// one, say, that was given to WithSpanProcessor.
-func ContextWith(ctx context.Context, t *Telemetry) context.Context {
-	return context.WithValue(ctx, telemetryKey{}, t)
-}
-
-// FromContext returns what ContextWith put into ctx, or nil.
-func FromContext(ctx context.Context) *Telemetry {
-	t, _ := ctx.Value(telemetryKey{}).(*Telemetry)
-	return t
-}
+func (nothing) Attach(context.Context, *Telemetry) (Wants, error) { return Wants{}, nil }
+func (nothing) OnStart(context.Context, sdktrace.ReadWriteSpan)   {}
+func (nothing) OnEvent(sdktrace.ReadOnlySpan, sdktrace.Event)     {}
+func (nothing) OnEnd(sdktrace.ReadOnlySpan)                       {}
+func (nothing) Export(*Record) error                              { return nil }
+func (nothing) ReportLosses(Losses)                               {}
+func (nothing) ForceFlush(context.Context) error                  { return nil }
+func (nothing) Shutdown(context.Context) error                    { return nil }
+func (nothing) Stats() Stats                                      { return Stats{} }

@@ -1,9 +1,6 @@
 package outputs
 
 import (
-	"encoding/hex"
-	"time"
-
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/attributes"
@@ -77,30 +74,4 @@ type SpanData struct {
 	Attributes []attributes.Attr
 	// StartAttributes are those of the start event.
 	StartAttributes []attributes.Attr
-}
-
-// Duration is the length of a stopped span. It is never negative.
-func (s *SpanData) Duration() time.Duration { return time.Duration(s.Stop - s.Start) }
-
-// UUID is the span's identity as the reference spells identities: a version 4
-// UUID. It holds all bits of the span id, so that spans of a process differ.
-func (s *SpanData) UUID() string { return string(s.AppendUUID(nil)) }
-
-// AppendUUID appends [SpanData.UUID] to dst.
-func (s *SpanData) AppendUUID(dst []byte) []byte {
-	var b [16]byte
-	copy(b[:6], s.SpanID[:6])
-	b[6] = 0x40 | s.TraceID[6]&0x0f
-	b[7] = s.SpanID[6]
-	b[8] = 0x80 | s.TraceID[8]&0x3f
-	b[9] = s.SpanID[7]
-	copy(b[10:], s.TraceID[10:])
-	var t [36]byte
-	hex.Encode(t[0:8], b[0:4])
-	hex.Encode(t[9:13], b[4:6])
-	hex.Encode(t[14:18], b[6:8])
-	hex.Encode(t[19:23], b[8:10])
-	hex.Encode(t[24:36], b[10:16])
-	t[8], t[13], t[18], t[23] = '-', '-', '-', '-'
-	return append(dst, t[:]...)
 }

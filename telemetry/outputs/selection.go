@@ -1,8 +1,6 @@
 package outputs
 
 import (
-	"context"
-
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/spans"
 )
@@ -67,42 +65,3 @@ func (s *Selection) Has(index int, name string) bool {
 
 // All reports whether everything is selected.
 func (s *Selection) All() bool { return s.all }
-
-// Route says of selections whether they have a span, in place of its name:
-// outputs may know a scope of package ai by different names. An entry for nil
-// holds for all that have none.
-type Route map[*Selection]bool
-
-type routeKey struct{}
-
-type sentKey struct{}
-
-// SentOnly marks the context that an OpenTelemetry span is started with: of the
-// outputs only those on a network get it.
-func SentOnly(ctx context.Context) context.Context { return context.WithValue(ctx, sentKey{}, true) }
-
-// IsSentOnly reports whether SentOnly marked the context.
-func IsSentOnly(ctx context.Context) bool {
-	only, _ := ctx.Value(sentKey{}).(bool)
-	return only
-}
-
-// WithRoute marks the context that an OpenTelemetry span is started with.
-func WithRoute(ctx context.Context, r Route) context.Context {
-	return context.WithValue(ctx, routeKey{}, r)
-}
-
-// Takes is Has for a span that is started with ctx, which may be nil.
-func (s *Selection) Takes(ctx context.Context, index int, name string) bool {
-	if s.all || ctx == nil {
-		return s.Has(index, name)
-	}
-	if r, ok := ctx.Value(routeKey{}).(Route); ok {
-		for _, key := range [...]*Selection{s, nil} {
-			if takes, ok := r[key]; ok {
-				return takes
-			}
-		}
-	}
-	return s.Has(index, name)
-}

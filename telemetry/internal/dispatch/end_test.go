@@ -13,6 +13,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/direct"
+	"github.com/trainspan/trainspan/internal/spancontext"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -121,13 +123,14 @@ type panicky struct {
 }
 
 func (p *panicky) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
-	return p.wants, nil
+	w := p.wants
+	w.Scopes = p
+	return w, nil
 }
 func (*panicky) OnStart(context.Context, sdktrace.ReadWriteSpan) { panic("start") }
 func (*panicky) OnEvent(sdktrace.ReadOnlySpan, sdktrace.Event)   { panic("event") }
 func (*panicky) OnEnd(sdktrace.ReadOnlySpan)                     { panic("end") }
-func (*panicky) ScopeKind(string, string) outputs.ScopeKind      { panic("kind") }
-func (*panicky) FileLog() outputs.FileLog                        { panic("files") }
+func (*panicky) ScopeKind(string, string) direct.ScopeKind       { panic("kind") }
 func (*panicky) EndScopes()                                      { panic("scopes") }
 func (*panicky) Export(*outputs.Record) error                    { panic("export") }
 func (*panicky) ReportLosses(outputs.Losses)                     { panic("losses") }
@@ -143,7 +146,7 @@ func TestPanics(t *testing.T) {
 	h := New(slog.New(slog.NewTextHandler(&log, nil)))
 	all := outputs.NewSelection(config.Export{Mode: config.ExportAll})
 	good := &noting{name: "file", list: l}
-	for _, out := range []outputs.Output{&panicky{wants: outputs.Wants{Spans: true, Scopes: true, Records: true, Inline: true}}, good} {
+	for _, out := range []outputs.Output{&panicky{wants: outputs.Wants{Spans: true, Records: true, Inline: true}}, good} {
 		if err := h.Attach(context.Background(), out, nil, all, outputs.Telemetry{}); err != nil {
 			t.Fatal(err)
 		}
@@ -154,11 +157,8 @@ func TestPanics(t *testing.T) {
 		h.OnEvent(s.(sdktrace.ReadOnlySpan), sdktrace.Event{})
 		s.End()
 	}
-	if k := h.ScopeKinds("a", "b", outputs.Route{h.all[0].only: true}); len(k) != 0 {
+	if k := h.ScopeKinds("a", "b", spancontext.Route{h.all[0].only: true}); len(k) != 0 {
 		t.Error("a kind came out of a panic")
-	}
-	if l := h.FileLogs(); len(l) != 0 {
-		t.Error("a log of files came out of a panic")
 	}
 	h.EndScopes()
 	send(h, 0, 1)
@@ -170,7 +170,7 @@ func TestPanics(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "shutdown") {
 		t.Errorf("the end gave %v", err)
 	}
-	if n := h.Panics(); n != 1505 {
+	if n := h.Panics(); n != 1504 {
 		t.Errorf("%d panics are counted", n)
 	}
 	if n := strings.Count(log.String(), `"telemetry output panicked"`); n != 4 {

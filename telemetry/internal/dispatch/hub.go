@@ -15,7 +15,9 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/direct"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/spancontext"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -95,18 +97,18 @@ func (h *Hub) Attach(ctx context.Context, out outputs.Output, filter *config.Exp
 func (h *Hub) Mask(ctx context.Context, index int, name string) (mask uint64) {
 	sent := h.sentOnly(ctx)
 	for i, a := range h.records {
-		if (a.wants.Network || !sent) && a.only.Takes(ctx, index, name) {
+		if (a.wants.Network || !sent) && spancontext.Takes(ctx, a.only, index, name) {
 			mask |= 1 << i
 		}
 	}
 	return mask
 }
 
-// SendOnly says that spans may come whose context outputs.SentOnly has marked.
+// SendOnly says that spans may come whose context spancontext.SentOnly has marked.
 func (h *Hub) SendOnly() { h.sent.Store(true) }
 
 func (h *Hub) sentOnly(ctx context.Context) bool {
-	return ctx != nil && h.sent.Load() && outputs.IsSentOnly(ctx)
+	return ctx != nil && h.sent.Load() && spancontext.IsSentOnly(ctx)
 }
 
 // Attached is what an output asked for, and what it gets.
@@ -219,10 +221,10 @@ func (h *Hub) OnEvent(s sdktrace.ReadOnlySpan, e sdktrace.Event) {
 // EndScopes ends the scopes that outputs have open.
 func (h *Hub) EndScopes() {
 	for _, a := range h.all {
-		if a.wants.Scopes {
+		if a.wants.Scopes != nil {
 			func() {
 				defer a.recovered()
-				a.out.EndScopes()
+				a.wants.Scopes.EndScopes()
 			}()
 		}
 	}
@@ -240,7 +242,7 @@ func (a *attached) takes(ctx context.Context, s sdktrace.ReadOnlySpan) bool {
 	if a.everything() {
 		return true
 	}
-	if !a.only.Takes(ctx, -1, s.Name()) {
+	if !spancontext.Takes(ctx, a.only, -1, s.Name()) {
 		return false
 	}
 	a.taken.Store(s.SpanContext().SpanID(), nil)
@@ -366,9 +368,9 @@ func (a *attached) stats() outputs.Stats {
 }
 
 // ScopeKinds asks the outputs that record scopes themselves, those of the route.
-func (h *Hub) ScopeKinds(category, name string, route outputs.Route) (kinds []outputs.ScopeKind) {
+func (h *Hub) ScopeKinds(category, name string, route spancontext.Route) (kinds []direct.ScopeKind) {
 	for _, a := range h.all {
-		if a.wants.Scopes && route[a.only] {
+		if a.wants.Scopes != nil && route[a.only] {
 			if k := a.scopeKind(category, name); k != nil {
 				kinds = append(kinds, k)
 			}
@@ -377,24 +379,19 @@ func (h *Hub) ScopeKinds(category, name string, route outputs.Route) (kinds []ou
 	return kinds
 }
 
-func (a *attached) scopeKind(category, name string) outputs.ScopeKind {
+func (a *attached) scopeKind(category, name string) direct.ScopeKind {
 	defer a.recovered()
-	return a.out.ScopeKind(category, name)
+	return a.wants.Scopes.ScopeKind(category, name)
 }
 
-// FileLogs asks the outputs that record calls on files.
-func (h *Hub) FileLogs() (logs []outputs.FileLog) {
+// FileLogs returns what records calls on files.
+func (h *Hub) FileLogs() (logs []direct.FileLog) {
 	for _, a := range h.all {
-		if l := a.fileLog(); l != nil {
-			logs = append(logs, l)
+		if a.wants.Files != nil {
+			logs = append(logs, a.wants.Files)
 		}
 	}
 	return logs
-}
-
-func (a *attached) fileLog() outputs.FileLog {
-	defer a.recovered()
-	return a.out.FileLog()
 }
 
 // guard turns a panic of f into an error.

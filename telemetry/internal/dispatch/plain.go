@@ -5,6 +5,7 @@ import (
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/trainspan/trainspan/internal/spancontext"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -33,7 +34,7 @@ func (p *plain) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, 
 // OnStart implements outputs.Output. The context carries what a decorated
 // output would have been offered.
 func (p *plain) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
-	p.SpanProcessor.OnStart(outputs.ContextWith(ctx, p.offer), s)
+	p.SpanProcessor.OnStart(spancontext.WithTelemetry(ctx, p.offer), s)
 }
 
 // OnEnd implements outputs.Output.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/spancontext"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -127,7 +128,7 @@ func (f *Exporter) OnStart(ctx context.Context, span sdktrace.ReadWriteSpan) {
 	name := span.Name()
 	index := spans.Index(name)
 	s := starting{span, span.SpanContext(), span.Parent(), parentIn(ctx), isLong(index)}
-	hide := !f.offer.Selection.Takes(ctx, index, name)
+	hide := !spancontext.Takes(ctx, f.offer.Selection, index, name)
 	if f.counts {
 		f.run.started(span, s.long)
 	}

@@ -9,8 +9,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // DefaultSegment is how long a span of the long kind may stay open before
@@ -111,7 +109,7 @@ func (l *longSpan) cut(end time.Time, final bool) *segment {
 // advance finishes the open segment of a span and opens the next one, in a
 // part of the run if one is given. The lock is held.
 func (f *Exporter) advance(l *longSpan, at time.Time, into *part) {
-	if now := f.offer.Clock.Now(); at.After(now) { // an explicit time
+	if now := f.offer.Clock(); at.After(now) { // an explicit time
 		at = now
 	}
 	if at.Before(l.from) {
@@ -214,7 +212,7 @@ func (f *Exporter) Rotate(now time.Time) {
 }
 
 // startRotation rotates long spans in the background until stop is called.
-func (f *Exporter) startRotation(clock outputs.Clock) (stop func()) {
+func (f *Exporter) startRotation(clock func() time.Time) (stop func()) {
 	if f.segment <= 0 {
 		return func() {}
 	}
@@ -228,7 +226,7 @@ func (f *Exporter) startRotation(clock outputs.Clock) (stop func()) {
 			case <-quit:
 				return
 			case <-tick.C:
-				f.Rotate(clock.Now())
+				f.Rotate(clock())
 			}
 		}
 	}()

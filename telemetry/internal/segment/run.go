@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/spancontext"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -201,7 +202,7 @@ func (r *Run) Place(ctx context.Context, index int, name string, root bool) cont
 	if into != nil {
 		in = into
 	}
-	if in != nil && in != past && r.o.Exported.Takes(ctx, index, name) {
+	if in != nil && in != past && spancontext.Takes(ctx, r.o.Exported, index, name) {
 		in.spans.Add(1)
 	}
 	if into == nil {

@@ -27,7 +27,7 @@ import (
 	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/internal/spancontext"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -99,7 +99,7 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 // Go program in their place, the form of their traces, and the span that the job belongs
 // to. What is wrong with them is said once; nil sends nothing.
 func (s *Session) sending() (func(config.Config) (config.Config, error), *dftracer.Options, trace.SpanContext) {
-	parent, err := telemetry.ParentFrom(os.LookupEnv)
+	parent, err := spancontext.Above(os.LookupEnv)
 	if err != nil {
 		s.problem("%v; see "+see.Variable, err)
 	}

@@ -1,4 +1,4 @@
-package telemetry
+package settings
 
 import (
 	"context"
@@ -10,19 +10,20 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // resourcePerfTag is the key of performance tags, which say nothing of who a process
 // is.
 const resourcePerfTag = "training.perf_tag"
 
-// NewResource describes a process with the attributes that its spans have, for
+// Resource describes a process with the attributes that its spans have, for
 // log records and metrics that go beside them. The identity must be complete.
 // perfTags are those of the training, and extra, which may be nil, wins over
 // what is found. On an error the resource holds what could be found. It never
 // holds a command line or other environment than OTEL_RESOURCE_ATTRIBUTES and
 // OTEL_SERVICE_NAME: these carry secrets.
-func NewResource(ctx context.Context, id Identity, perfTags []string, extra *resource.Resource) (*resource.Resource, error) {
+func Resource(ctx context.Context, id outputs.Identity, perfTags []string, extra *resource.Resource) (*resource.Resource, error) {
 	word := identity.Attribute
 	attrs := []attribute.KeyValue{
 		attribute.String(word(identity.Service), id.ApplicationName),

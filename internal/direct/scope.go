@@ -1,4 +1,4 @@
-package outputs
+package direct
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 // ScopeArgs are arguments that scopes of one kind share. They are not changed
 // once they are in a [LiveArgs].
 type ScopeArgs struct {
-	// Epoch and Step win over those of [Progress].
+	// Epoch and Step win over those of the training.
 	Epoch, Step attributes.Opt[int64]
 	// Attrs follow in the order given. Keys do not repeat.
 	Attrs []attribute.KeyValue
@@ -35,9 +35,18 @@ type ScopeStart struct {
 	Ambient bool
 }
 
-// ScopeKind starts scopes of one category and name: what the two ends of the
-// direct way between package ai and a trace writer agree upon. Its methods are
-// called concurrently.
+// Scopes are the scopes of an output. Its methods are called concurrently.
+type Scopes interface {
+	// ScopeKind prepares scopes of a DFTracer category and name. Nil means that the
+	// output does not want these.
+	ScopeKind(category, name string) ScopeKind
+	// EndScopes ends the scopes that are open, before the spans around them are
+	// ended and the output is shut down.
+	EndScopes()
+}
+
+// ScopeKind starts scopes of one category and name. Its methods are called
+// concurrently.
 type ScopeKind interface {
 	// Start starts a scope below ctx. args may be nil. The result is nil when
 	// nothing is recorded any more.
@@ -69,18 +78,4 @@ type Scope interface {
 	End()
 	// Abandon ends a scope whose end nobody reported: it is marked truncated.
 	Abandon()
-}
-
-type ambientKey struct{}
-
-// WithAmbient marks the context that an OpenTelemetry span is started with: the
-// span stands for a scope with ScopeStart.Ambient, or with false does not.
-func WithAmbient(ctx context.Context, ambient bool) context.Context {
-	return context.WithValue(ctx, ambientKey{}, ambient)
-}
-
-// IsAmbient reports whether WithAmbient marked the context.
-func IsAmbient(ctx context.Context) bool {
-	ambient, _ := ctx.Value(ambientKey{}).(bool)
-	return ambient
 }

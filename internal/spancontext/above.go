@@ -1,4 +1,4 @@
-package telemetry
+package spancontext
 
 import (
 	"context"
@@ -12,15 +12,15 @@ import (
 // The variables by which whoever starts a job names the span that it belongs to,
 // written as the headers of W3C Trace Context are.
 const (
-	ParentVariable = "TRACEPARENT"
-	stateVariable  = "TRACESTATE"
+	Variable      = "TRACEPARENT"
+	stateVariable = "TRACESTATE"
 )
 
-// ParentFrom returns the span that the variable TRACEPARENT names, through lookup
+// Above returns the span that the variable TRACEPARENT names, through lookup
 // such as os.LookupEnv. It is invalid where the variable is not set or is empty; one
 // that cannot be read is an error.
-func ParentFrom(lookup func(string) (string, bool)) (trace.SpanContext, error) {
-	text, _ := lookup(ParentVariable)
+func Above(lookup func(string) (string, bool)) (trace.SpanContext, error) {
+	text, _ := lookup(Variable)
 	if text = strings.TrimSpace(text); text == "" {
 		return trace.SpanContext{}, nil
 	}
@@ -28,7 +28,7 @@ func ParentFrom(lookup func(string) (string, bool)) (trace.SpanContext, error) {
 	headers := propagation.MapCarrier{"traceparent": text, "tracestate": strings.TrimSpace(state)}
 	sc := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), headers))
 	if !sc.IsValid() {
-		return sc, fmt.Errorf("%s is ignored: %.80q is no traceparent as W3C Trace Context has it", ParentVariable, text)
+		return sc, fmt.Errorf("%s is ignored: %.80q is no traceparent as W3C Trace Context has it", Variable, text)
 	}
 	return sc, nil
 }
