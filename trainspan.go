@@ -71,7 +71,7 @@ func WithName(name string) Option { return func(s *choices) { s.code.Application
 func WithTraining(t config.Training) Option { return func(s *choices) { s.code.Training = &t } }
 
 // WithConfig sets any field of the configuration. Options after it win.
-func WithConfig(c config.Config) Option { return func(s *choices) { s.code = c.Clone() } }
+func WithConfig(c config.Config) Option { return func(s *choices) { s.code = config.Clone(&c) } }
 
 // WithDir sets the directory for the files of this run. Without it the variable
 // TRAINSPAN_DIR does, else it is trainspan-runs/NAME/attempt-N/HOST-PID below
@@ -109,10 +109,10 @@ func Start(ctx context.Context, options ...Option) (*telemetry.Provider, error) 
 	if cfg.Training == nil {
 		cfg.Training = &config.Training{}
 	}
-	if cfg.Ranks, err = cfg.Ranks.Complete(os.LookupEnv); err != nil {
+	if cfg.Ranks, err = settings.Ranks(cfg.Ranks, os.LookupEnv); err != nil {
 		return nil, failed(err)
 	}
-	if cfg.Enabled() {
+	if cfg.EnableForCurrentRank.Or(true) {
 		if err := s.placeFiles(&cfg); err != nil {
 			return nil, failed(err)
 		}
@@ -151,7 +151,7 @@ func programName() string {
 // unless the configuration says where to write or that nothing is to be written.
 func (s *choices) placeFiles(cfg *config.Config) error {
 	out := &cfg.Outputs
-	asked := out.File.Active() || out.Trace.Active() || cfg.OTLPActive() || cfg.PrometheusActive()
+	asked := settings.FileActive(cfg) || settings.TraceActive(cfg) || settings.OTLPActive(cfg) || settings.PrometheusActive(cfg)
 	dir := s.dir
 	if dir == "" {
 		dir = os.Getenv(DirVariable)
@@ -174,7 +174,7 @@ func (s *choices) placeFiles(cfg *config.Config) error {
 	}
 	if trace {
 		out.Trace.Path = filepath.Join(dir, "trace.pfw.gz")
-		if above := os.Getenv(environ.Run); above != "" && dir == os.Getenv(DirVariable) && cfg.OTLPActive() {
+		if above := os.Getenv(environ.Run); above != "" && dir == os.Getenv(DirVariable) && settings.OTLPActive(cfg) {
 			cfg.OTel.ResourceAttributes = cfg.OTel.ResourceAttributes.With(attrRecorded, above)
 			receiverOnly(&out.OTLP)
 		}

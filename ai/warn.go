@@ -6,9 +6,9 @@ import (
 	"os"
 	"sync/atomic"
 
-	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/active"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/settings"
 )
 
 // Bounds of what grows with what a program does.
@@ -32,7 +32,7 @@ func warnNoProvider() {
 	case active.Providers() > 0:
 		warn(&warned.noDefault, "ai scopes are not recorded: no telemetry provider is the default one; "+
 			"call telemetry.SetDefault, or use the nodes of ai.NewTree(provider)")
-	case config.TraceRequested(os.LookupEnv):
+	case settings.TraceRequested(os.LookupEnv):
 		warn(&warned.requested, "ai scopes are not recorded: the environment enables tracing, but the program has configured "+
 			"no telemetry provider; configure one before the first scope and make it the default")
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/settings"
 )
 
 func TestDetectRunAndAttempt(t *testing.T) {
@@ -55,14 +56,14 @@ func TestDetectRunAndAttempt(t *testing.T) {
 // What the program says wins, and a variable that is not needed harms nobody.
 func TestCompleteRanks(t *testing.T) {
 	env := config.Environ([]string{"RANK=first", "WORLD_SIZE=8", "TRAINSPAN_ATTEMPT=2", "SLURM_JOB_ID=7"})
-	r, err := config.Ranks{Rank: config.Value(3), Job: "mine"}.Complete(env)
+	r, err := settings.Ranks(config.Ranks{Rank: config.Value(3), Job: "mine"}, env)
 	if err != nil || r.Rank.Get() != 3 || r.WorldSize.IsSet() || r.Attempt.Get() != 2 || r.Job != "mine" || r.Run != "mine" {
 		t.Errorf("got %+v, %v", r, err)
 	}
-	if _, err := (config.Ranks{Attempt: config.Value(0)}).Complete(env); err == nil || !strings.Contains(err.Error(), "RANK") {
+	if _, err := settings.Ranks(config.Ranks{Attempt: config.Value(0)}, env); err == nil || !strings.Contains(err.Error(), "RANK") {
 		t.Errorf("a bad rank that counts: %v", err)
 	}
-	if _, err := (config.Ranks{Rank: config.Value(3)}).Complete(config.Environ([]string{"TRAINSPAN_ATTEMPT=x"})); err == nil {
+	if _, err := settings.Ranks(config.Ranks{Rank: config.Value(3)}, config.Environ([]string{"TRAINSPAN_ATTEMPT=x"})); err == nil {
 		t.Error("a bad attempt that counts was accepted")
 	}
 }

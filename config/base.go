@@ -1,15 +1,11 @@
 package config
 
-import (
-	"log/slog"
-	"slices"
-	"time"
-)
+import "time"
 
 // Base describes the job: who it is, how many ranks it has, and how telemetry
 // behaves in this one. Only ApplicationName is required; [Base.WithDefaults] says
 // what holds for the rest. A Base may be copied; copies share Training and CustomMetadata until
-// [Base.Clone] parts them.
+// [Clone] parts them.
 type Base struct {
 	// ApplicationName names the application. It must hold more than blanks.
 	ApplicationName string `key:"application_name" env:"TRAINSPAN_APPLICATION_NAME"`
@@ -42,7 +38,8 @@ type Base struct {
 
 // Logger says how the library reports about itself.
 type Logger struct {
-	// Level is the least severe message logged; empty means INFO, or CRITICAL
+	// Level is the least severe message logged: DEBUG, INFO, WARNING, ERROR or
+	// CRITICAL; empty means INFO, or CRITICAL
 	// where telemetry is off for this rank and no error strategy was given.
 	Level string `key:"level" alias:"log_level" env:"TRAINSPAN_LOG_LEVEL"`
 	// Format is the line format in Python's %-style; empty is
@@ -56,36 +53,4 @@ type Logger struct {
 	InfoPath string `key:"info_path" alias:"log_file_path_for_info" env:"TRAINSPAN_LOG_INFO_PATH"`
 	// ErrorPath is the same for messages of ERROR and above.
 	ErrorPath string `key:"error_path" alias:"log_file_path_for_err" env:"TRAINSPAN_LOG_ERROR_PATH"`
-}
-
-// Enabled reports whether telemetry is on in this process. It calls the
-// function of EnableForCurrentRank, if there is one.
-func (b *Base) Enabled() bool { return b.EnableForCurrentRank.Or(true) }
-
-// SlogLevel returns Level as log/slog counts it. Critical lies four above
-// slog.LevelError; an unset or unknown level counts as [LogInfo].
-func (l *Logger) SlogLevel() slog.Level {
-	switch l.Level {
-	case LogDebug:
-		return slog.LevelDebug
-	case LogWarning:
-		return slog.LevelWarn
-	case LogError:
-		return slog.LevelError
-	case LogCritical:
-		return slog.LevelError + 4
-	}
-	return slog.LevelInfo
-}
-
-// Clone returns a copy that shares no slice and no pointer with b. Functions
-// are shared.
-func (b *Base) Clone() Base {
-	c := *b
-	c.CustomMetadata = slices.Clone(b.CustomMetadata)
-	if b.Training != nil {
-		t := b.Training.Clone()
-		c.Training = &t
-	}
-	return c
 }

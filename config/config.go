@@ -31,23 +31,3 @@ type OTel struct {
 	// ResourceAttributes describe the process; the values are text.
 	ResourceAttributes Metadata `key:"resource_attributes" env:"OTEL_RESOURCE_ATTRIBUTES"`
 }
-
-// OTLPActive reports whether spans go out by OTLP: the output is active and
-// OpenTelemetry is not switched off as a whole.
-func (c *Config) OTLPActive() bool {
-	return c.Outputs.OTLP.Active() && !c.OTel.SDKDisabled.Or(false)
-}
-
-// PrometheusActive reports whether metrics can be fetched: the output is active
-// and OpenTelemetry is not switched off as a whole.
-func (c *Config) PrometheusActive() bool {
-	return c.Outputs.Prometheus.Active() && !c.OTel.SDKDisabled.Or(false)
-}
-
-// Clone returns a copy that shares no slice, map or pointer with c. Functions
-// are shared.
-func (c *Config) Clone() Config {
-	var out Config
-	overlay(&out, c)
-	return out
-}

@@ -14,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/settings"
 )
 
 func TestVar(t *testing.T) {
@@ -73,20 +74,20 @@ func TestDefaults(t *testing.T) {
 	}
 	open := fmt.Sprint(flatten(&cfg))
 	b := cfg.WithDefaults(config.Ranks{})
-	trace, otlp := cfg.Outputs.Trace.WithDefaults(), cfg.Outputs.OTLP.WithDefaults()
+	trace, otlp := settings.Trace(cfg.Outputs.Trace), settings.OTLP(cfg.Outputs.OTLP)
 	for name, ok := range map[string]bool{
-		"enabled":        b.Enabled(),
+		"enabled":        b.EnableForCurrentRank.Or(true),
 		"world size":     b.WorldSize.Get() == 1,
 		"session tag":    len(b.SessionTag.Get()) > 15,
 		"strategy":       b.ErrorStrategy == config.PropagateErrors,
-		"log level":      b.Logger.Level == config.LogInfo,
+		"log level":      b.Logger.Level == "INFO",
 		"schema":         b.SummaryDataSchemaVersion == "1.0.0",
 		"window":         b.ExplicitTimeWindow == 600*time.Second,
 		"log every":      b.Training.LogEveryNTrainIterations.Get() == 50,
 		"checkpoint":     b.Training.SaveCheckpointStrategy == config.CheckpointSync,
 		"perf tag":       tags(*b.Training) == "[a] false",
 		"export":         cfg.Export.UsesDefaultNames(),
-		"no output":      !cfg.Outputs.File.Active() && !cfg.Outputs.Trace.Active() && !cfg.OTLPActive() && !cfg.PrometheusActive(),
+		"no output":      !settings.FileActive(&cfg) && !settings.TraceActive(&cfg) && !settings.OTLPActive(&cfg) && !settings.PrometheusActive(&cfg),
 		"trace path":     trace.Path == "./trace",
 		"trace buffer":   trace.BufferSize == 1<<20,
 		"trace dialect":  trace.Dialect == config.TraceV2,
@@ -114,7 +115,8 @@ func TestDefaults(t *testing.T) {
 		t.Error("one process has two session tags")
 	}
 	given := config.Training{PerfTags: config.Value([]string{"x"}), SaveCheckpointStrategy: config.CheckpointAsync}
-	if got := given.WithDefaults("app"); tags(got) != "[x] true" || got.SaveCheckpointStrategy != config.CheckpointAsync {
+	whole := config.Base{ApplicationName: "app", Training: &given}
+	if got := *whole.WithDefaults(config.Ranks{}).Training; tags(got) != "[x] true" || got.SaveCheckpointStrategy != config.CheckpointAsync {
 		t.Errorf("what was given changed: %+v", got)
 	}
 }
@@ -140,7 +142,7 @@ func TestRanksHaveOneSessionTag(t *testing.T) {
 }
 
 func tags(t config.Training) string {
-	list, isList := t.Tags()
+	list, isList := settings.Tags(&t)
 	return fmt.Sprint(list, isList)
 }
 
@@ -152,11 +154,11 @@ func TestDisabledRankIsQuietUnlessToldOtherwise(t *testing.T) {
 		strategy config.ErrorStrategy
 		level    string
 	}{
-		{"enabled", config.Base{}, config.PropagateErrors, config.LogInfo},
-		{"disabled", config.Base{EnableForCurrentRank: off}, config.DisableQuietly, config.LogCritical},
-		{"disabled by function", config.Base{EnableForCurrentRank: config.Func(func() bool { return false })}, config.DisableQuietly, config.LogCritical},
-		{"disabled with strategy", config.Base{EnableForCurrentRank: off, ErrorStrategy: config.PropagateErrors}, config.PropagateErrors, config.LogInfo},
-		{"disabled with level", config.Base{EnableForCurrentRank: off, Logger: config.Logger{Level: config.LogDebug}}, config.DisableQuietly, config.LogDebug},
+		{"enabled", config.Base{}, config.PropagateErrors, "INFO"},
+		{"disabled", config.Base{EnableForCurrentRank: off}, config.DisableQuietly, "CRITICAL"},
+		{"disabled by function", config.Base{EnableForCurrentRank: config.Func(func() bool { return false })}, config.DisableQuietly, "CRITICAL"},
+		{"disabled with strategy", config.Base{EnableForCurrentRank: off, ErrorStrategy: config.PropagateErrors}, config.PropagateErrors, "INFO"},
+		{"disabled with level", config.Base{EnableForCurrentRank: off, Logger: config.Logger{Level: "DEBUG"}}, config.DisableQuietly, "DEBUG"},
 	} {
 		got := c.base.WithDefaults(config.Ranks{})
 		if got.ErrorStrategy != c.strategy || got.Logger.Level != c.level {
@@ -166,12 +168,12 @@ func TestDisabledRankIsQuietUnlessToldOtherwise(t *testing.T) {
 }
 
 func TestLogLevelsRise(t *testing.T) {
-	level := func(name string) slog.Level { return (&config.Logger{Level: name}).SlogLevel() }
-	levels := []string{config.LogDebug, config.LogInfo, config.LogWarning, config.LogError, config.LogCritical}
+	level := func(name string) slog.Level { return settings.Level(&config.Logger{Level: name}) }
+	levels := []string{"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}
 	if !slices.IsSortedFunc(levels, func(a, b string) int { return int(level(a) - level(b)) }) {
 		t.Error("the levels do not rise")
 	}
-	if level("") != slog.LevelInfo || level(config.LogCritical) <= slog.LevelError {
+	if level("") != slog.LevelInfo || level("CRITICAL") <= slog.LevelError {
 		t.Error("unset or critical level")
 	}
 }
@@ -196,7 +198,7 @@ func TestExportRules(t *testing.T) {
 		{"empty name", config.Export{Mode: config.Whitelist, SpanNames: []string{""}}, "a span name must not be empty"},
 		{"unknown mode", config.Export{Mode: "WHITELIST"}, "the nearest is 'WHITELIST_SPANS'"},
 	} {
-		err := c.export.Validate()
+		err := settings.Validate(&config.Config{Export: c.export}, "export.", "export.")
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -316,10 +318,10 @@ func TestAddressesOfLogsAndMetrics(t *testing.T) {
 		{"off", config.OTLP{Endpoint: "http://c", Logs: config.Value(false), Metrics: config.Value(false)}, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if on := c.otlp.LogsActive(); on != (c.logs != "") || on && c.otlp.LogsURL() != c.logs {
+			if on := settings.LogsActive(&c.otlp); on != (c.logs != "") || on && c.otlp.LogsURL() != c.logs {
 				t.Errorf("logs on %v to %q, want %q", on, c.otlp.LogsURL(), c.logs)
 			}
-			if on := c.otlp.MetricsActive(); on != (c.metrics != "") || on && c.otlp.MetricsURL() != c.metrics {
+			if on := settings.MetricsActive(&c.otlp); on != (c.metrics != "") || on && c.otlp.MetricsURL() != c.metrics {
 				t.Errorf("metrics on %v to %q, want %q", on, c.otlp.MetricsURL(), c.metrics)
 			}
 		})
@@ -347,11 +349,11 @@ func TestPrometheusAddresses(t *testing.T) {
 		if err := cfg.Validate(); strings.Contains(err.Error(), "prometheus") == c.valid {
 			t.Errorf("%q, remote %v: %v", c.address, c.remote, err)
 		}
-		if on := c.address != ""; cfg.PrometheusActive() != on {
+		if on := c.address != ""; settings.PrometheusActive(&cfg) != on {
 			t.Errorf("%q: active is %v", c.address, !on)
 		}
 		cfg.OTel.SDKDisabled = config.Value(true)
-		if cfg.PrometheusActive() {
+		if settings.PrometheusActive(&cfg) {
 			t.Error("active though OpenTelemetry is off")
 		}
 	}
@@ -359,11 +361,11 @@ func TestPrometheusAddresses(t *testing.T) {
 
 func TestWhichOutputsAreOn(t *testing.T) {
 	cfg := config.Config{Outputs: config.Outputs{OTLP: config.OTLP{Endpoint: "http://c"}, File: config.File{Path: "f"}, Trace: config.Trace{Path: "t", Enabled: config.Value(false)}}}
-	if !cfg.OTLPActive() || !cfg.Outputs.File.Active() || cfg.Outputs.Trace.Active() {
+	if !settings.OTLPActive(&cfg) || !settings.FileActive(&cfg) || settings.TraceActive(&cfg) {
 		t.Error("a place switches an output on, and enabled: false off")
 	}
 	cfg.OTel.SDKDisabled = config.Value(true)
-	if cfg.OTLPActive() {
+	if settings.OTLPActive(&cfg) {
 		t.Error("OTLP is on though OpenTelemetry is off")
 	}
 }
@@ -410,7 +412,7 @@ func TestHeadersNeverShowTheirValues(t *testing.T) {
 func TestCloneSharesNothing(t *testing.T) {
 	cfg := decodeFile(t, "testdata/job.yaml")
 	before := fmt.Sprint(flatten(&cfg))
-	c := cfg.Clone()
+	c := config.Clone(&cfg)
 	c.CustomMetadata[0].Value = "changed"
 	c.Training.CustomMetadata[0].Value = "changed"
 	c.Training.GlobalBatchSize = config.Value(1)

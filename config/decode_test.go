@@ -219,7 +219,7 @@ func TestMerge(t *testing.T) {
 	}
 
 	off, err := config.Merge(base, config.Override{"enable_for_current_rank": false, "telemetry_config": nil})
-	if err != nil || off.Enabled() || off.ErrorStrategy != config.PropagateErrors || off.Training != nil {
+	if err != nil || off.EnableForCurrentRank.Or(true) || off.ErrorStrategy != config.PropagateErrors || off.Training != nil {
 		t.Errorf("override of the rank: %+v, %v", off, err)
 	}
 	alone, err := config.Merge(config.Base{}, config.Override{"application_name": "a", "session_tag": "s", "world_size": 1, "enable_for_current_rank": false})
@@ -305,7 +305,7 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
-		c := cfg.Clone()
+		c := config.Clone(&cfg)
 		if a, b := flatten(&cfg), flatten(&c); len(a) != len(b) {
 			t.Errorf("%d fields, clone %d", len(a), len(b))
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/settings"
 )
 
 // TestEveryFieldIsDocumented compares docs/configuration.md with the code.
@@ -58,7 +59,7 @@ func TestDocumentedFileIsAccepted(t *testing.T) {
 	_, rest, _ := strings.Cut(string(data), "```yaml\n")
 	text, _, _ := strings.Cut(rest, "```")
 	cfg := mustLoad(t, config.LoadOptions{Path: write(t, "job.yaml", text), LookupEnv: config.Environ(nil)})
-	if !cfg.Outputs.File.Active() || !cfg.Outputs.Trace.Active() || !cfg.OTLPActive() {
+	if !settings.FileActive(&cfg) || !settings.TraceActive(&cfg) || !settings.OTLPActive(&cfg) {
 		t.Errorf("outputs = %+v", cfg.Outputs)
 	}
 }

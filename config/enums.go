@@ -13,15 +13,6 @@ const (
 	DisableQuietly ErrorStrategy = "disable_quietly_and_report_metric_error"
 )
 
-// The values of [Logger.Level], from the least to the most severe.
-const (
-	LogDebug    = "DEBUG"
-	LogInfo     = "INFO"
-	LogWarning  = "WARNING"
-	LogError    = "ERROR"
-	LogCritical = "CRITICAL"
-)
-
 // The values of [Training.SaveCheckpointStrategy].
 const (
 	// CheckpointSync writes a checkpoint before training goes on.

@@ -27,11 +27,11 @@ func Environ(vars []string) func(name string) (string, bool) {
 	}
 }
 
-// EnvironmentVariables returns the names of the variables that [Load] reads into
+// environmentVariables returns the names of the variables that [Load] reads into
 // fields, each with the key of its field. Of several for one key the first that
 // is set counts; those of world_size are [DetectRanks]'s. That reads a few more, and TRAINSPAN_CONFIG names the
 // file.
-func EnvironmentVariables() iter.Seq2[string, string] {
+func environmentVariables() iter.Seq2[string, string] {
 	return func(yield func(name, key string) bool) {
 		for _, v := range variablesOf(reflect.TypeFor[Config](), "") {
 			for _, name := range v.names {
@@ -185,12 +185,4 @@ func pairs(text, name string) (*node, error) {
 		m.fields = append(m.fields, field{key: decodedKey, where: name, value: scalar(decoded, name)})
 	}
 	return m, nil
-}
-
-// TraceRequested reports whether the environment switches trace files on, with
-// DFTRACER_ENABLE.
-func TraceRequested(lookup func(string) (string, bool)) bool {
-	text, set := lookup("DFTRACER_ENABLE")
-	on, err := toBool(text)
-	return set && err == nil && on
 }

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/trainspan/trainspan/config"
@@ -72,4 +73,40 @@ func ExampleDecode() {
 	_, err := config.Decode[config.Base]("application_name: charlm\nworldsize: 4\n", "job.yaml")
 	fmt.Println(err)
 	// Output: config: job.yaml:2:1: worldsize: unknown key "worldsize"; the nearest known key is "world_size"
+}
+
+// A program that adds to what it has loaded checks the whole afterwards.
+func ExampleConfig_Validate() {
+	cfg, err := config.Load(config.LoadOptions{Partial: true, LookupEnv: config.Environ(nil)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	cfg.ApplicationName = "charlm"
+	cfg.Outputs.Trace = config.Trace{Path: "run-{rank}.pfw.gz", Dialect: "v3"}
+	if bad := (*config.ValidationError)(nil); errors.As(cfg.Validate(), &bad) {
+		fmt.Println(bad.Problems[0].String())
+	}
+	cfg.Outputs.Trace.Dialect = config.TraceV22 // or TraceV1, TraceV2
+	fmt.Println(cfg.Validate())
+	// Output:
+	// outputs.trace.dialect: must be 'v1', 'v2' or 'v22'; the nearest is 'v1' (got "v3")
+	// <nil>
+}
+
+func ExampleDetectRanks() {
+	ranks, err := config.DetectRanks(config.Environ([]string{"RANK=3", "WORLD_SIZE=16", "SLURM_JOB_ID=4711"}))
+	fmt.Println(ranks.Rank, ranks.WorldSize, ranks.Job, err)
+	// Output: 3 16 4711 <nil>
+}
+
+// Only the spans of checkpoints, in one trace for each epoch.
+func ExampleExport() {
+	cfg := config.Config{
+		Base:    config.Base{ApplicationName: "charlm"},
+		Export:  config.Export{Mode: config.Whitelist, SpanNames: []string{"checkpoint_save_sync", "checkpoint_load"}},
+		Outputs: config.Outputs{OTLP: config.OTLP{Endpoint: "http://collector:4318", TraceSplit: config.TracePerEpoch}},
+	}
+	fmt.Println(cfg.Validate())
+	// Output: <nil>
 }

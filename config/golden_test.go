@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/settings"
 )
 
 // refused is one configuration that must not pass, and why.
@@ -134,7 +135,7 @@ func configure(base *config.Base, overrides []config.Override, export *config.Ex
 	if export == nil {
 		export = &config.Export{}
 	}
-	return errors.Join(merged.Validate(), export.Validate(), required(&merged))
+	return errors.Join(merged.Validate(), settings.Validate(&config.Config{Export: *export}, "export.", "export."), required(&merged))
 }
 
 // TestReferenceScenarios replays the configurations of recorded scenarios.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/settings"
 )
 
 // environmentTexts holds, for each variable, a value unlike testdata/job.yaml's
@@ -205,7 +206,7 @@ func TestAlternativesAcrossSources(t *testing.T) {
 	cfg := mustLoad(t, config.LoadOptions{Path: "testdata/job.yaml", LookupEnv: config.Environ([]string{
 		"TRAINSPAN_PERF_TAGS=a", "OTEL_EXPORTER_OTLP_ENDPOINT=https://other:4317",
 	})})
-	if tags, isList := cfg.Training.Tags(); !isList || !slices.Equal(tags, []string{"a"}) {
+	if tags, isList := settings.Tags(cfg.Training); !isList || !slices.Equal(tags, []string{"a"}) {
 		t.Errorf("tags = %v %v", tags, isList)
 	}
 	if got := cfg.Outputs.OTLP.TracesURL(); got != "https://other:4317" {
@@ -263,7 +264,7 @@ func TestDFTracerFile(t *testing.T) {
 	ours := write(t, "job.yaml", "outputs: {trace: {compression: true}}\n")
 	cfg := mustLoad(t, config.LoadOptions{Path: ours, Partial: true, LookupEnv: config.Environ([]string{"DFTRACER_CONFIGURATION=" + theirs, "DFTRACER_LOG_FILE=/tmp/env"})})
 	tr := cfg.Outputs.Trace
-	if !tr.Active() || tr.Path != "/tmp/env" || !tr.Compression.Or(true) || tr.TIDs.Or(true) || tr.BufferSize != 99 || !slices.Equal(tr.DataDirs, []string{"/a", "/b"}) {
+	if !settings.TraceActive(&cfg) || tr.Path != "/tmp/env" || !tr.Compression.Or(true) || tr.TIDs.Or(true) || tr.BufferSize != 99 || !slices.Equal(tr.DataDirs, []string{"/a", "/b"}) {
 		t.Errorf("trace = %+v", tr)
 	}
 }

@@ -26,7 +26,7 @@ func MergeLax(base Base, overrides ...Override) (Base, error) {
 }
 
 func merge(base Base, overrides []Override, lax bool) (Base, error) {
-	out := base.Clone()
+	out := Clone(&base)
 	if len(overrides) > 0 && base.given() {
 		settled := base.WithDefaults(Ranks{})
 		out.Logger.Level, out.ErrorStrategy = settled.Logger.Level, settled.ErrorStrategy

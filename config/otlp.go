@@ -84,22 +84,6 @@ type OTLP struct {
 	TraceBudget int    `key:"trace_budget" env:"TRAINSPAN_OTLP_TRACE_BUDGET"`
 }
 
-// Traces are the settings of how a run is spread over traces.
-func (o *OTLP) Traces() Traces {
-	return Traces{Split: o.TraceSplit, Window: o.TraceWindow, Budget: o.TraceBudget}
-}
-
-// Active reports whether the output itself is on; see also [Config.OTLPActive].
-func (o *OTLP) Active() bool {
-	return o.Enabled.Or(o.Endpoint != "" || o.TracesEndpoint != "")
-}
-
-// LogsActive reports whether the output, when it is active, sends logs.
-func (o *OTLP) LogsActive() bool { return o.Logs.Or(true) && o.LogsURL() != "" }
-
-// MetricsActive reports whether the output, when it is active, sends metrics.
-func (o *OTLP) MetricsActive() bool { return o.Metrics.Or(true) && o.MetricsURL() != "" }
-
 // TracesURL returns the address that spans go to: TracesEndpoint as it stands,
 // else Endpoint or the protocol's default, to which http/protobuf adds
 // /v1/traces. With grpc it may be a bare host:port.

@@ -31,9 +31,6 @@ type File struct {
 	Append Var[bool] `key:"append" env:"TRAINSPAN_FILE_APPEND"`
 }
 
-// Active reports whether the file is to be written.
-func (f *File) Active() bool { return f.Enabled.Or(f.Path != "") }
-
 // Trace is the DFTracer trace output.
 type Trace struct {
 	// Enabled switches the output on or off; unset means on when Path is set.
@@ -80,9 +77,6 @@ type Trace struct {
 	AggregateIO Var[bool] `key:"aggregate_io" env:"TRAINSPAN_TRACE_AGGREGATE_IO"`
 }
 
-// Active reports whether the trace is to be written.
-func (t *Trace) Active() bool { return t.Enabled.Or(t.Path != "") }
-
 // Prometheus is the output that metrics can be fetched from by http. It is on
 // when it has an address.
 type Prometheus struct {
@@ -94,7 +88,3 @@ type Prometheus struct {
 	// are then open to everybody who can. Unset is false.
 	AllowRemote Var[bool] `key:"allow_remote" env:"TRAINSPAN_PROMETHEUS_ALLOW_REMOTE"`
 }
-
-// Active reports whether the output itself is on; see also
-// [Config.PrometheusActive].
-func (p *Prometheus) Active() bool { return p.Address != "" }

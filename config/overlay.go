@@ -140,3 +140,11 @@ func settleAlternatives(dst, src reflect.Value) {
 		d.TracesEndpoint, d.LogsEndpoint, d.MetricsEndpoint = s.TracesEndpoint, s.LogsEndpoint, s.MetricsEndpoint
 	}
 }
+
+// Clone returns a copy that shares no slice, map or pointer with c. Functions are
+// shared.
+func Clone[T Config | Base | Training](c *T) T {
+	var out T
+	overlay(&out, c)
+	return out
+}

@@ -1,9 +1,6 @@
 package config
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/trainspan/trainspan/internal/identity"
 )
 
@@ -52,24 +49,8 @@ type Ranks struct {
 // [*ValidationError] that names every variable with a bad value; what could be
 // read is in the Ranks.
 func DetectRanks(lookup func(name string) (string, bool)) (Ranks, error) {
-	return Ranks{}.Complete(lookup)
-}
-
-// Complete is [DetectRanks] for what r leaves open. Where one of rank, local rank
-// and world size is given, all three count as given.
-func (r Ranks) Complete(lookup func(name string) (string, bool)) (Ranks, error) {
-	found, problems := detectRanks(lookup)
-	if r.Rank.IsSet() || r.LocalRank.IsSet() || r.WorldSize.IsSet() {
-		found.Rank, found.LocalRank, found.WorldSize = r.Rank, r.LocalRank, r.WorldSize
-		problems.list = slices.DeleteFunc(problems.list, func(p Problem) bool { return p.Field != "attempt" })
-	}
-	if r.Attempt.IsSet() {
-		found.Attempt = r.Attempt
-	}
-	if r.Job != "" || r.Run != "" {
-		found.Job, found.Run = cmp.Or(r.Job, r.Run), cmp.Or(r.Run, r.Job)
-	}
-	return found, problems.err()
+	r, problems := detectRanks(lookup)
+	return r, problems.err()
 }
 
 func detectRanks(lookup func(string) (string, bool)) (Ranks, problems) {

@@ -50,7 +50,7 @@ func checkNames(p *problems, environ []string) {
 		}
 		if known == nil {
 			known = slices.Concat(otherVariables, identity.Variables())
-			for name := range EnvironmentVariables() {
+			for name := range environmentVariables() {
 				known = append(known, name)
 			}
 		}

@@ -11,14 +11,8 @@ const (
 	TracePerWindow = "per-window"
 )
 
-// Defaults of [Traces].
-const (
-	defaultTraceWindow = 1000
-	defaultTraceBudget = 20_000
-
-	// MinTraceBudget is the smallest share of a budget that one rank is given.
-	MinTraceBudget = 32
-)
+// MinTraceBudget is the smallest share of the budget of a trace that one rank is given.
+const MinTraceBudget = 32
 
 // Traces say how the spans of a run are spread over traces, so that a backend
 // can open each of them. The zero Traces is one trace for each start of the
@@ -34,33 +28,4 @@ type Traces struct {
 	// [MinTraceBudget]. A trace that is full is followed by another one. Zero
 	// is 20,000, negative is no limit.
 	Budget int
-}
-
-// EffectiveSplit returns Split or [TracePerAttempt].
-func (t *Traces) EffectiveSplit() string {
-	if t.Split == "" {
-		return TracePerAttempt
-	}
-	return t.Split
-}
-
-// EffectiveWindow returns Window or its default.
-func (t *Traces) EffectiveWindow() int {
-	if t.Window <= 0 {
-		return defaultTraceWindow
-	}
-	return t.Window
-}
-
-// Share is the most spans that one rank of a job of that many ranks may put
-// into one trace; zero is no limit.
-func (t *Traces) Share(worldSize int) int {
-	budget := t.Budget
-	switch {
-	case budget < 0:
-		return 0
-	case budget == 0:
-		budget = defaultTraceBudget
-	}
-	return max(MinTraceBudget, budget/max(1, worldSize))
 }

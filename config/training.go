@@ -1,11 +1,5 @@
 package config
 
-import "slices"
-
-// DefaultLogEvery is the number of training iterations between two metrics
-// updates when [Training.LogEveryNTrainIterations] is unset.
-const DefaultLogEvery = 50
-
 // Training describes the training job. An unset number means "not known", and what
 // depends on it is not reported.
 type Training struct {
@@ -51,26 +45,4 @@ type Training struct {
 	SaveCheckpointStrategy string `key:"save_checkpoint_strategy" env:"TRAINSPAN_SAVE_CHECKPOINT_STRATEGY"`
 	// CustomMetadata travels with the training configuration, in this order.
 	CustomMetadata Metadata `key:"custom_metadata" env:"TRAINSPAN_TRAINING_CUSTOM_METADATA"`
-}
-
-// Tags returns the performance tags as they hold now. isList is set for a list, even
-// of one tag, from a single tag. The slice is the caller's.
-func (t *Training) Tags() (tags []string, isList bool) {
-	if t.PerfTags.IsSet() {
-		return slices.Clone(t.PerfTags.Get()), true
-	}
-	if t.PerfTag.IsSet() {
-		return []string{t.PerfTag.Get()}, false
-	}
-	return nil, false
-}
-
-// Clone returns a copy that shares no slice with t. Functions are shared.
-func (t *Training) Clone() Training {
-	c := *t
-	c.CustomMetadata = slices.Clone(t.CustomMetadata)
-	if t.PerfTags.IsSet() && !t.PerfTags.IsFunc() {
-		c.PerfTags = Value(slices.Clone(t.PerfTags.Get()))
-	}
-	return c
 }

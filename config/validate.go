@@ -24,21 +24,6 @@ func (b *Base) Validate() error {
 	return p.err()
 }
 
-// Validate checks t and returns nil or a [*ValidationError] with every problem.
-// It calls the functions whose result a rule speaks of, once each.
-func (t *Training) Validate() error {
-	var p problems
-	t.validate(&p, "")
-	return p.err()
-}
-
-// Validate checks e and returns nil or a [*ValidationError].
-func (e *Export) Validate() error {
-	var p problems
-	e.validate(&p, "")
-	return p.err()
-}
-
 func (c *Config) validate(p *problems) {
 	c.Base.validate(p)
 	c.Export.validate(p, "export")
@@ -84,7 +69,7 @@ func (b *Base) validate(p *problems) {
 	evaluate(p, "enable_for_current_rank", b.EnableForCurrentRank)
 	validatePath(p, "logger.info_path", b.Logger.InfoPath)
 	validatePath(p, "logger.error_path", b.Logger.ErrorPath)
-	oneOf(p, "logger.level", b.Logger.Level, LogDebug, LogInfo, LogWarning, LogError, LogCritical)
+	oneOf(p, "logger.level", b.Logger.Level, "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 	if b.Training != nil {
 		b.Training.validate(p, "training")
 	}

@@ -15,7 +15,7 @@ import (
 
 func (o *Outputs) validate(p *problems) {
 	const file, trace = "outputs.file", "outputs.trace"
-	if o.File.Active() && o.File.Path == "" {
+	if o.File.Enabled.Or(false) && o.File.Path == "" {
 		p.add(file+".path", nil, "field required: the file output is switched on and needs a path")
 	}
 	validatePath(p, file+".path", o.File.Path)
@@ -59,7 +59,7 @@ func (o *OTLP) validate(p *problems, path string) {
 		on   Var[bool]
 		url  string
 	}{{"logs", o.Logs, o.LogsURL()}, {"metrics", o.Metrics, o.MetricsURL()}} {
-		if o.Active() && signal.on.Or(false) && signal.url == "" {
+		if o.Enabled.Or(true) && signal.on.Or(false) && signal.url == "" {
 			p.add(path+"."+signal.name+"_endpoint", nil, "field required: traces_endpoint does not tell where %s go", signal.name)
 		}
 	}
@@ -100,7 +100,7 @@ func (o *OTLP) validate(p *problems, path string) {
 
 // validate wants host:port on loopback, or leave to listen elsewhere.
 func (o *Prometheus) validate(p *problems, path string) {
-	if !o.Active() {
+	if o.Address == "" {
 		return
 	}
 	host, port, err := net.SplitHostPort(o.Address)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -108,7 +107,7 @@ func (o *Outputs) Paths() map[string]string {
 // context bounds nothing but the making.
 func NewBuilder(ctx context.Context, cfg config.Config, o *Options) (*telemetry.TrainingTelemetryBuilder, *Outputs, error) {
 	var err error
-	if cfg.Ranks, err = cfg.Ranks.Complete(os.LookupEnv); err != nil {
+	if cfg.Ranks, err = settings.Ranks(cfg.Ranks, os.LookupEnv); err != nil {
 		return nil, nil, fmt.Errorf("exporters: %w", err)
 	}
 	if err := cfg.Validate(); err != nil {
@@ -146,25 +145,26 @@ func NewBuilder(ctx context.Context, cfg config.Config, o *Options) (*telemetry.
 // such a rank leaves no empty files. On an error nothing is left open.
 func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg config.Config, o *Options) (*Outputs, error) {
 	made := &Outputs{}
-	if err := validate(&cfg); err != nil {
-		return nil, err
+	if err := settings.Validate(&config.Config{Outputs: cfg.Outputs}, "outputs.", ""); err != nil {
+		return nil, fmt.Errorf("exporters: %w", err)
 	}
-	ranks, err := cfg.Ranks.Complete(os.LookupEnv)
+	ranks, err := settings.Ranks(cfg.Ranks, os.LookupEnv)
 	if err != nil {
 		return nil, fmt.Errorf("exporters: %w", err)
 	}
 	cfg.Base = cfg.WithDefaults(ranks)
-	if !cfg.Enabled() {
+	if !cfg.EnableForCurrentRank.Or(true) {
 		b.WithRanks(ranks)
 		return made, nil
 	}
 	if err := made.useOTel(ctx, &cfg, ranks, o); err != nil {
 		return nil, errors.Join(err, made.Close(ctx))
 	}
-	if cfg.Outputs.Trace.Active() {
+	if settings.TraceActive(&cfg) {
 		made.Trace = newTrace(cfg.Outputs.Trace, ranks, cfg.WorldSize.Or(1), o.logger())
 	}
-	if f := &cfg.Outputs.File; f.Active() {
+	if settings.FileActive(&cfg) {
+		f := &cfg.Outputs.File
 		onError, onPath := fileEvents(o.logger(), "file")
 		made.File = file.New(f.Path, &file.Options{Compat: f.Compat.Or(false), Append: f.Append.Or(false), OnError: onError, OnPath: onPath})
 	}
@@ -176,7 +176,9 @@ func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg confi
 		b.WithExporter(made.Trace)
 	}
 	if made.OTLP != nil {
-		b.WithSpanExporter(made.OTLP).WithTraces(cfg.Outputs.OTLP.Traces())
+		b.WithSpanExporter(made.OTLP).WithTraces(config.Traces{
+			Split: cfg.Outputs.OTLP.TraceSplit, Window: cfg.Outputs.OTLP.TraceWindow, Budget: cfg.Outputs.OTLP.TraceBudget,
+		})
 		if d := cfg.Outputs.OTLP.Segment; d != 0 {
 			b.WithSegment(d)
 		}
@@ -198,9 +200,9 @@ func (o *Outputs) useOTel(ctx context.Context, cfg *config.Config, ranks config.
 		}
 	}()
 	var c, forMetrics *otlp.Config
-	if cfg.OTLPActive() {
-		settings := otlp.FromConfig(cfg.Outputs.OTLP)
-		c = &settings
+	if settings.OTLPActive(cfg) {
+		own := otlp.FromConfig(cfg.Outputs.OTLP)
+		c = &own
 		if options != nil {
 			if options.OTLP != nil {
 				options.OTLP(c)
@@ -210,11 +212,11 @@ func (o *Outputs) useOTel(ctx context.Context, cfg *config.Config, ranks config.
 		if o.OTLP, err = otlp.New(ctx, *c); err != nil {
 			return fmt.Errorf("exporters: %w", err)
 		}
-		if c.MetricsActive() {
+		if settings.MetricsActive(&c.OTLP) {
 			forMetrics = c
 		}
 	}
-	if c != nil && c.LogsActive() {
+	if c != nil && settings.LogsActive(&c.OTLP) {
 		o.Logs, err = otlp.NewLogs(ctx, *c, &otlp.LogsOptions{
 			Resource: resourceOf(cfg, options), PerfTags: perfTags(cfg), Logger: options.logger(),
 		})
@@ -236,24 +238,6 @@ func stronger(a, b config.Var[bool]) config.Var[bool] {
 		return a
 	}
 	return b
-}
-
-// validate checks the outputs; the rest may come from elsewhere.
-func validate(cfg *config.Config) error {
-	var found *config.ValidationError
-	if !errors.As((&config.Config{Outputs: cfg.Outputs}).Validate(), &found) {
-		return nil
-	}
-	var ours []config.Problem
-	for _, p := range found.Problems {
-		if strings.HasPrefix(p.Field, "outputs.") {
-			ours = append(ours, p)
-		}
-	}
-	if len(ours) == 0 {
-		return nil
-	}
-	return fmt.Errorf("exporters: %w", &config.ValidationError{Problems: ours})
 }
 
 // newResource returns the resource that the configuration describes, nil if it

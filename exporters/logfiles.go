@@ -12,13 +12,14 @@ import (
 	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/settings"
 )
 
 // withLogFiles adds the files of the configuration to a logger; nil is the
 // default one with the configured level. It gives the logger back if there are
 // no files.
 func withLogFiles(l *slog.Logger, c *config.Logger, rank int) *slog.Logger {
-	level := c.SlogLevel()
+	level := settings.Level(c)
 	var handlers []slog.Handler
 	for _, f := range []struct {
 		path  string

@@ -18,7 +18,7 @@ func TestLogFiles(t *testing.T) {
 	for _, tc := range []struct {
 		level string
 		want  int // warnings in the file
-	}{{"", 2}, {config.LogWarning, 2}, {config.LogError, 0}} {
+	}{{"", 2}, {"WARNING", 2}, {"ERROR", 0}} {
 		t.Run(tc.level, func(t *testing.T) {
 			dir := t.TempDir()
 			cfg := job()

@@ -32,7 +32,7 @@ type Metrics struct {
 
 // newMetrics makes the outputs for metrics, nil if there are none.
 func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Options, id outputs.Identity) (*Metrics, error) {
-	if c == nil && !cfg.PrometheusActive() {
+	if c == nil && !settings.PrometheusActive(cfg) {
 		return nil, nil
 	}
 	res, err := settings.Resource(ctx, id, perfTags(cfg), resourceOf(cfg, o))
@@ -46,7 +46,7 @@ func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Opti
 			return nil, fmt.Errorf("exporters: %w", err)
 		}
 	}
-	if cfg.PrometheusActive() {
+	if settings.PrometheusActive(cfg) {
 		var reader sdkmetric.Reader
 		if m.server, reader, err = listenPrometheus(ctx, &cfg.Outputs.Prometheus, id); err != nil {
 			if m.exporter != nil {
@@ -58,7 +58,7 @@ func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Opti
 	}
 	if m.exporter != nil { // its goroutine is started last: nothing can fail any more
 		options = append(options, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(m.exporter,
-			sdkmetric.WithInterval(c.WithDefaults().MetricsInterval))))
+			sdkmetric.WithInterval(settings.OTLP(c.OTLP).MetricsInterval))))
 	}
 	m.provider = sdkmetric.NewMeterProvider(options...)
 	return m, nil
@@ -120,7 +120,7 @@ func perfTags(cfg *config.Config) []string {
 	if cfg.Training == nil {
 		return nil
 	}
-	tags, _ := cfg.Training.Tags()
+	tags, _ := settings.Tags(cfg.Training)
 	return tags
 }
 

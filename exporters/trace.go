@@ -9,6 +9,7 @@ import (
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/settings"
 )
 
 // dialects are those of package dftracer; the configuration was checked.
@@ -20,7 +21,7 @@ var dialects = map[string]dftracer.Dialect{
 
 // newTrace makes the trace file's output; the provider opens it.
 func newTrace(t config.Trace, ranks config.Ranks, world int, log *slog.Logger) *pfw.Exporter {
-	t = t.WithDefaults()
+	t = settings.Trace(t)
 	o := TraceOptions(&t)
 	o.OnError, o.OnPath = fileEvents(log, "trace")
 	rank := ranks.Rank.Or(0) // as the records say; a process on its own is rank 0

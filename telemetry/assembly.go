@@ -61,18 +61,18 @@ func (b *TrainingTelemetryBuilder) config() (base config.Base, err error) {
 		return base, errors.New("no configuration was provided: call WithBaseConfig or WithConfigOverride")
 	}
 	if b.base != nil {
-		base = b.base.Clone()
+		base = *b.base
 	}
 	if base, err = config.Merge(base, b.overrides...); err != nil {
 		return base, err
 	}
 	if b.training != nil {
-		t := b.training.Clone()
+		t := config.Clone(b.training)
 		base.Training = &t
 	}
 	var exportErr error
 	if b.export != nil {
-		exportErr = b.export.Validate()
+		exportErr = validateExport(b.export)
 	}
 	return base, errors.Join(base.Validate(), exportErr)
 }
@@ -81,7 +81,7 @@ func (b *TrainingTelemetryBuilder) log(base *config.Base) *slog.Logger {
 	if b.logger != nil {
 		return calm(b.logger)
 	}
-	return calm(slog.New(&levelHandler{slog.Default().Handler(), base.Logger.SlogLevel()}))
+	return calm(slog.New(&levelHandler{slog.Default().Handler(), settings.Level(&base.Logger)}))
 }
 
 // assembly is a provider that is being made.
@@ -101,7 +101,7 @@ func assemble(ctx context.Context, b *TrainingTelemetryBuilder, base config.Base
 	if b.ranks != nil {
 		ranks = *b.ranks
 	}
-	ranks, err := ranks.Complete(os.LookupEnv)
+	ranks, err := settings.Ranks(ranks, os.LookupEnv)
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
@@ -119,7 +119,7 @@ func assemble(ctx context.Context, b *TrainingTelemetryBuilder, base config.Base
 	}
 	p.rec = a.recorder(log, base)
 	p.losses = &losses{rec: p.rec, hub: hub}
-	if !base.Enabled() {
+	if !base.EnableForCurrentRank.Or(true) {
 		for _, o := range b.outputs {
 			p.unused = append(p.unused, o.output(nil, nil, 0, false))
 		}
@@ -154,7 +154,7 @@ func (a *assembly) recorder(log *slog.Logger, base config.Base) *recorder {
 	r.otel.tracers = noop.NewTracerProvider()
 	r.otel.tracer = r.otel.tracers.Tracer(scopeName)
 	r.otel.above = a.parent(log)
-	if !base.Enabled() {
+	if !base.EnableForCurrentRank.Or(true) {
 		r.ended = errDisabled
 		r.off.Store(true)
 	}
@@ -291,7 +291,7 @@ func (a *assembly) traceRun(selected *outputs.Selection) *segment.Run {
 func (a *assembly) sdk(ctx context.Context) *sdktrace.TracerProvider {
 	var tags []string
 	if t := a.p.rec.training.Load(); t != nil {
-		tags, _ = t.Tags()
+		tags, _ = settings.Tags(t)
 	}
 	res, err := settings.Resource(ctx, a.id, tags, a.resource)
 	if err != nil {

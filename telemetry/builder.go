@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/settings"
 	"github.com/trainspan/trainspan/telemetry/internal/segment"
 )
 
@@ -70,7 +71,7 @@ func (b *TrainingTelemetryBuilder) fits(name string, again bool) bool {
 // WithBaseConfig sets the base configuration. It can be set once.
 func (b *TrainingTelemetryBuilder) WithBaseConfig(base config.Base) *TrainingTelemetryBuilder {
 	if b.fits("WithBaseConfig", b.base != nil) {
-		base = base.Clone()
+		base = config.Clone(&base)
 		b.base = &base
 	}
 	return b
@@ -90,7 +91,7 @@ func (b *TrainingTelemetryBuilder) WithConfigOverride(o config.Override) *Traini
 // [Provider.SetTrainingConfig].
 func (b *TrainingTelemetryBuilder) WithTrainingConfig(t config.Training) *TrainingTelemetryBuilder {
 	if b.fits("WithTrainingConfig", b.training != nil) {
-		t = t.Clone()
+		t = config.Clone(&t)
 		b.training = &t
 	}
 	return b
@@ -145,11 +146,15 @@ func (b *TrainingTelemetryBuilder) WithSpanProcessor(p sdktrace.SpanProcessor) *
 	return b
 }
 
+func validateExport(e *config.Export) error {
+	return settings.Validate(&config.Config{Export: *e}, "export.", "export.")
+}
+
 func (b *TrainingTelemetryBuilder) add(name string, a attachment, filter []config.Export) {
 	switch len(filter) {
 	case 0:
 	case 1:
-		if err := filter[0].Validate(); err != nil {
+		if err := validateExport(&filter[0]); err != nil {
 			b.misuse = append(b.misuse, fmt.Errorf("%s: filter: %w", name, err))
 			return
 		}

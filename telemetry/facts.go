@@ -37,7 +37,7 @@ func (r *facts) initEvent() (attrs []attributes.Attr, err error) {
 	a := grammar.Initialization{
 		WorldSize:                int64(r.base.WorldSize.Get()),
 		TelemetryVersion:         r.id.Version,
-		EnableForCurrentRank:     r.base.Enabled(),
+		EnableForCurrentRank:     r.base.EnableForCurrentRank.Or(true),
 		SessionTag:               r.base.SessionTag.Get(),
 		IsBaselineRun:            r.base.IsBaselineRun.Get(),
 		SummaryDataSchemaVersion: r.base.SummaryDataSchemaVersion,

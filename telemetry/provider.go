@@ -130,9 +130,9 @@ func (p *Provider) Config() config.Base {
 	if p == nil {
 		return config.Base{}
 	}
-	c := p.rec.base.Clone()
+	c := config.Clone(&p.rec.base)
 	if t := p.rec.training.Load(); t != nil {
-		own := t.Clone()
+		own := config.Clone(t)
 		c.Training = &own
 	}
 	return c

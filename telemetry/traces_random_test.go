@@ -16,6 +16,7 @@ import (
 	"github.com/trainspan/trainspan/internal/direct"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/internal/segment"
 )
 
 // wanderer runs random spans of all makes below each other.
@@ -127,7 +128,7 @@ func TestAnyRunHangsTogether(t *testing.T) {
 			many++
 		}
 		for id, in := range byID {
-			if most := traces.Share(8); most > 0 && len(in) > most {
+			if most := int(segment.Share(&traces, 8)); most > 0 && len(in) > most {
 				t.Errorf("seed %d: trace %s has %d spans, budget %d", seed, id, len(in), most)
 			}
 		}

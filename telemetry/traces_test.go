@@ -17,6 +17,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/internal/segment"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -110,7 +111,7 @@ func TestTracesOfALongRun(t *testing.T) {
 		{config.Traces{Split: config.TracePerWindow, Window: 40, Budget: -1}, 1 + hours*perHour/40},
 		{config.Traces{Split: config.TracePerWindow, Window: 40, Budget: 8 * share}, 1 + 2*hours*perHour/40},
 	} {
-		t.Run(fmt.Sprintf("%s %d", tc.traces.EffectiveSplit(), tc.traces.Budget), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s %d", tc.traces.Split, tc.traces.Budget), func(t *testing.T) {
 			sent := tracetest.NewInMemoryExporter()
 			j := newJob(t, spread(sent, tc.traces))
 			startTraining(t, j)
@@ -157,7 +158,7 @@ func TestTracesOfALongRun(t *testing.T) {
 						t.Fatal("an iteration was torn apart")
 					}
 				}
-				if most := tc.traces.Share(8); most > 0 && len(in) > most {
+				if most := int(segment.Share(&tc.traces, 8)); most > 0 && len(in) > most {
 					t.Errorf("trace %s has %d spans", id, len(in))
 				}
 				// Segments of the application are the only roots.

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/settings"
 	"github.com/trainspan/trainspan/telemetry/internal/books"
 	"github.com/trainspan/trainspan/telemetry/internal/failure"
 	"github.com/trainspan/trainspan/telemetry/internal/phase"
@@ -19,10 +20,11 @@ func (p *Provider) SetTrainingConfig(t config.Training) error {
 	}
 	r := p.rec
 	name := phase.Call{Record: "set_training_telemetry_config", Text: "SetTrainingConfig"}
-	if err := t.Validate(); err != nil {
+	if err := settings.Validate(&config.Config{Base: config.Base{Training: &t}}, "training.", "training."); err != nil {
 		return r.fail(name, err)
 	}
-	t = t.WithDefaults(r.base.ApplicationName)
+	whole := config.Base{ApplicationName: r.base.ApplicationName, Training: &t}
+	t = *whole.WithDefaults(config.Ranks{}).Training
 	content, err := books.TrainingEvent(&t)
 	if err != nil {
 		return r.fail(name, err)

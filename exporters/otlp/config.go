@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/settings"
 )
 
 // Defaults of the spill directory.
@@ -74,7 +74,7 @@ func FromEnv(lookup func(string) (string, bool)) (cfg Config, on bool, err error
 	for _, w := range all.Warnings {
 		slog.Default().Warn("telemetry configuration: "+w.String(), "see", see.Variable)
 	}
-	if !all.OTLPActive() {
+	if !settings.OTLPActive(&all) {
 		return Config{}, false, nil
 	}
 	cfg = FromConfig(all.Outputs.OTLP)
@@ -86,20 +86,5 @@ func FromEnv(lookup func(string) (string, bool)) (cfg Config, on bool, err error
 
 // validate names every field that cannot be used.
 func (c *Config) validate() error {
-	whole := config.Config{Outputs: config.Outputs{OTLP: c.OTLP}}
-	var found *config.ValidationError
-	if !errors.As(whole.Validate(), &found) {
-		return nil
-	}
-	var ours []config.Problem // a config without a job has more problems
-	for _, p := range found.Problems {
-		if strings.HasPrefix(p.Field, "outputs.otlp.") {
-			p.Field = strings.TrimPrefix(p.Field, "outputs.")
-			ours = append(ours, p)
-		}
-	}
-	if len(ours) == 0 {
-		return nil
-	}
-	return &config.ValidationError{Problems: ours}
+	return settings.Validate(&config.Config{Outputs: config.Outputs{OTLP: c.OTLP}}, "outputs.otlp.", "outputs.")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/delivery"
 	"github.com/trainspan/trainspan/internal/secret"
+	"github.com/trainspan/trainspan/internal/settings"
 )
 
 // Exporter sends spans to an OTLP receiver. Give it to
@@ -66,7 +67,7 @@ func prepare(cfg *Config, s signal) (target, error) {
 	if err := checkEnvironment(os.LookupEnv); err != nil {
 		return target{}, err
 	}
-	cfg.OTLP = cfg.OTLP.WithDefaults()
+	cfg.OTLP = settings.OTLP(cfg.OTLP)
 	cfg.Headers = maps.Clone(cfg.Headers)
 	return newTarget(cfg, s)
 }

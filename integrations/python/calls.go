@@ -14,6 +14,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/settings"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
@@ -116,7 +117,7 @@ func (c *calls) export() (e config.Export, ok bool) {
 			e.SpanNames = append(e.SpanNames, n)
 		}
 	}
-	if ok && e.Validate() != nil {
+	if ok && settings.Validate(&config.Config{Export: e}, "export.", "") != nil {
 		return config.Export{}, false
 	}
 	return e, ok

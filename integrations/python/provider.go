@@ -10,6 +10,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/settings"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
@@ -45,9 +46,9 @@ func (p *source) provider(cfg, code config.Config, ending *atomic.Bool, clock fu
 		switch {
 		case err == nil:
 			return tel, nil
-		case cfg.PrometheusActive():
+		case settings.PrometheusActive(&cfg):
 			cfg.Outputs.Prometheus = config.Prometheus{}
-		case cfg.OTLPActive():
+		case settings.OTLPActive(&cfg):
 			cfg.Outputs.OTLP = config.OTLP{}
 		case !alone && p.o.Config != nil:
 			cfg, alone = code, true

@@ -51,7 +51,7 @@ type relay struct {
 // newRelay returns nil where nothing is sent.
 func newRelay(src *source, live bool) *relay {
 	cfg, read := src.settings(config.Config{})
-	if !read || !cfg.OTLPActive() || !cfg.Enabled() {
+	if !read || !settings.OTLPActive(&cfg) || !cfg.EnableForCurrentRank.Or(true) {
 		return nil
 	}
 	r := &relay{src: src, cfg: cfg, live: live}

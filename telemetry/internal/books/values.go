@@ -7,6 +7,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/internal/grammar"
+	"github.com/trainspan/trainspan/internal/settings"
 	"github.com/trainspan/trainspan/telemetry/internal/failure"
 )
 
@@ -42,7 +43,7 @@ func Read(t *config.Training, base *config.Base, targets bool) (v Values) {
 	v.known = true
 	v.batch = int64(t.GlobalBatchSize.Get())
 	v.seq = int64(t.SeqLength.Get())
-	v.every = max(1, int64(t.LogEveryNTrainIterations.Or(config.DefaultLogEvery))) // a function may give any number
+	v.every = max(1, int64(t.LogEveryNTrainIterations.Get())) // a function may give any number
 	v.Saves = t.IsSaveCheckpointEnabled.Or(true)
 	v.Async = t.SaveCheckpointStrategy == config.CheckpointAsync
 	v.world = int64(base.WorldSize.Get())
@@ -95,7 +96,7 @@ func TrainingEvent(t *config.Training) (attrs []attributes.Attr, err error) {
 	}()
 	a := grammar.TrainingTelemetry{
 		GlobalBatchSize:               Int64(t.GlobalBatchSize),
-		LogEveryNTrainIterations:      int64(t.LogEveryNTrainIterations.Or(config.DefaultLogEvery)),
+		LogEveryNTrainIterations:      int64(t.LogEveryNTrainIterations.Get()),
 		MicroBatchSize:                Int64(t.MicroBatchSize),
 		SeqLength:                     Int64(t.SeqLength),
 		FlopsPerSample:                Int64(t.FlopsPerSample),
@@ -108,7 +109,7 @@ func TrainingEvent(t *config.Training) (attrs []attributes.Attr, err error) {
 		IsSaveCheckpointEnabled:       t.IsSaveCheckpointEnabled.Or(true),
 		IsLogThroughputEnabled:        t.IsLogThroughputEnabled.Or(false),
 	}
-	if tags, list := t.Tags(); list {
+	if tags, list := settings.Tags(t); list {
 		a.PerfTags = append([]string{}, tags...)
 	} else if len(tags) > 0 {
 		a.PerfTag = tags[0]

@@ -8,6 +8,7 @@
 package segment
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"sync"
@@ -90,10 +91,10 @@ type Run struct {
 // trace.
 func NewRun(o Options) *Run {
 	r := &Run{
-		o: o, split: o.Traces.EffectiveSplit(), window: int64(o.Traces.EffectiveWindow()), key: -1,
+		o: o, split: cmp.Or(o.Traces.Split, config.TracePerAttempt), window: windowOf(&o.Traces), key: -1,
 		long: make(map[trace.SpanID]bool),
 	}
-	if share := int64(o.Traces.Share(o.WorldSize)); share > 0 {
+	if share := Share(&o.Traces, o.WorldSize); share > 0 {
 		r.soft, r.hard = share*3/4, share-8
 	}
 	if r.split == config.TracePerAttempt && r.soft == 0 {
@@ -344,4 +345,21 @@ func parentIn(ctx context.Context) trace.Span {
 		return p.Span
 	}
 	return carried
+}
+
+// windowOf is the number of training iterations in one trace.
+func windowOf(t *config.Traces) int64 {
+	if t.Window <= 0 {
+		return 1000
+	}
+	return int64(t.Window)
+}
+
+// Share is the most spans that one rank of a job of that many ranks may put into one
+// trace; zero is no limit.
+func Share(t *config.Traces, worldSize int) int64 {
+	if t.Budget < 0 {
+		return 0
+	}
+	return int64(max(config.MinTraceBudget, cmp.Or(t.Budget, 20_000)/max(1, worldSize)))
 }

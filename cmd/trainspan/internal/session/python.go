@@ -112,7 +112,7 @@ func (s *Session) sending() (func(config.Config) (config.Config, error), *dftrac
 	}
 	cfg, err := load(config.Config{})
 	if err == nil {
-		whole := cfg.Clone() // with what a program adds
+		whole := config.Clone(&cfg) // with what a program adds
 		whole.ApplicationName, whole.Training, whole.Ranks = cmp.Or(cfg.ApplicationName, s.set.Name), nil, config.Ranks{}
 		err = whole.Validate()
 	}

@@ -1,0 +1,4 @@
+package config
+
+// EnvironmentVariables are those that the documents name.
+var EnvironmentVariables = environmentVariables
