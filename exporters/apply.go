@@ -201,8 +201,7 @@ func (o *Outputs) useOTel(ctx context.Context, cfg *config.Config, ranks config.
 	}()
 	var c, forMetrics *otlp.Config
 	if settings.OTLPActive(cfg) {
-		own := otlp.FromConfig(cfg.Outputs.OTLP)
-		c = &own
+		c = &otlp.Config{OTLP: cfg.Outputs.OTLP}
 		if options != nil {
 			if options.OTLP != nil {
 				options.OTLP(c)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/otlpform"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/internal/settings"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -23,11 +24,17 @@ import (
 // concurrent use. A nil Metrics does nothing.
 type Metrics struct {
 	provider *sdkmetric.MeterProvider
-	exporter *otlp.MetricExporter // nil where metrics are not sent
-	server   *prometheusServer    // nil where nobody can ask
+	exporter sent              // nil where metrics are not sent
+	server   *prometheusServer // nil where nobody can ask
 
 	once sync.Once
 	err  error
+}
+
+// sent is an exporter by OTLP.
+type sent interface {
+	sdkmetric.Exporter
+	Delivery() outputs.Delivery
 }
 
 // newMetrics makes the outputs for metrics, nil if there are none.
@@ -40,7 +47,7 @@ func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Opti
 		o.logger().Warn("telemetry could not describe the process in full in its metrics", "error", err, "see", see.Undescribed)
 	}
 	m := &Metrics{}
-	options := []sdkmetric.Option{sdkmetric.WithResource(otlp.ValidResource(res))}
+	options := []sdkmetric.Option{sdkmetric.WithResource(otlpform.Resource(res))}
 	if c != nil {
 		if m.exporter, err = otlp.NewMetricExporter(ctx, *c, o.logger()); err != nil {
 			return nil, fmt.Errorf("exporters: %w", err)
@@ -80,14 +87,6 @@ func (m *Metrics) PrometheusURL() string {
 		return ""
 	}
 	return m.server.url
-}
-
-// Stats are counts of the exports by OTLP.
-func (m *Metrics) Stats() otlp.MetricStats {
-	if m == nil || m.exporter == nil {
-		return otlp.MetricStats{}
-	}
-	return m.exporter.Stats()
 }
 
 // ForceFlush sends the metrics of this moment.

@@ -7,7 +7,7 @@ import (
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/delivery"
 )
 
 // retrying gives a batch to an exporter again while its receiver is away, and
@@ -31,7 +31,7 @@ func (r *retrying) ExportSpans(ctx context.Context, batch []sdktrace.ReadOnlySpa
 		if err == nil {
 			return nil
 		}
-		var failure *otlp.Failure
+		var failure *delivery.Error
 		if !errors.As(err, &failure) {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/delivery"
 )
 
 // awayExporter is a receiver that never answers.
@@ -21,7 +21,7 @@ func (e *awayExporter) ExportSpans(ctx context.Context, _ []sdktrace.ReadOnlySpa
 	case <-ctx.Done():
 	case <-time.After(10 * time.Second):
 	}
-	return &otlp.Failure{Err: errors.New("nobody is there"), Retry: true}
+	return &delivery.Error{Err: errors.New("nobody is there"), Retry: true}
 }
 
 func (e *awayExporter) Shutdown(context.Context) error { return nil }
@@ -51,7 +51,7 @@ type flakyExporter struct{ fails int }
 func (e *flakyExporter) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error {
 	if e.fails > 0 {
 		e.fails--
-		return &otlp.Failure{Err: errors.New("busy"), Retry: true}
+		return &delivery.Error{Err: errors.New("busy"), Retry: true}
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/internal/otlpform"
 )
 
 func benchBatch(n int) []sdktrace.ReadOnlySpan {
@@ -39,7 +41,7 @@ func BenchmarkSpillLine(b *testing.B) {
 	batch := benchBatch(512)
 	b.ReportAllocs()
 	for b.Loop() {
-		line, err := appendJSON(nil, transform(batch))
+		line, err := otlpform.AppendJSON(nil, transform(batch))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -46,10 +46,6 @@ type Config struct {
 	SpillFileBytes int64
 }
 
-// FromConfig makes a Config of the settings of a configuration. Fill in what a
-// configuration cannot say, and give it to [New].
-func FromConfig(o config.OTLP) Config { return Config{OTLP: o} }
-
 // FromEnv reads the standard OTEL_* variables, and our own TRAINSPAN_OTLP_*
 // beside them, through lookup, such as os.LookupEnv. on reports whether they ask for OTLP at all: an endpoint is given
 // or OTEL_TRACES_EXPORTER names otlp, and neither that variable nor
@@ -77,7 +73,7 @@ func FromEnv(lookup func(string) (string, bool)) (cfg Config, on bool, err error
 	if !settings.OTLPActive(&all) {
 		return Config{}, false, nil
 	}
-	cfg = FromConfig(all.Outputs.OTLP)
+	cfg = Config{OTLP: all.Outputs.OTLP}
 	if err := cfg.validate(); err != nil {
 		return Config{}, false, fmt.Errorf("otlp: %w", err)
 	}

@@ -19,7 +19,7 @@
 // sends it later.
 //
 // [Logs] makes spans visible that are still open: it sends their starts, events
-// and errors as log records. [MetricExporter] sends metrics. Package exporters
+// and errors as log records. [metricExporter] sends metrics. Package exporters
 // sets up all three.
 //
 // Header values often are secrets. They appear in no error and no log.

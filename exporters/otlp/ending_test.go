@@ -12,6 +12,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/delivery"
 	"github.com/trainspan/trainspan/internal/until"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -45,7 +46,7 @@ func TestAnswersAreToldFromSilence(t *testing.T) {
 					cfg.Timeout = 100 * time.Millisecond // or any other: there is no answer
 				}
 				err := newExporter(t, cfg).ExportSpans(t.Context(), tracetest.SpanStubs{{Name: "s"}}.Snapshots())
-				var f *otlp.Failure
+				var f *delivery.Error
 				if !errors.As(err, &f) || f.NoAnswer != tc.none || tc.none && !f.Retry {
 					t.Errorf("%+v", f)
 				}

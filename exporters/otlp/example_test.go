@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/telemetry"
@@ -58,4 +60,23 @@ func ExampleFromEnv() {
 	// Output:
 	// true <nil> grpc https://collector:4317 {api-key=REDACTED}
 	// false <nil>
+}
+
+// Log records and metrics go beside the spans, with the same settings.
+func ExampleNewLogs() {
+	ctx := context.Background()
+	settings := otlp.Config{OTLP: config.OTLP{Endpoint: "http://127.0.0.1:4318"}, RetryFor: -1}
+	logs, err := otlp.NewLogs(ctx, settings, &otlp.LogsOptions{PerfTags: []string{"small"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	exporter, err := otlp.NewMetricExporter(ctx, settings, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewPeriodicReader(exporter)))
+	b := telemetry.NewTrainingTelemetryBuilder().WithExporter(logs).WithMeterProvider(meters)
+	fmt.Println(b.Err(), logs.LogStats().Exported)
 }

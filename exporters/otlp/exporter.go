@@ -97,7 +97,9 @@ func checkEnvironment(lookup func(string) (string, bool)) error {
 }
 
 // ExportSpans sends a batch in one request, within the configured timeout. It
-// does not try again: the processor does. The error is a [*Failure].
+// does not try again: the processor does. The error is a *delivery.Error: whether
+// the backend may take the batch later or in smaller pieces, or how many spans it
+// rejected of a batch that it took.
 func (e *Exporter) ExportSpans(ctx context.Context, batch []sdktrace.ReadOnlySpan) error {
 	if e == nil || len(batch) == 0 {
 		return nil
@@ -105,13 +107,8 @@ func (e *Exporter) ExportSpans(ctx context.Context, batch []sdktrace.ReadOnlySpa
 	return e.Upload(ctx, transform(batch))
 }
 
-// Failure is the error of ExportSpans: whether the backend may take the batch
-// later or in smaller pieces, or how many spans it rejected of a batch that it
-// took.
-type Failure = delivery.Error
-
 // Upload sends spans that are in the form of the wire, in one request as ExportSpans
-// does. The error is a [*Failure].
+// does. The error is a [*delivery.Error].
 func (e *Exporter) Upload(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	f, _ := e.wire.attempt(ctx, new(collectorpb.ExportTraceServiceResponse), func(ctx context.Context) error {
 		return e.client.UploadTraces(ctx, spans)

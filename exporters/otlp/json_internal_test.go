@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/internal/otlpform"
 )
 
 // richBatch has every kind of value that a span can hold.
@@ -55,7 +56,7 @@ func richBatch() []sdktrace.ReadOnlySpan {
 
 func TestJSONRoundTrip(t *testing.T) {
 	spans := transform(richBatch())
-	line, err := appendJSON([]byte("before"), spans)
+	line, err := otlpform.AppendJSON([]byte("before"), spans)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func TestJSONRoundTrip(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		back, err := ReadJSON(variant)
+		back, err := otlpform.ReadJSON(variant)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +103,7 @@ func TestJSONRoundTrip(t *testing.T) {
 }
 
 func FuzzReadJSON(f *testing.F) {
-	line, err := appendJSON(nil, transform(richBatch()))
+	line, err := otlpform.AppendJSON(nil, transform(richBatch()))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -110,16 +111,16 @@ func FuzzReadJSON(f *testing.F) {
 	f.Add([]byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"zz"}]}]}]}`))
 	f.Add([]byte(`"traceId":"`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		growth.Work(t, len(line), 128, func() { _, _ = ReadJSON(line) })
-		spans, err := ReadJSON(line)
+		growth.Work(t, len(line), 128, func() { _, _ = otlpform.ReadJSON(line) })
+		spans, err := otlpform.ReadJSON(line)
 		if err != nil {
 			return
 		}
-		again, err := appendJSON(nil, spans)
+		again, err := otlpform.AppendJSON(nil, spans)
 		if err != nil {
 			return // a message that has no JSON form, as a time out of range
 		}
-		back, err := ReadJSON(again)
+		back, err := otlpform.ReadJSON(again)
 		if err != nil {
 			t.Fatalf("%v: %s", err, again)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/trainspan/trainspan/internal/delivery"
 	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/otlpform"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/internal/settings"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -128,7 +129,7 @@ func (l *Logs) start(ctx context.Context, t *outputs.Telemetry) error {
 	}
 	l.client, l.ending = client, nil
 	l.queue = newLogQueue(&l.cfg, client, l.o.Logger)
-	l.provider = sdklog.NewLoggerProvider(sdklog.WithResource(ValidResource(res)), sdklog.WithProcessor(l.queue))
+	l.provider = sdklog.NewLoggerProvider(sdklog.WithResource(otlpform.Resource(res)), sdklog.WithProcessor(l.queue))
 	l.logger = l.provider.Logger(logScope, otellog.WithInstrumentationVersion(identity.Version))
 	return nil
 }

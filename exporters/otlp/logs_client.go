@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/delivery"
 )
 
 // logClient sends batches of log records, one request each.
@@ -75,10 +76,10 @@ func newLogHTTP(ctx context.Context, c *Config, t target, transport *http.Transp
 }
 
 // export makes one attempt, within the configured timeout. The error is a
-// [*Failure].
+// [*delivery.Error].
 func (c *logClient) export(ctx context.Context, batch []sdklog.Record) error {
 	if c.absent.Load() {
-		return &Failure{Err: c.errorf("the backend takes no log records")}
+		return &delivery.Error{Err: c.errorf("the backend takes no log records")}
 	}
 	f, absent := c.attempt(ctx, new(logspb.ExportLogsServiceResponse), func(ctx context.Context) error {
 		return c.exporter.Export(ctx, batch)

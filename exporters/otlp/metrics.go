@@ -17,15 +17,16 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/otlpform"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// MetricExporter sends metrics to an OTLP receiver. Give it to a periodic
+// metricExporter sends metrics to an OTLP receiver. Give it to a periodic
 // reader of OpenTelemetry's metrics SDK. Sums and histograms are cumulative, so
 // that an export that fails loses nothing that the next one does not tell. It
 // is safe for concurrent use.
-type MetricExporter struct {
+type metricExporter struct {
 	wire
 	next   sdkmetric.Exporter
 	cfg    Config
@@ -33,14 +34,14 @@ type MetricExporter struct {
 	health delivery.Health
 
 	mu    sync.Mutex
-	stats MetricStats
+	stats metricStats
 	last  error // of the latest export, nil if it succeeded
 	// absent reports that the backend takes no metrics: nothing is sent any more.
 	absent bool
 }
 
-// MetricStats are counts of exports.
-type MetricStats struct {
+// metricStats are counts of exports.
+type metricStats struct {
 	Exports  int64 // exports that the backend took
 	Failures int64 // exports that it did not take, after all attempts
 	// Missing are the failures since the latest export that the backend took:
@@ -50,13 +51,13 @@ type MetricStats struct {
 	LastError error
 }
 
-var _ sdkmetric.Exporter = (*MetricExporter)(nil)
+var _ sdkmetric.Exporter = (*metricExporter)(nil)
 
 // NewMetricExporter makes an exporter of metrics for the address
 // config.OTLP.MetricsURL, with the same settings as [New]. It makes no
 // connection. The first failure is logged, log nil is slog.Default, and all
 // are counted. ctx is not kept.
-func NewMetricExporter(ctx context.Context, cfg Config, log *slog.Logger) (*MetricExporter, error) {
+func NewMetricExporter(ctx context.Context, cfg Config, log *slog.Logger) (*metricExporter, error) {
 	t, err := prepare(&cfg, metrics)
 	if err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func NewMetricExporter(ctx context.Context, cfg Config, log *slog.Logger) (*Metr
 	if log == nil {
 		log = slog.Default()
 	}
-	e := &MetricExporter{cfg: cfg, log: log}
+	e := &metricExporter{cfg: cfg, log: log}
 	e.wire = wire{cfg: &e.cfg, place: t.place(), unit: "data points"}
 	ctx = context.WithoutCancel(ctx)
 	if cfg.Protocol == config.OTLPGRPC {
@@ -121,12 +122,12 @@ func newMetricHTTP(ctx context.Context, c *Config, t target, transport *http.Tra
 }
 
 // Temporality implements the SDK's Exporter: everything is cumulative.
-func (e *MetricExporter) Temporality(k sdkmetric.InstrumentKind) metricdata.Temporality {
+func (e *metricExporter) Temporality(k sdkmetric.InstrumentKind) metricdata.Temporality {
 	return e.next.Temporality(k)
 }
 
 // Aggregation implements the SDK's Exporter: the defaults.
-func (e *MetricExporter) Aggregation(k sdkmetric.InstrumentKind) sdkmetric.Aggregation {
+func (e *metricExporter) Aggregation(k sdkmetric.InstrumentKind) sdkmetric.Aggregation {
 	return e.next.Aggregation(k)
 }
 
@@ -134,7 +135,7 @@ func (e *MetricExporter) Aggregation(k sdkmetric.InstrumentKind) sdkmetric.Aggre
 // retries is over; only once if the backend has been away for longer than that,
 // or has never been there. It gives no error: a failure is counted, the first
 // one is logged, and a flush or shutdown right after it gives it.
-func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetrics) error {
+func (e *metricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetrics) error {
 	if len(rm.ScopeMetrics) == 0 {
 		return nil // nothing was measured yet
 	}
@@ -144,7 +145,7 @@ func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 	if off {
 		return nil
 	}
-	repairMetrics(rm)
+	otlpform.RepairMetrics(rm)
 	err, absent := e.send(ctx, rm)
 	e.mu.Lock()
 	if absent && err != nil && e.stats.Exports == 0 {
@@ -180,7 +181,7 @@ func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 
 // send makes attempts, unless the backend has asked for a pause. absent reports
 // that it knows no metrics.
-func (e *MetricExporter) send(ctx context.Context, rm *metricdata.ResourceMetrics) (err error, absent bool) {
+func (e *metricExporter) send(ctx context.Context, rm *metricdata.ResourceMetrics) (err error, absent bool) {
 	if d := e.health.Held(); d > 0 {
 		return e.errorf("not sent: the backend has asked for a pause, of which %v are left", d.Round(time.Second)), false
 	}
@@ -190,7 +191,7 @@ func (e *MetricExporter) send(ctx context.Context, rm *metricdata.ResourceMetric
 		defer cancel()
 	}
 	err = delivery.Retry(ctx, e.retry(), func(ctx context.Context) error {
-		var f *Failure
+		var f *delivery.Error
 		f, absent = e.attempt(ctx, new(metricspb.ExportMetricsServiceResponse), func(ctx context.Context) error {
 			return e.next.Export(ctx, rm)
 		})
@@ -207,28 +208,28 @@ func (e *MetricExporter) send(ctx context.Context, rm *metricdata.ResourceMetric
 }
 
 // ForceFlush returns the error of the latest export: nothing is held back here.
-func (e *MetricExporter) ForceFlush(context.Context) error {
+func (e *metricExporter) ForceFlush(context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.last
 }
 
 // Shutdown ends the exporter, and gives the error of the latest export.
-func (e *MetricExporter) Shutdown(ctx context.Context) error {
+func (e *metricExporter) Shutdown(ctx context.Context) error {
 	_ = e.next.Shutdown(ctx) // nothing is under way, and ctx may be over
 	e.closeIdle()
 	return e.ForceFlush(ctx)
 }
 
 // Stats returns the counts.
-func (e *MetricExporter) Stats() MetricStats {
+func (e *metricExporter) Stats() metricStats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.stats
 }
 
 // Delivery returns the counts as telemetry has them.
-func (e *MetricExporter) Delivery() outputs.Delivery {
+func (e *metricExporter) Delivery() outputs.Delivery {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := &e.stats

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/trainspan/trainspan/internal/delivery"
 )
 
 // outcome is what one request came to, in the protocol's own terms. The
@@ -49,20 +51,20 @@ func outcomeOf(ctx context.Context) *outcome {
 
 // failure returns the reason why the client returned an error, nil if the backend took
 // everything.
-func (o *outcome) failure(ctx context.Context, err error, w *wire) *Failure {
+func (o *outcome) failure(ctx context.Context, err error, w *wire) *delivery.Error {
 	switch {
 	case o.rejected > 0:
-		return &Failure{Err: w.errorf("rejected %d %s: %s", o.rejected, w.unit, o.message), Rejected: int(o.rejected)}
+		return &delivery.Error{Err: w.errorf("rejected %d %s: %s", o.rejected, w.unit, o.message), Rejected: int(o.rejected)}
 	case o.message != "" || err == nil: // a warning of a backend that took all
 		return nil
 	case !o.answered && ctx.Err() != nil:
-		return &Failure{Err: w.errorf("no answer in time"), Retry: true, NoAnswer: true}
+		return &delivery.Error{Err: w.errorf("no answer in time"), Retry: true, NoAnswer: true}
 	}
 	var place *url.Error
 	if errors.As(err, &place) { // it names a URL that is not the one used
 		err = place.Err
 	}
-	return &Failure{Err: w.errorf("%v", err), Retry: o.retry, NoAnswer: o.noAnswer, After: o.after, TooLarge: o.tooLarge}
+	return &delivery.Error{Err: w.errorf("%v", err), Retry: o.retry, NoAnswer: o.noAnswer, After: o.after, TooLarge: o.tooLarge}
 }
 
 // partial notes what a backend says of a request that it took.

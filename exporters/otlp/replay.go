@@ -16,6 +16,7 @@ import (
 
 	"github.com/trainspan/trainspan/internal/delivery"
 	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/otlpform"
 	"github.com/trainspan/trainspan/internal/outfile"
 )
 
@@ -148,7 +149,7 @@ func (r *ReplayResult) file(ctx context.Context, path string, to *Exporter, keep
 
 // count counts the spans of a line that is not sent.
 func (r *ReplayResult) count(text []byte) {
-	if spans, err := ReadJSON(text); err == nil {
+	if spans, err := otlpform.ReadJSON(text); err == nil {
 		r.Left += countSpans(spans)
 	} else {
 		r.Broken++
@@ -236,7 +237,7 @@ func changed(f *os.File, path string) bool {
 
 // line sends one line. keep: it must stay; stop: the receiver is away.
 func (r *ReplayResult) line(ctx context.Context, text []byte, to *Exporter) (keep, stop bool, err error) {
-	spans, err := ReadJSON(text)
+	spans, err := otlpform.ReadJSON(text)
 	if err != nil {
 		r.Broken++
 		return true, false, fmt.Errorf("a line cannot be read: %w", err)
@@ -249,7 +250,7 @@ func (r *ReplayResult) line(ctx context.Context, text []byte, to *Exporter) (kee
 		return false, false, nil
 	}
 	r.Left += n
-	var f *Failure
+	var f *delivery.Error
 	return true, ctx.Err() != nil || errors.As(err, &f) && f.Retry, err
 }
 
@@ -257,7 +258,7 @@ func (r *ReplayResult) line(ctx context.Context, text []byte, to *Exporter) (kee
 // request. Of halves that went different ways all are sent again some day.
 func (e *Exporter) replay(ctx context.Context, spans []*tracepb.ResourceSpans) (rejected int, err error) {
 	err = delivery.Retry(ctx, e.wire.retry(), func(ctx context.Context) error { return e.Upload(ctx, spans) })
-	var f *Failure
+	var f *delivery.Error
 	if !errors.As(err, &f) {
 		return 0, err
 	}

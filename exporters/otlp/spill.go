@@ -15,6 +15,7 @@ import (
 
 	"github.com/trainspan/trainspan/internal/delivery"
 	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/otlpform"
 	"github.com/trainspan/trainspan/internal/outfile"
 )
 
@@ -58,7 +59,7 @@ func newSpill(c *Config) *spill {
 // Keep writes a batch as one line: all of it or nothing, and nothing once ctx is
 // done, since it counts as lost then.
 func (s *spill) Keep(ctx context.Context, batch []sdktrace.ReadOnlySpan) (int, error) {
-	line, err := appendJSON(nil, transform(batch))
+	line, err := otlpform.AppendJSON(nil, transform(batch))
 	if err != nil {
 		return 0, fmt.Errorf("otlp: spill: %w", err)
 	}

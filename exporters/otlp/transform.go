@@ -6,6 +6,8 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/trainspan/trainspan/internal/otlpform"
 )
 
 // transform makes protocol messages of spans, as OpenTelemetry's own exporter
@@ -13,7 +15,7 @@ import (
 func transform(batch []sdktrace.ReadOnlySpan) []*tracepb.ResourceSpans {
 	var c catcher
 	_ = otlptrace.NewUnstarted(&c).ExportSpans(context.Background(), batch) // the catcher never fails
-	repairSpans(c.spans)
+	otlpform.RepairSpans(c.spans)
 	return c.spans
 }
 

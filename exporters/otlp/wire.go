@@ -22,7 +22,7 @@ type wire struct {
 
 // attempt makes one request with call, within the configured timeout. The answer
 // is read into answer. absent reports that the backend does not know the signal.
-func (w *wire) attempt(ctx context.Context, answer proto.Message, call func(context.Context) error) (f *Failure, absent bool) {
+func (w *wire) attempt(ctx context.Context, answer proto.Message, call func(context.Context) error) (f *delivery.Error, absent bool) {
 	o := outcome{answer: answer}
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()

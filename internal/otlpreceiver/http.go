@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/otlpform"
 )
 
 // Path is where spans are posted to.
@@ -76,7 +76,7 @@ func (r *Receiver) read(w http.ResponseWriter, req *http.Request, media string, 
 		if err := checkJSON(body); err != nil {
 			return nil, err
 		}
-		spans, err := otlp.ReadJSON(body)
+		spans, err := otlpform.ReadJSON(body)
 		if err != nil {
 			return nil, broken(err)
 		}

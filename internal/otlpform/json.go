@@ -1,4 +1,6 @@
-package otlp
+// Package otlpform is the forms of OTLP that its clients do not make: JSON, and
+// messages whose text is valid.
+package otlpform
 
 import (
 	"bytes"
@@ -17,8 +19,8 @@ import (
 // backslash before it.
 var idTokens = [][]byte{[]byte(`"traceId":"`), []byte(`"spanId":"`), []byte(`"parentSpanId":"`)}
 
-// appendJSON appends spans as one line of OTLP JSON, without a line end.
-func appendJSON(dst []byte, spans []*tracepb.ResourceSpans) ([]byte, error) {
+// AppendJSON appends spans as one line of OTLP JSON, without a line end.
+func AppendJSON(dst []byte, spans []*tracepb.ResourceSpans) ([]byte, error) {
 	raw, err := protojson.MarshalOptions{UseEnumNumbers: true}.Marshal(&tracepb.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return dst, err

@@ -1,4 +1,4 @@
-package otlp
+package otlpform
 
 import (
 	"strings"
@@ -25,8 +25,8 @@ func repairText(s *string) {
 	}
 }
 
-// repairSpans repairs the text of messages in place.
-func repairSpans(all []*tracepb.ResourceSpans) {
+// RepairSpans repairs the text of messages in place.
+func RepairSpans(all []*tracepb.ResourceSpans) {
 	for _, rs := range all {
 		repairText(&rs.SchemaUrl)
 		repairPairs(rs.GetResource().GetAttributes())
@@ -81,8 +81,8 @@ func repairValue(v *commonpb.AnyValue) {
 	}
 }
 
-// ValidResource returns r, or a copy with valid text. A nil resource stays nil.
-func ValidResource(r *resource.Resource) *resource.Resource {
+// Resource returns r, or a copy with valid text. A nil resource stays nil.
+func Resource(r *resource.Resource) *resource.Resource {
 	if r == nil {
 		return nil
 	}
@@ -122,10 +122,10 @@ func repairScope(s *instrumentation.Scope) {
 	repairSet(&s.Attributes)
 }
 
-// repairMetrics repairs the text of metrics in place. The resource, which other
+// RepairMetrics repairs the text of metrics in place. The resource, which other
 // metrics share, is replaced.
-func repairMetrics(rm *metricdata.ResourceMetrics) {
-	rm.Resource = ValidResource(rm.Resource)
+func RepairMetrics(rm *metricdata.ResourceMetrics) {
+	rm.Resource = Resource(rm.Resource)
 	for i := range rm.ScopeMetrics {
 		sm := &rm.ScopeMetrics[i]
 		repairScope(&sm.Scope)

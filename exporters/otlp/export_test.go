@@ -1,0 +1,4 @@
+package otlp
+
+// MetricExporter is what NewMetricExporter returns.
+type MetricExporter = metricExporter
