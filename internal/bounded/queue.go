@@ -1,13 +1,17 @@
-package delivery
+// Package bounded is the queue in which records, spans and log records wait: first in,
+// first out, bounded by number and by bytes. What does not fit is refused, for the
+// caller to count.
+package bounded
 
-// fifo is a first-in first-out list bounded by number and by bytes. The zero
-// fifo holds nothing; it is guarded by the lock of its [Queue].
-type fifo[T any] struct {
-	items    []item[T]
-	head     int // items before it are taken
-	bytes    int
-	maxItems int
-	maxBytes int
+// Queue is a first-in first-out queue. The zero value of a bound is none. It is not
+// safe for concurrent use: who uses it has a lock of its own.
+type Queue[T any] struct {
+	MaxItems int
+	MaxBytes int
+
+	items []item[T]
+	head  int // items before it are taken
+	bytes int
 }
 
 type item[T any] struct {
@@ -15,12 +19,17 @@ type item[T any] struct {
 	bytes int
 }
 
-func (q *fifo[T]) len() int { return len(q.items) - q.head }
+// Len returns how many items wait.
+func (q *Queue[T]) Len() int { return len(q.items) - q.head }
 
-// put adds an item, unless it would break a bound.
-func (q *fifo[T]) put(it item[T]) bool {
-	n := q.len()
-	if n >= q.maxItems || n > 0 && q.bytes+it.bytes > q.maxBytes {
+// Bytes returns the size of what waits.
+func (q *Queue[T]) Bytes() int { return q.bytes }
+
+// Put adds an item of such a size, unless it would break a bound. An empty queue takes
+// one of any size.
+func (q *Queue[T]) Put(value T, bytes int) bool {
+	n := q.Len()
+	if q.MaxItems > 0 && n >= q.MaxItems || q.MaxBytes > 0 && n > 0 && q.bytes+bytes > q.MaxBytes {
 		return false
 	}
 	if q.head > 0 && len(q.items) == cap(q.items) && q.head >= n {
@@ -28,28 +37,34 @@ func (q *fifo[T]) put(it item[T]) bool {
 		clear(q.items[n:])
 		q.items, q.head = q.items[:n], 0
 	}
-	q.items = append(q.items, it)
-	q.bytes += it.bytes
+	q.items = append(q.items, item[T]{value, bytes})
+	q.bytes += bytes
 	return true
 }
 
-// take removes the oldest items, at least one if there is one, and appends
-// them to dst.
-func (q *fifo[T]) take(dst []item[T], maxItems, maxBytes int) []item[T] {
-	bytes := 0
-	for q.head < len(q.items) && len(dst) < maxItems {
-		it := q.items[q.head]
-		if len(dst) > 0 && bytes+it.bytes > maxBytes {
-			break
-		}
-		dst = append(dst, it)
-		bytes += it.bytes
-		q.bytes -= it.bytes
-		q.items[q.head] = item[T]{}
-		q.head++
+// First returns the size of the oldest item; ok is false where none waits.
+func (q *Queue[T]) First() (bytes int, ok bool) {
+	if q.Len() == 0 {
+		return 0, false
 	}
-	if q.head == len(q.items) {
-		q.items, q.head = q.items[:0], 0
-	}
-	return dst
+	return q.items[q.head].bytes, true
 }
+
+// Take removes the oldest item, of which there must be one, and returns it with its
+// size.
+func (q *Queue[T]) Take() (value T, bytes int) {
+	it := &q.items[q.head]
+	value, bytes = it.value, it.bytes
+	*it = item[T]{}
+	q.bytes -= bytes
+	if q.head++; q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+		if cap(q.items) > keep {
+			q.items = nil
+		}
+	}
+	return value, bytes
+}
+
+// keep is how many items an empty queue has memory for.
+const keep = 1 << 14

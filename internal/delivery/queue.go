@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/trainspan/trainspan/internal/bounded"
 )
 
 // burst is how many times MaxQueue items may wait where a spill takes what is
@@ -31,7 +33,7 @@ type Sink[T any] struct {
 	Close func(ctx context.Context) error
 }
 
-// Queue is a bounded queue of items or log records in front of one backend.
+// Queue is a bounded queue of items in front of one backend.
 // Make it with [NewQueue]. It is safe for concurrent use.
 type Queue[T any] struct {
 	sink   Sink[T]
@@ -54,18 +56,12 @@ type Queue[T any] struct {
 	ending ending          // set before stop is closed
 	rescue context.Context // of the spill after the stop
 
-	mu        sync.Mutex
-	queue     fifo[T]
-	flight    [][]T // what the sender has taken and not settled, the current batch last
-	stats     Stats
-	stopped   bool          // nothing is queued any more
-	abandoned bool          // what was pending is counted as dropped
-	reasons   [Causes]error // of the latest drop
+	account // its lock guards what follows too
+	queue   bounded.Queue[T]
+	stopped bool // nothing is queued any more
 
+	flight flight[T]
 	relief sync.Mutex // held while items go from the queue to the spill
-
-	reporting sync.Mutex
-	reported  [Causes]int64
 }
 
 // ending are the times of Shutdown. What was not taken goes to the spill while
@@ -98,12 +94,13 @@ func NewQueue[T any](sink Sink[T], options *Options) *Queue[T] {
 		stop:     make(chan struct{}),
 		sent:     make(chan struct{}),
 		rescue:   context.Background(),
-		queue:    fifo[T]{maxItems: o.MaxQueue, maxBytes: o.MaxQueueBytes},
+		account:  account{onLoss: o.OnLoss},
+		queue:    bounded.Queue[T]{MaxItems: o.MaxQueue, MaxBytes: o.MaxQueueBytes},
 	}
 	if sink.Keep != nil {
 		// A burst may outrun the goroutine that moves items to the spill, and
 		// what would be kept a moment later should not be dropped.
-		q.queue.maxItems = burst * o.MaxQueue
+		q.queue.MaxItems = burst * o.MaxQueue
 	}
 	q.sending, q.cancel = context.WithCancel(context.Background())
 	q.work.Go(q.send)
@@ -124,10 +121,10 @@ func (q *Queue[T]) put(value T, bytes, repaired int) {
 	switch {
 	case q.stopped:
 		q.stats.Dropped[Shutdown]++
-	case !q.queue.put(item[T]{value, bytes}):
+	case !q.queue.Put(value, bytes):
 		q.stats.Dropped[QueueFull]++
 	}
-	full := q.queue.len() >= q.opts.MaxBatch || q.queue.bytes >= q.opts.MaxBatchBytes
+	full := q.queue.Len() >= q.opts.MaxBatch || q.queue.Bytes() >= q.opts.MaxBatchBytes
 	nearlyFull := q.sink.Keep != nil && q.crowded(3, 4)
 	q.mu.Unlock()
 	if full {
@@ -141,7 +138,7 @@ func (q *Queue[T]) put(value T, bytes, repaired int) {
 // crowded reports whether more than num/den of what may wait does. The lock is
 // held.
 func (q *Queue[T]) crowded(num, den int) bool {
-	return q.queue.len()*den > q.opts.MaxQueue*num || q.queue.bytes/num > q.opts.MaxQueueBytes/den
+	return q.queue.Len()*den > q.opts.MaxQueue*num || q.queue.Bytes()/num > q.opts.MaxQueueBytes/den
 }
 
 func signal(c chan struct{}) {
@@ -157,12 +154,9 @@ func (q *Queue[T]) Stats() Stats {
 	defer q.mu.Unlock()
 	s := q.stats
 	s.Pending = s.pending()
-	s.PendingBytes = int64(q.queue.bytes)
+	s.PendingBytes = int64(q.queue.Bytes())
 	return s
 }
-
-// pending is the number of items whose fate is open.
-func (s *Stats) pending() int64 { return s.Ended - s.Exported - s.Spilled - s.DroppedTotal() }
 
 // Flush sends what waits, and returns when its fate is known or ctx is done; the
 // error is that of ctx, or tells at once that the backend has asked for a pause
@@ -260,15 +254,6 @@ func (q *Queue[T]) close(ctx context.Context) error {
 	defer q.mu.Unlock()
 	q.unspill(err)
 	return err
-}
-
-// abandon counts what is still pending as dropped; whatever becomes of it
-// later is not counted any more.
-func (q *Queue[T]) abandon() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.stats.Dropped[Shutdown] += q.stats.pending()
-	q.abandoned = true
 }
 
 // bounded returns ctx a deadline if it has none.

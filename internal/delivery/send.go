@@ -46,7 +46,7 @@ func (q *Queue[T]) send() {
 // meanwhile is left for the next turn, so that a flush ends.
 func (q *Queue[T]) drain(all bool) {
 	q.mu.Lock()
-	left := q.queue.len()
+	left := q.queue.Len()
 	q.mu.Unlock()
 	for left > 0 {
 		batch := q.take(all)
@@ -66,17 +66,25 @@ func (q *Queue[T]) drain(all bool) {
 // take removes a batch from the queue; a smaller one only if partial is set.
 func (q *Queue[T]) take(partial bool) []T {
 	q.mu.Lock()
-	var items []item[T]
-	if partial || q.queue.len() >= q.opts.MaxBatch || q.queue.bytes >= q.opts.MaxBatchBytes {
-		items = q.queue.take(make([]item[T], 0, min(q.opts.MaxBatch, q.queue.len())), q.opts.MaxBatch, q.opts.MaxBatchBytes)
+	if !partial && q.queue.Len() < q.opts.MaxBatch && q.queue.Bytes() < q.opts.MaxBatchBytes {
+		q.mu.Unlock()
+		return nil
+	}
+	batch := make([]T, 0, min(q.opts.MaxBatch, q.queue.Len()))
+	cleaned := make([]bool, 0, cap(batch)) // before they waited
+	for left := q.opts.MaxBatchBytes; len(batch) < cap(batch); {
+		bytes, _ := q.queue.First()
+		if left -= bytes; left < 0 && len(batch) > 0 {
+			break
+		}
+		value, _ := q.queue.Take()
+		batch, cleaned = append(batch, value), append(cleaned, bytes > largeItem)
 	}
 	q.mu.Unlock()
-	batch := make([]T, len(items))
 	repaired := 0
-	for i, it := range items {
-		batch[i] = it.value
-		if it.bytes <= largeItem {
-			value, n := q.clean(it.value)
+	for i := range batch {
+		if !cleaned[i] {
+			value, n := q.clean(batch[i])
 			batch[i] = value
 			repaired += n
 		}
@@ -95,12 +103,12 @@ func (q *Queue[T]) take(partial bool) []T {
 // it has said it as often in a row as it takes to find one item, nothing is
 // halved any more until it takes something.
 func (q *Queue[T]) deliver(batch []T) {
-	q.takeOff(batch)
-	for batch := q.flying(); batch != nil; batch = q.flying() {
+	q.flight.add(batch)
+	for batch := q.flight.current(); batch != nil; batch = q.flight.current() {
 		e, cause, ok := q.sender.send(q.sending, func(ctx context.Context, first bool) *Error {
 			return q.attempt(ctx, batch, first)
 		})
-		if !q.land() {
+		if !q.flight.land() {
 			return // it went to the spill meanwhile
 		}
 		if e != nil && e.TooLarge {
@@ -116,40 +124,11 @@ func (q *Queue[T]) deliver(batch []T) {
 			q.settle(len(batch)-rejected, rejected, Refused, e)
 		case e != nil && e.TooLarge && len(batch) > 1 && q.oversize <= bits.Len(uint(q.opts.MaxBatch)):
 			half := len(batch) / 2
-			q.takeOff(batch[half:], batch[:half])
+			q.flight.add(batch[half:], batch[:half])
 		default:
 			q.lose(batch, cause, e)
 		}
 	}
-}
-
-// takeOff notes what the sender is about to deliver, the last one first.
-func (q *Queue[T]) takeOff(batches ...[]T) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.flight = append(q.flight, batches...)
-}
-
-// flying is the batch to deliver next, nil for none.
-func (q *Queue[T]) flying() []T {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.flight) == 0 {
-		return nil
-	}
-	return q.flight[len(q.flight)-1]
-}
-
-// land returns the sender what it has just tried to deliver, to settle it. It
-// reports false where somebody else did.
-func (q *Queue[T]) land() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.flight) == 0 {
-		return false
-	}
-	q.flight = q.flight[:len(q.flight)-1]
-	return true
 }
 
 // attempt exports a batch once.
@@ -160,15 +139,7 @@ func (q *Queue[T]) attempt(ctx context.Context, batch []T, first bool) *Error {
 	if e != nil && q.sending.Err() != nil && e.Rejected == 0 {
 		e = &Error{Err: errNoAnswer, Retry: true, NoAnswer: true}
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.stats.Attempts++
-	if !first {
-		q.stats.Retries++
-	}
-	if e != nil && (q.stats.LastError == nil || e.Err != errNoAnswer) {
-		q.stats.LastError = e
-	}
+	q.attempted(e, first)
 	return e
 }
 
@@ -201,37 +172,6 @@ func (q *Queue[T]) lose(batch []T, c Cause, e *Error) {
 	}
 	q.mu.Unlock()
 	q.settle(0, len(batch)-kept, c, e)
-}
-
-// unspill counts items that the spill has lost. The lock is held.
-func (q *Queue[T]) unspill(err error) {
-	var lost *SpillLost
-	if errors.As(err, &lost) && !q.abandoned {
-		n := min(int64(lost.Spans), q.stats.Spilled)
-		q.stats.Spilled -= n
-		q.stats.Dropped[Unspilled] += n
-		q.reasons[Unspilled] = &Error{Err: err}
-	}
-}
-
-// settle counts items whose fate is known.
-func (q *Queue[T]) settle(exported, dropped int, c Cause, e *Error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.abandoned {
-		return
-	}
-	q.stats.Exported += int64(exported)
-	q.stats.Dropped[c] += int64(dropped)
-	if dropped > 0 && e != nil {
-		q.reasons[c] = e
-	}
-}
-
-func (q *Queue[T]) gone() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.abandoned
 }
 
 // relieve is the goroutine that moves items from a nearly full queue to the
@@ -282,7 +222,7 @@ func (q *Queue[T]) relieveAll() {
 	}
 	q.spillAll(q.waiting)
 	if q.unsent(e.began.Add(e.sending + (e.keeping-e.sending)/4)) {
-		q.spillAll(q.underWay)
+		q.spillAll(q.flight.oldest)
 	}
 }
 
@@ -307,38 +247,3 @@ func (q *Queue[T]) spillAll(next func() []T) {
 
 // waiting takes a batch of what waits.
 func (q *Queue[T]) waiting() []T { return q.take(true) }
-
-// underWay takes a batch from the sender.
-func (q *Queue[T]) underWay() []T {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.flight) == 0 {
-		return nil
-	}
-	batch := q.flight[0]
-	if q.flight = q.flight[1:]; len(q.flight) == 0 {
-		q.flight = nil
-	}
-	return batch
-}
-
-// report reports the drops that were not reported yet.
-func (q *Queue[T]) report() {
-	if q.opts.OnLoss == nil {
-		return
-	}
-	q.reporting.Lock()
-	defer q.reporting.Unlock()
-	q.mu.Lock()
-	dropped, reasons := q.stats.Dropped, q.reasons
-	q.mu.Unlock()
-	for c, n := range dropped {
-		if n > q.reported[c] {
-			_ = guard(func() error { // a panic there must not end the sender
-				q.opts.OnLoss(Cause(c), n-q.reported[c], reasons[c])
-				return nil
-			})
-			q.reported[c] = n
-		}
-	}
-}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/internal/attrvalue"
+	"github.com/trainspan/trainspan/internal/bounded"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/spans"
@@ -52,8 +53,8 @@ type queue struct {
 	done chan struct{} // closed when the goroutine has ended
 
 	mu       sync.Mutex
-	items    []item
-	spare    []item
+	items    bounded.Queue[item]
+	at       item   // that is exported
 	running  bool   // somebody exports
 	closed   bool   // nothing is taken any more
 	gone     bool   // what waited at the deadline was counted as dropped
@@ -84,7 +85,7 @@ type Health struct {
 }
 
 func newQueue(a *attached, h *Hub) *queue {
-	q := &queue{hub: h, of: a}
+	q := &queue{hub: h, of: a, items: bounded.Queue[item]{MaxItems: most - 1}} // one is exported
 	q.health.Output = a.out
 	if !a.wants.Inline {
 		q.wake, q.done = make(chan struct{}, 1), make(chan struct{})
@@ -108,12 +109,11 @@ func (q *queue) push(i item) {
 		q.health.Dropped++
 		return
 	}
-	if q.backlog() >= most {
+	if !q.items.Put(i, 0) {
 		q.health.Dropped++
 		q.missed++
 		return
 	}
-	q.items = append(q.items, i)
 	q.pushed++
 }
 
@@ -145,7 +145,7 @@ func (q *queue) drain() {
 func (q *queue) rouse() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.items) == 0 || q.closed {
+	if q.items.Len() == 0 || q.closed {
 		return
 	}
 	select {
@@ -217,42 +217,37 @@ func (q *queue) advance(n uint64) {
 // came meanwhile.
 func (q *queue) export() {
 	q.mu.Lock()
-	if q.running || len(q.items) == 0 {
+	if q.running {
 		q.mu.Unlock()
 		return
 	}
 	q.running = true
-	var rest []item // of the batch, the current entry first
-	finished := false
+	finished := true
 	defer func() { // the lock is held, or the goroutine was ended by Export
 		if !finished {
 			q.mu.Lock()
-			if len(rest) > 0 && !q.gone {
-				q.advance(1)
-				q.items = append(slices.Clone(rest[1:]), q.items...)
-			}
+			q.settled()
 		}
-		q.running = false
+		q.at, q.running = item{}, false
 		q.mu.Unlock()
 	}()
-	for len(q.items) > 0 {
-		batch := q.items
-		q.items, q.spare = q.spare[:0], nil
-		for rest = batch; len(rest) > 0 && !q.gone; rest = rest[1:] {
-			q.one(&rest[0])
-			if !q.gone {
-				q.advance(1)
-			}
-		}
-		clear(batch)
-		if cap(batch) <= crowded {
-			q.spare = batch[:0]
-		}
-		if q.backlog() == 0 {
-			q.waited = 0
-		}
+	for q.items.Len() > 0 {
+		q.at, _ = q.items.Take()
+		finished = false
+		q.one(&q.at)
+		finished = true
+		q.settled()
 	}
-	finished = true
+}
+
+// settled counts the present entry as dealt with. The lock is held.
+func (q *queue) settled() {
+	if !q.gone {
+		q.advance(1)
+	}
+	if q.backlog() == 0 {
+		q.waited = 0
+	}
 }
 
 // wait waits until everything that was pushed before has been exported.
@@ -288,7 +283,7 @@ func (q *queue) abandon() (dropped int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := q.backlog()
-	q.gone, q.items = true, nil
+	q.gone, q.items = true, bounded.Queue[item]{}
 	q.health.Dropped += int64(n)
 	q.advance(uint64(n))
 	return n
@@ -329,11 +324,11 @@ func (q *queue) one(i *item) {
 func (q *queue) caughtUp(at int64) {
 	n := q.missed
 	q.missed, q.behind = 0, false
-	q.items = append(q.items, item{gap: &DataError{
+	q.items.Put(item{gap: &DataError{
 		Message:    fmt.Sprintf("%d records are missing: the output did not keep up", n),
 		Attributes: attrvalue.Extend(attrvalue.Int(grammar.LostRecords, n)),
 		Time:       at, Extension: true,
-	}})
+	}}, 0)
 	q.pushed++
 }
 
