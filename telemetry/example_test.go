@@ -6,7 +6,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
@@ -101,4 +108,45 @@ func ExampleProvider_Tracer() {
 	// event retry
 	// stop download shard
 	// stop application
+}
+
+// A program that is told everything by somebody else: the time, who it is, what its
+// run is a part of, and, later, what it trains.
+func ExampleTrainingTelemetryBuilder() {
+	ctx, now := context.Background(), time.Unix(1_700_000_000, 0)
+	above := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
+	tel, err := telemetry.NewTrainingTelemetryBuilder().
+		WithBaseConfig(config.Base{ApplicationName: "charlm", SessionTag: config.Value("run-42")}).
+		WithIdentity(telemetry.Identity{Host: "node-7", Rank: config.Value(3), WorldSize: 8}).
+		WithResource(resource.NewSchemaless(attribute.String("zone", "b"))).
+		WithMeterProvider(noop.NewMeterProvider()).
+		WithClock(func() time.Time { return now }).
+		WithParent(above).
+		WithExporter(printer{}).
+		ConfigureProvider(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer telemetry.SetDefault(tel)()
+	_, app := telemetry.Default().Start(ctx, spans.Application)
+	fmt.Println(app.SpanContext().TraceID() == above.TraceID())
+	now = now.Add(time.Minute)
+	_, copying := tel.StartSpanWith(ctx, "copy", telemetry.SpanStart{
+		Time: now.Add(-10 * time.Second), Parent: app, Attributes: attributes.From(attribute.Int("bytes", 1<<20)),
+	})
+	copying.EndWith(telemetry.End{Err: errors.New("disk full")})
+	err = tel.SetTrainingConfig(config.Training{PerfTag: config.Value("small"), GlobalBatchSize: config.Value(32)})
+	app.End()
+	fmt.Println(err, tel.Shutdown(ctx), errors.Is(copying.Err(), telemetry.ErrClosed))
+	// Output:
+	// start application
+	// event one_logger_initialization
+	// true
+	// start copy
+	// application_error error
+	// stop copy
+	// event update_training_telemetry_config
+	// stop application
+	// <nil> <nil> false
 }

@@ -33,4 +33,10 @@ func (p *Provider) Held() (n int) {
 }
 
 // Files returns the counts of the files that a provider writes.
-func (p *Provider) Files(add func(outputs.FileStats)) { p.hub.Files(add) }
+func (p *Provider) Files(add func(outputs.FileStats)) {
+	for s := range p.hub.Stats {
+		if s.File.Output != "" {
+			add(s.File)
+		}
+	}
+}

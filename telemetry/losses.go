@@ -78,12 +78,13 @@ func (l *losses) gap(lost int64, message string, local bool) {
 func (l *losses) report() outputs.Losses {
 	s := statsOf(l.rec, l.hub)
 	unwantedLogs, unwantedMetrics := map[string]int64{}, false
-	l.hub.Delivery(func(d outputs.Delivery) {
+	for all := range l.hub.Stats {
+		d := &all.Delivery
 		if d.Unwanted && d.What == outputs.DeliversLogs {
 			count(&unwantedLogs, d.Drops)
 		}
 		unwantedMetrics = unwantedMetrics || d.Unwanted && d.What == outputs.DeliversMetrics
-	})
+	}
 	all, lost := outputs.Losses{}, tally{}
 	for cause, n := range s.Drops {
 		all[cause] = n

@@ -14,7 +14,6 @@ import (
 	"github.com/trainspan/trainspan/telemetry/internal/books"
 	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
 	"github.com/trainspan/trainspan/telemetry/internal/phase"
-	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // healthMetrics are read when metrics are collected: times, open spans, what is
@@ -83,14 +82,18 @@ func observe(meter metric.Meter, r *recorder, hub *dispatch.Hub) (*healthMetrics
 		if s.MetricExports+s.FailedMetricExports > 0 {
 			count(metrics.MetricsFailed, s.FailedMetricExports)
 		}
-		hub.Files(func(f outputs.FileStats) {
+		for all := range hub.Stats {
+			f := &all.File
+			if f.Output == "" {
+				continue
+			}
 			output := metric.WithAttributes(attribute.String("output", f.Output))
 			count(metrics.FileRecords, f.Records, output)
 			count(metrics.FileWritten, f.Bytes, output)
 			count(metrics.FileLost, f.Lost, output)
 			count(metrics.FileErrors, f.Errors, output)
 			o.ObserveFloat64(floats[metrics.FileBlockedTime], f.Blocked.Seconds(), output)
-		})
+		}
 		return nil
 	}, all...)
 	return &healthMetrics{registration}, errors.Join(in.Err, err)

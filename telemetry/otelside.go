@@ -122,12 +122,18 @@ func substitute(ctx context.Context) trace.Span {
 // those of the record and, for backends that get the span, where the training
 // stands.
 func (o *otelSide) attributes(s *Span) []attribute.KeyValue {
-	kvs := attrvalue.AppendOTel(nil, s.data.Attributes)
-	if s.index == phase.Iteration && o.steps != nil {
-		kvs = append(kvs, attribute.Int64(attributes.Step, o.steps.Step()))
-		if epoch := o.steps.Epoch(); epoch >= 0 {
-			kvs = append(kvs, attribute.Int64(attributes.Epoch, epoch))
-		}
+	if s.index != phase.Iteration || o.steps == nil {
+		return attrvalue.AppendOTel(nil, s.data.Attributes)
+	}
+	all, epoch := s.data.Attributes, o.steps.Epoch()
+	n := len(all) + 1
+	if epoch >= 0 {
+		n++
+	}
+	kvs := attrvalue.AppendOTel(make([]attribute.KeyValue, 0, n), all)
+	kvs = append(kvs, attribute.Int64(attributes.Step, o.steps.Step()))
+	if epoch >= 0 {
+		kvs = append(kvs, attribute.Int64(attributes.Epoch, epoch))
 	}
 	return kvs
 }

@@ -69,11 +69,13 @@ func (c *call) warn(kind uint32, text string, args ...any) {
 }
 
 // record queues a record of a span for the outputs that want it, with the span
-// as it is now.
+// as it is now. That of a span that has stopped changes no more, and is not copied.
 func (o *outbox) record(c *call, s *Span, rec *outputs.Record) {
 	o.records++
-	data := s.data
-	rec.Span = &data
+	if rec.Span = &s.data; rec.Kind != outputs.KindStop {
+		data := s.data
+		rec.Span = &data
+	}
 	o.hub.Push(*rec, s.mask)
 	c.queued = true
 }
@@ -126,7 +128,7 @@ func (o *outbox) stop(c *call, s *Span, t int64, attrs []attributes.Attr, f *fai
 // gap reports to every output, once, that the data is incomplete.
 func (o *outbox) gap(c *call, message string, attrs []attributes.Attr) {
 	o.gaps++
-	o.hub.PushGap(message, attrs, c.now)
+	o.hub.PushDataError(dispatch.DataError{Message: message, Attributes: attrs, Time: c.now, Once: true})
 	c.queued = true
 }
 

@@ -170,7 +170,7 @@ func (p *Provider) Shutdown(ctx context.Context) error {
 		if p.sdk != nil {
 			active.Leave()
 		}
-		err := errors.Join(p.hub.StopAll(ctx, func() { p.rec.stopAll(ErrClosed) }), p.finish(ctx))
+		err := errors.Join(dispatch.StopAll(ctx, func() { p.rec.stopAll(ErrClosed) }), p.finish(ctx))
 		for _, closer := range p.closers {
 			err = errors.Join(err, closer())
 		}

@@ -64,7 +64,8 @@ func statsOf(r *recorder, hub *dispatch.Hub) (s Stats) {
 		s.ExporterFailures += int64(s.Outputs[i].Failures)
 		s.DroppedRecords += s.Outputs[i].Dropped
 	}
-	hub.Delivery(func(d outputs.Delivery) {
+	for all := range hub.Stats {
+		d := &all.Delivery
 		s.RepairedValues += d.Repaired
 		switch d.What {
 		case outputs.DeliversSpans:
@@ -85,7 +86,7 @@ func statsOf(r *recorder, hub *dispatch.Hub) (s Stats) {
 			s.FailedMetricExports += d.Failed
 			s.LostMetricExports += d.Dropped
 		}
-	})
+	}
 	return s
 }
 

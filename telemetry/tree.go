@@ -47,7 +47,7 @@ type Span struct {
 
 	// The options of its start and its end in OpenTelemetry, which are not kept
 	// there: here they need no memory of their own.
-	startOptions [1]trace.SpanStartOption
+	startOptions [2]trace.SpanStartOption
 	endOptions   [1]trace.SpanEndOption
 
 	// Guarded by the recorder's lock.

@@ -11,15 +11,6 @@ import (
 	"github.com/trainspan/trainspan/internal/direct"
 )
 
-// role is what a dataset is for.
-type role uint8
-
-const (
-	forTraining role = iota
-	forValidation
-	forTesting
-)
-
 // Train wraps the dataset of the loop. There is no hook at the start of a step or an
 // epoch; its iterator is where both can be seen.
 func (r *Run) Train(ds train.Dataset) train.Dataset { return r.wrap(ds, forTraining) }

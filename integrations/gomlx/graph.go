@@ -17,6 +17,15 @@ import (
 // goodput ledger counts them as warm-up.
 const CompileSpan = spans.GraphCompile
 
+// role is what a dataset is for.
+type role uint8
+
+const (
+	forTraining role = iota
+	forValidation
+	forTesting
+)
+
 // graphKey says which graphs share an executor.
 type graphKey struct {
 	kind train.GraphType

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -50,3 +51,26 @@ func judge(attempt context.Context, err error) *Error {
 	late := attempt.Err() != nil || errors.Is(err, context.DeadlineExceeded)
 	return &Error{Err: err, Retry: late, NoAnswer: late}
 }
+
+// guard turns a panic of somebody else's code into an error.
+func guard(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panicked: %v", r)
+		}
+	}()
+	return f()
+}
+
+func lastError(s *Stats) error {
+	if s.LastError == nil {
+		return errUnknown
+	}
+	return s.LastError
+}
+
+var (
+	errHeld     = errors.New("nothing is sent: the backend has asked for a pause beyond the deadline")
+	errUnknown  = errors.New("no attempt was made")
+	errNoAnswer = errors.New("the backend did not answer before the deadline of the shutdown")
+)

@@ -276,20 +276,3 @@ func (q *Queue[T]) clean(value T) (repaired T, n int) {
 	}()
 	return q.sink.Clean(value)
 }
-
-// guard turns a panic of somebody else's code into an error.
-func guard(f func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panicked: %v", r)
-		}
-	}()
-	return f()
-}
-
-func lastError(s *Stats) error {
-	if s.LastError == nil {
-		return errUnknown
-	}
-	return s.LastError
-}

@@ -2,15 +2,8 @@ package delivery
 
 import (
 	"context"
-	"errors"
 	"math/bits"
 	"time"
-)
-
-var (
-	errHeld     = errors.New("nothing is sent: the backend has asked for a pause beyond the deadline")
-	errUnknown  = errors.New("no attempt was made")
-	errNoAnswer = errors.New("the backend did not answer before the deadline of the shutdown")
 )
 
 // send is the goroutine that exports. It ends after Shutdown, when the queue

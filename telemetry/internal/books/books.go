@@ -11,10 +11,8 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/internal/attrvalue"
-	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/internal/failure"
-	"github.com/trainspan/trainspan/telemetry/internal/phase"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -39,6 +37,29 @@ type Books struct {
 	hasFlops bool
 
 	saves saves
+}
+
+// loop is what is counted in one training loop.
+type loop struct {
+	start    int64 // nanoseconds since the epoch; zero before the first loop
+	first    int64 // number of its first iteration
+	samples0 int64 // samples of earlier runs
+	counted0 bool  // samples0 is known
+	samples  int64
+	tokens   int64
+	counted  bool // tokens were counted one by one
+	failed   int64
+	flops    attrvalue.Count
+	loss     attributes.Opt[float64]
+
+	throughput    float64 // running average per GPU, 10^12 FLOP/s
+	throughputMin float64
+	throughputMax float64
+	latest        float64  // throughput of the last iteration
+	iteration     extremes // throughput of single iterations since the last update
+
+	firstFinish int64 // end of the first iteration of the loop
+	lastFinish  int64 // end of the latest iteration
 }
 
 // Ending is the end of a standard span.
@@ -119,62 +140,8 @@ func (b *Books) Training() bool { return b.loops > 0 }
 // Force counts the time of a timed span that nobody ended.
 func (b *Books) Force(index int, d int64) { b.windows[index].stop(d) }
 
-// End does what the end of a standard span means for the books, and adds to out
-// what is to be said of it. readings says that metrics are read. An error leaves
-// the span to be stopped all the same, so that a problem in one iteration is not
-// a problem in all that follow.
-func (b *Books) End(e *Ending, v *Values, readings bool, out *Entry) error {
-	switch w := &b.windows[e.Index]; e.Index {
-	case phase.Iteration:
-		return b.endIteration(e, v, readings, out)
-	case phase.SaveSync, phase.SaveAsync:
-		w.stop(e.Took)
-		b.endSave(e, v, out)
-	case phase.Finalization:
-		w.stop(e.Took)
-		b.endFinalization(e, out)
-	case phase.Validation:
-		out.event(spans.EventValidationMetricsUpdate, e.Now, b.validation())
-		b.validated = b.done
-	case phase.Testing:
-		out.event(spans.EventTestingMetricsUpdate, e.Now, grammar.TestingMetricsUpdate{
-			CurrentIteration: max(0, b.done-1),
-			Interval:         b.done - b.tested,
-		}.Append(nil))
-		b.tested = b.done
-	case phase.Training:
-		// The reference drops what a loop did since its last update.
-		if b.done > b.reported && v.known && v.err == nil {
-			out.Events = append(out.Events, Event{Event: b.update(v, true, e.Now), Extension: true})
-		}
-	case phase.Epoch:
-	default:
-		if e.Failure != nil {
-			w.drop()
-		} else {
-			w.stop(e.Took)
-		}
-	}
-	return nil
-}
-
 func (o *Entry) event(name string, at int64, attrs []attributes.Attr) {
 	o.Events = append(o.Events, Event{Event: outputs.Event{Name: name, Time: at, Attributes: attrs}})
-}
-
-// validation are the metrics of a validation loop.
-func (b *Books) validation() []attributes.Attr {
-	m := grammar.ValidationMetricsUpdate{
-		CurrentIteration: max(0, b.done-1),
-		Interval:         b.done - b.validated,
-	}
-	if w := &b.windows[phase.ValidationIteration]; w.timed {
-		m.AvgIterationTimeSec = attributes.Some(w.avg())
-		m.MinIterationTimeSec = attributes.Some(Seconds(w.min))
-		m.MaxIterationTimeSec = attributes.Some(Seconds(w.max))
-		m.TotalIterationTimeSec = attributes.Some(Seconds(w.total))
-	}
-	return m.Append(nil)
 }
 
 // Times are how long a process has been at what, in nanoseconds.

@@ -13,29 +13,6 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// loop is what is counted in one training loop.
-type loop struct {
-	start    int64 // nanoseconds since the epoch; zero before the first loop
-	first    int64 // number of its first iteration
-	samples0 int64 // samples of earlier runs
-	counted0 bool  // samples0 is known
-	samples  int64
-	tokens   int64
-	counted  bool // tokens were counted one by one
-	failed   int64
-	flops    attrvalue.Count
-	loss     attributes.Opt[float64]
-
-	throughput    float64 // running average per GPU, 10^12 FLOP/s
-	throughputMin float64
-	throughputMax float64
-	latest        float64  // throughput of the last iteration
-	iteration     extremes // throughput of single iterations since the last update
-
-	firstFinish int64 // end of the first iteration of the loop
-	lastFinish  int64 // end of the latest iteration
-}
-
 // LoopStart is where a training loop starts, and where it is to end.
 type LoopStart struct {
 	Iterations       int

@@ -35,7 +35,7 @@ func (h *Hub) End(ctx context.Context, losses func() outputs.Losses) error {
 
 // StopAll ends the open spans with stop, which an output may hold up: it takes
 // at most half of the time that there is.
-func (h *Hub) StopAll(ctx context.Context, stop func()) error {
+func StopAll(ctx context.Context, stop func()) error {
 	ctx, cancel := part(ctx, untilStopped)
 	defer cancel()
 	return within(ctx, "open spans were not ended", func() error {

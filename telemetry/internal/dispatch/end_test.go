@@ -98,7 +98,7 @@ func TestEndOfOneThatHangs(t *testing.T) {
 				defer cancel()
 				start := time.Now()
 				_ = h.End(ctx, func() outputs.Losses {
-					h.Delivery(func(outputs.Delivery) {})
+					h.Stats(func(outputs.Stats) bool { return true })
 					return outputs.Losses{"spans": 1}
 				})
 				if took := time.Since(start); took > time.Second {
@@ -162,7 +162,7 @@ func TestPanics(t *testing.T) {
 	}
 	h.EndScopes()
 	send(h, 0, 1)
-	h.Files(func(outputs.FileStats) {})
+	h.Stats(func(outputs.Stats) bool { return true })
 	if err := h.ForceFlush(context.Background()); err == nil {
 		t.Error("a flush that panicked is no error")
 	}

@@ -34,8 +34,7 @@ type Hub struct {
 	spans   []*attached // those that take spans
 	records []*attached // those that take records
 
-	sent atomic.Bool // there are spans for outputs on a network alone
-	open sync.Map    // their ids
+	sent sentOnly
 
 	ending sync.Once
 	err    error
@@ -95,7 +94,7 @@ func (h *Hub) Attach(ctx context.Context, out outputs.Output, filter *config.Exp
 // Mask returns the outputs that want the records of a span that is started with
 // ctx, one bit for each. index is spans.Index(name) where that is known, or -1.
 func (h *Hub) Mask(ctx context.Context, index int, name string) (mask uint64) {
-	sent := h.sentOnly(ctx)
+	sent := h.sent.is(ctx)
 	for i, a := range h.records {
 		if (a.wants.Network || !sent) && spancontext.Takes(ctx, a.only, index, name) {
 			mask |= 1 << i
@@ -105,10 +104,29 @@ func (h *Hub) Mask(ctx context.Context, index int, name string) (mask uint64) {
 }
 
 // SendOnly says that spans may come whose context spancontext.SentOnly has marked.
-func (h *Hub) SendOnly() { h.sent.Store(true) }
+func (h *Hub) SendOnly() { h.sent.some.Store(true) }
 
-func (h *Hub) sentOnly(ctx context.Context) bool {
-	return ctx != nil && h.sent.Load() && spancontext.IsSentOnly(ctx)
+// sentOnly are the open spans for outputs on a network alone.
+type sentOnly struct {
+	some atomic.Bool // there are such
+	ids  sync.Map
+}
+
+// is reports whether the span that is started with ctx is one.
+func (o *sentOnly) is(ctx context.Context) bool {
+	return ctx != nil && o.some.Load() && spancontext.IsSentOnly(ctx)
+}
+
+// has reports whether an open span is one; at its end it is forgotten.
+func (o *sentOnly) has(s sdktrace.ReadOnlySpan, ends bool) (sent bool) {
+	switch {
+	case !o.some.Load():
+	case ends:
+		_, sent = o.ids.LoadAndDelete(s.SpanContext().SpanID())
+	default:
+		_, sent = o.ids.Load(s.SpanContext().SpanID())
+	}
+	return sent
 }
 
 // Attached is what an output asked for, and what it gets.
@@ -181,9 +199,9 @@ func (h *Hub) Drain() {
 
 // OnStart implements sdktrace.SpanProcessor.
 func (h *Hub) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
-	sent := h.sentOnly(ctx)
+	sent := h.sent.is(ctx)
 	if sent {
-		h.open.Store(s.SpanContext().SpanID(), nil)
+		h.sent.ids.Store(s.SpanContext().SpanID(), nil)
 	}
 	for _, a := range h.spans {
 		if (a.wants.Network || !sent) && a.takes(ctx, s) {
@@ -194,10 +212,7 @@ func (h *Hub) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 
 // OnEnd implements sdktrace.SpanProcessor.
 func (h *Hub) OnEnd(s sdktrace.ReadOnlySpan) {
-	sent := false
-	if h.sent.Load() {
-		_, sent = h.open.LoadAndDelete(s.SpanContext().SpanID())
-	}
+	sent := h.sent.has(s, true)
 	for _, a := range h.spans {
 		if (a.wants.Network || !sent) && a.took(s, true) {
 			a.onEnd(s)
@@ -207,10 +222,7 @@ func (h *Hub) OnEnd(s sdktrace.ReadOnlySpan) {
 
 // OnEvent hands the event of an open span on.
 func (h *Hub) OnEvent(s sdktrace.ReadOnlySpan, e sdktrace.Event) {
-	sent := false
-	if h.sent.Load() {
-		_, sent = h.open.Load(s.SpanContext().SpanID())
-	}
+	sent := h.sent.has(s, false)
 	for _, a := range h.spans {
 		if (a.wants.Network || !sent) && a.took(s, false) {
 			a.onEvent(s, e)
@@ -344,20 +356,11 @@ func (a *attached) flush(ctx context.Context) error {
 // itself, see [Hub.End].
 func (h *Hub) Shutdown(context.Context) error { return nil }
 
-// Delivery adds up what was to be sent, by what it is.
-func (h *Hub) Delivery(add func(outputs.Delivery)) {
+// Stats are the counts of the outputs.
+func (h *Hub) Stats(yield func(outputs.Stats) bool) {
 	for _, a := range h.all {
-		if s := a.stats(); s.Delivery.What != "" {
-			add(s.Delivery)
-		}
-	}
-}
-
-// Files gives the counts of the files that are written.
-func (h *Hub) Files(add func(outputs.FileStats)) {
-	for _, a := range h.all {
-		if s := a.stats(); s.File.Output != "" {
-			add(s.File)
+		if !yield(a.stats()) {
+			return
 		}
 	}
 }
@@ -420,9 +423,4 @@ func within(ctx context.Context, failure string, f func() error) error {
 			return fmt.Errorf("telemetry: %s in time: %w", failure, ctx.Err())
 		}
 	}
-}
-
-// PushGap is PushDataError for a gap of which each output takes only the first.
-func (h *Hub) PushGap(message string, attrs []attributes.Attr, at int64) {
-	h.PushDataError(DataError{Message: message, Attributes: attrs, Time: at, Once: true})
 }

@@ -1,0 +1,82 @@
+package outputs_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// printer is an output that prints the records of spans and where the training is.
+type printer struct {
+	outputs.None
+	at *outputs.Progress
+}
+
+func (p *printer) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+	p.at = t.Progress
+	return outputs.Wants{Records: true, Inline: true}, nil
+}
+
+func (p *printer) Export(r *outputs.Record) error {
+	fmt.Println(r.Kind, r.Event.Name, p.at.Epoch(), p.at.Step())
+	return nil
+}
+
+func Example() {
+	ctx := context.Background()
+	var out outputs.Output = &printer{}
+	tel, err := telemetry.NewTrainingTelemetryBuilder().
+		WithBaseConfig(config.Base{ApplicationName: "charlm"}).
+		WithExporter(out).
+		ConfigureProvider(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	tel.Progress().SetEpoch(2)
+	tel.Progress().SetStep(41)
+	_, sp := tel.StartSpan(ctx, "tokenize")
+	sp.End()
+	fmt.Println(tel.Progress().Epoch(), tel.Progress().Step(), outputs.KindStop.String())
+	fmt.Println(tel.Shutdown(ctx), out.Stats().File.Records)
+	// Output:
+	// start span_start 2 41
+	// stop span_stop 2 41
+	// 2 41 stop
+	// <nil> 0
+}
+
+// counting passes everything through and counts the records.
+type counting struct {
+	outputs.Output
+	records int
+}
+
+// A decorator embeds an output and changes what it overrides.
+func (c *counting) Export(r *outputs.Record) error {
+	c.records++
+	return c.Output.Export(r)
+}
+
+// An output is tried out without a provider.
+func ExampleOutput() {
+	ctx := context.Background()
+	everything := outputs.NewSelection(config.Export{Mode: config.ExportAll})
+	t := &outputs.Telemetry{Progress: new(outputs.Progress), Selection: everything}
+	out := &counting{Output: &printer{}}
+	wants, err := out.Output.Attach(ctx, t)
+	fmt.Println(wants.Records, err, everything.Has(-1, "tokenize"), everything.All())
+	span := &outputs.SpanData{Name: "tokenize"}
+	if err := out.Export(&outputs.Record{Kind: outputs.KindEvent, Span: span, Event: outputs.Event{Name: "shard"}}); err != nil {
+		fmt.Println(err)
+	}
+	out.ReportLosses(outputs.Losses{"queue full": 3})
+	fmt.Println(out.records, out.Shutdown(ctx))
+	// Output:
+	// true <nil> true true
+	// event shard -1 -1
+	// 1 <nil>
+}
