@@ -17,8 +17,8 @@ const (
 type limit struct{ now, goal int }
 
 var (
-	exportedNames = limit{now: 1313, goal: 1000} // of public packages
-	siblingNames  = limit{now: 385, goal: 100}   // of these, used by other packages of the product alone
+	exportedNames = limit{now: 1023, goal: 1000} // of public packages
+	siblingNames  = limit{now: 188, goal: 100}   // of these, used by other packages of the product alone
 	publicDoors   = limit{now: 25, goal: 25}
 	longFiles     = limit{now: 0, goal: 0}
 )
@@ -35,12 +35,10 @@ var backwards = map[string]limit{
 	"cmd/trainspan/internal/read":    {8, 2},
 	"cmd/trainspan/internal/session": {4, 1},
 	"exporters/ledger":               {3, 1},
-	"integrations/gomlx":             {2, 1},
 	"internal/assemble":              {4, 2},
 	"internal/identity":              {2, 1},
 	"report":                         {8, 6},
 	"spans":                          {2, 1},
-	"telemetry/internal/books":       {2, 1},
 }
 
 // large are the types with more fields or methods than most.
@@ -55,10 +53,8 @@ var large = map[string]typ{
 	"integrations/pytorch.FileReport":      {fields: 46, methods: 6},
 	"internal/assemble.Assembler":          {fields: 16, methods: 31},
 	"internal/assemble.Store":              {fields: 10, methods: 26},
-	"internal/delivery.Queue":              {fields: 26, methods: 32},
 	"internal/run.Process":                 {fields: 36, methods: 21},
 	"internal/run.Span":                    {fields: 27, methods: 6},
-	"telemetry/internal/dispatch.Hub":      {fields: 8, methods: 29},
 	// These mirror what is outside, one field or method for each: they stay.
 	"callbacks.Callbacks":                    {fields: 1, methods: 45},  // the callbacks that training loops know
 	"dftracer.Options":                       {fields: 28, methods: 4},  // the variables of DFTracer
