@@ -36,7 +36,7 @@ func serviceDesc() *grpc.ServiceDesc {
 }
 
 func export(service any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // the library's order
-	s, raw, req := service.(grpcService), &rawMessage{}, &collectorpb.ExportTraceServiceRequest{}
+	s, raw := service.(grpcService), &rawMessage{}
 	if err := decode(raw); err != nil {
 		s.r.refused.Add(1)
 		return nil, err
@@ -51,7 +51,8 @@ func export(service any, ctx context.Context, decode func(any) error, _ grpc.Una
 		s.r.refused.Add(1)
 		return nil, status.Error(codes.ResourceExhausted, err.Error())
 	}
-	if err := proto.Unmarshal(raw.body, req); err != nil {
+	req, err := unmarshal(raw.body)
+	if err != nil {
 		s.r.refused.Add(1)
 		return nil, status.Error(codes.InvalidArgument, broken(err).Error())
 	}

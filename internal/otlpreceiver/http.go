@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
-	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
@@ -85,8 +84,8 @@ func (r *Receiver) read(w http.ResponseWriter, req *http.Request, media string, 
 	if err := checkProtobuf(body); err != nil {
 		return nil, err
 	}
-	var message collectorpb.ExportTraceServiceRequest
-	if err := proto.Unmarshal(body, &message); err != nil {
+	message, err := unmarshal(body)
+	if err != nil {
 		return nil, broken(err)
 	}
 	return message.GetResourceSpans(), nil
