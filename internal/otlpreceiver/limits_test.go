@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"net"
 	"net/http"
@@ -411,5 +412,34 @@ func TestMoreProcessesThanOpenFiles(t *testing.T) {
 		if report := dftest.Check(t, path); report.Spans != 2 || report.Orphans != 0 {
 			t.Errorf("%s: counts are %v", path, report.Counts)
 		}
+	}
+}
+
+// The name that was sent is an argument where another one stands in the file, and
+// only there; a status is one where the sender has set it.
+func TestNamesAndStatus(t *testing.T) {
+	dir := t.TempDir()
+	files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: dir})
+	known, standard, other := span(1, 0, 0, 10), span(2, 0, 10, 20), span(3, 0, 20, 30)
+	known.Name, standard.Name, other.Name = "megatron.train_step", "model_forward", "mine"
+	other.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: "no"}
+	if err := files.Take(t.Context(), nil, of(7, known, standard, other)); err != nil {
+		t.Fatal(err)
+	}
+	if err := files.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	paths, _ := filepath.Glob(filepath.Join(dir, "*"))
+	got := make(map[string]string)
+	for _, ev := range dftest.Events(t, paths[0]) {
+		for _, a := range ev.Args {
+			if a.Key == "otel.name" || strings.HasPrefix(a.Key, "otel.status") {
+				got[ev.Name+" "+a.Key] = a.Text()
+			}
+		}
+	}
+	want := map[string]string{"train.iteration otel.name": "megatron.train_step", "mine otel.status_code": "ERROR", "mine otel.status_description": "no"}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
