@@ -5,6 +5,7 @@ package ring_test
 import (
 	"bufio"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -203,6 +204,57 @@ func TestKill(t *testing.T) {
 			t.Errorf("main thread up to %d, wrote at least %d; %+v", o.last[r.PID], shown, st)
 		}
 		r.Close()
+	}
+}
+
+// What a step had done when its process was killed is there, and what was open is open.
+func TestKilledInStep(t *testing.T) {
+	dir := t.TempDir()
+	cmd := pyrun.Command(t, dir, `
+import os, signal
+from trainspan import _ring as r
+n = r.name("train.iteration", "pipeline", "torch", 0, tuple(r.name(x, "test", "torch") for x in ("wait", "a", "b")))
+inner = r.name("inner", "test")
+v, token = r.step(n)
+for i in range(5000):
+    v[8] = r.clock(); v[9] = v[10] = r.clock(); r.end(r.start(inner)); v[11] = r.clock()
+    r.end_step(v, token, n, None, i + 1)
+    v, token = r.step(n)
+v[8] = r.clock(); v[9] = v[10] = r.clock(); r.end(r.start(inner))
+os.kill(os.getpid(), signal.SIGKILL)
+`)
+	if err := cmd.Run(); err == nil {
+		t.Fatal("it was not killed")
+	}
+	r, err := ring.Open(only(t, dir), ring.Options{Drain: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	got, order := make(map[string]int), ""
+	if err := r.Finish(t.Context(), func(r *ring.Record) {
+		got[summary(r)]++
+		if r.Next == 5000 {
+			order = ""
+		}
+		order += " " + r.Name.Name
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{"0 pipeline/train.iteration depth 1": 5000, "0 test/a depth 2": 5001, "0 test/b depth 2": 5000, "0 test/inner depth 3": 5001}
+	if !maps.Equal(got, want) || order != " train.iteration a inner" {
+		t.Errorf("got %v, at last%s; want %v", got, order, want)
+	}
+	var open []string
+	if err := r.Cells(func(c ring.Cell) {
+		if c.Name.Name != "inner" {
+			open = append(open, c.Name.Name)
+		}
+	}); err != nil || strings.Join(open, " ") != "b train.iteration" {
+		t.Errorf("open are %v, error %v", open, err)
+	}
+	if st := r.Stats(); st.Lost != 0 || st.Bad != 0 {
+		t.Errorf("%+v", st)
 	}
 }
 
