@@ -99,6 +99,9 @@ func TestTimeToDetect(t *testing.T) {
 		{"more work for one rank", job{n: 8, tokens: true, faults: []fault{{ranks: []int{5}, factor: 1.3, work: true, from: from}}}, replay.Imbalance, []int{5}, 30},
 	}
 	seeds := uint64(2)
+	if testing.Short() {
+		seeds = 1
+	}
 	fmt.Sscan(os.Getenv("TRAINSPAN_STRAGGLER_SEEDS"), &seeds)
 	t.Logf("| judged every %d steps; begins at step %d | steps until it is named: median, slowest of %d |", every, from, seeds)
 	for _, tt := range tests {
