@@ -24,7 +24,7 @@ func (p Phase) Letter() byte {
 // String returns the letter, or "?" for an unknown phase.
 func (p Phase) String() string {
 	if c := p.Letter(); c != 0 {
-		return string(rune(c))
+		return phaseLetters[p : p+1]
 	}
 	return "?"
 }

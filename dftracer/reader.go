@@ -105,7 +105,7 @@ func NewReader(r io.Reader, opts *ReaderOptions) (*Reader, error) {
 	if opts != nil {
 		rd.opts = *opts
 	}
-	text, err := infile.Text(bufio.NewReaderSize(r, 256<<10))
+	text, err := infile.Text(bufio.NewReaderSize(r, 64<<10))
 	if err != nil {
 		return nil, err
 	}

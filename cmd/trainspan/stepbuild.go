@@ -139,6 +139,7 @@ type stepSink struct {
 	to    *stepTable
 	proc  *runs.Process
 	spans *spill.Sorter[phaseSpan]
+	span  phaseSpan // that is added
 	err   error
 }
 
@@ -149,7 +150,8 @@ func (s *stepSink) Span(sp *runs.Span) {
 	if !counts || sp.End == runs.NoEnd || sp.Background && phase != phaseComm || s.err != nil {
 		return
 	}
-	s.err = s.spans.Add(&phaseSpan{sp.Start, sp.End - sp.Start, sp.Thread, sp.Step, phase})
+	s.span = phaseSpan{sp.Start, sp.End - sp.Start, sp.Thread, sp.Step, phase}
+	s.err = s.spans.Add(&s.span)
 }
 
 // Close gives each step the spans that begin in it, and the collectives that name

@@ -10,7 +10,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 // Kind is what a file holds. Its text says so in words.
@@ -56,13 +59,32 @@ const sniffSize = 64 << 10
 // File is a file that is open, with the text in it.
 type File struct {
 	io.Reader
-	Kind Kind
-	Why  error // why Kind is Unknown
-	file *os.File
+	Kind    Kind
+	Why     error // why Kind is Unknown
+	file    *os.File
+	buffers *buffers
 }
 
-// Close closes the file.
-func (f *File) Close() error { return f.file.Close() }
+// buffers are what a file is read with. Of a thousand files that are looked at one after
+// the other, most of the time would go into making them.
+type buffers struct {
+	raw, text *bufio.Reader
+	zip       gzip.Reader
+}
+
+var spare = sync.Pool{New: func() any {
+	return &buffers{raw: bufio.NewReaderSize(nil, sniffSize), text: bufio.NewReaderSize(nil, sniffSize)}
+}}
+
+// Close closes the file. Nothing is read of it any more.
+func (f *File) Close() error {
+	if b := f.buffers; b != nil {
+		f.Reader, f.buffers = nil, nil
+		b.raw.Reset(nil)
+		spare.Put(b)
+	}
+	return f.file.Close()
+}
 
 // Open opens a file for reading, unpacks it and says what it is. The error is that of
 // a file that cannot be read. A named pipe without a writer is empty.
@@ -71,16 +93,19 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw := bufio.NewReaderSize(f, sniffSize)
-	text, err := Text(raw)
+	b := spare.Get().(*buffers)
+	raw := b.raw
+	raw.Reset(f)
+	text, err := textBy(raw, &b.zip)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("it begins like gzip: %w", err), f.Close())
 	}
 	in := raw
 	if text != io.Reader(raw) {
-		in = bufio.NewReaderSize(text, sniffSize)
+		in = b.text
+		in.Reset(text)
 	}
-	out := &File{Reader: in, file: f}
+	out := &File{Reader: in, file: f, buffers: b}
 	for _, n := range [...]int{4 << 10, sniffSize} {
 		var head []byte
 		head, err = in.Peek(n)

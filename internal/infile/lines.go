@@ -87,7 +87,7 @@ func (l *Lines) fill() {
 		l.start = 0
 	}
 	if l.end == len(l.buf) {
-		bigger := make([]byte, max(256<<10, 2*len(l.buf)))
+		bigger := make([]byte, max(64<<10, 2*len(l.buf)))
 		copy(bigger, l.buf[:l.end])
 		l.buf = bigger
 	}

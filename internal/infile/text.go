@@ -17,10 +17,13 @@ func IsGzip(head []byte) bool { return len(head) >= 2 && head[0] == 0x1f && head
 // Text returns what the bytes of a file hold: r itself or, where it is compressed,
 // the text of all its gzip members. The error of a torn one comes with the
 // reading; see [Torn].
-func Text(r *bufio.Reader) (io.Reader, error) {
+func Text(r *bufio.Reader) (io.Reader, error) { return textBy(r, new(gzip.Reader)) }
+
+// textBy is Text with a reader for what is compressed.
+func textBy(r *bufio.Reader, zip *gzip.Reader) (io.Reader, error) {
 	head, err := r.Peek(2)
 	if IsGzip(head) {
-		return gzip.NewReader(r)
+		return zip, zip.Reset(r)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err

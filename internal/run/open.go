@@ -154,7 +154,7 @@ func look(path string) (*group, error) {
 	defer f.Close() //nolint:errcheck // only read
 	switch {
 	case f.Kind == infile.Trace:
-		return header(path, f)
+		return header(path, f.Reader) // which has a buffer already
 	case f.Kind == infile.Records:
 		return nil, nil
 	case f.Why != nil:

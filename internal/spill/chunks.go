@@ -42,7 +42,11 @@ func (c *chunks) grow(need int) {
 		c.next++
 		return
 	}
-	fresh := make([]byte, 0, max(need, chunkSize))
+	size := chunkSize
+	if len(c.list) == 0 {
+		size >>= 4 // many sorters get a few rows
+	}
+	fresh := make([]byte, 0, max(need, size))
 	c.list = append(c.list[:c.next], fresh)
 	c.next++
 }
