@@ -10,6 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bytes"
+	"errors"
+
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
@@ -204,4 +207,27 @@ func messageOf(r *report.Report, at time.Time) *alertMessage {
 		m.Verdict.Rank = &short
 	}
 	return m
+}
+
+// caller makes the calls that are asked for, one after the other.
+func caller(a *ui.App, o *alertOptions) func(context.Context, *alertMessage) error {
+	if o.exec == "" && o.webhook == "" {
+		return nil
+	}
+	return func(ctx context.Context, m *alertMessage) error {
+		var body bytes.Buffer
+		if err := report.JSON(&body, m); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("it took longer than %v", o.timeout))
+		defer cancel()
+		var errs []error
+		if o.exec != "" {
+			errs = append(errs, callCommand(ctx, a, o.exec, body.Bytes()))
+		}
+		if o.webhook != "" {
+			errs = append(errs, post(ctx, o.webhook, body.Bytes()))
+		}
+		return errors.Join(errs...)
+	}
 }

@@ -20,13 +20,6 @@ import (
 	"github.com/trainspan/trainspan/report"
 )
 
-// findAnyJobs is findJobs which imports the profiles of paths that hold nothing else.
-func findAnyJobs(ctx context.Context, a *ui.App, paths []string) ([]*report.Job, error) {
-	im := &profileImport{app: a, ctx: ctx}
-	defer im.remove()
-	return jobsOf(report.LoadWith(ctx.Err, im.traces, paths...))
-}
-
 // profileImport makes traces of profiles, for one report.
 type profileImport struct {
 	app *ui.App

@@ -350,3 +350,10 @@ func notPage(path string, err error) error {
 	}
 	return err
 }
+
+// findAnyJobs is findJobs which imports the profiles of paths that hold nothing else.
+func findAnyJobs(ctx context.Context, a *ui.App, paths []string) ([]*report.Job, error) {
+	im := &profileImport{app: a, ctx: ctx}
+	defer im.remove()
+	return jobsOf(report.LoadWith(ctx.Err, im.traces, paths...))
+}

@@ -125,6 +125,6 @@ func runSummary(ctx context.Context, a *ui.App, args []string, o *summaryOptions
 	if o.json {
 		return a.PrintJSON(fileSummary{files, res})
 	}
-	showSummary(a, files, res, o)
+	showSummary(a, files, res, o.top, o.sort)
 	return nil
 }

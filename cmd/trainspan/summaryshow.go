@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/internal/summary"
 )
 
-func showSummary(a *ui.App, files []string, r *summary.Result, o *summaryOptions) {
+func showSummary(a *ui.App, files []string, r *summary.Result, top int, sort string) {
 	p := a.Paint(a.Stdout)
 	what := files[0]
 	if len(files) > 1 {
@@ -30,12 +30,12 @@ func showSummary(a *ui.App, files []string, r *summary.Result, o *summaryOptions
 	showEpochs(a, r, p)
 	showNames(a, "Categories", r.Categories, len(r.Categories), p)
 	names := len(r.Names)
-	if o.top > 0 {
-		names = min(names, o.top)
+	if top > 0 {
+		names = min(names, top)
 	}
 	title := "Names"
 	if names < len(r.Names) {
-		title = fmt.Sprintf("Names, the first %d of %s by %s (--top 0 shows all)", names, human.Count(len(r.Names)), o.sort)
+		title = fmt.Sprintf("Names, the first %d of %s by %s (--top 0 shows all)", names, human.Count(len(r.Names)), sort)
 	}
 	showNames(a, title, r.Names, names, p)
 	if r.UnionError > 0 {

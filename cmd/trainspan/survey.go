@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"strconv"
+
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
@@ -166,3 +168,21 @@ func (s *survey) process() dftracer.Process {
 type clock struct{ us atomic.Int64 }
 
 func (c *clock) now() time.Time { return time.UnixMicro(c.us.Load()) }
+
+// maxEventSpans bounds the spans whose events are put with them.
+const maxEventSpans = 1 << 20
+
+// eventOf reports whether a record is an event of a span, and of which. value is
+// its time in microseconds or, for the count of those that the SDK dropped, that.
+func eventOf(ev *dftracer.Event) (span uint64, name string, value int64, ok bool) {
+	if ev.Phase != dftracer.PhaseMetadata || ev.Name != dftracer.NameCustom {
+		return 0, "", 0, false
+	}
+	arg, ok := ev.Arg("span")
+	if !ok || arg.Uint64() == 0 {
+		return 0, "", 0, false
+	}
+	name, text := ev.Meta()
+	value, err := strconv.ParseInt(text, 10, 64)
+	return arg.Uint64(), name, value, err == nil
+}

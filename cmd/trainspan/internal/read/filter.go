@@ -105,7 +105,7 @@ func (q *Filter) Prepare(ctx context.Context, files []string) (err error) {
 	if q.hasTo {
 		q.Window.To = start + q.relTo.Microseconds()
 	}
-	return q.Window.check(q)
+	return q.check()
 }
 
 // times reads --from and --to.
@@ -249,6 +249,13 @@ func NumberOf(ev *dftracer.Event, key string) *int64 {
 	arg, _ := ev.Arg(key)
 	if n, ok := arg.Whole(); ok && arg.Key == key {
 		return &n
+	}
+	return nil
+}
+
+func (q *Filter) check() error {
+	if w := q.Window; !w.all() && w.From >= w.To {
+		return ui.Usage("--from %s is not before --%s %s; swap them", q.From, q.until, q.To)
 	}
 	return nil
 }

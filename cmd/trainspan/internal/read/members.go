@@ -14,32 +14,6 @@ import (
 	runs "github.com/trainspan/trainspan/internal/run"
 )
 
-// Member is one gzip member of a trace.
-type Member struct {
-	Offset   int64 `json:"offset"`   // in the file
-	Size     int64 `json:"size"`     // compressed
-	Text     int64 `json:"text"`     // decompressed
-	Lines    int64 `json:"lines"`    // that end in it
-	Events   int64 `json:"events"`   // spans among them
-	Metadata int64 `json:"metadata"` // metadata records among them
-	Start    int64 `json:"start_us,omitempty"`
-	End      int64 `json:"end_us,omitempty"`
-}
-
-// chunk is text of whole lines on its way to a parser.
-type chunk struct {
-	member int
-	text   []byte // of buf
-	buf    []byte
-	result chan *Tally // in order of the file
-}
-
-const chunkSize = 1 << 20
-
-// chunkBuffers holds buffers for text: the members of a job that flushes often
-// are much smaller than a chunk.
-var chunkBuffers = sync.Pool{New: func() any { b := make([]byte, chunkSize); return &b }}
-
 // Walk decompresses a file once, member by member, and has its lines parsed by
 // several goroutines. It returns what it found, and the gzip members.
 func Walk(ctx context.Context, path string, bar *ui.Progress) (*Tally, []Member, error) {

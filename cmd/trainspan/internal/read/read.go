@@ -194,11 +194,3 @@ func (s *recordSink) Close() error { return nil }
 
 // ErrEnough ends a reading that has found all that was asked for.
 var ErrEnough = errors.New("enough")
-
-// RankText returns the rank of a process as it is printed, empty without one.
-func RankText(p *runs.Process) string {
-	if !p.RankKnown {
-		return ""
-	}
-	return strconv.Itoa(p.Rank)
-}

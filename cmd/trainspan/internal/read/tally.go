@@ -4,6 +4,8 @@ import (
 	"maps"
 	"sync"
 
+	"strconv"
+
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/filetime"
 	runs "github.com/trainspan/trainspan/internal/run"
@@ -235,4 +237,12 @@ func (t *Tally) merge(c *Tally) {
 		to.Events += from.Events
 		maps.Copy(to.lanes, from.lanes)
 	}
+}
+
+// RankText returns the rank of a process as it is printed, empty without one.
+func RankText(p *runs.Process) string {
+	if !p.RankKnown {
+		return ""
+	}
+	return strconv.Itoa(p.Rank)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/filetime"
 )
 
 // Window is a stretch of time, in microseconds since the Unix epoch, that a
@@ -24,13 +25,6 @@ func (w Window) has(ev *dftracer.Event) bool {
 }
 
 func (w Window) HasTime(us int64) bool { return w.all() || us >= w.From && us < w.To }
-
-func (w Window) check(q *Filter) error {
-	if !w.all() && w.From >= w.To {
-		return ui.Usage("--from %s is not before --%s %s; swap them", q.From, q.until, q.To)
-	}
-	return nil
-}
 
 // parseMoment reads a time as people, RFC 3339 and this program write it.
 func parseMoment(text string) (time.Time, bool) {
@@ -77,4 +71,24 @@ func scanMembers(ctx context.Context, a *ui.App, info *FileInfo, w Window, bar *
 	}
 	bar.EndFile()
 	return r.Hashes(), nil
+}
+
+// CanBe reports whether the times of an event can be, and counts them for the
+// median. The framing of a trace has no part in it.
+func CanBe(times *filetime.Judge, ev *dftracer.Event) bool {
+	switch {
+	case ev.Phase == dftracer.PhaseMetadata || ev.Cat == dftracer.CatDFTracer:
+		return true
+	case ev.Phase == dftracer.PhaseComplete:
+		return ev.Dur >= 0 && times.Has(ev.TS) && times.Near(ev.End())
+	}
+	return ev.TS == 0 || times.Has(ev.TS)
+}
+
+// JudgeBy returns a judge of the times of a trace, by a median where it is known.
+func JudgeBy(median int64, known bool) *filetime.Judge {
+	if known {
+		return filetime.With(time.Microsecond, median)
+	}
+	return filetime.New(time.Microsecond)
 }
