@@ -1,6 +1,10 @@
 package dataset
 
-import "github.com/trainspan/trainspan/internal/vocab"
+import (
+	"github.com/trainspan/trainspan/internal/vocab"
+
+	"github.com/trainspan/trainspan/internal/run"
+)
 
 // batchRows is how many rows are handed to the file at a time.
 const batchRows = 4096
@@ -76,4 +80,28 @@ func (b *batch) finish() []event {
 		}
 	}
 	return b.rows
+}
+
+// identity is what the rows of a process have in common; nil is not known.
+type identity struct {
+	rank    *int32
+	attempt *int32
+	host    *string
+	pid     int64
+}
+
+func identify(p *run.Process) *identity {
+	who := &identity{pid: p.PID}
+	if p.Attempt > 0 {
+		attempt := int32(p.Attempt)
+		who.attempt = &attempt
+	}
+	if p.Host != "" {
+		who.host = &p.Host
+	}
+	if p.RankKnown {
+		rank := int32(p.Rank)
+		who.rank = &rank
+	}
+	return who
 }

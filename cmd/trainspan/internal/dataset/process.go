@@ -121,3 +121,28 @@ func (p *Process) argument(r *row, arg *dftracer.Arg) {
 	r.args = append(key.AppendJSON(append(r.args, sep), dftracer.V2), ':')
 	r.args = arg.AppendJSON(r.args, dftracer.V2)
 }
+
+// cache is what one process has asked a table for.
+type cache[K comparable] struct {
+	ids  map[K]uint64
+	last K
+	id   uint64
+}
+
+func (c *cache[K]) of(b *Builder, t *table[K], k K) uint64 {
+	if c.id != 0 && k == c.last {
+		return c.id
+	}
+	id, ok := c.ids[k]
+	if !ok {
+		b.mu.Lock()
+		id = t.of(k)
+		b.mu.Unlock()
+		if c.ids == nil {
+			c.ids = make(map[K]uint64)
+		}
+		c.ids[k] = id
+	}
+	c.last, c.id = k, id
+	return id
+}

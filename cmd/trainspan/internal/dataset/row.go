@@ -126,31 +126,6 @@ func (t *table[K]) of(k K) uint64 {
 // at returns what a number stands for.
 func (t *table[K]) at(id uint64) *K { return &t.list[id-1] }
 
-// cache is what one process has asked a table for.
-type cache[K comparable] struct {
-	ids  map[K]uint64
-	last K
-	id   uint64
-}
-
-func (c *cache[K]) of(b *Builder, t *table[K], k K) uint64 {
-	if c.id != 0 && k == c.last {
-		return c.id
-	}
-	id, ok := c.ids[k]
-	if !ok {
-		b.mu.Lock()
-		id = t.of(k)
-		b.mu.Unlock()
-		if c.ids == nil {
-			c.ids = make(map[K]uint64)
-		}
-		c.ids[k] = id
-	}
-	c.last, c.id = k, id
-	return id
-}
-
 // spanName is what spans of one kind share.
 type spanName struct {
 	cat, name string

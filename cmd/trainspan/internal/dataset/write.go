@@ -13,47 +13,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/run"
 )
 
 // RanksPerFolder is how many ranks share a folder of events.
 const RanksPerFolder = 128
-
-// Job is what is written as one run.
-type Job struct {
-	Name string // of its folders
-	Job  *run.Job
-
-	// Part says that the Job is some ranks of one, which are added to what is there of
-	// the others. Its files replace those of the same ranks, when all of them are
-	// written, and that of the index comes last.
-	Part bool
-
-	Ledger *goodput.Ledger // nil leaves the table out
-
-	// Steps, where it is not nil, calls its function with each row of the table
-	// steps, by attempt, step and rank.
-	Steps func(func(*Step) error) error
-}
-
-// Written says what a run became.
-type Written struct {
-	Events  int64
-	Ledger  int64 // rows
-	Steps   int64
-	Folders int // of events
-	Bytes   int64
-}
-
-// identity is what the rows of a process have in common; nil is not known.
-type identity struct {
-	rank    *int32
-	attempt *int32
-	host    *string
-	pid     int64
-}
 
 // folder is the events of some ranks in an hour.
 type folder struct {
@@ -202,20 +167,4 @@ func (b *Builder) rank(ctx context.Context, q *queue, procs []*Process, hour int
 		}
 	}
 	return n, it.Err()
-}
-
-func identify(p *run.Process) *identity {
-	who := &identity{pid: p.PID}
-	if p.Attempt > 0 {
-		attempt := int32(p.Attempt)
-		who.attempt = &attempt
-	}
-	if p.Host != "" {
-		who.host = &p.Host
-	}
-	if p.RankKnown {
-		rank := int32(p.Rank)
-		who.rank = &rank
-	}
-	return who
 }
