@@ -30,9 +30,6 @@ const backwardShare = 8
 // backwards are the packages with more, in pairs of files.
 var backwards = map[string]limit{
 	"ai":                             {5, 1},
-	"cmd/trainspan":                  {13, 8},
-	"cmd/trainspan/internal/dataset": {6, 2},
-	"cmd/trainspan/internal/read":    {8, 2},
 	"cmd/trainspan/internal/session": {4, 1},
 	"exporters/ledger":               {3, 1},
 	"internal/assemble":              {4, 2},
