@@ -18,7 +18,6 @@ const (
 	floorDrift   = 1.03
 	floorSegment = 1.05 // of a drift since it began: what all share wanders as well
 	leastBalance = 0.05
-	usualRanks   = 8
 	muchBalance  = 0.10 // where usual noise explains most of it
 	noiseTimes   = 1.5
 	floorInput   = 1.10

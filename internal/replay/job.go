@@ -362,32 +362,24 @@ func (rd *reader) joins(r int, p *program) {
 	for i := 0; i < len(p.host); i++ {
 		pc := &p.host[i]
 		end := at + pc.dur
-		if pc.kind == work && pc.dur > joinLeast && (pc.phase == Host || pc.phase == Backward || pc.phase == Forward) {
+		if pc.kind == work && pc.dur > joinLeast && pc.phase == Host {
 			// The last one that was launched before it, or inside of it.
 			for ; next < len(list) && list[next].launch < end; next++ {
 				last = list[next]
 			}
 			rest := end - last.end // what the host does before its next span begins
-			within := int64(joinWithin)
-			if pc.phase == Host {
-				within = max(within, pc.dur/joinPart)
-			}
+			within := max(joinWithin, pc.dur/joinPart)
 			switch {
-			case pc.phase == Host && last.end-end > joinWithin && last.device && pc.dur*heldPart > p.end-p.start:
+			case last.end-end > joinWithin && last.device && pc.dur*heldPart > p.end-p.start:
 				pc.kind, pc.lead = join, last.end-end
 			case rest > within || rest < -joinWithin/10 || last.end-at <= joinLeast:
-			case pc.phase == Host && (last.launch <= at || rd.g.st.windowed):
+			case last.launch <= at || rd.g.st.windowed:
 				pc.kind = join
 				if rest > 0 {
 					pc.dur -= rest
 					p.host = slices.Insert(p.host, i+1, piece{kind: work, phase: Host, dur: rest})
 					i++
 				}
-			case pc.phase != Host && last.start > at && end-last.start > joinLeast:
-				wait := piece{kind: join, phase: pc.phase, dur: end - last.start}
-				pc.dur -= wait.dur
-				p.host = slices.Insert(p.host, i+1, wait)
-				i++
 			}
 		}
 		at = end

@@ -252,6 +252,5 @@ func (j *job) floorBalance(e [][]float64, gain float64) float64 {
 	if noise := robust.Sigma * robust.MAD(x) * k / j.typical(); gain-1 < noiseTimes*noise {
 		return 1 + muchBalance
 	}
-	// The tails of noise make the largest of many draws grow as well.
-	return 1 + leastBalance*math.Sqrt(math.Log(float64(max(n, usualRanks)))/math.Log(usualRanks))
+	return 1 + leastBalance
 }
