@@ -44,8 +44,6 @@ var large = map[string]typ{
 	"cmd/trainspan/internal/read.Tally":    {fields: 31, methods: 9},
 	"ai.Node":                              {fields: 8, methods: 30},
 	"analysis/goodput.Live":                {fields: 35, methods: 32},
-	"analysis/replay.State":                {fields: 9, methods: 32},
-	"analysis/replay.job":                  {fields: 23, methods: 61},
 	"dftracer.Writer":                      {fields: 17, methods: 36},
 	"integrations/pytorch.FileReport":      {fields: 46, methods: 6},
 	"internal/assemble.Assembler":          {fields: 16, methods: 31},
