@@ -100,18 +100,18 @@ func names(runs []*Run) string {
 // evidence says what a difference may be due to.
 func evidence(base, next []*Run) string {
 	if len(base) > 1 && len(next) > 1 {
-		return TwoRuns
+		return twoRuns
 	}
 	first := base[0].Hosts
 	for _, r := range slices.Concat(base, next) {
 		switch {
 		case len(r.Hosts) == 0:
-			return UnknownHosts
+			return unknownHosts
 		case !slices.Equal(r.Hosts, first):
-			return OtherHosts
+			return otherHosts
 		}
 	}
-	return SameHosts
+	return sameHosts
 }
 
 // measure fills the intervals of median and mean of one run each. It says false where

@@ -142,11 +142,11 @@ func TestEvidence(t *testing.T) {
 		base, next []*compare.Run
 		want, says string
 	}{
-		{[]*compare.Run{on(a, 1, 250)}, []*compare.Run{on(a, 2, 265)}, compare.SameHosts, "on the same hosts"},
-		{[]*compare.Run{on(a, 1, 250)}, []*compare.Run{on(b, 2, 265)}, compare.OtherHosts, "These runs differ: "},
-		{[]*compare.Run{on(a, 1, 250)}, []*compare.Run{on(nil, 2, 265)}, compare.UnknownHosts, "not on record"},
-		{[]*compare.Run{on(a, 1, 250), on(a, 3, 250), on(a, 4, 250), on(a, 5, 250)}, []*compare.Run{on(b, 2, 265)}, compare.OtherHosts, "These runs differ: "},
-		{[]*compare.Run{on(a, 1, 250), on(b, 3, 250)}, []*compare.Run{on(a, 2, 265), on([]string{"c"}, 4, 265)}, compare.TwoRuns, "2 runs of one and 2 of the other"},
+		{[]*compare.Run{on(a, 1, 250)}, []*compare.Run{on(a, 2, 265)}, "same_hosts", "on the same hosts"},
+		{[]*compare.Run{on(a, 1, 250)}, []*compare.Run{on(b, 2, 265)}, "other_hosts", "These runs differ: "},
+		{[]*compare.Run{on(a, 1, 250)}, []*compare.Run{on(nil, 2, 265)}, "unknown_hosts", "not on record"},
+		{[]*compare.Run{on(a, 1, 250), on(a, 3, 250), on(a, 4, 250), on(a, 5, 250)}, []*compare.Run{on(b, 2, 265)}, "other_hosts", "These runs differ: "},
+		{[]*compare.Run{on(a, 1, 250), on(b, 3, 250)}, []*compare.Run{on(a, 2, 265), on([]string{"c"}, 4, 265)}, "two_runs_a_side", "2 runs of one and 2 of the other"},
 	} {
 		if r := compare.Sides(c.base, c.next, nil); r.Kind != compare.Slower || r.Evidence != c.want || !strings.Contains(r.Sentence, c.says) {
 			t.Errorf("%s, %s, want %s: %s", r.Kind, r.Evidence, c.want, r.Sentence)
@@ -224,7 +224,7 @@ func TestParts(t *testing.T) {
 	if r.Difference == nil || *r.Difference != -6 || math.Abs(sum+6) > 1e-9 || math.Abs(step-r.StepMS) > 1e-9 || math.Abs(step-25) > 0.3 {
 		t.Errorf("%v s, %v ms: %+v", sum, step, of)
 	}
-	for kind, want := range map[string]float64{compare.PartStartUp: 2, compare.PartLost: -1, compare.PartDown: 3, compare.PartSteps: -50 * 0.2625, compare.PartInSteps: 185 * 0.025} {
+	for kind, want := range map[string]float64{"start_up": 2, "lost_work": -1, "downtime": 3, "number_of_steps": -50 * 0.2625, compare.PartInSteps: 185 * 0.025} {
 		if math.Abs(of[kind]-want) > 0.06 {
 			t.Errorf("%s: %.2f s, want %.2f", kind, of[kind], want)
 		}

@@ -26,12 +26,12 @@ func (r *Result) describe() {
 	case Slower, Faster:
 		r.Sentence = fmt.Sprintf("%s %s %s than %s: %s by the %s", r.New, is, r.Kind, r.Base, by, what)
 		switch r.Evidence {
-		case TwoRuns:
+		case twoRuns:
 			r.Sentence += fmt.Sprintf(", with %d runs of one and %d of the other.", r.Runs, r.NewRuns)
-		case SameHosts:
+		case sameHosts:
 			r.Sentence += ", on the same hosts."
 		default:
-			r.Sentence = "These runs differ: " + r.Sentence + map[string]string{OtherHosts: ", on other hosts", UnknownHosts: "; their hosts are not on record"}[r.Evidence] +
+			r.Sentence = "These runs differ: " + r.Sentence + map[string]string{otherHosts: ", on other hosts", unknownHosts: "; their hosts are not on record"}[r.Evidence] +
 				". Whether what was changed did it, two runs of each or the same hosts would say."
 		}
 	case NoDifference:
@@ -50,12 +50,12 @@ func (r *Result) describe() {
 // Words say what a part is.
 func (p *Part) Words() string {
 	switch p.Kind {
-	case PartPhase:
+	case partPhase:
 		if len(p.Ranks) > 0 {
 			return fmt.Sprintf("%s of rank %s", p.Phase, strings.Trim(fmt.Sprint(p.Ranks), "[]"))
 		}
 		return p.Phase
-	case PartTransfer:
+	case partTransfer:
 		if p.Group != "" {
 			return "transfers of group " + p.Group
 		}
@@ -114,7 +114,7 @@ func (r *Result) Markdown() string {
 
 // Step says what a part adds to a step, nothing where it lies outside of steps.
 func (p *Part) Step() string {
-	if !p.InSteps() {
+	if !p.inSteps() {
 		return ""
 	}
 	return signed(p.StepMS, 2) + " ms"

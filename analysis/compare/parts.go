@@ -11,14 +11,14 @@ import (
 
 // Kinds of a [Part].
 const (
-	PartSteps    = "number_of_steps"
-	PartStartUp  = "start_up"
-	PartLost     = "lost_work"
-	PartDown     = "downtime"
-	PartPhase    = "phase"         // within steps: work
-	PartTransfer = "transfer"      // within steps: of a group
+	partSteps    = "number_of_steps"
+	partStartUp  = "start_up"
+	partLost     = "lost_work"
+	partDown     = "downtime"
+	partPhase    = "phase"         // within steps: work
+	partTransfer = "transfer"      // within steps: of a group
 	PartInSteps  = "rest_of_steps" // within steps: what no exchange explains
-	PartOther    = "other"         // neither in steps nor any of these
+	partOther    = "other"         // neither in steps nor any of these
 )
 
 // Part is what one thing adds to the difference of two runs.
@@ -33,9 +33,9 @@ type Part struct {
 	Seconds *float64 `json:"seconds,omitempty"`
 }
 
-// InSteps reports whether the part lies within steps.
-func (p *Part) InSteps() bool {
-	return p.Kind == PartPhase || p.Kind == PartTransfer || p.Kind == PartInSteps
+// inSteps reports whether the part lies within steps.
+func (p *Part) inSteps() bool {
+	return p.Kind == partPhase || p.Kind == partTransfer || p.Kind == PartInSteps
 }
 
 // smallPart is the share of the largest part below which one is not worth a line.
@@ -91,9 +91,9 @@ func (r *Result) divide(a, b *Run) {
 	}
 	rest := r.StepMS
 	for _, x := range exchanged(a.Table, b.Table) {
-		p := Part{Kind: PartPhase, Phase: x.Phase, Ranks: x.Ranks, StepMS: x.Time / 1e6}
+		p := Part{Kind: partPhase, Phase: x.Phase, Ranks: x.Ranks, StepMS: x.Time / 1e6}
 		if x.Group != "" || x.Phase == replay.Communication.String() {
-			p.Kind, p.Phase, p.Group = PartTransfer, "", x.Group
+			p.Kind, p.Phase, p.Group = partTransfer, "", x.Group
 		}
 		rest -= p.StepMS
 		within(p)
@@ -106,11 +106,11 @@ func (r *Result) divide(a, b *Run) {
 			left -= s
 			r.Parts = append(r.Parts, Part{Kind: kind, Seconds: &s})
 		}
-		add(PartSteps, float64(b.Spent.StepsRun-a.Spent.StepsRun)*(ma+mb)/2/1e9)
-		add(PartStartUp, (b.Spent.StartUp-a.Spent.StartUp)/1e9)
-		add(PartLost, (b.Spent.Lost-a.Spent.Lost)/1e9)
-		add(PartDown, (b.Spent.Down-a.Spent.Down)/1e9)
-		add(PartOther, left)
+		add(partSteps, float64(b.Spent.StepsRun-a.Spent.StepsRun)*(ma+mb)/2/1e9)
+		add(partStartUp, (b.Spent.StartUp-a.Spent.StartUp)/1e9)
+		add(partLost, (b.Spent.Lost-a.Spent.Lost)/1e9)
+		add(partDown, (b.Spent.Down-a.Spent.Down)/1e9)
+		add(partOther, left)
 		r.Difference = &all
 	}
 	slices.SortStableFunc(r.Parts, func(p, q Part) int {

@@ -14,10 +14,10 @@ const (
 
 // What a difference may be due to.
 const (
-	TwoRuns      = "two_runs_a_side" // what differs between two runs of the same thing was seen on both sides
-	SameHosts    = "same_hosts"
-	OtherHosts   = "other_hosts"   // it may be the hosts
-	UnknownHosts = "unknown_hosts" // it may be the hosts: they are not on record
+	twoRuns      = "two_runs_a_side" // what differs between two runs of the same thing was seen on both sides
+	sameHosts    = "same_hosts"
+	otherHosts   = "other_hosts"   // it may be the hosts
+	unknownHosts = "unknown_hosts" // it may be the hosts: they are not on record
 )
 
 // Result is what a comparison says. Changes are relative: 0.03 is 3 % slower.
@@ -30,7 +30,7 @@ type Result struct {
 	Runs    int      `json:"base_runs"`
 	NewRuns int      `json:"new_runs"`
 	// Evidence says whether the difference can be due to what was changed, with
-	// [TwoRuns] and [SameHosts], or to the hosts as well.
+	// two_runs_a_side and same_hosts, or to the hosts as well.
 	Evidence string   `json:"evidence,omitempty"`
 	Median   Interval `json:"median_step"`
 	Mean     Interval `json:"mean_step"` // with pauses and checkpoints, which medians do not see
