@@ -9,7 +9,7 @@ import functools
 import os
 import sys
 from threading import get_ident, local
-from types import MethodType
+from types import MethodType, SimpleNamespace
 
 from trainspan import _ring, ending, environ, passing, quiet
 
@@ -212,7 +212,7 @@ def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, afte
             return _ring.start(n)
 
     def watch(impl):
-        called, way = inner(impl) if inner else impl, Way(impl)
+        called, way = inner(impl) if inner else impl, SimpleNamespace(impl=impl)
 
         def mark():
             nonlocal called
@@ -250,15 +250,6 @@ def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, afte
 
     watch.whole = lambda: [whole() for whole in wholes]
     return watch
-
-
-class Way:
-    """What the quick way of a phase calls."""
-
-    __slots__ = ("impl",)
-
-    def __init__(self, impl):
-        self.impl = impl
 
 
 def _call(watched, plain):
