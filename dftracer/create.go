@@ -67,8 +67,9 @@ func newWriter(out outfile.Output, path string, o Options) (*Writer, error) {
 
 // allocWriter makes a Writer that is not started.
 func allocWriter(path string, o Options) *Writer {
+	nest := o.Nesting == NestingOn || o.Nesting == NestingAuto && o.Dialect != V22
 	w := &Writer{
-		enc:  newEncoder(o.Dialect, o.NoMetadata, o.Nesting, o.Process),
+		enc:  newEncoder(o.Dialect, o.NoMetadata, nest, o.Process.PID, o.Process.Host),
 		opts: o,
 		path: path,
 		stop: make(chan struct{}),

@@ -23,10 +23,9 @@ type encoder struct {
 	closing string // what ends an X or C line
 }
 
-func newEncoder(d Dialect, noMetadata bool, nest Nesting, p Process) *encoder {
-	e := &encoder{dialect: d, args: !noMetadata, pid: int64(p.PID)}
-	e.nest = e.args && (nest == NestingOn || nest == NestingAuto && d != V22)
-	e.host = string(d.Hash(p.Host).AppendJSON(nil, d))
+func newEncoder(d Dialect, noMetadata, nest bool, pid int, host string) *encoder {
+	e := &encoder{dialect: d, args: !noMetadata, nest: nest && !noMetadata, pid: int64(pid)}
+	e.host = string(d.Hash(host).AppendJSON(nil, d))
 	e.proc = `,"pid":` + string(jsontext.AppendInt(nil, e.pid)) + `,"tid":`
 	hhash := `,"args":{"hhash":` + e.host
 	e.tailM = e.phase(PhaseMetadata) + hhash

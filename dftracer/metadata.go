@@ -23,3 +23,28 @@ func meta(kind, name string, value Arg) Event {
 	value.Key = "value"
 	return Event{Phase: PhaseMetadata, Type: TypeDFTracer, Name: kind, Cat: CatDFTracer, Args: []Arg{String("name", name), value}}
 }
+
+// BeginOf returns the span that a begin record, as Writer.Begin writes it, is
+// about, and whether ev is one. The span has no duration yet.
+func BeginOf(ev *Event) (Event, bool) {
+	if ev == nil || ev.Phase != PhaseMetadata || ev.Name != NameCustom || len(ev.Args) < 5 {
+		return Event{}, false
+	}
+	key, name := ev.Meta()
+	id, ok := ev.Arg("begin_id")
+	if key != KeySpanBegin || !ok {
+		return Event{}, false
+	}
+	cat, _ := ev.Arg("begin_cat")
+	ts, _ := ev.Arg("begin_ts")
+	span := Event{Phase: PhaseComplete, Type: ev.Type, ID: id.Uint64(), Name: name, Cat: cat.Text(), PID: ev.PID, TID: ev.TID,
+		TS: ts.Int64(), Level: ev.Level, Parent: ev.Parent, HostHash: ev.HostHash}
+	for _, a := range ev.Args {
+		switch a.Key {
+		case "name", "value", "begin_id", "begin_cat", "begin_ts":
+		default:
+			span.Args = append(span.Args, a)
+		}
+	}
+	return span, true
+}

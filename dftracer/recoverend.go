@@ -56,6 +56,9 @@ func (e *ending) insert(text []byte) error {
 	return e.release()
 }
 
+// levelRepair is the level of members that are written anew.
+const levelRepair = 6
+
 // anew is what is written anew: text, or a gzip member of it that its first byte begins.
 type anew struct {
 	out  io.Writer
@@ -72,7 +75,7 @@ func (a *anew) Write(p []byte) (n int, err error) {
 		n, a.err = a.out.Write(p)
 		return n, a.err
 	case a.z == nil:
-		if a.z, a.err = gzip.NewWriterLevel(a.out, levelSmall); a.err != nil {
+		if a.z, a.err = gzip.NewWriterLevel(a.out, levelRepair); a.err != nil {
 			return 0, a.err
 		}
 	}

@@ -42,6 +42,9 @@ type Report struct {
 	Groups []ProblemGroup
 }
 
+// maxProblems bounds the problems that a report has one by one.
+const maxProblems = 100
+
 // ProblemGroup is all problems of one kind.
 type ProblemGroup struct {
 	Rule  string // what is broken, in a few words
@@ -68,7 +71,7 @@ func (r *Report) Err() error {
 func (r *Report) problem(p Problem) {
 	r.Count++
 	r.group(ProblemGroup{p.Rule, 1, p})
-	if len(r.Problems) < maxFirst {
+	if len(r.Problems) < maxProblems {
 		r.Problems = append(r.Problems, p)
 	}
 }

@@ -23,12 +23,15 @@ type traceState struct {
 	lastTS   int64 // the latest moment any record speaks of
 	topTID   int64
 	open     map[uint64]*begun
-	lanes    map[lane][]*begun // those that are not crossed, by time
+	lanes    map[traceLane][]*begun // those that are not crossed, by time
 	seen     idSet             // of the events
 	parents  map[uint64]*absent
 	heads    []string // names of the first records
 	part     bool     // of a rotated trace: parents may be in another one
 }
+
+// traceLane is where spans have to nest.
+type traceLane struct{ pid, tid int64 }
 
 // begun is a span that is open according to its begin record.
 type begun struct {
@@ -74,7 +77,7 @@ func (s *traceState) note(ev *Event, d Dialect) {
 			at := String("", value)
 			s.lastTS = max(s.lastTS, at.Int64())
 		}
-		if b, ok := beginOf(ev); ok {
+		if b, ok := BeginOf(ev); ok {
 			s.begin(b)
 			s.lastTS = max(s.lastTS, b.TS)
 			s.lastID = max(s.lastID, b.ID)
@@ -106,11 +109,11 @@ func (s *traceState) note(ev *Event, d Dialect) {
 func (s *traceState) begin(b Event) {
 	if s.open == nil {
 		s.open = make(map[uint64]*begun)
-		s.lanes = make(map[lane][]*begun)
+		s.lanes = make(map[traceLane][]*begun)
 	}
 	span := &begun{event: b}
 	s.open[b.ID] = span
-	at := lane{b.PID, b.TID}
+	at := traceLane{b.PID, b.TID}
 	list := s.lanes[at]
 	i := len(list)
 	for i > 0 && list[i-1].event.TS > b.TS { // nearly always in order
@@ -122,7 +125,7 @@ func (s *traceState) begin(b Event) {
 // cross marks the open spans of the event's lane that begin inside of it. They
 // need not be looked at again.
 func (s *traceState) cross(ev *Event) {
-	at := lane{ev.PID, ev.TID}
+	at := traceLane{ev.PID, ev.TID}
 	list := s.lanes[at]
 	after := func(b *begun, ts int64) int { return cmp.Compare(b.event.TS, ts) }
 	from, _ := slices.BinarySearchFunc(list, ev.TS+1, after)
@@ -134,39 +137,6 @@ func (s *traceState) cross(ev *Event) {
 		b.crossed = true
 	}
 	s.lanes[at] = slices.Delete(list, from, to)
-}
-
-// beginOf returns the span that a begin record is about.
-func beginOf(ev *Event) (Event, bool) {
-	if ev.Name != NameCustom || len(ev.Args) < 5 {
-		return Event{}, false
-	}
-	key, name := ev.Meta()
-	id, ok := ev.Arg("begin_id")
-	if key != KeySpanBegin || !ok {
-		return Event{}, false
-	}
-	cat, _ := ev.Arg("begin_cat")
-	ts, _ := ev.Arg("begin_ts")
-	span := Event{Phase: PhaseComplete, Type: ev.Type, ID: id.Uint64(), Name: name, Cat: cat.Text(), PID: ev.PID, TID: ev.TID,
-		TS: ts.Int64(), Level: ev.Level, Parent: ev.Parent, HostHash: ev.HostHash}
-	for _, a := range ev.Args {
-		switch a.Key {
-		case "name", "value", "begin_id", "begin_cat", "begin_ts":
-		default:
-			span.Args = append(span.Args, a)
-		}
-	}
-	return span, true
-}
-
-// BeginOf returns the span that a begin record, as Writer.Begin writes it, is
-// about, and whether ev is one. The span has no duration yet.
-func BeginOf(ev *Event) (Event, bool) {
-	if ev == nil || ev.Phase != PhaseMetadata {
-		return Event{}, false
-	}
-	return beginOf(ev)
 }
 
 // closing returns what the trace lacks: open spans, innermost first, and the end event
@@ -218,11 +188,7 @@ func (s *traceState) closing() (text []byte, bracket string, closed, invented in
 // encoder returns a function that appends a record in the form of the trace.
 func (s *traceState) encoder(text *[]byte) (func(*Event), *encoder) {
 	bare := s.bare || s.host == ""
-	nest := NestingOff
-	if s.nested {
-		nest = NestingOn
-	}
-	enc := newEncoder(s.dialect, bare, nest, Process{PID: int(s.pid)})
+	enc := newEncoder(s.dialect, bare, s.nested, int(s.pid), "")
 	var c clock
 	return func(ev *Event) {
 		if !bare {

@@ -41,12 +41,12 @@ func Validate(r io.Reader, opts *ValidateOptions) (Report, error) {
 			} else if len(rest) > 0 {
 				v.line(rest, false)
 			}
-			var st ReadStats
-			if err := st.end(err); !errors.Is(err, io.EOF) {
-				return v.report, err
-			}
-			if st.Torn {
-				v.whole("the gzip stream is damaged or cut", "the gzip stream is damaged or cut: %v", st.Cause)
+			switch {
+			case errors.Is(err, io.EOF):
+			case infile.Torn(err):
+				v.whole("the gzip stream is damaged or cut", "the gzip stream is damaged or cut: %v", err)
+			default:
+				return v.report, fmt.Errorf("dftracer: read: %w", err)
 			}
 			break
 		}

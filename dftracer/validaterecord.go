@@ -45,7 +45,7 @@ func (v *validator) fact(ev *Event) {
 		return
 	}
 	v.report.Metadata++
-	if b, ok := beginOf(ev); ok {
+	if b, ok := BeginOf(ev); ok {
 		if v.open == nil {
 			v.open = make(map[uint64]bool)
 		}

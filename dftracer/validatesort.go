@@ -89,18 +89,18 @@ func (f *findings) add(line int, rule, format string, args ...any) {
 	if g.Count++; g.Count == 1 || line < g.First.Line {
 		g.First = Problem{line, rule, fmt.Sprintf(format, args...)}
 	}
-	if len(f.first) == maxFirst && line >= f.first[maxFirst-1].Line {
+	if len(f.first) == maxProblems && line >= f.first[maxProblems-1].Line {
 		return
 	}
 	at, _ = slices.BinarySearchFunc(f.first, line+1, func(p Problem, line int) int { return cmp.Compare(p.Line, line) })
 	f.first = slices.Insert(f.first, at, Problem{line, rule, fmt.Sprintf(format, args...)})
-	f.first = f.first[:min(len(f.first), maxFirst)]
+	f.first = f.first[:min(len(f.first), maxProblems)]
 }
 
 // append adds findings behind what is known already.
 func (v *validator) append(f findings) {
 	v.count(f)
-	v.report.Problems = append(v.report.Problems, f.first[:min(len(f.first), maxFirst-len(v.report.Problems))]...)
+	v.report.Problems = append(v.report.Problems, f.first[:min(len(f.first), maxProblems-len(v.report.Problems))]...)
 }
 
 // insert adds findings where their lines belong.
@@ -108,7 +108,7 @@ func (v *validator) insert(f findings) {
 	v.count(f)
 	all := append(v.report.Problems, f.first...)
 	slices.SortStableFunc(all, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
-	v.report.Problems = all[:min(len(all), maxFirst)]
+	v.report.Problems = all[:min(len(all), maxProblems)]
 }
 
 func (v *validator) count(f findings) {
