@@ -16,6 +16,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/telemetry"
 )
@@ -178,7 +179,7 @@ func TestUpdate(t *testing.T) {
 		}
 	}
 	compute := find(t, got, "compute")
-	if a, _ := compute.Arg("epoch"); a.Kind() != dftracer.KindInt {
+	if a, _ := compute.Arg("epoch"); dft.KindOf(a) != dft.KindInt {
 		t.Error("epoch is no integer")
 	}
 }
@@ -325,9 +326,9 @@ func TestMetadata(t *testing.T) {
 	finish(t, tel, path)
 	var keys []string
 	for _, ev := range dftest.Events(t, path) {
-		if key, value := ev.Meta(); ev.Name == dftracer.NameCustom {
+		if key, value := ev.Meta(); ev.Name == dft.NameCustom {
 			keys = append(keys, key)
-			if len(value) != 16 || ev.Args[1].Kind() != dftracer.KindString {
+			if len(value) != 16 || dft.KindOf(ev.Args[1]) != dft.KindString {
 				t.Errorf("%s has value %q", key, value)
 			}
 		}

@@ -122,7 +122,7 @@ func BytesPerEvent(dir string, steps, member, level int) (disk, text float64, pa
 		}
 		now = at
 		if member > 0 && step%member == member-1 {
-			if err := w.Flush(); err != nil {
+			if err := w.FlushContext(context.Background()); err != nil {
 				return 0, 0, "", err
 			}
 		}

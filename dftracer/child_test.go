@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/dft/recovery"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/until"
 )
@@ -53,7 +55,7 @@ func childMain(path string) {
 	lanes := dftracer.NewLanes(int64(os.Getpid()))
 	rootLane, tid := lanes.Begin(dftracer.Lane{}, time.Now().UnixMicro())
 	root := &dftracer.Event{ID: w.NextID(), Name: "train", Cat: "pipeline", TID: tid, TS: time.Now().UnixMicro(), Level: 1}
-	w.Begin(root)
+	dft.WriteBegin(w, root)
 	fmt.Println("ready")
 	var counts [childWriters]atomic.Int64
 	for g := range childWriters {
@@ -213,7 +215,7 @@ func checkKilled(t *testing.T, path, mode string, kept bool) {
 	if err != nil {
 		t.Errorf("mode %q, after the kill: %v", mode, err)
 	}
-	report, err := dftracer.Recover(path, nil)
+	report, err := recovery.File(path, nil)
 	if err != nil {
 		t.Errorf("recover: %v", err)
 		return
@@ -235,7 +237,7 @@ func checkKilled(t *testing.T, path, mode string, kept bool) {
 	if v := dftest.CheckWith(t, path, opts); v.Open > 0 {
 		t.Errorf("%d spans are open after recovery", v.Open)
 	}
-	again, err := dftracer.Recover(path, nil)
+	again, err := recovery.File(path, nil)
 	if err != nil || !again.Clean {
 		t.Errorf("second recovery: %+v, %v", again, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/outfile"
 )
 
@@ -60,7 +61,7 @@ func newWriter(out outfile.Output, path string, o Options) (*Writer, error) {
 		return nil, fmt.Errorf("dftracer: write %s: %w", path, err)
 	}
 	if o.Rank != nil {
-		w.SetRank(*o.Rank)
+		dft.WriteRank(w, *o.Rank)
 	}
 	return w, nil
 }
@@ -69,12 +70,12 @@ func newWriter(out outfile.Output, path string, o Options) (*Writer, error) {
 func allocWriter(path string, o Options) *Writer {
 	nest := o.Nesting == NestingOn || o.Nesting == NestingAuto && o.Dialect != V22
 	w := &Writer{
-		enc:  newEncoder(o.Dialect, o.NoMetadata, nest, o.Process.PID, o.Process.Host),
+		enc:  dft.NewEncoder(o.Dialect, o.NoMetadata, nest, o.Process.PID, o.Process.Host),
 		opts: o,
 		path: path,
 		stop: make(chan struct{}),
 	}
-	w.enc.noTIDs = o.NoTIDs
+	w.enc.NoTIDs = o.NoTIDs
 	w.blocks = newBlocks(o.Pool, o.MemberSize)
 	return w
 }
@@ -132,7 +133,7 @@ func (w *Writer) flushRegularly() {
 		case <-t.C:
 			if now := time.Now(); w.opts.Heartbeat > 0 && now.Sub(beat) >= w.opts.Heartbeat-every/2 {
 				beat = now
-				w.CM(KeyHeartbeat, strconv.FormatInt(w.opts.Now().UnixMicro(), 10))
+				dft.WriteCustom(w, dft.KeyHeartbeat, strconv.FormatInt(w.opts.Now().UnixMicro(), 10))
 			}
 			w.blocks.sealAll()
 			w.blocks.jobs <- job{op: opCheck}

@@ -12,6 +12,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/dft/recovery"
+	"github.com/trainspan/trainspan/internal/dft/validate"
 )
 
 // killed is the trace of a process that was killed while a span was open of
@@ -25,13 +28,13 @@ func killed(t *testing.T) string {
 	}
 	const ts = 1744611912990000
 	outer := w.NextID()
-	w.Begin(&dftracer.Event{ID: outer, Name: "train", Cat: "pipeline", TID: 9, TS: ts, Level: 1})
+	dft.WriteBegin(w, &dftracer.Event{ID: outer, Name: "train", Cat: "pipeline", TID: 9, TS: ts, Level: 1})
 	lost, early := w.NextID(), w.NextID()
 	w.Write(&dftracer.Event{Name: "fetch", Cat: "data", TID: 9, TS: ts + 10, Dur: 5, Level: 3, Parent: int64(lost)})
 	w.Write(&dftracer.Event{Name: "fetch", Cat: "data", TID: 9, TS: ts + 20, Dur: 7, Level: 3, Parent: int64(lost)})
 	w.Write(&dftracer.Event{ID: early, Name: "step", Cat: "compute", TID: 9, TS: ts + 30, Dur: 9, Level: 2, Parent: int64(outer)})
 	w.Write(&dftracer.Event{Name: "late", Cat: "compute", TID: 9, TS: ts + 31, Dur: 2, Level: 3, Parent: int64(early)})
-	if err := w.Flush(); err != nil {
+	if err := w.FlushContext(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	out := text.String()
@@ -51,7 +54,7 @@ func TestRecoverLeavesNoOrphans(t *testing.T) {
 			text = members(text)
 		}
 		writeFile(t, path, string(text))
-		report, err := dftracer.Recover(path, nil)
+		report, err := recovery.File(path, nil)
 		if err != nil || report.Closed != 1 || report.Unfinished != 1 || report.DamagedAt != -1 {
 			t.Errorf("%+v, %v", report, err)
 		}
@@ -78,7 +81,7 @@ func TestRecoverInventsNothingInAPart(t *testing.T) {
 	at := strings.Index(text, `{"id":6,`)
 	part := `{"id":900,"name":"CM","cat":"dftracer","pid":7,"tid":7,"ph":"M","args":{"hhash":"a","name":"trace.part","value":"2"}}` + "\n"
 	writeFile(t, path, text[:at]+part+text[at:])
-	if report, err := dftracer.Recover(path, nil); err != nil || report.Unfinished != 0 {
+	if report, err := recovery.File(path, nil); err != nil || report.Unfinished != 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
@@ -91,7 +94,7 @@ func TestRecoverStops(t *testing.T) {
 		writeFile(t, path, string(text))
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		if _, err := dftracer.Recover(path, &dftracer.RecoverOptions{Stop: ctx.Err}); !errors.Is(err, context.Canceled) {
+		if _, err := recovery.File(path, &recovery.Options{Stop: ctx.Err}); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, text) {
@@ -147,22 +150,22 @@ func TestForeignTraces(t *testing.T) {
 		"no ids":       bare + "\n" + bare,
 		"long":         long + "\n",
 	} {
-		r, err := dftracer.Validate(strings.NewReader(text), &dftracer.ValidateOptions{AllowForeign: true})
+		r, err := validate.Stream(strings.NewReader(text), &dftracer.ValidateOptions{AllowForeign: true})
 		if err != nil || !r.OK() {
 			t.Errorf("%s: %v, %v", name, err, r.Err())
 		}
-		if r, err := dftracer.Validate(strings.NewReader(text), nil); err != nil || r.OK() {
+		if r, err := validate.Stream(strings.NewReader(text), nil); err != nil || r.OK() {
 			t.Errorf("%s: a strict validation finds nothing, %v", name, err)
 		}
 	}
-	r, err := dftracer.Validate(strings.NewReader(strings.Replace(rec, `"dur":5`, `"dur":"5"`, 1)), &dftracer.ValidateOptions{AllowForeign: true})
+	r, err := validate.Stream(strings.NewReader(strings.Replace(rec, `"dur":5`, `"dur":"5"`, 1)), &dftracer.ValidateOptions{AllowForeign: true})
 	if err != nil || r.Count != 1 {
 		t.Errorf("a duration as text is accepted: %v, %v", err, r.Err())
 	}
 }
 
 func TestProblemsAreGrouped(t *testing.T) {
-	r, err := dftracer.Validate(strings.NewReader(brokenTrace(500)), nil)
+	r, err := validate.Stream(strings.NewReader(brokenTrace(500)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

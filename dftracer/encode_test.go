@@ -2,6 +2,7 @@ package dftracer_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"math"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/jsontext"
 )
 
@@ -36,12 +38,12 @@ func newLineWriter(t testing.TB, d dftracer.Dialect) *lineWriter {
 
 func (l *lineWriter) line(t testing.TB, ev *dftracer.Event) string {
 	t.Helper()
-	if err := l.w.Flush(); err != nil {
+	if err := l.w.FlushContext(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	l.out.Reset()
 	l.w.Write(ev)
-	if err := l.w.Flush(); err != nil {
+	if err := l.w.FlushContext(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	return l.out.String()
@@ -72,17 +74,17 @@ func TestArgs(t *testing.T) {
 		{dftracer.String("k", "x"), `"x"`, 0, 0, 0, "x"},
 		{dftracer.Raw("k", `{"a":null}`), `{"a":null}`, 0, 0, 0, `{"a":null}`},
 		{dftracer.Raw("k", `{`), `"{"`, 0, 0, 0, `{`},
-		{dftracer.HashArg("k", 0x88fe0d6c9e446319), `"88fe0d6c9e446319"`, math.MaxInt64, 0x88fe0d6c9e446319, 0x88fe0d6c9e446319, "88fe0d6c9e446319"},
+		{dft.HashArg("k", 0x88fe0d6c9e446319), `"88fe0d6c9e446319"`, math.MaxInt64, 0x88fe0d6c9e446319, 0x88fe0d6c9e446319, "88fe0d6c9e446319"},
 	} {
 		a := test.arg
-		if got := string(a.AppendJSON(nil, dftracer.V2)); got != test.json {
+		if got := string(dft.AppendArg(a, nil, dftracer.V2)); got != test.json {
 			t.Errorf("JSON %s, want %s", got, test.json)
 		}
-		if a.Int64() != test.i || a.Uint64() != test.u || a.Float64() != test.f || a.Text() != test.text {
-			t.Errorf("%s: Int64 %d, Uint64 %d, Float64 %v, Text %q", test.json, a.Int64(), a.Uint64(), a.Float64(), a.Text())
+		if a.Int64() != test.i || dft.Uint64(a) != test.u || a.Float64() != test.f || a.Text() != test.text {
+			t.Errorf("%s: Int64 %d, Uint64 %d, Float64 %v, Text %q", test.json, a.Int64(), dft.Uint64(a), a.Float64(), a.Text())
 		}
 	}
-	if got := string(dftracer.HashArg("k", 12).AppendJSON(nil, dftracer.V1)); got != "12" {
+	if got := string(dft.AppendArg(dft.HashArg("k", 12), nil, dftracer.V1)); got != "12" {
 		t.Errorf("V1 hash %s", got)
 	}
 }
@@ -125,7 +127,7 @@ func TestLongLines(t *testing.T) {
 }
 
 func TestWriteCompleteEqualsWrite(t *testing.T) {
-	key := dftracer.NewKey("c\"at", "näme\n").WithType(dftracer.TypeMPI)
+	key := dft.WithType(dftracer.NewKey("c\"at", "näme\n"), dft.TypeMPI)
 	args := []dftracer.Arg{dftracer.Int("epoch", 1), dftracer.String("s", strings.Repeat("z", 3000))}
 	for _, d := range []dftracer.Dialect{dftracer.V1, dftracer.V2, dftracer.V22} {
 		for _, bare := range []bool{false, true} {
@@ -136,7 +138,7 @@ func TestWriteCompleteEqualsWrite(t *testing.T) {
 			}
 			for _, ts := range []int64{-1, 0, 1, 999999, 1000000, 1000001, 1744611912990000, math.MaxInt64} {
 				w.WriteComplete(&key, dftracer.Span{ID: 77, TID: 5, TS: ts, Dur: 9, Level: 2, Parent: 3}, args...)
-				w.Write(&dftracer.Event{ID: 77, Name: key.Name(), Cat: key.Cat(), Type: dftracer.TypeMPI, TID: 5, TS: ts, Dur: 9, Level: 2, Parent: 3, Args: args})
+				w.Write(&dftracer.Event{ID: 77, Name: dft.KeyName(key), Cat: dft.KeyCat(key), Type: dft.TypeMPI, TID: 5, TS: ts, Dur: 9, Level: 2, Parent: 3, Args: args})
 			}
 			if err := w.Close(); err != nil {
 				t.Fatal(err)
@@ -262,12 +264,12 @@ func TestWriteEncoded(t *testing.T) {
 		} {
 			l := newLineWriter(t, d)
 			write := func(f func()) string {
-				if err := l.w.Flush(); err != nil {
+				if err := l.w.FlushContext(context.Background()); err != nil {
 					t.Fatal(err)
 				}
 				l.out.Reset()
 				f()
-				if err := l.w.Flush(); err != nil {
+				if err := l.w.FlushContext(context.Background()); err != nil {
 					t.Fatal(err)
 				}
 				return l.out.String()
@@ -275,7 +277,7 @@ func TestWriteEncoded(t *testing.T) {
 			var text []byte
 			for _, a := range args {
 				text, _ = jsontext.AppendKey(text, a.Key)
-				text = a.AppendJSON(text, dftracer.V2)
+				text = dft.AppendArg(a, text, dftracer.V2)
 			}
 			want := write(func() { l.w.WriteComplete(&key, span, args...) })
 			if got := write(func() { l.w.WriteEncoded(&key, span, text) }); got != want || !json.Valid([]byte(got)) {
@@ -284,11 +286,11 @@ func TestWriteEncoded(t *testing.T) {
 		}
 	}
 	for _, k := range []string{"level", "p_idx", "hhash", "a key\twith \"signs\"", "caf\xc3", strings.Repeat("long", 9)} {
-		if dftracer.Plain(k) {
+		if dft.Plain(k) {
 			t.Errorf("%q is plain", k)
 		}
 	}
-	if !dftracer.Plain("otel.status_code") {
+	if !dft.Plain("otel.status_code") {
 		t.Error("otel.status_code is not plain")
 	}
 	var none *dftracer.Writer

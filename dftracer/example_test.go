@@ -62,3 +62,31 @@ func ExampleLanes() {
 	// step ends on 101
 	// epoch ends on 100
 }
+
+func ExampleRecover() {
+	dir, err := os.MkdirTemp("", "trace")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // temporary
+
+	w, err := dftracer.Create(filepath.Join(dir, "trace.pfw.gz"), &dftracer.Options{
+		Process: dftracer.Process{Command: dftracer.CommandLine()},
+	})
+	if err != nil {
+		panic(err)
+	}
+	if err := w.Close(); err != nil {
+		panic(err)
+	}
+	if err := os.Truncate(w.Path(), 300); err != nil { // as a process leaves it that is killed
+		panic(err)
+	}
+	report, err := dftracer.Recover(w.Path(), nil)
+	if err != nil {
+		panic(err)
+	}
+	whole, err := dftracer.ValidateFile(w.Path(), nil)
+	fmt.Println(report.Clean, whole.OK(), err)
+	// Output: false true <nil>
+}

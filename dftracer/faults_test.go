@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/dft/validate"
 	"github.com/trainspan/trainspan/internal/dftest"
 )
 
@@ -82,12 +84,12 @@ func TestCloseContextOnAStalledDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	emit(w, 100)
-	if err := w.Flush(); err != nil {
+	if err := w.FlushContext(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	s.stalled.Store(true)
 	emit(w, 60000) // about 9 MB: returns although nothing is taken
-	if err := w.Flush(); !errors.Is(err, dftracer.ErrStalled) {
+	if err := w.FlushContext(context.Background()); !errors.Is(err, dftracer.ErrStalled) {
 		t.Errorf("flush: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -97,7 +99,7 @@ func TestCloseContextOnAStalledDisk(t *testing.T) {
 	}
 	lost := int(w.Stats().Lost)
 	close(s.gate) // the goroutine that hung ends
-	report, err := dftracer.Validate(bytes.NewReader(s.bytes()), &dftracer.ValidateOptions{AllowUnfinished: true})
+	report, err := validate.Stream(bytes.NewReader(s.bytes()), &dftracer.ValidateOptions{AllowUnfinished: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,13 +121,13 @@ func TestFullDiskCountsEverything(t *testing.T) {
 			t.Fatal(err)
 		}
 		emit(w, 1000)
-		if err := w.Flush(); err != nil {
+		if err := w.FlushContext(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		f.set(true)
 		for range 50 {
 			emit(w, 1000)
-			_ = w.Flush()
+			_ = w.FlushContext(context.Background())
 		}
 		if err := w.Close(); !errors.Is(err, errDisk) {
 			t.Errorf("close: %v", err)
@@ -153,7 +155,7 @@ func TestHeartbeat(t *testing.T) {
 			if err := w.Close(); err != nil {
 				t.Error(err)
 			}
-			r, err := dftracer.Validate(bytes.NewReader(f.bytes()), nil)
+			r, err := validate.Stream(bytes.NewReader(f.bytes()), nil)
 			if err != nil || !r.OK() || r.Counts["dftracer/CM/M"] != c.want {
 				t.Errorf("%+v: %v %v: %d heartbeats, want %d", c.opts, err, r.Err(), r.Counts["dftracer/CM/M"], c.want)
 			}
@@ -163,7 +165,7 @@ func TestHeartbeat(t *testing.T) {
 			}
 			last := int64(0)
 			for ev := range rd.All() {
-				if key, value := ev.Meta(); ev.Name == dftracer.NameCustom && key == dftracer.KeyHeartbeat {
+				if key, value := ev.Meta(); ev.Name == dft.NameCustom && key == dft.KeyHeartbeat {
 					at, err := strconv.ParseInt(value, 10, 64)
 					if err != nil || at <= last || time.Now().UnixMicro()-at > 66_000_000 {
 						t.Errorf("heartbeat %q", value)

@@ -1,6 +1,7 @@
 package dftracer_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -52,12 +53,12 @@ func slowJob(b *testing.B, w *dftracer.Writer, rate, batch int) (events, size ui
 		w.WriteComplete(&keys[at], dftracer.Span{ID: id, TID: 4242, TS: ts, Dur: gap/4 + random.Int64N(gap/8), Level: 2, Parent: int64(parent)},
 			dftracer.Int("epoch", step/1000), dftracer.Int("step", step%1000))
 		if i%batch == batch-1 {
-			if err := w.Flush(); err != nil {
+			if err := w.FlushContext(context.Background()); err != nil {
 				b.Fatal(err)
 			}
 		}
 	}
-	if err := w.Flush(); err != nil {
+	if err := w.FlushContext(context.Background()); err != nil {
 		b.Fatal(err)
 	}
 	return n, w.Stats().DiskBytes - before

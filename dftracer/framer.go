@@ -6,6 +6,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/outfile"
 )
 
@@ -13,13 +14,13 @@ import (
 // methods are called by the sink, on one goroutine.
 type framer struct {
 	o        *Options
-	enc      *encoder
+	enc      *dft.Encoder
 	names    *names
 	nextID   func() uint64
 	shorten  *atomic.Uint64  // counts strings that were cut
 	end      func() traceEnd // asked when a file ends
 	pump     *pump
-	clock    clock
+	clock    dft.Clock
 	line     []byte
 	text     []byte
 	lines    int
@@ -42,7 +43,7 @@ func (f *framer) open() (err error) {
 		return nil
 	}
 	level := f.o.Level
-	if level == LevelAdaptive {
+	if level == levelAdaptive {
 		level = levelSmall
 	}
 	f.zip, err = gzip.NewWriterLevel(&f.packed, level) // of a resumed file: another member
@@ -102,12 +103,12 @@ func (f *framer) Pause() outfile.Block {
 
 // add encodes a record.
 func (f *framer) add(ev Event) {
-	if ev.ID == 0 && f.enc.hasID(ev.Phase) {
+	if ev.ID == 0 && f.enc.HasID(ev.Phase) {
 		ev.ID = f.nextID()
 	}
-	ev.TID = max(ev.TID, f.enc.pid)
-	line, cuts := appendFitting(f.line[:0], &ev, func(dst []byte, ev *Event) []byte {
-		return f.enc.append(dst, &f.clock, ev)
+	ev.TID = max(ev.TID, f.enc.Pid)
+	line, cuts := dft.AppendFitting(f.line[:0], &ev, func(dst []byte, ev *Event) []byte {
+		return f.enc.Append(dst, &f.clock, ev)
 	})
 	f.shorten.Add(uint64(cuts))
 	f.text = append(f.text, line...)

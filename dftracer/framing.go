@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/outfile"
 )
@@ -18,18 +19,18 @@ func (f *framer) header() {
 	if d != V22 {
 		f.text = append(f.text, "[\n"...)
 	}
-	cwd, cmd, exec := d.Hash(who.Dir), d.Hash(who.Command), d.Hash(who.Exec)
-	f.add(meta(NameHostHash, who.Host, HashArg("", d.Hash(who.Host))))
-	f.add(meta(NameThreadName, strconv.Itoa(who.PID), String("", NameThreadName)))
+	cwd, cmd, exec := dft.HashOf(d, who.Dir), dft.HashOf(d, who.Command), dft.HashOf(d, who.Exec)
+	f.add(dft.Record(dft.NameHostHash, who.Host, dft.HashArg("", dft.HashOf(d, who.Host))))
+	f.add(dft.Record(dft.NameThreadName, strconv.Itoa(who.PID), String("", dft.NameThreadName)))
 	if d == V22 {
-		f.add(meta(NameCustom, "time_metric", String("", "US")))
+		f.add(dft.Record(dft.NameCustom, "time_metric", String("", "US")))
 	}
 	if !o.NoMetadata {
 		if d != V1 {
-			f.add(meta(NameFileHash, who.Dir, HashArg("", cwd)))
+			f.add(dft.Record(dft.NameFileHash, who.Dir, dft.HashArg("", cwd)))
 		}
-		f.add(meta(NameStringHash, who.Command, HashArg("", cmd)))
-		f.add(meta(NameStringHash, who.Exec, HashArg("", exec)))
+		f.add(dft.Record(dft.NameStringHash, who.Command, dft.HashArg("", cmd)))
+		f.add(dft.Record(dft.NameStringHash, who.Exec, dft.HashArg("", exec)))
 	}
 	start := o.Now()
 	written := start
@@ -38,17 +39,17 @@ func (f *framer) header() {
 	}
 	args := make([]Arg, 0, 10)
 	if d != V1 {
-		args = append(args, HashArg("cwd", cwd), versionArg(d, o.Version))
-		args = append(args, HashArg("exec_hash", exec), HashArg("cmd_hash", cmd))
+		args = append(args, dft.HashArg("cwd", cwd), versionArg(d, o.Version))
+		args = append(args, dft.HashArg("exec_hash", exec), dft.HashArg("cmd_hash", cmd))
 	} else {
-		args = append(args, HashArg("cmd_hash", cmd), HashArg("exec_hash", exec), versionArg(d, o.Version))
+		args = append(args, dft.HashArg("cmd_hash", cmd), dft.HashArg("exec_hash", exec), versionArg(d, o.Version))
 	}
 	args = append(args, String("date", start.Format(asctime)), Int("ppid", int64(who.PPID)))
 	args = append(args, o.identity()...)
 	if !o.Start.IsZero() {
 		args = append(args, Int(argWritten, written.UnixMicro()))
 	}
-	f.add(Event{Name: NameStart, Cat: CatDFTracer, Type: TypeDFTracer, TS: start.UnixMicro(), Level: 1, Args: args})
+	f.add(Event{Name: dft.NameStart, Cat: CatDFTracer, Type: dft.TypeDFTracer, TS: start.UnixMicro(), Level: 1, Args: args})
 }
 
 // argWritten is when a trace about another time was written.
@@ -78,7 +79,7 @@ func (f *framer) footer(p outfile.Part) {
 	}
 	args := []Arg{Int("num_events", int64(n))}
 	if p.Lost > 0 {
-		args = append(args, Uint(argLost, p.Lost))
+		args = append(args, Uint(dft.ArgLost, p.Lost))
 	}
 	end := f.end()
 	if p.Last {
@@ -89,7 +90,7 @@ func (f *framer) footer(p outfile.Part) {
 	if end.written != 0 {
 		args = append(args, Int(argWritten, end.written))
 	}
-	f.add(Event{Name: NameEnd, Cat: CatDFTracer, Type: TypeDFTracer, TS: end.ts, Level: 1, Args: args})
+	f.add(Event{Name: dft.NameEnd, Cat: CatDFTracer, Type: dft.TypeDFTracer, TS: end.ts, Level: 1, Args: args})
 	if d != V22 {
 		f.text = append(f.text, ']') // no line feed: old readers never look at an unfinished line
 	}
@@ -97,7 +98,7 @@ func (f *framer) footer(p outfile.Part) {
 
 // missing writes the record of a gap.
 func (f *framer) missing(g outfile.Gap) {
-	ev := meta(NameCustom, KeyEventsLost, String("", strconv.Itoa(g.Lines)))
+	ev := dft.Record(dft.NameCustom, dft.KeyEventsLost, String("", strconv.Itoa(g.Lines)))
 	reason := "unknown"
 	if g.Cause != nil {
 		reason = g.Cause.Error()
@@ -108,7 +109,7 @@ func (f *framer) missing(g outfile.Gap) {
 
 // continued marks this file as a later part.
 func (f *framer) continued(n int) {
-	f.add(meta(NameCustom, KeyPart, String("", strconv.Itoa(n))))
+	f.add(dft.Record(dft.NameCustom, dft.KeyPart, String("", strconv.Itoa(n))))
 }
 
 // versionArg follows the dialect: V1 has a number, later ones have text.

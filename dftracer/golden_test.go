@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/dft/validate"
 )
 
 // fixed makes everything in a trace reproducible.
@@ -27,27 +29,27 @@ func writeEverything(t *testing.T, w *dftracer.Writer) {
 	t.Helper()
 	const ts = 1744611912990000
 	train := &dftracer.Event{ID: w.NextID(), Name: "train", Cat: "pipeline", TID: 1028567, TS: ts, Level: 1, Parent: dftracer.NoParent}
-	w.Begin(train)
-	w.SetRank(3)
-	w.SetCoreAffinity([]int{0, 1, 5})
-	w.CM("epoch.start", "1744611912990001")
-	file := w.FileHash("/p/lustre3/data/img_0.h5")
-	w.FileHash("/p/lustre3/data/img_0.h5")
-	text := w.StringHash("a \"quoted\" \\ string")
-	other := w.HostHash("corona172")
-	key := dftracer.NewKey("compute", "forward").WithType(dftracer.TypePython)
+	dft.WriteBegin(w, train)
+	dft.WriteRank(w, 3)
+	dft.WriteCores(w, []int{0, 1, 5})
+	dft.WriteCustom(w, "epoch.start", "1744611912990001")
+	file := w.Hash(dft.NameFileHash, "/p/lustre3/data/img_0.h5")
+	w.Hash(dft.NameFileHash, "/p/lustre3/data/img_0.h5")
+	text := w.Hash(dft.NameStringHash, "a \"quoted\" \\ string")
+	other := dft.HashText(w.Hash(dft.NameHostHash, "corona172"), w.Dialect())
+	key := dft.WithType(dftracer.NewKey("compute", "forward"), dft.TypePython)
 	w.WriteComplete(&key, dftracer.Span{ID: w.NextID(), TID: 1028567, TS: ts + 10, Dur: 20, Level: 2, Parent: int64(train.ID)},
 		dftracer.Int("epoch", 1), dftracer.Int("step", 2), dftracer.Float("loss", 0.5), dftracer.Float("scale", 3))
-	w.Write(&dftracer.Event{Name: "read", Cat: "POSIX", Type: dftracer.TypeLibcIO, TID: 1028567, TS: ts + 40, Dur: 5, Level: 2, Parent: int64(train.ID),
-		Args: []dftracer.Arg{dftracer.HashArg("fhash", file), dftracer.Int("ret", 4096), dftracer.HashArg("shash", text),
+	w.Write(&dftracer.Event{Name: "read", Cat: "POSIX", Type: dft.TypeLibcIO, TID: 1028567, TS: ts + 40, Dur: 5, Level: 2, Parent: int64(train.ID),
+		Args: []dftracer.Arg{dft.HashArg("fhash", file), dftracer.Int("ret", 4096), dft.HashArg("shash", text),
 			dftracer.Uint("big", math.MaxUint64), dftracer.Int("neg", math.MinInt64), dftracer.Bool("cached", true),
 			dftracer.String("note", "tab\t\"<&>\" é \x01 \xff"), dftracer.Raw("shape", "[1,\n 2]"), dftracer.Raw("broken", "[1,"),
 			dftracer.Float("nan", math.NaN()), dftracer.Float("inf", math.Inf(-1)), dftracer.Int("level", 9)}})
 	w.Write(&dftracer.Event{Name: "recv", Cat: "comm", PID: 99, TID: 99, TS: ts + 50, Dur: 1, HostHash: other, Level: 1})
-	w.Counter("sys", "memory", 1028567, ts+60, dftracer.Float("used_pct", 12.25), dftracer.Int("free", 17))
+	w.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: "sys", Name: "memory", TID: 1028567, TS: ts + 60, Args: []dftracer.Arg{dftracer.Float("used_pct", 12.25), dftracer.Int("free", 17)}})
 	train.Dur = 100
 	w.Write(train)
-	w.SetEndArgs(dftracer.Int("dropped_spans", 0))
+	w.SetEnd(time.Time{}, dftracer.Int("dropped_spans", 0))
 }
 
 func TestGolden(t *testing.T) {
@@ -86,7 +88,7 @@ func TestGolden(t *testing.T) {
 			if !bytes.Equal(out.Bytes(), want) {
 				t.Errorf("output differs from %s:\n%s", path, out.Bytes())
 			}
-			report, err := dftracer.Validate(bytes.NewReader(out.Bytes()), nil)
+			report, err := validate.Stream(bytes.NewReader(out.Bytes()), nil)
 			if err != nil || !report.OK() {
 				t.Errorf("%v %v", err, report.Err())
 			}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // laneSpan is a finished span as the lane tests see it.
@@ -64,7 +65,7 @@ func TestLanesNestProperly(t *testing.T) {
 		t.Errorf("root ended on %d", got)
 	}
 	_, dTID := l.Begin(c, 9) // the moved child still takes its own children along
-	if got := l.TID(c); got != 101 || dTID != got {
+	if got := dft.LaneOf(l, c); got != 101 || dTID != got {
 		t.Errorf("outliving child on %d with its child on %d, want both on 101", got, dTID)
 	}
 }
@@ -84,7 +85,7 @@ func TestLanesIgnoreDeadHandles(t *testing.T) {
 		t.Errorf("%d lanes, want 1", l.Count())
 	}
 	var none *dftracer.Lanes
-	if h, tid := none.Begin(a, 1); h != (dftracer.Lane{}) || tid != 0 || none.End(h, 2) != 0 || none.TID(a) != 0 || none.Count() != 0 {
+	if h, tid := none.Begin(a, 1); h != (dftracer.Lane{}) || tid != 0 || none.End(h, 2) != 0 || dft.LaneOf(none, a) != 0 || none.Count() != 0 {
 		t.Error("a nil Lanes must do nothing")
 	}
 }
@@ -176,7 +177,7 @@ func TestAssignLanes(t *testing.T) {
 		}
 		events = append(events, ev)
 	}
-	dftracer.AssignLanes(events, 10)
+	dft.AssignLanes(events, 10)
 	for pid := int64(1); pid <= 2; pid++ {
 		var spans []laneSpan
 		for _, ev := range events {
@@ -194,7 +195,7 @@ func TestAssignLanes(t *testing.T) {
 		{ID: 1, TS: 10, Dur: 50, PID: 5},
 		{ID: 2, Parent: 1, TS: 15, Dur: 10, PID: 5},
 	}
-	dftracer.AssignLanes(tree, 5)
+	dft.AssignLanes(tree, 5)
 	if tree[1].TID != 5 || tree[2].TID != 5 || tree[0].TID != 6 {
 		t.Errorf("lanes %d %d %d, want 6 5 5", tree[0].TID, tree[1].TID, tree[2].TID)
 	}

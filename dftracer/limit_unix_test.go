@@ -3,6 +3,7 @@
 package dftracer_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -36,7 +37,7 @@ func childLimit(path string) {
 		return
 	}
 	writeSteps(w, 7, 3000)
-	err = settled(w.Flush)
+	err = settled(func() error { return w.FlushContext(context.Background()) })
 	info, _ := os.Stat(path)
 	r, _ := dftracer.ValidateFile(path, &dftracer.ValidateOptions{AllowUnfinished: true, AllowMissingParents: true, AllowForeign: true})
 	fmt.Println("full:", err != nil, info.Size() <= 3000, r.OK())

@@ -1,6 +1,10 @@
 package dftracer
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/trainspan/trainspan/internal/dft"
+)
 
 // maxNames bounds the memory for names already written. When it is full the
 // table starts anew and names are written again, which readers do not mind.
@@ -20,7 +24,7 @@ type names struct {
 
 type nameKey struct {
 	kind byte
-	hash Hash
+	hash dft.Hash
 }
 
 func (n *names) all() []Event {
@@ -40,11 +44,11 @@ func (n *names) remember(ev Event) {
 // seed notes the names of the start of a file.
 func (n *names) seed(d Dialect, p Process) {
 	n.seen = map[nameKey]struct{}{
-		{NameHostHash[0], d.Hash(p.Host)}:      {},
-		{NameStringHash[0], d.Hash(p.Command)}: {},
-		{NameStringHash[0], d.Hash(p.Exec)}:    {},
+		{dft.NameHostHash[0], dft.HashOf(d, p.Host)}:      {},
+		{dft.NameStringHash[0], dft.HashOf(d, p.Command)}: {},
+		{dft.NameStringHash[0], dft.HashOf(d, p.Exec)}:    {},
 	}
 	if d != V1 {
-		n.seen[nameKey{NameFileHash[0], d.Hash(p.Dir)}] = struct{}{}
+		n.seen[nameKey{dft.NameFileHash[0], dft.HashOf(d, p.Dir)}] = struct{}{}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/outfile"
 )
 
@@ -56,14 +57,12 @@ const (
 	ExistingFail          // return an error that matches os.ErrExist
 )
 
-// LevelAdaptive and the defaults of Options.
+// DefaultMemberSize is how much text goes into a gzip member.
+const DefaultMemberSize = 1 << 20
+
 const (
-	LevelAdaptive        = 0
-	DefaultMemberSize    = 1 << 20
-	DefaultFlushInterval = 500 * time.Millisecond
-	DefaultHeartbeat     = 10 * time.Second
-	DefaultStallMemory   = outfile.DefaultHold
-	DefaultStallWait     = outfile.DefaultWait
+	levelAdaptive = 0
+	flushInterval = 500 * time.Millisecond
 )
 
 // Options configures a Writer. The zero value, and nil, mean V2 with metadata
@@ -83,14 +82,14 @@ type Options struct {
 
 	// Compression, Level and MemberSize (bytes of text, 0 means
 	// DefaultMemberSize) shape the file. Level goes from 1, fastest, to 9,
-	// smallest. 0, LevelAdaptive, is level 6 as long as compression keeps up
+	// smallest. 0 is level 6 as long as compression keeps up
 	// with the program and level 1 for the members in which it does not;
 	// with CompressSingle it is always 6.
 	Compression Compression
 	Level       int
 	MemberSize  int
 	// FlushInterval is how often what there is goes to the file, as a gzip member
-	// of its own; 0 means DefaultFlushInterval.
+	// of its own; 0 means half a second.
 	FlushInterval time.Duration
 	// Pool makes the Writer one of many that share their memory.
 	Pool *Pool
@@ -145,9 +144,9 @@ type Options struct {
 	Heartbeat time.Duration
 
 	// StallMemory is how many bytes wait in memory while the file takes
-	// nothing or fails; 0 means DefaultStallMemory. StallWait is for how long,
+	// nothing or fails; 0 means 64 MiB. StallWait is for how long,
 	// in all, calls wait once that is full, before lines are dropped; 0 means
-	// DefaultStallWait, a negative time is for ever.
+	// 100 ms, a negative time is for ever.
 	StallMemory int
 	StallWait   time.Duration
 
@@ -176,10 +175,10 @@ func (o *Options) withDefaults() (Options, error) {
 		opts.MemberSize = DefaultMemberSize
 	}
 	if opts.FlushInterval == 0 {
-		opts.FlushInterval = DefaultFlushInterval
+		opts.FlushInterval = flushInterval
 	}
 	if opts.Heartbeat == 0 && opts.Start.IsZero() {
-		opts.Heartbeat = DefaultHeartbeat
+		opts.Heartbeat = dft.DefaultHeartbeat
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now

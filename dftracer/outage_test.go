@@ -2,6 +2,7 @@ package dftracer_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/dft/validate"
 	"github.com/trainspan/trainspan/internal/dftest"
 )
 
@@ -69,13 +72,13 @@ func TestShortOutageLosesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			emit(w, 100)
-			if err := w.Flush(); err != nil {
+			if err := w.FlushContext(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 			f.set(true)
 			for range 3 {
 				emit(w, 100)
-				if err := w.Flush(); !errors.Is(err, errDisk) {
+				if err := w.FlushContext(context.Background()); !errors.Is(err, errDisk) {
 					t.Errorf("flush during the outage: %v", err)
 				}
 			}
@@ -87,7 +90,7 @@ func TestShortOutageLosesNothing(t *testing.T) {
 			if err := w.Close(); err != nil {
 				t.Errorf("close: %v", err)
 			}
-			report, err := dftracer.Validate(bytes.NewReader(f.data.Bytes()), nil)
+			report, err := validate.Stream(bytes.NewReader(f.data.Bytes()), nil)
 			if err != nil || !report.OK() {
 				t.Fatalf("%v %v", err, report.Err())
 			}
@@ -113,7 +116,7 @@ func TestLongOutageSaysWhatIsMissing(t *testing.T) {
 	for range 60 { // about 9 MB: more than is kept
 		emit(w, 1000)
 	}
-	_ = w.Flush()
+	_ = w.FlushContext(context.Background())
 	f.set(false)
 	emit(w, 10)
 	if err := w.Sync(); err != nil {
@@ -122,7 +125,7 @@ func TestLongOutageSaysWhatIsMissing(t *testing.T) {
 	if err := w.Close(); !errors.Is(err, errDisk) {
 		t.Errorf("close after a loss: %v", err)
 	}
-	report, err := dftracer.Validate(bytes.NewReader(f.data.Bytes()), nil)
+	report, err := validate.Stream(bytes.NewReader(f.data.Bytes()), nil)
 	if err != nil || !report.OK() {
 		t.Fatalf("%v %v", err, report.Err())
 	}
@@ -172,9 +175,9 @@ func TestRemovedDirectory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.FileHash("/data/x")
+			w.Hash(dft.NameFileHash, "/data/x")
 			emit(w, 50)
-			_ = w.Flush()
+			_ = w.FlushContext(context.Background())
 			if err := os.RemoveAll(dir); err != nil {
 				t.Fatal(err)
 			}
@@ -207,7 +210,7 @@ func TestRenamedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	emit(w, 50)
-	_ = w.Flush()
+	_ = w.FlushContext(context.Background())
 	if err := os.Rename(path, path+".old"); err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +267,7 @@ func TestSlowDiskBlocksAndLosesNothing(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
-		report, err := dftracer.Validate(bytes.NewReader(s.bytes()), nil)
+		report, err := validate.Stream(bytes.NewReader(s.bytes()), nil)
 		if err != nil || !report.OK() || report.Counts["compute/step/X"] != 40000 {
 			t.Errorf("%v %v, %d events", err, report.Err(), report.Counts["compute/step/X"])
 		}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/outfile"
 )
 
@@ -13,18 +14,18 @@ const (
 	extGzip  = ".pfw.gz"
 )
 
-// HashedPath returns the name that the reference gives to a trace:
+// hashedPath returns the name that the reference gives to a trace:
 // <prefix>-<hash16>-app.pfw.gz, or .pfw for plain text, where the hash is that
 // of program, host and process id. An extension .pfw or .pfw.gz of the prefix is dropped.
-func HashedPath(prefix string, p Process, plain bool) string {
+func hashedPath(prefix string, p Process, plain bool) string {
 	p = p.withDefaults()
-	h := V2.Hash(p.Exec + "-" + p.Host + "-" + strconv.Itoa(p.PID))
+	h := dft.HashOf(V2, p.Exec+"-"+p.Host+"-"+strconv.Itoa(p.PID))
 	ext := extGzip
 	if plain {
 		ext = extPlain
 	}
 	stem, _ := splitExt(prefix)
-	return stem + "-" + h.Text(V2) + "-app" + ext
+	return stem + "-" + dft.HashText(h, V2) + "-app" + ext
 }
 
 // splitExt cuts an extension of a trace off a path.
@@ -60,7 +61,7 @@ func (o *Options) resolvePath(path string) (string, error) {
 	}
 	plainText := o.Compression == CompressNone
 	if o.HashName {
-		return HashedPath(path, o.Process, plainText), nil
+		return hashedPath(path, o.Process, plainText), nil
 	}
 	if outfile.AsIs(path) {
 		return path, nil

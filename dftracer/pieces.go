@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/infile"
 )
 
@@ -22,10 +23,10 @@ func (s *scan) pieces(emit func(*piece) bool) error {
 		}
 		return nil
 	}
-	find := memberFinder{r: s.f, head: head, size: s.size}
+	find := dft.MemberFinder{R: s.f, Head: head, Size: s.size}
 	off := int64(0)
 	for off < s.size {
-		next, err := find.next(off + 1)
+		next, err := find.Next(off + 1)
 		if err != nil {
 			return err
 		}
@@ -38,13 +39,13 @@ func (s *scan) pieces(emit func(*piece) bool) error {
 }
 
 // open returns the text of a piece.
-func (s *scan) open(p *piece, m *members) (io.Reader, error) {
+func (s *scan) open(p *piece, m *dft.Members) (io.Reader, error) {
 	if !p.gzip {
 		return io.NewSectionReader(s.f, p.off, p.end-p.off), nil
 	}
 	// The member is read to its own end, not to that of the piece: the next
 	// piece may begin with bytes that only look like a member.
-	m.start(s.f, p.off, s.size)
-	m.room = p.end - p.off
-	return m, m.next()
+	m.Start(s.f, p.off, s.size)
+	m.Room = p.end - p.off
+	return m, m.Next()
 }

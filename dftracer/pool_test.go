@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/growth"
 )
@@ -83,7 +84,7 @@ func TestPoolSavesMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 5 {
-				w.CM("key", "value")
+				dft.WriteCustom(w, "key", "value")
 				if err := w.Suspend(t.Context()); err != nil {
 					t.Fatal(err)
 				}

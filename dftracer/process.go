@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/identity"
 )
 
@@ -30,7 +31,7 @@ func (p Process) withDefaults() Process {
 		p.Host = identity.HostName()
 	}
 	if p.Command == "" {
-		p.Command = arguments()[0]
+		p.Command = dft.Arguments()[0]
 	}
 	if p.Exec == "" {
 		first, _, _ := strings.Cut(p.Command, ";")

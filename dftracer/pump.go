@@ -56,7 +56,7 @@ func newPump(o pumpOptions, b *blocks) (*pump, error) {
 		return p, nil
 	}
 	small, fast := o.Level, o.Level
-	if o.Level == LevelAdaptive {
+	if o.Level == levelAdaptive {
 		small, fast = levelSmall, levelFast
 	}
 	var err error
@@ -175,7 +175,7 @@ func (p *pump) pooled() bool {
 // level is that of a member whose compressor is lent.
 func (p *pump) level() int {
 	switch {
-	case p.Level != LevelAdaptive:
+	case p.Level != levelAdaptive:
 		return p.Level
 	case len(p.blocks.jobs) >= backlog:
 		return levelFast

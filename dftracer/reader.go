@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/infile"
 )
 
@@ -15,8 +16,8 @@ import (
 type ReaderOptions struct {
 	// OnBad is called for every skipped line, from the goroutine that reads.
 	OnBad func(*LineError)
-	// NoHashes leaves the table of names empty, for traces with very many of them.
-	NoHashes bool
+	// Hashes, when not nil, takes the names behind the hashes of the trace.
+	Hashes *dft.Hashes
 	// Workers is how many goroutines Scan uses; 0 means one per processor.
 	Workers int
 	// Concurrent makes Scan call its function from several goroutines at once and
@@ -58,16 +59,15 @@ func (s *ReadStats) bad(e LineError) {
 }
 
 // Reader returns the events of a trace one by one: plain or gzip, any dialect,
-// constant memory apart from the table of hashes. Lines that are no valid
+// constant memory. Lines that are no valid
 // record are skipped and counted. A trace cut anywhere is read to its last
 // complete line. A damaged member ends the trace for a Reader; Scan goes on
 // with the next one. It is not safe for concurrent use.
 type Reader struct {
 	opts   ReaderOptions
 	lines  infile.Lines
-	parser parser
+	parser dft.Parser
 	event  Event
-	hashes Hashes
 	stats  ReadStats
 	closer io.Closer
 	err    error
@@ -145,11 +145,11 @@ func (r *Reader) takeRest() bool {
 		r.stats.Lines++
 		r.bad(err)
 	}
-	line = trimLine(line)
+	line = dft.TrimLine(line)
 	if len(line) == 0 {
 		return false
 	}
-	if r.parser.parse(line, &r.event) != nil {
+	if r.parser.Parse(line, &r.event) != nil {
 		r.stats.Torn = true
 		return false
 	}
@@ -157,7 +157,7 @@ func (r *Reader) takeRest() bool {
 }
 
 func (r *Reader) bad(err error) {
-	e := LineError{r.stats.Lines, err}
+	e := LineError{Line: r.stats.Lines, Err: err}
 	r.stats.bad(e)
 	if r.opts.OnBad != nil {
 		r.opts.OnBad(&e)
@@ -168,19 +168,17 @@ func (r *Reader) bad(err error) {
 func (r *Reader) take(line []byte) bool {
 	r.stats.Lines++
 	r.stats.Bytes += int64(len(line)) + 1
-	line = trimLine(line)
+	line = dft.TrimLine(line)
 	if len(line) == 0 {
 		return false
 	}
-	if err := r.parser.parse(line, &r.event); err != nil {
+	if err := r.parser.Parse(line, &r.event); err != nil {
 		r.bad(err)
 		return false
 	}
 	if r.stats.Events == 0 || r.event.Phase == PhaseMetadata {
-		r.stats.Dialect = guessDialect(line, &r.event, r.stats.Dialect)
-		if !r.opts.NoHashes {
-			r.hashes.note(&r.event)
-		}
+		r.stats.Dialect = dft.GuessDialect(line, &r.event, r.stats.Dialect)
+		r.opts.Hashes.Note(&r.event)
 	}
 	r.stats.Events++
 	return true
@@ -202,12 +200,9 @@ func (r *Reader) All() iter.Seq2[*Event, error] {
 // Stats returns what was read so far.
 func (r *Reader) Stats() ReadStats {
 	s := r.stats
-	s.Slow = r.parser.slow
+	s.Slow = r.parser.Slow
 	return s
 }
-
-// Hashes returns the names behind the hashes read so far.
-func (r *Reader) Hashes() *Hashes { return &r.hashes }
 
 // Close closes the file that OpenReader opened.
 func (r *Reader) Close() error {

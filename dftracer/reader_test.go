@@ -16,6 +16,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/dft/recovery"
+	"github.com/trainspan/trainspan/internal/dft/validate"
 	"github.com/trainspan/trainspan/internal/growth"
 	"github.com/trainspan/trainspan/internal/infile"
 )
@@ -31,8 +34,8 @@ func describe(ev *dftracer.Event) string {
 	}
 	for _, a := range ev.Args {
 		b = strconv.AppendQuote(append(b, ' '), a.Key)
-		b = strconv.AppendInt(append(b, ':'), int64(a.Kind()), 10)
-		b = a.AppendJSON(append(b, '='), dftracer.V2)
+		b = strconv.AppendInt(append(b, ':'), int64(dft.KindOf(a)), 10)
+		b = dft.AppendArg(a, append(b, '='), dftracer.V2)
 	}
 	return string(b)
 }
@@ -177,7 +180,9 @@ func TestScanEqualsReader(t *testing.T) {
 			for _, opts := range []dftracer.ReaderOptions{{}, {Workers: 5}, {Concurrent: true}, {Concurrent: true, Workers: 7}, {Concurrent: true, Workers: 1}} {
 				var mu sync.Mutex
 				var got []string
-				sst, hashes, err := dftracer.ScanHashes(path, &opts, func(ev *dftracer.Event) error {
+				hashes := new(dft.Hashes)
+				opts.Hashes = hashes
+				sst, err := dftracer.Scan(path, &opts, func(ev *dftracer.Event) error {
 					mu.Lock()
 					defer mu.Unlock()
 					got = append(got, describe(ev))
@@ -262,7 +267,7 @@ func TestTornEverywhere(t *testing.T) {
 		if err := os.WriteFile(path, data, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		report, err := dftracer.Recover(path, nil)
+		report, err := recovery.File(path, nil)
 		if err != nil || report.Clean {
 			t.Fatalf("cut at %d: %+v, %v", n, report, err)
 		}
@@ -305,7 +310,7 @@ func TestDamagedMember(t *testing.T) {
 	if err != nil || !st.Torn || st.DamagedAt != int64(len(parts[0])) || st.Events < whole || st.Events >= 3008 {
 		t.Errorf("%v, %+v, %d events are in whole members", err, st, whole)
 	}
-	report, err := dftracer.Recover(path, nil)
+	report, err := recovery.File(path, nil)
 	if err != nil || report.Clean || report.Lines < whole {
 		t.Errorf("%v %+v", err, report)
 	}
@@ -347,6 +352,6 @@ func FuzzReader(f *testing.F) {
 				}
 			}
 		})
-		growth.Work(t, text+4096, 512, func() { _, _ = dftracer.Validate(bytes.NewReader(data), nil) })
+		growth.Work(t, text+4096, 512, func() { _, _ = validate.Stream(bytes.NewReader(data), nil) })
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // realTraces returns the files of a real run of the reference, which are not
@@ -23,7 +24,8 @@ func realTraces(t testing.TB) []string {
 func TestRealTrace(t *testing.T) {
 	events, hashes := 0, 0
 	for _, path := range realTraces(t) {
-		r, err := dftracer.OpenReader(path, nil)
+		var names dft.Hashes
+		r, err := dftracer.OpenReader(path, &dftracer.ReaderOptions{Hashes: &names})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,9 +38,9 @@ func TestRealTrace(t *testing.T) {
 				continue
 			}
 			switch ev.Name {
-			case dftracer.NameHostHash, dftracer.NameFileHash, dftracer.NameStringHash:
+			case dft.NameHostHash, dft.NameFileHash, dft.NameStringHash:
 				name, value := ev.Meta()
-				if got := dftracer.V1.Hash(name).Text(dftracer.V1); got != value {
+				if got := dft.HashText(dft.HashOf(dftracer.V1, name), dftracer.V1); got != value {
 					t.Errorf("hash of %q is %s, the trace says %s", name, got, value)
 				}
 				hashes++
@@ -48,7 +50,7 @@ func TestRealTrace(t *testing.T) {
 		if st.Bad > 0 || st.Torn || st.Dialect != dftracer.V1 || st.Slow > 0 {
 			t.Errorf("%s: %+v", path, st)
 		}
-		if host, ok := r.Hashes().Host("9509357668201227806"); !ok || host != "corona171" {
+		if host, ok := names.Host("9509357668201227806"); !ok || host != "corona171" {
 			t.Errorf("%s: host %q, %v", path, host, ok)
 		}
 		if err := r.Close(); err != nil {
@@ -74,11 +76,11 @@ func TestHashVectors(t *testing.T) {
 		{"corona171", "9509357668201227806", "88fe0d6c9e446319"},
 		{"dlio_benchmark", "15997048988198709261", "de04e44a7b1b2401"},
 	} {
-		if got := dftracer.V1.Hash(v.text).Text(dftracer.V1); got != v.v1 {
+		if got := dft.HashText(dft.HashOf(dftracer.V1, v.text), dftracer.V1); got != v.v1 {
 			t.Errorf("V1 hash of %q is %s, want %s", v.text, got, v.v1)
 		}
 		for _, d := range []dftracer.Dialect{dftracer.V2, dftracer.V22} {
-			if got := d.Hash(v.text).Text(d); got != v.v2 {
+			if got := dft.HashText(dft.HashOf(d, v.text), d); got != v.v2 {
 				t.Errorf("%v hash of %q is %s, want %s", d, v.text, got, v.v2)
 			}
 		}

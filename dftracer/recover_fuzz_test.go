@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft/recovery"
 	"github.com/trainspan/trainspan/internal/growth"
 )
 
@@ -44,9 +45,9 @@ func FuzzRecover(f *testing.F) {
 			n, _ := io.Copy(io.Discard, z) // as far as it can be read
 			text += n
 		}
-		var first dftracer.RecoverReport
+		var first recovery.Report
 		var failed error
-		growth.Work(t, int(text)+16<<10, 512, func() { first, failed = dftracer.Recover(path, nil) })
+		growth.Work(t, int(text)+16<<10, 512, func() { first, failed = recovery.File(path, nil) })
 		now, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -57,7 +58,7 @@ func FuzzRecover(f *testing.F) {
 			}
 			return
 		}
-		second, err := dftracer.Recover(path, nil)
+		second, err := recovery.File(path, nil)
 		if err != nil || !second.Clean {
 			t.Fatalf("a second time: %+v, %v; the first was %+v\n%q\n%q", second, err, first, data, now)
 		}

@@ -2,6 +2,7 @@ package dftracer_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,10 +12,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/dft/recovery"
+	"github.com/trainspan/trainspan/internal/dft/validate"
 	"github.com/trainspan/trainspan/internal/dftest"
 )
 
@@ -29,16 +34,16 @@ func tornTrace(t testing.TB, opts *dftracer.Options) []byte {
 	}
 	const ts = 1744611912990000
 	long := &dftracer.Event{ID: w.NextID(), Name: "train", Cat: "pipeline", TID: 9, TS: ts, Level: 1}
-	w.Begin(long)
+	dft.WriteBegin(w, long)
 	short := w.NextID()
 	for i := range int64(20) {
 		w.Write(&dftracer.Event{Name: "read", Cat: "io", TID: 10, TS: ts + 100 + 10*i, Dur: 5, Level: 3, Parent: int64(short)})
 		w.Write(&dftracer.Event{Name: "step", Cat: "compute", TID: 9, TS: ts + 100 + 10*i, Dur: 5, Level: 2, Parent: int64(long.ID)})
 		if i%5 == 0 {
-			_ = w.Flush()
+			_ = w.FlushContext(context.Background())
 		}
 	}
-	_ = w.Flush()
+	_ = w.FlushContext(context.Background())
 	data := bytes.Clone(buf.Bytes())
 	_ = w.Close()
 	return data
@@ -48,7 +53,7 @@ func TestRecoverLeavesNoParentOut(t *testing.T) {
 	for _, d := range []dftracer.Dialect{dftracer.V1, dftracer.V2, dftracer.V22} {
 		path := filepath.Join(t.TempDir(), "trace.pfw.gz")
 		writeFile(t, path, string(tornTrace(t, &dftracer.Options{Dialect: d, Nesting: dftracer.NestingOn})))
-		if _, err := dftracer.Recover(path, nil); err != nil {
+		if _, err := recovery.File(path, nil); err != nil {
 			t.Fatal(err)
 		}
 		r := dftest.Check(t, path)
@@ -75,7 +80,7 @@ func TestRecoverAnyCut(t *testing.T) {
 			}
 			path := filepath.Join(dir, "trace.pfw.gz")
 			writeFile(t, path, string(data[:cut]))
-			if _, err := dftracer.Recover(path, nil); err != nil {
+			if _, err := recovery.File(path, nil); err != nil {
 				if whole > 0 {
 					t.Fatalf("%s cut at %d: %v", name, cut, err)
 				}
@@ -111,7 +116,7 @@ func TestRecoverTornInALine(t *testing.T) {
 		_ = w.Flush() // and never closed
 		path := filepath.Join(t.TempDir(), "trace.pfw.gz")
 		writeFile(t, path, torn.String())
-		if _, err := dftracer.Recover(path, nil); err != nil {
+		if _, err := recovery.File(path, nil); err != nil {
 			t.Errorf("%q: %v", tail, err)
 		}
 		if r, err := dftracer.ValidateFile(path, nil); err != nil || !r.OK() {
@@ -138,7 +143,7 @@ func TestRecoverFollowsNoLink(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := dftracer.Recover(link, nil); err != nil {
+	if _, err := recovery.File(link, nil); err != nil {
 		t.Fatal(err)
 	}
 	if text, _ := os.ReadFile(victim); string(text) != "precious" {
@@ -160,7 +165,7 @@ func TestRecoverRefusesAFileInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := dftracer.Recover(path, nil); err == nil || !strings.Contains(err.Error(), "is writing this file") {
+	if _, err := recovery.File(path, nil); err == nil || !strings.Contains(err.Error(), "is writing this file") {
 		t.Errorf("recover: %v", err)
 	}
 	if err := w.Close(); err != nil {
@@ -186,10 +191,10 @@ func TestRecoverWhileItEnds(t *testing.T) {
 		for range 2 {
 			others.Go(func() {
 				for {
-					switch _, err := dftracer.Recover(path, nil); {
+					switch _, err := recovery.File(path, nil); {
 					case err == nil:
 						return
-					case !errors.Is(err, dftracer.ErrInUse):
+					case !errors.Is(err, recovery.ErrInUse):
 						t.Error(err)
 						return
 					}
@@ -222,14 +227,14 @@ func TestRecoverManyOpenSpans(t *testing.T) {
 		}
 		for i := range n {
 			ts := int64(1744611912990000 + 10*i)
-			w.Begin(&dftracer.Event{ID: w.NextID(), Name: fmt.Sprint("s", i), Cat: "c", TID: int64(i), TS: ts, Level: 1})
+			dft.WriteBegin(w, &dftracer.Event{ID: w.NextID(), Name: fmt.Sprint("s", i), Cat: "c", TID: int64(i), TS: ts, Level: 1})
 			w.Write(&dftracer.Event{Name: "e", Cat: "c", TID: int64(i), TS: ts + 1, Dur: 5, Level: 1})
 		}
-		_ = w.Flush()
+		_ = w.FlushContext(context.Background())
 		writeFile(t, path, buf.String())
 		_ = w.Close()
 		allocated = allocatedBy(func() {
-			r, err := dftracer.Recover(path, nil)
+			r, err := recovery.File(path, nil)
 			if err != nil || r.Closed != n {
 				t.Errorf("%+v %v", r, err)
 			}
@@ -250,16 +255,16 @@ func TestValidateAcceptsWhatATraceSaysOfItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Write(&dftracer.Event{Name: "child", Cat: "c", TID: 1, TS: 10, Dur: 5, Level: 2, Parent: 77})
-	w.SetEndArgs(dftracer.Int("events_lost", 3))
+	w.SetEnd(time.Time{}, dftracer.Int("events_lost", 3))
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := dftracer.Validate(bytes.NewReader(buf.Bytes()), nil)
+	r, err := validate.Stream(bytes.NewReader(buf.Bytes()), nil)
 	if err != nil || !r.OK() || r.Lost != 3 || r.Orphans != 1 {
 		t.Errorf("%v %v: lost %d, orphans %d", err, r.Err(), r.Lost, r.Orphans)
 	}
 	silent := strings.Replace(buf.String(), `,"events_lost":3`, "", 1)
-	if r, err := dftracer.Validate(strings.NewReader(silent), nil); err != nil || r.OK() {
+	if r, err := validate.Stream(strings.NewReader(silent), nil); err != nil || r.OK() {
 		t.Errorf("a trace that says nothing of losses passes: %v", err)
 	}
 }
@@ -287,7 +292,7 @@ func TestRecoverOutput(t *testing.T) {
 		force bool
 		ok    bool
 	}{{out, false, false}, {link, false, false}, {link, true, false}, {os.DevNull, true, false}, {dir, true, false}, {out, true, true}} {
-		_, err := dftracer.Recover(path, &dftracer.RecoverOptions{Output: c.to, Force: c.force})
+		_, err := recovery.File(path, &recovery.Options{Output: c.to, Force: c.force})
 		if (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c, err)
 		}
@@ -319,7 +324,7 @@ func TestRecoverBeforeTheEnd(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "trace")
 			for cut := test.from; cut < len(test.data); cut++ {
 				writeFile(t, path, string(test.data[:cut]))
-				if _, err := dftracer.Recover(path, nil); err != nil {
+				if _, err := recovery.File(path, nil); err != nil {
 					t.Fatal(err)
 				}
 				if r, err := dftracer.ValidateFile(path, nil); err != nil || !r.OK() || r.Orphans > 0 || r.Counts["dftracer/unfinished/X"] != 1 {

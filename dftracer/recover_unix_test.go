@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft/recovery"
 )
 
 // A trace that is repaired in place stays whose it was; one with other names is left,
@@ -30,7 +30,7 @@ func TestRecoverKeepsTheOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := dftracer.Recover(path, nil); err != nil {
+	if _, err := recovery.File(path, nil); err != nil {
 		t.Fatal(err)
 	}
 	after, err := os.Stat(path)
@@ -45,7 +45,7 @@ func TestRecoverKeepsTheOwner(t *testing.T) {
 	if err := os.Link(path, path+".other"); err != nil {
 		t.Skip(err)
 	}
-	if _, err := dftracer.Recover(path, nil); err == nil || !strings.Contains(err.Error(), "hard link") {
+	if _, err := recovery.File(path, nil); err == nil || !strings.Contains(err.Error(), "hard link") {
 		t.Errorf("with another name: %v", err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != torn {

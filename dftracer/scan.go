@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/infile"
 )
 
@@ -20,24 +21,14 @@ import (
 // Memory does not depend on the size of the file. A file that is one single
 // member is decompressed by one goroutine.
 func Scan(path string, opts *ReaderOptions, fn func(*Event) error) (ReadStats, error) {
-	st, _, err := scanFile(path, opts, fn)
-	return st, err
-}
-
-// ScanHashes is Scan that also returns the names behind the hashes.
-func ScanHashes(path string, opts *ReaderOptions, fn func(*Event) error) (ReadStats, *Hashes, error) {
-	return scanFile(path, opts, fn)
-}
-
-func scanFile(path string, opts *ReaderOptions, fn func(*Event) error) (ReadStats, *Hashes, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return ReadStats{}, nil, fmt.Errorf("dftracer: %w", err)
+		return ReadStats{}, fmt.Errorf("dftracer: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // only read
 	info, err := f.Stat()
 	if err != nil {
-		return ReadStats{}, nil, fmt.Errorf("dftracer: %w", err)
+		return ReadStats{}, fmt.Errorf("dftracer: %w", err)
 	}
 	s := &scan{f: f, size: info.Size(), fn: fn, last: -1, quit: make(chan struct{})}
 	if opts != nil {
@@ -50,17 +41,16 @@ func scanFile(path string, opts *ReaderOptions, fn func(*Event) error) (ReadStat
 	if err != nil {
 		err = fmt.Errorf("dftracer: scan %s: %w", path, err)
 	}
-	return s.stats, &s.hashes, err
+	return s.stats, err
 }
 
 // scan is one parallel pass over a file.
 type scan struct {
-	f      *os.File
-	size   int64
-	opts   ReaderOptions
-	fn     func(*Event) error
-	hashes Hashes
-	stats  ReadStats
+	f     *os.File
+	size  int64
+	opts  ReaderOptions
+	fn    func(*Event) error
+	stats ReadStats
 
 	join Reader // parses the lines that lie across pieces
 	tail part   // text before the next piece that has no line feed yet
@@ -150,7 +140,7 @@ func (s *scan) run() error {
 	for range s.opts.Workers {
 		workers.Go(func() {
 			var rd Reader
-			var m members
+			var m dft.Members
 			for p := range todo {
 				s.work(p, &rd, &m)
 			}
@@ -176,7 +166,7 @@ func (s *scan) run() error {
 func (s *scan) cancel() { s.once.Do(func() { close(s.quit) }) }
 
 // work parses the whole lines of a piece.
-func (s *scan) work(p *piece, rd *Reader, m *members) {
+func (s *scan) work(p *piece, rd *Reader, m *dft.Members) {
 	defer close(p.done)
 	if p.batches != nil {
 		defer close(p.batches)
@@ -186,10 +176,9 @@ func (s *scan) work(p *piece, rd *Reader, m *members) {
 		p.stats.Torn, p.stats.Cause = true, err
 		return
 	}
-	rd.opts = ReaderOptions{NoHashes: true}
 	rd.lines.Reset(src, s.opts.Stop)
 	rd.stats = ReadStats{}
-	slow := rd.parser.slow
+	slow := rd.parser.Slow
 	out := newBatch()
 	var end error
 	for {
@@ -211,9 +200,7 @@ func (s *scan) work(p *piece, rd *Reader, m *members) {
 		if !rd.take(line) {
 			continue
 		}
-		if !s.opts.NoHashes {
-			s.hashes.note(&rd.event)
-		}
+		s.opts.Hashes.Note(&rd.event)
 		if p.batches == nil {
 			if p.err = s.fn(&rd.event); p.err != nil {
 				s.cancel()
@@ -234,7 +221,7 @@ func (s *scan) work(p *piece, rd *Reader, m *members) {
 	}
 	p.tail.add(rd.lines.Rest())
 	p.stats = rd.stats
-	p.stats.Slow = rd.parser.slow - slow
+	p.stats.Slow = rd.parser.Slow - slow
 	if end != nil {
 		if err := p.stats.end(end); !errors.Is(err, io.EOF) {
 			p.err = errors.Join(p.err, err)
@@ -334,7 +321,7 @@ func (s *scan) joinFirst(p *piece) error {
 }
 
 func (s *scan) single(line part, number int) error {
-	s.join.opts = ReaderOptions{NoHashes: true, OnBad: s.opts.OnBad}
+	s.join.opts = ReaderOptions{OnBad: s.opts.OnBad}
 	s.join.stats = ReadStats{Lines: number - 1, Dialect: s.stats.Dialect}
 	ok := false
 	if line.long {
@@ -353,9 +340,7 @@ func (s *scan) single(line part, number int) error {
 		return nil
 	}
 	s.stats.Dialect = st.Dialect
-	if !s.opts.NoHashes {
-		s.hashes.note(&s.join.event)
-	}
+	s.opts.Hashes.Note(&s.join.event)
 	return s.fn(&s.join.event)
 }
 
@@ -397,11 +382,11 @@ func (s *scan) torn(at int64, cause error) {
 
 // finishTail looks at what follows the last line feed of the file.
 func (s *scan) finishTail() error {
-	line := trimLine(s.tail.text)
+	line := dft.TrimLine(s.tail.text)
 	if len(line) == 0 && !s.tail.long {
 		return nil
 	}
-	if !s.tail.long && s.join.parser.parse(line, &s.join.event) != nil {
+	if !s.tail.long && s.join.parser.Parse(line, &s.join.event) != nil {
 		at := s.size - int64(len(s.tail.text))
 		if s.last >= 0 {
 			at = s.last

@@ -1,6 +1,10 @@
 package dftracer
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/trainspan/trainspan/internal/dft"
+)
 
 // shard is one buffer of lines. Events on different lanes go to different
 // shards, and goroutines that run at the same time have different lanes, so
@@ -9,7 +13,7 @@ type shard struct {
 	mu    sync.Mutex
 	buf   []byte // nil once the writer is closed
 	lines int
-	clock clock
+	clock dft.Clock
 	last  int64    // latest end of an event, microseconds
 	_     [64]byte // keeps neighbours off this cache line
 }

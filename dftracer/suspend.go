@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/outfile"
 )
 
@@ -14,7 +15,7 @@ import (
 // file. It is for files that Create made.
 //
 // While the file fails or takes nothing, Suspend returns why and the Writer
-// goes on as before, unless the error matches ErrClosed. Afterwards the Writer is closed, but not the trace: a
+// goes on as before, unless the error matches dft.ErrClosed. Afterwards the Writer is closed, but not the trace: a
 // trace that is not resumed has no end, as if the program had been killed.
 func (w *Writer) Suspend(ctx context.Context) error {
 	if w == nil {
@@ -29,11 +30,11 @@ func (w *Writer) Suspend(ctx context.Context) error {
 	w.closing.Lock()
 	defer w.closing.Unlock()
 	if w.closed {
-		return ErrClosed
+		return dft.ErrClosed
 	}
 	w.drain()
 	if err := w.pump.sink.Suspend(ctx); err != nil {
-		w.err = fmt.Errorf("dftracer: suspend %s: %w (%w)", w.pump.sink.Path(), err, ErrClosed)
+		w.err = fmt.Errorf("dftracer: suspend %s: %w (%w)", w.pump.sink.Path(), err, dft.ErrClosed)
 		return w.err
 	}
 	w.suspended = true
@@ -59,7 +60,6 @@ func (w *Writer) Resume() (*Writer, error) {
 	n := allocWriter(w.path, w.opts)
 	n.lastID.Store(w.lastID.Load())
 	n.names.seen, n.names.list = w.names.seen, w.names.list
-	n.endArgs.Store(w.endArgs.Load())
 	n.end.Store(w.end.Load())
 	n.blocks.shards[0].last = w.blocks.last()
 	n.blocks.blocked.Store(w.blocks.blocked.Load())

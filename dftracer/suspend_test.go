@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/outfile"
 )
@@ -25,12 +26,12 @@ func spread(t *testing.T, path string, o *dftracer.Options, between func(part in
 	key, parent := dftracer.NewKey("compute", "step"), w.NextID()
 	for i := range children {
 		w.WriteComplete(&key, dftracer.Span{TID: int64(i % 3), TS: int64(100 + 10*i), Dur: 5, Parent: int64(parent)},
-			dftracer.HashArg("fhash", w.FileHash("data.bin")))
+			dft.HashArg("fhash", w.Hash(dft.NameFileHash, "data.bin")))
 		old := w
 		if err := old.Suspend(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if err := old.Flush(); err != nil {
+		if err := old.FlushContext(context.Background()); err != nil {
 			t.Errorf("a suspended writer says %v", err)
 		}
 		between(i)
@@ -69,7 +70,7 @@ func TestSuspend(t *testing.T) {
 			}
 			names := 0
 			for _, ev := range dftest.Events(t, w.Path()) {
-				if key, _ := ev.Meta(); ev.Name == dftracer.NameFileHash && key == "data.bin" {
+				if key, _ := ev.Meta(); ev.Name == dft.NameFileHash && key == "data.bin" {
 					names++
 				}
 			}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/dft/validate"
 )
 
 // frame returns the start and the end event of a trace.
@@ -22,9 +24,9 @@ func frame(t *testing.T, data []byte) (start, end dftracer.Event) {
 			t.Fatal(err)
 		}
 		switch {
-		case ev.Cat == dftracer.CatDFTracer && ev.Name == dftracer.NameStart:
+		case ev.Cat == dftracer.CatDFTracer && ev.Name == dft.NameStart:
 			start = copied(ev)
-		case ev.Cat == dftracer.CatDFTracer && ev.Name == dftracer.NameEnd:
+		case ev.Cat == dftracer.CatDFTracer && ev.Name == dft.NameEnd:
 			end = copied(ev)
 		}
 	}
@@ -63,7 +65,7 @@ func TestTimesOfAnImport(t *testing.T) {
 			if err := w.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if r, err := dftracer.Validate(bytes.NewReader(buf.Bytes()), nil); err != nil || !r.OK() {
+			if r, err := validate.Stream(bytes.NewReader(buf.Bytes()), nil); err != nil || !r.OK() {
 				t.Errorf("%v %v", err, r.Err())
 			}
 			start, end := frame(t, buf.Bytes())

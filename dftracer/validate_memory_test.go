@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft/validate"
 )
 
 // brokenTrace has n spans on a few lanes, of which many break a rule.
@@ -32,13 +33,13 @@ func TestValidateFindsTheSameWithLittleMemory(t *testing.T) {
 	for _, opts := range []dftracer.ValidateOptions{{}, {AllowForeign: true}, {AllowMissingParents: true, AllowOutliving: true}} {
 		for _, n := range []int{20, 3000} {
 			text := brokenTrace(n)
-			much, err := dftracer.Validate(strings.NewReader(text), &opts)
+			much, err := validate.Stream(strings.NewReader(text), &opts)
 			if err != nil {
 				t.Fatal(err)
 			}
 			little := opts
 			little.Memory, little.TempDir = 4<<10, t.TempDir()
-			got, err := dftracer.Validate(strings.NewReader(text), &little)
+			got, err := validate.Stream(strings.NewReader(text), &little)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +54,7 @@ func TestValidateFindsTheSameWithLittleMemory(t *testing.T) {
 }
 
 func TestValidateSaysThatItCannotSort(t *testing.T) {
-	_, err := dftracer.Validate(strings.NewReader(brokenTrace(3000)), &dftracer.ValidateOptions{Memory: 1, TempDir: t.TempDir() + "/absent"})
+	_, err := validate.Stream(strings.NewReader(brokenTrace(3000)), &dftracer.ValidateOptions{Memory: 1, TempDir: t.TempDir() + "/absent"})
 	if err == nil || !strings.Contains(err.Error(), "absent") {
 		t.Errorf("error %v", err)
 	}
@@ -91,7 +92,7 @@ func TestValidateMemoryDoesNotGrowWithTheTrace(t *testing.T) {
 	peak := func(n int) uint64 {
 		runtime.GC()
 		l := &lines{n: n}
-		r, err := dftracer.Validate(l, &dftracer.ValidateOptions{Memory: 1 << 20, TempDir: t.TempDir(), AllowUnfinished: true, AllowForeign: true})
+		r, err := validate.Stream(l, &dftracer.ValidateOptions{Memory: 1 << 20, TempDir: t.TempDir(), AllowUnfinished: true, AllowForeign: true})
 		if err != nil || r.Events != n || r.Orphans != 0 || !r.OK() {
 			t.Fatalf("%d events, %d orphans, %v, %v", r.Events, r.Orphans, err, r.Err())
 		}
@@ -129,7 +130,7 @@ func TestValidateMemoryOfSpansInsideEachOther(t *testing.T) {
 					most = max(most, m.HeapAlloc)
 					return nil
 				}}
-				r, err := dftracer.Validate(strings.NewReader(text.String()), opts)
+				r, err := validate.Stream(strings.NewReader(text.String()), opts)
 				if err != nil || r.Spans != n || strings.Contains(fmt.Sprint(r.Groups), "overlap") || test.rule != "" && n > 100_000 != strings.Contains(fmt.Sprint(r.Groups), test.rule) {
 					t.Fatalf("%d spans, %v, %+v", r.Spans, err, r.Groups)
 				}

@@ -1,11 +1,15 @@
 package dftracer_test
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/dft/recovery"
+	"github.com/trainspan/trainspan/internal/dft/validate"
 )
 
 func TestValidateFindsDefects(t *testing.T) {
@@ -46,7 +50,7 @@ func TestValidateFindsDefects(t *testing.T) {
 		{"ph", replace(`"ph":"C"`, `"ph":"Q"`), "unknown ph"},
 		{"missing", replace(`"cat":"sys",`, ``), "cat is missing"},
 	} {
-		r, err := dftracer.Validate(strings.NewReader(test.text), nil)
+		r, err := validate.Stream(strings.NewReader(test.text), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +59,7 @@ func TestValidateFindsDefects(t *testing.T) {
 		}
 	}
 	unfinished := good[:strings.LastIndex(good, "\n{")+1]
-	r, err := dftracer.Validate(strings.NewReader(unfinished), &dftracer.ValidateOptions{AllowUnfinished: true})
+	r, err := validate.Stream(strings.NewReader(unfinished), &dftracer.ValidateOptions{AllowUnfinished: true})
 	if err != nil || !r.OK() {
 		t.Errorf("%v %v", err, r.Err())
 	}
@@ -75,11 +79,11 @@ func TestRecoverClosesOpenSpans(t *testing.T) {
 			closed := &dftracer.Event{ID: w.NextID(), Name: "fetch", Cat: "data", TID: 9, TS: ts + 10, Level: 2, Parent: int64(outer.ID)}
 			async := &dftracer.Event{ID: w.NextID(), Name: "async", Cat: "data", TID: 9, TS: ts + 15, Level: 2, Parent: int64(outer.ID)}
 			for _, ev := range []*dftracer.Event{outer, closed, async, inner} {
-				w.Begin(ev)
+				dft.WriteBegin(w, ev)
 			}
 			closed.Dur = 10 // overlaps async, which its writer would have moved to another lane
 			w.Write(closed)
-			if err := w.Flush(); err != nil {
+			if err := w.FlushContext(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 			path := t.TempDir() + "/trace.pfw"
@@ -91,7 +95,7 @@ func TestRecoverClosesOpenSpans(t *testing.T) {
 			if err != nil || before.Open != 3 {
 				t.Errorf("%d spans are open, want 3; %v", before.Open, err)
 			}
-			report, err := dftracer.Recover(path, nil)
+			report, err := recovery.File(path, nil)
 			if err != nil || report.Closed != 3 || report.Clean || report.CutBytes != 21 {
 				t.Errorf("%v %+v", err, report)
 			}
@@ -128,14 +132,14 @@ func TestNoTIDs(t *testing.T) {
 		for lane := range int64(3) {
 			w.WriteComplete(&key, dftracer.Span{TID: 7 + lane, TS: 1744611912990000 + 10*lane, Dur: 25, Parent: dftracer.NoParent})
 		}
-		w.Counter("sys", "mem", 9, 1744611912990000, dftracer.Int("used", 1))
+		w.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: "sys", Name: "mem", TID: 9, TS: 1744611912990000, Args: []dftracer.Arg{dftracer.Int("used", 1)}})
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if n, zero := strings.Count(text.String(), `"tid":`), strings.Count(text.String(), `"tid":0,`); n < 7 || zero != n {
 			t.Errorf("%v: %d of %d tids are 0", d, zero, n)
 		}
-		if r, err := dftracer.Validate(strings.NewReader(text.String()), nil); err != nil || !r.OK() || r.Lanes != 0 {
+		if r, err := validate.Stream(strings.NewReader(text.String()), nil); err != nil || !r.OK() || r.Lanes != 0 {
 			t.Errorf("%v: %v %+v", d, err, r)
 		}
 	}

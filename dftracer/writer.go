@@ -2,15 +2,13 @@ package dftracer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
-)
 
-// ErrClosed is returned by methods of a Writer that was closed.
-var ErrClosed = errors.New("dftracer: writer is closed")
+	"github.com/trainspan/trainspan/internal/dft"
+)
 
 // Writer writes one process's trace. Its methods may be called concurrently;
 // a nil Writer does nothing.
@@ -23,7 +21,7 @@ var ErrClosed = errors.New("dftracer: writer is closed")
 // that they are dropped, counted and reported, and a record in the file says so
 // once it works again.
 type Writer struct {
-	enc    *encoder
+	enc    *dft.Encoder
 	opts   Options
 	path   string
 	lastID atomic.Uint64
@@ -37,8 +35,7 @@ type Writer struct {
 	closing   sync.Mutex
 	closed    bool
 	suspended bool
-	endArgs   atomic.Pointer[[]Arg]
-	end       atomic.Pointer[time.Time] // nil until SetEnd
+	end       atomic.Pointer[jobEnd] // nil until SetEnd
 	stop      chan struct{}
 	flusher   sync.WaitGroup
 	err       error
@@ -77,13 +74,12 @@ func (w *Writer) WriteComplete(key *Key, s Span, args ...Arg) {
 	if w == nil {
 		return
 	}
-	if argsSize(args) > maxArgs {
+	if dft.ArgsSize(args) > dft.MaxArgs {
 		if s.ID == 0 {
 			s.ID = w.lastID.Add(1)
 		}
 		w.repaired(s.TS < 0 || s.Dur < 0 || s.TID < 0)
-		w.writeLong(&Event{ID: s.ID, Name: key.name, Cat: key.cat, Type: key.typ, TID: s.TID, TS: s.TS, Dur: s.Dur,
-			Level: s.Level, Parent: s.Parent, Args: append([]Arg(nil), args...)})
+		w.writeLong(dft.Long(key, s, args))
 		return
 	}
 	w.complete(key, &s, args, nil)
@@ -95,8 +91,8 @@ func (w *Writer) WriteComplete(key *Key, s Span, args ...Arg) {
 // line that readers refuse. A hash must be written as the dialect of the Writer does.
 // args is not kept.
 func (w *Writer) WriteEncoded(key *Key, s Span, args []byte) {
-	if len(args) > maxArgs {
-		all, _ := AppendObject(nil, append(append([]byte{'{'}, args[1:]...), '}')) // of other text what is before the damage
+	if len(args) > dft.MaxArgs {
+		all, _ := dft.AppendObject(nil, append(append([]byte{'{'}, args[1:]...), '}')) // of other text what is before the damage
 		w.WriteComplete(key, s, all...)
 		return
 	}
@@ -119,7 +115,7 @@ func (w *Writer) complete(key *Key, s *Span, args []Arg, text []byte) {
 		w.blocks.late.Add(1)
 		return
 	}
-	sh.buf = w.enc.appendSpan(sh.buf, &sh.clock, key, s, args, text)
+	sh.buf = w.enc.AppendSpan(sh.buf, &sh.clock, key, s, args, text)
 	sh.lines++
 	sh.last = max(sh.last, s.TS+s.Dur)
 	full := len(sh.buf) >= w.blocks.full
@@ -141,13 +137,21 @@ func (w *Writer) Write(ev *Event) {
 	if w == nil || ev == nil {
 		return
 	}
-	if ev.ID == 0 && w.enc.hasID(ev.Phase) {
+	if own := ev.TID == dft.OwnLane; own || ev.ID == 0 && w.enc.HasID(ev.Phase) {
 		copied := *ev
-		copied.ID = w.lastID.Add(1)
+		if own {
+			copied.TID = w.enc.Pid
+			if dft.OfProcess(ev) {
+				w.names.remember(copied)
+			}
+		}
+		if ev.ID == 0 && w.enc.HasID(ev.Phase) {
+			copied.ID = w.lastID.Add(1)
+		}
 		ev = &copied
 	}
 	w.repaired(ev.TS < 0 || ev.Dur < 0 || ev.TID < 0 || ev.PID < 0)
-	if quickSize(ev) > maxLine {
+	if dft.QuickSize(ev) > dft.MaxLine {
 		w.writeLong(ev)
 		return
 	}
@@ -158,7 +162,7 @@ func (w *Writer) Write(ev *Event) {
 		w.blocks.late.Add(1)
 		return
 	}
-	sh.buf = w.enc.append(sh.buf, &sh.clock, ev)
+	sh.buf = w.enc.Append(sh.buf, &sh.clock, ev)
 	sh.lines++
 	sh.last = max(sh.last, ev.End())
 	full := len(sh.buf) >= w.blocks.full
@@ -170,8 +174,8 @@ func (w *Writer) Write(ev *Event) {
 
 // writeLong writes an event whose strings may have to be shortened.
 func (w *Writer) writeLong(ev *Event) {
-	var c clock
-	line, cuts := appendFitting(nil, ev, func(dst []byte, ev *Event) []byte { return w.enc.append(dst, &c, ev) })
+	var c dft.Clock
+	line, cuts := dft.AppendFitting(nil, ev, func(dst []byte, ev *Event) []byte { return w.enc.Append(dst, &c, ev) })
 	if cuts > 0 {
 		w.cuts.Add(uint64(cuts))
 	}
@@ -185,20 +189,9 @@ func (w *Writer) shardOf(ev *Event) *shard {
 	return w.blocks.of(ev.TID)
 }
 
-// Counter writes a sample of values at ts (microseconds) on lane tid.
-func (w *Writer) Counter(cat, name string, tid, ts int64, args ...Arg) {
-	if w == nil {
-		return
-	}
-	w.Write(&Event{Phase: PhaseCounter, Cat: cat, Name: name, TID: tid, TS: ts, Args: append([]Arg(nil), args...)})
-}
-
-// Flush waits until everything written before is in the file. It returns the
-// Writer's error state: nil when the file works. It does not wait for a file
-// that takes nothing, or fails.
-func (w *Writer) Flush() error { return w.FlushContext(context.Background()) }
-
-// FlushContext is Flush that ends with the context at the latest.
+// FlushContext waits until everything written before is in the file, until the context
+// ends at the latest. It returns the Writer's error state: nil when the file works. It
+// does not wait for a file that takes nothing, or fails.
 func (w *Writer) FlushContext(ctx context.Context) error {
 	if w == nil {
 		return nil
@@ -206,7 +199,7 @@ func (w *Writer) FlushContext(ctx context.Context) error {
 	return within(ctx, func() error { return w.flush(ctx, false) })
 }
 
-// Sync is Flush followed by forcing the file to the disk.
+// Sync is FlushContext followed by forcing the file to the disk.
 func (w *Writer) Sync() error {
 	if w == nil {
 		return nil
@@ -245,35 +238,46 @@ func within(ctx context.Context, f func() error) error {
 	}
 }
 
-// SetEndArgs sets arguments of the end event, such as counts of what was lost
-// on the way to the Writer. A later call replaces them.
-func (w *Writer) SetEndArgs(args ...Arg) {
-	if w != nil {
-		args = append([]Arg(nil), args...)
-		w.endArgs.Store(&args)
+// SetEnd says when the job that the trace is about ended, and sets arguments of the end
+// event, such as counts of what was lost on the way to the Writer. A later call replaces
+// what it says: the zero time and no arguments change nothing. Without a time the end
+// event has the latest end of all events if Options.Start is set, and otherwise the time
+// of closing.
+func (w *Writer) SetEnd(at time.Time, args ...Arg) {
+	if w == nil {
+		return
 	}
+	var end jobEnd
+	if was := w.end.Load(); was != nil {
+		end = *was
+	}
+	if !at.IsZero() {
+		end.at = at
+	}
+	if len(args) > 0 {
+		end.args = append([]Arg(nil), args...)
+	}
+	w.end.Store(&end)
 }
 
-// SetEnd says when the job that the trace is about ended: the time of the end
-// event. Without it that is the latest end of all events if Options.Start is
-// set, and otherwise the time of closing.
-func (w *Writer) SetEnd(t time.Time) {
-	if w != nil {
-		w.end.Store(&t)
-	}
+// jobEnd is what is known of the end of a job.
+type jobEnd struct {
+	at   time.Time // zero: unknown
+	args []Arg
 }
 
 // ending is what the end event says. It has the time of writing where that is
 // another one.
 func (w *Writer) ending() traceEnd {
 	var e traceEnd
-	if args := w.endArgs.Load(); args != nil {
-		e.args = *args
-	}
 	now := w.opts.Now().UnixMicro()
-	switch t := w.end.Load(); {
-	case t != nil:
-		e.ts, e.written = t.UnixMicro(), now
+	end := w.end.Load()
+	if end != nil {
+		e.args = end.args
+	}
+	switch {
+	case end != nil && !end.at.IsZero():
+		e.ts, e.written = end.at.UnixMicro(), now
 	case w.opts.Start.IsZero():
 		e.ts = now
 	default:
@@ -338,4 +342,32 @@ func (w *Writer) drain() {
 	done := make(chan struct{})
 	w.blocks.jobs <- job{op: opClose, done: done}
 	<-done
+}
+
+// Hash returns the hash of a text for HashArg; kind is that of its record, such as
+// dft.NameFileHash. The first use of a text writes the record.
+func (w *Writer) Hash(kind, s string) dft.Hash {
+	if w == nil {
+		return 0
+	}
+	h := dft.HashOf(w.opts.Dialect, s)
+	if w.opts.NoMetadata && kind != dft.NameHostHash {
+		return h
+	}
+	key := nameKey{kind[0], h}
+	n := &w.names
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, ok := n.seen[key]; ok {
+		return h
+	}
+	if n.seen == nil || len(n.seen) >= maxNames {
+		n.seen = make(map[nameKey]struct{})
+	}
+	n.seen[key] = struct{}{}
+	ev := dft.Record(kind, s, dft.HashArg("", h))
+	ev.TID = w.enc.Pid
+	w.Write(&ev)
+	n.remember(ev)
+	return h
 }

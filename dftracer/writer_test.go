@@ -2,6 +2,7 @@ package dftracer_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 )
 
@@ -46,7 +48,7 @@ func trace(w *dftracer.Writer, lanes *dftracer.Lanes, rounds int) (events int) {
 		wg.Wait()
 		end := now()
 		w.Write(&dftracer.Event{ID: id, Name: "iteration", Cat: "pipeline", TID: lanes.End(root, end), TS: start, Dur: end - start, Level: 1,
-			Args: []dftracer.Arg{dftracer.HashArg("fhash", w.FileHash("/data/"+strconv.Itoa(i%10)))}})
+			Args: []dftracer.Arg{dft.HashArg("fhash", w.Hash(dft.NameFileHash, "/data/"+strconv.Itoa(i%10)))}})
 		events += 5
 	}
 	return events
@@ -108,8 +110,8 @@ func TestFactsComeFirst(t *testing.T) {
 	for g := range 8 {
 		wg.Go(func() {
 			for i := range 500 {
-				h := w.FileHash("/data/" + strconv.Itoa(g) + "/" + strconv.Itoa(i))
-				w.Write(&dftracer.Event{Name: "read", Cat: "POSIX", TID: int64(g), TS: 1, Args: []dftracer.Arg{dftracer.HashArg("fhash", h)}})
+				h := w.Hash(dft.NameFileHash, "/data/"+strconv.Itoa(g)+"/"+strconv.Itoa(i))
+				w.Write(&dftracer.Event{Name: "read", Cat: "POSIX", TID: int64(g), TS: 1, Args: []dftracer.Arg{dft.HashArg("fhash", h)}})
 			}
 		})
 	}
@@ -117,7 +119,8 @@ func TestFactsComeFirst(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := dftracer.OpenReader(path, nil)
+	var hashes dft.Hashes
+	r, err := dftracer.OpenReader(path, &dftracer.ReaderOptions{Hashes: &hashes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +130,7 @@ func TestFactsComeFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a, ok := ev.Arg("fhash"); ok {
-			if name, known := r.Hashes().File(a.Text()); !known || !strings.HasPrefix(name, "/data/") {
+			if name, known := hashes.File(a.Text()); !known || !strings.HasPrefix(name, "/data/") {
 				t.Fatalf("event %d refers to %s, not yet known", ev.ID, a.Text())
 			}
 		}
@@ -185,7 +188,7 @@ func TestSingleMember(t *testing.T) {
 	}
 	for range 5 {
 		writeSteps(w, 3, 500)
-		if err := w.Flush(); err != nil {
+		if err := w.FlushContext(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -218,13 +221,10 @@ func TestNothingGrowsOld(t *testing.T) {
 		if len(f.bytes()) != before {
 			t.Error("an idle writer wrote something")
 		}
-		time.Sleep(dftracer.DefaultFlushInterval)
+		time.Sleep(500 * time.Millisecond) // docs/reliability.md says what a kill may cost
 		synctest.Wait()
 		if events, _ := readAll(t, bytes.NewReader(f.bytes())); len(events) != 7 {
 			t.Errorf("%d records half a second after the event, want 7", len(events))
-		}
-		if dftracer.DefaultFlushInterval != 500*time.Millisecond {
-			t.Errorf("the default is %v; docs/reliability.md says what a kill may cost", dftracer.DefaultFlushInterval)
 		}
 		if err := w.Close(); err != nil {
 			t.Error(err)
@@ -250,11 +250,11 @@ func testRotation(t *testing.T, file string, opts *dftracer.Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.SetRank(2)
-	h := w.FileHash("/data/x")
+	dft.WriteRank(w, 2)
+	h := w.Hash(dft.NameFileHash, "/data/x")
 	for lane := range int64(40) {
 		writeSteps(w, 10+lane, 400)
-		w.Write(&dftracer.Event{Name: "read", Cat: "POSIX", TID: 4, Args: []dftracer.Arg{dftracer.HashArg("fhash", h)}})
+		w.Write(&dftracer.Event{Name: "read", Cat: "POSIX", TID: 4, Args: []dftracer.Arg{dft.HashArg("fhash", h)}})
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -278,10 +278,7 @@ func testRotation(t *testing.T, file string, opts *dftracer.Options) {
 
 func TestPaths(t *testing.T) {
 	who := dftracer.Process{PID: 42, Host: "node/7", Exec: "train"}
-	hash := dftracer.V2.Hash("train-node/7-42").Text(dftracer.V2)
-	if got := dftracer.HashedPath("t.pfw.gz", who, false); got != "t-"+hash+"-app.pfw.gz" {
-		t.Error(got)
-	}
+	hash := dft.HashText(dft.HashOf(dftracer.V2, "train-node/7-42"), dftracer.V2)
 	rank := 5
 	for _, bad := range []string{"", "t-{rankk}.pfw.gz"} {
 		if _, err := dftracer.Create(bad, nil); err == nil || bad != "" && !strings.Contains(err.Error(), "{rankk}: the known ones are {rank}, {pid} and {host}") {
@@ -389,16 +386,16 @@ func TestNilWriter(t *testing.T) {
 	key := dftracer.NewKey("a", "b")
 	w.Write(&dftracer.Event{})
 	w.WriteComplete(&key, dftracer.Span{})
-	w.Begin(&dftracer.Event{})
-	w.CM("a", "b")
-	w.Counter("a", "b", 0, 0)
-	w.SetRank(1)
-	w.SetCoreAffinity([]int{1})
-	w.SetEndArgs()
-	if w.NextID() != 0 || w.FileHash("x") != 0 || w.StringHash("x") != 0 || w.Path() != "" || w.Stats() != (dftracer.Stats{}) {
+	dft.WriteBegin(w, &dftracer.Event{})
+	dft.WriteCustom(w, "a", "b")
+	w.Write(&dftracer.Event{Phase: dftracer.PhaseCounter})
+	dft.WriteRank(w, 1)
+	dft.WriteCores(w, []int{1})
+	w.SetEnd(time.Time{})
+	if w.NextID() != 0 || w.Hash(dft.NameFileHash, "x") != 0 || w.Hash(dft.NameStringHash, "x") != 0 || w.Path() != "" || w.Stats() != (dftracer.Stats{}) {
 		t.Error("a nil Writer must do nothing")
 	}
-	if err := errors.Join(w.Flush(), w.Sync(), w.Close()); err != nil {
+	if err := errors.Join(w.FlushContext(context.Background()), w.Sync(), w.Close()); err != nil {
 		t.Error(err)
 	}
 }

@@ -310,7 +310,7 @@ func (f *fleet) inFiles(t *testing.T) *fleetSeen {
 			t.Fatalf("no trace files in %s: %v", dir, err)
 		}
 		for _, path := range files {
-			_, err := dftracer.Scan(path, &dftracer.ReaderOptions{NoHashes: true}, func(ev *dftracer.Event) error {
+			_, err := dftracer.Scan(path, nil, func(ev *dftracer.Event) error {
 				if seq, ok := ev.Arg("seq"); ok && ev.Phase == dftracer.PhaseComplete {
 					seen.mark(ev.PID-1000, seq.Int64())
 				}

@@ -7,6 +7,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/internal/settings"
@@ -51,7 +52,7 @@ func TraceOptions(t *config.Trace) *dftracer.Options {
 		FlushInterval: t.WriteInterval,
 	}
 	if t.CommandLine.Or(false) {
-		o.Process.Command = dftracer.CommandLine()
+		o.Process.Command = dft.CommandLine()
 	}
 	if t.Compression.IsSet() {
 		o.Compression = dftracer.CompressMembers

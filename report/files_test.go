@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -40,11 +41,11 @@ func fileJob(t *testing.T, calls []call) *report.Report {
 	for i, c := range calls {
 		args := c.args
 		if c.path != "" {
-			args = append(args, dftracer.HashArg("fhash", w.FileHash(c.path)))
+			args = append(args, dft.HashArg("fhash", w.Hash(dft.NameFileHash, c.path)))
 		}
 		ts := start + 2000 + int64(i)*200_000 + c.later
 		if c.dur < 0 {
-			w.Counter(c.cat, c.name, 1, ts, args...)
+			w.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: c.cat, Name: c.name, TID: 1, TS: ts, Args: args})
 			continue
 		}
 		event(c.cat, c.name, ts, c.dur, args...)

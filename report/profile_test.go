@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/report"
 )
@@ -104,7 +105,7 @@ func TestUnknown(t *testing.T) {
 		}
 		if alive {
 			w.Write(&dftracer.Event{
-				Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: dftracer.NameCustom, PID: 7,
+				Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: dft.NameCustom, PID: 7,
 				Args: []dftracer.Arg{dftracer.String("name", "heartbeat"), dftracer.String("value", fmt.Sprint(int64(begin+50e6)))},
 			})
 		}

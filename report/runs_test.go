@@ -10,6 +10,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/report"
 )
@@ -127,7 +128,7 @@ func TestStartsOfOneRun(t *testing.T) {
 					t.Fatal(err)
 				}
 				if p.world > 0 {
-					w.CM("world_size", fmt.Sprint(p.world))
+					dft.WriteCustom(w, "world_size", fmt.Sprint(p.world))
 				}
 				save, key := dftracer.NewKey("checkpoint", "capture"), dftracer.NewKey("pipeline", "train.iteration")
 				if p.steps == 0 {

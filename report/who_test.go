@@ -11,6 +11,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -27,7 +28,7 @@ func TestMissingRanks(t *testing.T) {
 				t.Fatal(err)
 			}
 			if key != "" {
-				w.CM(key, "4")
+				dft.WriteCustom(w, key, "4")
 			}
 			step := dftracer.NewKey("pipeline", "train.iteration")
 			for i := range 10 {

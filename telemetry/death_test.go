@@ -18,6 +18,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/internal/dft/recovery"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/until"
 	"github.com/trainspan/trainspan/telemetry"
@@ -101,7 +102,7 @@ func TestDeath(t *testing.T) {
 			if err := cmd.Wait(); err == nil {
 				t.Error("the job ended well")
 			}
-			_, err = dftracer.Recover(trace, nil)
+			_, err = recovery.File(trace, nil)
 			check(t, err)
 			dftest.Check(t, trace)
 			complete(t, "trace", namesIn(trace), old, 1)

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft/recovery"
 	"github.com/trainspan/trainspan/internal/dftest"
 )
 
@@ -50,7 +50,7 @@ func BenchmarkKill(b *testing.B) {
 		dir := b.TempDir()
 		reports, killed := killAfter(b, dir, time.Duration(1000+random.IntN(1000))*time.Millisecond)
 		trace := filepath.Join(dir, "trace.pfw.gz")
-		_, err := dftracer.Recover(trace, nil)
+		_, err := recovery.File(trace, nil)
 		check(b, err)
 		text := ""
 		for _, ev := range dftest.Events(b, trace) {

@@ -2,6 +2,7 @@ package goodput_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/spans"
 )
@@ -74,18 +76,18 @@ func (s *scenario) trace(t *testing.T, path string, a attemptRecord, list []scen
 			ev.Args = append(ev.Args, dftracer.Int("background", 1))
 		}
 		if sp.End == nil {
-			w.Begin(&ev)
+			dft.WriteBegin(w, &ev)
 			continue
 		}
 		ev.Dur = us(*sp.End) - ev.TS
 		w.Write(&ev)
 	}
-	w.CM("heartbeat", strconv.FormatInt(us(a.LastSeen), 10))
+	dft.WriteCustom(w, "heartbeat", strconv.FormatInt(us(a.LastSeen), 10))
 	if a.End != nil {
 		now = us(*a.End)
 		return
 	}
-	if err := w.Flush(); err != nil {
+	if err := w.FlushContext(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(path)
@@ -320,7 +322,7 @@ func TestRotatedTrace(t *testing.T) {
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	head := lines[:8]
 	part := `{"id":900,"name":"CM","cat":"dftracer","pid":100,"tid":100,"ph":"M","args":{"hhash":"` +
-		dftracer.V2.Hash("node0").Text(dftracer.V2) + `","name":"trace.part","value":"1"}}` + "\n"
+		dft.HashText(dft.HashOf(dftracer.V2, "node0"), dftracer.V2) + `","name":"trace.part","value":"1"}}` + "\n"
 	cut := len(lines) / 2
 	if err := os.Remove(one); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // chromeFormat writes Chrome's trace event format as one JSON array.
@@ -43,7 +44,7 @@ func (c *chromeFormat) event(dst []byte, ev *dftracer.Event) []byte {
 	first := true
 	for i := range ev.Args {
 		arg := &ev.Args[i]
-		if ev.Phase == dftracer.PhaseCounter && arg.Kind() != dftracer.KindInt && arg.Kind() != dftracer.KindUint && arg.Kind() != dftracer.KindFloat {
+		if ev.Phase == dftracer.PhaseCounter && dft.KindOf(*arg) != dft.KindInt && dft.KindOf(*arg) != dft.KindUint && dft.KindOf(*arg) != dft.KindFloat {
 			continue // viewers draw numbers only
 		}
 		key, value := arg.Key, *arg
@@ -56,7 +57,7 @@ func (c *chromeFormat) event(dst []byte, ev *dftracer.Event) []byte {
 		first = false
 		dst = appendText(dst, key)
 		dst = append(dst, ':')
-		dst = value.AppendJSON(dst, dftracer.V2)
+		dst = dft.AppendArg(value, dst, dftracer.V2)
 	}
 	return c.flows(append(dst, "}}"...), ev)
 }
@@ -95,7 +96,7 @@ func (c *chromeFormat) head(dst []byte, ev *dftracer.Event, phase string) []byte
 // fact translates the names of processes and threads; viewers know no others.
 func (c *chromeFormat) fact(dst []byte, ev *dftracer.Event) []byte {
 	key, _ := ev.Meta()
-	if ev.Name != dftracer.NameProcessName && ev.Name != dftracer.NameThreadName {
+	if ev.Name != dft.NameProcessName && ev.Name != dft.NameThreadName {
 		return dst
 	}
 	dst = c.head(dst, &dftracer.Event{Name: ev.Name, Cat: "__metadata", PID: ev.PID, TID: ev.TID}, "M")
@@ -107,7 +108,7 @@ func (c *chromeFormat) fact(dst []byte, ev *dftracer.Event) []byte {
 // appendText appends a string as JSON.
 func appendText(dst []byte, s string) []byte {
 	arg := dftracer.String("", s)
-	return arg.AppendJSON(dst, dftracer.V2)
+	return dft.AppendArg(arg, dst, dftracer.V2)
 }
 
 // flows draws the arrows at an event. Their numbers tell processes apart and

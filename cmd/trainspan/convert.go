@@ -12,6 +12,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/human"
 )
 
@@ -197,7 +198,7 @@ func convertOne(ctx context.Context, a *ui.App, s *survey, output string, o *con
 		return 0, err
 	}
 	if s.filter != nil {
-		out.CM(dftracer.KeyPart, "1") // parents may be left out
+		dft.WriteCustom(out, dft.KeyPart, "1") // parents may be left out
 	}
 	r := newRewriter(out.Writer, s, firstID(s))
 	var n int64

@@ -20,6 +20,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 func smallTrace(t testing.TB) string {
@@ -48,11 +49,11 @@ func TestChromeIsStrictJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.SetRank(3)
+	dft.WriteRank(w, 3)
 	w.Write(&dftracer.Event{Cat: "mine", Name: "a\"b\\c\n<é>\x01", TID: 1, TS: 10, Dur: 5, Args: []dftracer.Arg{
 		dftracer.Float("nan", math.NaN()), dftracer.Raw("list", `[1,{"a":null}]`), dftracer.Uint("big", math.MaxUint64),
-		dftracer.HashArg("fhash", w.FileHash("/a b")), dftracer.String("fake_hash", "no such hash")}})
-	w.Counter("sys", "gpu", 1, 20, dftracer.Float("util", 0.5), dftracer.String("text", "not drawn"))
+		dft.HashArg("fhash", w.Hash(dft.NameFileHash, "/a b")), dftracer.String("fake_hash", "no such hash")}})
+	w.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: "sys", Name: "gpu", TID: 1, TS: 20, Args: []dftracer.Arg{dftracer.Float("util", 0.5), dftracer.String("text", "not drawn")}})
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/layout"
 	runs "github.com/trainspan/trainspan/internal/run"
@@ -212,7 +213,7 @@ func appendArgs(dst []byte, args []dftracer.Arg) []byte {
 		}
 		dst = appendText(dst, args[i].Key)
 		dst = append(dst, ':')
-		dst = args[i].AppendJSON(dst, dftracer.V2)
+		dst = dft.AppendArg(args[i], dst, dftracer.V2)
 	}
 	return append(dst, '}')
 }

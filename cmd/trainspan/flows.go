@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // flow is one end of an arrow between two events of an imported profile.
@@ -24,7 +25,7 @@ func flowsOf(ev *dftracer.Event) (list [2]flow, n int) {
 	for i := range ev.Args {
 		switch a := &ev.Args[i]; a.Key {
 		case "kind":
-			switch a.Str() {
+			switch dft.Str(*a) {
 			case "cuda_runtime", "cuda_driver":
 				launch = launches(ev.Name)
 			case "kernel", "gpu_memcpy", "gpu_memset", "device":

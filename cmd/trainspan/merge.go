@@ -11,6 +11,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/human"
 	runs "github.com/trainspan/trainspan/internal/run"
 )
@@ -128,7 +129,7 @@ func writeMerged(ctx context.Context, a *ui.App, surveys []*survey, o *mergeOpti
 		return 0, err
 	}
 	if !o.filter.All() {
-		out.CM(dftracer.KeyPart, "1") // parents may be left out
+		dft.WriteCustom(out, dft.KeyPart, "1") // parents may be left out
 	}
 	pids := distinctPIDs(surveys)
 	base, end := firstID(surveys...), int64(0)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/assemble"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // spanEvents is what waits for its other half: the events that came before their
@@ -172,7 +173,7 @@ func (x *otlpExtras) append(b []byte, events *spanEvents) []byte {
 // args returns the attributes of a link by name.
 func (l *otlpLink) args() (args []dftracer.Arg) {
 	for _, key := range slices.Sorted(maps.Keys(l.Attributes)) {
-		args = append(args, dftracer.FromJSON(key, l.Attributes[key]))
+		args = append(args, dft.FromJSON(key, l.Attributes[key]))
 	}
 	return args
 }

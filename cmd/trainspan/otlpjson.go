@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/identity"
 	runs "github.com/trainspan/trainspan/internal/run"
 )
@@ -196,14 +197,14 @@ func appendAttributes(dst []byte, args []dftracer.Arg) []byte {
 		dst = append(dst, `{"key":`...)
 		dst = appendText(dst, args[i].Key)
 		dst = append(dst, `,"value":{`...)
-		switch args[i].Kind() {
-		case dftracer.KindInt:
+		switch dft.KindOf(args[i]) {
+		case dft.KindInt:
 			dst = append(dst, `"intValue":"`...)
 			dst = strconv.AppendInt(dst, args[i].Int64(), 10)
 			dst = append(dst, '"')
-		case dftracer.KindFloat:
+		case dft.KindFloat:
 			dst = append(dst, `"doubleValue":`...)
-			dst = args[i].AppendJSON(dst, dftracer.V2)
+			dst = dft.AppendArg(args[i], dst, dftracer.V2)
 		default:
 			dst = append(dst, `"stringValue":`...)
 			dst = appendText(dst, args[i].Text())

@@ -109,7 +109,7 @@ func BenchmarkParquet(b *testing.B) {
 		for b.Loop() {
 			for rank := range 8 {
 				path := filepath.Join(traces, "trace-"+strconv.Itoa(rank)+"-of-8.pfw.gz")
-				if _, err := dftracer.Scan(path, &dftracer.ReaderOptions{Concurrent: true, NoHashes: true}, func(*dftracer.Event) error { return nil }); err != nil {
+				if _, err := dftracer.Scan(path, &dftracer.ReaderOptions{Concurrent: true}, func(*dftracer.Event) error { return nil }); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft/recovery"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/internal/see"
@@ -78,12 +78,12 @@ func runRecover(ctx context.Context, a *ui.App, args []string, o *recoverOptions
 	}
 	all := make([]repaired, 0, len(files))
 	err = a.Each(ctx, files, func(path string) error {
-		r, err := dftracer.Recover(path, &dftracer.RecoverOptions{Output: o.output, Force: o.force, Stop: ctx.Err})
+		r, err := recovery.File(path, &recovery.Options{Output: o.output, Force: o.force, Stop: ctx.Err})
 		if err != nil {
-			if r.Lines == 0 && !ui.IsSystem(err) && !errors.Is(err, dftracer.ErrInUse) && ctx.Err() == nil {
+			if r.Lines == 0 && !ui.IsSystem(err) && !errors.Is(err, recovery.ErrInUse) && ctx.Err() == nil {
 				return ui.BadData("%s: not a trace: it holds no record; nothing was changed; see "+see.NotATrace, path)
 			}
-			if errors.Is(err, dftracer.ErrInUse) {
+			if errors.Is(err, recovery.ErrInUse) {
 				return fmt.Errorf("%w; see %s", err, see.InUse)
 			}
 			return err

@@ -7,6 +7,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	runs "github.com/trainspan/trainspan/internal/run"
 )
 
@@ -25,7 +26,7 @@ type rewriter struct {
 }
 
 type rehashed struct {
-	hash dftracer.Hash
+	hash dft.Hash
 	ok   bool
 }
 
@@ -56,7 +57,7 @@ func (r *rewriter) write(ev *dftracer.Event) {
 		r.fact(ev)
 		return
 	}
-	if ev.Cat == dftracer.CatDFTracer && (ev.Name == dftracer.NameStart || ev.Name == dftracer.NameEnd) {
+	if ev.Cat == dftracer.CatDFTracer && (ev.Name == dft.NameStart || ev.Name == dft.NameEnd) {
 		return // the new trace has its own
 	}
 	out := r.moved(ev)
@@ -67,27 +68,27 @@ func (r *rewriter) write(ev *dftracer.Event) {
 func (r *rewriter) fact(ev *dftracer.Event) {
 	key, value := ev.Meta()
 	switch ev.Name {
-	case dftracer.NameHostHash:
-		r.hosts[value] = r.w.HostHash(key)
+	case dft.NameHostHash:
+		r.hosts[value] = r.hostHash(key)
 		return
-	case dftracer.NameFileHash:
-		r.files[value] = rehashed{r.w.FileHash(key), true}
+	case dft.NameFileHash:
+		r.files[value] = rehashed{r.w.Hash(dft.NameFileHash, key), true}
 		return
-	case dftracer.NameStringHash:
-		r.files[value] = rehashed{r.w.StringHash(key), true}
+	case dft.NameStringHash:
+		r.files[value] = rehashed{r.w.Hash(dft.NameStringHash, key), true}
 		return
-	case dftracer.NameThreadName:
+	case dft.NameThreadName:
 		if ev.PID == r.from.start.PID && r.pids == nil {
 			return // written with the start
 		}
-	case dftracer.NameCustom:
+	case dft.NameCustom:
 		if key == "time_metric" {
 			return // a matter of the dialect
 		}
-		if b, ok := dftracer.BeginOf(ev); ok {
+		if b, ok := dft.BeginOf(ev); ok {
 			b.Args = cloneArgs(b.Args)
 			out := r.moved(&b)
-			r.w.Begin(&out)
+			dft.WriteBegin(r.w, &out)
 			return
 		}
 	}
@@ -116,7 +117,7 @@ func (r *rewriter) moved(ev *dftracer.Event) dftracer.Event {
 	host := r.from.who.Key(ev).Host
 	text, known := r.hosts[host]
 	if !known {
-		text = r.w.HostHash(r.from.hostName(host))
+		text = r.hostHash(r.from.hostName(host))
 		r.hosts[host] = text
 	}
 	out.HostHash = text
@@ -127,25 +128,30 @@ func (r *rewriter) moved(ev *dftracer.Event) dftracer.Event {
 			continue
 		}
 		if h, ok := r.rehash(arg.Text()); ok {
-			*arg = dftracer.HashArg(arg.Key, h)
+			*arg = dft.HashArg(arg.Key, h)
 		}
 	}
 	out.Args = r.args
 	return out
 }
 
+// hostHash returns the text for the events of a host.
+func (r *rewriter) hostHash(name string) string {
+	return dft.HashText(r.w.Hash(dft.NameHostHash, name), r.w.Dialect())
+}
+
 // isHashKey reports whether an argument refers to a hash record.
 func isHashKey(key string) bool { return key == "cwd" || strings.HasSuffix(key, "hash") }
 
-func (r *rewriter) rehash(text string) (dftracer.Hash, bool) {
+func (r *rewriter) rehash(text string) (dft.Hash, bool) {
 	if h, ok := r.files[text]; ok {
 		return h.hash, h.ok
 	}
 	var h rehashed
 	if name, ok := r.from.hashes.File(text); ok {
-		h = rehashed{r.w.FileHash(name), true}
+		h = rehashed{r.w.Hash(dft.NameFileHash, name), true}
 	} else if name, ok := r.from.hashes.String(text); ok {
-		h = rehashed{r.w.StringHash(name), true}
+		h = rehashed{r.w.Hash(dft.NameStringHash, name), true}
 	}
 	if len(r.files) < 1<<17 {
 		r.files[text] = h
@@ -159,7 +165,7 @@ func passThrough(ctx context.Context, a *ui.App, s *survey, bar *ui.Progress, fn
 	if p := s.who.Owner(); p.Named() {
 		fn = s.withRank(p, fn)
 	}
-	_, err := dftracer.Scan(s.path, &dftracer.ReaderOptions{NoHashes: true, Stop: ctx.Err}, func(ev *dftracer.Event) error {
+	_, err := dftracer.Scan(s.path, &dftracer.ReaderOptions{Stop: ctx.Err}, func(ev *dftracer.Event) error {
 		bar.Step()
 		if s.filter != nil && !s.filter.Has(s.path, ev) {
 			return nil
@@ -177,7 +183,7 @@ func (s *survey) withRank(p *runs.Process, fn func(*dftracer.Event) error) func(
 	return func(ev *dftracer.Event) error {
 		if first && s.who.Process(s.who.Key(ev)) == p {
 			first = false
-			err := fn(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: dftracer.NameProcess, PID: ev.PID, HostHash: ev.HostHash,
+			err := fn(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: dft.NameProcess, PID: ev.PID, HostHash: ev.HostHash,
 				Parent: dftracer.NoParent, Args: []dftracer.Arg{dftracer.String("name", "rank"), dftracer.String("value", read.RankText(p))}})
 			if err != nil {
 				return err

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/pyrun"
 	"github.com/trainspan/trainspan/internal/rundir"
@@ -365,7 +366,7 @@ print(urllib.request.urlopen(request).read().decode())
 	}
 	steps := 0
 	for _, ev := range dftest.Events(t, paths[0]) {
-		if a, ok := ev.Arg("step"); ok && ev.Name == "train.iteration" && a.Kind() == dftracer.KindInt {
+		if a, ok := ev.Arg("step"); ok && ev.Name == "train.iteration" && dft.KindOf(a) == dft.KindInt {
 			steps++
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/layout"
 	runs "github.com/trainspan/trainspan/internal/run"
@@ -100,7 +101,7 @@ func runSlowest(ctx context.Context, a *ui.App, args []string, o *slowestOptions
 	var first, n int64
 	var names vocab.Book
 	begin := func() { list, first, n = nil, 0, 0 }
-	err = read.Judged(ctx, a, "slowest", files, &o.filter, begin, func(path string) (func(*dftracer.Event) error, func(*dftracer.Hashes) error) {
+	err = read.Judged(ctx, a, "slowest", files, &o.filter, begin, func(path string) (func(*dftracer.Event) error, func(*dft.Hashes) error) {
 		who := o.filter.Who.File(path)
 		take := func(ev *dftracer.Event) error {
 			p := who.Of(ev)
@@ -126,7 +127,7 @@ func runSlowest(ctx context.Context, a *ui.App, args []string, o *slowestOptions
 			heap.Push(&list, s)
 			return nil
 		}
-		return take, func(*dftracer.Hashes) error { return nil }
+		return take, func(*dft.Hashes) error { return nil }
 	})
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/outfile"
@@ -143,7 +144,7 @@ func (s *splitter) take(ev *dftracer.Event) error {
 		return nil
 	}
 	if ev.Phase == dftracer.PhaseMetadata {
-		if begun, ok := dftracer.BeginOf(ev); ok {
+		if begun, ok := dft.BeginOf(ev); ok {
 			p, err := s.piece(&begun)
 			if err == nil {
 				p.r.fact(ev)
@@ -172,7 +173,7 @@ func (s *splitter) take(ev *dftracer.Event) error {
 
 // isHashRecord reports whether a fact is written again where it is used.
 func isHashRecord(name string) bool {
-	return name == dftracer.NameHostHash || name == dftracer.NameFileHash || name == dftracer.NameStringHash
+	return name == dft.NameHostHash || name == dft.NameFileHash || name == dft.NameStringHash
 }
 
 // share writes a fact into a piece that it concerns.
@@ -257,7 +258,7 @@ func (s *splitter) piece(ev *dftracer.Event) (*splitPiece, error) {
 	s.pieces[name] = p
 	s.order = append(s.order, p)
 	if s.o.by != "process" || s.from.filter != nil {
-		p.out.CM(dftracer.KeyPart, fmt.Sprint(len(s.order)))
+		dft.WriteCustom(p.out, dft.KeyPart, fmt.Sprint(len(s.order)))
 	}
 	for i := range s.metadata {
 		s.share(p, &s.metadata[i])

@@ -9,6 +9,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/summary"
 )
@@ -95,16 +96,16 @@ func runSummary(ctx context.Context, a *ui.App, args []string, o *summaryOptions
 	begin := func() { agg = summary.New(&summary.Options{Classes: o.classes, Starts: starts}) }
 	who := o.filter.Who
 	files = who.ByStart(files)
-	err = read.Judged(ctx, a, "summary", files, &o.filter, begin, func(path string) (func(*dftracer.Event) error, func(*dftracer.Hashes) error) {
+	err = read.Judged(ctx, a, "summary", files, &o.filter, begin, func(path string) (func(*dftracer.Event) error, func(*dft.Hashes) error) {
 		agg.NextFile(who.File(path))
 		take := func(ev *dftracer.Event) error {
 			agg.Add(ev)
-			if ev.Phase == dftracer.PhaseMetadata && ev.Name == dftracer.NameHostHash {
+			if ev.Phase == dftracer.PhaseMetadata && ev.Name == dft.NameHostHash {
 				hosts[ev.HostHash], _ = ev.Meta()
 			}
 			return nil
 		}
-		return take, func(hashes *dftracer.Hashes) error {
+		return take, func(hashes *dft.Hashes) error {
 			for hash := range hosts {
 				if name, ok := hashes.Host(hash); ok {
 					hosts[hash] = name

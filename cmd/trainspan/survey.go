@@ -11,6 +11,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/filetime"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/identity"
@@ -26,7 +27,7 @@ const noFlush = time.Hour
 type survey struct {
 	path     string
 	filter   *read.Filter // what of it is asked for; nil is everything
-	hashes   *dftracer.Hashes
+	hashes   *dft.Hashes
 	dialect  dftracer.Dialect
 	who      *runs.FileTracker
 	maxID    uint64
@@ -100,7 +101,7 @@ func (s *survey) note(ev *dftracer.Event) {
 		return
 	}
 	s.events++
-	if ev.Cat == dftracer.CatDFTracer && ev.Name == dftracer.NameStart && s.start.Name == "" {
+	if ev.Cat == dftracer.CatDFTracer && ev.Name == dft.NameStart && s.start.Name == "" {
 		s.start = *ev
 		s.start.Args = slices.Clone(ev.Args)
 	}

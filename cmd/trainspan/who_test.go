@@ -14,6 +14,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // lines are the objects that a command prints.
@@ -224,7 +225,7 @@ func TestOrderOfFilesOfVerbs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.CM("world_size", fmt.Sprint(2+i))
+		dft.WriteCustom(w, "world_size", fmt.Sprint(2+i))
 		for s := range 10 {
 			w.WriteComplete(&step, dftracer.Span{TS: at + int64(s)*1_000_000, Dur: 900_000}, dftracer.Int("step", int64(s)))
 		}

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 )
 
@@ -45,7 +46,7 @@ func TestOneBatch(t *testing.T) {
 		t.Errorf("forward is %+v", fw)
 	}
 	for key, want := range map[string]int64{"epoch": 2, "step": 7} {
-		if a, ok := ev["train.iteration"].Arg(key); !ok || a.Kind() != dftracer.KindInt || a.Int64() != want {
+		if a, ok := ev["train.iteration"].Arg(key); !ok || dft.KindOf(a) != dft.KindInt || a.Int64() != want {
 			t.Errorf("%s is %v", key, a.Text())
 		}
 	}

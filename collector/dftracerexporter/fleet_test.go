@@ -15,6 +15,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/dft/recovery"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/until"
 )
@@ -162,7 +164,7 @@ func TestKilledWithFilesPutAside(t *testing.T) {
 	r.send(turn(2, 0, false))
 	files := r.files()
 	out := filepath.Join(t.TempDir(), "recovered.pfw.gz")
-	if _, err := dftracer.Recover(files[0], &dftracer.RecoverOptions{Output: out}); err != nil {
+	if _, err := recovery.File(files[0], &recovery.Options{Output: out}); err != nil {
 		t.Fatal(err)
 	}
 	if report := dftest.Check(t, out); report.Orphans != 0 || report.Counts["pipeline/train.iteration/X"] != 1 {
@@ -186,7 +188,7 @@ func TestShutdownInTime(t *testing.T) {
 		t.Errorf("%d files are open", n)
 	}
 	for _, f := range r.files() {
-		if _, err := dftracer.Recover(f, nil); err != nil {
+		if _, err := recovery.File(f, nil); err != nil {
 			t.Errorf("%s: %v", f, err)
 		}
 		dftest.Check(t, f)
@@ -201,7 +203,7 @@ func TestLostLinesAreCountedAtOnce(t *testing.T) {
 		t.Error("an alert on lost lines has no series before the first one is lost")
 	}
 	r.send(turn(1, 0, false))
-	if err := r.only().Writer.Flush(); err != nil {
+	if err := r.only().Writer.FlushContext(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if n := r.counter("otelcol_dftracer_lost_lines"); n != 0 {
@@ -211,7 +213,7 @@ func TestLostLinesAreCountedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	until.True(t, "lost lines are counted", func() bool {
-		_ = r.only().Writer.Flush() // notices it
+		_ = r.only().Writer.FlushContext(context.Background()) // notices it
 		r.settle()
 		return r.counter("otelcol_dftracer_lost_lines") > 0
 	})
@@ -224,7 +226,7 @@ func TestLostLinesAreCountedAtOnce(t *testing.T) {
 func TestNoFileCanBePutAside(t *testing.T) {
 	r := start(t, func(c *Config) { c.MaxOpenFiles, c.OrderWindow = 1, 0 })
 	r.send(turn(1, 0, false))
-	if err := r.only().Writer.Flush(); err != nil {
+	if err := r.only().Writer.FlushContext(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	moved := r.dir + ".moved"
@@ -267,9 +269,9 @@ func TestTimesOfTheJob(t *testing.T) {
 	for _, ev := range dftest.Events(t, r.files()[0]) {
 		switch {
 		case ev.Cat != dftracer.CatDFTracer:
-		case ev.Name == dftracer.NameStart:
+		case ev.Name == dft.NameStart:
 			start = ev.TS
-		case ev.Name == dftracer.NameEnd:
+		case ev.Name == dft.NameEnd:
 			end = ev.TS
 		}
 	}
@@ -377,7 +379,7 @@ func TestOneLoggerEventsAreFolded(t *testing.T) {
 			ss.Spans().RemoveIf(func(s ptrace.Span) bool { return !strings.Contains(s.Name(), "_for_") })
 		}
 		r.send(td)
-		if err := r.only().Writer.Flush(); err != nil {
+		if err := r.only().Writer.FlushContext(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		live := named(t, r.files()[0])

@@ -19,6 +19,7 @@ import (
 
 	"github.com/trainspan/trainspan/collector/dftracerexporter/internal/metadata"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 )
 
@@ -208,7 +209,7 @@ func named(t testing.TB, path string) map[string]*dftracer.Event {
 	for i := range events {
 		ev := &events[i]
 		name := ev.Name
-		if name == dftracer.NameCustom {
+		if name == dft.NameCustom {
 			key, _ := ev.Meta()
 			name = "CM:" + key
 		}

@@ -6,7 +6,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/plog"
 
-	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft/recovery"
 	"github.com/trainspan/trainspan/internal/dftest"
 )
 
@@ -24,7 +24,7 @@ func TestEventOfAnOpenSpan(t *testing.T) {
 		t.Errorf("%d logs are counted as ignored, want 2", got)
 	}
 	// The event is in the file at once, while the span is open.
-	if err := r.only().Writer.Flush(); err != nil {
+	if err := r.only().Writer.FlushContext(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	live := named(t, r.files()[0])["CM:training_metrics_update"]
@@ -100,12 +100,12 @@ func TestStartOfASpan(t *testing.T) {
 		begin(r)
 		r.send(batch(42, iteration(10, 2, 20)...))
 		r.settle()
-		if err := r.only().Writer.Flush(); err != nil {
+		if err := r.only().Writer.FlushContext(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		path := t.TempDir() + "/copy.pfw.gz"
 		copyFile(t, r.files()[0], path)
-		if _, err := dftracer.Recover(path, nil); err != nil {
+		if _, err := recovery.File(path, nil); err != nil {
 			t.Fatal(err)
 		}
 		dftest.Check(t, path)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/assemble"
+	"github.com/trainspan/trainspan/internal/dft/recovery"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/until"
 )
@@ -179,12 +180,12 @@ func TestCollectorIsKilled(t *testing.T) {
 	late := testSpan{id: 200, parent: 2, name: "data_loader_initialization", start: 5, end: 15}
 	r.send(batch(42, late))
 	r.settle()
-	if err := r.only().Writer.Flush(); err != nil {
+	if err := r.only().Writer.FlushContext(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "copy.pfw.gz")
 	copyFile(t, r.files()[0], path)
-	if _, err := dftracer.Recover(path, nil); err != nil {
+	if _, err := recovery.File(path, nil); err != nil {
 		t.Fatal(err)
 	}
 	report := dftest.Check(t, path)

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 )
 
@@ -86,7 +87,7 @@ func count(t *testing.T, path string) map[string]int {
 		cat, name := ev.Cat, ev.Name
 		if cat == dftracer.CatDFTracer {
 			key, value := ev.Meta()
-			if name != dftracer.NameCustom || key == "time_metric" {
+			if name != dft.NameCustom || key == "time_metric" {
 				continue
 			}
 			cat, name = name, key

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/summary"
 )
@@ -86,7 +87,7 @@ func checkFiles(t *testing.T, events []dftracer.Event) {
 	t.Helper()
 	paths, calls := map[string]string{}, map[string]int{}
 	for _, ev := range events {
-		if ev.Name == dftracer.NameFileHash {
+		if ev.Name == dft.NameFileHash {
 			path, hash := ev.Meta()
 			paths[hash] = path
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/internal/spancontext"
@@ -191,7 +192,7 @@ func number(v attribute.Value) int64 {
 	case attribute.STRING:
 		a = dftracer.String("", v.AsString())
 	}
-	if n, ok := a.Whole(); ok {
+	if n, ok := dft.Whole(a); ok {
 		return max(n, -1)
 	}
 	return -1

@@ -9,6 +9,7 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/assemble"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/jsontext"
 	"github.com/trainspan/trainspan/spans"
 )
@@ -74,7 +75,7 @@ func newArgName(name string) *argName {
 	case assemble.ArgStatus, assemble.ArgStatusDescription, assemble.ArgLinks, assemble.ArgDroppedAttributes, assemble.ArgDroppedLinks, assemble.ArgDroppedEvents, argTruncated, argTraceID, argSpanID:
 		n.role = argOther
 	default:
-		if !dftracer.Plain(name) {
+		if !dft.Plain(name) {
 			n.role = argOther
 		}
 	}
@@ -97,7 +98,7 @@ func (n *argName) append(dst []byte, kv *attribute.KeyValue) []byte {
 		}
 	}
 	var one [1]dftracer.Arg
-	return appendArg(one[:0], kv)[0].AppendJSON(dst, dftracer.V2)
+	return dft.AppendArg(appendArg(one[:0], kv)[0], dst, dftracer.V2)
 }
 
 // appendText appends attributes as text. Those that name the event are given

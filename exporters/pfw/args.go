@@ -8,6 +8,7 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/assemble"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/jsontext"
 	"github.com/trainspan/trainspan/spans"
 )
@@ -97,7 +98,7 @@ func appendArg(dst []dftracer.Arg, kv *attribute.KeyValue) []dftracer.Arg {
 	case attribute.EMPTY:
 		return append(dst, dftracer.Raw(key, "null"))
 	}
-	return append(dst, dftracer.Raw(key, dftracer.JSON(kv.Value.AsInterface())))
+	return append(dst, dftracer.Raw(key, dft.JSON(kv.Value.AsInterface())))
 }
 
 // appendProgress adds epoch and step unless attrs has them.
@@ -186,6 +187,6 @@ func distinct(args []dftracer.Arg, from int, attrs []attribute.KeyValue) {
 		}
 	}
 	if to < len(args) {
-		dftracer.Distinct(args, from, to, "user_")
+		dft.Distinct(args, from, to, "user_")
 	}
 }

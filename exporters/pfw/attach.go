@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -26,7 +27,7 @@ func (e *Exporter) Attach(ctx context.Context, t *outputs.Telemetry) (outputs.Wa
 			return outputs.Wants{}, err
 		}
 		if len(e.opts.Cores) > 0 {
-			w.SetCoreAffinity(e.opts.Cores)
+			dft.WriteCores(w, e.opts.Cores)
 		}
 	}
 	e.use(w)

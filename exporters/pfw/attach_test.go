@@ -12,6 +12,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -51,11 +52,11 @@ func TestAttachSaysWho(t *testing.T) {
 			for _, ev := range dftest.Events(t, path) {
 				key, value := ev.Meta()
 				switch {
-				case ev.Name == dftracer.NameHostHash:
+				case ev.Name == dft.NameHostHash:
 					got["host"] = key
-				case ev.Name == dftracer.NameProcess:
+				case ev.Name == dft.NameProcess:
 					got[key] = value
-				case ev.Name == dftracer.NameStart:
+				case ev.Name == dft.NameStart:
 					for i := range ev.Args {
 						got[ev.Args[i].Key] = ev.Args[i].Text()
 					}

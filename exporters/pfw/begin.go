@@ -4,6 +4,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -12,8 +13,8 @@ import (
 func (d *desk) begin(o *open, key *dftracer.Key, tid, epoch, step int64, attrs []attribute.KeyValue) {
 	level, parent := o.position()
 	args := appendProgress(nil, epoch, step, attrs)
-	d.w.Begin(&dftracer.Event{
-		ID: o.id, Name: key.Name(), Cat: key.Cat(), TID: tid, TS: o.start,
+	dft.WriteBegin(d.w, &dftracer.Event{
+		ID: o.id, Name: dft.KeyName(*key), Cat: dft.KeyCat(*key), TID: tid, TS: o.start,
 		Level: level, Parent: parent, Args: appendAttrs(args, attrs),
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/direct"
 )
@@ -30,7 +31,7 @@ func TestOpenSpansAreVisible(t *testing.T) {
 		}
 		dftest.CheckWith(t, path, &dftracer.ValidateOptions{AllowUnfinished: true})
 		for _, ev := range dftest.Events(t, path) {
-			if key, value := ev.Meta(); key == dftracer.KeySpanBegin {
+			if key, value := ev.Meta(); key == dft.KeySpanBegin {
 				begun[value] = ev
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/assemble"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // argSpan is the argument of an event's record that names its span.
@@ -26,7 +27,7 @@ func (d *desk) remainingEvents(e *spanEntry, s sdktrace.ReadOnlySpan, tid int64,
 	}
 	if written == 0 && dropped > 0 {
 		d.w.Write(&dftracer.Event{
-			Phase: dftracer.PhaseMetadata, Name: dftracer.NameCustom, Cat: dftracer.CatDFTracer,
+			Phase: dftracer.PhaseMetadata, Name: dft.NameCustom, Cat: dftracer.CatDFTracer,
 			TID: tid, Level: below(level), Parent: int64(e.id),
 			Args: []dftracer.Arg{
 				dftracer.String("name", assemble.ArgDroppedEvents), dftracer.String("value", strconv.Itoa(dropped)),
@@ -53,9 +54,9 @@ func writeEvent(w *dftracer.Writer, id uint64, tid int64, level int, ev *sdktrac
 	for i := range ev.Attributes {
 		args = appendArg(args, &ev.Attributes[i])
 	}
-	dftracer.Distinct(args, ours, len(args), "event.")
+	dft.Distinct(args, ours, len(args), "event.")
 	w.Write(&dftracer.Event{
-		Phase: dftracer.PhaseMetadata, Name: dftracer.NameCustom, Cat: dftracer.CatDFTracer,
+		Phase: dftracer.PhaseMetadata, Name: dft.NameCustom, Cat: dftracer.CatDFTracer,
 		TID: tid, Level: below(level), Parent: int64(id), Args: args,
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/assemble"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -103,7 +104,7 @@ func (e *Exporter) create(batch []sdktrace.ReadOnlySpan) error {
 			}
 		}
 		if o.Heartbeat == 0 {
-			o.Heartbeat = dftracer.DefaultHeartbeat // the process is alive
+			o.Heartbeat = dft.DefaultHeartbeat // the process is alive
 		}
 	}
 	w, err := dftracer.Create(e.path, o)
@@ -216,7 +217,7 @@ func (e *Exporter) Shutdown(ctx context.Context) error {
 	e.closed = true
 	e.asm.Finish()
 	if n := e.asm.Counts().Unfinished; n > 0 {
-		e.w.SetEndArgs(dftracer.Int("spans_unfinished", n))
+		e.w.SetEnd(time.Time{}, dftracer.Int("spans_unfinished", n))
 	}
 	if e.started {
 		e.w.SetEnd(time.Now())

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/direct"
 )
 
@@ -42,7 +43,7 @@ const (
 // fileKeys are the names of all calls.
 var fileKeys = func() (keys [direct.FileOps]dftracer.Key) {
 	for op := range direct.FileOps {
-		keys[op] = dftracer.NewKey(op.Category(), op.String()).WithType(dftracer.TypeLibcIO)
+		keys[op] = dft.WithType(dftracer.NewKey(op.Category(), op.String()), dft.TypeLibcIO)
 	}
 	return keys
 }()
@@ -97,8 +98,8 @@ func (l *fileLog) File(path string) direct.File {
 		l.flushAll(0)
 		clear(l.files)
 	}
-	f := &file{log: l, hash: dftracer.HashArg(argFile, l.d.w.FileHash(path))}
-	f.head = f.hash.AppendJSON([]byte(`,"`+argFile+`":`), l.d.w.Dialect())
+	f := &file{log: l, hash: dft.HashArg(argFile, l.d.w.Hash(dft.NameFileHash, path))}
+	f.head = dft.AppendArg(f.hash, []byte(`,"`+argFile+`":`), l.d.w.Dialect())
 	l.files[path] = f
 	return f
 }
@@ -129,7 +130,7 @@ type file struct {
 // fileTotals are the calls on a file that began in one second.
 type fileTotals struct {
 	second int64 // since the Unix epoch
-	ops    [direct.FileOps]dftracer.CallTotal
+	ops    [direct.FileOps]dft.CallTotal
 }
 
 // crossing is how far, in microseconds, the begin of a call may lie before that of

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/direct"
 )
@@ -38,7 +39,7 @@ func TestFilesInEveryDialect(t *testing.T) {
 				counts := map[string]int64{}
 				events := dftest.Events(t, path)
 				for _, e := range events {
-					if e.Name == dftracer.NameFileHash {
+					if e.Name == dft.NameFileHash {
 						name, hash := e.Meta()
 						paths[hash] = name
 					}
@@ -52,7 +53,7 @@ func TestFilesInEveryDialect(t *testing.T) {
 						t.Errorf("%s is of %q", e.Name, paths[file.Text()])
 					}
 					n := int64(1)
-					if a, ok := e.Arg(dftracer.ArgCalls); ok {
+					if a, ok := e.Arg(dft.ArgCalls); ok {
 						n = a.Int64()
 					}
 					counts[e.Cat+" "+e.Name] += n

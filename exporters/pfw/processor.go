@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
@@ -181,7 +182,7 @@ func (p *Processor) Shutdown(ctx context.Context) error {
 		d.truncate()
 		d.settled(ctx)
 		if args := p.endArgs(); len(args) > 0 {
-			d.w.SetEndArgs(args...)
+			d.w.SetEnd(time.Time{}, args...)
 		}
 		last := d.w.FlushContext
 		if d.opts.OwnWriter {

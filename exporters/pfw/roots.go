@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // rootLanes is how many roots at a time get their lane without a lock that all
@@ -101,7 +102,7 @@ func (r *roots) tid(o *open) int64 {
 	if o.slot > 0 && !o.lifted() {
 		return r.slots[o.slot-1].tid
 	}
-	return r.lanes.TID(o.lane)
+	return dft.LaneOf(r.lanes, o.lane)
 }
 
 // end closes o, which is marked as ended, and returns the lane to write it with.

@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/direct"
 )
 
@@ -157,7 +158,7 @@ func (d *desk) leaf(ctx context.Context, start, end int64) dftracer.Span {
 func (k *kind) Note(_ context.Context, key string) {
 	d := k.d
 	if !d.cut.Load() {
-		d.w.CM(key, strconv.FormatInt(d.clock.now(), 10))
+		dft.WriteCustom(d.w, key, strconv.FormatInt(d.clock.now(), 10))
 	}
 }
 
@@ -170,4 +171,4 @@ func (s *scope) Value(key any) any {
 }
 
 // String implements fmt.Stringer for contexts that print their parents.
-func (s *scope) String() string { return "pfw.scope(" + s.key.Name() + ")" }
+func (s *scope) String() string { return "pfw.scope(" + dft.KeyName(*s.key) + ")" }

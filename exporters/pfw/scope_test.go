@@ -14,6 +14,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/direct"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -121,9 +122,9 @@ func TestTotalsOfCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []map[string]int64{
-		{dftracer.ArgCalls: 3, "size_sum": 12, "size_min": 0, "size_max": 7, "failed": 1},
-		{dftracer.ArgCalls: 1, "size_sum": -1, "failed": -1},
-		{dftracer.ArgCalls: 1, "size_sum": 9, "size_min": 9, "size_max": 9, "failed": -1},
+		{dft.ArgCalls: 3, "size_sum": 12, "size_min": 0, "size_max": 7, "failed": 1},
+		{dft.ArgCalls: 1, "size_sum": -1, "failed": -1},
+		{dft.ArgCalls: 1, "size_sum": 9, "size_min": 9, "size_max": 9, "failed": -1},
 	}
 	n := 0
 	for _, ev := range dftest.Events(t, path) {

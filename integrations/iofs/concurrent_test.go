@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/integrations/iofs"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 )
 
@@ -64,7 +64,7 @@ func TestConcurrentCalls(t *testing.T) {
 				if e.Name != "pread" {
 					t.Errorf("an event %s", e.Name)
 				}
-				if a, ok := e.Arg(dftracer.ArgCalls); ok {
+				if a, ok := e.Arg(dft.ArgCalls); ok {
 					n += a.Int64()
 				} else {
 					n++

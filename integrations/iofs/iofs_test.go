@@ -25,6 +25,7 @@ import (
 	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/integrations/iofs"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
@@ -77,7 +78,7 @@ func (j *job) calls() (list []string) {
 	events := j.events()
 	paths := map[string]string{}
 	for _, e := range dftest.Events(j.t, j.path) {
-		if e.Name == dftracer.NameFileHash {
+		if e.Name == dft.NameFileHash {
 			name, hash := e.Meta()
 			paths[hash] = name
 		}
@@ -392,7 +393,7 @@ func TestParents(t *testing.T) {
 		if e.Phase == dftracer.PhaseComplete {
 			names[int64(e.ID)] = e.Name
 		}
-		if e.Name == dftracer.NameFileHash {
+		if e.Name == dft.NameFileHash {
 			name, hash := e.Meta()
 			paths[hash] = name
 		}
@@ -436,7 +437,7 @@ func TestAggregate(t *testing.T) {
 		}
 		failed += value(e, "failed")
 		if e.Name == "read" {
-			n, sum = n+value(e, dftracer.ArgCalls), sum+value(e, "size_sum")
+			n, sum = n+value(e, dft.ArgCalls), sum+value(e, "size_sum")
 			least, most = value(e, "size_min"), value(e, "size_max")
 		}
 	}

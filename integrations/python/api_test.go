@@ -11,6 +11,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/pyrun"
 )
@@ -21,7 +22,7 @@ func lines(t *testing.T, path string) (events []string, metadata map[string]stri
 	t.Helper()
 	metadata = make(map[string]string)
 	for _, ev := range dftest.Events(t, path) {
-		if key, value := ev.Meta(); ev.Phase == dftracer.PhaseMetadata && ev.Name == dftracer.NameCustom {
+		if key, value := ev.Meta(); ev.Phase == dftracer.PhaseMetadata && ev.Name == dft.NameCustom {
 			metadata[key] = value
 		}
 		entity := len(ev.Name) == 2 && ev.Name[0] == 'E'

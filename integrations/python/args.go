@@ -2,6 +2,7 @@ package python
 
 import (
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // maxArgs bounds the arguments of one span.
@@ -13,7 +14,7 @@ func appendObject(dst []dftracer.Arg, text []byte) []dftracer.Arg {
 		return dst
 	}
 	var few [8]dftracer.Arg
-	all, _ := dftracer.AppendObject(few[:0], text) // of a damaged one what is before
+	all, _ := dft.AppendObject(few[:0], text) // of a damaged one what is before
 	for _, a := range all[:min(len(all), maxArgs)] {
 		dst = upsert(dst, a)
 	}
@@ -37,7 +38,7 @@ func take(args []dftracer.Arg, key string, was int64) ([]dftracer.Arg, int64) {
 		if args[i].Key != key {
 			continue
 		}
-		if n, ok := args[i].Whole(); ok {
+		if n, ok := dft.Whole(args[i]); ok {
 			return append(args[:i:i], args[i+1:]...), n
 		}
 	}

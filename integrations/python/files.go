@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/ring"
 )
 
@@ -31,7 +32,7 @@ type files struct {
 	lost     int64                     // slots, so far: among them may be numbers
 	second   int64                     // since the Unix epoch, whose calls come
 	inSecond int                       // calls of it, so far
-	totals   map[callKey]*dftracer.CallTotal
+	totals   map[callKey]*dft.CallTotal
 }
 
 type callKey struct {
@@ -41,7 +42,7 @@ type callKey struct {
 }
 
 func (k callKey) compare(o callKey) int {
-	return cmp.Or(cmp.Compare(k.tid, o.tid), cmp.Compare(k.node.key.Name(), o.node.key.Name()), cmp.Compare(k.file.Text(), o.file.Text()))
+	return cmp.Or(cmp.Compare(k.tid, o.tid), cmp.Compare(dft.KeyName(k.node.key), dft.KeyName(o.node.key)), cmp.Compare(k.file.Text(), o.file.Text()))
 }
 
 // take takes the number of a file.
@@ -71,7 +72,7 @@ func (f *files) of(number int64) dftracer.Arg {
 }
 
 func (f *files) pathArg(key string, path []byte) dftracer.Arg {
-	return dftracer.HashArg(key, f.w.FileHash(string(path)))
+	return dft.HashArg(key, f.w.Hash(dft.NameFileHash, string(path)))
 }
 
 // call takes a call on a file.
@@ -117,9 +118,9 @@ func (f *files) addCall(key callKey, r *ring.Record) {
 	total := f.totals[key]
 	if total == nil {
 		if f.totals == nil {
-			f.totals = make(map[callKey]*dftracer.CallTotal)
+			f.totals = make(map[callKey]*dft.CallTotal)
 		}
-		total = new(dftracer.CallTotal)
+		total = new(dft.CallTotal)
 		f.totals[key] = total
 	}
 	returned, moves := int64(0), false
@@ -138,7 +139,7 @@ func (f *files) writeTotals() {
 			args = append(args, key.file)
 		}
 		f.w.Write(&dftracer.Event{
-			Phase: dftracer.PhaseCounter, Type: dftracer.TypeLibcIO, Cat: key.node.key.Cat(), Name: key.node.key.Name(),
+			Phase: dftracer.PhaseCounter, Type: dft.TypeLibcIO, Cat: dft.KeyCat(key.node.key), Name: dft.KeyName(key.node.key),
 			TID: key.tid, TS: f.second * 1e6, Args: f.totals[key].AppendArgs(args),
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/pyrun"
 	"github.com/trainspan/trainspan/internal/run"
@@ -115,7 +116,7 @@ func fileCalls(t *testing.T, path, root string) (calls []string, totals map[stri
 	totals = make(map[string]int64)
 	events := dftest.Events(t, path)
 	for _, ev := range events {
-		if key, value := ev.Meta(); ev.Name == dftracer.NameFileHash {
+		if key, value := ev.Meta(); ev.Name == dft.NameFileHash {
 			paths[value] = strings.TrimPrefix(key, root+"/")
 		}
 	}
@@ -131,7 +132,7 @@ func fileCalls(t *testing.T, path, root string) (calls []string, totals map[stri
 				name = paths[a.Text()]
 			case "newpath_hash":
 				rest += " newpath_hash=" + paths[a.Text()]
-			case dftracer.ArgCalls:
+			case dft.ArgCalls:
 				totals[ev.Name] += a.Int64()
 			default:
 				rest += fmt.Sprintf(" %s=%s", a.Key, a.Text())

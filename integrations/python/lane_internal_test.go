@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 type placed struct{ start, end, tid int64 }
@@ -101,7 +101,7 @@ func TestLaneOfSpansThatNest(t *testing.T) {
 		th := &thread{tid: 1}
 		for _, s := range spans {
 			if tid, alone := th.place(s.start, s.end, false); tid != 1 || !alone {
-				t.Fatalf("%s: %v goes to lane %d", name, s, (tid-1)/dftracer.LaneDistance)
+				t.Fatalf("%s: %v goes to lane %d", name, s, (tid-1)/dft.LaneDistance)
 			}
 			kept := 0
 			for _, l := range th.lanes[0].levels {

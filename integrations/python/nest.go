@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/ring"
 )
 
@@ -236,7 +237,7 @@ func (p *nesting) announce(t *thread, cells []began, before int64) {
 			}
 			args := both(p.arguments(open.node, open.start, first, nil), l.args)
 			p.relay.began(t, open.node, open.start, depth, args)
-			p.w.Begin(p.event(&span{node: open.node, id: open.id, start: open.start, end: open.start, thread: t, level: number, args: args}, parent))
+			dft.WriteBegin(p.w, p.event(&span{node: open.node, id: open.id, start: open.start, end: open.start, thread: t, level: number, args: args}, parent))
 		}
 		parent = open.id
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/ring"
 	"github.com/trainspan/trainspan/internal/ringtest"
@@ -70,7 +71,7 @@ func TestNothingThatHasEndedIsAnnounced(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, ev := range dftest.Events(t, p.stats.Files[0]) {
-		if key, _ := ev.Meta(); ev.Phase == dftracer.PhaseMetadata && key == dftracer.KeySpanBegin {
+		if key, _ := ev.Meta(); ev.Phase == dftracer.PhaseMetadata && key == dft.KeySpanBegin {
 			t.Errorf("%+v", ev)
 		}
 	}

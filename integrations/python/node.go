@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/ring"
 	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
@@ -66,9 +67,9 @@ func (t *nodeTree) ofBelow(n *ring.Name, depth int) *node {
 	if d := t.byID[n.ID]; d != nil {
 		return d
 	}
-	d := &node{key: dftracer.NewKey(n.Cat, n.Name).WithType(dftracer.TypePython), epoch: -1, step: -1, calls: n.Calls, numbers: n.Numbers}
+	d := &node{key: dft.WithType(dftracer.NewKey(n.Cat, n.Name), dft.TypePython), epoch: -1, step: -1, calls: n.Calls, numbers: n.Numbers}
 	if n.Numbers != ([3]string{}) {
-		d.key = d.key.WithType(dftracer.TypeLibcIO)
+		d.key = dft.WithType(d.key, dft.TypeLibcIO)
 	}
 	meaning := vocab.Of(n.Cat, n.Name)
 	switch meaning.Name {

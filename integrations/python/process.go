@@ -11,6 +11,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/ring"
 	"github.com/trainspan/trainspan/internal/see"
@@ -50,7 +51,7 @@ func newProcess(ctx context.Context, o *Options, r *ring.Ring, live bool) (*proc
 	t.Process = dftracer.Process{PID: p.id.PID, PPID: int(who.PPID), Host: who.Host, Exec: who.Exec, Command: who.Command, Dir: who.Dir}
 	t.Start = time.Unix(0, r.Opened)
 	if live && t.Heartbeat == 0 {
-		t.Heartbeat = dftracer.DefaultHeartbeat
+		t.Heartbeat = dft.DefaultHeartbeat
 	}
 	if who.Env["DFTRACER_INC_METADATA"] == "0" {
 		t.NoMetadata = true
@@ -118,7 +119,7 @@ func (p *process) metadata() {
 		case m.Key == "rank" && isNumber && n >= 0 && n < identity.MaxRanks:
 			if !p.id.RankKnown {
 				p.id.Rank, p.id.RankKnown = config.Value(int(n)), true
-				p.w.SetRank(int(n))
+				dft.WriteRank(p.w, int(n))
 				p.relay.identified()
 			}
 		case m.Key == "world_size" && isNumber && n > 0 && n < identity.MaxRanks:
@@ -127,7 +128,7 @@ func (p *process) metadata() {
 				p.world(p.id.WorldSize)
 			}
 		default:
-			p.w.CM(m.Key, fmt.Sprint(m.Value))
+			dft.WriteCustom(p.w, m.Key, fmt.Sprint(m.Value))
 		}
 	}
 }
@@ -135,7 +136,7 @@ func (p *process) metadata() {
 // world writes how many ranks the job has, as far as it is known.
 func (p *process) world(n int) {
 	if n > 0 {
-		p.w.CM(identity.Word(identity.WorldSize, identity.Record), fmt.Sprint(n))
+		dft.WriteCustom(p.w, identity.Word(identity.WorldSize, identity.Record), fmt.Sprint(n))
 	}
 }
 
@@ -232,8 +233,7 @@ func (p *process) finish(ctx, reading context.Context) error {
 	if p.open > 0 && !p.ring.Closed() { // it did not end itself
 		args = append(args, dftracer.Int("recovered", 1))
 	}
-	p.w.SetEndArgs(args...)
-	p.w.SetEnd(time.Unix(0, p.last))
+	p.w.SetEnd(time.Unix(0, p.last), args...)
 	if closeErr := p.w.CloseContext(ctx); err == nil { // before what goes over a network, which may take its time
 		err = closeErr
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/internal/settings"
 	"github.com/trainspan/trainspan/telemetry"
@@ -63,7 +64,7 @@ func newRelay(src *source, live bool) *relay {
 func (r *relay) sends(n *node) bool {
 	if n.asked == 0 {
 		n.asked = 1
-		if _, ok := settings.SentName(&r.cfg.Export, n.key.Cat(), n.key.Name()); ok {
+		if _, ok := settings.SentName(&r.cfg.Export, dft.KeyCat(n.key), dft.KeyName(n.key)); ok {
 			n.asked = 2
 		}
 	}
@@ -375,7 +376,7 @@ func (r *relay) kind(n *node) starter {
 		r.tel, r.own = tel, append(r.own, tel)
 	}
 	if n.sentBy != r.tel {
-		n.sender, n.sentBy = r.tel.Elsewhere(n.key.Cat(), n.key.Name()), r.tel
+		n.sender, n.sentBy = r.tel.Elsewhere(dft.KeyCat(n.key), dft.KeyName(n.key)), r.tel
 	}
 	return n.sender
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/assemble"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // known is a span that is open and of which the name is known.
@@ -49,10 +50,10 @@ func keyValues(args []dftracer.Arg) (kvs []attribute.KeyValue, failed bool) {
 	kvs = make([]attribute.KeyValue, 0, len(args))
 	for _, a := range args {
 		key := attribute.Key(a.Key)
-		switch a.Kind() {
-		case dftracer.KindInt:
+		switch dft.KindOf(a) {
+		case dft.KindInt:
 			kvs = append(kvs, key.Int64(a.Int64()))
-		case dftracer.KindFloat:
+		case dft.KindFloat:
 			kvs = append(kvs, key.Float64(a.Float64()))
 		default:
 			if a.Key == assemble.ArgStatus {

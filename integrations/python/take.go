@@ -7,6 +7,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/assemble"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/internal/ring"
 	"github.com/trainspan/trainspan/internal/secret"
@@ -104,7 +105,7 @@ func (p *process) take(r *ring.Record) {
 		if n != nil {
 			n.update(r.Epoch, r.Value, nil)
 		}
-		if n == nil || n.key.Cat() == rootCategory && !n.off {
+		if n == nil || dft.KeyCat(n.key) == rootCategory && !n.off {
 			p.places.set(r.Start, r.Epoch, r.Value)
 		}
 	case ring.KindUpdate:
@@ -117,16 +118,16 @@ func (p *process) take(r *ring.Record) {
 		n.over(t, r.Start)
 		p.drop(t, span{node: n, start: r.Start, end: r.End, thread: t}, r.Depth, r.Crossed)
 	case ring.KindNote:
-		if n.key.Cat() == entityCategory {
-			p.w.Write(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: n.key.Name(), TID: p.ring.PID, Args: appendObject(nil, r.Args)})
+		if dft.KeyCat(n.key) == entityCategory {
+			p.w.Write(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: dft.KeyName(n.key), TID: p.ring.PID, Args: appendObject(nil, r.Args)})
 			return
 		}
-		p.note(n.key.Name(), r)
+		p.note(dft.KeyName(n.key), r)
 	case ring.KindCall:
 		if r.Value > 0 { // an iteration, and its number from 1
 			p.places.set(r.Start, -1, r.Value-1)
 		}
-		p.call(n.key.Name(), r.Start, r.Args)
+		p.call(dft.KeyName(n.key), r.Start, r.Args)
 	}
 }
 
@@ -135,10 +136,10 @@ func (p *process) note(name string, r *ring.Record) {
 	args := appendObject(nil, r.Args)
 	for i := range args {
 		if args[i].Key == grammar.ExceptionMessage {
-			args[i] = dftracer.String(grammar.ExceptionMessage, secret.Text(args[i].Str()))
+			args[i] = dftracer.String(grammar.ExceptionMessage, secret.Text(dft.Str(args[i])))
 		}
 	}
-	p.w.CM(name, fmt.Sprint(r.Start/1000), args...)
+	dft.WriteCustom(p.w, name, fmt.Sprint(r.Start/1000), args...)
 }
 
 // span takes a span that ended.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // maxDepth is how deep spans nest; what is deeper lies side by side there.
@@ -179,14 +180,14 @@ func (t *thread) place(start, end int64, aside bool) (tid int64, alone bool) {
 	in := interval{start: start, end: end}
 	for i := range t.lanes {
 		if (i > 0 || !aside) && t.lanes[i].take(in) {
-			return t.tid + int64(i)*dftracer.LaneDistance, true
+			return t.tid + int64(i)*dft.LaneDistance, true
 		}
 	}
 	if len(t.lanes) >= maxLanes {
-		return t.tid + (maxLanes-1)*dftracer.LaneDistance, false
+		return t.tid + (maxLanes-1)*dft.LaneDistance, false
 	}
 	t.lanes = append(t.lanes, lane{})
 	last := len(t.lanes) - 1
 	t.lanes[last].take(in)
-	return t.tid + int64(last)*dftracer.LaneDistance, true
+	return t.tid + int64(last)*dft.LaneDistance, true
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/ring"
 )
 
@@ -87,7 +88,7 @@ func (p *writer) write(s *span, parent uint64) {
 		s.below = nil
 	}
 	start, end := s.start/1000, s.end/1000
-	if p.written != nil && p.written.take(writtenSpan{s.node.key.Cat(), s.node.key.Name(), start, end - start}) {
+	if p.written != nil && p.written.take(writtenSpan{dft.KeyCat(s.node.key), dft.KeyName(s.node.key), start, end - start}) {
 		p.again++
 		s.args = nil
 		return
@@ -115,7 +116,7 @@ const maxSpare = 256
 // event is an open span for its begin record.
 func (p *writer) event(s *span, parent uint64) *dftracer.Event {
 	e := &dftracer.Event{
-		ID: s.id, Name: s.node.key.Name(), Cat: s.node.key.Cat(), Type: dftracer.TypePython, TID: s.thread.tid, TS: s.start / 1000,
+		ID: s.id, Name: dft.KeyName(s.node.key), Cat: dft.KeyCat(s.node.key), Type: dft.TypePython, TID: s.thread.tid, TS: s.start / 1000,
 		Level: s.level, Parent: dftracer.NoParent, Args: s.args,
 	}
 	if parent != 0 {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // emitter is the last pass: it turns the rows of one process into events. Those of
@@ -86,13 +87,13 @@ func (e *emitter) endLane(*sweep, uint32) error {
 // framing names the host, the rank and the device lanes of the process.
 func (e *emitter) framing() {
 	p := e.p
-	hash := p.opts.Dialect.Hash(p.host)
-	e.hostHash = hash.Text(p.opts.Dialect)
-	e.meta(dftracer.NameHostHash, 0, dftracer.String("name", p.host), dftracer.HashArg("value", hash))
+	hash := dft.HashOf(p.opts.Dialect, p.host)
+	e.hostHash = dft.HashText(hash, p.opts.Dialect)
+	e.meta(dft.NameHostHash, 0, dftracer.String("name", p.host), dft.HashArg("value", hash))
 	if p.rank >= 0 {
 		rank := strconv.FormatInt(p.rank, 10)
-		e.meta(dftracer.NameProcess, 0, dftracer.String("name", "rank"), dftracer.String("value", rank))
-		e.meta(dftracer.NameProcessName, 0, dftracer.String("name", "Rank "+rank), dftracer.String("value", dftracer.NameProcessName))
+		e.meta(dft.NameProcess, 0, dftracer.String("name", "rank"), dftracer.String("value", rank))
+		e.meta(dft.NameProcessName, 0, dftracer.String("name", "Rank "+rank), dftracer.String("value", dft.NameProcessName))
 	}
 	p.lanes.names(p.pid, p.prefix(), p.steps, p.envelopes, e.nameLane)
 }
@@ -101,7 +102,7 @@ func (e *emitter) framing() {
 func (e *emitter) totals() {
 	p := e.p
 	cm := func(key, value string) {
-		e.meta(dftracer.NameCustom, 0, dftracer.String("name", "pytorch."+key), dftracer.String("value", value))
+		e.meta(dft.NameCustom, 0, dftracer.String("name", "pytorch."+key), dftracer.String("value", value))
 	}
 	cm("trace", p.name)
 	cm("total_self_cpu_us", strconv.FormatFloat(float64(p.totalSelf)/1000, 'f', -1, 64))

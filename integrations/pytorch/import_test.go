@@ -8,6 +8,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/kineto"
 )
 
@@ -116,15 +117,15 @@ func TestProfilerFields(t *testing.T) {
 
 func TestFraming(t *testing.T) {
 	c, rep := load(t, nil, "era_relative_base_first.json")
-	hh := c.one(t, dftracer.CatDFTracer, dftracer.NameHostHash)
+	hh := c.one(t, dftracer.CatDFTracer, dft.NameHostHash)
 	if arg(hh, "name") != "node7" || arg(hh, "value") != hh.HostHash || rep.Files[0].Host != "node7" {
 		t.Errorf("host %+v", hh)
 	}
-	if pr := c.one(t, dftracer.CatDFTracer, dftracer.NameProcess); arg(pr, "value") != "3" {
+	if pr := c.one(t, dftracer.CatDFTracer, dft.NameProcess); arg(pr, "value") != "3" {
 		t.Errorf("rank record %+v", pr)
 	}
 	cm := map[string]string{}
-	for _, e := range c.pick(dftracer.CatDFTracer, dftracer.NameCustom) {
+	for _, e := range c.pick(dftracer.CatDFTracer, dft.NameCustom) {
 		cm[arg(e, "name")] = arg(e, "value")
 	}
 	if cm["pytorch.total_device_us"] != "120.75" || cm["pytorch.time_base"] != "baseTimeNanoseconds" {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/torchtrace"
 	"github.com/trainspan/trainspan/internal/visible"
@@ -104,10 +105,10 @@ func (im *importer) writeLog(l *loadedLog) {
 	if host == "" {
 		host = identity.HostOf(rank)
 	}
-	hash := im.opts.Dialect.Hash(host)
+	hash := dft.HashOf(im.opts.Dialect, host)
 	ev := dftracer.Event{
-		Phase: dftracer.PhaseMetadata, Name: dftracer.NameHostHash, Cat: dftracer.CatDFTracer, PID: pid, HostHash: hash.Text(im.opts.Dialect),
-		Args: []dftracer.Arg{dftracer.String("name", host), dftracer.HashArg("value", hash)},
+		Phase: dftracer.PhaseMetadata, Name: dft.NameHostHash, Cat: dftracer.CatDFTracer, PID: pid, HostHash: dft.HashText(hash, im.opts.Dialect),
+		Args: []dftracer.Arg{dftracer.String("name", host), dft.HashArg("value", hash)},
 	}
 	im.report.Events[ev.Cat]++
 	im.sink.Write(&ev)
@@ -129,7 +130,7 @@ func (im *importer) writeLog(l *loadedLog) {
 func (im *importer) writePhase(p *torchtrace.Phase, tid, pid, rank int64, hostHash string) {
 	ts := max(p.Start/1000, 0)
 	ev := dftracer.Event{
-		Phase: dftracer.PhaseComplete, Type: dftracer.TypePython, ID: im.nextID(), Name: "compile." + p.Name, Cat: "dynamo", PID: pid, TID: tid,
+		Phase: dftracer.PhaseComplete, Type: dft.TypePython, ID: im.nextID(), Name: "compile." + p.Name, Cat: "dynamo", PID: pid, TID: tid,
 		TS: ts, Dur: max((p.Start+p.Dur)/1000-ts, 0), Level: p.Depth, Parent: dftracer.NoParent, HostHash: hostHash,
 	}
 	if p.CompileID != "" {

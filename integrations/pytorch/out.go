@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/kineto"
 )
 
@@ -33,7 +34,7 @@ func (o *out) begin(cat, name string, tid, start, end int64) {
 // beginAt starts an event at ts, in microseconds since 1970.
 func (o *out) beginAt(cat, name string, tid, ts, dur int64) {
 	o.ev = dftracer.Event{
-		Phase: dftracer.PhaseComplete, Type: dftracer.TypePython, Name: name, Cat: cat, PID: o.p.pid, TID: tid, TS: ts, Dur: dur,
+		Phase: dftracer.PhaseComplete, Type: dft.TypePython, Name: name, Cat: cat, PID: o.p.pid, TID: tid, TS: ts, Dur: dur,
 		HostHash: o.hostHash, Parent: dftracer.NoParent,
 	}
 	o.args = o.args[:0]
@@ -51,7 +52,7 @@ func (o *out) onDevice(cat, name string, tid int64, r *row) {
 	o.begin(cat, name, tid, r.start, r.end)
 	switch r.kind {
 	case kineto.KindKernel, kineto.KindMemcpy, kineto.KindMemset, kineto.KindDevice:
-		o.ev.Type = dftracer.TypeCUDA
+		o.ev.Type = dft.TypeCUDA
 	}
 }
 
@@ -153,5 +154,5 @@ func (o *out) nameLane(tid int64, name string) {
 		return
 	}
 	o.named[tid] = true
-	o.meta(dftracer.NameThreadName, tid, dftracer.String("name", name), dftracer.String("value", dftracer.NameThreadName))
+	o.meta(dft.NameThreadName, tid, dftracer.String("name", name), dftracer.String("value", dft.NameThreadName))
 }

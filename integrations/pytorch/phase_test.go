@@ -10,6 +10,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // profileOf makes a profile of rows, each the inside of a JSON object.
@@ -319,7 +320,7 @@ func TestLanesHaveNames(t *testing.T) {
 	rows = append(rows, launch(100, 21, 2, 7, 50, 40, "b")...)
 	c, _ := importTrace(t, nil, rows...)
 	got := map[int64]string{}
-	for _, e := range c.pick(dftracer.CatDFTracer, dftracer.NameThreadName) {
+	for _, e := range c.pick(dftracer.CatDFTracer, dft.NameThreadName) {
 		got[e.TID] = arg(e, "name")
 	}
 	for tid, want := range map[int64]string{

@@ -97,7 +97,7 @@ func (c *PPClock) readTrace(ctx context.Context, src Source) ([]ppEvent, error) 
 		return nil, fmt.Errorf("pytorch: %w", err)
 	}
 	defer f.Close()
-	r, err := dftracer.NewReader(f, &dftracer.ReaderOptions{NoHashes: true})
+	r, err := dftracer.NewReader(f, nil)
 	if err != nil {
 		return nil, fmt.Errorf("pytorch: %s: %w", src.Name, err)
 	}

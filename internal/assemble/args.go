@@ -5,6 +5,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // The arguments that stand for what OpenTelemetry has beside attributes, by its own
@@ -21,10 +22,10 @@ const (
 // maxLinkText bounds the text of all links of a span: half a line of a file.
 const maxLinkText = 8 << 10
 
-// Composite returns an argument for a list or an object, as [dftracer.JSON] writes
+// Composite returns an argument for a list or an object, as [dft.JSON] writes
 // it. One that is too long is bounded text.
 func Composite(key string, v any) dftracer.Arg {
-	text := dftracer.JSON(v)
+	text := dft.JSON(v)
 	if len(text) > MaxText {
 		return dftracer.String(key, Bounded(text))
 	}
@@ -35,7 +36,7 @@ func Composite(key string, v any) dftracer.Arg {
 // analyzers want them: some languages have none, and some senders only text.
 func Progress(a dftracer.Arg) dftracer.Arg {
 	if a.Key == attributes.Epoch || a.Key == attributes.Step {
-		if n, ok := a.Whole(); ok {
+		if n, ok := dft.Whole(a); ok {
 			return dftracer.Int(a.Key, n)
 		}
 	}
@@ -75,7 +76,7 @@ type Link struct {
 func (l *Link) text() string {
 	text := `{"trace_id":"` + l.TraceID + `","span_id":"` + l.SpanID + `"`
 	if len(l.Attributes) > 0 {
-		if attributes := dftracer.JSON(l.Attributes); len(text)+len(attributes) < maxLinkText/2 {
+		if attributes := dft.JSON(l.Attributes); len(text)+len(attributes) < maxLinkText/2 {
 			text += `,"attributes":` + attributes
 		}
 	}

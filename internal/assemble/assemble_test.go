@@ -1,6 +1,7 @@
 package assemble
 
 import (
+	"context"
 	"encoding/binary"
 	"math/rand/v2"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft/recovery"
 	"github.com/trainspan/trainspan/internal/dftest"
 )
 
@@ -346,7 +348,7 @@ func TestRecoverFindsParents(t *testing.T) {
 	}
 	h.add(node{200, 2, 5, 15})
 	h.WriteAll()
-	if err := h.w.Flush(); err != nil {
+	if err := h.w.FlushContext(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(h.path)
@@ -357,7 +359,7 @@ func TestRecoverFindsParents(t *testing.T) {
 	if err := os.WriteFile(out, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := dftracer.Recover(out, nil); err != nil {
+	if _, err := recovery.File(out, nil); err != nil {
 		t.Fatal(err)
 	}
 	if report := dftest.Check(t, out); report.Orphans != 0 || report.Counts["otel/unfinished/X"] != 1 {

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/vocab"
 )
 
@@ -216,8 +217,8 @@ func (a *Assembler) announce() {
 			continue
 		}
 		r.announced = r.start
-		a.w.Begin(&dftracer.Event{
-			ID: r.id, Name: unfinishedKey.Name(), Cat: unfinishedKey.Cat(), TID: a.tid(a.lanes.homeOf(r.id)), TS: r.start,
+		dft.WriteBegin(a.w, &dftracer.Event{
+			ID: r.id, Name: dft.KeyName(unfinishedKey), Cat: dft.KeyCat(unfinishedKey), TID: a.tid(a.lanes.homeOf(r.id)), TS: r.start,
 			Parent: dftracer.NoParent,
 		})
 		a.counts.Begins++

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // Made is the file of a process that is new.
@@ -28,7 +29,7 @@ func Create(path string, o *dftracer.Options) (*dftracer.Writer, error) {
 	for n := range maxNumber {
 		w, err := dftracer.Create(numbered(path, n), o)
 		if err == nil && n > 0 {
-			w.CM(dftracer.KeyPart, strconv.Itoa(n))
+			dft.WriteCustom(w, dft.KeyPart, strconv.Itoa(n))
 		}
 		if err == nil || !errors.Is(err, os.ErrExist) {
 			return w, err

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // AddEvent takes an event of a span that may be open, may wait or may have been
@@ -62,8 +63,8 @@ func (a *Assembler) Begin(key, parent Key, name *dftracer.Key, start int64, args
 	lane := a.lanes.keep(r.id, start)
 	r.begun = &begun{key: name, start: start}
 	r.extend(start, start)
-	a.w.Begin(&dftracer.Event{
-		ID: r.id, Name: name.Name(), Cat: name.Cat(), TID: a.tid(lane), TS: start, Parent: above, Args: args,
+	dft.WriteBegin(a.w, &dftracer.Event{
+		ID: r.id, Name: dft.KeyName(*name), Cat: dft.KeyCat(*name), TID: a.tid(lane), TS: start, Parent: above, Args: args,
 	})
 	a.counts.Begins++
 }

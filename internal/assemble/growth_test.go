@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/growth"
 )
@@ -123,7 +124,7 @@ func TestMoreSpansThanLanes(t *testing.T) {
 	}
 	told := 0
 	for _, ev := range dftest.Events(t, h.path) {
-		if key, value := ev.Meta(); ev.Name == dftracer.NameCustom && key == KeySharedLane {
+		if key, value := ev.Meta(); ev.Name == dft.NameCustom && key == KeySharedLane {
 			if told++; value != "256" {
 				t.Errorf("there are %s lanes", value)
 			}

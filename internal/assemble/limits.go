@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // DefaultLimit is how many attributes, events and links of a span are kept, and
@@ -59,7 +60,7 @@ func (f *Facts) Add(key, value string) {
 	key, value = key[:min(len(key), maxFact)], value[:min(len(value), maxFact)]
 	f.n++
 	f.bytes += len(key) + len(value)
-	f.Writer.CM(key, value)
+	dft.WriteCustom(f.Writer, key, value)
 }
 
 // maxFact bounds the texts of one fact. The writer cuts on and marks it.
@@ -68,7 +69,7 @@ const maxFact = 16 << 10
 // End says how many were cut.
 func (f *Facts) End() Cut {
 	if f.cut > 0 {
-		f.Writer.CM(ArgDroppedAttributes, strconv.FormatInt(f.cut, 10))
+		dft.WriteCustom(f.Writer, ArgDroppedAttributes, strconv.FormatInt(f.cut, 10))
 	}
 	return Cut{Attributes: f.cut}
 }

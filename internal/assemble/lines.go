@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // Arguments that the assembler adds.
@@ -73,7 +74,7 @@ func (l *lines) tid(lane int) int64 {
 		l.counts.SharedLane++
 		if !l.crowded {
 			l.crowded = true
-			l.w.CM(KeySharedLane, strconv.Itoa(maxLanes))
+			dft.WriteCustom(l.w, KeySharedLane, strconv.Itoa(maxLanes))
 		}
 		return 0
 	}
@@ -92,7 +93,7 @@ func (l *lines) event(e *Event, id uint64, tid int64) {
 		args = append(args, arg)
 	}
 	l.w.Write(&dftracer.Event{
-		Phase: dftracer.PhaseMetadata, Name: dftracer.NameCustom, Cat: dftracer.CatDFTracer,
+		Phase: dftracer.PhaseMetadata, Name: dft.NameCustom, Cat: dftracer.CatDFTracer,
 		TID: tid, Parent: int64(id), Args: args,
 	})
 	l.args = args

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // Span is a span that has ended. Its creator must not change it after Add, and
@@ -101,7 +102,7 @@ func (e *Event) size() int { return 128 + len(e.Name) + argsSize(e.Args) }
 
 func argsSize(args []dftracer.Arg) (n int) {
 	for i := range args {
-		n += 48 + len(args[i].Key) + len(args[i].Str())
+		n += 48 + len(args[i].Key) + len(dft.Str(args[i]))
 	}
 	return n
 }

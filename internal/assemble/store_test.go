@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft/validate"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/growth"
 	"github.com/trainspan/trainspan/internal/until"
@@ -327,7 +328,7 @@ func TestMemoryOfAllFiles(t *testing.T) {
 	}
 	got := 0
 	for _, d := range disks {
-		report, err := dftracer.Validate(&d.text, nil)
+		report, err := validate.Stream(&d.text, nil)
 		if err != nil || !report.OK() {
 			t.Error(err, report.Err())
 		}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
@@ -34,7 +34,7 @@ func (s *Store[K]) suspend(ctx context.Context, f *File[K]) error {
 	switch {
 	case err == nil:
 		f.state = stateAside
-	case errors.Is(err, dftracer.ErrClosed):
+	case errors.Is(err, dft.ErrClosed):
 		f.state = stateClosed
 	default:
 		s.count(f)
@@ -105,7 +105,7 @@ func (s *Store[K]) afford(now time.Time) error {
 		// Where the disk takes nothing, what is written would only be lost.
 		if f.state == stateOpen && f.Writer.Stats().Held == 0 {
 			f.Assembler.Shrink(s.keep())
-			_ = f.Writer.Flush() // it waits for no file that fails
+			_ = f.Writer.FlushContext(context.Background()) // it waits for no file that fails
 			s.count(f)
 		}
 		f.mu.Unlock()

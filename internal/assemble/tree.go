@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // maxOutlived is how many of the spans above it a span may outlive before it
@@ -165,7 +166,7 @@ func (a *Assembler) writeGroup(group []*Span, first int) {
 			events[i].Parent = int64(s.up.self.id)
 		}
 	}
-	dftracer.AssignLanes(events, 0)
+	dft.AssignLanes(events, 0)
 	// The packer's lanes other than the head's hold what runs beside it.
 	blocks := map[int64]*run{}
 	for i := range events {

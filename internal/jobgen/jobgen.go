@@ -3,6 +3,7 @@
 package jobgen
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -282,7 +283,7 @@ func (g *generator) close() error {
 			continue
 		}
 		// The file of a process that was killed is what was written before.
-		err := r.w.Flush()
+		err := r.w.FlushContext(context.Background())
 		text, readErr := os.ReadFile(r.path)
 		failed = errors.Join(failed, err, readErr, r.w.Close())
 		if readErr == nil {

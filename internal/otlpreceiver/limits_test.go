@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/growth"
 	"github.com/trainspan/trainspan/internal/otlpreceiver"
@@ -113,7 +114,7 @@ func TestProcessesWithoutANumber(t *testing.T) {
 		spans := 0
 		for _, ev := range dftest.Events(t, path) {
 			switch {
-			case ev.Name == dftracer.NameStart:
+			case ev.Name == dft.NameStart:
 				begun[ev.PID] = ev.TS - when/1000
 			case ev.Name == "n":
 				spans++
@@ -232,19 +233,19 @@ func TestValues(t *testing.T) {
 	s.Flags = uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK | tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)
 	want := map[string]struct {
 		value *commonpb.AnyValue
-		kind  dftracer.Kind
+		kind  dft.Kind
 		text  string
 	}{
-		"step":   {&commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: "4"}}, dftracer.KindInt, "4"},
-		"text":   {&commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: "4"}}, dftracer.KindString, "4"},
-		"epoch":  {float(4.5), dftracer.KindFloat, "4.5"},
-		"loss":   {float(4), dftracer.KindFloat, "4.0"},
-		"yes":    {&commonpb.AnyValue{Value: &commonpb.AnyValue_BoolValue{BoolValue: true}}, dftracer.KindInt, "1"},
-		"bytes":  {&commonpb.AnyValue{Value: &commonpb.AnyValue_BytesValue{BytesValue: []byte("abc")}}, dftracer.KindString, "YWJj"},
-		"none":   {nil, dftracer.KindRaw, "null"},
-		"list":   {list(float(0.5), float(math.NaN()), nil), dftracer.KindRaw, `[0.5,"NaN",null]`},
-		"lists":  {lists, dftracer.KindRaw, strings.Repeat("[", most) + `"..."` + strings.Repeat("]", most)},
-		"tables": {tables, dftracer.KindRaw, strings.Repeat(`{"k":`, most) + `"..."` + strings.Repeat("}", most)},
+		"step":   {&commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: "4"}}, dft.KindInt, "4"},
+		"text":   {&commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: "4"}}, dft.KindString, "4"},
+		"epoch":  {float(4.5), dft.KindFloat, "4.5"},
+		"loss":   {float(4), dft.KindFloat, "4.0"},
+		"yes":    {&commonpb.AnyValue{Value: &commonpb.AnyValue_BoolValue{BoolValue: true}}, dft.KindInt, "1"},
+		"bytes":  {&commonpb.AnyValue{Value: &commonpb.AnyValue_BytesValue{BytesValue: []byte("abc")}}, dft.KindString, "YWJj"},
+		"none":   {nil, dft.KindRaw, "null"},
+		"list":   {list(float(0.5), float(math.NaN()), nil), dft.KindRaw, `[0.5,"NaN",null]`},
+		"lists":  {lists, dft.KindRaw, strings.Repeat("[", most) + `"..."` + strings.Repeat("]", most)},
+		"tables": {tables, dft.KindRaw, strings.Repeat(`{"k":`, most) + `"..."` + strings.Repeat("}", most)},
 	}
 	for key, c := range want {
 		s.Attributes = append(s.Attributes, &commonpb.KeyValue{Key: key, Value: c.value})
@@ -262,8 +263,8 @@ func TestValues(t *testing.T) {
 		}
 		found = true
 		for key, c := range want {
-			if a, _ := ev.Arg(key); a.Kind() != c.kind || a.Text() != c.text {
-				t.Errorf("%s is %v %s, want %v %s", key, a.Kind(), a.Text(), c.kind, c.text)
+			if a, _ := ev.Arg(key); dft.KindOf(a) != c.kind || a.Text() != c.text {
+				t.Errorf("%s is %v %s, want %v %s", key, dft.KindOf(a), a.Text(), c.kind, c.text)
 			}
 		}
 		if ev.Parent > 0 {

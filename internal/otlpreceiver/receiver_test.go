@@ -34,6 +34,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/otlpreceiver"
 )
@@ -218,7 +219,7 @@ func TestJSON(t *testing.T) {
 		seen[ev.Name]++
 		if ev.Phase == dftracer.PhaseComplete && ev.Name == "train.iteration" {
 			step, _ := ev.Arg("step")
-			found = step.Kind() == dftracer.KindInt && step.Int64() == 4 && ev.Dur == 1_000_000 && ev.Parent > 0
+			found = dft.KindOf(step) == dft.KindInt && step.Int64() == 4 && ev.Dur == 1_000_000 && ev.Parent > 0
 		}
 	}
 	if !found {

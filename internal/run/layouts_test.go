@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/dft/recovery"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/spans"
 )
@@ -48,7 +50,7 @@ func TestEarlierLayouts(t *testing.T) {
 
 			records, events := 0, int64(-1)
 			for _, ev := range dftest.Events(t, trace) {
-				if records++; ev.Cat == dftracer.CatDFTracer && ev.Name == dftracer.NameEnd {
+				if records++; ev.Cat == dftracer.CatDFTracer && ev.Name == dft.NameEnd {
 					n, _ := ev.Arg("num_events")
 					events = n.Int64()
 				}
@@ -56,7 +58,7 @@ func TestEarlierLayouts(t *testing.T) {
 			if killed != (events < 0) || !killed && events != int64(records-1) {
 				t.Errorf("%d records, the end tells of %d", records, events)
 			}
-			report, err := dftracer.Recover(trace, nil)
+			report, err := recovery.File(trace, nil)
 			if err != nil || report.Clean == killed {
 				t.Errorf("recovered: %+v, %v", report, err)
 			}

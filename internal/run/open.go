@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/internal/parallel"
 )
@@ -289,14 +290,14 @@ func header(path string, text io.Reader) (*group, error) {
 		}
 		heard[key].hear(ev)
 		switch {
-		case ev.Phase != dftracer.PhaseMetadata && ev.Cat == dftracer.CatDFTracer && ev.Name == dftracer.NameStart:
+		case ev.Phase != dftracer.PhaseMetadata && ev.Cat == dftracer.CatDFTracer && ev.Name == dft.NameStart:
 			if g.start == Unknown || ev.TS < g.start {
 				g.start, g.owner = ev.TS, key
 				left = min(left, sniffMore)
 			}
-		case ev.Phase == dftracer.PhaseMetadata && ev.Name == dftracer.NameCustom:
+		case ev.Phase == dftracer.PhaseMetadata && ev.Name == dft.NameCustom:
 			switch key, value := ev.Meta(); key {
-			case dftracer.KeyPart:
+			case dft.KeyPart:
 				g.part = true
 			case "time_metric":
 				if ns, ok := metrics[value]; ok {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/grammar"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/pytext"
@@ -32,11 +33,11 @@ func failure(at int64, args []dftracer.Arg) *Failure {
 		a := &args[i]
 		switch a.Key {
 		case grammar.ExceptionType:
-			f.Type = a.Str()
+			f.Type = dft.Str(*a)
 		case grammar.ExceptionMessage:
-			message = a.Str()
+			message = dft.Str(*a)
 		case grammar.ErrorMessage:
-			message = cmp.Or(message, a.Str())
+			message = cmp.Or(message, dft.Str(*a))
 		case argChild:
 			f.Child = a.Int64()
 		case argFailed:

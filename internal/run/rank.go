@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/spans"
 )
@@ -18,14 +19,14 @@ func (p *Process) hear(ev *dftracer.Event) {
 	case ev.Phase == dftracer.PhaseMetadata:
 		key, value := ev.Meta()
 		switch _, at := ev.Arg(argSpan); {
-		case ev.Name == dftracer.NameProcess && key == argRank:
+		case ev.Name == dft.NameProcess && key == argRank:
 			p.say(identity.Record, key, value)
-		case ev.Name == dftracer.NameCustom && key == spans.EventOneLoggerInitialization:
+		case ev.Name == dft.NameCustom && key == spans.EventOneLoggerInitialization:
 			p.arguments(identity.Event, ev)
-		case ev.Name == dftracer.NameCustom && !at && key != argRank: // which is that of PR
+		case ev.Name == dft.NameCustom && !at && key != argRank: // which is that of PR
 			p.say(identity.Record, key, value)
 		}
-	case ev.Cat == dftracer.CatDFTracer && ev.Name == dftracer.NameStart:
+	case ev.Cat == dftracer.CatDFTracer && ev.Name == dft.NameStart:
 		p.arguments(identity.Start, ev)
 	}
 }
@@ -39,8 +40,8 @@ func (p *Process) arguments(from identity.Source, ev *dftracer.Event) {
 // attributes takes what the attributes of an event of JSON lines say.
 func (p *Process) attributes(all arguments) {
 	for _, a := range all {
-		switch n, whole := a.Whole(); {
-		case a.Kind() == dftracer.KindString:
+		switch n, whole := dft.Whole(a); {
+		case dft.KindOf(a) == dft.KindString:
 			p.say(identity.Event, a.Key, a.Text())
 		case whole:
 			p.say(identity.Event, a.Key, strconv.FormatInt(n, 10))

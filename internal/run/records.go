@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/filetime"
 	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/infile"
@@ -199,7 +200,7 @@ func spanID(id string) uint64 {
 
 func (p *recordProcess) span(rec *record, s *heldSpan) {
 	s.ID, s.Parent = spanID(rec.ID), spanID(rec.ParentID)
-	cat, event := rec.Attributes.get(spans.AttrCategory).Str(), rec.Attributes.get(spans.AttrName).Str()
+	cat, event := dft.Str(rec.Attributes.get(spans.AttrCategory)), dft.Str(rec.Attributes.get(spans.AttrName))
 	if cat+event != "" {
 		cat, event = vocab.TraceName("", rec.Name, cat, event)
 	} else {
@@ -210,7 +211,7 @@ func (p *recordProcess) span(rec *record, s *heldSpan) {
 	s.Step, s.First, s.Epoch = Unknown, Unknown, Unknown
 	for i := range rec.Attributes {
 		a := &rec.Attributes[i]
-		if a.Kind() != dftracer.KindRaw {
+		if dft.KindOf(*a) != dft.KindRaw {
 			s.argument(a)
 		}
 		if p.arguments && a.Key != argDuration && a.Key != spans.AttrCategory && a.Key != spans.AttrName {

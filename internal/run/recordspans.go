@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/filetime"
 	"github.com/trainspan/trainspan/internal/spill"
 	"github.com/trainspan/trainspan/internal/vocab"
@@ -78,7 +79,7 @@ func appendSpan(dst []byte, s *heldSpan) []byte {
 	for i := range s.args {
 		a := &s.args[i]
 		dst = append(binary.AppendUvarint(dst, uint64(len(a.Key))), a.Key...)
-		value := a.AppendJSON(nil, dftracer.V2)
+		value := dft.AppendArg(*a, nil, dftracer.V2)
 		dst = append(binary.AppendUvarint(dst, uint64(len(value))), value...)
 	}
 	return dst
@@ -134,7 +135,7 @@ func decodeSpan(src []byte, s *heldSpan, words map[string]string) error {
 	for range min(unsigned(), uint64(len(src))) {
 		key := word()
 		if value := word(); !bad {
-			s.args = append(s.args, dftracer.FromJSON(key, []byte(value)))
+			s.args = append(s.args, dft.FromJSON(key, []byte(value)))
 		}
 	}
 	if bad {

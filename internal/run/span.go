@@ -3,7 +3,7 @@ package run
 import (
 	"math"
 
-	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/vocab"
 )
 
@@ -115,8 +115,8 @@ func (s *Span) mean(category string, m *vocab.Meaning) {
 }
 
 // ThreadOf returns the thread of a lane: spans of one thread that overlap lie on
-// lanes of its own, as [dftracer.LaneDistance] says.
-func ThreadOf(lane int64) int64 { return lane % dftracer.LaneDistance }
+// lanes of its own, as [dft.LaneDistance] says.
+func ThreadOf(lane int64) int64 { return lane % dft.LaneDistance }
 
 // Event is something that happened at a moment.
 type Event struct {

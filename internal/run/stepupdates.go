@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
@@ -51,7 +52,7 @@ func RecordOf(e *Event) *dftracer.Event {
 			args = append(args, dftracer.Float(a.key, float64(a.is)/1e9))
 		}
 	}
-	return &dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: dftracer.NameCustom, Parent: dftracer.NoParent, Args: args}
+	return &dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: dft.NameCustom, Parent: dftracer.NoParent, Args: args}
 }
 
 // updateStep begins the IDs of steps that no span stands for.

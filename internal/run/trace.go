@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/filetime"
 	"github.com/trainspan/trainspan/spans"
 )
@@ -113,7 +114,7 @@ func (t *traceReader) file(path string) error {
 		t.times = filetime.With(unit, median)
 	}
 	// Of equal spans it is the file that says which is in which.
-	opts := &dftracer.ReaderOptions{NoHashes: true, Workers: t.workers, Concurrent: t.events == nil}
+	opts := &dftracer.ReaderOptions{Workers: t.workers, Concurrent: t.events == nil}
 	st, err := t.read(path, opts, take)
 	if !known {
 		median = t.times.Median()
@@ -201,10 +202,10 @@ func (t *traceReader) take(p *traceProcess, ev *dftracer.Event) {
 	switch {
 	case ev.Phase == dftracer.PhaseMetadata:
 		t.metadata(p, ev)
-	case ev.Cat == dftracer.CatDFTracer && ev.Name == dftracer.NameStart:
+	case ev.Cat == dftracer.CatDFTracer && ev.Name == dft.NameStart:
 		t.framed(p, ev.TS)
 		p.hear(ev)
-	case ev.Cat == dftracer.CatDFTracer && ev.Name == dftracer.NameEnd:
+	case ev.Cat == dftracer.CatDFTracer && ev.Name == dft.NameEnd:
 		t.end(p, ev)
 	case ev.Phase == dftracer.PhaseComplete:
 		t.complete(p, ev)
@@ -236,15 +237,15 @@ func (t *traceReader) end(p *traceProcess, ev *dftracer.Event) {
 func (t *traceReader) metadata(p *traceProcess, ev *dftracer.Event) {
 	key, value := ev.Meta()
 	switch ev.Name {
-	case dftracer.NameHostHash:
+	case dft.NameHostHash:
 		t.hosts[value] = key
-	case dftracer.NameFileHash:
+	case dft.NameFileHash:
 		if len(t.paths) < 1<<17 {
 			t.paths[value] = key
 		}
-	case dftracer.NameProcess:
+	case dft.NameProcess:
 		p.hear(ev)
-	case dftracer.NameCustom:
+	case dft.NameCustom:
 		t.custom(p, ev, key, value)
 	}
 }
@@ -256,12 +257,12 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 			p.Heartbeats = true
 		}
 		return
-	case dftracer.KeyEventsLost:
+	case dft.KeyEventsLost:
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
 			p.Dropped += n
 		}
 		return
-	case dftracer.KeySpanBegin:
+	case dft.KeySpanBegin:
 		t.begin(p, ev, value)
 		return
 	}
@@ -272,7 +273,7 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 		return
 	}
 	e := &t.event
-	*e = Event{Name: key, Time: us * 1000, Span: id.Uint64(), Step: Unknown, Through: Unknown}
+	*e = Event{Name: key, Time: us * 1000, Span: dft.Uint64(id), Step: Unknown, Through: Unknown}
 	e.arguments(ev.Args)
 	if len(p.events) < 1024 {
 		p.events[key] = true

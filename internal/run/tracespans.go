@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/filetime"
 	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
@@ -23,7 +24,7 @@ func (t *traceReader) begin(p *traceProcess, ev *dftracer.Event, name string) {
 		a := &ev.Args[i]
 		switch a.Key {
 		case "begin_id":
-			s.ID = a.Uint64()
+			s.ID = dft.Uint64(*a)
 		case "begin_ts":
 			at = a.Int64()
 		default:
@@ -97,9 +98,9 @@ func OnDevice(ev *dftracer.Event) (m vocab.Meaning, ok bool) {
 	for i := range ev.Args {
 		switch a := &ev.Args[i]; a.Key {
 		case "kind":
-			kind = a.Str()
+			kind = dft.Str(*a)
 		case "class":
-			class = a.Str()
+			class = dft.Str(*a)
 		case "collective":
 			collective = true
 		}

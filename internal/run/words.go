@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
@@ -53,7 +54,7 @@ func Trains(name string) bool {
 
 // number reads the number of a step or an epoch. Some producers write -1 for none.
 func number(a *dftracer.Arg) int64 {
-	if n, ok := a.Whole(); ok {
+	if n, ok := dft.Whole(*a); ok {
 		return max(n, Unknown)
 	}
 	return Unknown
@@ -139,7 +140,7 @@ type arguments []dftracer.Arg
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (a *arguments) UnmarshalJSON(text []byte) error {
-	if all, ok := dftracer.AppendObject(nil, text); ok {
+	if all, ok := dft.AppendObject(nil, text); ok {
 		*a = all
 	} else if string(text) != "null" {
 		return errAttributes

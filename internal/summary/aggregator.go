@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/nest"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/rundir"
@@ -161,7 +162,7 @@ func (a *Aggregator) Add(ev *dftracer.Event) {
 	a.laneOf(p, ev.TID).Add(start, end, id, int32(min(ev.Level, math.MaxInt32)), a.self)
 	for i := range ev.Args {
 		if arg := &ev.Args[i]; len(arg.Key) == 5 && arg.Key == "epoch" {
-			if number, ok := arg.Whole(); ok && number >= 0 && !n.whole { // some producers write -1 for none
+			if number, ok := dft.Whole(*arg); ok && number >= 0 && !n.whole { // some producers write -1 for none
 				p.epochOf(number).note(n, start, end)
 			}
 			return
@@ -175,10 +176,10 @@ func (a *Aggregator) Add(ev *dftracer.Event) {
 // fact takes what a record says of a process.
 func (a *Aggregator) fact(ev *dftracer.Event) {
 	who := a.who.Of(ev)
-	if ev.Name == dftracer.NameCustom {
+	if ev.Name == dft.NameCustom {
 		a.processOf(ev, who).steps.AddRecord(ev)
 	}
-	if ev.Name == dftracer.NameProcessName {
+	if ev.Name == dft.NameProcessName {
 		p := a.processOf(ev, who)
 		p.label, _ = ev.Meta()
 	}

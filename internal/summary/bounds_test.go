@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/summary"
 )
 
@@ -157,7 +158,7 @@ func TestAddDoesNotAllocate(t *testing.T) {
 func TestEpochs(t *testing.T) {
 	epoch := func(n int64) dftracer.Arg { return dftracer.Int("epoch", n) }
 	agg := summary.New(nil)
-	agg.Add(&dftracer.Event{Phase: dftracer.PhaseMetadata, Name: dftracer.NameProcess, Cat: dftracer.CatDFTracer, PID: 9,
+	agg.Add(&dftracer.Event{Phase: dftracer.PhaseMetadata, Name: dft.NameProcess, Cat: dftracer.CatDFTracer, PID: 9,
 		Args: []dftracer.Arg{dftracer.String("name", "rank"), dftracer.String("value", "3")}})
 	for n := range int64(2) {
 		at := 1000 * (n + 1)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/summary"
 )
 
@@ -16,9 +17,9 @@ func TestLabel(t *testing.T) {
 		agg.Add(&dftracer.Event{Phase: dftracer.PhaseMetadata, Name: name, Cat: dftracer.CatDFTracer, PID: 10, HostHash: "h",
 			Args: []dftracer.Arg{dftracer.String("name", value)}})
 	}
-	meta(dftracer.NameThreadName, "a lane")
-	meta(dftracer.NameProcessName, "rank 0")
-	meta(dftracer.NameThreadName, "another lane")
+	meta(dft.NameThreadName, "a lane")
+	meta(dft.NameProcessName, "rank 0")
+	meta(dft.NameThreadName, "another lane")
 	if got := agg.Result().Processes[0].Label; got != "rank 0" {
 		t.Errorf("it is called %q", got)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/summary"
 )
 
@@ -50,7 +51,7 @@ func TestKernelsAreTheComputingOfAProfile(t *testing.T) {
 	// Without kernels the host's phases are the computing.
 	agg := summary.New(nil)
 	for _, ev := range profiled() {
-		if k, _ := ev.Arg("kind"); k.Str() != "kernel" {
+		if k, _ := ev.Arg("kind"); dft.Str(k) != "kernel" {
 			agg.Add(&ev)
 		}
 	}

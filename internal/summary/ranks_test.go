@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/summary"
 )
 
@@ -13,10 +14,10 @@ func feed(agg *summary.Aggregator, pid int64, rank string, start, dur int64, fac
 	agg.NextFile(nil)
 	host := "h"
 	if rank != "" {
-		agg.Add(&dftracer.Event{Phase: dftracer.PhaseMetadata, Name: dftracer.NameProcess, Cat: dftracer.CatDFTracer, PID: pid, HostHash: host,
+		agg.Add(&dftracer.Event{Phase: dftracer.PhaseMetadata, Name: dft.NameProcess, Cat: dftracer.CatDFTracer, PID: pid, HostHash: host,
 			Args: []dftracer.Arg{dftracer.String("name", "rank"), dftracer.String("value", rank)}})
 	}
-	agg.Add(&dftracer.Event{Phase: dftracer.PhaseComplete, Name: dftracer.NameStart, Cat: dftracer.CatDFTracer, PID: pid, HostHash: host, TS: start, Args: facts})
+	agg.Add(&dftracer.Event{Phase: dftracer.PhaseComplete, Name: dft.NameStart, Cat: dftracer.CatDFTracer, PID: pid, HostHash: host, TS: start, Args: facts})
 	for _, ev := range []dftracer.Event{
 		{Cat: "pipeline", Name: "epoch.block", TS: start, Dur: dur, Args: []dftracer.Arg{dftracer.Int("epoch", 0)}},
 		{Cat: "compute", Name: "forward", TS: start, Dur: dur / 2},

@@ -14,6 +14,7 @@ import (
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/summary"
 )
@@ -239,7 +240,7 @@ func TestColumns(t *testing.T) {
 		at += 100
 		w.Write(&ev)
 	}
-	write(dftracer.Event{Cat: "POSIX", Name: "read", Dur: 10, Args: []dftracer.Arg{dftracer.HashArg("fhash", w.FileHash("/data/x\"y")), dftracer.Int("ret", 7)}})
+	write(dftracer.Event{Cat: "POSIX", Name: "read", Dur: 10, Args: []dftracer.Arg{dft.HashArg("fhash", w.Hash(dft.NameFileHash, "/data/x\"y")), dftracer.Int("ret", 7)}})
 	write(dftracer.Event{Cat: "comm", Name: "all_reduce", Dur: 10, Args: []dftracer.Arg{dftracer.String("pg", "tp0"), dftracer.Int("epoch", 0), dftracer.Int("step", 0)}})
 	write(dftracer.Event{Cat: "x", Name: "y", Dur: 10, Args: []dftracer.Arg{dftracer.String("step", "last")}})
 	write(dftracer.Event{Cat: "x", Name: "c", Phase: dftracer.PhaseCounter, Args: []dftracer.Arg{dftracer.Float("value", 1)}})

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/run"
 )
 
@@ -37,7 +38,7 @@ type Process struct {
 // but strings. An error means that the temporary file cannot be written.
 func (p *Process) Add(ev *dftracer.Event) error {
 	if ev.Phase == dftracer.PhaseMetadata {
-		if ev.Name == dftracer.NameFileHash {
+		if ev.Name == dft.NameFileHash {
 			name, hash := ev.Meta()
 			p.to.mu.Lock()
 			defer p.to.mu.Unlock()
@@ -97,7 +98,7 @@ func (p *Process) placeOf(ts int64) uint32 {
 // argument puts an argument into its column, or into the JSON of the others.
 func (p *Process) argument(r *row, arg *dftracer.Arg) {
 	if arg.Key == argStep || arg.Key == argEpoch {
-		if n, ok := arg.Whole(); ok && arg.Key == argStep {
+		if n, ok := dft.Whole(*arg); ok && arg.Key == argStep {
 			r.step = number{n, true}
 			return
 		} else if ok {
@@ -106,7 +107,7 @@ func (p *Process) argument(r *row, arg *dftracer.Arg) {
 		}
 	}
 	switch {
-	case arg.Kind() == dftracer.KindString && arg.Key == argGroup:
+	case dft.KindOf(*arg) == dft.KindString && arg.Key == argGroup:
 		r.group = p.groups.of(p.to, &p.to.groups, arg.Text())
 		return
 	case arg.Key == argFile:
@@ -118,8 +119,8 @@ func (p *Process) argument(r *row, arg *dftracer.Arg) {
 		sep = '{'
 	}
 	key := dftracer.String("", arg.Key)
-	r.args = append(key.AppendJSON(append(r.args, sep), dftracer.V2), ':')
-	r.args = arg.AppendJSON(r.args, dftracer.V2)
+	r.args = append(dft.AppendArg(key, append(r.args, sep), dftracer.V2), ':')
+	r.args = dft.AppendArg(*arg, r.args, dftracer.V2)
 }
 
 // cache is what one process has asked a table for.

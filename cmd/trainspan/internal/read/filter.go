@@ -15,6 +15,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/human"
 	runs "github.com/trainspan/trainspan/internal/run"
 )
@@ -203,7 +204,7 @@ func (q *Filter) look(ctx context.Context, path string, ranks bool) (start int64
 		if IsRecords(path) {
 			_, _ = ReadRecords(ctx, path, note)
 		} else {
-			_, _ = dftracer.Scan(path, &dftracer.ReaderOptions{Concurrent: true, NoHashes: true, Stop: ctx.Err}, note)
+			_, _ = dftracer.Scan(path, &dftracer.ReaderOptions{Concurrent: true, Stop: ctx.Err}, note)
 		}
 		if judge.Right() {
 			return start
@@ -247,7 +248,7 @@ func matches(list []*regexp.Regexp, s string) bool {
 // NumberOf is the whole number that an argument of an event says, nil without one.
 func NumberOf(ev *dftracer.Event, key string) *int64 {
 	arg, _ := ev.Arg(key)
-	if n, ok := arg.Whole(); ok && arg.Key == key {
+	if n, ok := dft.Whole(arg); ok && arg.Key == key {
 		return &n
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // Inspect returns what is in a trace, from its index when that is fresh.
@@ -42,7 +43,7 @@ func InspectPart(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui
 		return nil, err
 	}
 	var t *Tally
-	var hashes *dftracer.Hashes
+	var hashes *dft.Hashes
 	for judge := JudgeBy(0, false); t == nil || !judge.Right(); {
 		if t != nil {
 			judge = JudgeBy(judge.Median(), true)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 )
 
 // Look notes the times of the first events of a file, for a command that shows what
@@ -17,7 +18,7 @@ func (j *TimeJudge) Look(ctx context.Context, path string, q *Filter) {
 	var times []int64
 	n := 0
 	// What is wrong with the file is told when it is read for good.
-	_, _ = dftracer.Scan(path, &dftracer.ReaderOptions{NoHashes: true, Stop: ctx.Err}, func(ev *dftracer.Event) error {
+	_, _ = dftracer.Scan(path, &dftracer.ReaderOptions{Stop: ctx.Err}, func(ev *dftracer.Event) error {
 		if ev.Phase == dftracer.PhaseComplete && ev.Cat != dftracer.CatDFTracer && ev.Dur >= 0 && q.Has(path, ev) {
 			times = append(times, ev.TS)
 		}
@@ -33,7 +34,7 @@ func (j *TimeJudge) Look(ctx context.Context, path string, q *Filter) {
 // for its file, and at the end of the file its hashes to done. It begins anew
 // where the median of the times of a file is another than its first events said.
 func Judged(ctx context.Context, a *ui.App, verb string, files []string, q *Filter, begin func(),
-	file func(path string) (take func(*dftracer.Event) error, done func(*dftracer.Hashes) error)) (err error) {
+	file func(path string) (take func(*dftracer.Event) error, done func(*dft.Hashes) error)) (err error) {
 	var times TimeJudge
 	bar := a.StartProgress(verb, files)
 	for first := true; first || times.Again && err == nil; first = false {

@@ -116,7 +116,7 @@ func countPart(parts []Member, at int, t *Tally) []Member {
 func parseChunk(text []byte, who *sharedTracker) *Tally {
 	t := newTally(who)
 	t.Lines = int64(bytes.Count(text, []byte("\n")))
-	r, err := dftracer.NewReader(bytes.NewReader(text), &dftracer.ReaderOptions{NoHashes: true})
+	r, err := dftracer.NewReader(bytes.NewReader(text), nil)
 	if err != nil {
 		t.torn(err)
 		return t

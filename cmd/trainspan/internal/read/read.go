@@ -9,6 +9,7 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/human"
 	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/see"
@@ -18,7 +19,7 @@ import (
 // read calls fn with the events of a file that a filter lets through, in the
 // order of the file. With a fresh index, members that lie outside of its time are
 // not even read.
-func Events(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui.Progress, fn func(*dftracer.Event) error) (*dftracer.Hashes, error) {
+func Events(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui.Progress, fn func(*dftracer.Event) error) (*dft.Hashes, error) {
 	filtered := fn
 	if !q.All() {
 		filtered = func(ev *dftracer.Event) error {
@@ -133,12 +134,12 @@ func (s *recordSink) begin() {
 		return
 	}
 	s.begun = true
-	s.fact(dftracer.NameHostHash, s.proc.Host, s.proc.Host)
+	s.fact(dft.NameHostHash, s.proc.Host, s.proc.Host)
 	if s.proc.RankKnown {
-		s.fact(dftracer.NameProcess, "rank", strconv.Itoa(s.proc.Rank))
+		s.fact(dft.NameProcess, "rank", strconv.Itoa(s.proc.Rank))
 	}
 	if s.proc.AttemptKnown {
-		s.give(&dftracer.Event{Phase: dftracer.PhaseComplete, Cat: dftracer.CatDFTracer, Name: dftracer.NameStart, TS: s.proc.Start / 1000,
+		s.give(&dftracer.Event{Phase: dftracer.PhaseComplete, Cat: dftracer.CatDFTracer, Name: dft.NameStart, TS: s.proc.Start / 1000,
 			Parent: dftracer.NoParent, Args: []dftracer.Arg{dftracer.Int("attempt", int64(s.proc.Attempt-1))}})
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/internal/see"
@@ -13,9 +14,10 @@ import (
 
 // Scan returns the events of one file in order and tells what is wrong with it.
 // It is an error when the file is no trace at all.
-func Scan(ctx context.Context, a *ui.App, path string, bar *ui.Progress, fn func(*dftracer.Event) error) (dftracer.ReadStats, *dftracer.Hashes, error) {
+func Scan(ctx context.Context, a *ui.App, path string, bar *ui.Progress, fn func(*dftracer.Event) error) (dftracer.ReadStats, *dft.Hashes, error) {
 	bar.File(path, knownEvents(path, bar))
-	st, hashes, err := dftracer.ScanHashes(path, &dftracer.ReaderOptions{Stop: ctx.Err}, func(ev *dftracer.Event) error {
+	hashes := new(dft.Hashes)
+	st, err := dftracer.Scan(path, &dftracer.ReaderOptions{Hashes: hashes, Stop: ctx.Err}, func(ev *dftracer.Event) error {
 		bar.Step()
 		return fn(ev)
 	})

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/filetime"
 	runs "github.com/trainspan/trainspan/internal/run"
 )
@@ -138,11 +139,11 @@ func (t *Tally) framing(ev *dftracer.Event) {
 		return a.Text()
 	}
 	switch ev.Name {
-	case dftracer.NameStart:
+	case dft.NameStart:
 		t.who.hear(ev)
 		t.program = [3]string{text("exec_hash"), text("cmd_hash"), text("cwd")}
 		t.version = text("version")
-	case dftracer.NameEnd:
+	case dft.NameEnd:
 		t.ended = true
 		_, repaired := ev.Arg("recovered")
 		t.repaired = t.repaired || repaired
@@ -157,25 +158,25 @@ func (t *Tally) fact(ev *dftracer.Event) {
 	t.metadata = true
 	key, value := ev.Meta()
 	switch ev.Name {
-	case dftracer.NameHostHash, dftracer.NameFileHash, dftracer.NameStringHash:
-		if ev.Name != dftracer.NameFileHash || len(t.names) < 1<<12 {
+	case dft.NameHostHash, dft.NameFileHash, dft.NameStringHash:
+		if ev.Name != dft.NameFileHash || len(t.names) < 1<<12 {
 			t.names[value] = key
 		}
-	case dftracer.NameProcess:
+	case dft.NameProcess:
 		t.who.hear(ev)
 		if key == "rank" {
 			t.proc(t.who.Key(ev)) // also one without an event
 		}
-	case dftracer.NameCustom:
+	case dft.NameCustom:
 		t.who.hear(ev)
 		switch key {
-		case dftracer.KeyPart:
+		case dft.KeyPart:
 			t.part = true
-		case dftracer.KeyEventsLost:
+		case dft.KeyEventsLost:
 			n := dftracer.String("", value)
 			t.Lost += n.Int64()
 		}
-		if b, ok := dftracer.BeginOf(ev); ok {
+		if b, ok := dft.BeginOf(ev); ok {
 			if t.begun == nil {
 				t.begun = make(map[uint64]dftracer.Event)
 			}

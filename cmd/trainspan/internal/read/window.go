@@ -10,6 +10,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/filetime"
 )
 
@@ -39,7 +40,7 @@ func parseMoment(text string) (time.Time, bool) {
 
 // scanMembers reads the members that can hold something of the window. Those
 // in which no span ends hold the metadata.
-func scanMembers(ctx context.Context, a *ui.App, info *FileInfo, w Window, bar *ui.Progress, fn func(*dftracer.Event) error) (*dftracer.Hashes, error) {
+func scanMembers(ctx context.Context, a *ui.App, info *FileInfo, w Window, bar *ui.Progress, fn func(*dftracer.Event) error) (*dft.Hashes, error) {
 	f, err := os.Open(info.Path)
 	if err != nil {
 		return nil, err
@@ -52,7 +53,8 @@ func scanMembers(ctx context.Context, a *ui.App, info *FileInfo, w Window, bar *
 			parts = append(parts, io.NewSectionReader(f, m.Offset, m.Size))
 		}
 	}
-	r, err := dftracer.NewReader(io.MultiReader(parts...), &dftracer.ReaderOptions{Stop: ctx.Err})
+	hashes := new(dft.Hashes)
+	r, err := dftracer.NewReader(io.MultiReader(parts...), &dftracer.ReaderOptions{Hashes: hashes, Stop: ctx.Err})
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +72,7 @@ func scanMembers(ctx context.Context, a *ui.App, info *FileInfo, w Window, bar *
 		bar.Step()
 	}
 	bar.EndFile()
-	return r.Hashes(), nil
+	return hashes, nil
 }
 
 // CanBe reports whether the times of an event can be, and counts them for the

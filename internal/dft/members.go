@@ -1,0 +1,133 @@
+package dft
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// memberFinder finds where gzip members with the same kind of header as head
+// begin. Ten equal bytes inside compressed data are as good as impossible;
+// open copes with them anyway.
+type MemberFinder struct {
+	R    io.ReaderAt
+	Head [10]byte
+	Size int64
+	buf  []byte // what was read last
+	at   int64  // its place in the file
+}
+
+// next returns the first member at or after off, or the size of the file.
+func (m *MemberFinder) Next(off int64) (int64, error) {
+	for off < m.Size {
+		if off < m.at || off+int64(len(m.Head)) > m.at+int64(len(m.buf)) {
+			if err := m.fill(off); err != nil {
+				return 0, err
+			}
+		}
+		b := m.buf[off-m.at:]
+		for i := 0; ; i++ {
+			j := bytes.Index(b[i:], m.Head[:4])
+			if j < 0 || i+j+len(m.Head) > len(b) {
+				break
+			}
+			i += j
+			if sameHeader(b[i:i+len(m.Head)], m.Head) {
+				return off + int64(i), nil
+			}
+		}
+		if off+int64(len(b)) >= m.Size {
+			break
+		}
+		off += int64(len(b) - len(m.Head) + 1)
+	}
+	return m.Size, nil
+}
+
+func (m *MemberFinder) fill(off int64) error {
+	if m.buf == nil {
+		m.buf = make([]byte, min(256<<10, m.Size))
+	}
+	m.buf = m.buf[:cap(m.buf)]
+	n, err := m.R.ReadAt(m.buf[:min(int64(len(m.buf)), m.Size-off)], off)
+	m.buf, m.at = m.buf[:n], off
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return err
+}
+
+// sameHeader compares all but the time, unless that is zero.
+func sameHeader(b []byte, head [10]byte) bool {
+	if !bytes.Equal(head[4:8], []byte{0, 0, 0, 0}) {
+		return b[9] == head[9]
+	}
+	return bytes.Equal(b[4:8], head[4:8]) && b[9] == head[9]
+}
+
+// members reads gzip members, one after the other, until they reach a given length.
+type Members struct {
+	src  counted
+	buf  *bufio.Reader // the decompressor takes no more from it than it needs
+	z    *gzip.Reader
+	Room int64
+}
+
+// start begins to read at off. The memory of an earlier use is used again.
+func (m *Members) Start(r io.ReaderAt, off, size int64) {
+	m.src = counted{r: io.NewSectionReader(r, off, size-off)}
+	if m.buf == nil {
+		m.buf = bufio.NewReaderSize(&m.src, 32<<10)
+	} else {
+		m.buf.Reset(&m.src)
+	}
+}
+
+// consumed returns how many compressed bytes were used.
+func (m *Members) Consumed() int64 { return m.src.n - int64(m.buf.Buffered()) }
+
+// next begins the next member.
+func (m *Members) Next() (err error) {
+	if m.z == nil {
+		m.z, err = gzip.NewReader(m.buf)
+	} else {
+		err = m.z.Reset(m.buf)
+	}
+	if err == nil {
+		m.z.Multistream(false)
+	}
+	return err
+}
+
+func (m *Members) Read(b []byte) (int, error) {
+	for {
+		n, err := m.z.Read(b)
+		if errors.Is(err, io.EOF) {
+			err = nil
+			if n == 0 {
+				if m.Consumed() >= m.Room {
+					return 0, io.EOF
+				}
+				if err = m.Next(); err == nil {
+					continue
+				}
+			}
+		}
+		return n, err
+	}
+}
+
+// counted counts what is read.
+type counted struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.n += int64(n)
+	return n, err
+}
