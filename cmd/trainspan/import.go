@@ -18,6 +18,7 @@ import (
 	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/torchrules"
 )
 
 type importOptions struct {
@@ -109,8 +110,8 @@ func (o *importOptions) settings(ctx context.Context, lookup func(string) (strin
 	if err != nil {
 		return nil, nil, err
 	}
-	level, ok := pytorch.ParseLevel(o.level)
-	if !ok {
+	level := pytorch.Level(o.level)
+	if !slices.Contains([]pytorch.Level{pytorch.LevelStep, pytorch.LevelPhase, pytorch.LevelAnnotation, pytorch.LevelOp, pytorch.LevelKernel}, level) {
 		return nil, nil, ui.Usage("--span-level %s: choose one of step, phase, annotation, op, kernel", o.level)
 	}
 	if o.memory < 1 {
@@ -126,7 +127,7 @@ func (o *importOptions) settings(ctx context.Context, lookup func(string) (strin
 		opts.Epoch, opts.HasEpoch = o.epoch, true
 	}
 	if len(rules.Rows) > 0 {
-		opts.Rules = append(rules.Rows, pytorch.DefaultRules()...)
+		opts.Rules = append(rules.Rows, torchrules.Annotations()...)
 	}
 	opts.DeviceRules = rules.Kernels
 	if o.rank >= 0 {
@@ -194,11 +195,11 @@ func runImport(ctx context.Context, a *ui.App, args []string, o *importOptions) 
 	report, err := pytorch.Import(ctx, nil, sources, opts)
 	bar.Finish()
 	// Spans that did not arrive are no reason to lose the trace.
-	var undelivered *pytorch.SpanError
-	if errors.As(err, &undelivered) {
+	lost := undelivered(report, err)
+	if lost {
 		err = nil
 	}
-	if stop := shutdown(context.WithoutCancel(ctx)); stop != nil && undelivered == nil {
+	if stop := shutdown(context.WithoutCancel(ctx)); stop != nil && !lost {
 		a.Problem("spans were not delivered: %s; see "+see.Delivery, ui.Explain(stop))
 	}
 	if out != nil {
@@ -214,21 +215,27 @@ func runImport(ctx context.Context, a *ui.App, args []string, o *importOptions) 
 	return showImport(a, report, o, out != nil)
 }
 
+// undelivered reports whether the events of an import went to the trace and its spans
+// did not all arrive.
+func undelivered(r *pytorch.Report, err error) bool {
+	return err != nil && r != nil && r.Spans != nil && errors.Is(err, r.Spans.Err)
+}
+
 // printRules prints the tables that an import would use, those of the user first.
 func (o *importOptions) printRules(a *ui.App) error {
 	t, err := o.rules()
 	if err != nil {
 		return err
 	}
-	t.Rows = append(t.Rows, pytorch.DefaultRules()...)
-	t.Kernels = append(t.Kernels, pytorch.DefaultDeviceRules()...)
+	t.Rows = append(t.Rows, torchrules.Annotations()...)
+	t.Kernels = append(t.Kernels, torchrules.Kernels()...)
 	_, err = t.WriteTo(a.Stdout)
 	return err
 }
 
 // rules reads the rules of the flags and of the file.
-func (o *importOptions) rules() (pytorch.RuleTable, error) {
-	t, err := pytorch.ParseRules(strings.NewReader(strings.Join(o.rule, "\n")))
+func (o *importOptions) rules() (torchrules.Table, error) {
+	t, err := torchrules.Parse(strings.NewReader(strings.Join(o.rule, "\n")))
 	if err != nil {
 		return t, ui.Usage("--rule: %v", err)
 	}
@@ -240,7 +247,7 @@ func (o *importOptions) rules() (pytorch.RuleTable, error) {
 		return t, err
 	}
 	defer f.Close()
-	more, err := pytorch.ParseRules(f)
+	more, err := torchrules.Parse(f)
 	if err != nil {
 		return t, ui.Usage("--rule-file %s: %v", o.ruleFile, err)
 	}
@@ -279,10 +286,10 @@ func importPaths(args []string) ([]string, error) {
 // judgeImport tells about what was not imported.
 func judgeImport(a *ui.App, r *pytorch.Report) {
 	for _, x := range r.Copies {
-		a.Note("%s: %s", x.Name, x.Reason)
+		a.Note("%s: %s", x.Name, x.Err)
 	}
 	for _, x := range r.Refused {
-		a.Problem("%s: not imported: %s; see "+see.Profile, x.Name, strings.TrimPrefix(strings.TrimPrefix(x.Reason, "kineto: "), "not a profiler trace: "))
+		a.Problem("%s: not imported: %s; see "+see.Profile, x.Name, strings.TrimPrefix(strings.TrimPrefix(x.Err.Error(), "kineto: "), "not a profiler trace: "))
 	}
 	for _, x := range r.Failed {
 		a.Problem("%s: %s; see "+see.Profile, x.Name, ui.Explain(x.Err))

@@ -43,10 +43,7 @@ func (im *profileImport) traces(profiles []string) (out []report.Imported, faile
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, x := range slices.Concat(r.Copies, r.Refused) {
-		failed = append(failed, &runs.FileError{Path: x.Name, Err: errors.New(x.Reason)})
-	}
-	for _, x := range r.Failed {
+	for _, x := range slices.Concat(r.Copies, r.Refused, r.Failed) {
 		failed = append(failed, &runs.FileError{Path: x.Name, Err: x.Err})
 	}
 	for _, f := range r.Files {

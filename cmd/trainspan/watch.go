@@ -98,8 +98,7 @@ func runWatch(ctx context.Context, a *ui.App, dir string, o *importOptions, wo p
 	}()
 	wo.Import = opts
 	wo.OnFile = func(path string, report *pytorch.Report, err error) {
-		var undelivered *pytorch.SpanError
-		if err != nil && !errors.As(err, &undelivered) {
+		if err != nil && !undelivered(report, err) {
 			a.Problem("%s: not imported: %s; see "+see.Profile, path, ui.Explain(err))
 			return
 		}
@@ -128,7 +127,7 @@ func runWatch(ctx context.Context, a *ui.App, dir string, o *importOptions, wo p
 
 // watchOnce looks twice: a file counts as finished when it did not change.
 func watchOnce(ctx context.Context, w *pytorch.Watcher, interval time.Duration) error {
-	if _, err := w.Scan(ctx); err != nil {
+	if _, _, err := w.Scan(ctx); err != nil {
 		return err
 	}
 	select {
@@ -136,6 +135,6 @@ func watchOnce(ctx context.Context, w *pytorch.Watcher, interval time.Duration) 
 		return nil
 	case <-time.After(interval):
 	}
-	_, err := w.Scan(ctx)
+	_, _, err := w.Scan(ctx)
 	return err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/kineto"
+	"github.com/trainspan/trainspan/internal/torchrules"
 	"github.com/trainspan/trainspan/internal/vocab"
 )
 
@@ -79,7 +80,7 @@ func (e *deviceRows) row(r *row, name string) {
 	if r.works() {
 		e.us("device_us", dur)
 		if e.class != classCompute {
-			e.str("class", classNames[e.class])
+			e.str("class", torchrules.Classes[e.class])
 		}
 	}
 	e.str("kind", r.kind.String())

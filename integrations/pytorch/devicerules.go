@@ -7,9 +7,10 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/internal/kineto"
+	"github.com/trainspan/trainspan/internal/torchrules"
 )
 
-// deviceClass is what kind of work a device row is, an index of classNames.
+// deviceClass is what kind of work a device row is, an index of torchrules.Classes.
 type deviceClass uint8
 
 const (
@@ -19,59 +20,11 @@ const (
 	classCount
 )
 
-// classNames are the words of rules and of the argument class.
-var classNames = [classCount]string{"compute", "comm", "copy"}
-
-// DeviceRule tells the class of a kernel by its name. The first rule whose
-// pattern matches decides; a kernel without one computes.
-type DeviceRule struct {
-	// Pattern is a regular expression on the kernel's name.
-	Pattern string
-	// Class is "compute", "comm" or "copy". Copies between host and device, inside and
-	// between devices, and memsets are copies; what moves data for a collective is comm.
-	Class string
-	// Op is the collective of a rule of class comm, such as all_reduce. When it is
-	// empty the trace tells, or the kernel's name.
-	Op string
-}
-
 // deviceRule is a compiled one.
 type deviceRule struct {
 	class deviceClass
 	op    string
 	re    *regexp.Regexp
-}
-
-// DefaultDeviceRules returns a fresh copy of the built-in table: NCCL and RCCL,
-// symmetric memory and NVLS, DeepEP, NVSHMEM, MSCCL, oneCCL, HCCL, the
-// all-reduces that vLLM, SGLang, TensorRT-LLM, FlashInfer, AITER and
-// TransformerEngine bring along, and what is named after a collective.
-func DefaultDeviceRules() []DeviceRule {
-	comm := func(op, pattern string) DeviceRule {
-		return DeviceRule{Class: "comm", Op: op, Pattern: pattern}
-	}
-	return []DeviceRule{
-		// Inductor names what it fuses, also after the collective that comes before.
-		{Class: "compute", Pattern: `^triton_`},
-		comm("", `^ncclx?(Symk?)?(Dev)?Kernel|^nccl\w*Kernel`),
-		comm("", `^(void )?mscclpp::|^(void )?mscclKernel|^(void )?msccl`),
-		comm("barrier", `\bdeep_ep::\w*(::\w+)*::barrier\b`),
-		{Class: "compute", Pattern: `\bdeep_ep::(layout::)?get_dispatch_layout`},
-		comm("all_to_all", `\bdeep_ep::`),
-		comm("barrier", `\b(barrier|put_signal|wait_signal|get_signal)_kernel\b|stream_write_value32|nvshmem\w*(barrier|sync)`),
-		comm("", `\bmultimem_|_multimem_|_nvls_?`),
-		comm("", `\bnvshmem|\broc_?shmem|\brocshmem`),
-		comm("all_reduce", `\bcross_device_reduce|\bquickreduce::|allreduce_prototype`),
-		comm("", `\b[kK]?userbuffers_`),
-		{Class: "compute", Pattern: `(?i)gemm|matmul`},
-		comm("all_reduce", `(?i)all_?reduce`),
-		comm("all_gather", `(?i)all_?gather`),
-		comm("reduce_scatter", `(?i)reduce_?scatter`),
-		comm("all_to_all", `(?i)all_?to_?all|alltoall|moe_?a2a`),
-		comm("", `(?i)\bone_?ccl|\bccl(_|::)|\boneapi::ccl`),
-		comm("", `^hcom_|^hccl|\bxccl`),
-		{Class: "copy", Pattern: `(?i)^mem(cpy|set)\b`},
-	}
 }
 
 // deviceHints are in the name of every kernel, in lower case, to which one of the
@@ -111,7 +64,7 @@ func (c verdictCache) put(name string, verdict int16) {
 }
 
 func compileDeviceRules(own []DeviceRule) (*deviceRules, error) {
-	rules := append(append([]DeviceRule(nil), own...), DefaultDeviceRules()...)
+	rules := append(append([]DeviceRule(nil), own...), torchrules.Kernels()...)
 	if len(own) > 1000 {
 		return nil, fmt.Errorf("pytorch: %d device rules, at most 1000 are allowed", len(own))
 	}
@@ -121,7 +74,7 @@ func compileDeviceRules(own []DeviceRule) (*deviceRules, error) {
 		if err != nil {
 			return nil, fmt.Errorf("pytorch: device rule %d: %w", i, err)
 		}
-		class := slices.Index(classNames[:], r.Class)
+		class := slices.Index(torchrules.Classes[:], r.Class)
 		if class < 0 {
 			return nil, fmt.Errorf("pytorch: device rule %d (%s): no such class", i, r.Pattern)
 		}

@@ -24,7 +24,7 @@ import (
 // that cannot be read, is left out and reported; it is an error (a
 // *kineto.RefusedError for one of another kind) only when nothing else was there
 // to import. Damage inside a trace is reported and not an error. Spans that were
-// not delivered are a *SpanError, after all events went to the sink.
+// not delivered are the error of the report's Spans, after all events went to the sink.
 //
 // The report is returned with an error too and holds what was found until then.
 func Import(ctx context.Context, sink Sink, sources []Source, opts *Options) (*Report, error) {
@@ -52,16 +52,6 @@ func Import(ctx context.Context, sink Sink, sources []Source, opts *Options) (*R
 	}
 	return im.report, im.write(ctx)
 }
-
-// SpanError is the error of an import whose events are all in the sink but
-// whose spans were not all delivered.
-type SpanError struct{ Err error }
-
-// Error implements error.
-func (e *SpanError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the exporter's error.
-func (e *SpanError) Unwrap() error { return e.Err }
 
 type discard struct{}
 
@@ -157,14 +147,14 @@ func (im *importer) truncatedSince(before int) bool {
 
 // fail reports a source, or a part of one, that could not be read.
 func (im *importer) fail(name string, err error) {
-	im.report.Failed = append(im.report.Failed, Failure{Name: name, Err: err})
+	im.report.Failed = append(im.report.Failed, Failure{name, textError{err}})
 	if im.failed == nil {
 		im.failed = fmt.Errorf("pytorch: %s: %w", name, err)
 	}
 }
 
 func (im *importer) refuse(name string, err error) {
-	im.report.Refused = append(im.report.Refused, Refusal{Name: name, Reason: err.Error()})
+	im.report.Refused = append(im.report.Refused, Failure{name, textError{err}})
 	if im.refused == nil {
 		im.refused = fmt.Errorf("%s: %w", name, err)
 	}
@@ -178,7 +168,7 @@ func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, 
 	if err == nil {
 		if same := im.copyOf(text); same != "" {
 			p.rows.close()
-			im.report.Copies = append(im.report.Copies, Refusal{Name: name, Reason: "a copy of " + same + ", which counts once"})
+			im.report.Copies = append(im.report.Copies, Failure{name, textError{fmt.Errorf("a copy of %s, which counts once", same)}})
 			return nil
 		}
 		im.texts = append(im.texts, scanned{name, text.key()})
@@ -275,7 +265,7 @@ func (im *importer) write(ctx context.Context) error {
 		im.writeLog(l)
 	}
 	if spans != nil && spans.report.Err != nil {
-		return &SpanError{Err: spans.report.Err}
+		return spans.report.Err
 	}
 	return nil
 }

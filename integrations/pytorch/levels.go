@@ -1,7 +1,5 @@
 package pytorch
 
-import "slices"
-
 // Level is how deep an import goes when it makes OpenTelemetry spans. Each
 // level includes those before it. Empty means LevelAnnotation.
 type Level string
@@ -26,9 +24,3 @@ const (
 	levelKernel
 	levelCount
 )
-
-// ParseLevel reads the word of a level.
-func ParseLevel(word string) (Level, bool) {
-	l := Level(word)
-	return l, slices.Contains(levels[:], l)
-}

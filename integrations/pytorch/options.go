@@ -34,11 +34,11 @@ type Options struct {
 	// written, zero when nothing has a time; a trace that is written afterwards
 	// begins there.
 	Begin func(start time.Time) (Sink, error)
-	// Rules is the table of AI categories, DefaultRules() when nil; an empty
+	// Rules is the table of AI categories, the built-in one when nil; an empty
 	// slice turns it off.
 	Rules []Rule
-	// DeviceRules tell what kind of work a kernel is. They come before those of
-	// DefaultDeviceRules, which stay.
+	// DeviceRules tell what kind of work a kernel is. They come before the
+	// built-in ones, which stay.
 	DeviceRules []DeviceRule
 	// PythonStacks also imports python_function rows, which are most of a
 	// trace taken with with_stack.

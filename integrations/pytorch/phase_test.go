@@ -11,6 +11,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
 	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/torchrules"
 )
 
 // profileOf makes a profile of rows, each the inside of a JSON object.
@@ -156,7 +157,7 @@ func TestKernelClasses(t *testing.T) {
 }
 
 func TestOwnRulesComeFirst(t *testing.T) {
-	table, err := pytorch.ParseRules(strings.NewReader(`
+	table, err := torchrules.Parse(strings.NewReader(`
 # ours
 kernel comm.all_gather ^mylib::ring
 kernel compute  ^ncclDevKernel_AllReduce
@@ -169,7 +170,7 @@ annotation none ^## backward
 	rows := slices.Concat(
 		launch(100, 10, 1, 7, 20, 30, "mylib::ring<3>(x)"), launch(100, 40, 2, 7, 60, 30, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"),
 		[]string{hostRow("user_annotation", "net a b", 100, 0, 100, ""), hostRow("user_annotation", "## backward ##", 100, 200, 10, "")})
-	c, _ := importTrace(t, &pytorch.Options{Rules: append(table.Rows, pytorch.DefaultRules()...), DeviceRules: table.Kernels}, rows...)
+	c, _ := importTrace(t, &pytorch.Options{Rules: append(table.Rows, torchrules.Annotations()...), DeviceRules: table.Kernels}, rows...)
 	if comm := c.pick("comm", ""); len(comm) != 1 || comm[0].Name != "all_gather" {
 		t.Errorf("comm %+v", comm)
 	}
@@ -181,11 +182,11 @@ annotation none ^## backward
 	}
 	// What is printed reads back the same.
 	var first, second strings.Builder
-	both := pytorch.RuleTable{Rows: pytorch.DefaultRules(), Kernels: pytorch.DefaultDeviceRules()}
+	both := torchrules.Table{Rows: torchrules.Annotations(), Kernels: torchrules.Kernels()}
 	if _, err := both.WriteTo(&first); err != nil {
 		t.Fatal(err)
 	}
-	again, err := pytorch.ParseRules(strings.NewReader(first.String()))
+	again, err := torchrules.Parse(strings.NewReader(first.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +199,7 @@ annotation none ^## backward
 		}
 	}
 	for _, bad := range []string{"kernel comm", "kernel io ^x", "kernel copy.fast ^x", "row a.b ^x", "annotation forward ^x", "operator a.b (", "annotation"} {
-		if _, err := pytorch.ParseRules(strings.NewReader("\n" + bad)); err == nil || !strings.Contains(err.Error(), "line 2") {
+		if _, err := torchrules.Parse(strings.NewReader("\n" + bad)); err == nil || !strings.Contains(err.Error(), "line 2") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

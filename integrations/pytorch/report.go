@@ -20,9 +20,9 @@ type Report struct {
 	// Logs has one entry per TORCH_TRACE log.
 	Logs []*LogReport `json:"logs,omitempty"`
 	// Refused lists the sources that are not traces, with the reason.
-	Refused []Refusal `json:"refused,omitempty"`
+	Refused []Failure `json:"refused,omitempty"`
 	// Copies lists the traces that are equal to one before, which counts alone.
-	Copies []Refusal `json:"copies,omitempty"`
+	Copies []Failure `json:"copies,omitempty"`
 	// Failed lists the sources, and the parts of archives, that could not be
 	// read, or not to their end. What was read of them is in Files.
 	Failed []Failure `json:"failed,omitempty"`
@@ -35,22 +35,18 @@ type Report struct {
 	Spans *SpanReport `json:"spans,omitempty"`
 }
 
-// Refusal is a source that was not imported.
-type Refusal struct {
-	Name   string `json:"name"`
-	Reason string `json:"reason"`
-}
-
-// Failure is a source that could not be read as a whole.
+// Failure is a source that was not imported, or not as a whole, and why.
 type Failure struct {
 	Name string `json:"name"`
-	Err  error  `json:"-"`
+	Err  error  `json:"reason"`
 }
 
-// MarshalJSON returns the error as text.
-func (f Failure) MarshalJSON() ([]byte, error) {
-	return json.Marshal(Refusal{f.Name, f.Err.Error()})
-}
+// textError is an error of a report, which is its text in JSON.
+type textError struct{ error }
+
+func (e textError) MarshalJSON() ([]byte, error) { return json.Marshal(e.Error()) }
+
+func (e textError) Unwrap() error { return e.error }
 
 // FileReport describes one imported trace: a plain record of what was found, as JSON.
 type FileReport struct {
@@ -201,10 +197,10 @@ func (r *Report) String() string {
 		l.text(&b)
 	}
 	for _, x := range r.Copies {
-		visible.Fprintf(&b, "%s: %s\n", x.Name, x.Reason)
+		visible.Fprintf(&b, "%s: %s\n", x.Name, x.Err)
 	}
 	for _, x := range r.Refused {
-		visible.Fprintf(&b, "%s: refused: %s\n", x.Name, x.Reason)
+		visible.Fprintf(&b, "%s: refused: %s\n", x.Name, x.Err)
 	}
 	for _, x := range r.Failed {
 		visible.Fprintf(&b, "%s: not read to its end: %s\n", x.Name, x.Err)

@@ -5,46 +5,16 @@ import (
 	"regexp"
 
 	"github.com/trainspan/trainspan/internal/kineto"
+	"github.com/trainspan/trainspan/internal/torchrules"
 )
 
 // Rule turns named rows of a profile into events of an AI category. The first
 // rule whose pattern matches the name of a row decides.
-type Rule struct {
-	// Pattern is a regular expression on the row's name.
-	Pattern string
-	// Ops also applies the rule to operators, and not to user annotations alone.
-	Ops bool
-	// Cat and Name are the category and the name of the event. An empty Name
-	// keeps the row as a profiler event only, and ends the search.
-	Cat, Name string
-	// Arg is the name of an argument that takes the first group of Pattern.
-	Arg string
-	// Outermost emits the event only when no enclosing row gave the same one.
-	Outermost bool
-}
+type Rule = torchrules.Rule
 
-// DefaultRules returns a fresh copy of the built-in table. It holds the names
-// that PyTorch, its data loader, DistributedDataParallel, FSDP, Lightning and
-// torchrec give to their annotations. PyTorch does not annotate checkpoints,
-// so the checkpoint patterns look at names that users choose; activation
-// checkpointing is left alone.
-func DefaultRules() []Rule {
-	return []Rule{
-		{Pattern: `(?i)activation.?checkpoint|CheckpointFunction|utils/checkpoint`, Ops: true},
-		{Pattern: `^Optimizer\.step#(?P<optimizer>.+)\.step$`, Ops: true, Cat: "compute", Name: "step", Arg: "optimizer", Outermost: true},
-		{Pattern: `^## optimizer ##$|^\[pl\].*optimizer_step$`, Cat: "compute", Name: "step", Outermost: true},
-		{Pattern: `^enumerate\(DataLoader\)#(?P<loader>.+)\.__next__$`, Ops: true, Cat: "dataloader", Name: "fetch.iter", Arg: "loader", Outermost: true},
-		{Pattern: `^## (load_batch|wait_for_batch) ##$|^\[pl\].*dataloader_next$`, Cat: "dataloader", Name: "fetch.iter", Outermost: true},
-		{Pattern: `(?i)(save|write).*checkpoint|checkpoint.*(save|write)|^\[pl\].*ModelCheckpoint`, Cat: "checkpoint", Name: "capture", Outermost: true},
-		{Pattern: `(?i)(load|restore|resume).*checkpoint|checkpoint.*(load|restore|resume)`, Cat: "checkpoint", Name: "restart", Outermost: true},
-		{Pattern: `^\[pl\].*validation_step$|(?i)^(##\s*)?(eval|valid)`, Cat: "pipeline", Name: "evaluate", Outermost: true},
-		{Pattern: `^\[pl\].*test_step$|(?i)^(##\s*)?test\b`, Cat: "pipeline", Name: "test", Outermost: true},
-		{Pattern: `^DistributedDataParallel\.forward$|^FullyShardedDataParallel\.forward$`, Ops: true, Cat: "compute", Name: "forward", Outermost: true},
-		{Pattern: `^(##\s*)?(model_)?forward\b|^\[pl\].*training_step$`, Cat: "compute", Name: "forward", Outermost: true},
-		{Pattern: `(?i)^(?:##\s*)?epoch[\s_#:-]*(?P<epoch>\d+)\b`, Cat: "pipeline", Name: "epoch.block", Arg: "epoch", Outermost: true},
-		{Pattern: `^(##\s*)?backward\b|^\[pl\].*backward$`, Cat: "compute", Name: "backward", Outermost: true},
-	}
-}
+// DeviceRule tells the class of a kernel by its name. The first rule whose
+// pattern matches decides; a kernel without one computes.
+type DeviceRule = torchrules.DeviceRule
 
 // ruleSet is the compiled table with the verdict for every name seen.
 type ruleSet struct {
@@ -61,7 +31,7 @@ type ruleSet struct {
 
 func compileRules(rules []Rule) (*ruleSet, error) {
 	if rules == nil {
-		rules = DefaultRules()
+		rules = torchrules.Annotations()
 	}
 	if len(rules) > 1000 {
 		return nil, fmt.Errorf("pytorch: %d rules, at most 1000 are allowed", len(rules))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -53,20 +52,7 @@ type SpanReport struct {
 	Exported int64            `json:"exported"`
 	LeftOut  map[string]int64 `json:"left_out,omitempty"`
 	// Err is the first error of the exporter.
-	Err error `json:"-"`
-}
-
-// MarshalJSON returns the error as text.
-func (r *SpanReport) MarshalJSON() ([]byte, error) {
-	type plain SpanReport
-	out := struct {
-		*plain
-		Error string `json:"error,omitempty"`
-	}{plain: (*plain)(r)}
-	if r.Err != nil {
-		out.Error = r.Err.Error()
-	}
-	return json.Marshal(out)
+	Err error `json:"error,omitempty"`
 }
 
 func (r *SpanReport) text(b *strings.Builder) {
@@ -367,7 +353,7 @@ func (w *spanWriter) flush() {
 	err := w.opts.Exporter.ExportSpans(w.ctx, w.batch.Snapshots())
 	if err != nil {
 		if w.report.Err == nil {
-			w.report.Err = fmt.Errorf("pytorch: export spans: %w", err)
+			w.report.Err = textError{fmt.Errorf("pytorch: export spans: %w", err)}
 		}
 	} else {
 		w.report.Exported += int64(len(w.batch))

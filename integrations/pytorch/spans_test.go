@@ -141,14 +141,3 @@ func TestExporterErrorIsReturned(t *testing.T) {
 		t.Errorf("error %v, %d spans, %d events", err, rep.Spans.Exported, len(c.events))
 	}
 }
-
-func TestParseLevel(t *testing.T) {
-	for _, l := range []pytorch.Level{pytorch.LevelStep, pytorch.LevelPhase, pytorch.LevelAnnotation, pytorch.LevelOp, pytorch.LevelKernel} {
-		if got, ok := pytorch.ParseLevel(string(l)); !ok || got != l {
-			t.Errorf("%s reads back as %s", l, got)
-		}
-	}
-	if _, ok := pytorch.ParseLevel("all"); ok {
-		t.Error("an unknown level is accepted")
-	}
-}

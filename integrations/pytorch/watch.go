@@ -16,9 +16,9 @@ import (
 	"github.com/trainspan/trainspan/internal/kineto"
 )
 
-// ErrInterrupted is reported for a file whose import was under way when the
+// errInterrupted is reported for a file whose import was under way when the
 // watcher's process ended. Part of its events may have been written.
-var ErrInterrupted = errors.New("pytorch: an earlier import of this file was interrupted")
+var errInterrupted = errors.New("pytorch: an earlier import of this file was interrupted")
 
 // WatchOptions adjust a Watcher. The zero value and nil work.
 type WatchOptions struct {
@@ -95,7 +95,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	t := time.NewTicker(w.opts.Interval)
 	defer t.Stop()
 	for {
-		if _, err := w.Scan(ctx); err != nil {
+		if _, _, err := w.Scan(ctx); err != nil {
 			return err
 		}
 		select {
@@ -108,29 +108,27 @@ func (w *Watcher) Run(ctx context.Context) error {
 
 // Scan looks once and imports what is finished: a file whose size and date have
 // not changed since the last Scan and whose contents end as they should. It
-// returns how many files were imported.
-func (w *Watcher) Scan(ctx context.Context) (int, error) {
+// returns how many files were imported, and which were seen and not imported, in order
+// and without their folder: they were still changing, or do not end as a trace does, as
+// when the job was killed while it wrote them.
+func (w *Watcher) Scan(ctx context.Context) (imported int, unfinished []string, err error) {
 	if err := w.interrupted(); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	files, err := w.candidates()
-	if err != nil {
-		return 0, err
-	}
-	n := 0
 	for _, f := range files {
-		if err := ctx.Err(); err != nil {
-			return n, err
+		if err = ctx.Err(); err != nil {
+			break
 		}
-		did, err := w.file(ctx, f)
-		if err != nil {
-			return n, err
+		var did bool
+		if did, err = w.file(ctx, f); err != nil {
+			break
 		}
 		if did {
-			n++
+			imported++
 		}
 	}
-	return n, nil
+	return imported, slices.Sorted(maps.Keys(w.seen)), err
 }
 
 // interrupted reports what an earlier process left half done.
@@ -152,7 +150,7 @@ func (w *Watcher) interrupted() error {
 		}
 		f.State = stateInterrupted
 		w.state.put(key, f)
-		w.report(filepath.Join(w.dir, f.Name), nil, ErrInterrupted)
+		w.report(filepath.Join(w.dir, f.Name), nil, errInterrupted)
 	}
 	if changed {
 		return w.state.save(w.opts.StateFile)
@@ -164,13 +162,6 @@ func (w *Watcher) report(path string, r *Report, err error) {
 	if w.opts.OnFile != nil {
 		w.opts.OnFile(path, r, err)
 	}
-}
-
-// Unfinished names the files that were seen and not imported, in order, without
-// their folder: they were still changing, or do not end as a trace does, as when
-// the job was killed while it wrote them.
-func (w *Watcher) Unfinished() []string {
-	return slices.Sorted(maps.Keys(w.seen))
 }
 
 // candidates lists the traces in the directory in the order of their stamps.
@@ -250,8 +241,7 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 		w.state.drop(key)
 		return false, errors.Join(err, w.state.save(w.opts.StateFile))
 	}
-	var spans *SpanError
-	if errors.As(err, &spans) {
+	if err != nil && rep.Spans != nil && errors.Is(err, rep.Spans.Err) {
 		// The events are in the sink: another import would double them.
 		entry.Error = err.Error()
 	} else if err != nil {

@@ -64,7 +64,7 @@ func watch(t *testing.T, dir string, c pytorch.Sink, opts pytorch.WatchOptions) 
 
 func scan(t *testing.T, w *pytorch.Watcher, want int) {
 	t.Helper()
-	if n, err := w.Scan(t.Context()); err != nil || n != want {
+	if n, _, err := w.Scan(t.Context()); err != nil || n != want {
 		t.Fatalf("imported %d files, want %d; error %v", n, want, err)
 	}
 }
@@ -174,7 +174,7 @@ func TestWatcherStopKeepsUnwrittenFile(t *testing.T) {
 	w, _ := watch(t, dir, &capture{}, pytorch.WatchOptions{})
 	scan(t, w, 0)
 	cancel()
-	if _, err := w.Scan(ctx); err == nil {
+	if _, _, err := w.Scan(ctx); err == nil {
 		t.Error("a stopped scan is no error")
 	}
 	scan(t, w, 1)
@@ -209,7 +209,7 @@ func TestWatchEndsWhenTheSinkDoesNotOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	scan(t, w, 0)
-	if _, err := w.Scan(t.Context()); !errors.Is(err, boom) {
+	if _, _, err := w.Scan(t.Context()); !errors.Is(err, boom) {
 		t.Errorf("error %v", err)
 	}
 	open = true

@@ -45,7 +45,7 @@ func TestStateFileThatAppears(t *testing.T) {
 	if err := errors.Join(os.WriteFile(other, []byte("precious"), 0o600), os.Rename(other, state)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Scan(context.Background()); !errors.Is(err, fs.ErrExist) {
+	if _, _, err := w.Scan(context.Background()); !errors.Is(err, fs.ErrExist) {
 		t.Error(err)
 	}
 	if got, err := os.ReadFile(state); err != nil || string(got) != "precious" {

@@ -23,6 +23,8 @@ type profiles struct {
 	trace  *dftracer.Writer
 	cancel context.CancelFunc
 	done   chan struct{}
+
+	unfinished []string // files that the last look did not import
 }
 
 // lookEvery is the time between two looks at the directory.
@@ -67,7 +69,8 @@ func (p *profiles) scan(ctx context.Context) {
 				return err
 			}
 		}
-		_, err := p.watch.Scan(ctx)
+		var err error
+		_, p.unfinished, err = p.watch.Scan(ctx)
 		if errors.Is(err, context.Canceled) {
 			return nil
 		}
@@ -136,7 +139,7 @@ func (p *profiles) close(ctx context.Context) error {
 	if p.watch == nil {
 		p.s.problem("%s: no profile was imported: the directory was not there; see "+see.Profile, p.s.set.Profile)
 	} else {
-		for _, name := range p.watch.Unfinished() {
+		for _, name := range p.unfinished {
 			p.s.problem("%s: not imported: it does not end as a finished file does; see "+see.Profile, name)
 		}
 	}

@@ -1,4 +1,4 @@
-package pytorch
+package torchrules
 
 import (
 	"bufio"
@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// RuleTable is both tables of rules: which annotations and operators become AI
+// Table is both tables of rules: which annotations and operators become AI
 // events, and what kind of work a kernel is.
-type RuleTable struct {
+type Table struct {
 	Rows    []Rule
 	Kernels []DeviceRule
 }
 
-// ParseRules reads rules, one per line:
+// Parse reads rules, one per line:
 //
 //	annotation compute.forward  ^my_forward$
 //	operator   compute.gemm     ^mylib::gemm
@@ -28,8 +28,8 @@ type RuleTable struct {
 // kernel (compute, comm, copy) with the collective; the rest of the line is a
 // regular expression. A named group, (?P<optimizer>.+), becomes an argument.
 // Empty lines and lines that begin with # are passed over.
-func ParseRules(r io.Reader) (RuleTable, error) {
-	var t RuleTable
+func Parse(r io.Reader) (Table, error) {
+	var t Table
 	s := bufio.NewScanner(r)
 	for n := 1; s.Scan(); n++ {
 		line := strings.TrimSpace(s.Text())
@@ -37,16 +37,16 @@ func ParseRules(r io.Reader) (RuleTable, error) {
 			continue
 		}
 		if err := t.add(line); err != nil {
-			return RuleTable{}, fmt.Errorf("pytorch: rules, line %d: %w", n, err)
+			return Table{}, fmt.Errorf("pytorch: rules, line %d: %w", n, err)
 		}
 	}
 	if err := s.Err(); err != nil {
-		return RuleTable{}, fmt.Errorf("pytorch: rules: %w", err)
+		return Table{}, fmt.Errorf("pytorch: rules: %w", err)
 	}
 	return t, nil
 }
 
-func (t *RuleTable) add(line string) error {
+func (t *Table) add(line string) error {
 	kind, rest := nextWord(line)
 	what, pattern := nextWord(rest)
 	if pattern == "" {
@@ -59,7 +59,7 @@ func (t *RuleTable) add(line string) error {
 	cat, name, _ := strings.Cut(what, ".")
 	switch kind {
 	case "kernel":
-		if slices.Contains(classNames[:], cat) && (name == "" || cat == classNames[classComm]) {
+		if slices.Contains(Classes[:], cat) && (name == "" || cat == "comm") {
 			t.Kernels = append(t.Kernels, DeviceRule{Pattern: pattern, Class: cat, Op: name})
 			return nil
 		}
@@ -91,8 +91,8 @@ func nextWord(s string) (word, rest string) {
 	return s, ""
 }
 
-// WriteTo writes the rules as ParseRules reads them.
-func (t RuleTable) WriteTo(w io.Writer) (int64, error) {
+// WriteTo writes the rules as Parse reads them.
+func (t Table) WriteTo(w io.Writer) (int64, error) {
 	var b strings.Builder
 	for _, r := range t.Rows {
 		kind, what := "annotation", "none"
