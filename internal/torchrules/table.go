@@ -59,7 +59,7 @@ func (t *Table) add(line string) error {
 	cat, name, _ := strings.Cut(what, ".")
 	switch kind {
 	case "kernel":
-		if slices.Contains(Classes[:], cat) && (name == "" || cat == "comm") {
+		if slices.Contains(Classes[:], cat) && (name == "" || cat == Classes[1]) {
 			t.Kernels = append(t.Kernels, DeviceRule{Pattern: pattern, Class: cat, Op: name})
 			return nil
 		}
