@@ -176,14 +176,14 @@ const maxEventSpans = 1 << 20
 // eventOf reports whether a record is an event of a span, and of which. value is
 // its time in microseconds or, for the count of those that the SDK dropped, that.
 func eventOf(ev *dftracer.Event) (span uint64, name string, value int64, ok bool) {
-	if ev.Phase != dftracer.PhaseMetadata || ev.Name != dftracer.NameCustom {
+	if ev.Phase != dftracer.PhaseMetadata || ev.Name != dft.NameCustom {
 		return 0, "", 0, false
 	}
 	arg, ok := ev.Arg("span")
-	if !ok || arg.Uint64() == 0 {
+	if !ok || dft.Uint64(arg) == 0 {
 		return 0, "", 0, false
 	}
 	name, text := ev.Meta()
 	value, err := strconv.ParseInt(text, 10, 64)
-	return arg.Uint64(), name, value, err == nil
+	return dft.Uint64(arg), name, value, err == nil
 }
