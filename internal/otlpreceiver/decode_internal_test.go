@@ -86,16 +86,16 @@ func TestDecode(t *testing.T) {
 		"of an attribute":               in(unknown, 9, 2, 2, 1),
 		"of a value":                    in(unknown, 2, 9, 2, 2, 1),
 		"of an event":                   in(unknown, 11, 2, 2, 1),
-		"key of another kind":           in([]byte{1<<3 | 0, 1}, 9, 2, 2, 1),
-		"two values, the last a number": in([]byte{1<<3 | 2, 1, 'x', 3<<3 | 0, 9}, 2, 9, 2, 2, 1),
-		"two values, the last a list":   in([]byte{3<<3 | 0, 9, 5<<3 | 2, 0}, 2, 9, 2, 2, 1),
+		"key of another kind":           in([]byte{1 << 3, 1}, 9, 2, 2, 1),
+		"two values, the last a number": in([]byte{1<<3 | 2, 1, 'x', 3 << 3, 9}, 2, 9, 2, 2, 1),
+		"two values, the last a list":   in([]byte{3 << 3, 9, 5<<3 | 2, 0}, 2, 9, 2, 2, 1),
 		"two lists":                     in([]byte{5<<3 | 2, 2, 1<<3 | 2, 0, 5<<3 | 2, 2, 1<<3 | 2, 0}, 2, 9, 2, 2, 1),
-		"value in two parts":            in(append(in([]byte{1<<3 | 2, 1, 'x'}, 2), in([]byte{3<<3 | 0, 9}, 2)...), 9, 2, 2, 1),
+		"value in two parts":            in(append(in([]byte{1<<3 | 2, 1, 'x'}, 2), in([]byte{3 << 3, 9}, 2)...), 9, 2, 2, 1),
 		"list in two parts":             in(append(in([]byte{5<<3 | 2, 2, 1<<3 | 2, 0}, 2), in([]byte{5<<3 | 2, 2, 1<<3 | 2, 0}, 2)...), 9, 2, 2, 1),
 		"name that is no text":          in([]byte{255}, 5, 2, 2, 1),
 		"value that is no text":         in([]byte{255}, 1, 2, 9, 2, 2, 1),
 		"group":                         in([]byte{9<<3 | 3, 9<<3 | 4}, 2, 2, 1),
-		"status twice":                  in(append(in([]byte{3<<3 | 0, 2}, 15), in([]byte("no"), 2, 15)...), 2, 2, 1),
+		"status twice":                  in(append(in([]byte{3 << 3, 2}, 15), in([]byte("no"), 2, 15)...), 2, 2, 1),
 	} {
 		t.Run(name, func(t *testing.T) { same(t, body) })
 	}

@@ -209,13 +209,13 @@ func (r *decoder) deliver(p part, take func(*Record)) {
 // that below the parts around it: the stack of the thread does not have them.
 func (r *Ring) merge(rec *Record, take func(*Record)) error {
 	r.discover()
-	if w := &r.step.words; len(r.steps) == 0 || w[stepBegan] != 0 && uint32(w[stepPlace]) != rec.Thread.Number {
+	if w := &r.step.words; len(r.steps) == 0 || w[stepBegan] != 0 && w[stepPlace]&math.MaxUint32 != uint64(rec.Thread.Number) {
 		return nil
 	}
 	if err := r.pass(uint64(rec.End-r.Opened+r.anchor), take); err != nil {
 		return err
 	}
-	if w := &r.step.words; len(r.steps) > 0 && w[stepBegan] != 0 && uint32(w[stepPlace]) == rec.Thread.Number && rec.Depth >= int(w[stepPlace]>>32) {
+	if w := &r.step.words; len(r.steps) > 0 && w[stepBegan] != 0 && w[stepPlace]&math.MaxUint32 == uint64(rec.Thread.Number) && rec.Depth >= int(w[stepPlace]>>32) {
 		rec.Depth += r.step.around(uint64(rec.Start-r.Opened+r.anchor), 0)
 	}
 	return nil

@@ -217,7 +217,7 @@ func (r *recovery) mendMembers() error {
 			if err := r.ending.release(); err != nil {
 				return err
 			}
-			if _, err := r.readMember(off, nil); err != nil {
+			if err := r.readMember(off, nil); err != nil {
 				return err
 			}
 			member := io.NewSectionReader(r.f, off, n)
@@ -246,7 +246,7 @@ func (r *recovery) mendMembers() error {
 		}
 		// Once more, now knowing that the member ends badly.
 		lines := r.state.lines
-		_, _ = r.readMember(off, &r.ending) // it ends badly
+		_ = r.readMember(off, &r.ending) // it ends badly
 		r.report.Salvaged += r.state.lines - lines
 		return r.ending.anew.err
 	}
@@ -275,21 +275,21 @@ func (r *recovery) checkMember(off int64) (int64, error) {
 	}
 }
 
-// readMember notes the lines of one member, gives the whole ones to w when
-// that is not nil, and returns the member's length.
-func (r *recovery) readMember(off int64, w *ending) (int64, error) {
+// readMember notes the lines of one member and writes the whole ones to w when
+// that is not nil.
+func (r *recovery) readMember(off int64, w *ending) error {
 	m := &r.members
 	m.Start(r.f, off, r.size)
 	m.Room = 0 // one member only
 	if err := m.Next(); err != nil {
-		return 0, err
+		return err
 	}
 	r.lines.Reset(m, r.opts.Stop)
 	err := r.readLines(&r.lines, w)
 	if errors.Is(err, io.EOF) {
-		return m.Consumed(), nil
+		return nil
 	}
-	return 0, err
+	return err
 }
 
 // readLines notes lines until the source ends, and returns why it did. What it
