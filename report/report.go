@@ -168,8 +168,7 @@ type Rank struct {
 // is of those that were compared: without the first of each attempt, its slow
 // start, and those that too few ranks recorded.
 type Steps struct {
-	// Rule is by which spans the steps are known, in the words of
-	// its rule; empty without any, several with ", " between them.
+	// Rule says in words by which spans the steps are known; empty without any, several with ", " between them.
 	Rule     string  `json:"rule,omitempty"`
 	Count    int     `json:"count"`    // of the rank with the most, as trainspan steps has them
 	Compared int     `json:"compared"` // of these
