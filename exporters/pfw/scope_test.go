@@ -39,6 +39,7 @@ func TestScopeArguments(t *testing.T) {
 		{kind: direct.ScopeArgs{Epoch: config.Value(int64(0)), Step: config.Value(int64(0))}, want: map[string]string{"epoch": "0", "step": "0"}},
 		{kind: direct.ScopeArgs{Epoch: config.Value(int64(0)), Step: config.Value(int64(0))}, own: attrs(attribute.Int("epoch", 5), attribute.Int("step", 6)), want: map[string]string{"epoch": "5", "step": "6"}},
 		{kind: direct.ScopeArgs{Epoch: config.Value(int64(1)), Attrs: attrs(attribute.Int("step", 7))}, want: map[string]string{"epoch": "1", "step": "7"}},
+		{kind: direct.ScopeArgs{Epoch: config.Value(int64(1)), Step: config.Value(int64(2)), Attrs: attrs(attribute.Int("step", 7))}, want: map[string]string{"epoch": "1", "step": "7"}},
 	} {
 		for _, odd := range []bool{false, true} { // a key that cannot be copied as it is
 			p, path := newTrace(t, &pfw.Options{NoBegin: true})

@@ -20,6 +20,7 @@ func TestRateFillsWithTime(t *testing.T) {
 		{time.Hour, rateBurst * 10, true},
 		{0, 1, false},
 		{-time.Hour, 1, false}, // the clock was set
+		{time.Second, 1, true}, // and takes nothing away
 	} {
 		now = now.Add(step.after)
 		if got := r.allow(step.n, now); got != step.want {
