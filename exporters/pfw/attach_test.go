@@ -37,7 +37,7 @@ func TestAttachSaysWho(t *testing.T) {
 			"trace-rank5.pfw", map[string]string{"rank": "5", "attempt": "7", "job_id": "mine", "session_tag": "own", "host": "here"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := pfw.New(filepath.Join(t.TempDir(), "trace.pfw"), &pfw.Options{Trace: c.trace})
+			e := pfw.New(filepath.Join(t.TempDir(), "trace.pfw"), &pfw.Options{Trace: c.trace, Cores: []int{3}})
 			if _, err := e.Attach(t.Context(), &outputs.Telemetry{Identity: c.id}); err != nil {
 				t.Fatal(err)
 			}
@@ -61,6 +61,9 @@ func TestAttachSaysWho(t *testing.T) {
 						got[ev.Args[i].Key] = ev.Args[i].Text()
 					}
 				}
+			}
+			if got["core_affinity"] != "[3]" {
+				t.Errorf("its cores are %q", got["core_affinity"])
 			}
 			for key, want := range c.want {
 				if got[key] != want {
