@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -130,6 +131,19 @@ func TestSignals(t *testing.T) {
 	for number, want := range map[int64]string{6: "SIGABRT", 9: "SIGKILL", 11: "SIGSEGV", 12: "", 15: "SIGTERM"} {
 		if got := signals[number]; got != want {
 			t.Errorf("signal %d is %q, want %q", number, got, want)
+		}
+	}
+}
+
+// A time beyond the year 2255 is none: in nanoseconds it may not fit.
+func TestTimeOfARecord(t *testing.T) {
+	for ms, want := range map[string]int64{"-1": 0, "0": 0, "1": 1e6, "9000000000000": 9e18, "9000000000001": 0, "9300000000000": 0} {
+		var e recordEvent
+		if err := json.Unmarshal([]byte(`{"attributes":{"timestamp_msec":`+ms+`}}`), &e); err != nil {
+			t.Fatal(err)
+		}
+		if got := e.time(); got != want {
+			t.Errorf("%s ms is %d, want %d", ms, got, want)
 		}
 	}
 }
