@@ -179,3 +179,36 @@ func BenchmarkGrowthHoles(b *testing.B) {
 		}
 	})
 }
+
+// Steps that were overwritten before they were read are lost once, whether they or the
+// slots beside them are read next.
+func TestStepsOverwritten(t *testing.T) {
+	const steps = 1 << 63
+	m := filled(t, 3)
+	clear(m.Data[ringtest.RegionSize : 2*ringtest.RegionSize])
+	m.Holds(1, 2|steps)
+	clear(m.Data[64*100 : ringtest.RegionSize]) // the writer still is in the first one
+	clear(m.Data[2*ringtest.RegionSize:])
+	binary.LittleEndian.PutUint64(m.Head[256:], 2)
+	binary.LittleEndian.PutUint64(m.Head[264:], 2)
+	r := open(t, m, ring.Options{})
+	spans := int64(0)
+	take := func(*ring.Record) { spans++ }
+	if _, err := r.Read(take); err != nil || spans != 100 {
+		t.Fatalf("%d spans, error %v", spans, err)
+	}
+	for slot := range 3 * ringtest.Slots {
+		m.Span(slot, 2e12, 2e12)
+	}
+	m.Holds(1, 3)
+	m.Holds(2, 4)
+	binary.LittleEndian.PutUint64(m.Head[256:], 4)
+	binary.LittleEndian.PutUint64(m.Head[264:], 3)
+	m.Write()
+	if err := r.Finish(t.Context(), take); err != nil {
+		t.Fatal(err)
+	}
+	if st := r.Stats(); spans != 3*ringtest.Slots || st.Lost != ringtest.Slots || st.Bad != 0 {
+		t.Errorf("%d spans, %+v", spans, st)
+	}
+}

@@ -141,7 +141,8 @@ func (r *Ring) find() bool {
 	}
 	if first > r.next.activation {
 		if emptied < first-1 {
-			r.lost(min(first-1-max(emptied, r.next.activation-1), maxActivation) * regionSlots)
+			before := max(emptied, r.next.activation-1)
+			r.lost(min(first-1-before-r.stepsWithin(before, first), maxActivation) * regionSlots)
 		}
 		r.giveUp(first)
 	}

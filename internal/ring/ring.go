@@ -48,6 +48,7 @@ type Ring struct {
 	seen    uint64   // the activations among which regions with steps were looked for
 	slots   uint64   // the latest one without
 	found   uint64   // the latest one with steps
+	apart   []uint64 // those with steps, from next on
 	newest  uint64   // the latest activation, as far as the head tells
 	holes   []hole
 	held    []cursor // regions that were read and not given back

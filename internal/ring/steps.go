@@ -109,7 +109,22 @@ func (r *Ring) discover() {
 	slices.SortFunc(fresh, func(a, b cursor) int { return cmp.Compare(a.activation, b.activation) })
 	for _, c := range fresh {
 		r.found = c.activation
+		if c.activation >= r.next.activation {
+			r.apart = append(r.apart, c.activation)
+		}
 	}
+}
+
+// stepsWithin returns how many activations between two are known to have steps: what was
+// lost of those is counted where they are read. It forgets those before the second one.
+func (r *Ring) stepsWithin(before, first uint64) (n uint64) {
+	for len(r.apart) > 0 && r.apart[0] < first {
+		if r.apart[0] > before {
+			n++
+		}
+		r.apart = r.apart[1:]
+	}
+	return n
 }
 
 // pass delivers the spans of steps that ended before a moment of the writer's clock.
