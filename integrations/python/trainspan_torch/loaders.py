@@ -66,12 +66,12 @@ def _dataloader(module):
 
     def __next__(self):
         """From one batch to the next where the program trained on it, and asks the same
-        iterator: the wait is part of the next step."""
+        iterator, in training mode: the wait is part of the next step."""
         v = loop.frame
         if loop.work & TRAINS != 1 or v is None or get_ident() != loop.quick or loop.flow != id(self) and not loop.flows(id(self)):
             return look(self)
-        token, new = loop.tokens["iteration"], None
-        if token[2][-1] is not token:
+        token, new, root = loop.tokens["iteration"], None, loop.root()
+        if token[2][-1] is not token or not loop.grad() or root is not None and not root.training:
             return look(self)
         try:
             new = slots.step()
