@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trainspan/trainspan/benchmarks"
 	"github.com/trainspan/trainspan/internal/jobgen"
 )
 
@@ -38,7 +39,7 @@ func (o *options) growth(work string) error {
 			if err != nil {
 				return err
 			}
-			bare[i], command[i] = append(bare[i], read.cpu.Seconds()), append(command[i], got.cpu.Seconds())
+			bare[i], command[i] = append(bare[i], read.CPU.Seconds()), append(command[i], got.CPU.Seconds())
 		}
 	}
 	for what, i := range map[string]int{"ranks": 1, "steps": 2} {
@@ -55,13 +56,13 @@ func median(x []float64) float64 {
 }
 
 // beside measures a bare reader of the traces of a folder, and the command.
-func (o *options) beside(dir string) (bare, got usage, err error) {
+func (o *options) beside(dir string) (bare, got benchmarks.Usage, err error) {
 	args := make([]string, len(o.args))
 	for i := range args {
 		args[i] = strings.ReplaceAll(o.args[i], "{}", dir)
 	}
-	if bare, err = measure(o.self, "-bare", dir); err == nil {
-		got, err = measure(o.binary, args...)
+	if bare, err = benchmarks.RunCommand(o.self, "-bare", dir); err == nil {
+		got, err = benchmarks.RunCommand(o.binary, args...)
 	}
 	return bare, got, err
 }

@@ -13,20 +13,16 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/benchmarks"
 	"github.com/trainspan/trainspan/internal/jobgen"
 )
 
@@ -46,7 +42,7 @@ func main() {
 		o.args = []string{"report", "{}", "--json"}
 	}
 	if *bare != "" {
-		if err := readBare(*bare); err != nil {
+		if err := benchmarks.ReadBare(*bare); err != nil {
 			fmt.Fprintln(os.Stderr, "scale:", err)
 			os.Exit(1)
 		}
@@ -79,11 +75,8 @@ func (o *options) run() error {
 		o.dir = filepath.Join(work, "job")
 	}
 	if o.binary == "" {
-		o.binary = filepath.Join(work, "trainspan")
-		build := exec.Command("go", "build", "-o", o.binary, "github.com/trainspan/trainspan/cmd/trainspan")
-		build.Dir, build.Stderr = "..", os.Stderr
-		if err := build.Run(); err != nil {
-			return fmt.Errorf("build the command (run this in benchmarks/): %w", err)
+		if o.binary, err = benchmarks.BuildCommand(work); err != nil {
+			return err
 		}
 	}
 	if o.self, err = os.Executable(); err != nil {
@@ -115,51 +108,8 @@ func (o *options) run() error {
 		return err
 	}
 	fmt.Printf("a bare reader of the traces: %s\ntrainspan %s\n%s, %.2f µs of CPU per event, %.2f times a bare reader\n",
-		reader, strings.ReplaceAll(strings.Join(o.args, " "), "{}", o.dir), got, got.cpu.Seconds()*1e6/float64(events), got.cpu.Seconds()/reader.cpu.Seconds())
+		reader, strings.ReplaceAll(strings.Join(o.args, " "), "{}", o.dir), got, got.CPU.Seconds()*1e6/float64(events), got.CPU.Seconds()/reader.CPU.Seconds())
 	return nil
-}
-
-// usage is what a command used.
-type usage struct {
-	wall, cpu time.Duration
-	memory    int64 // bytes
-}
-
-func (u usage) String() string {
-	return fmt.Sprintf("wall %.1f s, CPU %.1f s, peak RSS %.0f MB", u.wall.Seconds(), u.cpu.Seconds(), float64(u.memory)/1e6)
-}
-
-func measure(name string, args ...string) (usage, error) {
-	cmd := exec.Command(name, args...)
-	cmd.Stderr = os.Stderr
-	began := time.Now()
-	if err := cmd.Run(); err != nil {
-		return usage{}, fmt.Errorf("%s: %w", strings.Join(args, " "), err)
-	}
-	used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return usage{}, fmt.Errorf("the system does not say what a command used")
-	}
-	return usage{time.Since(began), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), used.Maxrss * 1000}, nil
-}
-
-func readBare(dir string) error {
-	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		r, err := dftracer.OpenReader(path, nil)
-		if err != nil {
-			return err
-		}
-		for err == nil {
-			_, err = r.Next()
-		}
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
-		return errors.Join(err, r.Close())
-	})
 }
 
 func size(dir string) (files int, bytes int64) {

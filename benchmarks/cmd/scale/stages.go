@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/trainspan/trainspan/benchmarks"
 	"github.com/trainspan/trainspan/internal/jobgen"
 )
 
@@ -22,13 +23,13 @@ func (o *options) stages(work string) error {
 	if err := os.Mkdir(digests, 0o755); err != nil {
 		return err
 	}
-	each := func(args func(i int, part string) []string) (sum usage, err error) {
+	each := func(args func(i int, part string) []string) (sum benchmarks.Usage, err error) {
 		for i, part := range parts {
-			u, err := measure(o.binary, args(i, part)...)
+			u, err := benchmarks.RunCommand(o.binary, args(i, part)...)
 			if err != nil {
 				return sum, err
 			}
-			sum.wall, sum.cpu, sum.memory = sum.wall+u.wall, sum.cpu+u.cpu, max(sum.memory, u.memory)
+			sum.Wall, sum.CPU, sum.Memory = sum.Wall+u.Wall, sum.CPU+u.CPU, max(sum.Memory, u.Memory)
 		}
 		return sum, nil
 	}
@@ -39,11 +40,11 @@ func (o *options) stages(work string) error {
 		return err
 	}
 	_, digested := size(digests)
-	report, err := measure(o.binary, "report", digests, "--json")
+	report, err := benchmarks.RunCommand(o.binary, "report", digests, "--json")
 	if err != nil {
 		return err
 	}
-	whole, err := measure(o.binary, "report", o.dir, "--json")
+	whole, err := benchmarks.RunCommand(o.binary, "report", o.dir, "--json")
 	if err != nil {
 		return err
 	}
@@ -55,11 +56,11 @@ func (o *options) stages(work string) error {
 	}
 	tables, rows := size(lake)
 	ranks, steps := float64(o.job.Ranks), float64(o.job.Ranks*o.job.Steps)
-	cell := func(u usage) string { return fmt.Sprintf("%.2f s, %.0f MB", u.cpu.Seconds(), float64(u.memory)/1e6) }
+	cell := func(u benchmarks.Usage) string { return fmt.Sprintf("%.2f s, %.0f MB", u.CPU.Seconds(), float64(u.Memory)/1e6) }
 	fmt.Printf("| ranks | traces | digests of %d | report of digests | report of traces | data set |\n", len(parts))
 	fmt.Printf("| %d | %.1f files and %.0f kB a rank | %s; %.0f bytes a step of a rank | %s | %s | %s; %.1f bytes an event, %d files |\n",
 		o.job.Ranks, float64(files)/ranks, float64(traces)/ranks/1e3, cell(digest), float64(digested)/steps, cell(report), cell(whole), cell(convert),
 		float64(rows)/(steps*jobgen.SpansPerStep), tables)
-	fmt.Printf("by the clock: %v, %v, %v, %v\n", digest.wall.Round(time.Second), report.wall.Round(time.Second), whole.wall.Round(time.Second), convert.wall.Round(time.Second))
+	fmt.Printf("by the clock: %v, %v, %v, %v\n", digest.Wall.Round(time.Second), report.Wall.Round(time.Second), whole.Wall.Round(time.Second), convert.Wall.Round(time.Second))
 	return nil
 }
