@@ -56,7 +56,9 @@ func (o *options) stages(work string) error {
 	}
 	tables, rows := size(lake)
 	ranks, steps := float64(o.job.Ranks), float64(o.job.Ranks*o.job.Steps)
-	cell := func(u benchmarks.Usage) string { return fmt.Sprintf("%.2f s, %.0f MB", u.CPU.Seconds(), float64(u.Memory)/1e6) }
+	cell := func(u benchmarks.Usage) string {
+		return fmt.Sprintf("%.2f s, %.0f MB", u.CPU.Seconds(), float64(u.Memory)/1e6)
+	}
 	fmt.Printf("| ranks | traces | digests of %d | report of digests | report of traces | data set |\n", len(parts))
 	fmt.Printf("| %d | %.1f files and %.0f kB a rank | %s; %.0f bytes a step of a rank | %s | %s | %s; %.1f bytes an event, %d files |\n",
 		o.job.Ranks, float64(files)/ranks, float64(traces)/ranks/1e3, cell(digest), float64(digested)/steps, cell(report), cell(whole), cell(convert),
