@@ -97,10 +97,11 @@ times:
 hold:
 	.ci/hold $(OUT)
 
-# bench prints the table of docs/benchmarks.md, then the packages' own figures.
+# bench prints the table of docs/benchmarks.md in some minutes: each row beside its rival
+# in the same run. ARGS="-row 'start|report'" chooses rows, ARGS=-cases prints every way
+# to record a span; benchmarks/cmd/table.
 bench:
-	cd benchmarks && $(GO) run ./cmd/table
-	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
+	cd benchmarks && $(GO) run ./cmd/table $(ARGS)
 
 # bench-python prints the tables of docs/benchmarks.md that are about Python, in the PyTorch of make torch.
 bench-python:

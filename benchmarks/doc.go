@@ -4,6 +4,6 @@
 //
 //	cd benchmarks && go run ./cmd/table
 //
-// prints the tables of docs/benchmarks.md in under two minutes. All ratios are from
-// one run: the cases take turns, so that a busy machine slows them all.
+// prints the table of docs/benchmarks.md in some minutes, and with -cases every way to
+// record a span. All ratios are from one run: the cases take turns, so that a busy machine slows them all.
 package benchmarks

@@ -1,25 +1,77 @@
-// Command table measures trainspan against other ways to leave a trace behind
-// and prints the table of docs/benchmarks.md.
+// Command table measures trainspan beside rivals, in turn, and prints the tables of
+// docs/benchmarks.md.
+//
+//	go run ./cmd/table                      # every row, some minutes
+//	go run ./cmd/table -row 'start|report'  # rows whose text matches
+//	go run ./cmd/table -cases               # all ways to record a span, and an iteration
 package main
 
 import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/trainspan/trainspan/benchmarks"
 )
 
 func main() {
-	rounds := flag.Int("rounds", 15, "how often the cases take turns")
-	each := flag.Duration("each", 150*time.Millisecond, "time of a case in each round")
+	var t tables
+	flag.IntVar(&t.inner, "rounds", 15, "how often the cases of one process take turns")
+	flag.IntVar(&t.rounds, "commands", 5, "how often commands take turns")
+	flag.DurationVar(&t.each, "each", 150*time.Millisecond, "time of a case in each round")
+	only := flag.String("row", "", "measure rows alone whose first or second column matches this regular expression")
+	cases := flag.Bool("cases", false, "print each way to record a span in place of the rows")
+	lone := flag.String("alone", "", "read, inflate or scan the file that follows: what commands are compared with")
 	flag.Parse()
-	if err := table(*rounds, *each); err != nil {
+	var err error
+	switch {
+	case *lone != "":
+		err = alone(*lone, flag.Arg(0))
+	case *cases:
+		err = table(t.inner, t.each)
+	default:
+		err = t.run(*only)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "table:", err)
 		os.Exit(1)
 	}
+}
+
+// run prints the rows that match, as they are measured.
+func (t *tables) run(only string) error {
+	match, err := regexp.Compile(only)
+	if err != nil {
+		return fmt.Errorf("-row: %w", err)
+	}
+	if t.self, err = os.Executable(); err != nil {
+		return err
+	}
+	if t.dir, err = os.MkdirTemp("", "benchmarks"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(t.dir) //nolint:errcheck // it is temporary
+	fmt.Printf("%s %s/%s, %d cores\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0))
+	fmt.Println("| what | beside | value | ratio | goal |")
+	fmt.Println("| --- | --- | ---: | ---: | ---: |")
+	found := false
+	for _, g := range groups() {
+		if !slices.ContainsFunc(g.rows, func(r row) bool { return match.MatchString(r.what) || match.MatchString(r.rival) }) {
+			continue
+		}
+		found = true
+		if err := g.measure(t, g.rows); err != nil {
+			return fmt.Errorf("%s: %w", g.rows[0].what, err)
+		}
+	}
+	if !found {
+		return fmt.Errorf("-row %s matches no row", only)
+	}
+	return nil
 }
 
 func table(rounds int, each time.Duration) error {

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/trainspan/trainspan/benchmarks"
+	"github.com/trainspan/trainspan/internal/jobgen"
+)
+
+const mixSteps = 40_000 // of the trace of realistic steps, of eleven events each
+
+// groups lists all rows of the table.
+func groups() []group {
+	read, hello := "a bare reader of the traces", "a Go program that says hello"
+	all := []group{
+		{[]row{{"sustained, compressed, events of a second of a processor", "none", "4 million"}}, sustained},
+		{[]row{{"on disk, realistic steps, bytes an event", "as text", "14.5"}}, onDisk},
+		{[]row{{"reader, inflating, text of a second of a processor", "inflating alone", "650 MB"}}, inflating},
+		{[]row{{"`summary`, of a trace", read, ""}}, summary},
+		{[]row{{"`import` of a profile", "`encoding/json`, its tokens", ""}}, imported},
+		{[]row{{"`report`, 64 ranks of 1,000 steps", read, "2.0"}}, onJob("report", "{}", "--json")},
+		{[]row{{"Parquet, 64 ranks of 1,000 steps, rows of a second of a processor", read, ""}}, onJob("convert", "{}", "--to", "parquet", "--force", "-o", "{}-lake")},
+		{[]row{{"receiver, a span from OTLP to the file", "decoding the request", "3 µs"}}, receiver},
+		{[]row{{"reading rings, a span", "none", "0.7 µs"}}, rings},
+		{[]row{{"start of `trainspan version`", hello, "20 ms"}}, start("version")},
+		{[]row{{"start of `report` on one small trace", hello, "50 ms"}}, start("report", "{}", "--json")},
+	}
+	return append([]group{within("bare span", benchmarks.BareSpan, benchmarks.Cases(), []pair{
+		{"OTel span to .pfw.gz", benchmarks.SpanToTrace, "1.30"},
+		{"ai scope", benchmarks.Scope, "0.24"},
+		{"ai scope, 2 goroutines, by the clock", benchmarks.ScopeTwo, "0.24"},
+	}), within("two bare spans", benchmarks.TwoBareSpans, benchmarks.Iterations(), []pair{
+		{"iteration pair, nothing exported", benchmarks.Iteration, "1.2"},
+		{"iteration pair, JSON lines", benchmarks.IterationLines, "2.5"},
+		{"iteration pair, span exporter", benchmarks.IterationExporter, "2.0"},
+	})}, all...)
+}
+
+type pair struct{ what, name, goal string }
+
+// within returns the rows of cases that run in this process, in turn with a rival.
+func within(rival, name string, cases []benchmarks.Case, pairs []pair) group {
+	var g group
+	for _, p := range pairs {
+		g.rows = append(g.rows, row{p.what, rival, p.goal})
+	}
+	g.measure = func(t *tables, rows []row) error {
+		results, err := benchmarks.Measure(t.dir, cases, t.inner, t.each)
+		if err != nil {
+			return err
+		}
+		by := make(map[string]*benchmarks.Result)
+		for i := range results {
+			by[results[i].Name] = &results[i]
+		}
+		for i, p := range pairs {
+			r, base := by[p.name], by[name]
+			ratio := r.Ratio(base)
+			if p.name == benchmarks.ScopeTwo { // what others than the goroutine that calls do is not in its time
+				ratio = r.Median / base.Median
+			}
+			rows[i].line(fmt.Sprintf("%.0f ns", r.Median), fmt.Sprintf("%.2f", ratio))
+		}
+		return nil
+	}
+	return g
+}
+
+func sustained(t *tables, rows []row) error {
+	_, perCore, err := benchmarks.Sustained(t.dir, 1_500_000)
+	if err == nil {
+		rows[0].line(fmt.Sprintf("%.2f million", perCore/1e6), "")
+	}
+	return err
+}
+
+func onDisk(t *tables, rows []row) error {
+	disk, text, _, err := benchmarks.BytesPerEvent(t.dir, mixSteps, 0, 6)
+	if err == nil {
+		rows[0].line(fmt.Sprintf("%.1f", disk), fmt.Sprintf("%.3f", disk/text))
+	}
+	return err
+}
+
+func inflating(t *tables, rows []row) error {
+	disk, text, path, err := benchmarks.BytesPerEvent(t.dir, mixSteps, 0, 6)
+	if err != nil {
+		return err
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	m, _, ratio, err := t.beside([]string{t.self, "-alone", "read", path}, []string{t.self, "-alone", "inflate", path})
+	if err == nil {
+		rows[0].line(fmt.Sprintf("%.0f MB", float64(st.Size())*text/disk/1e6/m.User.Seconds()), fmt.Sprintf("%.2f", ratio))
+	}
+	return err
+}
+
+func summary(t *tables, rows []row) error {
+	_, _, path, err := benchmarks.BytesPerEvent(t.dir, mixSteps, 0, 6)
+	if err != nil {
+		return err
+	}
+	return t.commandBeside(rows[0], []string{"summary", path}, "read", path, 0)
+}
+
+func imported(t *tables, rows []row) error {
+	path := filepath.Join(t.dir, "profile.json")
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	jobgen.WriteProfile(f, 60_000, 0)
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return t.commandBeside(rows[0], []string{"import", path, "-o", filepath.Join(t.dir, "imported.pfw.gz"), "--force"}, "scan", path, 0)
+}
+
+// onJob measures a command on the traces of a job; {} is their folder. Of a conversion
+// the rows count.
+func onJob(args ...string) func(*tables, []row) error {
+	return func(t *tables, rows []row) error {
+		const ranks, steps = 64, 1000
+		dir, err := t.job(ranks, steps)
+		if err != nil {
+			return err
+		}
+		events := 0
+		if args[0] == "convert" {
+			events = ranks * steps * jobgen.SpansPerStep
+		}
+		return t.commandBeside(rows[0], fill(args, dir), "read", dir, events)
+	}
+}
+
+// commandBeside fills a row with what the command takes, beside this program alone.
+func (t *tables) commandBeside(r row, args []string, what, path string, events int) error {
+	binary, err := t.command()
+	if err != nil {
+		return err
+	}
+	m, _, ratio, err := t.beside(append([]string{binary}, args...), []string{t.self, "-alone", what, path})
+	if err != nil {
+		return err
+	}
+	value := fmt.Sprintf("%.2f s, %.0f MB", m.User.Seconds(), float64(m.Memory)/1e6)
+	if events > 0 {
+		value = fmt.Sprintf("%.2f million", float64(events)/1e6/m.User.Seconds())
+	}
+	r.line(value, fmt.Sprintf("%.2f", ratio))
+	return nil
+}
+
+func receiver(t *tables, rows []row) error {
+	units, err := t.goTest("./internal/otlpreceiver", "^BenchmarkSpan$")
+	if err == nil {
+		rows[0].line(fmt.Sprintf("%.2f µs", units["ns/span"]/1e3), fmt.Sprintf("%.2f", units["decode-x"]))
+	}
+	return err
+}
+
+func rings(t *tables, rows []row) error {
+	units, err := t.goTest("./internal/ring", "^BenchmarkRead$")
+	if err == nil {
+		rows[0].line(fmt.Sprintf("%.2f µs", units["ns/span"]/1e3), "")
+	}
+	return err
+}
+
+// start measures, by the clock, a command that has little to do.
+func start(args ...string) func(*tables, []row) error {
+	return func(t *tables, rows []row) error {
+		hello, err := t.hello()
+		if err != nil {
+			return err
+		}
+		binary, err := t.command()
+		if err != nil {
+			return err
+		}
+		dir, err := t.job(1, 20)
+		if err != nil {
+			return err
+		}
+		few := *t
+		few.rounds *= 5 // it takes milliseconds
+		m, h, _, err := few.beside(append([]string{binary}, fill(args, dir)...), []string{hello})
+		if err == nil {
+			rows[0].line(fmt.Sprintf("%.1f ms", m.Wall.Seconds()*1e3), fmt.Sprintf("%.1f", m.Wall.Seconds()/h.Wall.Seconds()))
+		}
+		return err
+	}
+}
+
+// fill puts a folder where arguments have {}.
+func fill(args []string, dir string) []string {
+	filled := make([]string, len(args))
+	for i, a := range args {
+		filled[i] = strings.ReplaceAll(a, "{}", dir)
+	}
+	return filled
+}
