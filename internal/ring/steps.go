@@ -220,18 +220,26 @@ func (r *decoder) deliver(p part, take func(*Record)) {
 	take(rec)
 }
 
-// merge delivers the spans of steps that ended before a record of their thread, and puts
-// that below the parts around it: the stack of the thread does not have them.
+// merge delivers the spans of steps that ended before a record of their thread, or with
+// one that is around them, and puts that below the parts around it: the stack of the thread
+// does not have them.
 func (r *Ring) merge(rec *Record, take func(*Record)) error {
 	r.discover()
-	if w := &r.step.words; len(r.steps) == 0 || w[stepBegan] != 0 && w[stepPlace]&math.MaxUint32 != uint64(rec.Thread.Number) {
+	w := &r.step.words
+	here := func() bool { return len(r.steps) > 0 && w[stepPlace]&math.MaxUint32 == uint64(rec.Thread.Number) }
+	if w[stepBegan] != 0 && !here() {
 		return nil
 	}
-	if err := r.pass(uint64(rec.End-r.Opened+r.anchor), take); err != nil {
+	end := uint64(rec.End - r.Opened + r.anchor)
+	if err := r.pass(end, take); err != nil {
 		return err
 	}
-	if w := &r.step.words; len(r.steps) > 0 && w[stepBegan] != 0 && w[stepPlace]&math.MaxUint32 == uint64(rec.Thread.Number) && rec.Depth >= int(w[stepPlace]>>32) {
+	switch depth := int(w[stepPlace] >> 32); {
+	case w[stepBegan] == 0 || !here():
+	case rec.Depth >= depth:
 		rec.Depth += r.step.around(uint64(rec.Start-r.Opened+r.anchor), 0)
+	default:
+		return r.pass(end+1, take)
 	}
 	return nil
 }

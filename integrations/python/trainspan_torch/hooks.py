@@ -16,6 +16,8 @@ from trainspan import _ring, ending, environ, passing, quiet
 from . import device
 from .loop import FORWARD, IN_BACKWARD, IN_FORWARD, IN_STEP, INSIDE, PARTS, STEPPED, TRAINED, Loop
 
+BUSY = INSIDE | IN_STEP
+
 
 class _Inside:
     """What a thread is inside of. Looking it up costs more than looking into it."""
@@ -409,12 +411,13 @@ def _optimizer(module):
 
         return call
 
+    # A closure calls it inside of a step, which is in a slot: so has that to be.
     def quick_zero(look, way, at):
         until, clock = at + 1, _ring.clock
 
         def call(*args, **kwargs):
             v = loop.frame
-            if v is loop.zeroed or v is None or get_ident() != loop.quick:
+            if v is loop.zeroed or v is None or loop.work & BUSY or get_ident() != loop.quick:
                 return look(*args, **kwargs)
             try:
                 loop.zeroed = v
