@@ -386,6 +386,28 @@ _ring.end(outer)
 	}
 }
 
+// TestStepEndsWithItsEpoch: a step that ends at the moment at which the span around it
+// ends lies below that.
+func TestStepEndsWithItsEpoch(t *testing.T) {
+	rings := t.TempDir()
+	pyrun.Run(t, rings, `
+from trainspan import _ring
+part = _ring.name("part", "test", "torch")
+n = _ring.name("step.iteration", "pipeline", "torch", 0, (part, part))
+epoch = _ring.start(_ring.name("epoch", "test"))
+v, token = _ring.step(n)
+v[8] = _ring.clock(); v[9] = _ring.clock()
+at = _ring.now()
+_ring.end_step(v, token, n, at, 1)
+_ring.end(epoch, None, None, at)
+`)
+	st, traces := importRings(t, python.Options{Attempt: -1}, rings)
+	parts := readTrace(t, traces[0]).named("test/part")
+	if len(parts) != 1 || !parts[0].below("pipeline/step.iteration") || !parts[0].below("test/epoch") || st.Lost != 0 || st.Open != 0 {
+		t.Errorf("%+v, %+v", parts, st)
+	}
+}
+
 // TestFixedArguments: a name may have arguments that each of its spans has, from its
 // start on, and collectives their number in their group: so has the one in which a
 // process was killed.

@@ -18,7 +18,7 @@ type limit struct{ now, goal int }
 
 var (
 	exportedNames = limit{now: 897, goal: 1000} // of public packages
-	siblingNames  = limit{now: 108, goal: 100} // of these, used by other packages of the product alone
+	siblingNames  = limit{now: 108, goal: 100}  // of these, used by other packages of the product alone
 	publicDoors   = limit{now: 25, goal: 25}
 	longFiles     = limit{now: 0, goal: 0}
 )
