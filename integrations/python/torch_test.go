@@ -235,6 +235,7 @@ func TestTorchLoops(t *testing.T) {
 		"teacher":                 {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
 		"closure":                 {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
 		"endless":                 {6, 2, 0, 0, 12, 6, 6, 6, 7, 2},
+		"own_spans":               {8, 2, 0, 0, 16, 8, 8, 8, 10, 2},
 		"two_loaders":             {4, 1, 0, 0, 8, 4, 4, 4, 9, 2},
 		"failing":                 {5, 0, 0, 0, 12, 6, 6, 6, 0, 0},
 		"inference":               {0, 0, 1, 4, 4, 0, 0, 0, 5, 1},
@@ -277,6 +278,13 @@ func TestTorchLoops(t *testing.T) {
 				}
 				if !s.below("pipeline/train") {
 					t.Errorf("iteration %d is not in the training loop", i)
+				}
+			}
+			if f[0] == "own_spans" { // from the first step on, and when nothing is asked any more
+				for _, s := range slices.Concat(tr.named("compute/forward"), tr.named("compute/backward"), tr.named("compute/step"), tr.named("compute/step.zero_grad")) {
+					if !s.below("app/mine") {
+						t.Errorf("%s is not in the span of the program around it", s.name)
+					}
 				}
 			}
 			if f[0] == "long" {

@@ -16,8 +16,6 @@ from trainspan import _ring, ending, environ, passing, quiet
 from . import device
 from .loop import FORWARD, IN_BACKWARD, IN_FORWARD, IN_STEP, INSIDE, PARTS, STEPPED, TRAINED, Loop
 
-BUSY = INSIDE | IN_STEP
-
 
 class _Inside:
     """What a thread is inside of. Looking it up costs more than looking into it."""
@@ -203,7 +201,8 @@ def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, afte
     """Gives what puts a function inside of the spans of a phase: one of PARTS, which has the
     bit inside. enter(args) lets the loop look, and says whether there is to be a span.
     quick(look, impl, at) makes a quick way that writes two words of a step, from at on, or
-    goes the other one. inner wraps what is called on that, and on both after watch.whole;
+    goes the other one: where a slot has what is around it, as a span of the program's own,
+    the phase belongs into one too. inner wraps what is called on that, and on both after watch.whole;
     ended() follows the span there, and after(args), unless there was an exception."""
     (name, cat), loop, end = PARTS[part], _loop, _ring.end
     n, recorded, busy, wholes = _ring.name(name, cat, "torch"), phase in _on, inside if inside == IN_STEP else INSIDE, []
@@ -293,7 +292,7 @@ def _module(module):
 
         def call(*args, **kwargs):
             v = loop.frame
-            if loop.work or v is None or get_ident() != loop.quick or id(args[0]) != loop.model or not args[0].training or not loop.grad():
+            if loop.work or v is None or get_ident() != loop.quick or loop.stack[-1] is not loop.top or id(args[0]) != loop.model or not args[0].training or not loop.grad():
                 return look(*args, **kwargs)
             try:
                 loop.work = FORWARD | IN_FORWARD
@@ -346,7 +345,7 @@ def _autograd(module):
 
         def call(*args, **kwargs):
             v = loop.frame
-            if loop.work != FORWARD or v is None or get_ident() != loop.quick:
+            if loop.work != FORWARD or v is None or get_ident() != loop.quick or loop.stack[-1] is not loop.top:
                 return look(*args, **kwargs)
             try:
                 loop.work = TRAINED | FORWARD | IN_BACKWARD
@@ -391,7 +390,7 @@ def _optimizer(module):
 
         def call(*args, **kwargs):
             v = loop.frame
-            if loop.work != TRAINED | FORWARD or v is None or get_ident() != loop.quick:
+            if loop.work != TRAINED | FORWARD or v is None or get_ident() != loop.quick or loop.stack[-1] is not loop.top:
                 return look(*args, **kwargs)
             try:
                 loop.work = TRAINED | FORWARD | IN_STEP
@@ -411,13 +410,12 @@ def _optimizer(module):
 
         return call
 
-    # A closure calls it inside of a step, which is in a slot: so has that to be.
     def quick_zero(look, way, at):
         until, clock = at + 1, _ring.clock
 
         def call(*args, **kwargs):
             v = loop.frame
-            if v is loop.zeroed or v is None or loop.work & BUSY or get_ident() != loop.quick:
+            if v is loop.zeroed or v is None or get_ident() != loop.quick or loop.stack[-1] is not loop.top:
                 return look(*args, **kwargs)
             try:
                 loop.zeroed = v

@@ -52,7 +52,7 @@ class Loop:
     """What is open of the inferred spans of this process."""
 
     # What is asked in each step is found faster here.
-    __slots__ = "quick", "frame", "zeroed", "is_open", "work", "model", "root", "grad", "by_batch", "stepped", "flow", "step", "samples", "tokens", "rarely", "__dict__"
+    __slots__ = "quick", "frame", "stack", "top", "zeroed", "is_open", "work", "model", "root", "grad", "by_batch", "stepped", "flow", "step", "samples", "tokens", "rarely", "__dict__"
 
     def __init__(self, on, identify):
         self.on, self.identify = on, identify
@@ -146,7 +146,8 @@ class Loop:
         if (key in self.on or key == "evaluated" and "evaluation" in self.on) and self.tokens[key] is None and not self.left(key):
             step = key == "iteration" and _ring.step(self.names[key], at)
             if step:
-                self.frame, self.tokens[key] = step
+                self.frame, self.top = step
+                self.tokens[key], self.stack = self.top, self.top[2]  # of open spans; its last one where nothing is inside of the step
             else:
                 self.tokens[key] = _ring.start(self.names[key], at) if at else _ring.start(self.names[key])
 

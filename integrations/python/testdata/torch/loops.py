@@ -140,6 +140,15 @@ def endless():
         train(*next(more))
 
 
+def own_spans():
+    from trainspan.dftracer.python import dft_fn
+
+    for _ in range(2):
+        for x, y in loader:
+            with dft_fn("app", "mine"):
+                train(x, y)
+
+
 def two_loaders():
     for (x, _), (z, y) in zip(loader, DataLoader(data, batch_size=8)):
         train(x + z, y)
