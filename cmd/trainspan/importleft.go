@@ -10,10 +10,10 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/session"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/internal/proc"
+	"github.com/trainspan/trainspan/internal/pydrain"
 	"github.com/trainspan/trainspan/internal/ring"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
@@ -38,7 +38,7 @@ func importLeft(ctx context.Context, a *ui.App, paths []string, o *importOptions
 			done = true
 			continue
 		}
-		all, err := python.Rings(left.Folders...)
+		all, err := pydrain.Rings(left.Folders...)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -49,7 +49,7 @@ func importLeft(ctx context.Context, a *ui.App, paths []string, o *importOptions
 		}
 		var rings []string
 		for _, path := range all {
-			if pid, runs := python.Writer(path); runs {
+			if pid, runs := pydrain.Writer(path); runs {
 				a.Problem("%s: process %d still writes it; import it when that has ended; see "+see.InUse, path, pid)
 			} else {
 				rings = append(rings, path)
@@ -73,14 +73,14 @@ func importRun(ctx context.Context, a *ui.App, left *rundir.Left, rings []string
 		return ui.Usage("-o %s: each Python process gets a trace of its own; name a folder, or leave it out", o.output)
 	}
 	r := left.Run
-	opts := python.Options{
+	opts := pydrain.Options{
 		Out: cmp.Or(o.output, left.Dir), Job: cmp.Or(o.job, r.Job), Attempt: r.Attempt,
 		Trace: &dftracer.Options{Dialect: d, SessionTag: r.Session}, Log: slog.New(slog.NewTextHandler(a.Stderr, nil)),
 	}
 	if err := o.send(&opts, a.Streams.Lookup); err != nil {
 		return err
 	}
-	st, err := python.Import(ctx, rings, opts)
+	st, err := pydrain.Import(ctx, rings, opts)
 	judgeRings(a, &st)
 	if err != nil {
 		return importError(err)
@@ -98,7 +98,7 @@ func removeFolders(left *rundir.Left) {
 		return // what it starts later records there
 	}
 	for _, folder := range left.Folders {
-		if more, err := python.Rings(folder); err == nil && len(more) == 0 {
+		if more, err := pydrain.Rings(folder); err == nil && len(more) == 0 {
 			_ = session.RemoveFolder(folder) // else it is harmless, or none of ours
 		}
 	}

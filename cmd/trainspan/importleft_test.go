@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/internal/pyclient"
 	"github.com/trainspan/trainspan/internal/rundir"
 )
 
@@ -46,7 +46,7 @@ func TestImportDeletesOnlyItsOwn(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := python.Unpack(filepath.Join(folder, "python")); err != nil {
+			if err := pyclient.Unpack(filepath.Join(folder, "python")); err != nil {
 				t.Fatal(err)
 			}
 			text, err := json.Marshal(&rundir.Run{Version: rundir.Version, State: rundir.Ended, Host: c.host, Ring: filepath.Join(folder, "rings")})

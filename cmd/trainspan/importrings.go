@@ -11,17 +11,18 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/integrations/pytorch"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/pydrain"
+	"github.com/trainspan/trainspan/internal/ring"
 	"github.com/trainspan/trainspan/internal/see"
 )
 
 // importRings writes what the rings of Python processes hold that are among the
 // paths. It reports false when there is none.
 func importRings(ctx context.Context, a *ui.App, paths []string, o *importOptions) (bool, error) {
-	rings, err := python.Rings(paths...)
+	rings, err := pydrain.Rings(paths...)
 	if err != nil || len(rings) == 0 {
 		return err != nil, err
 	}
@@ -35,13 +36,13 @@ func importRings(ctx context.Context, a *ui.App, paths []string, o *importOption
 	if err != nil {
 		return true, err
 	}
-	opts := python.Options{Out: o.output, Job: o.job, Attempt: -1, Log: slog.New(slog.NewTextHandler(a.Stderr, nil))}
+	opts := pydrain.Options{Out: o.output, Job: o.job, Attempt: -1, Log: slog.New(slog.NewTextHandler(a.Stderr, nil))}
 	opts.Trace = &dftracer.Options{Dialect: d}
 	if err := o.send(&opts, a.Streams.Lookup); err != nil {
 		return true, err
 	}
 	bar := a.StartSpinner("import")
-	st, err := python.Import(ctx, rings, opts)
+	st, err := pydrain.Import(ctx, rings, opts)
 	bar.Finish()
 	judgeRings(a, &st)
 	if showErr := showRings(a, &st, o); err == nil {
@@ -55,7 +56,7 @@ func importRings(ctx context.Context, a *ui.App, paths []string, o *importOption
 
 // send makes an import of rings send their spans where a flag says: as the
 // configuration has it for a job, without metrics, which are those of now.
-func (o *importOptions) send(opts *python.Options, lookup func(string) (string, bool)) error {
+func (o *importOptions) send(opts *pydrain.Options, lookup func(string) (string, bool)) error {
 	if o.otlp.endpoint == "" {
 		return o.otlp.unasked()
 	}
@@ -76,7 +77,7 @@ func (o *importOptions) send(opts *python.Options, lookup func(string) (string, 
 
 // onlyRings refuses profiler files beside rings: they become one trace.
 func onlyRings(paths []string) error {
-	rest := slices.DeleteFunc(slices.Clone(paths), python.IsRing)
+	rest := slices.DeleteFunc(slices.Clone(paths), ring.Is)
 	if len(rest) == 0 {
 		return nil
 	}
@@ -86,7 +87,7 @@ func onlyRings(paths []string) error {
 	return nil
 }
 
-func judgeRings(a *ui.App, st *python.Stats) {
+func judgeRings(a *ui.App, st *pydrain.Stats) {
 	if d := st.Delivery; d.Lost > 0 {
 		a.Problem("%s of %d not delivered: %s; see "+see.Delivery, human.Plural(d.Lost, "span"), d.Spans, strings.Join(slices.Sorted(maps.Keys(d.Causes)), ", "))
 	}
@@ -99,7 +100,7 @@ func judgeRings(a *ui.App, st *python.Stats) {
 }
 
 // showRings prints the report.
-func showRings(a *ui.App, st *python.Stats, o *importOptions) error {
+func showRings(a *ui.App, st *pydrain.Stats, o *importOptions) error {
 	switch {
 	case o.json:
 		return ui.PrintJSON(a.Stdout, st)

@@ -16,8 +16,8 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/session"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/internal/environ"
+	"github.com/trainspan/trainspan/internal/pyclient"
 	"github.com/trainspan/trainspan/internal/rundir"
 )
 
@@ -100,7 +100,7 @@ func runCommand(a *ui.App, args []string, set session.Settings) error {
 		return ui.Usage("--attempt %d: give a number from 0", set.Attempt)
 	}
 	for _, phase := range slices.Concat(set.Only, set.Without) {
-		if known := python.Phases(); !slices.Contains(known, phase) {
+		if known := pyclient.Phases(); !slices.Contains(known, phase) {
 			return ui.Usage("%q is no phase of PyTorch; there are %s", phase, strings.Join(known, ", "))
 		}
 	}

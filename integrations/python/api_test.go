@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/pydrain"
 	"github.com/trainspan/trainspan/internal/pyrun"
 )
 
@@ -45,7 +45,7 @@ func lines(t *testing.T, path string) (events []string, metadata map[string]stri
 func TestDFTracerArguments(t *testing.T) {
 	rings := t.TempDir()
 	pyrun.Run(t, rings, filepath.Join("testdata", "dftracer", "api.py"))
-	_, traces := importRings(t, python.Options{Attempt: -1}, rings)
+	_, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
 	got, metadata := lines(t, traces[0])
 	want := strings.Split(strings.TrimSpace(`
 compute/forward epoch=3 arg1=value1 arg2=2
@@ -104,7 +104,7 @@ func TestPlainTrace(t *testing.T) {
 	cmd := pyrun.Command(t, "", "from trainspan.dftracer import ai, dftracer\nlog = dftracer.initialize_log("+fmt.Sprintf("%q", filepath.Join(dir, "x.pfw"))+")\nwith ai.compute.forward: pass\nlog.finalize()\n")
 	cmd.Env = append(cmd.Env, "DFTRACER_ENABLE=1", "DFTRACER_TRACE_COMPRESSION=0")
 	pyrun.Output(t, cmd)
-	_, traces := importRings(t, python.Options{Attempt: -1}, dir)
+	_, traces := importRings(t, pydrain.Options{Attempt: -1}, dir)
 	if len(traces) != 1 || filepath.Ext(traces[0]) != ".pfw" {
 		t.Fatal(traces)
 	}

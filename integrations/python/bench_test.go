@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/internal/pydrain"
 	"github.com/trainspan/trainspan/internal/pyrun"
 )
 
@@ -33,7 +33,7 @@ func BenchmarkPythonFiles(b *testing.B) { benchmarkProgram(b, "files.py") }
 
 func benchmarkProgram(b *testing.B, program string) {
 	rings := memory(b)
-	d, err := python.NewDrain(python.Options{Dir: rings, Out: b.TempDir(), Attempt: -1})
+	d, err := pydrain.New(pydrain.Options{Dir: rings, Out: b.TempDir(), Attempt: -1})
 	if err != nil {
 		b.Skip(err)
 	}
@@ -85,7 +85,7 @@ func BenchmarkPythonImport(b *testing.B) {
 // how many times more it costs with the original, where make originals has installed that.
 func BenchmarkOneLogger(b *testing.B) {
 	rings := memory(b)
-	d, err := python.NewDrain(python.Options{Dir: rings, Out: b.TempDir(), Attempt: -1})
+	d, err := pydrain.New(pydrain.Options{Dir: rings, Out: b.TempDir(), Attempt: -1})
 	if err != nil {
 		b.Skip(err)
 	}
@@ -144,7 +144,7 @@ func benchmarkDrain(b *testing.B, send func(config.Config) (config.Config, error
 	var spans, lost, cpu, sent int64
 	for b.Loop() {
 		rings := memory(b)
-		d, err := python.NewDrain(python.Options{Dir: rings, Out: b.TempDir(), Attempt: -1, Config: send})
+		d, err := pydrain.New(pydrain.Options{Dir: rings, Out: b.TempDir(), Attempt: -1, Config: send})
 		if err != nil {
 			b.Skip(err)
 		}

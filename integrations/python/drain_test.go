@@ -17,8 +17,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/pyclient"
+	"github.com/trainspan/trainspan/internal/pydrain"
 	"github.com/trainspan/trainspan/internal/pyrun"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/until"
@@ -75,7 +76,7 @@ func read(t *testing.T, dir string) (*run.Job, map[int64]*sink) {
 func TestDrain(t *testing.T) {
 	rings, out := t.TempDir(), t.TempDir()
 	var log bytes.Buffer // read after Close
-	d, err := python.NewDrain(python.Options{Dir: rings, Out: out, Job: "job", Attempt: 1, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	d, err := pydrain.New(pydrain.Options{Dir: rings, Out: out, Job: "job", Attempt: 1, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Skip(err)
 	}
@@ -193,7 +194,7 @@ func TestOneLogger(t *testing.T) {
 			if err := cmd.Run(); (err != nil) != (how == "--die") {
 				t.Fatal(err)
 			}
-			st, traces := importRings(t, python.Options{Out: out, Attempt: -1}, rings)
+			st, traces := importRings(t, pydrain.Options{Out: out, Attempt: -1}, rings)
 			if len(traces) != 1 || len(st.Files) != 2 || st.Lost != 0 {
 				t.Fatalf("%+v", st)
 			}
@@ -300,7 +301,7 @@ _ring.end(_ring.start(n))
 _ring.end(e, at=_ring.now() - 10**6)
 d = _ring.start(m); e = _ring.start(n); _ring.end(_ring.start(m)); _ring.end(e); _ring.drop(d)
 `)
-	st, traces := importRings(t, python.Options{Attempt: -1}, rings)
+	st, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
 	// Of each turn in a thread: a, b, c, one inside, and what was in the dropped one.
 	if want := int64(20*200*5 + 5 + 5 + (2 + 2 + 2) + 1 + 1 + 1 + 1 + 1 + 1 + 70 + 1 + 2 + 2); st.Spans != want || st.Bad != 0 || st.Lost != 0 || st.Open != 0 {
 		t.Errorf("%d spans, want %d: %+v", st.Spans, want, st)
@@ -353,7 +354,7 @@ _ring.end_step(v, token, n)
 _ring.end(crossed)
 _ring.end(outer)
 `)
-	st, traces := importRings(t, python.Options{Attempt: -1}, rings)
+	st, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
 	tr := readTrace(t, traces[0])
 	steps, waits := tr.named("pipeline/step.iteration"), tr.named("test/wait")
 	if len(steps) != 10001 || len(waits) < 9990 || st.Bad != 0 || st.Lost != 0 || st.Open != 0 || tr.count["pipeline/other.iteration"] != 1 {
@@ -401,7 +402,7 @@ at = _ring.now()
 _ring.end_step(v, token, n, at, 1)
 _ring.end(epoch, None, None, at)
 `)
-	st, traces := importRings(t, python.Options{Attempt: -1}, rings)
+	st, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
 	parts := readTrace(t, traces[0]).named("test/part")
 	if len(parts) != 1 || !parts[0].below("pipeline/step.iteration") || !parts[0].below("test/epoch") || st.Lost != 0 || st.Open != 0 {
 		t.Errorf("%+v, %+v", parts, st)
@@ -428,7 +429,7 @@ os.kill(os.getpid(), 9)
 	if err := cmd.Run(); err == nil {
 		t.Fatal("it was not killed")
 	}
-	st, traces := importRings(t, python.Options{Attempt: -1}, rings)
+	st, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
 	if st.Spans != 4 || st.Open != 1 || st.Bad != 0 || st.Lost != 0 {
 		t.Errorf("%+v", st)
 	}
@@ -459,12 +460,12 @@ func TestLogFile(t *testing.T) {
 			cmd.Env = append(cmd.Env, "DFTRACER_ENABLE="+enable)
 		}
 		pyrun.Output(t, cmd)
-		found, err := python.Rings(dir)
+		found, err := pydrain.Rings(dir)
 		if err != nil || len(found) != want {
 			t.Fatalf("DFTRACER_ENABLE=%s: rings %v, error %v", enable, found, err)
 		}
 		if want > 0 {
-			st, _ := importRings(t, python.Options{Out: filepath.Dir(found[0]), Attempt: -1}, dir)
+			st, _ := importRings(t, pydrain.Options{Out: filepath.Dir(found[0]), Attempt: -1}, dir)
 			if len(st.Files) != 1 || !strings.HasPrefix(st.Files[0], strings.TrimSuffix(log, ".pfw")+"-") {
 				t.Errorf("files %v", st.Files)
 			}
@@ -490,7 +491,7 @@ func TestImportBesideTheRings(t *testing.T) {
 		path, dir    string
 		spans, again int64
 	}{{filepath.Join(both, "b"), "b", 1, 0}, {both, "a", 2, 1}} {
-		st, err := python.Import(t.Context(), []string{c.path}, python.Options{Attempt: -1})
+		st, err := pydrain.Import(t.Context(), []string{c.path}, pydrain.Options{Attempt: -1})
 		if err != nil || st.Spans != c.spans || st.Again != c.again || filepath.Dir(st.Files[0]) != filepath.Join(both, c.dir) {
 			t.Errorf("%s: %+v, %v", c.path, st, err)
 		}
@@ -508,8 +509,8 @@ for i in range(100):
         with ai.data.item:
             pass
 `))
-	first, _ := importRings(t, python.Options{Out: out, Attempt: -1}, rings)
-	second, files := importRings(t, python.Options{Out: out, Attempt: -1}, rings)
+	first, _ := importRings(t, pydrain.Options{Out: out, Attempt: -1}, rings)
+	second, files := importRings(t, pydrain.Options{Out: out, Attempt: -1}, rings)
 	if first.Spans != 200 || first.Again != 0 || second.Spans != 200 || second.Again != 200 || second.Lost != 0 {
 		t.Errorf("%+v, then %+v", first, second)
 	}
@@ -531,24 +532,24 @@ at = _ring.now()
 for i in range(3):
     _ring.event(n, at, at)
 `))
-	st, files := importRings(t, python.Options{Out: out, Attempt: -1}, rings)
+	st, files := importRings(t, pydrain.Options{Out: out, Attempt: -1}, rings)
 	if st.Spans != 3 || len(files) != 1 {
 		t.Fatalf("%+v", st)
 	}
 	if err := os.Rename(files[0], strings.TrimSuffix(files[0], ".pfw.gz")+"1.pfw.gz"); err != nil {
 		t.Fatal(err)
 	}
-	if st, _ := importRings(t, python.Options{Out: out, Attempt: -1}, rings); st.Again != 0 {
+	if st, _ := importRings(t, pydrain.Options{Out: out, Attempt: -1}, rings); st.Again != 0 {
 		t.Errorf("%d spans of another process were taken for its own", st.Again)
 	}
-	if st, _ := importRings(t, python.Options{Out: out, Attempt: -1}, rings); st.Again != 3 {
+	if st, _ := importRings(t, pydrain.Options{Out: out, Attempt: -1}, rings); st.Again != 3 {
 		t.Errorf("%d of 3 equal spans were known", st.Again)
 	}
 }
 
 func TestUnpack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "client")
-	if err := python.Unpack(dir); err != nil {
+	if err := pyclient.Unpack(dir); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
@@ -558,7 +559,7 @@ func TestUnpack(t *testing.T) {
 	cmd := pyrun.Command(t, rings, "from trainspan.dftracer.python import ai\nwith ai.compute.forward: pass\n")
 	cmd.Env = append(cmd.Env, "PYTHONPATH="+dir)
 	pyrun.Output(t, cmd)
-	if found, err := python.Rings(rings); err != nil || len(found) != 1 {
+	if found, err := pydrain.Rings(rings); err != nil || len(found) != 1 {
 		t.Errorf("rings %v, error %v", found, err)
 	}
 }
@@ -600,7 +601,7 @@ for odd in (1 << 80, -1 << 80, -1, 1.5, float("nan")):
         except onelogger.OneLoggerError:
             pass
 `))
-	if st, _ := importRings(t, python.Options{Attempt: -1}, rings); st.Lost != 0 || st.Bad != 0 || st.Spans < 5 {
+	if st, _ := importRings(t, pydrain.Options{Attempt: -1}, rings); st.Lost != 0 || st.Bad != 0 || st.Spans < 5 {
 		t.Errorf("%+v", st)
 	}
 }

@@ -12,9 +12,9 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/pydrain"
 	"github.com/trainspan/trainspan/internal/pyrun"
 	"github.com/trainspan/trainspan/internal/run"
 )
@@ -25,7 +25,7 @@ func TestFiles(t *testing.T) {
 	const many = 5000
 	rings, root := t.TempDir(), t.TempDir()
 	pyrun.Run(t, rings, filepath.Join("testdata", "dftracer", "io.py"), root, fmt.Sprint(many))
-	_, traces := importRings(t, python.Options{Attempt: -1}, rings)
+	_, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
 	if len(traces) != 2 {
 		t.Fatalf("%d traces", len(traces))
 	}

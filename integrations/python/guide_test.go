@@ -14,20 +14,20 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/pydrain"
 	"github.com/trainspan/trainspan/internal/pyrun"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // importRings imports rings and gives the traces, which must be flawless.
-func importRings(t *testing.T, o python.Options, paths ...string) (python.Stats, []string) {
+func importRings(t *testing.T, o pydrain.Options, paths ...string) (pydrain.Stats, []string) {
 	t.Helper()
 	if o.Out == "" {
 		o.Out = t.TempDir()
 	}
-	st, err := python.Import(context.Background(), paths, o)
+	st, err := pydrain.Import(context.Background(), paths, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestAILogging(t *testing.T) {
 			}
 			rings := t.TempDir()
 			pyrun.Run(t, rings, filepath.Join("testdata", "ai_logging.py"), name)
-			_, traces := importRings(t, python.Options{Trace: &dftracer.Options{Compression: dftracer.CompressNone}, Attempt: -1}, rings)
+			_, traces := importRings(t, pydrain.Options{Trace: &dftracer.Options{Compression: dftracer.CompressNone}, Attempt: -1}, rings)
 			if len(traces) != 1 {
 				t.Fatalf("%d traces", len(traces))
 			}
@@ -156,7 +156,7 @@ func TestGuidedProgram(t *testing.T) {
 	const epochs, batches = 2, 5
 	rings := t.TempDir()
 	pyrun.Run(t, rings, filepath.Join("testdata", "guided.py"), fmt.Sprint(epochs), fmt.Sprint(batches))
-	_, traces := importRings(t, python.Options{Attempt: -1}, rings)
+	_, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
 	set, err := run.Open(traces...)
 	if err != nil {
 		t.Fatal(err)

@@ -16,8 +16,8 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/internal/pydrain"
 	"github.com/trainspan/trainspan/internal/pyrun"
 	"github.com/trainspan/trainspan/internal/ringtest"
 	"github.com/trainspan/trainspan/internal/until"
@@ -28,7 +28,7 @@ import (
 func TestSendsOfAKilledProcess(t *testing.T) {
 	b := newBackend(t)
 	rings := t.TempDir()
-	d, err := python.NewDrain(python.Options{
+	d, err := pydrain.New(pydrain.Options{
 		Dir: rings, Out: t.TempDir(), Attempt: -1, Config: b.config(config.Export{Mode: config.ExportAll}),
 		OTLP: func(c *otlp.Config) { c.BatchDelay = time.Millisecond },
 		Log:  slog.New(slog.DiscardHandler),
@@ -91,7 +91,7 @@ func TestPrometheus(t *testing.T) {
 	}
 	var log lockedLog
 	rings := t.TempDir()
-	d, err := python.NewDrain(python.Options{
+	d, err := pydrain.New(pydrain.Options{
 		Dir: rings, Out: t.TempDir(), Attempt: -1, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		Config: func(code config.Config) (config.Config, error) {
 			code.Outputs.Prometheus.Address = address
@@ -168,11 +168,11 @@ func TestSendsWhatWaitsTooLong(t *testing.T) {
 	const n = 2 * ringtest.Slots
 	m := ringtest.New(t, 2)
 	for i := range n {
-		m.Put(i, ringtest.Slot{Start: at(i), End: at(i) + 500, Depth: 3, Word: 1})
+		m.Put(i, ringtest.Slot{Start: ringtest.At(i), End: ringtest.At(i) + 500, Depth: 3, Word: 1})
 	}
 	b := newBackend(t)
 	var log lockedLog
-	st, err := python.Import(context.Background(), []string{m.Write()}, python.Options{
+	st, err := pydrain.Import(context.Background(), []string{m.Write()}, pydrain.Options{
 		Out: t.TempDir(), Attempt: -1, Config: b.config(config.Export{Mode: config.ExportAll}), Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	if err != nil {
@@ -184,9 +184,9 @@ func TestSendsWhatWaitsTooLong(t *testing.T) {
 	growth.Allocated(t, 500, func(n int) {
 		m := ringtest.New(t, (n+ringtest.Slots-1)/ringtest.Slots)
 		for i := range n {
-			m.Put(i, ringtest.Slot{Start: at(i), End: at(i) + 500, Depth: uint32(1 + i%1024), Word: 1})
+			m.Put(i, ringtest.Slot{Start: ringtest.At(i), End: ringtest.At(i) + 500, Depth: uint32(1 + i%1024), Word: 1})
 		}
-		if _, err := python.Import(context.Background(), []string{m.Write()}, python.Options{
+		if _, err := pydrain.Import(context.Background(), []string{m.Write()}, pydrain.Options{
 			Out: t.TempDir(), Attempt: -1, Config: b.config(config.Export{Mode: config.ExportAll}), Log: slog.New(slog.DiscardHandler),
 		}); err != nil {
 			t.Fatal(err)
@@ -198,7 +198,7 @@ func TestSendsWhatWaitsTooLong(t *testing.T) {
 // sent as of that rank, below what is open.
 func TestSendsOfARankThatIsLearned(t *testing.T) {
 	b := newBackend(t)
-	drained(t, python.Options{Config: b.config(config.Export{})}, nil, `
+	drained(t, pydrain.Options{Config: b.config(config.Export{})}, nil, `
 from trainspan import _ring
 from trainspan.dftracer import ai
 with ai.pipeline.train:
@@ -224,7 +224,7 @@ func TestSendsAfterTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := drained(t, python.Options{Config: b.config(config.Export{})}, nil, string(text)+`
+	st := drained(t, pydrain.Options{Config: b.config(config.Export{})}, nil, string(text)+`
 from trainspan.dftracer import ai
 with ai.pipeline.evaluate:
     with ai.checkpoint.restart:
@@ -239,7 +239,7 @@ with ai.pipeline.evaluate:
 // A loop that lasts is sent in segments while the process runs, and waits.
 func TestSendsSegments(t *testing.T) {
 	b, rings := newBackend(t), t.TempDir()
-	d, err := python.NewDrain(python.Options{
+	d, err := pydrain.New(pydrain.Options{
 		Dir: rings, Out: t.TempDir(), Attempt: -1, Log: slog.New(slog.DiscardHandler),
 		Config: func(code config.Config) (config.Config, error) {
 			code.Outputs.OTLP = config.OTLP{Endpoint: b.URL, BatchDelay: time.Millisecond, Segment: 200 * time.Millisecond}

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/internal/pyclient"
+	"github.com/trainspan/trainspan/internal/pydrain"
 	"github.com/trainspan/trainspan/internal/pyrun"
 )
 
@@ -73,7 +74,7 @@ func TestSite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, own, rings := t.TempDir(), filepath.Join(t.TempDir(), "own"), t.TempDir()
-			if err := python.Unpack(client); err != nil {
+			if err := pyclient.Unpack(client); err != nil {
 				t.Fatal(err)
 			}
 			if err := os.Mkdir(own, 0o700); err != nil {
@@ -100,7 +101,7 @@ func TestSite(t *testing.T) {
 			if c.err == "" && errs.Len() > 0 || !strings.Contains(errs.String(), c.err) {
 				t.Errorf("it wrote %q", &errs)
 			}
-			if left, err := python.Rings(rings); err != nil || len(left) > 0 {
+			if left, err := pydrain.Rings(rings); err != nil || len(left) > 0 {
 				t.Errorf("there are rings: %v, %v", left, err)
 			}
 		})

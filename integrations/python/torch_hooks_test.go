@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/internal/pydrain"
 )
 
 // TestTorchHarmless: what the hooks must leave as it was, with them and without.
@@ -136,7 +136,7 @@ func TestTorchPhases(t *testing.T) {
 			j := newTorchJob(t, "loops.py", "plain")
 			j.Env = append(j.Env, c.env)
 			j.run(t)
-			rings, err := python.Rings(j.rings)
+			rings, err := pydrain.Rings(j.rings)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,8 +19,9 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/pyclient"
+	"github.com/trainspan/trainspan/internal/pydrain"
 )
 
 // torchPython is the interpreter for which Debian has PyTorch, or that of the
@@ -70,7 +71,7 @@ func newTorchJob(t *testing.T, program string, args ...string) *torchJob {
 		t.Skip(err)
 	}
 	client := t.TempDir()
-	if err := python.Unpack(client); err != nil {
+	if err := pyclient.Unpack(client); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(program, string(filepath.Separator)) {
@@ -107,7 +108,7 @@ func ofGloo(line string) bool { return strings.HasPrefix(line, "[./gloo/") }
 // traces imports what the processes of the job left, and reads it.
 func (j *torchJob) traces(t *testing.T) []*trace {
 	t.Helper()
-	st, err := python.Import(context.Background(), []string{j.rings}, python.Options{Out: t.TempDir(), Attempt: -1})
+	st, err := pydrain.Import(context.Background(), []string{j.rings}, pydrain.Options{Out: t.TempDir(), Attempt: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

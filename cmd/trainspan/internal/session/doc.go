@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/pyclient"
 	"github.com/trainspan/trainspan/internal/ring"
 )
 
@@ -45,7 +45,7 @@ func RemoveFolder(rings string) error {
 // isOwn reports whether a file in such a folder is its own.
 func isOwn(name string) bool {
 	if client, ok := strings.CutPrefix(name, folderClient+"/"); ok {
-		return python.IsClient(client)
+		return pyclient.IsClient(client)
 	}
 	dir := path.Dir(name)
 	return (dir == "." || dir == folderRings) && path.Ext(name) == ring.SideExt

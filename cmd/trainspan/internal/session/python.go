@@ -22,9 +22,10 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/exporters/ledger"
-	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/internal/environ"
 	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/pyclient"
+	"github.com/trainspan/trainspan/internal/pydrain"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/internal/spancontext"
@@ -33,7 +34,7 @@ import (
 
 // pythonSide is the client that Python processes load, and what reads its rings.
 type pythonSide struct {
-	drain *python.Drain
+	drain *pydrain.Drain
 	dirs  []string // that this start made, removed at the end
 	rings string   // folders of rings, as in PATH
 
@@ -73,7 +74,7 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 	}
 	p.rings = strings.Join(rings, string(filepath.ListSeparator))
 	settings, trace, parent := s.sending()
-	p.drain, err = python.NewDrain(python.Options{
+	p.drain, err = pydrain.New(pydrain.Options{
 		Config: settings, Parent: parent,
 		Dir: p.rings, Out: s.dir, Job: s.run.Job, Attempt: s.where.Attempt,
 		Trace: trace, Log: s.log,
@@ -153,7 +154,7 @@ func (p *pythonSide) client(ready *launch.Ready, dir ...string) (string, error) 
 		return "", err
 	}
 	search := filepath.Join(in, folderClient)
-	if err := python.Unpack(search); err != nil {
+	if err := pyclient.Unpack(search); err != nil {
 		return "", err
 	}
 	if path := os.Getenv(varPythonPath); path != "" { // an empty folder in it is the working directory, at its end too
@@ -197,13 +198,13 @@ func (p *pythonSide) close(ctx context.Context) error {
 	for _, path := range notes {
 		p.versions = append(p.versions, strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "python-"), ".names"))
 		if installed, err := os.ReadFile(path); err == nil && len(installed) > 0 {
-			p.other = cmp.Or(p.other, python.Differs(string(installed)))
+			p.other = cmp.Or(p.other, pyclient.Differs(string(installed)))
 		}
 	}
 	if err := p.drain.Close(ctx); err != nil {
 		return err
 	}
-	left, err := python.Rings(p.dirs...)
+	left, err := pydrain.Rings(p.dirs...)
 	if err == nil && len(left) == 0 {
 		p.remove()
 		p.rings = ""

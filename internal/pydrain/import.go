@@ -1,4 +1,4 @@
-package python
+package pydrain
 
 import (
 	"context"
@@ -10,9 +10,6 @@ import (
 	"github.com/trainspan/trainspan/internal/proc"
 	"github.com/trainspan/trainspan/internal/ring"
 )
-
-// IsRing reports whether a file is a ring that a Python process made.
-func IsRing(path string) bool { return ring.Is(path) }
 
 // Rings finds the rings among files and in folders, with all folders below
 // them. An error means that a path cannot be read.

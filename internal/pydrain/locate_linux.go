@@ -1,4 +1,4 @@
-package python
+package pydrain
 
 import (
 	"bytes"

@@ -1,8 +1,9 @@
-package python
+// Package pyclient hands out the client that Python processes run: to a folder for
+// their PYTHONPATH, and what it says of itself.
+package pyclient
 
 import (
 	"bytes"
-	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,11 +14,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/internal/outfile"
 )
-
-//go:embed all:trainspan*
-var client embed.FS
 
 // site is the folder of what stands beside the package in PYTHONPATH.
 const site = "trainspan_site/"
@@ -28,7 +27,7 @@ var phaseList = regexp.MustCompile(`(?s)\nPHASES = \((.*?)\n\)`)
 // Phases are the phases of PyTorch that can be switched on and off, in the client's
 // order: the words for TRAINSPAN_ONLY and TRAINSPAN_WITHOUT.
 func Phases() (names []string) {
-	text, err := client.ReadFile("trainspan_torch/__init__.py")
+	text, err := python.Client.ReadFile("trainspan_torch/__init__.py")
 	if err != nil {
 		return nil
 	}
@@ -53,7 +52,7 @@ const modules = "trainspan/modules"
 func Unpack(dir string) error {
 	var all bytes.Buffer
 	for _, name := range clientFiles() {
-		text, err := client.ReadFile(name)
+		text, err := python.Client.ReadFile(name)
 		if err == nil {
 			err = unpack(filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(name, site))), text)
 		}
@@ -85,7 +84,7 @@ func unpack(path string, text []byte) error {
 
 // clientFiles are the files of the client.
 func clientFiles() (names []string) {
-	_ = fs.WalkDir(client, ".", func(path string, d fs.DirEntry, err error) error { // of memory: never fails
+	_ = fs.WalkDir(python.Client, ".", func(path string, d fs.DirEntry, err error) error { // of memory: never fails
 		if err == nil && !d.IsDir() && filepath.Ext(path) == ".py" {
 			names = append(names, path)
 		}
@@ -101,7 +100,7 @@ func Differs(dir string) string {
 		if strings.HasPrefix(name, site) { // is not installed
 			continue
 		}
-		own, err := client.ReadFile(name)
+		own, err := python.Client.ReadFile(name)
 		there, errThere := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
 		if err != nil || errThere != nil || !bytes.Equal(own, there) {
 			return filepath.Join(dir, filepath.FromSlash(name))

@@ -1,4 +1,4 @@
-package python_test
+package pydrain_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/internal/pydrain"
 	"github.com/trainspan/trainspan/internal/pyrun"
 	"github.com/trainspan/trainspan/internal/until"
 )
@@ -34,7 +34,7 @@ with ai.compute.backward: pass
 	if err := cmd.Start(); err != nil {
 		t.Skipf("no PID namespace can be made here: %v", err)
 	}
-	d, err := python.NewDrain(python.Options{Dir: rings, Out: out, Attempt: -1})
+	d, err := pydrain.New(pydrain.Options{Dir: rings, Out: out, Attempt: -1})
 	if err != nil {
 		t.Skip(err)
 	}
@@ -43,14 +43,14 @@ with ai.compute.backward: pass
 	// been asked for this one, too.
 	pyrun.Run(t, rings, "from trainspan.dftracer import ai\nwith ai.compute.forward: pass\n")
 	until.True(t, "the end of the other process", func() bool {
-		paths, _ := python.Rings(rings)
+		paths, _ := pydrain.Rings(rings)
 		return d.Stats().Spans == 2 && len(paths) == 1
 	})
-	paths, err := python.Rings(rings)
+	paths, err := pydrain.Rings(rings)
 	if err != nil || len(paths) != 1 {
 		t.Fatalf("%v, %v", paths, err)
 	}
-	if pid, runs := python.Writer(paths[0]); pid != 1 || !runs {
+	if pid, runs := pydrain.Writer(paths[0]); pid != 1 || !runs {
 		t.Errorf("the writer is process %d, running %v", pid, runs)
 	}
 	if err := input.Close(); err != nil {

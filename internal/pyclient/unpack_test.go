@@ -1,4 +1,4 @@
-package python_test
+package pyclient_test
 
 import (
 	"errors"
@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/internal/pyclient"
 )
 
 // A program's own sitecustomize in the folder stays; the client itself may be there.
 func TestUnpackReplacesNothing(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 {
-		if err := python.Unpack(dir); err != nil {
+		if err := pyclient.Unpack(dir); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -22,7 +22,7 @@ func TestUnpackReplacesNothing(t *testing.T) {
 	if err := os.WriteFile(site, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := python.Unpack(dir); !errors.Is(err, fs.ErrExist) {
+	if err := pyclient.Unpack(dir); !errors.Is(err, fs.ErrExist) {
 		t.Error(err)
 	}
 	if text, err := os.ReadFile(site); err != nil || string(text) != "precious" {
@@ -36,7 +36,7 @@ func TestIsClient(t *testing.T) {
 		"__pycache__/sitecustomize.cpython-311.pyc": true, "trainspan/__pycache__/_ring.cpython-313.pyc.140": true,
 		"thesis.py": false, "trainspan_site/sitecustomize.py": false, "trainspan/thesis.py": false, "__pycache__/thesis.cpython-311.pyc": false, "": false,
 	} {
-		if got := python.IsClient(path); got != want {
+		if got := pyclient.IsClient(path); got != want {
 			t.Errorf("%s: %v", path, got)
 		}
 	}

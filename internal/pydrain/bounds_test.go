@@ -1,4 +1,4 @@
-package python_test
+package pydrain_test
 
 import (
 	"bytes"
@@ -11,13 +11,17 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/internal/dftest"
 	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/internal/pydrain"
 	"github.com/trainspan/trainspan/internal/ringtest"
 	"github.com/trainspan/trainspan/internal/until"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // kinds are those of slots that this file makes.
 const (
@@ -30,42 +34,42 @@ var shapes = map[string]func(t testing.TB, n int) *ringtest.Image{
 	"spans below starts without a stop": func(t testing.TB, n int) *ringtest.Image {
 		m := sized(t, n)
 		for i := range n {
-			m.Put(i, ringtest.Slot{Start: at(i), End: at(i) + 500, Depth: uint32(20_000 + i%3), Word: 1})
+			m.Put(i, ringtest.Slot{Start: ringtest.At(i), End: ringtest.At(i) + 500, Depth: uint32(20_000 + i%3), Word: 1})
 		}
 		return m
 	},
 	"depth": func(t testing.TB, n int) *ringtest.Image { // each inside the next
 		m := sized(t, n)
 		for i := range n {
-			m.Put(i, ringtest.Slot{Start: at(n - i), End: at(n + i), Depth: uint32(n - i), Word: 1})
+			m.Put(i, ringtest.Slot{Start: ringtest.At(n - i), End: ringtest.At(n + i), Depth: uint32(n - i), Word: 1})
 		}
 		return m
 	},
 	"begins": func(t testing.TB, n int) *ringtest.Image {
 		m := sized(t, n)
 		for i := range n {
-			m.Put(i, ringtest.Slot{Start: at(i), Depth: uint32(i + 1), Word: kindBegin | 1})
+			m.Put(i, ringtest.Slot{Start: ringtest.At(i), Depth: uint32(i + 1), Word: kindBegin | 1})
 		}
 		return m
 	},
 	"deep and flat in turn": func(t testing.TB, n int) *ringtest.Image {
 		m := sized(t, n)
 		for i := range n {
-			m.Put(i, ringtest.Slot{Start: at(i), End: at(i) + 500, Depth: uint32(1 + i%2*1000), Word: 1})
+			m.Put(i, ringtest.Slot{Start: ringtest.At(i), End: ringtest.At(i) + 500, Depth: uint32(1 + i%2*1000), Word: 1})
 		}
 		return m
 	},
 	"overlapping spans": func(t testing.TB, n int) *ringtest.Image {
 		m := sized(t, n)
 		for i := range n {
-			m.Put(i, ringtest.Slot{Start: at(i), End: at(i + n), Depth: 1, Word: 1})
+			m.Put(i, ringtest.Slot{Start: ringtest.At(i), End: ringtest.At(i + n), Depth: 1, Word: 1})
 		}
 		return m
 	},
 	"spans in the order of their ends, backwards": func(t testing.TB, n int) *ringtest.Image {
 		m := sized(t, n)
 		for i := range n {
-			m.Put(i, ringtest.Slot{Start: at(n - i), End: at(n-i) + 500, Depth: 1, Word: 1})
+			m.Put(i, ringtest.Slot{Start: ringtest.At(n - i), End: ringtest.At(n-i) + 500, Depth: 1, Word: 1})
 		}
 		return m
 	},
@@ -74,7 +78,7 @@ var shapes = map[string]func(t testing.TB, n int) *ringtest.Image{
 		side := strings.Builder{}
 		for i := range n {
 			fmt.Fprintf(&side, `{"t":%d,"tid":%d,"thread":"T"}`+"\n", i+1, i+100)
-			m.Put(i, ringtest.Slot{Start: at(i), End: at(i) + 500, Thread: uint32(i + 1), Depth: uint32(1 + i%5), Word: 1})
+			m.Put(i, ringtest.Slot{Start: ringtest.At(i), End: ringtest.At(i) + 500, Thread: uint32(i + 1), Depth: uint32(1 + i%5), Word: 1})
 		}
 		m.Side += side.String()
 		return m
@@ -85,18 +89,15 @@ var shapes = map[string]func(t testing.TB, n int) *ringtest.Image{
 		slot := 0
 		for i := range n {
 			fmt.Fprintf(&side, `{"n":%d,"name":"n%d","cat":"c","above":%d}`+"\n", i+2, i, i+1)
-			m.Put(slot, ringtest.Slot{Start: at(i), End: at(i) + 500, Depth: 1, Word: uint64(i + 2)})
+			m.Put(slot, ringtest.Slot{Start: ringtest.At(i), End: ringtest.At(i) + 500, Depth: 1, Word: uint64(i + 2)})
 			next := m.Text(slot+1, uint64(i+1), fmt.Sprintf(`{"key %d":%d}`, i, i))
-			m.Put(next, ringtest.Slot{Start: at(i), Depth: 1, Args: uint64(i + 1), Word: kindUpdate | 1})
+			m.Put(next, ringtest.Slot{Start: ringtest.At(i), Depth: 1, Args: uint64(i + 1), Word: kindUpdate | 1})
 			slot = next + 1
 		}
 		m.Side += side.String()
 		return m
 	},
 }
-
-// at is a time in the clock of the program, a microsecond after the one before.
-func at(i int) uint64 { return uint64(2e12 + 1000*i) }
 
 // sized is a ring for n slots.
 func sized(t testing.TB, n int) *ringtest.Image {
@@ -121,8 +122,8 @@ func TestBounds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
 			m := shape(t, n)
-			o := python.Options{Out: t.TempDir(), Attempt: -1, Log: slog.New(slog.NewTextHandler(&log, nil))}
-			st, err := python.Import(t.Context(), []string{m.Write()}, o)
+			o := pydrain.Options{Out: t.TempDir(), Attempt: -1, Log: slog.New(slog.NewTextHandler(&log, nil))}
+			st, err := pydrain.Import(t.Context(), []string{m.Write()}, o)
 			want := int64(n)
 			if name == "begins" {
 				want = 0
@@ -152,8 +153,8 @@ func TestBounds(t *testing.T) {
 func importShape(t testing.TB, path string) {
 	t.Helper()
 	out := t.TempDir()
-	o := python.Options{Out: out, Attempt: -1, Log: slog.New(slog.DiscardHandler)}
-	if _, err := python.Import(context.Background(), []string{path}, o); err != nil {
+	o := pydrain.Options{Out: out, Attempt: -1, Log: slog.New(slog.DiscardHandler)}
+	if _, err := pydrain.Import(context.Background(), []string{path}, o); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.RemoveAll(out); err != nil {
@@ -189,12 +190,12 @@ func TestCloseInTime(t *testing.T) {
 	m := ringtest.New(t, 12)
 	const n = 12 * ringtest.Slots
 	for i := range n {
-		m.Span(i, at(i), at(i)+500)
+		m.Span(i, ringtest.At(i), ringtest.At(i)+500)
 	}
 	path := m.Write()
 	rings, out := strings.TrimSuffix(path, "/made-1-1.ring"), t.TempDir()
-	o := python.Options{Dir: rings, Out: out, Attempt: -1, Log: slog.New(slog.DiscardHandler)}
-	d, err := python.NewDrain(o)
+	o := pydrain.Options{Dir: rings, Out: out, Attempt: -1, Log: slog.New(slog.DiscardHandler)}
+	d, err := pydrain.New(o)
 	if err != nil {
 		t.Skip(err)
 	}
@@ -214,7 +215,7 @@ func TestCloseInTime(t *testing.T) {
 		return gone != nil || st.Processes == 0 || st.Errors > 0
 	})
 	if gone == nil {
-		if _, err := python.Import(t.Context(), []string{path}, o); err != nil {
+		if _, err := pydrain.Import(t.Context(), []string{path}, o); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -268,8 +269,8 @@ func FuzzImport(f *testing.F) {
 		}
 		path, out := m.Write(), t.TempDir()
 		growth.Work(t, m.Size(), 64, func() {
-			o := python.Options{Out: out, Attempt: -1, Log: slog.New(slog.DiscardHandler)}
-			st, err := python.Import(context.Background(), []string{path}, o)
+			o := pydrain.Options{Out: out, Attempt: -1, Log: slog.New(slog.DiscardHandler)}
+			st, err := pydrain.Import(context.Background(), []string{path}, o)
 			if err != nil {
 				t.Fatalf("%+v, error %v", st, err)
 			}

@@ -1,4 +1,4 @@
-package python
+package pydrain
 
 import (
 	"context"
@@ -29,7 +29,7 @@ const (
 	grace = time.Second
 )
 
-// Drain reads the rings of processes while they run. Make it with NewDrain.
+// Drain reads the rings of processes while they run. Make it with New.
 type Drain struct {
 	o       Options
 	stop    chan struct{}
@@ -46,9 +46,9 @@ type Drain struct {
 	ctx    context.Context // of Close
 }
 
-// NewDrain watches the folders of rings. One goroutine reads each process, for
+// New watches the folders of rings. One goroutine reads each process, for
 // as long as that lives, and deletes its ring then.
-func NewDrain(o Options) (*Drain, error) {
+func New(o Options) (*Drain, error) {
 	if !ring.Supported {
 		return nil, fmt.Errorf("python: rings cannot be read on this system: %w", errors.ErrUnsupported)
 	}
