@@ -136,6 +136,7 @@ func (b *Builder) events(ctx context.Context, out *output, name string, hour int
 		err = queueErr
 	}
 	if err = t.close(&out.written.Events, n, err); err == nil {
+		clear(t.File().Metadata().RowGroups) // else Reset overwrites the paths and sorting columns that they share with the writer
 		out.events.Put(t.GenericWriter)
 	}
 	return err
