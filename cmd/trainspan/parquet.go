@@ -61,8 +61,8 @@ func convertParquet(ctx context.Context, a *ui.App, args, files []string, o *con
 	var accounts []goodput.Account
 	var steps *stepTable
 	for first := true; first || times.Again; first = false {
-		if set, err = runs.Open(withRecords(args, files)...); err != nil {
-			return ui.BadData("%s", strings.TrimPrefix(ui.Explain(err), "run: "))
+		if set, err = openSet(args); err != nil {
+			return err
 		}
 		times.Reading()
 		rows = dataset.New(0, "")
@@ -77,7 +77,8 @@ func convertParquet(ctx context.Context, a *ui.App, args, files []string, o *con
 	for _, acc := range accounts {
 		jobs = append(jobs, acc.Job)
 	}
-	judgeSet(a, set, jobs, files)
+	dropForeign(set, files)
+	judgeSet(a, set, jobs)
 	read.TellTimes(a, &times)
 	if o.part {
 		judgeAttempts(a, jobs)
@@ -149,17 +150,14 @@ func judgeAttempts(a *ui.App, jobs []*runs.Job) {
 	}
 }
 
-// withRecords adds the JSON lines that lie in folders, so that they count in the
-// ledger as they do in a report, and the run.json, which tell its runs apart.
-func withRecords(args, files []string) []string {
-	found, _ := infile.Walk(args...) // expand has reported its errors
-	paths := slices.Clone(files)
-	for _, f := range found {
-		if f.Below && f.Err == nil && (rundir.IsRun(f.Path) || read.IsRecords(f.Path)) {
-			paths = append(paths, f.Path)
-		}
+// openSet opens what arguments stand for: the JSON lines in folders count in the ledger
+// as they do in a report, and run.json tells the runs apart.
+func openSet(args []string) (*runs.Set, error) {
+	set, err := runs.Open(args...)
+	if err != nil {
+		return nil, ui.BadData("%s", strings.TrimPrefix(ui.Explain(err), "run: "))
 	}
-	return paths
+	return set, nil
 }
 
 // collectRows reads a set once, for the ledger of each job and for the events that
@@ -225,12 +223,17 @@ func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, step
 	return accounts, err
 }
 
+// dropForeign forgets the files that only lie beside the named ones.
+func dropForeign(set *runs.Set, named []string) {
+	set.Skipped = slices.DeleteFunc(set.Skipped, func(f *runs.FileError) bool {
+		return rundir.IsRun(f.Path) || errors.Is(f, runs.ErrForeign) && !slices.Contains(named, f.Path)
+	})
+}
+
 // judgeSet reports what was wrong with the files.
-func judgeSet(a *ui.App, set *runs.Set, jobs []*runs.Job, named []string) {
+func judgeSet(a *ui.App, set *runs.Set, jobs []*runs.Job) {
 	for _, s := range set.Skipped {
-		if !errors.Is(s.Err, runs.ErrForeign) || slices.Contains(named, s.Path) {
-			a.Problem("%s: left out: %s; see "+see.NotATrace, s.Path, ui.Explain(s.Err))
-		}
+		a.Problem("%s: left out: %s; see "+see.NotATrace, s.Path, ui.Explain(s.Err))
 	}
 	for _, j := range jobs {
 		for _, p := range append(slices.Clone(j.Processes), j.Helpers...) {

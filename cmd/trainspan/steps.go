@@ -16,7 +16,6 @@ import (
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/layout"
 	runs "github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/internal/visible"
 )
@@ -65,9 +64,9 @@ func runSteps(ctx context.Context, a *ui.App, args []string, o *stepsOptions) er
 	if err := q.Prepare(ctx, files); err != nil {
 		return err
 	}
-	set, err := runs.Open(withRecords(args, files)...)
+	set, err := openSet(args)
 	if err != nil {
-		return ui.BadData("%s", strings.TrimPrefix(ui.Explain(err), "run: "))
+		return err
 	}
 	set.Stop = ctx.Err
 	table := newStepTable()
@@ -81,14 +80,14 @@ func runSteps(ctx context.Context, a *ui.App, args []string, o *stepsOptions) er
 	if err != nil {
 		return err
 	}
-	set.Skipped = slices.DeleteFunc(set.Skipped, func(f *runs.FileError) bool { return rundir.IsRun(f.Path) })
+	dropForeign(set, files)
 	if n := len(set.Skipped); len(table.procs) == 0 && n > 0 {
 		last := set.Skipped[n-1]
 		set.Skipped = set.Skipped[:n-1]
-		defer judgeSet(a, set, jobs, files)
+		defer judgeSet(a, set, jobs)
 		return ui.BadData("%s: %s; see "+see.NotATrace, last.Path, ui.Explain(last.Err))
 	}
-	judgeSet(a, set, jobs, files)
+	judgeSet(a, set, jobs)
 	var relative []string
 	for _, j := range jobs {
 		for _, p := range slices.Concat(j.Processes, j.Helpers) {
