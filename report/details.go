@@ -51,6 +51,7 @@ type slow struct {
 type detailSink struct {
 	proc  *run.Process
 	names map[string]*nameStat
+	last  string // of names that are full: the one that the next goes in the place of
 	saves map[uint64]save
 }
 
@@ -85,21 +86,59 @@ func (d *detailSink) Span(s *run.Span) {
 			d.saves[s.ID] = save{name: s.Name, step: s.Step, start: s.Start, end: s.End, background: s.Background}
 		}
 	}
-	n := d.names[s.Name]
-	if n == nil {
-		if info, ok := spans.Lookup(s.Name); ok && info.Long || len(d.names) >= maxNames {
-			return
-		}
-		n = &nameStat{}
-		d.names[s.Name] = n
+	if n := d.name(s.Name); n != nil {
+		n.add(slow{id: s.ID, start: s.Start, dur: s.End - s.Start, step: s.Step})
 	}
-	n.add(slow{id: s.ID, start: s.Start, dur: s.End - s.Start, step: s.Step})
+}
+
+// name returns what is known of the spans of a name, nil where it is not counted. Of too many
+// names those are counted that come first in the order of byPlace, whichever came first: spans of
+// several threads come in any order.
+func (d *detailSink) name(name string) *nameStat {
+	n := d.names[name]
+	if n != nil {
+		return n
+	}
+	if info, ok := spans.Lookup(name); ok && info.Long {
+		return nil
+	}
+	if len(d.names) >= maxNames {
+		if d.last == "" {
+			d.last = slices.MaxFunc(slices.Collect(maps.Keys(d.names)), byPlace)
+		}
+		if byPlace(name, d.last) > 0 {
+			return nil
+		}
+		delete(d.names, d.last)
+		d.last = ""
+	}
+	n = &nameStat{}
+	d.names[name] = n
+	return n
+}
+
+// byPlace orders the names of the vocabulary before those of a program.
+func byPlace(a, b string) int {
+	_, x := spans.Lookup(a)
+	_, y := spans.Lookup(b)
+	if x != y {
+		if x {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Compare(a, b)
+}
+
+// longer orders spans, the longest first.
+func (s slow) longer(o slow) int {
+	return cmp.Or(cmp.Compare(o.dur, s.dur), cmp.Compare(s.start, o.start), cmp.Compare(s.id, o.id))
 }
 
 func (n *nameStat) add(s slow) {
 	n.count++
 	n.total += s.dur
-	if len(n.top) == topSpans && s.dur <= n.top[topSpans-1].dur {
+	if len(n.top) == topSpans && s.longer(n.top[topSpans-1]) >= 0 {
 		return
 	}
 	if slices.ContainsFunc(n.top, func(o slow) bool { return o.id == s.id && o.start == s.start }) {
@@ -108,7 +147,7 @@ func (n *nameStat) add(s slow) {
 	if len(n.top) == topSpans {
 		n.top = n.top[:topSpans-1]
 	}
-	at, _ := slices.BinarySearchFunc(n.top, s.dur, func(o slow, dur int64) int { return cmp.Compare(dur, o.dur) })
+	at, _ := slices.BinarySearchFunc(n.top, s, slow.longer)
 	n.top = slices.Insert(n.top, at, s)
 }
 
