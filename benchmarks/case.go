@@ -59,7 +59,7 @@ func Measure(dir string, cases []Case, rounds int, each time.Duration) (results 
 		all = append(all, &running{run: run, done: done, res: Result{Name: c.Name}})
 	}
 	for _, r := range all {
-		r.n = calibrate(r.run, each)
+		r.n = Calibrate(r.run, each)
 	}
 	runtime.LockOSThread() // whose time is counted
 	defer runtime.UnlockOSThread()
@@ -87,8 +87,8 @@ func Measure(dir string, cases []Case, rounds int, each time.Duration) (results 
 	return results, nil
 }
 
-// calibrate finds how often the operation fits into the time.
-func calibrate(run func(int), each time.Duration) int {
+// Calibrate finds how often the operation fits into the time.
+func Calibrate(run func(int), each time.Duration) int {
 	for n := 1000; ; n *= 4 {
 		start := time.Now()
 		run(n)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -44,10 +45,10 @@ func RunCommand(name string, args ...string) (Usage, error) {
 }
 
 // BuildCommand builds the command trainspan into dir, in the folder benchmarks, and
-// returns its path.
-func BuildCommand(dir string) (string, error) {
+// returns its path. flags are further ones of go build.
+func BuildCommand(dir string, flags ...string) (string, error) {
 	path := filepath.Join(dir, "trainspan")
-	build := exec.Command("go", "build", "-o", path, "github.com/trainspan/trainspan/cmd/trainspan")
+	build := exec.Command("go", slices.Concat([]string{"build", "-o", path}, flags, []string{"github.com/trainspan/trainspan/cmd/trainspan"})...)
 	build.Dir, build.Stderr = "..", os.Stderr
 	if err := build.Run(); err != nil {
 		return "", fmt.Errorf("build the command (run this in benchmarks/): %w", err)

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/trainspan/trainspan/benchmarks"
@@ -44,10 +46,23 @@ type pair struct{ what, name, goal string }
 // within returns the rows of cases that run in this process, in turn with a rival.
 func within(rival, name string, cases []benchmarks.Case, pairs []pair) group {
 	var g group
+	cases = slices.DeleteFunc(cases, func(c benchmarks.Case) bool {
+		return c.Name != name && !slices.ContainsFunc(pairs, func(p pair) bool { return p.name == c.Name })
+	})
 	for _, p := range pairs {
 		g.rows = append(g.rows, row{p.what, rival, p.goal})
 	}
 	g.measure = func(t *tables, rows []row) error {
+		for i := range pairs {
+			if at := slices.IndexFunc(cases, func(c benchmarks.Case) bool { return c.Name == pairs[i].name }); t.profile && t.match(&rows[i]) {
+				if err := t.profiledCase(pairs[i].what, &cases[at]); !errors.Is(err, errProfiled) {
+					return err
+				}
+			}
+		}
+		if t.profile {
+			return errProfiled
+		}
 		results, err := benchmarks.Measure(t.dir, cases, t.inner, t.each)
 		if err != nil {
 			return err
@@ -71,6 +86,14 @@ func within(rival, name string, cases []benchmarks.Case, pairs []pair) group {
 }
 
 func sustained(t *tables, rows []row) error {
+	if t.profile {
+		return t.profiled(rows[0].what, func(path string) error {
+			return recorded(path, func() error {
+				_, _, err := benchmarks.Sustained(t.dir, 3_000_000)
+				return err
+			})
+		})
+	}
 	_, perCore, err := benchmarks.Sustained(t.dir, 1_500_000)
 	if err == nil {
 		rows[0].line(fmt.Sprintf("%.2f million", perCore/1e6), "")

@@ -3,10 +3,12 @@
 //
 //	go run ./cmd/table                      # every row, some minutes
 //	go run ./cmd/table -row 'start|report'  # rows whose text matches
+//	go run ./cmd/table -profile -row span   # where the processor time of those rows goes, by package
 //	go run ./cmd/table -cases               # all ways to record a span, and an iteration
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -24,6 +26,8 @@ func main() {
 	flag.IntVar(&t.rounds, "commands", 5, "how often commands take turns")
 	flag.DurationVar(&t.each, "each", 150*time.Millisecond, "time of a case in each round")
 	only := flag.String("row", "", "measure rows alone whose first or second column matches this regular expression")
+	flag.BoolVar(&t.profile, "profile", false, "print by packages where the processor time of each row goes, in place of the row")
+	flag.BoolVar(&t.functions, "functions", false, "and by functions")
 	cases := flag.Bool("cases", false, "print each way to record a span in place of the rows")
 	lone := flag.String("alone", "", "read, inflate or scan the file that follows: what commands are compared with")
 	flag.Parse()
@@ -43,9 +47,8 @@ func main() {
 }
 
 // run prints the rows that match, as they are measured.
-func (t *tables) run(only string) error {
-	match, err := regexp.Compile(only)
-	if err != nil {
+func (t *tables) run(only string) (err error) {
+	if t.only, err = regexp.Compile(only); err != nil {
 		return fmt.Errorf("-row: %w", err)
 	}
 	if t.self, err = os.Executable(); err != nil {
@@ -56,15 +59,17 @@ func (t *tables) run(only string) error {
 	}
 	defer os.RemoveAll(t.dir) //nolint:errcheck // it is temporary
 	fmt.Printf("%s %s/%s, %d cores\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0))
-	fmt.Println("| what | beside | value | ratio | goal |")
-	fmt.Println("| --- | --- | ---: | ---: | ---: |")
+	if !t.profile {
+		fmt.Println("| what | beside | value | ratio | goal |")
+		fmt.Println("| --- | --- | ---: | ---: | ---: |")
+	}
 	found := false
 	for _, g := range groups() {
-		if !slices.ContainsFunc(g.rows, func(r row) bool { return match.MatchString(r.what) || match.MatchString(r.rival) }) {
+		if !slices.ContainsFunc(g.rows, func(r row) bool { return t.match(&r) }) {
 			continue
 		}
 		found = true
-		if err := g.measure(t, g.rows); err != nil {
+		if err := g.measure(t, g.rows); err != nil && !errors.Is(err, errProfiled) {
 			return fmt.Errorf("%s: %w", g.rows[0].what, err)
 		}
 	}
@@ -73,6 +78,8 @@ func (t *tables) run(only string) error {
 	}
 	return nil
 }
+
+func (t *tables) match(r *row) bool { return t.only.MatchString(r.what) || t.only.MatchString(r.rival) }
 
 func table(rounds int, each time.Duration) error {
 	dir, err := os.MkdirTemp("", "benchmarks")

@@ -34,18 +34,29 @@ type group struct {
 
 // tables is what the groups share.
 type tables struct {
-	dir    string // temporary
-	self   string // this program, which reads, inflates and scans as a process of its own
-	binary string // the command, once it is built
-	rounds int    // of commands
-	inner  int    // of cases within this process
+	only   *regexp.Regexp // which rows
+	dir    string         // temporary
+	self   string         // this program, which reads, inflates and scans as a process of its own
+	binary string         // the command, once it is built
+	rounds int            // of commands
+	inner  int            // of cases within this process
 	each   time.Duration
+
+	profile, functions bool // in place of figures
 }
 
 // command returns the path of the command trainspan.
 func (t *tables) command() (_ string, err error) {
 	if t.binary == "" {
-		t.binary, err = benchmarks.BuildCommand(t.dir)
+		var flags []string
+		if t.profile {
+			overlay, err := t.profilingMain()
+			if err != nil {
+				return "", err
+			}
+			flags = []string{"-overlay", overlay}
+		}
+		t.binary, err = benchmarks.BuildCommand(t.dir, flags...)
 	}
 	return t.binary, err
 }
@@ -53,6 +64,9 @@ func (t *tables) command() (_ string, err error) {
 // beside runs two commands in turn and returns the medians of their user time and of the
 // time by the clock, and the median of the ratios of user time.
 func (t *tables) beside(ours, rival []string) (m, r benchmarks.Usage, ratio float64, err error) {
+	if t.profile {
+		return m, r, 0, t.profiledCommand(ours)
+	}
 	var all [2][]benchmarks.Usage
 	var ratios []float64
 	for range t.rounds {
@@ -86,6 +100,13 @@ func median[T any, N int64 | time.Duration](of []T, get func(T) N) N {
 
 // alone does what a command is compared with, as the process that is measured.
 func alone(what, path string) error {
+	if to := os.Getenv(profileEnv); to != "" {
+		return recorded(to, func() error { return aloneOf(what, path) })
+	}
+	return aloneOf(what, path)
+}
+
+func aloneOf(what, path string) error {
 	if what == "read" {
 		return benchmarks.ReadBare(path)
 	}
@@ -142,6 +163,12 @@ func (t *tables) job(ranks, steps int) (string, error) {
 func (t *tables) goTest(pkg, bench string) (map[string]float64, error) {
 	cmd := exec.Command("go", "test", "-run", "^$", "-bench", bench, "-benchtime", "0.5s", "-count", strconv.Itoa(t.rounds), pkg)
 	cmd.Dir, cmd.Stderr = "..", os.Stderr
+	if t.profile {
+		return nil, t.profiled(bench, func(path string) error {
+			cmd.Args = append(cmd.Args, "-cpuprofile", path, "-o", filepath.Join(t.dir, "test"))
+			return cmd.Run()
+		})
+	}
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("go test -bench %s %s: %w\n%s", bench, pkg, err, out)
