@@ -39,7 +39,7 @@ func TestRootsWithTimesOfTheirOwn(t *testing.T) {
 // The first children of a root begin at the same time, while it ends and while
 // its begin is written.
 func TestFirstChildrenOfRoots(t *testing.T) {
-	p, path := newTrace(t, &pfw.Options{BeginAfter: time.Microsecond})
+	p, path := newTrace(t, &pfw.Options{BeginAfter: 1})
 	root, child := p.ScopeKind("compute", "root"), p.ScopeKind("compute", "child")
 	const rounds, children = 300, 3
 	for range rounds {

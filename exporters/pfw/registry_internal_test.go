@@ -1,0 +1,36 @@
+package pfw
+
+import "testing"
+
+// A scope is held from its addition to its removal, in a place of its own or not, and
+// others that share its lane and depth change nothing about that.
+func TestRegistryHoldsScopes(t *testing.T) {
+	var r registry
+	scopes := make([]*scopeEntry, 4)
+	held := make([]bool, len(scopes))
+	check := func(when string) {
+		t.Helper()
+		n := 0
+		for i, sc := range scopes {
+			if sc != nil && r.holds(sc) != held[i] {
+				t.Errorf("%s: scope %d is held: %v", when, i, !held[i])
+			}
+			if held[i] {
+				n++
+			}
+		}
+		if all := r.allScopes(); len(all) != n {
+			t.Errorf("%s: it lists %d scopes, holds %d", when, len(all), n)
+		}
+	}
+	for i := range scopes {
+		scopes[i], held[i] = new(scopeEntry), true
+		r.addScope(scopes[i], 7)
+		check("added")
+	}
+	for _, i := range []int{2, 0, 3, 1} { // from the middle, the place, the front, the last one
+		r.removeScope(scopes[i])
+		held[i] = false
+		check("removed")
+	}
+}

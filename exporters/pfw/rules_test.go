@@ -1,0 +1,158 @@
+package pfw_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/direct"
+)
+
+// What has ended when it comes, and lies below nothing, is on a lane of roots: one on
+// which nothing lies at that time.
+func TestRecordsThatHaveEndedHaveLanes(t *testing.T) {
+	p, path := newTrace(t, &pfw.Options{NoBegin: true})
+	kind := p.ScopeKind("c", "after")
+	root := p.ScopeKind("c", "root").Start(context.Background(), nil, direct.ScopeStart{})
+	root.End()
+	kind.Record(context.Background(), nil, 0, kind.Now())
+	var open []direct.Scope
+	for range 12 { // more than have a lane without a lock
+		open = append(open, p.ScopeKind("c", "open").Start(context.Background(), nil, direct.ScopeStart{}))
+	}
+	kind.Record(context.Background(), nil, 0, kind.Now())
+	for _, s := range open {
+		s.End()
+	}
+	if err := p.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	dftest.Check(t, path)
+	var after []int64
+	lanes := map[int64]bool{}
+	for _, ev := range dftest.Events(t, path) {
+		switch ev.Name {
+		case "after":
+			after = append(after, ev.TID)
+		case "open":
+			lanes[ev.TID] = true
+		}
+	}
+	if first := byName(dftest.Events(t, path))["root"].TID; len(after) != 2 || after[0] != first || first < int64(os.Getpid()) {
+		t.Errorf("they are on lanes %v, the root before them on %d", after, first)
+	} else if len(lanes) != len(open) || lanes[after[1]] {
+		t.Errorf("the second is on lane %d, what was open on %v", after[1], lanes)
+	}
+}
+
+// Ambient scopes that overlap below a span are no parents of what comes later below it,
+// and change nothing for what comes below nothing.
+func TestOverlapStaysWhereItIs(t *testing.T) {
+	p, path := newTrace(t, &pfw.Options{NoBegin: true})
+	ctx, span := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p)).Tracer("x").Start(context.Background(), "span")
+	start := func(ctx context.Context, name string) direct.Scope {
+		return p.ScopeKind("c", name).Start(ctx, nil, direct.ScopeStart{Ambient: true})
+	}
+	record := func(ctx context.Context, name string) {
+		kind := p.ScopeKind("c", name)
+		kind.Record(ctx, nil, 0, kind.Now())
+	}
+	a := start(ctx, "a")
+	b := start(ctx, "b")
+	a.End()
+	b.End()
+	c := start(ctx, "c")
+	record(ctx, "in span")
+	d := start(context.Background(), "d")
+	record(context.Background(), "in nothing")
+	c.End()
+	d.End()
+	span.End()
+	if err := p.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	ev := byName(dftest.Events(t, path))
+	for name, parent := range map[string]string{"b": "span", "c": "span", "in span": "span", "in nothing": "d"} {
+		if ev[name].Parent != int64(ev[parent].ID) {
+			t.Errorf("%s is below %d, not %s: %d", name, ev[name].Parent, parent, ev[parent].ID)
+		}
+	}
+}
+
+// A scope that Shutdown ends says so, whichever way its arguments are written; one that
+// its program ends does not.
+func TestScopesSayThatTheyWereCut(t *testing.T) {
+	for _, key := range []string{"plain", `o"dd`} {
+		p, path := newTrace(t, &pfw.Options{NoBegin: true})
+		for _, name := range []string{"cut", "whole"} {
+			s := p.ScopeKind("c", name).Start(context.Background(), nil, direct.ScopeStart{})
+			s.Set([]attribute.KeyValue{attribute.Int(key, 1)})
+			if name == "whole" {
+				s.End()
+			}
+		}
+		if err := p.Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		ev := byName(dftest.Events(t, path))
+		cut, whole := ev["cut"], ev["whole"]
+		if text(t, cut, "truncated") != "1" {
+			t.Errorf("%s: it says %v", key, cut.Args)
+		}
+		if _, ok := whole.Arg("truncated"); ok {
+			t.Errorf("%s: it says %v", key, whole.Args)
+		}
+	}
+}
+
+// The one link that is kept says how many were not.
+func TestDroppedLinks(t *testing.T) {
+	p, path := newTrace(t, &pfw.Options{NoBegin: true})
+	limits := sdktrace.NewSpanLimits()
+	limits.LinkCountLimit = 1
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p), sdktrace.WithRawSpanLimits(limits))
+	link := trace.Link{SpanContext: trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}})}
+	_, s := tp.Tracer("x").Start(context.Background(), "linked", trace.WithLinks(link, link, link))
+	s.End()
+	if err := tp.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if e := byName(dftest.Events(t, path))["linked"]; text(t, e, "otel.dropped_links_count") != "2" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// An exporter that is attached to nothing can be flushed, and so can none.
+func TestFlushOfAnExporterAlone(t *testing.T) {
+	e := pfw.New(filepath.Join(t.TempDir(), "trace.pfw"), nil)
+	for when, err := range map[string]error{
+		"none":   (*pfw.Exporter)(nil).ForceFlush(t.Context()),
+		"before": e.ForceFlush(t.Context()),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSyncer(e))
+	_, s := tp.Tracer("x").Start(context.Background(), "span", trace.WithTimestamp(time.Now()))
+	s.End()
+	if err := e.ForceFlush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	report := dftest.CheckWith(t, e.Path(), &dftracer.ValidateOptions{AllowUnfinished: true})
+	if report.Counts["x/span/X"] != 1 {
+		t.Errorf("the file has %v", report.Counts)
+	}
+	if err := tp.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
