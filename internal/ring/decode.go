@@ -9,10 +9,22 @@ type decoder struct {
 	side   *side
 	chains chains
 	record Record
-	step   step // the one at which reading goes on
-	ofStep Record
 	stats  Stats
 }
+
+// maxLost bounds what is counted as lost: what a damaged head or table says may be anything.
+const maxLost = 1 << 60
+
+// lost counts slots.
+func (r *decoder) lost(slots uint64) {
+	r.stats.Lost = min(r.stats.Lost+int64(slots), maxLost)
+}
+
+// epoch returns a moment of the writer's clock in nanoseconds since the Unix epoch.
+func (r *decoder) epoch(clock uint64) int64 { return int64(clock) - r.anchor + r.Opened }
+
+// clock is the opposite of epoch.
+func (r *decoder) clock(epoch int64) uint64 { return uint64(epoch - r.Opened + r.anchor) }
 
 // slot decodes a slot and calls take.
 func (r *decoder) slot(b []byte, take func(*Record)) {
@@ -67,10 +79,10 @@ func (r *decoder) place(rec *Record, word, place, start, end uint64) bool {
 	if rec.Thread == nil || rec.Name == nil && !nameless || rec.Depth < 1 || rec.Depth > maxDepth || start > 1<<62 || end > 1<<62 {
 		return false
 	}
-	if rec.Start = int64(start) - r.anchor + r.Opened; rec.Start < 0 {
+	if rec.Start = r.epoch(start); rec.Start < 0 {
 		return false
 	}
-	rec.End = max(int64(end)-r.anchor+r.Opened, rec.Start)
+	rec.End = max(r.epoch(end), rec.Start)
 	return true
 }
 

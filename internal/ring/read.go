@@ -10,13 +10,11 @@ import (
 )
 
 const (
-	batchSlots = 256
-	lookAhead  = 256 // slots, while the writer is in the region
-	maxHoles   = 4096
-	maxRounds  = 1024 // of a Read: batches, and holes between them
+	lookAhead = 256 // slots, while the writer is in the region
+	maxHoles  = 4096
+	maxRounds = 1024 // of a Read: batches, and holes between them
 
 	maxActivation = 1 << 40 // centuries
-	maxLost       = 1 << 60
 )
 
 var errChanged = errors.New("the ring was changed by somebody else than its writer")
@@ -36,7 +34,7 @@ func (r *Ring) read(take func(*Record)) (more bool, err error) {
 	defer guard(&err)()
 	var broken error
 	merged := func(rec *Record) {
-		if err := r.merge(rec, take); err != nil {
+		if err := r.steps.merge(rec, take); err != nil {
 			broken = err
 		}
 		take(rec)
@@ -45,8 +43,8 @@ func (r *Ring) read(take func(*Record)) (more bool, err error) {
 		return false, err
 	}
 	for range maxRounds {
-		r.discover()
-		latest := r.latest() // what is written by now lies behind no slot that is not
+		r.steps.discover()
+		latest := r.steps.latest() // what is written by now lies behind no slot that is not
 		last := load(r.head, atActivations)
 		r.refused = int64(min(load(r.head, atRefused), 1<<48))
 		if !r.ended && (r.next.activation > last+1 || last > maxActivation) {
@@ -58,11 +56,11 @@ func (r *Ring) read(take func(*Record)) (more bool, err error) {
 		if r.next.region < 0 && !r.find() {
 			return false, r.flush(latest, take)
 		}
-		if load(r.head, tableAt+16*r.next.region) == r.next.activation|stepsBit { // pass reads it
+		if holds, _ := r.entry(r.next.region); holds == r.next.activation|stepsBit { // pass reads it
 			r.next = cursor{activation: r.next.activation + 1, region: -1}
 			continue
 		}
-		more, err := r.run(merged, r.next.activation < r.slots || r.ended)
+		more, err := r.run(merged, r.next.activation < r.steps.slots || r.ended)
 		if err = cmp.Or(err, broken); err != nil {
 			return false, err
 		}
@@ -75,13 +73,13 @@ func (r *Ring) read(take func(*Record)) (more bool, err error) {
 
 // flush delivers what has ended of steps and lies behind no slot that was not read.
 func (r *Ring) flush(until uint64, take func(*Record)) error {
-	if len(r.steps) == 0 {
+	if len(r.steps.queue) == 0 {
 		return nil
 	}
 	if err := r.side.read(); err != nil && !r.ended {
 		return err
 	}
-	return r.pass(until, take)
+	return r.steps.pass(until, take)
 }
 
 // Finish reads the rest of a ring whose writer is gone: slots that it took and
@@ -89,7 +87,7 @@ func (r *Ring) flush(until uint64, take func(*Record)) error {
 // the error is the first one, or that of ctx, which ends the reading.
 func (r *Ring) Finish(ctx context.Context, take func(*Record)) (first error) {
 	first = r.side.read()
-	r.ended, r.seen = true, 0
+	r.ended, r.steps.seen = true, 0
 	for {
 		if err := ctx.Err(); err != nil {
 			return cmp.Or(first, err)
@@ -102,8 +100,8 @@ func (r *Ring) Finish(ctx context.Context, take func(*Record)) (first error) {
 		r.holes = nil
 		first = cmp.Or(first, err)
 		switch {
-		case r.inSteps: // which the disk does not give
-			r.giveUpSteps()
+		case r.steps.reading: // which the disk does not give
+			r.steps.giveUp()
 		case err != nil && r.next.region >= 0:
 			r.lose(regionSlots - r.next.slot)
 		case !more && (err == nil || !waited):
@@ -116,13 +114,14 @@ func (r *Ring) Finish(ctx context.Context, take func(*Record)) (first error) {
 // or, where no region holds that any more, of the first one after it. Those
 // passed over are lost, but for those that a reader has emptied.
 func (r *Ring) find() bool {
-	used, last := min(load(r.head, atUsed), maxRegions), r.newest
-	if r.ended { // the table says what there is, whatever the counts in the head say
-		used, last = maxRegions, math.MaxUint64-1
+	last := r.newest
+	if r.ended {
+		last = math.MaxUint64
 	}
 	first, region, emptied := uint64(math.MaxUint64), -1, uint64(0)
-	for n := range int(used) {
-		at, done := load(r.head, tableAt+16*n)&^stepsBit, load(r.head, tableAt+16*n+8)&^stepsBit
+	for n := range r.used() {
+		at, done := r.entry(n)
+		at, done = at&^stepsBit, done&^stepsBit
 		if done <= r.newest {
 			emptied = max(emptied, done)
 		}
@@ -142,22 +141,12 @@ func (r *Ring) find() bool {
 	if first > r.next.activation {
 		if emptied < first-1 {
 			before := max(emptied, r.next.activation-1)
-			r.lost(min(first-1-before-r.stepsWithin(before, first), maxActivation) * regionSlots)
+			r.lost(min(first-1-before-r.steps.within(before, first), maxActivation) * regionSlots)
 		}
 		r.giveUp(first)
 	}
 	r.next.region = region
 	return region >= 0
-}
-
-// current reports whether a region still is in the use that c says.
-func (r *Ring) current(c cursor) bool {
-	return load(r.head, tableAt+16*c.region)&^stepsBit == c.activation
-}
-
-// lost counts slots. What a damaged head or table says of them may be anything.
-func (r *Ring) lost(slots uint64) {
-	r.stats.Lost = min(r.stats.Lost+int64(slots), maxLost)
 }
 
 // lose gives up the rest of an activation.
@@ -229,7 +218,7 @@ func (r *Ring) run(take func(*Record), complete bool) (more bool, err error) {
 		r.next.slot++
 		return true, nil
 	}
-	r.done(r.next)
+	r.finish(r.next)
 	r.next = cursor{activation: r.next.activation + 1, region: -1}
 	return true, nil
 }
@@ -256,7 +245,7 @@ func (r *Ring) writtenBehind(b []byte, slot int, complete bool) bool {
 // unused handles the end of an activation whose last slots are empty: those of
 // a writer that is gone, or of threads that have not written theirs.
 func (r *Ring) unused(from int) {
-	if r.next.activation >= r.slots { // the writer ended here
+	if r.next.activation >= r.steps.slots { // the writer ended here
 		r.next = cursor{activation: r.next.activation + 1, region: -1}
 		return
 	}
@@ -306,7 +295,7 @@ func (r *Ring) fill(take func(*Record)) error {
 			}
 			r.slot(r.late[:], take)
 			touched = append(touched, h.cursor)
-		case time.Since(h.since) > r.o.Patience:
+		case time.Since(h.since) > r.patience:
 			r.lost(1)
 			touched = append(touched, h.cursor)
 		default:
@@ -315,46 +304,15 @@ func (r *Ring) fill(take func(*Record)) error {
 	}
 	for _, c := range touched {
 		if c.activation < r.next.activation {
-			r.done(c)
+			r.finish(c)
 		}
 	}
 	return nil
 }
 
-// done notes that a region was read, unless a slot of it is waited for.
-func (r *Ring) done(c cursor) {
-	if !r.o.Drain || !r.current(c) {
-		return
+// finish notes that the slots of a region were read, unless one is waited for.
+func (r *Ring) finish(c cursor) {
+	if !slices.ContainsFunc(r.holes, func(h hole) bool { return h.activation == c.activation }) {
+		r.done(c)
 	}
-	same := func(o cursor) bool { return o.activation == c.activation }
-	// Once given back it is the writer's: twice would take what that writes then.
-	if slices.ContainsFunc(r.holes, func(h hole) bool { return same(h.cursor) }) || slices.ContainsFunc(r.held, same) {
-		return
-	}
-	r.held = append(r.held, c)
-}
-
-// Held is how many regions were read and not given back.
-func (r *Ring) Held() int { return len(r.held) }
-
-// Release gives the regions that were read back to the writer. Call it when what
-// was read is in a file: a reader that is killed before leaves the regions to the
-// next one. Without it the writer goes on in new space.
-func (r *Ring) Release() (err error) {
-	defer guard(&err)()
-	for _, c := range r.held {
-		held := load(r.head, tableAt+16*c.region)
-		b := r.regions[c.region]
-		if b == nil || held&^stepsBit != c.activation {
-			continue
-		}
-		for i := range regionSlots {
-			if held&stepsBit == 0 { // the writer clears the others itself
-				store(b, i*slotSize+atWord, 0)
-			}
-		}
-		store(r.head, tableAt+16*c.region+8, held)
-	}
-	r.held = r.held[:0]
-	return nil
 }

@@ -54,6 +54,13 @@ type Head struct {
 	Python uint64 // the version of the interpreter, as sys.hexversion
 }
 
+// Cell is a span that a thread started last under a name.
+type Cell struct {
+	Name   *Name
+	Thread *Thread
+	Start  int64 // nanoseconds since the epoch
+}
+
 // Record is one slot. Times are nanoseconds since the Unix epoch. It is reused
 // for the next slot, its Name and Thread are not.
 type Record struct {

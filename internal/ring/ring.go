@@ -1,11 +1,8 @@
 package ring
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -18,12 +15,6 @@ const (
 	SideExt = ".names"
 )
 
-// ErrNotRing is why Open refuses a file.
-var ErrNotRing = errors.New("not a ring")
-
-// ErrVersion is why Open refuses a ring whose layout is another one.
-var ErrVersion = errors.New("a ring of another version")
-
 // Options configures a Ring.
 type Options struct {
 	// Drain lets Release give back to the writer what was read. Without it the
@@ -35,37 +26,22 @@ type Options struct {
 	Patience time.Duration
 }
 
+// batchSlots is how many slots are copied at a time.
+const batchSlots = 256
+
 // Ring is an open ring. It is not safe for concurrent use.
 type Ring struct {
+	mapped
 	decoder
-	o       Options
-	file    *os.File
-	head    []byte
-	regions map[int][]byte // mapped, by number
-	next    cursor
-	steps   []cursor // regions with steps, in their order; the first one is being read
-	inSteps bool     // they are being read
-	seen    uint64   // the activations among which regions with steps were looked for
-	slots   uint64   // the latest one without
-	found   uint64   // the latest one with steps
-	apart   []uint64 // those with steps, from next on
-	newest  uint64   // the latest activation, as far as the head tells
-	holes   []hole
-	held    []cursor // regions that were read and not given back
-	batch   []byte
-	late    [slotSize]byte
-	refused int64 // slots that the writer found no space for
-	settle  time.Duration
-	ended   bool
-}
-
-// cursor is where reading goes on: a slot of an activation, which is one use of
-// a region.
-type cursor struct {
-	activation uint64 // from 1
-	region     int    // -1: not found yet
-	slot       int    // or step
-	end        int    // behind the last slot that is written; 0: not looked for
+	steps    stepReader
+	patience time.Duration
+	settle   time.Duration
+	next     cursor
+	newest   uint64 // the latest activation, as far as the head tells
+	holes    []hole
+	batch    []byte
+	late     [slotSize]byte
+	refused  int64 // slots that the writer found no space for
 }
 
 // hole is a slot that was taken and not written while later ones were.
@@ -99,8 +75,11 @@ func Open(path string, o Options) (*Ring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ring: %w", err)
 	}
-	r := &Ring{o: o, decoder: decoder{Head: Head{Path: path}}, file: f, regions: make(map[int][]byte), settle: settle, batch: make([]byte, batchSlots*slotSize)}
-	r.next = cursor{activation: 1, region: -1}
+	r := &Ring{
+		mapped: mapped{file: f, drain: o.Drain, regions: make(map[int][]byte)}, decoder: decoder{Head: Head{Path: path}},
+		patience: o.Patience, settle: settle, next: cursor{activation: 1, region: -1}, batch: make([]byte, batchSlots*slotSize),
+	}
+	r.steps.mapped, r.steps.decoder = &r.mapped, &r.decoder
 	if err := r.open(); err != nil {
 		r.Close()
 		return nil, fmt.Errorf("ring: %s: %w", path, err)
@@ -109,28 +88,9 @@ func Open(path string, o Options) (*Ring, error) {
 }
 
 func (r *Ring) open() (err error) {
-	info, err := r.file.Stat()
-	if err != nil {
-		return err
-	}
-	if info.Size() < headSize {
-		return ErrNotRing
-	}
 	defer guard(&err)()
-	if r.head, err = mapFile(r.file, 0, headSize, r.o.Drain); err != nil {
+	if err := r.mapped.open(); err != nil {
 		return err
-	}
-	if !bytes.Equal(r.head[:len(magic)], []byte(magic)) {
-		return ErrNotRing
-	}
-	if v := r.head[len(magic)]; v != Version {
-		return fmt.Errorf("%w: it has version %d, this program reads %d: import it with the trainspan that recorded it, or record "+
-			"the job again: trainspan run -- COMMAND", ErrVersion, v, Version)
-	}
-	for i, want := range []uint64{slotSize, regionSlots, 0, tableAt, cellsAt, cellThreads, cellNames, headSize} {
-		if got := load(r.head, atLayout+8*i); got != want && want != 0 {
-			return fmt.Errorf("%w: number %d of its layout is %d, not %d", ErrNotRing, i, got, want)
-		}
 	}
 	r.PID = int64(load(r.head, atPID) & 0x7fffffff)
 	r.Opened, r.anchor = int64(load(r.head, atOpened)), int64(load(r.head, atAnchor))
@@ -144,37 +104,11 @@ func (r *Ring) open() (err error) {
 	return r.side.read()
 }
 
-// guard makes an error of a fault in a mapping, which is what a file that was
-// cut short causes. Defer its result.
-func guard(err *error) func() {
-	was := debug.SetPanicOnFault(true)
-	return func() {
-		debug.SetPanicOnFault(was)
-		if v := recover(); v != nil {
-			fault, ok := v.(interface {
-				error
-				Addr() uintptr
-			})
-			if !ok {
-				panic(v)
-			}
-			*err = fmt.Errorf("the file was cut short or its disk failed: %w", error(fault))
-		}
-	}
-}
-
 // Name returns an entry of the table of names, or nil.
 func (r *Ring) Name(id uint32) *Name { return r.side.name(id) }
 
 // Who is what the process said about itself when it opened the ring.
 func (r *Ring) Who() Who { return r.side.who }
-
-// Closed reports whether the process said that it ends in good order.
-func (r *Ring) Closed() (closed bool) {
-	var err error
-	defer guard(&err)()
-	return load(r.head, atClosed) == 1
-}
 
 // Metas returns the metadata that has come since it was asked last.
 func (r *Ring) Metas() []Meta {
@@ -194,12 +128,7 @@ func (r *Ring) Stats() Stats {
 
 // Close closes the ring and leaves its files.
 func (r *Ring) Close() {
-	unmap(r.head)
-	for _, b := range r.regions {
-		unmap(b)
-	}
-	r.head, r.regions = nil, nil
-	_ = r.file.Close()
+	r.close()
 	if r.side != nil {
 		_ = r.side.file.Close()
 	}
@@ -220,45 +149,9 @@ func Remove(path string) error {
 	return outfile.Remove(strings.TrimSuffix(path, Ext)+SideExt, func(*os.File) error { return nil })
 }
 
-// region maps a region.
-func (r *Ring) region(n int) ([]byte, error) {
-	if b := r.regions[n]; b != nil {
-		return b, nil
-	}
-	info, err := r.file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	at := int64(headSize) + int64(n)*regionSize
-	if n < 0 || at+regionSize > info.Size() {
-		return nil, fmt.Errorf("region %d lies behind the end of the file", n)
-	}
-	if len(r.regions) >= maxMapped {
-		for k, b := range r.regions {
-			unmap(b)
-			delete(r.regions, k)
-		}
-	}
-	b, err := mapFile(r.file, at, regionSize, r.o.Drain)
-	if err == nil {
-		r.regions[n] = b
-	}
-	return b, err
-}
-
-// maxMapped bounds the address space that a ring takes.
-const maxMapped = 32
-
-// Cell is a span that a thread started last under a name.
-type Cell struct {
-	Name   *Name
-	Thread *Thread
-	Start  int64 // nanoseconds since the epoch
-}
-
 // Cells calls take for the latest start of each name on each thread, and for what is
-// open of the latest step. Those
-// spans may have ended; that they have not is what the spans say that were read.
+// open of the latest step. Those spans may have ended; that they have not is what the
+// spans say that were read.
 func (r *Ring) Cells(take func(Cell)) (err error) {
 	defer guard(&err)()
 	for t := range cellThreads {
@@ -269,11 +162,11 @@ func (r *Ring) Cells(take func(Cell)) (err error) {
 		for id := range cellNames {
 			if at := load(r.head, cellsAt+8*(t*cellNames+id)); at != 0 && at < 1<<62 {
 				if n := r.side.name(uint32(id)); n != nil {
-					take(Cell{Name: n, Thread: thread, Start: int64(at) - r.anchor + r.Opened})
+					take(Cell{Name: n, Thread: thread, Start: r.epoch(at)})
 				}
 			}
 		}
 	}
-	r.openStep(take)
+	r.steps.open(take)
 	return nil
 }

@@ -7,6 +7,20 @@ import (
 	"sort"
 )
 
+// stepReader reads the regions that have steps, which come beside those with slots.
+type stepReader struct {
+	*mapped
+	*decoder
+	queue   []cursor // the regions, in their order; the first one is being read
+	step    step     // the one at which reading goes on
+	ofStep  Record
+	reading bool
+	seen    uint64   // the activations among which regions were looked for
+	slots   uint64   // the latest one without steps
+	found   uint64   // the latest one with steps
+	apart   []uint64 // those with steps
+}
+
 // step is what is known of the step at which reading goes on: a copy of its words, which
 // the writer may go on with, and what was delivered of it.
 type step struct {
@@ -69,7 +83,7 @@ func (s *step) inherit() {
 }
 
 // words copies the words of a step; false: it has not begun.
-func (r *Ring) words(c cursor, to *[stepWords]uint64) (begun bool, err error) {
+func (r *stepReader) words(c cursor, to *[stepWords]uint64) (begun bool, err error) {
 	b, err := r.region(c.region)
 	if err != nil {
 		return false, err
@@ -85,39 +99,37 @@ func (r *Ring) words(c cursor, to *[stepWords]uint64) (begun bool, err error) {
 }
 
 // discover looks for regions with steps: those come beside the slots.
-func (r *Ring) discover() {
-	newest, used := load(r.head, atActivations), min(load(r.head, atUsed), maxRegions)
-	if r.ended { // whatever the head says
-		newest, used = math.MaxUint64, maxRegions
+func (r *stepReader) discover() {
+	newest := uint64(math.MaxUint64)
+	if !r.ended {
+		newest = load(r.head, atActivations)
 	}
 	if r.seen == newest {
 		return
 	}
 	r.seen = newest
-	known := len(r.steps)
-	for n := range int(used) {
-		held, emptied := load(r.head, tableAt+16*n), load(r.head, tableAt+16*n+8)
-		switch at := held &^ stepsBit; {
+	known := len(r.queue)
+	for n := range r.used() {
+		holds, emptied := r.entry(n)
+		switch at := holds &^ stepsBit; {
 		case at > newest:
-		case held&stepsBit == 0:
+		case holds&stepsBit == 0:
 			r.slots = max(r.slots, at)
-		case held != emptied && at > r.found:
-			r.steps = append(r.steps, cursor{activation: at, region: n})
+		case holds != emptied && at > r.found:
+			r.queue = append(r.queue, cursor{activation: at, region: n})
 		}
 	}
-	fresh := r.steps[known:]
+	fresh := r.queue[known:]
 	slices.SortFunc(fresh, func(a, b cursor) int { return cmp.Compare(a.activation, b.activation) })
 	for _, c := range fresh {
 		r.found = c.activation
-		if c.activation >= r.next.activation {
-			r.apart = append(r.apart, c.activation)
-		}
+		r.apart = append(r.apart, c.activation)
 	}
 }
 
-// stepsWithin returns how many activations between two are known to have steps: what was
+// within returns how many activations between two are known to have steps: what was
 // lost of those is counted where they are read. It forgets those before the second one.
-func (r *Ring) stepsWithin(before, first uint64) (n uint64) {
+func (r *stepReader) within(before, first uint64) (n uint64) {
 	for len(r.apart) > 0 && r.apart[0] < first {
 		if r.apart[0] > before {
 			n++
@@ -128,23 +140,23 @@ func (r *Ring) stepsWithin(before, first uint64) (n uint64) {
 }
 
 // pass delivers the spans of steps that ended before a moment of the writer's clock.
-func (r *Ring) pass(until uint64, take func(*Record)) error {
-	r.inSteps = true
-	for len(r.steps) > 0 {
-		c := r.steps[0]
+func (r *stepReader) pass(until uint64, take func(*Record)) error {
+	r.reading = true
+	for len(r.queue) > 0 {
+		c := r.queue[0]
 		if c.slot == regionSteps {
 			r.done(c)
-			r.steps = r.steps[1:]
+			r.queue = r.queue[1:]
 			continue
 		}
 		var after [stepWords]uint64
-		behind := len(r.steps) > 1 // the writer has gone on to another step
+		behind := len(r.queue) > 1 // the writer has gone on to another step
 		if !behind && c.slot+1 < regionSteps {
 			behind, _ = r.words(cursor{region: c.region, slot: c.slot + 1}, &after)
 		}
 		begun, err := r.words(c, &r.step.words)
 		if err != nil || !r.current(c) {
-			r.giveUpSteps()
+			r.giveUp()
 			if err != nil {
 				return err
 			}
@@ -173,20 +185,20 @@ func (r *Ring) pass(until uint64, take func(*Record)) error {
 			})
 			r.step = step{parts: r.step.words[stepKind], place: r.step.words[stepPlace]}
 		}
-		r.steps[0].slot++
+		r.queue[0].slot++
 	}
-	r.inSteps = false
+	r.reading = false
 	return nil
 }
 
-// giveUpSteps gives up the rest of the steps of a region.
-func (r *Ring) giveUpSteps() {
-	r.lost(uint64(regionSteps-r.steps[0].slot) * stepSize / slotSize)
-	r.steps, r.step, r.inSteps = r.steps[1:], step{}, false
+// giveUp gives up the rest of the steps of a region.
+func (r *stepReader) giveUp() {
+	r.lost(uint64(regionSteps-r.queue[0].slot) * stepSize / slotSize)
+	r.queue, r.step, r.reading = r.queue[1:], step{}, false
 }
 
 // deliver makes a record of a span of a step.
-func (r *decoder) deliver(p part, take func(*Record)) {
+func (r *stepReader) deliver(p part, take func(*Record)) {
 	r.stats.Slots++
 	w, rec := &r.step.words, &r.ofStep
 	*rec = Record{Next: -1}
@@ -223,21 +235,23 @@ func (r *decoder) deliver(p part, take func(*Record)) {
 // merge delivers the spans of steps that ended before a record of their thread, or with
 // one that is around them, and puts that below the parts around it: the stack of the thread
 // does not have them.
-func (r *Ring) merge(rec *Record, take func(*Record)) error {
-	r.discover()
+func (r *stepReader) merge(rec *Record, take func(*Record)) error {
+	if r.discover(); len(r.queue) == 0 {
+		return nil
+	}
 	w := &r.step.words
-	here := func() bool { return len(r.steps) > 0 && w[stepPlace]&math.MaxUint32 == uint64(rec.Thread.Number) }
+	here := func() bool { return len(r.queue) > 0 && w[stepPlace]&math.MaxUint32 == uint64(rec.Thread.Number) }
 	if w[stepBegan] != 0 && !here() {
 		return nil
 	}
-	end := uint64(rec.End - r.Opened + r.anchor)
+	end := r.clock(rec.End)
 	if err := r.pass(end, take); err != nil {
 		return err
 	}
 	switch depth := int(w[stepPlace] >> 32); {
 	case w[stepBegan] == 0 || !here():
 	case rec.Depth >= depth:
-		rec.Depth += r.step.around(uint64(rec.Start-r.Opened+r.anchor), 0)
+		rec.Depth += r.step.around(r.clock(rec.Start), 0)
 	default:
 		return r.pass(end+1, take)
 	}
@@ -245,9 +259,9 @@ func (r *Ring) merge(rec *Record, take func(*Record)) error {
 }
 
 // last returns where the last step lies that has begun, as far as its regions are known.
-func (r *Ring) last(to *step) (c cursor, found bool) {
-	for i := len(r.steps) - 1; i >= 0 && !found; i-- {
-		c = r.steps[i]
+func (r *stepReader) last(to *step) (c cursor, found bool) {
+	for i := len(r.queue) - 1; i >= 0 && !found; i-- {
+		c = r.queue[i]
 		n := sort.Search(regionSteps, func(k int) bool {
 			begun, err := r.words(cursor{region: c.region, slot: k}, &to.words)
 			return err != nil || !begun
@@ -262,22 +276,22 @@ func (r *Ring) last(to *step) (c cursor, found bool) {
 }
 
 // latest is a moment behind all that is written of steps.
-func (r *Ring) latest() (at uint64) {
+func (r *stepReader) latest() (at uint64) {
 	var s step
-	if len(r.steps) == 0 {
+	if len(r.queue) == 0 {
 		return 0
 	}
-	r.inSteps = true
+	r.reading = true
 	if _, found := r.last(&s); found {
 		s.each(func(p part) { at = max(at, p.start, p.end) })
 		at = min(at, math.MaxUint64-1) + 1
 	}
-	r.inSteps = false
+	r.reading = false
 	return at
 }
 
-// openStep calls take for what is open of the last step.
-func (r *Ring) openStep(take func(Cell)) {
+// open calls take for what is open of the last step.
+func (r *stepReader) open(take func(Cell)) {
 	var s step
 	c, found := r.last(&s)
 	if !found {
@@ -306,7 +320,7 @@ func (r *Ring) openStep(take func(Cell)) {
 			n = r.side.name(known.Parts[p.bit])
 		}
 		if p.end == 0 && p.start < 1<<62 && n != nil {
-			take(Cell{Name: n, Thread: thread, Start: int64(p.start) - r.anchor + r.Opened})
+			take(Cell{Name: n, Thread: thread, Start: r.epoch(p.start)})
 		}
 	})
 }
