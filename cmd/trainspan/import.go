@@ -14,6 +14,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/delivery"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/internal/rundir"
@@ -140,7 +141,7 @@ func (o *importOptions) settings(ctx context.Context, lookup func(string) (strin
 	if exp == nil {
 		return &opts, func(context.Context) error { return nil }, nil
 	}
-	opts.Spans = &pytorch.SpanOptions{Exporter: &retrying{to: exp, patience: o.otlp.retry}, Level: level, Budget: o.budget, Job: o.job}
+	opts.Spans = &pytorch.SpanOptions{Exporter: delivery.Patient(exp), Level: level, Budget: o.budget, Job: o.job}
 	return &opts, exp.Shutdown, nil
 }
 

@@ -2,9 +2,11 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
 // pauses gives the growing pauses between the attempts for one batch, until
@@ -72,7 +74,7 @@ func sleep(ctx context.Context, d time.Duration, hurry <-chan struct{}) bool {
 }
 
 // Retry calls f until it succeeds, fails for good, or the time for retries is
-// over. Zero fields of o are the defaults. It gives the last error of f.
+// over. Zero fields of o are the defaults. It returns the last error of f.
 func Retry(ctx context.Context, o Options, f func(context.Context) error) error {
 	o = o.withDefaults()
 	p := newPauses(&o)
@@ -85,4 +87,34 @@ func Retry(ctx context.Context, o Options, f func(context.Context) error) error 
 			return err
 		}
 	}
+}
+
+// Patient returns an exporter for programs that wait for each batch: it tries one again
+// for as long as to says, and in halves while it is too large. Once a backend has been
+// away for all of that time, what comes later fails at once.
+func Patient(to Tuner) sdktrace.SpanExporter { return &patient{Tuner: to, o: to.Delivery()} }
+
+type patient struct {
+	Tuner
+	o    Options
+	away error
+}
+
+// ExportSpans implements sdktrace.SpanExporter.
+func (p *patient) ExportSpans(ctx context.Context, batch []sdktrace.ReadOnlySpan) error {
+	if p.away != nil {
+		return p.away
+	}
+	err := Retry(ctx, p.o, func(ctx context.Context) error { return p.Tuner.ExportSpans(ctx, batch) })
+	var e *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	if half := len(batch) / 2; e.TooLarge && half > 0 {
+		return errors.Join(p.ExportSpans(ctx, batch[:half]), p.ExportSpans(ctx, batch[half:]))
+	}
+	if e.Retry && ctx.Err() == nil {
+		p.away = err
+	}
+	return err
 }

@@ -140,3 +140,62 @@ func TestRetry(t *testing.T) {
 		})
 	}
 }
+
+// waited is an exporter whose caller waits, with an answer for each call.
+type waited struct {
+	o      delivery.Options
+	sizes  []int
+	answer func(call, n int) error
+}
+
+func (w *waited) Delivery() delivery.Options { return w.o }
+
+func (w *waited) ExportSpans(_ context.Context, batch []sdktrace.ReadOnlySpan) error {
+	w.sizes = append(w.sizes, len(batch))
+	return w.answer(len(w.sizes), len(batch))
+}
+
+func (w *waited) Shutdown(context.Context) error { return nil }
+
+// All batches share one time in which a backend may be away.
+func TestPatientGivesUpOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &waited{o: delivery.Options{RetryFor: 2 * time.Second}, answer: func(int, int) error {
+			return &delivery.Error{Err: errors.New("nobody is there"), Retry: true}
+		}}
+		exp := delivery.Patient(to)
+		began := time.Now()
+		for range 100 {
+			if err := exp.ExportSpans(t.Context(), make([]sdktrace.ReadOnlySpan, 1)); err == nil {
+				t.Fatal("delivered")
+			}
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("%s for a patience of 2s", took)
+		}
+		if n := len(to.sizes); n < 2 || n > 10 {
+			t.Errorf("%d attempts", n)
+		}
+	})
+}
+
+// A batch is sent again, and in halves where it is too large.
+func TestPatientDelivers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &waited{answer: func(call, n int) error {
+			if call <= 2 {
+				return &delivery.Error{Err: errors.New("busy"), Retry: true}
+			}
+			if n > 2 {
+				return &delivery.Error{Err: errors.New("too large"), TooLarge: true}
+			}
+			return nil
+		}}
+		if err := delivery.Patient(to).ExportSpans(t.Context(), make([]sdktrace.ReadOnlySpan, 5)); err != nil {
+			t.Error(err)
+		}
+		if want := []int{5, 5, 5, 2, 3, 1, 2}; !slices.Equal(to.sizes, want) {
+			t.Errorf("sent %v, want %v", to.sizes, want)
+		}
+	})
+}
