@@ -26,10 +26,10 @@ func (s *State) AppendBinary(dst []byte) ([]byte, error) {
 	dst = binary.AppendVarint(dst, s.oldest)
 	dst = binary.AppendUvarint(dst, uint64(len(s.ranks)))
 	for _, r := range slices.Sorted(maps.Keys(s.ranks)) {
-		rs := s.ranks[r]
+		rs := s.ranks[r].ordered()
 		dst = binary.AppendUvarint(dst, uint64(r))
-		dst = columns.AppendBytes(dst, []byte(rs.info.Host))
-		dst = columns.AppendBytes(dst, []byte(rs.info.Role))
+		dst = columns.AppendBytes(dst, rs.info.Host)
+		dst = columns.AppendBytes(dst, rs.info.Role)
 		dst = binary.AppendVarint(dst, rs.info.LastSeen)
 		dst = columns.AppendBool(dst, rs.info.Ended)
 		for _, p := range rs.info.Pauses {
@@ -37,61 +37,45 @@ func (s *State) AppendBinary(dst []byte) ([]byte, error) {
 		}
 		dst = binary.AppendUvarint(dst, uint64(rs.disputed))
 		dst = columns.AppendBool(dst, rs.any)
-		order, number := rs.order()
-		dst = rs.appendGroups(dst, order)
+		dst = binary.AppendUvarint(dst, uint64(len(rs.groups)))
+		for _, g := range rs.groups {
+			dst = columns.AppendBytes(dst, g.name)
+			for _, n := range [...]int64{int64(g.size), g.launched, g.ran} {
+				dst = binary.AppendUvarint(dst, uint64(n))
+			}
+		}
 		if rs.any {
-			dst = rs.last.append(dst, order)
+			dst = rs.last.append(dst)
 		}
 		dst = binary.AppendVarint(dst, rs.device.step)
 		dst = binary.AppendUvarint(dst, uint64(rs.device.n))
-		dst = rs.appendSteps(dst, number)
+		dst = binary.AppendUvarint(dst, uint64(rs.steps.n))
+		var steps []byte
+		for _, b := range rs.steps.blocks {
+			steps = append(steps, b.data...)
+		}
+		dst = columns.AppendBytes(dst, steps)
 	}
 	return dst, nil
 }
 
-// order returns the groups by name, and the number of each in that order.
-func (rs *rankState) order() (order []int, number []uint16) {
-	order = make([]int, len(rs.groups))
-	for i := range order {
-		order[i] = i
+// ordered returns a copy whose groups are numbered by name, and whose last step has each of them.
+func (rs *rankState) ordered() *rankState {
+	out := *rs
+	out.groups = slices.SortedFunc(slices.Values(rs.groups), func(a, b groupName) int { return cmp.Compare(a.name, b.name) })
+	number := make([]uint16, len(rs.groups))
+	for i, g := range rs.groups {
+		number[i] = uint16(slices.IndexFunc(out.groups, func(o groupName) bool { return o.name == g.name }))
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(rs.groups[a].name, rs.groups[b].name) })
-	number = make([]uint16, len(order))
-	for k, i := range order {
-		number[i] = uint16(k)
-	}
-	return order, number
-}
-
-func (rs *rankState) appendGroups(dst []byte, order []int) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(order)))
-	for _, i := range order {
-		g := &rs.groups[i]
-		dst = columns.AppendBytes(dst, []byte(g.name))
-		for _, n := range [...]int64{int64(g.size), g.launched, g.ran} {
-			dst = binary.AppendUvarint(dst, uint64(n))
-		}
-	}
-	return dst
-}
-
-// appendSteps packs the steps with other numbers of groups.
-func (rs *rankState) appendSteps(dst []byte, number []uint16) []byte {
-	dst = binary.AppendUvarint(dst, uint64(rs.steps.n))
-	var all store
+	out.last, out.steps = rs.last.renumber(number), store{}
 	for c := rs.steps.open(); c.ok; c.next() {
 		c.p.renumber(number)
-		all.follow(&c.p)
+		out.steps.follow(&c.p)
 	}
-	var out []byte
-	for _, b := range all.blocks {
-		out = append(out, b.data...)
-	}
-	return columns.AppendBytes(dst, out)
+	return &out
 }
 
-// append packs it with groups in an order.
-func (t *tail) append(dst []byte, order []int) []byte {
+func (t *tail) append(dst []byte) []byte {
 	dst = binary.AppendVarint(dst, t.step)
 	dst = binary.AppendVarint(dst, t.lastEnd)
 	dst = columns.AppendBool(dst, t.done)
@@ -99,15 +83,10 @@ func (t *tail) append(dst []byte, order []int) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(t.open)))
 	for _, o := range t.open {
 		dst = append(dst, byte(o.phase), byte(o.meeting), byte(o.lane))
-		dst = columns.AppendBytes(dst, []byte(o.group))
-		dst = columns.AppendBytes(dst, []byte(o.op))
+		dst = columns.AppendBytes(columns.AppendBytes(dst, o.group), o.op)
 		dst = binary.AppendVarint(dst, o.start)
 	}
-	for _, i := range order {
-		n := 0
-		if i < len(t.entered) {
-			n = t.entered[i]
-		}
+	for _, n := range t.entered {
 		dst = binary.AppendUvarint(dst, uint64(n))
 	}
 	return dst

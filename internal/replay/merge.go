@@ -68,15 +68,7 @@ func (s *State) mergeRank(r int, from *rankState) {
 		to.groups[ids[i]].ran += g.ran
 	}
 	if from.any {
-		t := from.last
-		t.entered = nil
-		for i, n := range from.last.entered {
-			for len(t.entered) <= int(ids[i]) {
-				t.entered = append(t.entered, 0)
-			}
-			t.entered[ids[i]] = n
-		}
-		to.addTail(t)
+		to.addTail(from.last.renumber(ids))
 	}
 	if to.device.before(from.device) {
 		to.device = from.device

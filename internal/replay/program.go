@@ -71,16 +71,34 @@ func micro(ns int64) int64 {
 // waited for that one: then nothing says when it was launched.
 const behind = 60 // us
 
-// renumber gives the groups of a program other numbers.
-func (p *program) renumber(number []uint16) {
+// each calls fn with every piece, of the host and of lanes.
+func (p *program) each(fn func(*piece)) {
 	for i := range p.host {
-		if pc := &p.host[i]; pc.kind != work {
-			pc.group = number[pc.group]
-		}
+		fn(&p.host[i])
 	}
 	for i := range p.lanes {
-		if pc := &p.lanes[i]; pc.kind != work {
+		fn(&p.lanes[i].piece)
+	}
+}
+
+// renumber gives the groups of a program other numbers.
+func (p *program) renumber(number []uint16) {
+	p.each(func(pc *piece) {
+		if pc.kind != work {
 			pc.group = number[pc.group]
 		}
+	})
+}
+
+// renumber returns t with other numbers of groups.
+func (t tail) renumber(number []uint16) tail {
+	entered := make([]int, len(number))
+	for i, k := range number {
+		entered = append(entered, make([]int, max(int(k)+1-len(entered), 0))...)
+		if i < len(t.entered) {
+			entered[k] = t.entered[i]
+		}
 	}
+	t.entered = entered
+	return t
 }

@@ -64,9 +64,7 @@ func (s *State) insert(rs *rankState, p *program) {
 	}
 	s.newest = max(s.newest, p.step)
 	was := rs.steps.n
-	if rs.steps.add(p) {
-		rs.disputed++
-	}
+	rs.disputed += rs.steps.add(p)
 	s.cells += rs.steps.n - was
 }
 

@@ -15,7 +15,7 @@ import (
 // itself.
 type store struct {
 	blocks []block  // by step; they do not overlap
-	loose  []block  // of one step each, by step
+	loose  []block  // of one step each, in any order
 	last   *program // of the last block, nil where steps are not added to it
 	n      int
 }
@@ -31,23 +31,19 @@ const (
 	keepLoose  = 96 // ranks report a little out of order
 )
 
-// add adds a program and says whether another one was there that differs.
-func (st *store) add(p *program) (disputed bool) {
+// add adds a program and returns how many were there already that differ, as far as it is
+// seen yet.
+func (st *store) add(p *program) (disputed int) {
 	if k := len(st.blocks); k == 0 || p.step > st.blocks[k-1].last {
 		st.follow(p)
-		return false
+		return 0
 	}
-	b := single(p)
-	i, found := slices.BinarySearchFunc(st.loose, p.step, func(b block, step int64) int { return cmp.Compare(b.first, step) })
-	if found {
-		return st.loose[i].settle(&b)
-	}
-	st.loose = slices.Insert(st.loose, i, b)
+	st.loose = append(st.loose, single(p))
 	st.n++
 	if len(st.loose) >= max(st.n/8, keepLoose) {
-		return st.pack() > 0
+		return st.pack()
 	}
-	return false
+	return 0
 }
 
 // follow adds a program after all others.
@@ -88,6 +84,20 @@ func (b *block) settle(o *block) bool {
 	return true
 }
 
+// from returns the place of the first block that has a step from one on.
+func (st *store) from(step int64) int {
+	i, _ := slices.BinarySearchFunc(st.blocks, step, func(b block, step int64) int { return cmp.Compare(b.last, step) })
+	return i
+}
+
+// keep makes blocks those of the store, which is packed.
+func (st *store) keep(blocks []block) {
+	*st = store{blocks: blocks}
+	for _, b := range blocks {
+		st.n += b.n
+	}
+}
+
 // pack packs all steps and returns how many were disputed. Then n is their number.
 func (st *store) pack() (disputed int) {
 	if k := len(st.blocks); k > 0 && st.last != nil {
@@ -96,17 +106,16 @@ func (st *store) pack() (disputed int) {
 	if len(st.loose) == 0 {
 		return 0
 	}
-	from, _ := slices.BinarySearchFunc(st.blocks, st.loose[0].first, func(b block, step int64) int { return cmp.Compare(b.last, step) })
-	var all []block
+	all := st.loose
+	bySteps := func(a, b block) int { return cmp.Compare(a.first, b.first) }
+	from := st.from(slices.MinFunc(all, bySteps).first)
 	for _, b := range st.blocks[from:] {
-		all = append(all, b.split()...)
+		for c := b.open(); c.ok; c.next() {
+			all = append(all, single(&c.p))
+		}
 	}
-	all = append(all, st.loose...)
-	slices.SortStableFunc(all, func(a, b block) int { return cmp.Compare(a.first, b.first) })
-	st.blocks, st.loose, st.n = slices.Clone(st.blocks[:from]), nil, 0
-	for _, b := range st.blocks {
-		st.n += b.n
-	}
+	slices.SortStableFunc(all, bySteps)
+	st.keep(slices.Clone(st.blocks[:from]))
 	for i := range all {
 		if i+1 < len(all) && all[i].first == all[i+1].first {
 			if all[i].settle(&all[i+1]) {
@@ -120,31 +129,19 @@ func (st *store) pack() (disputed int) {
 	return disputed + st.pack()
 }
 
-// split returns the steps of a block one by one.
-func (b *block) split() (out []block) {
-	for c := b.open(); c.ok; c.next() {
-		out = append(out, single(&c.p))
-	}
-	return out
-}
-
 // cut forgets the steps before one. The store is packed.
 func (st *store) cut(step int64) {
-	i, _ := slices.BinarySearchFunc(st.blocks, step, func(b block, step int64) int { return cmp.Compare(b.last, step) })
-	st.blocks = slices.Delete(st.blocks, 0, i)
-	if len(st.blocks) > 0 && st.blocks[0].first < step {
+	blocks := st.blocks[st.from(step):]
+	if len(blocks) > 0 && blocks[0].first < step {
 		var rest store
-		for c := st.blocks[0].open(); c.ok; c.next() {
+		for c := blocks[0].open(); c.ok; c.next() {
 			if c.p.step >= step {
 				rest.follow(&c.p)
 			}
 		}
-		st.blocks[0] = rest.blocks[0]
+		blocks = append(rest.blocks, blocks[1:]...)
 	}
-	st.n = 0
-	for _, b := range st.blocks {
-		st.n += b.n
-	}
+	st.keep(slices.Clone(blocks))
 }
 
 // cursor goes through the programs of blocks in order.
@@ -282,18 +279,7 @@ func (p *program) read(r *columns.Reader) {
 
 // sane reports whether a program of a file can be one.
 func (p *program) sane(groups int) bool {
-	ok := func(pc *piece) bool {
-		return pc.kind == work || int(pc.group) < groups
-	}
-	for i := range p.host {
-		if !ok(&p.host[i]) {
-			return false
-		}
-	}
-	for i := range p.lanes {
-		if l := &p.lanes[i]; !ok(&l.piece) || l.lane != 1 && l.lane != Device {
-			return false
-		}
-	}
-	return p.tokens >= 0
+	ok := p.tokens >= 0
+	p.each(func(pc *piece) { ok = ok && (pc.kind == work || int(pc.group) < groups) })
+	return ok && !slices.ContainsFunc(p.lanes, func(l laneOp) bool { return l.lane != 1 && l.lane != Device })
 }

@@ -1,9 +1,6 @@
 package replay
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // Watch judges a run while it lasts: the same detector as State.Verdict, fed
 // step by step. It is not safe for concurrent use.
@@ -94,8 +91,7 @@ func (s *State) since(step int64) *State {
 	out.newest, out.oldest, out.live = s.newest, step, s.live
 	for r, rs := range s.ranks {
 		c := *rs
-		i, _ := slices.BinarySearchFunc(c.steps.blocks, step, func(b block, step int64) int { return cmp.Compare(b.last, step) })
-		c.steps = store{blocks: slices.Clone(c.steps.blocks[i:])}
+		c.steps = store{blocks: rs.steps.blocks}
 		out.ranks[r] = &c
 	}
 	out.cutOldest()
