@@ -1,10 +1,6 @@
 package replay
 
-import (
-	"slices"
-
-	"github.com/trainspan/trainspan/internal/robust"
-)
+import "github.com/trainspan/trainspan/internal/robust"
 
 const (
 	// clockApart is by how much clocks of ranks must differ to be set: those of hosts that
@@ -67,20 +63,18 @@ func (s *State) Clocks() map[int]int64 {
 
 // leaves returns when a rank left the last collective of all ranks of a step.
 func (g *graph) leaves(r int, p *program) (at int64, ok bool) {
+	all := func(pc *piece) bool {
+		return pc.kind == collective && len(g.groups[g.gid[r][pc.group]].members) == len(g.ranks)
+	}
 	for i := len(p.host) - 1; i >= 0; i-- {
-		if pc := &p.host[i]; pc.kind == collective && len(g.groups[g.gid[r][pc.group]].members) == len(g.ranks) {
-			at, ok = p.start, true
-			for _, before := range p.host[:i+1] {
-				at += before.dur
-			}
-			return at, ok
+		if all(&p.host[i]) {
+			return p.endOf(i), true
 		}
 	}
-	i := slices.IndexFunc(p.lanes, func(l laneOp) bool {
-		return l.kind == collective && len(g.groups[g.gid[r][l.group]].members) == len(g.ranks)
-	})
-	if i < 0 {
-		return 0, false
+	for i := range p.lanes {
+		if l := &p.lanes[i]; all(&l.piece) {
+			return p.start + l.start + l.dur, true
+		}
 	}
-	return p.start + p.lanes[i].start + p.lanes[i].dur, true
+	return 0, false
 }

@@ -60,7 +60,9 @@ func (t *Table) Exchange(next *Table) []Part {
 	j := *t.j
 	j.slack = nil // a fetch takes as long as it took
 	x := &exchange{j: &j, o: next.j, was: t.out, new: next.out}
-	x.matchGroups()
+	for _, g := range j.groups {
+		x.of = append(x.of, slices.IndexFunc(x.o.groups, func(o group) bool { return o.name == g.name }))
+	}
 	players := x.players()
 	n := len(players)
 	var repairs []repair
@@ -104,19 +106,7 @@ func (x *exchange) round(s int) int {
 
 // took is what the work of a phase took a rank, on host and device.
 func (w *ownWork) took(s, r int, p Phase) float64 {
-	sum := 0.0
-	for _, device := range [...]bool{false, true} {
-		if x := w.row[rowOf(device, p)]; x != nil {
-			sum += float64(x[w.at(s, r)])
-		}
-	}
-	return sum
-}
-
-func (x *exchange) matchGroups() {
-	for _, g := range x.j.groups {
-		x.of = append(x.of, slices.IndexFunc(x.o.groups, func(o group) bool { return o.name == g.name }))
-	}
+	return w.time(rowOf(false, p), s, r) + w.time(rowOf(true, p), s, r)
 }
 
 func (x *exchange) players() (out []player) {
@@ -189,25 +179,19 @@ func (x *exchange) repair(players []player) repair {
 		}
 	}
 	hidden := x.j.hides != Host && slices.Contains(has[int(x.j.hides)*n:(int(x.j.hides)+1)*n], true)
-	value := func(j *job, s, r, row int) float64 {
-		if j.row[row] == nil {
-			return 0
-		}
-		return float64(j.row[row][j.at(s, r)])
-	}
 	return repair{
 		work: func(s, r, row int) float64 {
-			own := value(x.j, s, r, row)
+			own := x.j.time(row, s, r)
 			if !has[row%int(phases)*n+r] || own == 0 {
 				return 1
 			}
-			return value(x.o, x.round(s), r, row) / own
+			return x.o.time(row, x.round(s), r) / own
 		},
 		// What a step has nothing of is done at its end.
 		extra: func(s, r int) (sum float64) {
 			for row := range rows {
-				if has[row%int(phases)*n+r] && value(x.j, s, r, row) == 0 {
-					sum += value(x.o, x.round(s), r, row)
+				if has[row%int(phases)*n+r] && x.j.time(row, s, r) == 0 {
+					sum += x.o.time(row, x.round(s), r)
 				}
 			}
 			return sum
@@ -222,7 +206,7 @@ func (x *exchange) repair(players []player) repair {
 			} else if !hidden || x.o.hides != x.j.hides {
 				return t
 			}
-			a, b := x.was.transfers[meetKey{m.group, m.lane}], x.new.transfers[meetKey{other, m.lane}]
+			a, b := x.was.transfers[m.group], x.new.transfers[other]
 			if a == nil || b == nil {
 				return t
 			}

@@ -25,7 +25,7 @@ func (j *job) findings(was *outcome) (all []found) {
 	if j.allWait() {
 		add(j.repairInput(), candidate{floor: floorInput, of: func(gain float64) *found {
 			f := j.finding(InputSlow, nil, Input.String(), gain)
-			f.Evidence = &Evidence{Level: j.mean(rowOf(false, Input)) / 1e3}
+			f.Evidence = &Evidence{Level: meanOf(j.means(rowOf(false, Input))) / 1e3}
 			return f
 		}})
 	}
@@ -64,25 +64,8 @@ func (w *ownWork) allWait() bool {
 	if x == nil || w.slack != nil {
 		return x != nil
 	}
-	of := make([]float64, len(w.ranks))
-	for s := w.from; s < len(w.steps); s++ {
-		for r := range of {
-			of[r] += float64(x[w.at(s, r)])
-		}
-	}
+	of := w.means(rowOf(false, Input))
 	return robust.Median(slices.Clone(of)) > meanOf(of)/2
-}
-
-// mean time of a kind of work in a step.
-func (w *ownWork) mean(row int) float64 {
-	if w.row[row] == nil {
-		return 0
-	}
-	sum := 0.0
-	for _, v := range w.row[row][w.from*len(w.ranks):] {
-		sum += float64(v)
-	}
-	return sum / float64(len(w.ranks)*w.rounds())
 }
 
 // lateSets finds the ranks that are late, in the whole run and since or until a step at

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/internal/robust"
+	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
@@ -34,6 +35,7 @@ const (
 	leastRounds = 6
 	fewRounds   = 20 // with fewer nothing is said to be fine
 	mostLate    = 24
+	linkPart    = 0.2 // of its transfers: what a group must have more than groups like it
 )
 
 // found is a repair that gains.
@@ -140,21 +142,7 @@ func (j *job) followsTokens(e [][]float64, set []int) bool {
 		}
 	}
 	const follows = 0.7
-	return correlated(x, y) > follows
-}
-
-func correlated(x, y []float64) float64 {
-	mx, my := meanOf(x), meanOf(y)
-	var xy, xx, yy float64
-	for i := range x {
-		xy += (x[i] - mx) * (y[i] - my)
-		xx += (x[i] - mx) * (x[i] - mx)
-		yy += (y[i] - my) * (y[i] - my)
-	}
-	if xx == 0 || yy == 0 {
-		return 0
-	}
-	return xy / math.Sqrt(xx*yy)
+	return stat.Correlation(x, y, nil) > follows
 }
 
 // lateSet is ranks that are late between two rounds, the most first, and the kinds of work

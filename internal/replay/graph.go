@@ -12,7 +12,7 @@ func (w *ownWork) replay(repairs ...repair) *outcome {
 	if rp.budget = len(repairs) == 0; rp.budget {
 		o := rp.out
 		o.wait, o.own, o.transfer = make([]float32, n*m), make([]float32, n*m), make([]float32, n*m)
-		o.caused, o.late, o.transfers = make([]float64, n), make([]int, n), make(map[meetKey][]float64)
+		o.caused, o.late, o.transfers = make([]float64, n), make([]int, n), make(map[int][]float64)
 		o.budget = w.newBudget()
 	}
 	for r := range n {

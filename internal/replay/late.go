@@ -150,9 +150,7 @@ func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to i
 		}
 		levels := make([]float64, n)
 		for i, r := range role {
-			for s := j.from + from; s < j.from+to; s++ {
-				levels[i] += float64(j.row[row][j.at(s, r)]) / float64(to-from)
-			}
+			levels[i] = j.mean(row, r, j.from+from, j.from+to)
 		}
 		usual := robust.Median(slices.Clone(levels))
 		var more []int
@@ -168,7 +166,7 @@ func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to i
 		x := make([]float64, to-from)
 		for _, r := range more {
 			for s := range x {
-				x[s] = float64(j.row[row][j.at(j.from+from+s, r)]) - others[from+s]
+				x[s] = j.time(row, j.from+from+s, r) - others[from+s]
 			}
 			if se, _ := chance(x, len(x)); meanOf(x) > errors*se {
 				late[r] = true

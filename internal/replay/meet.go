@@ -82,26 +82,25 @@ func (t *tally) add(group, round int) {
 
 // connect finds out whether groups that meet join all ranks.
 func (g *graph) connect(meets func(group int) bool) {
-	of := make([]int, len(g.ranks))
-	for i := range of {
-		of[i] = i
-	}
-	var find func(int) int
-	find = func(i int) int {
-		if of[i] != i {
-			of[i] = find(of[i])
+	with, n := make([]bool, len(g.ranks)), 0 // the first rank, and who meets those
+	with[0] = true
+	for is := 1; is > n; {
+		n, is = is, 0
+		for k := range g.groups {
+			members := g.groups[k].members
+			if meets(k) && slices.ContainsFunc(members, func(r int) bool { return with[r] }) {
+				for _, r := range members {
+					with[r] = true
+				}
+			}
 		}
-		return of[i]
-	}
-	for k := range g.groups {
-		if !meets(k) {
-			continue
-		}
-		for _, r := range g.groups[k].members[1:] {
-			of[find(r)] = find(g.groups[k].members[0])
+		for _, w := range with {
+			if w {
+				is++
+			}
 		}
 	}
-	g.connected = !slices.ContainsFunc(of, func(i int) bool { return find(i) != find(0) })
+	g.connected = n == len(with)
 }
 
 // findHidden looks for the phase at whose end all ranks go on together: the meeting
@@ -109,56 +108,48 @@ func (g *graph) connect(meets func(group int) bool) {
 // ranks.
 func (j *job) findHidden() {
 	const most = 0.03 // of a step: ranks that nothing holds together differ by more
-	n := len(j.ranks)
-	best := math.Inf(1)
-	var which Phase
-	for _, p := range [...]Phase{Backward, Optimizer} {
-		last := make([]int64, n)
-		var spreads []float64
-		rd := j.read()
-		for s := range j.steps {
-			rd.round()
-			low, high, ok := math.Inf(1), math.Inf(-1), true
-			for r, pr := range rd.programs {
-				end, at := int64(-1), pr.start
-				for i := range pr.host {
-					at += pr.host[i].dur
-					if pr.host[i].kind == work && pr.host[i].phase == p {
-						end = at
-					}
-				}
-				if end < 0 {
-					ok = false
-					break
-				}
-				d := float64(end - last[r])
-				low, high = min(low, d), max(high, d)
-				last[r] = end
+	back, step := j.endsApart(Backward), j.endsApart(Optimizer)
+	if min(back, step) > most {
+		return
+	}
+	if j.hides = Backward; step < back {
+		j.hides = Optimizer
+	}
+	clear(j.row[:])
+	from := j.from
+	j.load()
+	j.judgeFrom(from)
+}
+
+// endsApart returns by how much the times between the ends of a phase differ among ranks,
+// as the part of a step: infinite where not all of them have it in all steps.
+func (j *job) endsApart(p Phase) float64 {
+	last := make([]int64, len(j.ranks))
+	var spreads []float64
+	rd := j.read()
+	for s := range j.steps {
+		rd.round()
+		low, high := math.Inf(1), math.Inf(-1)
+		for r, pr := range rd.programs {
+			i := len(pr.host) - 1
+			for i >= 0 && (pr.host[i].kind != work || pr.host[i].phase != p) {
+				i--
 			}
-			if !ok {
-				spreads = nil
-				break
+			if i < 0 {
+				return math.Inf(1)
 			}
-			if s > j.from && rd.follows {
-				spreads = append(spreads, (high-low)/j.period[s])
-			}
+			end := pr.endOf(i)
+			low, high = min(low, float64(end-last[r])), max(high, float64(end-last[r]))
+			last[r] = end
 		}
-		if len(spreads) == 0 {
-			continue
-		}
-		if m := robust.Median(spreads); m < best {
-			best, which = m, p
+		if s > j.from && rd.follows {
+			spreads = append(spreads, (high-low)/j.period[s])
 		}
 	}
-	if best <= most {
-		j.hides = which
-		for row := range j.row {
-			j.row[row] = nil
-		}
-		from := j.from
-		j.load()
-		j.judgeFrom(from)
+	if len(spreads) == 0 {
+		return math.Inf(1)
 	}
+	return robust.Median(spreads)
 }
 
 // hiddenAmong reports whether two of the ranks meet on their devices in a group of fewer
@@ -225,13 +216,5 @@ func (w *ownWork) unseenWaits() bool {
 	if w.device || w.row[Host] == nil {
 		return false
 	}
-	shares := make([]float64, 0, len(w.ranks))
-	for r := range w.ranks {
-		sum := 0.0
-		for s := w.from; s < len(w.steps); s++ {
-			sum += float64(w.row[Host][w.at(s, r)])
-		}
-		shares = append(shares, sum/float64(w.rounds())/w.typical())
-	}
-	return len(w.roles) > 1 && robust.Median(shares) > 0.1
+	return len(w.roles) > 1 && robust.Median(w.means(int(Host))) > 0.1*w.typical()
 }

@@ -71,6 +71,15 @@ func micro(ns int64) int64 {
 // waited for that one: then nothing says when it was launched.
 const behind = 60 // us
 
+// endOf returns when a piece of the host ended.
+func (p *program) endOf(i int) int64 {
+	at := p.start
+	for k := range i + 1 {
+		at += p.host[k].dur
+	}
+	return at
+}
+
 // each calls fn with every piece, of the host and of lanes.
 func (p *program) each(fn func(*piece)) {
 	for i := range p.host {

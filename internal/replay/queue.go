@@ -44,11 +44,9 @@ func (w *ownWork) findQueues() {
 	for s := range m {
 		rd.round()
 		for r, p := range rd.programs {
-			at := p.start
 			for i := range p.host {
-				at += p.host[i].dur
 				if p.host[i].kind == work && p.host[i].phase == Input {
-					ends[w.at(s, r)] = at
+					ends[w.at(s, r)] = p.endOf(i)
 				}
 			}
 		}

@@ -32,6 +32,32 @@ func (f *reference) of(row, role int) []float64 {
 	return x
 }
 
+// time is what a kind of work took a rank in a round.
+func (w *ownWork) time(row, s, r int) float64 {
+	if w.row[row] == nil {
+		return 0
+	}
+	return float64(w.row[row][w.at(s, r)])
+}
+
+// mean is that of a kind of work of a rank in some rounds.
+func (w *ownWork) mean(row, r, from, to int) float64 {
+	sum := 0.0
+	for s := from; s < to; s++ {
+		sum += w.time(row, s, r)
+	}
+	return sum / float64(to-from)
+}
+
+// means are those of the judged rounds, of all ranks.
+func (w *ownWork) means(row int) []float64 {
+	out := make([]float64, len(w.ranks))
+	for r := range out {
+		out[r] = w.mean(row, r, w.from, len(w.steps))
+	}
+	return out
+}
+
 // common is the median time of a kind of work over the ranks of a role, but for those that
 // are without.
 func (w *ownWork) common(row, s, role int, without []bool) float64 {

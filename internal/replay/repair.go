@@ -27,13 +27,9 @@ func (w *ownWork) rowsOf(r int, usual *reference, from, to int, least float64) [
 			continue
 		}
 		others := usual.of(row, w.roleOf[r])
-		sum := 0.0
-		for s := from; s < to; s++ {
-			sum += float64(w.row[row][w.at(s, r)]) - others[s-w.from]
-		}
-		if sum > 0 {
-			parts = append(parts, part{row, sum})
-			all += sum
+		if more := w.mean(row, r, from, to) - meanOf(others[from-w.from:to-w.from]); more > 0 {
+			parts = append(parts, part{row, more})
+			all += more
 		}
 	}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.mean, a.mean) })
@@ -51,7 +47,7 @@ func (w *ownWork) rowsOf(r int, usual *reference, from, to int, least float64) [
 func (w *ownWork) repairRanks(late *lateSet, ranks []int) repair {
 	usual := w.without(ranks)
 	return repair{ranks: ranks, work: func(s, r, row int) float64 {
-		own := float64(w.row[row][w.at(s, r)])
+		own := w.time(row, s, r)
 		if s < late.first || s >= late.end || own == 0 || !slices.Contains(late.rows[r], row) {
 			return 1
 		}
@@ -80,13 +76,11 @@ func (w *ownWork) repairBalance() repair {
 			for i := range w.ranks {
 				n := float64(len(w.roles[w.roleOf[i]]))
 				for k := range rows {
-					if w.row[k] != nil {
-						mean[w.roleOf[i]*rows+k] += float64(w.row[k][w.at(s, i)]) / n
-					}
+					mean[w.roleOf[i]*rows+k] += w.time(k, s, i) / n
 				}
 			}
 		}
-		own := float64(w.row[row][w.at(s, r)])
+		own := w.time(row, s, r)
 		if own == 0 {
 			return 1
 		}
@@ -94,16 +88,28 @@ func (w *ownWork) repairBalance() repair {
 	}}
 }
 
-// rise is what changed its time for all ranks at a round.
+// rise is what changed its time for all ranks of a role at a round.
 type rise struct {
-	at            int
+	role, row, at int
 	before, after float64
 }
 
-// levels finds the kinds of work that take longer for the ranks of a role from a round
-// on, by role.
-func (w *ownWork) levels() map[int]map[int]rise {
-	out := map[int]map[int]rise{}
+// factor brings work of a round back to the level that it had.
+func (l rise) factor(s int) float64 {
+	if s < l.at || l.after <= 0 {
+		return 1
+	}
+	return l.before / l.after
+}
+
+// risen finds the round from which on x, of the judged rounds, takes longer.
+func (w *ownWork) risen(x []float64) (rise, bool) {
+	at, before, after, z := change(x, changeLeast)
+	return rise{at: w.from + at, before: before, after: after}, z > changeErrors && after-before > lateShare*w.typical()
+}
+
+// levels finds the kinds of work that take longer for the ranks of a role from a round on.
+func (w *ownWork) levels() (out []rise) {
 	x := make([]float64, w.rounds())
 	for role := range w.roles {
 		for row := range rows {
@@ -114,11 +120,9 @@ func (w *ownWork) levels() map[int]map[int]rise {
 			for s := range x {
 				x[s] = w.common(row, w.from+s, role, nil)
 			}
-			if at, before, after, z := change(x, changeLeast); z > changeErrors && after-before > lateShare*w.typical() {
-				if out[role] == nil {
-					out[role] = map[int]rise{}
-				}
-				out[role][row] = rise{w.from + at, before, after}
+			if l, ok := w.risen(x); ok {
+				l.role, l.row = role, row
+				out = append(out, l)
 			}
 		}
 	}
@@ -126,10 +130,12 @@ func (w *ownWork) levels() map[int]map[int]rise {
 }
 
 // repairLevels brings work back to the level that it had.
-func (w *ownWork) repairLevels(of map[int]map[int]rise) repair {
+func (w *ownWork) repairLevels(of []rise) repair {
 	return repair{work: func(s, r, row int) float64 {
-		if l, ok := of[w.roleOf[r]][row]; ok && s >= l.at && l.after > 0 {
-			return l.before / l.after
+		for _, l := range of {
+			if l.role == w.roleOf[r] && l.row == row {
+				return l.factor(s)
+			}
 		}
 		return 1
 	}}

@@ -78,7 +78,7 @@ type outcome struct {
 	budget         *budget
 	late           []int // rounds in which the rank was the last at a meeting of most
 	finished       bool
-	transfers      map[meetKey][]float64 // of each round, NaN without one; by group, lane and kind
+	transfers      map[int][]float64 // of each round, NaN without one; by group
 }
 
 // replayer replays a job with several repairs at once. The first replay is the job
@@ -164,11 +164,6 @@ func (o *outcome) gain(g *graph, k, from, to int) float64 {
 		return 1
 	}
 	return o.span(g, 0, from, to) / with
-}
-
-type meetKey struct {
-	group int
-	lane  uint8
 }
 
 // path is what the time of an actor is made of, from the first step on: its own work, and

@@ -70,12 +70,7 @@ func (t *Table) Own(rank, step int) float64 {
 // did anything, and of the host where that held it up.
 func (t *Table) Phase(p Phase, rank, step int) float64 {
 	at := t.j.at(t.j.from+step, rank)
-	of := func(device bool, p Phase) float64 {
-		if x := t.j.row[rowOf(device, p)]; x != nil {
-			return float64(x[at])
-		}
-		return 0
-	}
+	of := func(device bool, p Phase) float64 { return t.j.time(rowOf(device, p), t.j.from+step, rank) }
 	if !t.j.device {
 		return of(false, p) * 1e3
 	}

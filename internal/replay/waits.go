@@ -175,20 +175,16 @@ func (rp *replayer) waits(r, culprit int, group string, wait float64, short, lon
 // account notes who waited for whom.
 func (rp *replayer) account(m *meeting) {
 	o, w := rp.out, rp.w
-	key := meetKey{m.group, m.lane}
-	list := o.transfers[key]
+	list := o.transfers[m.group]
 	if list == nil {
-		list = make([]float64, len(w.steps))
-		for i := range list {
-			list[i] = math.NaN()
-		}
-		o.transfers[key] = list
+		list = slices.Repeat([]float64{math.NaN()}, len(w.steps))
+		o.transfers[m.group] = list
 	}
+	took := float64(m.transfer)
 	if v := list[rp.s]; v == v {
-		list[rp.s] += float64(m.transfer)
-	} else {
-		list[rp.s] = float64(m.transfer)
+		took += v
 	}
+	list[rp.s] = took
 	name := "all ranks"
 	if m.group >= 0 && w.groups[m.group].name != "" {
 		name = w.groups[m.group].name

@@ -7,85 +7,48 @@ import (
 	"github.com/trainspan/trainspan/internal/robust"
 )
 
-// transfersOf returns what the transfers of a group took in each round, NaN without one;
-// nil where there are none.
-func (o *outcome) transfersOf(group int) (sum []float64) {
-	for lane := range uint8(Device + 1) {
-		x := o.transfers[meetKey{group, lane}]
-		if sum == nil {
-			sum = slices.Clone(x)
-			continue
-		}
-		for s, v := range x {
-			switch {
-			case sum[s] != sum[s]:
-				sum[s] = v
-			case v == v:
-				sum[s] += v
-			}
-		}
-	}
-	return sum
-}
-
 // links finds groups whose transfers take longer than those of others like them.
 func (j *job) links(was *outcome, add func(repair, candidate)) {
 	for _, family := range j.families() {
-		if len(family) < 2 {
-			continue
-		}
-		took := map[int][]float64{}
-		for _, g := range family {
-			if x := was.transfersOf(g); x != nil {
-				took[g] = x
-			}
-		}
-		if len(took) < 2 {
-			continue
-		}
-		usual, others := map[int][]float64{}, make([]float64, 0, len(took))
-		for g := range took {
-			usual[g] = slices.Repeat([]float64{math.NaN()}, len(j.steps))
+		family = slices.DeleteFunc(slices.Clone(family), func(g int) bool { return was.transfers[g] == nil })
+		usual, others := make([][]float64, len(family)), make([]float64, 0, len(family))
+		for i, g := range family {
+			usual[i] = slices.Clone(was.transfers[g])
 		}
 		for s := j.from; s < len(j.steps); s++ {
 			others = others[:0]
-			for _, x := range took {
-				if x[s] == x[s] {
-					others = append(others, x[s])
+			for i := range family {
+				if v := usual[i][s]; v == v {
+					others = append(others, v)
 				}
 			}
 			slices.Sort(others)
-			for g, x := range took {
-				if x[s] == x[s] && len(others) > 1 {
-					usual[g][s] = medianWithout(others, x[s])
+			for i := range family {
+				if v := usual[i][s]; v == v && len(others) > 1 {
+					usual[i][s] = medianWithout(others, v)
 				}
 			}
 		}
-		for _, g := range family {
-			x, usual := took[g], usual[g]
-			if x == nil {
-				continue
-			}
+		for i, g := range family {
+			x, usual := was.transfers[g], usual[i]
 			over, all := 0.0, 0.0
 			for s := j.from; s < len(j.steps); s++ {
 				if x[s] == x[s] {
-					over += x[s] - usual[s]
-					all += x[s]
+					over, all = over+x[s]-usual[s], all+x[s]
 				}
 			}
-			if over < 0.2*all || over/float64(j.rounds()) < lateShare*j.typical() {
+			over, all = over/float64(j.rounds()), all/float64(j.rounds())
+			if over < linkPart*all || over < lateShare*j.typical() {
 				continue
 			}
-			members := j.groups[g].members
-			rep := repairTransfer(g, func(s int, t float64) float64 {
-				if p := usual[s]; x[s] > 0 && p < x[s] {
-					return t * p / x[s]
+			add(repairTransfer(g, func(s int, t float64) float64 {
+				if x[s] > 0 && usual[s] < x[s] {
+					return t * usual[s] / x[s]
 				}
 				return t
-			})
-			add(rep, candidate{floor: floorLink, of: func(gain float64) *found {
-				f := j.finding(SlowTransfer, members, Communication.String(), gain)
-				f.Evidence = &Evidence{Excess: over / float64(j.rounds()) / 1e3}
+			}), candidate{floor: floorLink, of: func(gain float64) *found {
+				f := j.finding(SlowTransfer, j.groups[g].members, Communication.String(), gain)
+				f.Evidence = &Evidence{Excess: over / 1e3}
 				return f
 			}})
 		}
@@ -96,42 +59,30 @@ func (j *job) links(was *outcome, add func(repair, candidate)) {
 func (j *job) drifts(was *outcome, add func(repair, candidate)) {
 	if drift := j.levels(); len(drift) > 0 {
 		since := len(j.steps)
-		for _, rows := range drift {
-			for _, l := range rows {
-				since = min(since, l.at)
-			}
+		for _, l := range drift {
+			since = min(since, l.at)
 		}
 		add(j.repairLevels(drift), candidate{floor: floorDrift, since: since, of: func(gain float64) *found { return j.drift(drift, gain) }})
 	}
 	for _, family := range j.families() {
-		if len(family) != 1 && len(j.groups[family[0]].members) < len(j.ranks) {
-			continue
-		}
 		g := family[0]
-		x := was.transfersOf(g)
-		if x == nil {
+		if was.transfers[g] == nil || len(family) != 1 && len(j.groups[g].members) < len(j.ranks) {
 			continue
 		}
-		x = x[j.from:]
+		x := slices.Clone(was.transfers[g][j.from:])
 		for s, v := range x {
 			if v != v {
 				x[s] = 0
 			}
 		}
-		at, before, after, z := change(x, changeLeast)
-		if z <= changeErrors || after-before < lateShare*j.typical() {
+		l, ok := j.risen(x)
+		if !ok {
 			continue
 		}
-		rep := repairTransfer(g, func(s int, t float64) float64 {
-			if s >= j.from+at {
-				return t * before / after
-			}
-			return t
-		})
-		add(rep, candidate{floor: floorDrift, since: j.from + at, of: func(gain float64) *found {
+		add(repairTransfer(g, func(s int, t float64) float64 { return t * l.factor(s) }), candidate{floor: floorDrift, since: l.at, of: func(gain float64) *found {
 			f := j.finding(SlowTransfer, nil, Communication.String(), gain)
-			f.FromStep = j.number(j.from + at)
-			f.Evidence = &Evidence{Level: after / 1e3, Before: before / 1e3}
+			f.FromStep = j.number(l.at)
+			f.Evidence = &Evidence{Level: l.after / 1e3, Before: l.before / 1e3}
 			return f
 		}})
 	}
@@ -139,27 +90,16 @@ func (j *job) drifts(was *outcome, add func(repair, candidate)) {
 
 // drift says what takes longer than before. Where most ranks do as they did, it is those
 // that do not: a rank that is alone in its role has nothing but its past to compare with.
-func (j *job) drift(of map[int]map[int]rise, gain float64) *found {
+func (j *job) drift(of []rise, gain float64) *found {
 	var ranks, list []int
 	var most rise
-	seen := map[int]bool{}
-	for role := range j.roles {
-		if of[role] == nil {
-			continue
+	for i, l := range of {
+		if i == 0 || of[i-1].role != l.role {
+			ranks = append(ranks, j.roles[l.role]...)
 		}
-		ranks = append(ranks, j.roles[role]...)
-		for row := range rows {
-			l, ok := of[role][row]
-			if !ok {
-				continue
-			}
-			if !seen[row] {
-				seen[row] = true
-				list = append(list, row)
-			}
-			if l.after-l.before > most.after-most.before {
-				most = l
-			}
+		list = append(list, l.row)
+		if l.after-l.before > most.after-most.before {
+			most = l
 		}
 	}
 	kind := SlowRanks
