@@ -45,7 +45,6 @@ func readRecords(path string, arguments bool) (*recordReader, error) {
 	for _, p := range r.order {
 		p.split()
 	}
-	slices.SortStableFunc(r.order, func(a, b *recordProcess) int { return cmp.Compare(a.parts[0].proc.Start, b.parts[0].proc.Start) })
 	if r.failed != nil {
 		return nil, errors.Join(r.failed, r.spans.Close())
 	}
