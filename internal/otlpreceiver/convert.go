@@ -44,8 +44,8 @@ func (p *process) newSpan(src *tracepb.Span, scope string) *assemble.Span {
 		Start: micros(src.GetStartTimeUnixNano()), End: micros(src.GetEndTimeUnixNano()),
 	}
 	const remote = uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK | tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)
-	if id := src.GetParentSpanId(); len(id) > 0 && src.GetFlags()&remote != remote {
-		s.Parent = keyOf(src.GetTraceId(), id)
+	if src.GetFlags()&remote != remote {
+		s.Parent = keyOf(src.GetTraceId(), src.GetParentSpanId())
 	}
 	known, found := vocab.Known(src.GetName())
 	var cat, event string
