@@ -42,7 +42,7 @@ type forwarded struct {
 }
 
 // startOTLP starts the receiver and tells the command of it.
-func (s *Session) startOTLP(ready *launch.Ready) error {
+func startOTLP(s *start, ready *launch.Ready) (*otlpSide, error) {
 	o := &otlpSide{}
 	if s.set.Forward != "" {
 		if err := o.forwardTo(s); err != nil { // they are in the files all the same
@@ -57,9 +57,9 @@ func (s *Session) startOTLP(ready *launch.Ready) error {
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		return errors.Join(err, o.files.Close(ctx))
+		return nil, errors.Join(err, o.files.Close(ctx))
 	}
-	o.receiver, s.otlp = r, o
+	o.receiver = r
 	// The protocol that the user chose is kept; both are served on the port.
 	protocol := "http/protobuf"
 	for _, name := range []string{varProtocol, "OTEL_EXPORTER_OTLP_PROTOCOL"} {
@@ -76,12 +76,12 @@ func (s *Session) startOTLP(ready *launch.Ready) error {
 	// These are for the backend that the endpoint named before.
 	ready.Unset = append(ready.Unset, "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
 		"OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY")
-	return nil
+	return o, nil
 }
 
 // forwardTo makes the queue to the user's backend. Headers, protocol and
 // certificates are those of the environment.
-func (o *otlpSide) forwardTo(s *Session) error {
+func (o *otlpSide) forwardTo(s *start) error {
 	cfg, _, err := otlp.FromEnv(func(name string) (string, bool) {
 		switch name {
 		case "OTEL_EXPORTER_OTLP_ENDPOINT":

@@ -18,7 +18,8 @@ import (
 
 // profiles imports what PyTorch's profiler writes to a directory, as it appears.
 type profiles struct {
-	s      *Session
+	s      *start
+	before map[string]fs.FileInfo // files that were there already
 	watch  *pytorch.Watcher
 	trace  *dftracer.Writer
 	cancel context.CancelFunc
@@ -30,11 +31,15 @@ type profiles struct {
 // lookEvery is the time between two looks at the directory.
 const lookEvery = 2 * time.Second
 
-// startProfiles begins to watch. The command may make the directory later.
-func (s *Session) startProfiles() error {
+// newProfiles notes which files are there before the command.
+func newProfiles(s *start) *profiles {
+	return &profiles{s: s, before: filesIn(string(s.set.Profile)), done: make(chan struct{})}
+}
+
+// start begins to watch. The command may make the directory later.
+func (p *profiles) start() {
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &profiles{s: s, cancel: cancel, done: make(chan struct{})}
-	s.profiles = p
+	p.cancel = cancel
 	go func() {
 		defer close(p.done)
 		ticker := time.NewTicker(lookEvery)
@@ -48,7 +53,6 @@ func (s *Session) startProfiles() error {
 			}
 		}
 	}()
-	return nil
 }
 
 // scan looks once.
@@ -108,9 +112,8 @@ func (p *profiles) watcher() (*pytorch.Watcher, error) {
 		}
 		return p.trace, nil
 	}
-	before := p.s.before
 	skip := func(info fs.FileInfo) bool {
-		old := before[info.Name()]
+		old := p.before[info.Name()]
 		return old != nil && os.SameFile(old, info) && old.Size() == info.Size() && old.ModTime().Equal(info.ModTime())
 	}
 	return pytorch.NewWatcher(string(p.s.set.Profile), nil, &pytorch.WatchOptions{
@@ -128,6 +131,9 @@ const settle = 200 * time.Millisecond
 
 // close imports what is left. A file counts as finished when two looks saw it alike.
 func (p *profiles) close(ctx context.Context) error {
+	if p.cancel == nil { // the command did not start
+		return nil
+	}
 	p.cancel()
 	<-p.done
 	p.scan(ctx)

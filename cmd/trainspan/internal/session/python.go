@@ -52,7 +52,7 @@ const sharedMemory = "/dev/shm"
 // the folder for temporary files of this node. The client is in that folder or,
 // where nothing can be written there, in shared memory or the directory of the
 // start.
-func (s *Session) startPython(ready *launch.Ready) (err error) {
+func startPython(s *start, ready *launch.Ready) (_ *pythonSide, err error) {
 	p := &pythonSide{}
 	defer func() {
 		if err != nil {
@@ -61,11 +61,11 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 	}()
 	client, err := p.client(ready, s.dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	rings := []string{filepath.Join(client, folderRings)}
 	if err := os.Mkdir(rings[0], 0o700); err != nil {
-		return err
+		return nil, err
 	}
 	if filepath.Dir(client) != sharedMemory { // which is where it is when it can be nowhere else
 		if shm, err := p.folder(sharedMemory); err == nil {
@@ -85,21 +85,20 @@ func (s *Session) startPython(ready *launch.Ready) (err error) {
 	})
 	if errors.Is(err, errors.ErrUnsupported) {
 		p.remove()
-		return nil
+		return nil, nil //nolint:nilnil // there are no rings here
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.python = p
 	ready.Env[environ.Ring] = launch.Bytes(p.rings)
 	s.run.Ring = p.rings
-	return nil
+	return p, nil
 }
 
 // sending returns the configuration of what is sent of Python processes, that of a
 // Go program in their place, the form of their traces, and the span that the job belongs
 // to. What is wrong with them is said once; nil sends nothing.
-func (s *Session) sending() (func(config.Config) (config.Config, error), *dftracer.Options, trace.SpanContext) {
+func (s *start) sending() (func(config.Config) (config.Config, error), *dftracer.Options, trace.SpanContext) {
 	parent, err := spancontext.Above(os.LookupEnv)
 	if err != nil {
 		s.problem("%v; see "+see.Variable, err)
@@ -131,7 +130,7 @@ func (s *Session) sending() (func(config.Config) (config.Config, error), *dftrac
 
 // known leaves out of the problems of a configuration those of the launcher's
 // variables: they were said, and a ring says the place of its process.
-func (s *Session) known(err error) error {
+func (s *start) known(err error) error {
 	var all, place *config.ValidationError
 	_, placeErr := config.DetectRanks(os.LookupEnv)
 	if !errors.As(err, &all) || !errors.As(placeErr, &place) {

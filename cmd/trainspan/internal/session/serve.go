@@ -53,8 +53,7 @@ func Serve(in io.Reader, to io.Writer) {
 	}
 	s, ready, err := open(set, out)
 	if err != nil {
-		say := &Session{out: out}
-		say.say("no telemetry: %v; the command runs without; see "+see.Run, err)
+		(&record{out: out}).say("no telemetry: %v; the command runs without; see "+see.Run, err)
 		unrecorded(line, messages)
 		return
 	}
@@ -169,7 +168,7 @@ func (s *Session) finish(m *launch.Exited, told func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
 	if s.usage != nil {
-		s.try("the sampling of resources", func() error { return s.closeUsage(ctx) })
+		s.try("the sampling of resources", func() error { return s.usage.close(ctx) })
 	}
 	if s.otlp != nil {
 		s.try("the OTLP receiver", func() error { return s.otlp.close(ctx) })
@@ -192,15 +191,6 @@ func (s *Session) finish(m *launch.Exited, told func()) {
 	}
 	told()
 	s.write()
-}
-
-// closeUsage ends the sampling: another one samples from now on for those who are left here.
-func (s *Session) closeUsage(ctx context.Context) error {
-	s.usage.Stop()
-	if s.node != nil {
-		s.node.Leave()
-	}
-	return s.counters.CloseContext(ctx)
 }
 
 // outcome notes how the command ended.

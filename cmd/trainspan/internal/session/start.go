@@ -7,13 +7,15 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/config"
@@ -76,9 +78,23 @@ func cutLast(text, separator string) (before, after string, found bool) {
 	return text, "", false
 }
 
-// place makes the directory and the run.json of a start.
-func (s *Session) place() error {
-	set, host := &s.set, identity.HostName()
+// start is one start of a command: what was asked for, and where its files are.
+type start struct {
+	*record
+	set   Settings
+	log   *slog.Logger // makes problems of what libraries say
+	where rundir.Place
+	dir   string // absolute
+	token string
+	ranks config.Ranks
+	job   string // of the processes of a launcher that gives none, empty for none
+}
+
+// begin makes the directory and the run.json of a start.
+func begin(set Settings, out io.Writer) (*start, error) {
+	s := &start{record: &record{out: out}, set: set}
+	s.log = slog.New(problemHandler{s.record})
+	began, host := time.Now(), identity.HostName()
 	ranks, err := config.DetectRanks(os.LookupEnv)
 	if err != nil {
 		s.problem("%v; see "+see.RankUnknown, err)
@@ -88,8 +104,8 @@ func (s *Session) place() error {
 	said := identity.FromEnvironment(os.LookupEnv, strconv.Atoi)
 	if said.Run == "" && want.Start != "" { // the launcher gave no id
 		alone := config.Ranks{Rank: ranks.Rank, LocalRank: ranks.LocalRank}
-		start, _ := rundir.Started(&alone, host, set.Parent)
-		sum := sha256.Sum256([]byte(start))
+		first, _ := rundir.Started(&alone, host, set.Parent)
+		sum := sha256.Sum256([]byte(first))
 		s.job = hex.EncodeToString(sum[:8])
 	}
 	dir := string(set.Dir)
@@ -99,31 +115,31 @@ func (s *Session) place() error {
 	want.Dir = dir
 	s.where, err = want.Make()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	file, earlier, err := rundir.CreateFile(s.where.Dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.file = file
 	if s.where.Attempt < 0 {
 		s.where.Attempt = ranks.Attempt.Or(earlier)
 	}
 	if s.dir, err = filepath.Abs(s.where.Dir); err != nil {
-		return err
+		return nil, err
 	}
 	s.ranks, s.token = ranks, fmt.Sprintf("%s:%d", host, set.PID)
 	s.run = rundir.Run{
 		Problems: s.run.Problems, Trainspan: set.Version, Name: set.Name, Session: s.tag(), Job: ranks.Job, Attempt: s.where.Attempt,
 		Program: set.Command.Program, Script: set.Command.Script, Flags: set.Command.Flags,
-		Host: host, PID: set.PID, TelemetryPID: os.Getpid(), State: rundir.Running, Started: s.began, Seen: s.began,
+		Host: host, PID: set.PID, TelemetryPID: os.Getpid(), State: rundir.Running, Started: began, Seen: began,
 		Rank: pointer(ranks.Rank), LocalRank: pointer(ranks.LocalRank), WorldSize: pointer(ranks.WorldSize), Key: cmp.Or(said.Key, s.job),
 	}
 	s.run.Scheduler, s.run.TimeLimit = identity.Scheduler(os.LookupEnv)
 	if !said.Named {
 		s.run.Start = want.Start
 	}
-	return nil
+	return s, nil
 }
 
 func pointer(v config.Var[int]) *int {
@@ -135,12 +151,12 @@ func pointer(v config.Var[int]) *int {
 }
 
 // tag is the session tag: what all starts of the job have in common.
-func (s *Session) tag() string {
+func (s *start) tag() string {
 	return cmp.Or(os.Getenv(environ.Tag), s.set.Name)
 }
 
 // environment is what the command's environment gets.
-func (s *Session) environment() launch.Ready {
+func (s *start) environment() launch.Ready {
 	env := map[string]launch.Bytes{
 		environ.Dir: launch.Bytes(s.dir), environ.Run: launch.Bytes(s.token), environ.Tag: launch.Bytes(s.tag()),
 		varAttempt: launch.Bytes(strconv.Itoa(s.where.Attempt)),
@@ -167,5 +183,3 @@ func (s *Session) environment() launch.Ready {
 	}
 	return launch.Ready{Env: env, Dir: launch.Bytes(s.dir)}
 }
-
-var errNoDir = errors.New("no directory for its files")

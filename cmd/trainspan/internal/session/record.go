@@ -1,0 +1,107 @@
+//go:build unix
+
+package session
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/visible"
+)
+
+// record is run.json, and what is said of telemetry to the person at the terminal.
+type record struct {
+	out io.Writer // for that person
+
+	mu   sync.Mutex // of what follows
+	run  rundir.Run
+	file *rundir.File
+	said int // problems that were said
+}
+
+// try runs a part of the start. A part that fails, or panics, is left out.
+func (r *record) try(what string, f func() error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.problem("%s: panicked: %v; see "+see.Run, what, p)
+		}
+	}()
+	if err := f(); err != nil {
+		r.problem("%s: %v; see "+see.Run, what, err)
+	}
+}
+
+// maxProblems bounds the list in run.json.
+const maxProblems = 50
+
+// problem notes what went wrong with telemetry, once each. Before the command has
+// started it is said at once; later the terminal is the command's, and it is said
+// at the end.
+func (r *record) problem(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	r.mu.Lock()
+	known := slices.Contains(r.run.Problems, text) || len(r.run.Problems) >= maxProblems
+	if !known {
+		r.run.Problems = append(r.run.Problems, text)
+	}
+	early := r.run.CommandPID == 0
+	if early {
+		r.said = len(r.run.Problems)
+	}
+	r.mu.Unlock()
+	if !known && early {
+		r.say("%s", text)
+	}
+}
+
+// say writes a line for the person at the terminal.
+func (r *record) say(format string, args ...any) {
+	_, _ = visible.Fprintf(r.out, "trainspan: "+format+"\n", args...) // nobody is left to tell
+}
+
+// problemHandler makes problems of what libraries log.
+type problemHandler struct{ r *record }
+
+func (problemHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+func (h problemHandler) WithAttrs([]slog.Attr) slog.Handler         { return h }
+func (h problemHandler) WithGroup(string) slog.Handler              { return h }
+
+func (h problemHandler) Handle(_ context.Context, l slog.Record) error {
+	text := l.Message
+	l.Attrs(func(a slog.Attr) bool {
+		text += fmt.Sprintf(", %s: %v", a.Key, a.Value)
+		return true
+	})
+	h.r.problem("%s", text)
+	return nil
+}
+
+// alive notes in run.json that the command lives.
+func (r *record) alive(now time.Time) {
+	r.mu.Lock()
+	err := r.file.Beat(now)
+	r.mu.Unlock()
+	r.failed(err)
+}
+
+// write brings run.json up to date, with what describe notes.
+func (r *record) write(describe func(*rundir.Run)) {
+	r.mu.Lock()
+	describe(&r.run)
+	err := r.file.Write(&r.run)
+	r.mu.Unlock()
+	r.failed(err)
+}
+
+func (r *record) failed(err error) {
+	if err != nil {
+		r.problem("run.json: %v; see "+see.File, err)
+	}
+}

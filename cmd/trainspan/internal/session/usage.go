@@ -1,0 +1,101 @@
+//go:build unix
+
+package session
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/resources"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/internal/see"
+)
+
+// usage samples the resources of the command's processes.
+type usage struct {
+	*start
+	sampler  *resources.Sampler
+	node     *resources.Node
+	counters *dftracer.Writer
+}
+
+func startUsage(s *start, pid int, cgroup *resources.Cgroup) *usage {
+	u := &usage{start: s}
+	own := resources.Member{Command: pid, Base: s.set.PID, Exclude: unix.Getpid()}
+	visible := os.Getenv("CUDA_VISIBLE_DEVICES")
+	gpus := resources.FindGPUs(visible, s.ranks.LocalRank.Or(-1))
+	if gpus != nil {
+		own.GPUs = gpus.Only
+	}
+	if s.ranks.LocalRank.IsSet() || s.ranks.Rank.IsSet() { // others may be here
+		for _, in := range []string{sharedMemory, os.TempDir()} {
+			node, err := resources.Meet(in, fmt.Sprintf("%s/%d", s.dirOfJob(), s.where.Attempt), own)
+			if err == nil {
+				u.node = node
+				break
+			}
+		}
+	}
+	u.sampler = resources.Start(resources.Options{Member: own, Node: u.node, Open: u.open, Cgroup: cgroup, Sampled: gpus})
+	return u
+}
+
+// dirOfJob is the folder of the job by its whole path, as all on this node know it.
+func (s *start) dirOfJob() string {
+	dir, err := filepath.Abs(s.where.Job)
+	if err != nil {
+		return s.where.Job
+	}
+	return dir
+}
+
+// open makes the trace of resources.
+func (u *usage) open() *dftracer.Writer {
+	attempt := u.where.Attempt
+	w, err := dftracer.Create(filepath.Join(u.dir, "resources.pfw.gz"), &dftracer.Options{
+		Process: dftracer.Process{PID: u.set.PID, Exec: u.set.Command.Program, Command: u.set.Command.Program},
+		Attempt: &attempt, SessionTag: u.tag(), JobID: u.run.Job,
+		OnError: func(err error) { u.problem("resources: %v; see "+see.File, err) },
+	})
+	if err != nil {
+		u.problem("resources: %v; see "+see.File, err) // what they are evidence of is known all the same
+		w = nil
+	}
+	u.counters = w
+	return w
+}
+
+// maxProcesses bounds the list in run.json.
+const maxProcesses = 256
+
+// describe notes which processes were seen, and what they used.
+func (u *usage) describe(r *rundir.Run) {
+	if u == nil {
+		return
+	}
+	list, more := u.sampler.Processes()
+	slices.SortFunc(list, func(a, b resources.Process) int { return cmp.Or(a.First.Compare(b.First), cmp.Compare(a.PID, b.PID)) })
+	r.Processes = r.Processes[:0]
+	for i := range list[:min(len(list), maxProcesses)] {
+		p := &list[i]
+		r.Processes = append(r.Processes, rundir.Process{PID: p.PID, Parent: p.Parent, Program: p.Program, First: p.First, Seen: p.Seen})
+	}
+	r.MoreProcesses = more + max(len(list)-maxProcesses, 0)
+	r.Evidence, r.GPUs = u.sampler.Evidence(), u.sampler.GPUs()
+}
+
+// close ends the sampling: another one samples from now on for those who are left here.
+func (u *usage) close(ctx context.Context) error {
+	u.sampler.Stop()
+	if u.node != nil {
+		u.node.Leave()
+	}
+	return u.counters.CloseContext(ctx)
+}
