@@ -3,6 +3,7 @@ package file
 import (
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/big"
 	"strconv"
@@ -12,7 +13,9 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/internal/attrvalue"
 	"github.com/trainspan/trainspan/internal/grammar"
+	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/internal/pytext"
+	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -298,4 +301,17 @@ func (e *encoder) float(dst []byte, f float64) []byte {
 		return append(dst, word...)
 	}
 	return appendString(dst, word)
+}
+
+// gap appends the record of what is missing in the file.
+func (e *encoder) gap(dst []byte, g outfile.Gap) []byte {
+	return e.dataError(dst, &outputs.Event{
+		Name: spans.EventTelemetryDataError,
+		Time: g.To.UnixNano(),
+		Attributes: []attributes.Attr{
+			attrvalue.String(grammar.ErrorMessage, fmt.Sprintf("records are missing: %v", g.Cause)),
+			attrvalue.String(grammar.TelemetryDataErrorType, grammar.IncompleteTelemetryData),
+			attrvalue.Int(grammar.LostRecords, int64(g.Lines)),
+		},
+	})
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/trainspan/trainspan/internal/outfile"
-	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -150,77 +148,6 @@ func (e *Exporter) Stats() outputs.Stats {
 	return outputs.Stats{File: f}
 }
 
-// Attach implements outputs.Output: it opens the file. An exporter can be
-// attached again after its Shutdown. Records carry the attempt of the identity,
-// and heartbeats its job and session tag too.
-func (e *Exporter) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
-	return outputs.Wants{Records: true, Inline: true}, e.start(t)
-}
-
-// reports returns the functions that get reports of outages and of other paths.
-func (e *Exporter) reports(log *slog.Logger) (onError func(error), onPath func(string)) {
-	if log == nil {
-		log = slog.Default()
-	}
-	if onError = e.options.OnError; onError == nil {
-		onError = func(err error) { log.Warn("telemetry records", "error", err, "see", see.File) }
-	}
-	if onPath = e.options.OnPath; onPath == nil {
-		onPath = func(path string) { log.Info("telemetry records go to another file", "path", path, "asked", e.path) }
-	}
-	return onError, onPath
-}
-
-func (e *Exporter) start(t *outputs.Telemetry) error {
-	id := t.Identity
-	onError, onPath := e.reports(t.Logger)
-	e.life.Lock()
-	defer e.life.Unlock()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.started {
-		return errors.New("file: exporter is started already: make one for each builder")
-	}
-	out, asked, err := open(e.path, id, e.options.Append)
-	if err != nil {
-		return fmt.Errorf("file: %w", err)
-	}
-	missing := repair(out)
-	if e.now = t.Now; e.now == nil {
-		e.now = func() int64 { return time.Now().UnixNano() }
-	}
-	sink, err := outfile.New(out, outfile.Options{
-		Now:    func() time.Time { return time.Unix(0, e.now()) },
-		Format: format{e}, Hold: e.options.StallMemory, Wait: e.options.StallWait,
-		OnError:  func(err error) { onError(fmt.Errorf("file: %w", err)) },
-		OnPath:   onPath,
-		Unwanted: func(p outfile.Part) bool { return p.Lines == 0 && p.Lost == 0 && out.Size() == 0 },
-	})
-	if err != nil {
-		return fmt.Errorf("file: %w", err)
-	}
-	if got := out.Path(); got != asked && got != "" {
-		onPath(got)
-	}
-	var attempt *int
-	if id.Attempt.IsSet() {
-		n := id.Attempt.Get()
-		attempt = &n
-	}
-	e.sink, e.started, e.open = sink, true, true
-	e.blocked.Store(0)
-	e.enc = encoder{compat: e.options.Compat, pid: id.PID, rank: id.Rank.Or(0), attempt: attempt, job: id.Job, tag: id.SessionTag}
-	e.buf, e.lines, e.records, e.gaps, e.pending = e.buf[:0], 0, 0, nil, nil
-	if missing {
-		sink.Put([]byte{'\n'}, 0, 0)
-	}
-	if e.options.FlushInterval > 0 || e.options.Heartbeat > 0 {
-		e.stop, e.done = make(chan struct{}), make(chan struct{})
-		go e.flusher(e.stop, e.done)
-	}
-	return nil
-}
-
 // Export implements outputs.Output. It waits for a file that is slow, and
 // no longer than a second for one that has stopped. An error means that the
 // exporter is not started, or that the record makes no sense. What becomes of
@@ -296,7 +223,7 @@ func (e *Exporter) take(r *outputs.Record) {
 // nothing waits.
 func (e *Exporter) hand() {
 	for _, g := range e.gaps {
-		e.buf = e.appendGap(e.buf, g)
+		e.buf = e.enc.gap(e.buf, g)
 		e.lines++
 		e.records++
 	}

@@ -34,35 +34,6 @@ type Identity struct {
 	differs [fields]bool     // something else was said as well
 }
 
-// Field is one part of an Identity.
-type Field uint8
-
-// The fields that evidence is about.
-const (
-	Rank Field = iota
-	LocalRank
-	WorldSize
-	Attempt
-	PID
-	Parent
-	Job
-	Session
-	Host
-	Service
-	Instance
-	Exec
-	fields
-)
-
-func (f Field) String() string {
-	return [fields]string{"rank", "local rank", "world size", "attempt", "pid", "parent", "job", "session tag", "host", "service", "instance", "program"}[f]
-}
-
-// MaxRanks bounds ranks, world sizes and attempts: a number from it on is none.
-// The largest jobs have a tenth of it, and a wrong one would be a rank that a
-// million others are waited for.
-const MaxRanks = 1 << 20
-
 // strength orders evidence by its source and by its place in the row of the
 // table: less is stronger, 0 is none.
 type strength uint16
@@ -77,6 +48,18 @@ func (id *Identity) Say(from Source, key, value string) {
 			}
 		}
 	}
+}
+
+// FromResource reads the attributes of a resource. value gives the text of one,
+// empty where it is not there.
+func FromResource(value func(key string) string) Identity {
+	var id Identity
+	for f := range fields {
+		for i, key := range table[f][Resource] {
+			id.say(f, strength(Resource+1)<<8|strength(i), value(key))
+		}
+	}
+	return id
 }
 
 // SayNumber is Say for a number that the source calls by no name of the table.

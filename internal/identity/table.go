@@ -8,6 +8,35 @@ import (
 	"strings"
 )
 
+// Field is one part of an Identity.
+type Field uint8
+
+// The fields that evidence is about.
+const (
+	Rank Field = iota
+	LocalRank
+	WorldSize
+	Attempt
+	PID
+	Parent
+	Job
+	Session
+	Host
+	Service
+	Instance
+	Exec
+	fields
+)
+
+func (f Field) String() string {
+	return [fields]string{"rank", "local rank", "world size", "attempt", "pid", "parent", "job", "session tag", "host", "service", "instance", "program"}[f]
+}
+
+// MaxRanks bounds ranks, world sizes and attempts: a number from it on is none.
+// The largest jobs have a tenth of it, and a wrong one would be a rank that a
+// million others are waited for.
+const MaxRanks = 1 << 20
+
 // Source is where evidence comes from. The order of the constants is that in which
 // they count: what is before wins.
 type Source uint8
@@ -102,18 +131,6 @@ func Word(f Field, in Source) string { return table[f][in][0] }
 
 // Attribute is what we call a field in resources.
 func Attribute(f Field) string { return Word(f, Resource) }
-
-// FromResource reads the attributes of a resource. value gives the text of one,
-// empty where it is not there.
-func FromResource(value func(key string) string) Identity {
-	var id Identity
-	for f := range fields {
-		for i, key := range table[f][Resource] {
-			id.say(f, strength(Resource+1)<<8|strength(i), value(key))
-		}
-	}
-	return id
-}
 
 // rankName finds a rank in the name of a file. tensorboard_trace_handler is often
 // given workerN, and servers of models write TP-N.

@@ -37,14 +37,6 @@ type Group struct {
 	Metrics   []*Metric
 }
 
-// All returns all rows in the order of the table.
-func All() (all []*Metric) {
-	for _, g := range Groups {
-		all = append(all, g.Metrics...)
-	}
-	return all
-}
-
 // Maker makes instruments. What could not be made is in Err; the SDK gives instruments
 // that do nothing in its place.
 type Maker struct {

@@ -1,10 +1,14 @@
 package pickle
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
 )
+
+// ErrRefused is why a pickle is not read that is more than data.
+var ErrRefused = errors.New("an instruction that data does not need")
 
 // step runs one instruction; done says that it was the last.
 func (m *machine) step() (done bool, err error) {

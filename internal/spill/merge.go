@@ -30,22 +30,33 @@ func (a *entry) before(b *entry, later bool) bool {
 	return a.second < b.second || later && a.second == b.second
 }
 
+// memory is the rows that were not written.
+type memory struct {
+	chunks
+	later bool      // of those that are equal the later one comes first
+	added [][]entry // of the rows, as they came
+	held  int       // rows
+	order []uint32  // their numbers in order, once sorted
+	spare []uint32  // for merging
+	dirty bool
+}
+
 // entry returns the entry of the i-th row that was added.
-func (s *Sorter[T]) entry(i uint32) *entry { return &s.added[i>>blockBits][i&(1<<blockBits-1)] }
+func (m *memory) entry(i uint32) *entry { return &m.added[i>>blockBits][i&(1<<blockBits-1)] }
 
 // sort puts the numbers of the rows into their order. Traces come in long
 // stretches that are in order already: a stable split by group lets these
 // appear, and merging them compares little more than once per row.
-func (s *Sorter[T]) sort() {
-	if !s.dirty {
+func (m *memory) sort() {
+	if !m.dirty {
 		return
 	}
-	s.dirty = false
-	s.order = sized(s.order, s.held)
-	ends := s.split()
+	m.dirty = false
+	m.order = sized(m.order, m.held)
+	ends := m.split()
 	from := 0
 	for _, to := range ends {
-		s.mergeRuns(s.order[from:to])
+		m.mergeRuns(m.order[from:to])
 		from = to
 	}
 }
@@ -60,37 +71,37 @@ func sized(o []uint32, n int) []uint32 {
 
 // split fills order, group by group, keeps the order inside each, and returns
 // where each ends.
-func (s *Sorter[T]) split() (ends []int) {
+func (m *memory) split() (ends []int) {
 	top, sorted := uint32(0), true
-	for i := range s.order {
-		g := s.entry(uint32(i)).group
+	for i := range m.order {
+		g := m.entry(uint32(i)).group
 		sorted = sorted && g >= top
 		top = max(top, g)
 	}
-	if sorted || int64(top) > int64(s.held)+1024 {
-		for i := range s.order {
-			s.order[i] = uint32(i)
+	if sorted || int64(top) > int64(m.held)+1024 {
+		for i := range m.order {
+			m.order[i] = uint32(i)
 		}
 		if !sorted {
-			slices.SortStableFunc(s.order, func(a, b uint32) int { return cmp.Compare(s.entry(a).group, s.entry(b).group) })
+			slices.SortStableFunc(m.order, func(a, b uint32) int { return cmp.Compare(m.entry(a).group, m.entry(b).group) })
 		}
-		for i := 1; i < len(s.order); i++ {
-			if s.entry(s.order[i]).group != s.entry(s.order[i-1]).group {
+		for i := 1; i < len(m.order); i++ {
+			if m.entry(m.order[i]).group != m.entry(m.order[i-1]).group {
 				ends = append(ends, i)
 			}
 		}
-		return append(ends, len(s.order))
+		return append(ends, len(m.order))
 	}
 	at := make([]int, top+2)
-	for i := range s.order {
-		at[s.entry(uint32(i)).group+1]++
+	for i := range m.order {
+		at[m.entry(uint32(i)).group+1]++
 	}
 	for g := range top {
 		at[g+1] += at[g]
 	}
-	for i := range s.order {
-		g := s.entry(uint32(i)).group
-		s.order[at[g]] = uint32(i)
+	for i := range m.order {
+		g := m.entry(uint32(i)).group
+		m.order[at[g]] = uint32(i)
 		at[g]++
 	}
 	return at[:top+1] // each group was filled up to where the next begins
@@ -98,10 +109,10 @@ func (s *Sorter[T]) split() (ends []int) {
 
 // mergeRuns sorts the rows of one group: it finds the stretches that are in
 // order and merges neighbours until one is left.
-func (s *Sorter[T]) mergeRuns(rows []uint32) {
+func (m *memory) mergeRuns(rows []uint32) {
 	ends := make([]int, 0, 64)
 	for i := 1; i < len(rows); i++ {
-		if s.entry(rows[i]).before(s.entry(rows[i-1]), s.codec.Later) {
+		if m.entry(rows[i]).before(m.entry(rows[i-1]), m.later) {
 			ends = append(ends, i)
 		}
 	}
@@ -109,8 +120,8 @@ func (s *Sorter[T]) mergeRuns(rows []uint32) {
 		return
 	}
 	ends = append(ends, len(rows))
-	s.spare = sized(s.spare, len(rows))
-	from, to := rows, s.spare
+	m.spare = sized(m.spare, len(rows))
+	from, to := rows, m.spare
 	for len(ends) > 1 {
 		kept := ends[:0]
 		start := 0
@@ -121,7 +132,7 @@ func (s *Sorter[T]) mergeRuns(rows []uint32) {
 				break
 			}
 			mid, end := ends[i], ends[i+1]
-			s.merge(to[start:end], from[start:mid], from[mid:end])
+			m.merge(to[start:end], from[start:mid], from[mid:end])
 			kept = append(kept, end)
 			start = end
 		}
@@ -134,9 +145,9 @@ func (s *Sorter[T]) mergeRuns(rows []uint32) {
 }
 
 // merge puts a and b, each in order, into dst.
-func (s *Sorter[T]) merge(dst, a, b []uint32) {
-	n, later := 0, s.codec.Later
-	x, y := s.entry(a[0]), s.entry(b[0])
+func (m *memory) merge(dst, a, b []uint32) {
+	n, later := 0, m.later
+	x, y := m.entry(a[0]), m.entry(b[0])
 	for {
 		if y.before(x, later) {
 			dst[n] = b[0]
@@ -144,14 +155,14 @@ func (s *Sorter[T]) merge(dst, a, b []uint32) {
 			if b = b[1:]; len(b) == 0 {
 				break
 			}
-			y = s.entry(b[0])
+			y = m.entry(b[0])
 		} else {
 			dst[n] = a[0]
 			n++
 			if a = a[1:]; len(a) == 0 {
 				break
 			}
-			x = s.entry(a[0])
+			x = m.entry(a[0])
 		}
 	}
 	copy(dst[n:], a)

@@ -38,16 +38,11 @@ type Sorter[T any] struct {
 	store *Store
 	own   bool // the store goes with the sorter
 	limit int
-	chunks
-	added [][]entry // of the rows in memory, as they came
-	held  int       // rows in memory
-	order []uint32  // their numbers in order, once sorted
-	spare []uint32  // for merging
-	size  int64     // written to the store
+	memory
+	size  int64 // written to the store
 	runs  []run
 	count int64
 	buf   []byte
-	dirty bool
 }
 
 type run struct {
@@ -85,7 +80,7 @@ func New[T any](codec Codec[T], limit int, dir string) *Sorter[T] {
 // NewIn is New with a store that other sorters may share and that the caller
 // closes once all of them are done.
 func NewIn[T any](codec Codec[T], limit int, store *Store) *Sorter[T] {
-	return &Sorter[T]{codec: codec, store: store, limit: max(limit, 1024)}
+	return &Sorter[T]{codec: codec, store: store, limit: max(limit, 1024), memory: memory{later: codec.Later}}
 }
 
 // Len returns the number of rows added.
@@ -117,7 +112,7 @@ func (s *Sorter[T]) Add(row *T) error {
 // Flush writes the rows in memory to disk and gives their memory back.
 func (s *Sorter[T]) Flush() error {
 	err := s.write()
-	s.chunks, s.added, s.order, s.spare = chunks{}, nil, nil, nil
+	s.memory = memory{later: s.later}
 	return err
 }
 
@@ -156,7 +151,7 @@ func (s *Sorter[T]) write() error {
 // Close returns up the rows, and the file unless it is shared. It may be called
 // more than once.
 func (s *Sorter[T]) Close() error {
-	s.chunks, s.added, s.order, s.spare, s.runs, s.held = chunks{}, nil, nil, nil, nil, 0
+	s.memory, s.runs = memory{later: s.later}, nil
 	if !s.own {
 		return nil
 	}
@@ -171,7 +166,7 @@ func (s *Sorter[T]) Iter() *Iter[T] {
 	for i, r := range s.runs {
 		it.read(i, r.off, r.end)
 	}
-	it.memory(s.order)
+	it.unwritten(s.order)
 	return it
 }
 
@@ -192,7 +187,7 @@ func (s *Sorter[T]) Merge(groups ...uint32) *Iter[T] {
 			continue
 		}
 		n, _ := slices.BinarySearchFunc(s.order[from:], g+1, place)
-		it.memory(s.order[from : from+n])
+		it.unwritten(s.order[from : from+n])
 	}
 	return it
 }
@@ -206,8 +201,8 @@ func (it *Iter[T]) read(age int, off, end int64) {
 	it.push(&cursor[T]{codec: &it.s.codec, age: age, r: bufio.NewReaderSize(part, int(min(end-off, 32<<10)))})
 }
 
-// memory adds rows that were not written.
-func (it *Iter[T]) memory(order []uint32) {
+// unwritten adds rows that were not written.
+func (it *Iter[T]) unwritten(order []uint32) {
 	if len(order) > 0 {
 		it.push(&cursor[T]{codec: &it.s.codec, age: len(it.s.runs), mem: it.s, order: order})
 	}

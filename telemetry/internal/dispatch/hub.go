@@ -13,7 +13,6 @@ import (
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/direct"
 	"github.com/trainspan/trainspan/internal/see"
@@ -85,7 +84,7 @@ func (h *Hub) Attach(ctx context.Context, out outputs.Output, filter *config.Exp
 		if len(h.records) == maxRecordOutputs {
 			return fmt.Errorf("telemetry: attach %T: there are %d outputs for records already", out, maxRecordOutputs)
 		}
-		a.queue = newQueue(a, h)
+		a.queue = newQueue(out, a.wants.Inline, h.log, h.PushDataError)
 		h.records = append(h.records, a)
 	}
 	return nil
@@ -163,21 +162,6 @@ func (h *Hub) Push(r outputs.Record, mask uint64) {
 			a.queue.push(item{record: r})
 		}
 	}
-}
-
-// DataError says that the telemetry data has a gap.
-type DataError struct {
-	Message    string
-	Attributes []attributes.Attr
-	Time       int64 // nanoseconds since the Unix epoch
-	// Once marks a report of which each output takes only the first.
-	Once bool
-	// Extension marks a report that the reference never makes.
-	Extension bool
-	// Local keeps it from outputs on a network.
-	Local bool
-	// From is the output that has the problem and does not get the report.
-	From outputs.Output
 }
 
 // PushDataError is Push for a gap in the data.
@@ -301,15 +285,6 @@ func (a *attached) recovered() {
 	}
 }
 
-// sparse reports whether the nth time of something is logged: the first, the
-// tenth, the hundredth and so on.
-func sparse(n int64) bool {
-	for n%10 == 0 && n > 0 {
-		n /= 10
-	}
-	return n == 1
-}
-
 // Panics counts those of the outputs' methods other than Export.
 func (h *Hub) Panics() (n int64) {
 	for _, a := range h.all {
@@ -370,6 +345,17 @@ func (a *attached) stats() outputs.Stats {
 	return a.out.Stats()
 }
 
+// Health returns the health of the outputs for records.
+func (h *Hub) Health() []Health {
+	all := make([]Health, len(h.records))
+	for i, a := range h.records {
+		a.queue.mu.Lock()
+		all[i] = a.queue.health
+		a.queue.mu.Unlock()
+	}
+	return all
+}
+
 // ScopeKinds asks the outputs that record scopes themselves, those of the route.
 func (h *Hub) ScopeKinds(category, name string, route spancontext.Route) (kinds []direct.ScopeKind) {
 	for _, a := range h.all {
@@ -395,16 +381,6 @@ func (h *Hub) FileLogs() (logs []direct.FileLog) {
 		}
 	}
 	return logs
-}
-
-// guard turns a panic of f into an error.
-func guard(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("output panicked: %v", p)
-		}
-	}()
-	return f()
 }
 
 // within runs f, guarded, and waits for it until the end of the context: a disk

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -36,6 +37,21 @@ const (
 	inlinePatience = 2 * time.Second
 )
 
+// DataError says that the telemetry data has a gap.
+type DataError struct {
+	Message    string
+	Attributes []attributes.Attr
+	Time       int64 // nanoseconds since the Unix epoch
+	// Once marks a report of which each output takes only the first.
+	Once bool
+	// Extension marks a report that the reference never makes.
+	Extension bool
+	// Local keeps it from outputs on a network.
+	Local bool
+	// From is the output that has the problem and does not get the report.
+	From outputs.Output
+}
+
 // item is one entry of a queue: a record, or a gap in the data whose record
 // depends on what the output got before it.
 type item struct {
@@ -47,10 +63,11 @@ type item struct {
 // one at a time: on a goroutine that records for an output that never waits
 // (Wants.Inline), on a goroutine of the queue's own for others.
 type queue struct {
-	hub  *Hub
-	of   *attached
-	wake chan struct{} // nil for an inline output
-	done chan struct{} // closed when the goroutine has ended
+	out  outputs.Output
+	log  *slog.Logger
+	tell func(DataError) // of what the other outputs are to know
+	wake chan struct{}   // nil for an inline output
+	done chan struct{}   // closed when the goroutine has ended
 
 	mu       sync.Mutex
 	items    bounded.Queue[item]
@@ -84,10 +101,10 @@ type Health struct {
 	LastError         error // of the latest failure
 }
 
-func newQueue(a *attached, h *Hub) *queue {
-	q := &queue{hub: h, of: a, items: bounded.Queue[item]{MaxItems: most - 1}} // one is exported
-	q.health.Output = a.out
-	if !a.wants.Inline {
+func newQueue(out outputs.Output, inline bool, log *slog.Logger, tell func(DataError)) *queue {
+	q := &queue{out: out, log: log, tell: tell, items: bounded.Queue[item]{MaxItems: most - 1}} // one is exported
+	q.health.Output = out
+	if !inline {
 		q.wake, q.done = make(chan struct{}, 1), make(chan struct{})
 		go q.run()
 	}
@@ -134,7 +151,7 @@ func (q *queue) drain() {
 	q.behind = q.behind || first
 	q.mu.Unlock()
 	if first {
-		q.hub.log.Error("telemetry output does not keep up: records are dropped", "output", fmt.Sprintf("%T", q.of.out), "see", see.Behind)
+		q.log.Error("telemetry output does not keep up: records are dropped", "output", fmt.Sprintf("%T", q.out), "see", see.Behind)
 	}
 	if crowd {
 		q.waitInCrowd()
@@ -362,7 +379,7 @@ func (q *queue) dataError(e *DataError) outputs.Record {
 }
 
 func (q *queue) call(r *outputs.Record) error {
-	return guard(func() error { return q.of.out.Export(r) })
+	return guard(func() error { return q.out.Export(r) })
 }
 
 // failed keeps a failed export, reports it to the output itself, once, and
@@ -376,13 +393,13 @@ func (q *queue) failed(r *outputs.Record, err error) {
 	own := q.dataError(&DataError{Message: fmt.Sprintf("Error exporting a %s record: %v", r.Kind, err), Time: r.Event.Time})
 	q.mu.Unlock()
 
-	name := fmt.Sprintf("%T", q.of.out)
+	name := fmt.Sprintf("%T", q.out)
 	if sparse(int64(failures)) {
-		q.hub.log.Error("telemetry output failed", "output", name, "record", r.Kind.String(), "failures", failures, "error", err, "see", see.OutputFails)
+		q.log.Error("telemetry output failed", "output", name, "record", r.Kind.String(), "failures", failures, "error", err, "see", see.OutputFails)
 	}
 	if report {
 		if err := q.call(&own); err != nil {
-			q.hub.log.Error("telemetry output could not take the report of its own failure", "output", name, "error", err, "see", see.OutputFails)
+			q.log.Error("telemetry output could not take the report of its own failure", "output", name, "error", err, "see", see.OutputFails)
 		} else {
 			q.mu.Lock()
 			q.health.Delivered = true
@@ -394,21 +411,29 @@ func (q *queue) failed(r *outputs.Record, err error) {
 	q.health.GivenUp = giveUp
 	q.mu.Unlock()
 	if giveUp {
-		q.hub.log.Error("telemetry output given up: it never worked", "output", name, "failures", failures, "see", see.OutputFails)
-		q.hub.PushDataError(DataError{
+		q.log.Error("telemetry output given up: it never worked", "output", name, "failures", failures, "see", see.OutputFails)
+		q.tell(DataError{
 			Message: fmt.Sprintf("output %s was given up after %d failures: %v", name, failures, err),
-			Time:    r.Event.Time, Extension: true, From: q.of.out,
+			Time:    r.Event.Time, Extension: true, From: q.out,
 		})
 	}
 }
 
-// Health returns the health of the outputs for records.
-func (h *Hub) Health() []Health {
-	all := make([]Health, len(h.records))
-	for i, a := range h.records {
-		a.queue.mu.Lock()
-		all[i] = a.queue.health
-		a.queue.mu.Unlock()
+// sparse reports whether the nth time of something is logged: the first, the
+// tenth, the hundredth and so on.
+func sparse(n int64) bool {
+	for n%10 == 0 && n > 0 {
+		n /= 10
 	}
-	return all
+	return n == 1
+}
+
+// guard turns a panic of f into an error.
+func guard(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("output panicked: %v", p)
+		}
+	}()
+	return f()
 }
