@@ -55,7 +55,21 @@ type dataset struct {
 
 // Iter implements train.Dataset.
 func (d *dataset) Iter() iter.Seq2[train.Batch, error] {
-	return watch(d.run, d.as, d.Dataset.Iter(), func(b train.Batch) int64 { return d.run.take(b) })
+	return watch(d.run, d.as, d.Dataset.Iter(), d.run.samples)
+}
+
+// samples takes the batch that is handed over and returns the number of its samples, 0 for
+// unknown.
+func (r *Run) samples(b train.Batch) int64 {
+	switch known := r.take(b); {
+	case !known:
+		return 0
+	case r.opts.Samples != nil:
+		return r.opts.Samples(b)
+	case !r.alone || len(b.Inputs) == 0 || b.Inputs[0].Shape().Rank() == 0:
+		return 0
+	}
+	return int64(b.Inputs[0].Shape().Dimensions[0])
 }
 
 // distributedDataset wraps a dataset that is spread over devices.
@@ -74,7 +88,7 @@ func (d *distributedDataset) DeviceAssignment() []compute.DeviceNum {
 
 // DistributedIter implements train.DistributedDataset.
 func (d *distributedDataset) DistributedIter() iter.Seq2[train.DistributedBatch, error] {
-	return watch(d.run, d.as, d.inner.DistributedIter(), func(train.DistributedBatch) int64 { return d.run.takeNone() })
+	return watch(d.run, d.as, d.inner.DistributedIter(), func(train.DistributedBatch) int64 { d.run.takeNone(); return 0 })
 }
 
 // watch records a pass over a dataset. What the consumer does with a batch runs

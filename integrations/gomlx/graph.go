@@ -1,6 +1,7 @@
 package gomlxspan
 
 import (
+	"context"
 	"hash/maphash"
 	"strings"
 
@@ -11,11 +12,16 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
 )
 
 // CompileSpan is the name of the spans in which graphs are built and compiled. The
 // goodput ledger counts them as warm-up.
 const CompileSpan = spans.GraphCompile
+
+// current is the context of what lies below the latest callback, whichever that is.
+// One that carries the application would put it below that.
+var current = context.Background()
 
 // role is what a dataset is for.
 type role uint8
@@ -40,40 +46,42 @@ type graphUse struct {
 
 var seed = maphash.MakeSeed()
 
+// graphs knows which graphs the trainer has, and builds what is missing inside of a span
+// of its own.
+type graphs struct {
+	tel     *telemetry.Provider
+	trainer *train.Trainer
+	known   map[graphKey]*graphUse
+	shapes  []shapes.Shape // of the batch in work
+	spec    any            // of the batch in work
+}
+
 // take notes what the batch that is handed over looks like: the trainer takes its
-// tensors away. It gives the number of its samples, 0 for unknown.
-func (r *Run) take(b train.Batch) int64 {
-	r.shapes, r.spec = r.shapes[:0], b.Spec
+// tensors away. It reports whether that is known.
+func (g *graphs) take(b train.Batch) bool {
+	g.shapes, g.spec = g.shapes[:0], b.Spec
 	for _, list := range [2][]*tensors.Tensor{b.Inputs, b.Labels} {
 		for _, t := range list {
 			if t == nil {
-				return r.takeNone()
+				g.takeNone()
+				return false
 			}
-			r.shapes = append(r.shapes, t.Shape())
+			g.shapes = append(g.shapes, t.Shape())
 		}
 	}
-	if r.opts.Samples != nil {
-		return r.opts.Samples(b)
-	}
-	if !r.alone || len(b.Inputs) == 0 || b.Inputs[0].Shape().Rank() == 0 {
-		return 0
-	}
-	return int64(b.Inputs[0].Shape().Dimensions[0])
+	return true
 }
 
 // takeNone notes that nothing is known of the batch.
-func (r *Run) takeNone() int64 {
-	r.shapes, r.spec = r.shapes[:0], nil
-	return 0
-}
+func (g *graphs) takeNone() { g.shapes, g.spec = g.shapes[:0], nil }
 
 // signature is a hash of the shapes of the batch.
-func (r *Run) signature() uint64 {
+func (g *graphs) signature() uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
-	for i := range r.shapes {
-		maphash.WriteComparable(&h, r.shapes[i].DType)
-		for _, d := range r.shapes[i].Dimensions {
+	for i := range g.shapes {
+		maphash.WriteComparable(&h, g.shapes[i].DType)
+		for _, d := range g.shapes[i].Dimensions {
 			maphash.WriteComparable(&h, d)
 		}
 		_ = h.WriteByte(0)
@@ -83,23 +91,20 @@ func (r *Run) signature() uint64 {
 
 // created is called when the trainer has made an executor, right before it calls
 // it with the batch in work.
-func (r *Run) created(exec *model.Exec, kind train.GraphType) {
+func (g *graphs) created(exec *model.Exec, kind train.GraphType) {
 	use := &graphUse{exec: exec, seen: make(map[uint64]bool)}
-	r.known[graphKey{kind, r.spec}] = use
-	r.build(use, kind)
-	if r.step != nil {
-		r.state.stepStart = r.step.Now() // the step begins when its graph is there
-	}
+	g.known[graphKey{kind, g.spec}] = use
+	g.build(use, kind)
 }
 
 // compile builds the graph for a batch whose shapes its executor has not had yet.
-func (r *Run) compile(as role) {
+func (g *graphs) compile(as role) {
 	kind := train.EvalType
 	if as == forTraining {
 		kind = train.TrainType
 	}
-	if use := r.known[graphKey{kind, r.spec}]; use != nil && !use.seen[r.signature()] {
-		r.build(use, kind)
+	if use := g.known[graphKey{kind, g.spec}]; use != nil && !use.seen[g.signature()] {
+		g.build(use, kind)
 	}
 }
 
@@ -108,20 +113,20 @@ func (r *Run) compile(as role) {
 // accumulated gradients the trainer has two executors of a kind, of which the
 // one is known that was made last: what it builds may never be used, so it builds
 // only when it is made.
-func (r *Run) build(use *graphUse, kind train.GraphType) {
-	if len(r.shapes) == 0 || len(use.seen) > 0 && r.trainer.NumAccumulatingSteps() > 1 {
+func (g *graphs) build(use *graphUse, kind train.GraphType) {
+	if len(g.shapes) == 0 || len(use.seen) > 0 && g.trainer.NumAccumulatingSteps() > 1 {
 		return
 	}
-	use.seen[r.signature()] = true
+	use.seen[g.signature()] = true
 	of := "train"
 	if kind != train.TrainType {
 		of = "evaluate"
 	}
-	_, span := r.tel.StartSpan(current, CompileSpan, attribute.String(spans.AttrCategory, spans.CategoryCompile),
-		attribute.String("graph", of), attribute.String("shapes", texts(r.shapes)))
+	_, span := g.tel.StartSpan(current, CompileSpan, attribute.String(spans.AttrCategory, spans.CategoryCompile),
+		attribute.String("graph", of), attribute.String("shapes", texts(g.shapes)))
 	var err error
 	defer span.EndErr(&err)
-	_, err = use.exec.Compile(r.shapes...)
+	_, err = use.exec.Compile(g.shapes...)
 }
 
 func texts(list []shapes.Shape) string {

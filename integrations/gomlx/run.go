@@ -8,7 +8,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/train"
@@ -40,10 +39,6 @@ const Fused = "fused"
 // fused is the value of Fused.
 const fused = "forward,backward,update"
 
-// current is the context of what lies below the latest callback, whichever that is.
-// One that carries the application would put it below that.
-var current = context.Background()
-
 var (
 	// ErrStopped is what a loop returns that was stopped early by [Run.Stop].
 	ErrStopped = errors.New("stopped early")
@@ -60,7 +55,7 @@ var (
 // checkpoints. It is for one goroutine, that of the loop. A nil Run records
 // nothing.
 type Run struct {
-	tel  *telemetry.Provider
+	graphs
 	cb   *callbacks.Callbacks
 	ctx  context.Context
 	opts Options
@@ -69,14 +64,9 @@ type Run struct {
 	stepArgs              direct.LiveArgs
 	alone                 bool // the job has one rank
 
-	trainer *train.Trainer
 	loop    *train.Loop
 	state   loopState
 	ended   bool
-
-	shapes  []shapes.Shape // of the batch in work
-	spec    any            // of the batch in work
-	known   map[graphKey]*graphUse
 	stopped bool // by Stop
 }
 
@@ -96,7 +86,7 @@ type loopState struct {
 // has a loop; attach the loop with [Run.Attach]. A nil provider gives a Run
 // that records nothing.
 func Start(tel *telemetry.Provider, o *Options) *Run {
-	r := &Run{tel: tel, cb: callbacks.New(tel), ctx: context.Background(), known: make(map[graphKey]*graphUse)}
+	r := &Run{graphs: graphs{tel: tel, known: make(map[graphKey]*graphUse)}, cb: callbacks.New(tel), ctx: context.Background()}
 	if o != nil {
 		r.opts = *o
 	}
@@ -138,7 +128,12 @@ func (r *Run) Attach(loop *train.Loop) {
 		r.endLoop(nil)
 		return nil
 	})
-	loop.Trainer.OnExecCreation(func(exec *model.Exec, kind train.GraphType) { r.created(exec, kind) })
+	loop.Trainer.OnExecCreation(func(exec *model.Exec, kind train.GraphType) {
+		r.created(exec, kind)
+		if r.step != nil {
+			r.state.stepStart = r.step.Now() // the step begins when its graph is there
+		}
+	})
 }
 
 // Context carries the application span, for what the program records besides.

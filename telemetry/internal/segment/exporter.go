@@ -3,8 +3,6 @@ package segment
 import (
 	"context"
 	"os"
-	"slices"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -24,24 +22,16 @@ import (
 // the backend's trace points at a parent that never comes.
 type Exporter struct {
 	outputs.None
-	exporter sdktrace.SpanExporter
-	run      *Run
-	ids      sdktrace.IDGenerator
-	segment  time.Duration // how long a long span is delivered in one piece
-	counts   bool          // segments count as spans of their trace here
-
-	queue        *delivery.Processor // nil before Attach
+	longSpans
+	exporter     sdktrace.SpanExporter
 	offer        *outputs.Telemetry
 	stopRotation func()
 
-	mu sync.Mutex
 	// hidden maps an open span that is left out to its nearest exported
 	// ancestor; moved has the place of an open exported span in the export,
 	// where that is not below its own parent.
 	hidden map[trace.SpanID]ancestor
 	moved  map[trace.SpanID]place
-	long   map[trace.SpanID]*longSpan
-	cut    []*segment // finished and not yet sent
 }
 
 var _ outputs.Output = (*Exporter)(nil)
@@ -52,32 +42,26 @@ type ancestor struct {
 	long              *longSpan // nil if it is no long one
 }
 
-// place is where a span stands in the export: below a parent, the zero one for
-// a root, and perhaps with a link to the ancestor that is in another trace.
-type place struct {
-	parent, link trace.SpanContext
-}
-
 // NewExporter makes the output for an exporter. segment is how long a long span
 // is delivered in one piece, zero or less for ever. first reports that it is the
 // one whose segments count for the budget of a trace.
 func NewExporter(e sdktrace.SpanExporter, run *Run, ids sdktrace.IDGenerator, segment time.Duration, first bool) *Exporter {
 	return &Exporter{
-		exporter: e, run: run, ids: ids, segment: segment, counts: first,
-		hidden: make(map[trace.SpanID]ancestor),
-		moved:  make(map[trace.SpanID]place),
-		long:   make(map[trace.SpanID]*longSpan),
+		exporter:  e,
+		longSpans: longSpans{run: run, ids: ids, segment: segment, counts: first, long: make(map[trace.SpanID]*longSpan)},
+		hidden:    make(map[trace.SpanID]ancestor),
+		moved:     make(map[trace.SpanID]place),
 	}
 }
 
 // Attach implements outputs.Output.
 func (f *Exporter) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
-	f.offer = t
+	f.offer, f.clock = t, t.Clock
 	f.queue = delivery.New(f.exporter, &delivery.Options{
 		Clean: cleanSpan, LookupEnv: os.LookupEnv,
 		OnLoss: func(cause delivery.Cause, n int64, err error) { t.Lost(outputs.DeliversSpans, cause.String(), n, err) },
 	})
-	f.stopRotation = f.startRotation(t.Clock)
+	f.stopRotation = f.startRotation()
 	return outputs.Wants{Spans: true, Network: true, Selects: true}, nil
 }
 
@@ -114,13 +98,11 @@ func (f *Exporter) Stats() outputs.Stats {
 	return outputs.Stats{Delivery: d}
 }
 
-// starting is a span that starts, with what is asked of it more than once: each
-// question to it takes its lock.
-type starting struct {
-	sdktrace.ReadWriteSpan
-	own, parent trace.SpanContext
-	above       trace.Span // the parent that the context has
-	long        bool
+// Held counts what is remembered of open spans.
+func (f *Exporter) Held() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.hidden) + len(f.moved) + len(f.long)
 }
 
 // OnStart implements sdktrace.SpanProcessor.
@@ -263,14 +245,6 @@ func (m movedSpan) Parent() trace.SpanContext { return m.at.parent }
 
 // Links implements sdktrace.ReadOnlySpan.
 func (m movedSpan) Links() []sdktrace.Link { return m.at.links(m.ReadOnlySpan.Links()) }
-
-// links adds the link to the parent in another trace to those of the span.
-func (p place) links(of []sdktrace.Link) []sdktrace.Link {
-	if !p.link.IsValid() {
-		return of
-	}
-	return append(slices.Clip(of), linkTo(p.link, linkParent))
-}
 
 // cleanedSpan is a span with repaired texts.
 type cleanedSpan struct {

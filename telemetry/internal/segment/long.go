@@ -9,6 +9,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/internal/delivery"
 )
 
 // DefaultSegment is how long a span of the long kind may stay open before
@@ -34,6 +36,20 @@ const (
 
 func linkTo(sc trace.SpanContext, kind string) sdktrace.Link {
 	return sdktrace.Link{SpanContext: sc, Attributes: []attribute.KeyValue{attribute.String(linkKind, kind)}}
+}
+
+// place is where a span stands in the export: below a parent, the zero one for
+// a root, and perhaps with a link to the ancestor that is in another trace.
+type place struct {
+	parent, link trace.SpanContext
+}
+
+// links adds the link to the parent in another trace to those of the span.
+func (p place) links(of []sdktrace.Link) []sdktrace.Link {
+	if !p.link.IsValid() {
+		return of
+	}
+	return append(slices.Clip(of), linkTo(p.link, linkParent))
 }
 
 // longSpan is an open span of the long kind. A backend learns of a span when
@@ -106,10 +122,24 @@ func (l *longSpan) cut(end time.Time, final bool) *segment {
 	return s
 }
 
+// longSpans are the open ones of the long kind, and what was cut of them.
+type longSpans struct {
+	run     *Run
+	ids     sdktrace.IDGenerator
+	segment time.Duration       // how long a long span is delivered in one piece
+	counts  bool                // segments count as spans of their trace here
+	queue   *delivery.Processor // nil before Attach
+	clock   func() time.Time
+
+	mu   sync.Mutex // of what is open
+	long map[trace.SpanID]*longSpan
+	cut  []*segment // finished and not yet sent
+}
+
 // advance finishes the open segment of a span and opens the next one, in a
 // part of the run if one is given. The lock is held.
-func (f *Exporter) advance(l *longSpan, at time.Time, into *part) {
-	if now := f.offer.Clock(); at.After(now) { // an explicit time
+func (f *longSpans) advance(l *longSpan, at time.Time, into *part) {
+	if now := f.clock(); at.After(now) { // an explicit time
 		at = now
 	}
 	if at.Before(l.from) {
@@ -131,7 +161,7 @@ func (f *Exporter) advance(l *longSpan, at time.Time, into *part) {
 
 // enter brings a span and those above it into a part of the run, if it is in
 // an earlier one. The lock is held.
-func (f *Exporter) enter(l *longSpan, into *part, at time.Time) {
+func (f *longSpans) enter(l *longSpan, into *part, at time.Time) {
 	if into == nil || l.ended || l.part != nil && l.part.seq >= into.seq {
 		return
 	}
@@ -149,10 +179,19 @@ func (f *Exporter) enter(l *longSpan, into *part, at time.Time) {
 	}
 }
 
+// starting is a span that starts, with what is asked of it more than once: each
+// question to it takes its lock.
+type starting struct {
+	sdktrace.ReadWriteSpan
+	own, parent trace.SpanContext
+	above       trace.Span // the parent that the context has
+	long        bool
+}
+
 // segmentIn is the segment of a long span to which a span belongs that starts
 // in some trace, and whether there is one in that trace. If the long span has
 // not come as far as that part of the run yet, it has then. The lock is held.
-func (f *Exporter) segmentIn(l *longSpan, s *starting) (trace.SpanContext, bool) {
+func (f *longSpans) segmentIn(l *longSpan, s *starting) (trace.SpanContext, bool) {
 	id := s.own.TraceID()
 	if l.current.TraceID() == id {
 		return l.current, true
@@ -167,7 +206,7 @@ func (f *Exporter) segmentIn(l *longSpan, s *starting) (trace.SpanContext, bool)
 }
 
 // Segment is the open segment of a span that was cut, zero for others.
-func (f *Exporter) Segment(id trace.SpanID) trace.SpanContext {
+func (f *longSpans) Segment(id trace.SpanID) trace.SpanContext {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if l := f.long[id]; l != nil && l.index > 0 {
@@ -177,7 +216,7 @@ func (f *Exporter) Segment(id trace.SpanID) trace.SpanContext {
 }
 
 // unlock releases the lock and sends the segments that were finished.
-func (f *Exporter) unlock() {
+func (f *longSpans) unlock() {
 	done := f.cut
 	f.cut = nil
 	f.mu.Unlock()
@@ -188,7 +227,7 @@ func (f *Exporter) unlock() {
 
 // Rotate delivers the segments of the long spans that are open for longer than
 // a segment lasts. What begins then is in the newest part of the run.
-func (f *Exporter) Rotate(now time.Time) {
+func (f *longSpans) Rotate(now time.Time) {
 	part := f.run.rotated()
 	f.mu.Lock()
 	defer f.unlock()
@@ -212,7 +251,7 @@ func (f *Exporter) Rotate(now time.Time) {
 }
 
 // startRotation rotates long spans in the background until stop is called.
-func (f *Exporter) startRotation(clock func() time.Time) (stop func()) {
+func (f *longSpans) startRotation() (stop func()) {
 	if f.segment <= 0 {
 		return func() {}
 	}
@@ -226,7 +265,7 @@ func (f *Exporter) startRotation(clock func() time.Time) (stop func()) {
 			case <-quit:
 				return
 			case <-tick.C:
-				f.Rotate(clock())
+				f.Rotate(f.clock())
 			}
 		}
 	}()
@@ -234,11 +273,4 @@ func (f *Exporter) startRotation(clock func() time.Time) (stop func()) {
 		close(quit)
 		<-done
 	})
-}
-
-// Held counts what is remembered of open spans.
-func (f *Exporter) Held() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.hidden) + len(f.moved) + len(f.long)
 }
