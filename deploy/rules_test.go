@@ -16,9 +16,11 @@ var update = flag.Bool("update", false, "write the alerts and the dashboards")
 
 // prom returns the name in Prometheus of a metric of the table, which must be there.
 func prom(name string) string {
-	for _, m := range metrics.All() {
-		if m.Name == name {
-			return promname.Of(m)
+	for _, g := range metrics.Groups {
+		for _, m := range g.Metrics {
+			if m.Name == name {
+				return promname.Of(m)
+			}
 		}
 	}
 	panic("no metric is called " + name)

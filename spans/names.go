@@ -79,14 +79,3 @@ const (
 	EventSaveCheckpointFailure        = "save_checkpoint_failure"
 	EventAsyncCheckpointMetricsUpdate = "async_checkpoint_metrics_update"
 )
-
-// EventNames lists the eleven event names of the reference.
-func EventNames() []string {
-	return []string{
-		EventSpanStart, EventSpanStop, EventError, EventTelemetryDataError,
-		EventOneLoggerInitialization, EventUpdateTrainingTelemetryConfig,
-		EventTrainingMetricsUpdate, EventValidationMetricsUpdate,
-		EventTestingMetricsUpdate, EventSaveCheckpointSuccess,
-		EventSyncCheckpointMetricsUpdate,
-	}
-}

@@ -37,7 +37,15 @@ func steps(yield func(*replay.Step)) {
 func Example() {
 	st := replay.New(&replay.Options{WorldSize: 4})
 	st.SetRank(2, replay.Rank{Host: "node-b"})
-	steps(st.Add)
+	late := replay.New(nil) // what another reader has
+	steps(func(s *replay.Step) {
+		if s.Number < 30 {
+			st.Add(s)
+		} else {
+			late.Add(s)
+		}
+	})
+	st.Merge(late)
 	v := st.Verdict()
 	fmt.Println(v.Kind, v.Ranks, v.Hosts, v.Cause, v.FromStep)
 	// Output: slow_ranks [2] [node-b] input 30
@@ -47,10 +55,14 @@ func Example() {
 // that reads their files, or to which they report.
 func ExampleWatch() {
 	w := replay.NewWatch(&replay.Options{WorldSize: 4, MaxCells: 4 * 1000}, 5)
+	w.State().SetRank(2, replay.Rank{Host: "node-b"})
 	steps(func(st *replay.Step) {
 		if v := w.Add(st); v != nil {
 			fmt.Printf("step %d: rank %v, %s, since step %d\n", st.Number, v.Ranks, v.Cause, v.FromStep)
 		}
 	})
-	// Output: step 40: rank [2], input, since step 30
+	fmt.Println(w.Check() == nil) // when no steps come any more: nothing has changed
+	// Output:
+	// step 40: rank [2], input, since step 30
+	// true
 }

@@ -99,10 +99,6 @@ func New(opt *Options) *State { return &State{replay.New(opt)} }
 // SetRank tells what is known of a rank. Fields that are empty change nothing.
 func (s *State) SetRank(rank int, info Rank) { s.of.SetRank(rank, info) }
 
-// SetWorldSize tells the number of ranks the job was started with, when it becomes
-// known after New. The larger number counts.
-func (s *State) SetWorldSize(n int) { s.of.SetWorldSize(n) }
-
 // Add adds one step of one rank. It keeps nothing of st. A negative rank is
 // ignored, and so is a step without a span.
 func (s *State) Add(st *Step) { s.of.Add(st) }
@@ -122,7 +118,7 @@ type Watch struct{ of *replay.Watch }
 // Its memory is bounded by opt.MaxCells.
 func NewWatch(opt *Options, every int) *Watch { return &Watch{replay.NewWatch(opt, every)} }
 
-// State returns the state that is fed, for SetRank and SetWorldSize.
+// State returns the state that is fed, for SetRank and for what was recorded before.
 func (w *Watch) State() *State { return &State{w.of.State()} }
 
 // Add adds one step of one rank. It returns a verdict when the answer has changed,

@@ -105,11 +105,6 @@ func AppendBytes[T string | []byte](dst []byte, b T) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
 }
 
-// AppendFloat adds the bits of a number.
-func AppendFloat(dst []byte, v float64) []byte {
-	return binary.AppendUvarint(dst, math.Float64bits(v))
-}
-
 // AppendBool adds a truth value.
 func AppendBool(dst []byte, v bool) []byte {
 	if v {

@@ -26,15 +26,6 @@ func Median(x []float64) float64 {
 	return (slices.Max(x[:h]) + upper) / 2
 }
 
-// LowerMedian returns the median of x, the lower of the middle two for an even
-// number of values; NaN for none. It changes the order of x.
-func LowerMedian(x []float64) float64 {
-	if len(x) == 0 {
-		return math.NaN()
-	}
-	return nth(x, (len(x)-1)/2)
-}
-
 // SlowStart returns how many steps at the start of a run are left out where steps
 // are compared: the first ones compile, allocate and fill caches. More than 1.25
 // times the typical time is beyond any jitter; more than a tenth of the run would

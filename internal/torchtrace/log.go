@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 )
 
 // Log is what a log says about the compilations of one process.
@@ -100,9 +99,6 @@ type Phase struct {
 	// FailType is the exception that ended a failed compilation.
 	FailType string
 }
-
-// Time returns the start as a time.
-func (p *Phase) Time() time.Time { return time.Unix(0, p.Start) }
 
 func (l *Log) defect(offset int64, reason string) {
 	l.Skipped++

@@ -19,11 +19,8 @@ const (
 	maxOps     = 1 << 20
 )
 
-// errNotLog is returned for input that has no record in its first lines.
-var errNotLog = errors.New("torchtrace: not a TORCH_TRACE log: no record at the start")
-
-// ErrNotLog reports whether err means that the input is no TORCH_TRACE log.
-func ErrNotLog(err error) bool { return errors.Is(err, errNotLog) }
+// ErrNotLog is returned for input that has no record in its first lines.
+var ErrNotLog = errors.New("torchtrace: not a TORCH_TRACE log: no record at the start")
 
 // IsLog reports whether head, the first bytes of a file, looks like a log:
 // a level letter, month and day, and a clock.
@@ -49,7 +46,7 @@ func Read(src io.Reader, written time.Time, fn func(*Phase) error) (*Log, error)
 		rd.log.Unmatched += int64(len(st))
 	}
 	if err == nil && rd.log.PID == 0 && len(rd.log.Records) == 0 {
-		err = errNotLog
+		err = ErrNotLog
 	}
 	return rd.log, err
 }
