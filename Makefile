@@ -8,7 +8,7 @@ PKGS ?= ./... ./cmd/trainspan/... ./examples/...
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) integrations/gomlx release report/browser tools
 
-.PHONY: demo demo-faults demo-python pictures test test-long times torch torch-new originals originals-dftracer race goroutines hold bench bench-python e2e e2e-short dask duckdb collector nested growth mutate fuzz check fmt lint vet tidy api release packages wheels house clean
+.PHONY: demo demo-faults demo-python pictures test test-long times torch torch-new originals originals-dftracer race goroutines hold bench bench-python e2e e2e-short dask duckdb collector nested growth mutate dead fuzz check fmt lint vet tidy api release packages wheels house clean
 
 # demo trains a small real model in two parts, so that a checkpoint is loaded,
 # leaves its telemetry in out/demo, and reports what it ran.
@@ -155,6 +155,13 @@ mutate:
 house:
 	@cd tools && $(GO) build -o ../bin/house ./house
 	@bin/house $(ARGS) $(PKG)
+
+# dead prints the functions that nothing reaches, of all modules at once, in some minutes.
+dead: bin/deadcode
+	@.ci/dead
+
+bin/deadcode: tools/go.mod
+	cd tools && $(GO) build -o ../bin/ golang.org/x/tools/cmd/deadcode
 
 # fuzz runs every fuzz target for FUZZTIME.
 fuzz:
