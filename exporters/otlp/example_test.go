@@ -79,4 +79,8 @@ func ExampleNewLogs() {
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewPeriodicReader(exporter)))
 	b := telemetry.NewTrainingTelemetryBuilder().WithExporter(logs).WithMeterProvider(meters)
 	fmt.Println(b.Err(), logs.LogStats().Exported)
+	fmt.Println(logs.Shutdown(ctx), meters.Shutdown(ctx))
+	// Output:
+	// <nil> 0
+	// <nil> <nil>
 }
