@@ -180,3 +180,17 @@ func TestComputingAtTheEndOfAStep(t *testing.T) {
 		t.Errorf("%+v", it)
 	}
 }
+
+// What is in a span that holds up the training need not be what does: of another span
+// beside it that comes first the time is.
+func TestInsideOfWhatWins(t *testing.T) {
+	j := &job{}
+	j.process(0, 1, 0, 10, 10)
+	app := j.span(0, "application", 0, 10)
+	save := j.span(app, "checkpoint_save_sync", 1, 9)
+	j.span(app, "tokenize", 2, 8)
+	j.span(save, "data_loading", 3, 5)
+	want(t, "inside", j.report(goodput.Query{}).Categories, goodput.Totals{
+		goodput.CheckpointSave: ns(6), "custom.tokenize": ns(2), goodput.Other: ns(2),
+	})
+}

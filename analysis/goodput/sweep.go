@@ -147,13 +147,13 @@ func (s *sweep) noLeaf(slot int32) {
 	n.loses = notLosing
 }
 
-// settle finds the winner once all spans of this moment were opened and closed.
-func (s *sweep) settle() {
+// best returns the leaf that wins from now on, none without one.
+func (s *sweep) best() int32 {
 	for len(s.leaves) > 0 {
 		slot := s.leaves[0].slot
 		n := &s.nodes[slot]
 		if n.open && n.kids == 0 {
-			break
+			return slot
 		}
 		s.leaves.pop()
 		n.queued = false
@@ -161,12 +161,14 @@ func (s *sweep) settle() {
 			s.free = append(s.free, slot)
 		}
 	}
+	return none
+}
+
+// settle finds the winner once all spans of this moment were opened and closed.
+func (s *sweep) settle() {
+	top := s.best()
 	if len(s.leaves) > 2*s.count+64 {
 		s.compact()
-	}
-	top := none
-	if len(s.leaves) > 0 {
-		top = s.leaves[0].slot
 	}
 	if s.top != none && s.top != top {
 		if n := &s.nodes[s.top]; n.open && n.kids == 0 {

@@ -27,9 +27,14 @@ type walk struct {
 // liveRow is an open span.
 type liveRow struct {
 	row
-	seq    uint64
-	up     int32
-	ends   int64 // when it ends as far as is known
+	seq  uint64
+	up   int32
+	ends int64 // when it ends as far as is known
+	placed
+}
+
+// placed is what the time of a span is.
+type placed struct {
 	aside  bool
 	result kind // compute counts as the iteration around it
 	iter   what
@@ -136,7 +141,16 @@ func (w *walk) run(next func() []row) {
 				w.close(e.slot)
 			}
 		}
-		if rows != nil && rows[0].start == t {
+		switch {
+		case rows == nil || rows[0].start > t:
+		case len(rows) == 1:
+			r := rows[0]
+			rows = next()
+			if w.alone(&r, rows) {
+				continue
+			}
+			w.open(&r)
+		default:
 			w.openAll(rows)
 			rows = next()
 		}
@@ -152,10 +166,6 @@ func (w *walk) run(next func() []row) {
 
 // openAll opens the spans of one moment, parents first.
 func (w *walk) openAll(rows []row) {
-	if len(rows) == 1 {
-		w.open(&rows[0])
-		return
-	}
 	m := moment{rows: rows, done: w.done[:0]}
 	m.done = append(m.done, make([]bool, len(rows))...)
 	w.done = m.done
@@ -206,6 +216,29 @@ func (m *moment) find(id uint64) int {
 	return i
 }
 
+// alone divides the time of a span in which nothing else begins or ends, and reports
+// whether it is such a one. Most are: they need not be opened and closed.
+func (w *walk) alone(r *row, next []row) bool {
+	if r.nested || r.end <= r.start || r.end >= w.a.stop || len(w.waiting) > 0 ||
+		next != nil && next[0].start < r.end || len(w.ends) > 0 && w.ends[0].key < r.end {
+		return false
+	}
+	up := w.parentOf(r)
+	p := w.place(r, up)
+	switch free := up == none || !w.nodes[up].aside; {
+	case free && p.aside:
+		w.settle()
+		w.overlap(r.start, r.end, p.iter)
+		return true
+	case free && up == w.best() && (up == none || p.result <= w.nodes[up].rank): // it wins
+		w.settle()
+		w.emit(r.start, r.end, p.iter)
+		w.now = r.end
+		return true
+	}
+	return false
+}
+
 // open opens one span, unless it has no length.
 func (w *walk) open(r *row) {
 	w.closeSiblings(r)
@@ -213,35 +246,9 @@ func (w *walk) open(r *row) {
 		return
 	}
 	up := w.parentOf(r)
-	l := liveRow{row: *r, up: up, ends: r.end, result: r.kind, iter: r.what}
-	var parent *liveRow
-	if up != none {
-		parent = &w.live[up]
-	}
-	switch {
-	case r.kind == kindCompute:
-		l.result, l.iter = kindIteration, w.stepAt(r.start)
-		if parent != nil && parent.result != kindOther {
-			l.result, l.iter = parent.result, parent.iter
-		}
-	case r.kind == kindStartUp:
-		if parent != nil && parent.result != kindOther && parent.result != kindStartUp {
-			l.result, l.iter = parent.result, parent.iter
-		}
-	case r.kind == kindData:
-		if parent != nil && parent.result == kindStartUp {
-			l.result, l.iter = parent.result, parent.iter
-		}
-	case r.kind == kindDetail:
-		l.result, l.iter = kindOther, whatOther
-		if parent != nil {
-			l.result, l.iter = parent.result, parent.iter
-		}
-	}
-	beside, known := w.beside(r)
-	l.aside = r.background || beside || parent != nil && parent.aside && (beside || !known)
-	if l.ends == run.NoEnd && parent != nil {
-		l.ends = parent.ends
+	l := liveRow{row: *r, up: up, ends: r.end, placed: w.place(r, up)}
+	if l.ends == run.NoEnd && up != none {
+		l.ends = w.live[up].ends
 	}
 	slot := w.start(l.iter, l.result, l.aside)
 	l.seq = w.nodes[slot].seq
@@ -262,6 +269,38 @@ func (w *walk) open(r *row) {
 	if l.ends < w.a.stop {
 		w.ends.push(queueEntry{l.ends, slot, l.seq})
 	}
+}
+
+// place says what the time of a span is, under another or none.
+func (w *walk) place(r *row, up int32) placed {
+	l := placed{result: r.kind, iter: r.what}
+	var parent *liveRow
+	if up != none {
+		parent = &w.live[up]
+	}
+	switch {
+	case r.kind == kindCompute:
+		l.result, l.iter = kindIteration, w.stepAt(r.start)
+		if parent != nil && parent.result != kindOther {
+			l = parent.placed
+		}
+	case r.kind == kindStartUp:
+		if parent != nil && parent.result != kindOther && parent.result != kindStartUp {
+			l = parent.placed
+		}
+	case r.kind == kindData:
+		if parent != nil && parent.result == kindStartUp {
+			l = parent.placed
+		}
+	case r.kind == kindDetail:
+		l.result, l.iter = kindOther, whatOther
+		if parent != nil {
+			l = parent.placed
+		}
+	}
+	beside, known := w.beside(r)
+	l.aside = r.background || beside || parent != nil && parent.aside && (beside || !known)
+	return l
 }
 
 // beside reports whether a span ran on another thread than the training.
