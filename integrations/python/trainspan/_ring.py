@@ -577,14 +577,17 @@ def _build():
             t, w, s, _ = token
             top = s.pop()
             t1 = clock()
-            if top is token and args is None and n is None and at is None and not count:
+            if top is token and args is None and n is None and at is None:
                 page, place = take()
-                pack(page, place, t, t1, s[0], len(s), w)
+                if count:
+                    pack_more(page, place, t, t1, s[0], len(s), 0, count, w)
+                else:
+                    pack(page, place, t, t1, s[0], len(s), w)
                 return
             s.append(top)
             finish(s, token, t1 if at is None else at - offset, args, n or w, count)
         except StopIteration:
-            late(t, t1, s[0], len(s), 0, 0, w)
+            late(t, t1, s[0], len(s), 0, count, w)
         except BaseException as e:
             passing(e, lose)
 

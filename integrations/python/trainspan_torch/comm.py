@@ -37,51 +37,65 @@ _PAIRS = ("send", "receive")
 _SET_UP = ("rendezvous", "comm.init")
 _FIXED = 256  # names that have arguments of their own; beyond, spans have theirs
 
-_c10d = None
+_c10d = _Tensor = None
 
 
 class _Group:
     """A process group: what is said of it, and how many collectives it had."""
 
+    __slots__ = "seq", "world", "said", "names"
+
     def __init__(self, name, size, world):
         self.seq = 0
         self.world = world
         self.said = (("pg", name), ("group_size", size))
-        self.names = {}  # of spans, by what their collectives are
-
-    def number(self, event):
-        if event in _PAIRS or event == "wait":
-            return 0
-        self.seq += 1
-        return self.seq
+        self.names = {}  # of spans of the thread that trains, by what their collectives are
 
 
+_NO_GROUP = _Group("", 0, False)  # that of waits, and of what makes groups
+_NO_GROUP.said = ()
 _groups = {}
+_objects = {}  # by the id of a group: a reference to it, since a group may not outlive the program's, and what is known of it
 _made = 0  # names with arguments
 
 
-def _group(group):
-    """What is known of a group, None being all ranks."""
-    world = _c10d.GroupMember.WORLD
-    group = world if group is None else group
-    names = getattr(_c10d, "_pg_names", None) or _c10d._world.pg_names
-    name = str(names[group])
+def _known(group):
+    """What is known of the group of a call, None being all ranks."""
+    if group is None:
+        group = _c10d.GroupMember.WORLD
+    found = _objects.get(id(group))
+    return found[1] if found is not None and found[0]() is group else _look_up(group)
+
+
+@quiet
+def _look_up(group):
+    """The same of one that is new. In functional code it may be one of many things that
+    torch knows how to read: the name of a group, a mesh, a side of one."""
+    if not isinstance(group, _c10d.ProcessGroup):
+        name = sys.modules["torch.distributed._functional_collectives"]._resolve_group_name(group)
+        if name in _groups:
+            return _groups[name]
+        group = next(g for g, n in _c10d._world.pg_names.items() if n == name)
+    name = str((getattr(_c10d, "_pg_names", None) or _c10d._world.pg_names)[group])
     known = _groups.get(name)
     if known is None:
-        known = _groups[name] = _Group(name, group.size(), group is world or group.size() == _c10d.get_world_size())
+        known = _groups[name] = _Group(name, group.size(), group is _c10d.GroupMember.WORLD or group.size() == _c10d.get_world_size())
         if not known.world:
             _ring.meta("group." + name, json.dumps([_c10d.get_global_rank(group, i) for i in range(min(group.size(), 1024))]))
+    _objects[id(group)] = weakref.ref(group), known
     return known
 
 
 def said(group):
     """The arguments of what a group of fewer ranks than there are waits for."""
-    known = _group(group)
+    known = _known(group)
     return {} if known.world else dict(known.said)
 
 
 def _bytes(value):
     """The bytes of a tensor, or of the tensors of a list."""
+    if type(value) is _Tensor:
+        return value.numel() * value.element_size()
     if isinstance(value, (list, tuple)):
         return sum(map(_bytes, value))
     return value.numel() * value.element_size() if hasattr(value, "element_size") else 0
@@ -97,55 +111,47 @@ def _cat(event):
     return "startup" if event == "rendezvous" else "comm"
 
 
-def _name(event, group, size, dtype, later):
+def _name(event, group, size, dtype, later, trains):
     """The name of a span, and its arguments where too many names have some."""
     global _made
-    key = event, size, dtype, later
-    n = group.names.get(key) if group else None
-    if n:
-        return n, None
-    args = () if group is None or group.world and event in _PAIRS else group.said
-    for name, value in (("bytes", size), ("dtype", dtype and str(dtype).rpartition(".")[2]), ("async", int(later)), ("background", int(get_ident() != hooks._loop.thread))):
+    args = () if group.world and event in _PAIRS else group.said
+    for name, value in (("bytes", size), ("dtype", dtype and str(dtype).rpartition(".")[2]), ("async", int(later)), ("background", int(not trains))):
         if value:
             args += ((name, value),)
-    if group is None or _made >= _FIXED or get_ident() != hooks._loop.thread:
+    if _made >= _FIXED or not trains:
         return _ring.name(event, _cat(event), "torch"), dict(args)
     _made += 1
-    n = group.names[key] = _ring.name(event, "comm", "torch", 0, args)
+    n = group.names[event, size, dtype, later] = _ring.name(event, _cat(event), "torch", 0, args or None)
     return n, None
 
 
-class _Span:
-    """What is under way on a thread."""
-
-    __slots__ = "token", "mark", "args", "seq"
-
-    def __init__(self, token, mark, args, seq):
-        self.token, self.mark, self.args, self.seq = token, mark, args, seq
-
-
-def _begin(event, group, size=0, dtype=None, later=False, asked=True):
-    """Begins a collective, on the host and where the device waits for it. One that was not
-    asked for by Python is in no span of the program's own."""
-    if asked and _ring.slots.shared and hooks._loop.foreign(_ring.name(event, _cat(event), "torch")):
+def _begin(event, group=None, size=0, dtype=None, later=False, asked=True):
+    """Begins a collective, on the host and where the device waits for it: gives what _end
+    wants. One that was not asked for by Python is in no span of the program's own."""
+    loop, device, args, mark, seq = hooks._loop, hooks._device, None, None, 0
+    if asked and _ring.slots.shared and loop.foreign(_ring.name(event, _cat(event), "torch")):
         return None
-    n, args = _name(event, group, size, dtype, later)
-    device = hooks._device
-    mark = device and event not in _SET_UP and get_ident() == hooks._loop.thread and device.begin_wait(event)
-    return _Span(_ring.start(n), mark, args, group.number(event) if group else 0)
+    group, trains = group or _NO_GROUP, get_ident() == loop.thread
+    n = group.names.get((event, size, dtype, later)) if trains else 0
+    if not n:
+        n, args = _name(event, group, size, dtype, later, trains)
+    if device is not None and trains and event not in _SET_UP:
+        mark = device.begin_wait(event)
+    if group is not _NO_GROUP and event not in _PAIRS:
+        seq = group.seq = group.seq + 1
+    return _ring.start(n), seq, args, mark
 
 
-def _end(span, more=None):
-    args = dict(span.args or {}, **more) if more else span.args
-    if span.mark:
-        known = dict(args or {})
-        hooks._device.end(span.mark, known or None)
-    _ring.end(span.token, args or None, None, None, span.seq)
+def _end(span):
+    token, seq, args, mark = span
+    if mark is not None:
+        hooks._device.end(mark, args)
+    _ring.end(token, args or None, None, None, seq)
 
 
 def _collectives(module):
-    global _c10d
-    _c10d = module
+    global _c10d, _Tensor
+    _c10d, _Tensor = module, sys.modules["torch"].Tensor
     if "comm" not in hooks._on:
         return
     for event, names in _COLLECTIVES.items():
@@ -163,7 +169,7 @@ def _collectives(module):
 def _waits(module):
     """What a call with async_op gave back is waited for later."""
     work = getattr(module, "Work", None) or sys.modules["torch._C._distributed_c10d"].Work
-    wait = hooks.wrap(work.wait, lambda *_: _begin("wait", None), lambda span, *_: _end(span), hooks.COMM)
+    wait = hooks.wrap(work.wait, lambda *_: _begin("wait"), lambda span, *_: _end(span), hooks.COMM)
     work.wait = lambda self, *args, **kwargs: wait(self, *args, **kwargs)
 
 
@@ -182,12 +188,14 @@ def _collective(fn, event, names=None):
         if not loop.thread:
             loop.here()
         if sets_up:
-            return _begin(event, None)
+            return _begin(event)
         size, dtype = 0, None
         for i, n in buffers:
             value = args[i] if i < len(args) else kwargs.get(n)
-            size = max(size, _bytes(value))
-            dtype = dtype or _dtype(value)
+            more = _bytes(value)
+            size = more if more > size else size
+            if dtype is None:
+                dtype = _dtype(value)
         group = args[at_group] if at_group < len(args) else kwargs.get("group")
         later = always or bool(args[at_later] if at_later < len(args) else kwargs.get("async_op"))
         return _begin(event, _known(group), size, dtype, later)
@@ -199,18 +207,6 @@ def _collective(fn, event, names=None):
         _end(span)
 
     return hooks.wrap(fn, before, after, hooks.COMM)
-
-
-@quiet
-def _known(group):
-    """The group of a call: it may be None, or, in functional code, one of many things
-    that torch knows how to read: the name of a group, a mesh, a side of one."""
-    if group is not None and not isinstance(group, _c10d.ProcessGroup):
-        name = sys.modules["torch.distributed._functional_collectives"]._resolve_group_name(group)
-        if name in _groups:
-            return _groups[name]
-        group = next(g for g, n in _c10d._world.pg_names.items() if n == name)
-    return _group(group)
 
 
 def _batch(module):
@@ -265,7 +261,7 @@ def _hooks(module):
             group_of = group()
             tensors = args.input_tensors or args.output_tensors
             if event and group_of is not None and (not tensors or tensors[0].is_cpu):
-                under_way[args.op_id, id(group_of)] = _begin(event, _group(group_of), _bytes(tensors), _dtype(tensors), True, False)
+                under_way[args.op_id, id(group_of)] = _begin(event, _known(group_of), _bytes(tensors), _dtype(tensors), True, False)
 
         return lambda args: here.inside.busy or begins(args)
 
@@ -309,7 +305,7 @@ def _functional(module):
             fn = getattr(module, name, None)
             if inspect.isfunction(fn):
                 hooks.replace(module, name, _collective(fn, event))
-    hooks.replace(module, "wait_tensor", hooks.wrap(module.wait_tensor, lambda *_: _begin("wait", None), lambda span, *_: _end(span), hooks.COMM))
+    hooks.replace(module, "wait_tensor", hooks.wrap(module.wait_tensor, lambda *_: _begin("wait"), lambda span, *_: _end(span), hooks.COMM))
 
 
 def _buffers(module):

@@ -9,7 +9,7 @@ import functools
 import os
 import sys
 from threading import get_ident, local
-from types import MethodType, SimpleNamespace
+from types import MethodType
 
 from trainspan import _ring, ending, environ, passing, quiet
 
@@ -200,9 +200,10 @@ def _marked(fn, name):
 def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, after=None):
     """Gives what puts a function inside of the spans of a phase: one of PARTS, which has the
     bit inside. enter(args) lets the loop look, and says whether there is to be a span.
-    quick(look, impl, at) makes a quick way that writes two words of a step, from at on, or
+    quick(look, at) makes a quick way that writes two words of a step, from at on, or
     goes the other one: where a slot has what is around it, as a span of the program's own,
-    the phase belongs into one too. inner wraps what is called on that, and on both after watch.whole;
+    the phase belongs into one too; and what puts the function that it calls. inner wraps
+    what is called on that, and on both after watch.whole;
     ended() follows the span there, and after(args), unless there was an exception."""
     (name, cat), loop, end = PARTS[part], _loop, _ring.end
     n, recorded, busy, wholes = _ring.name(name, cat, "torch"), phase in _on, inside if inside == IN_STEP else INSIDE, []
@@ -213,14 +214,17 @@ def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, afte
             return _ring.start(n)
 
     def watch(impl):
-        called, way = inner(impl) if inner else impl, SimpleNamespace(impl=impl)
+        called, plain, put = inner(impl) if inner else impl, impl, bool
 
         def mark():
-            nonlocal called
-            called, way.impl = _marked(called, name), _marked(way.impl, name)
+            nonlocal called, plain
+            called, plain = _marked(called, name), _marked(plain, name)
+            put(plain)
 
         def whole():
-            way.impl = called
+            nonlocal plain
+            plain = called
+            put(plain)
 
         def look(*args, **kwargs):
             outer, bit, token = here.inside, 0, None
@@ -245,12 +249,51 @@ def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, afte
 
         _marking.append(mark)
         wholes.append(whole)
+        watched = look
+        if recorded:
+            watched, put = quick(look, 6 + 2 * part)
+            put(plain)
         if _device is not None:
             mark()
-        return quick(look, way, 6 + 2 * part) if recorded else look
+        return watched
 
     watch.whole = lambda: [whole() for whole in wholes]
     return watch
+
+
+def _quick(need, within, then, after=None):
+    """The quick way of a phase that comes when the loop's work is need, and leaves it as then.
+    after(args) follows where an iteration does not last from batch to batch."""
+    loop, clock = _loop, _ring.clock
+
+    def quick(look, at):
+        until, impl = at + 1, None
+
+        def put(fn):
+            nonlocal impl
+            impl = fn
+
+        def call(*args, **kwargs):
+            if loop.work != need or get_ident() != loop.quick or loop.stack[-1] is not loop.top:
+                return look(*args, **kwargs)
+            v = loop.frame
+            try:
+                loop.work = within
+                v[at] = clock()
+                value = impl(*args, **kwargs) if kwargs else impl(*args)
+            finally:
+                loop.work = then
+                try:
+                    v[until] = clock()
+                except BaseException as e:  # a fork, or a signal
+                    passing(e)
+            if after is not None and not loop.by_batch:
+                after(args)
+            return value
+
+        return call, put
+
+    return quick
 
 
 def _call(watched, plain):
@@ -287,17 +330,21 @@ def _module(module):
         if loop.alone:
             loop.end("evaluated")
 
-    def quick(look, way, at):
-        until, clock = at + 1, _ring.clock
+    def quick(look, at):
+        until, clock, within, impl = at + 1, _ring.clock, FORWARD | IN_FORWARD, None
+
+        def put(fn):
+            nonlocal impl
+            impl = fn
 
         def call(*args, **kwargs):
-            v = loop.frame
-            if loop.work or v is None or get_ident() != loop.quick or loop.stack[-1] is not loop.top or id(args[0]) != loop.model or not args[0].training or not loop.grad():
+            if loop.work or get_ident() != loop.quick or loop.stack[-1] is not loop.top or id(args[0]) != loop.model or not args[0].training or not loop.grad():
                 return look(*args, **kwargs)
+            v = loop.frame
             try:
-                loop.work = FORWARD | IN_FORWARD
+                loop.work = within
                 v[at] = clock()
-                return way.impl(*args, **kwargs)
+                return impl(*args, **kwargs) if kwargs else impl(*args)
             finally:
                 loop.work = FORWARD
                 try:
@@ -305,7 +352,7 @@ def _module(module):
                 except BaseException as e:  # a fork, or a signal
                     passing(e)
 
-        return call
+        return call, put
 
     watched = _phase("forward", 2, PHASE, IN_FORWARD, enter, quick, None, ended)(impl)
     functools.update_wrapper(watched, impl)
@@ -340,26 +387,7 @@ def _autograd(module):
         if not loop.armed:
             loop.until = _ring.now()
 
-    def quick(look, way, at):
-        until, clock = at + 1, _ring.clock
-
-        def call(*args, **kwargs):
-            v = loop.frame
-            if loop.work != FORWARD or v is None or get_ident() != loop.quick or loop.stack[-1] is not loop.top:
-                return look(*args, **kwargs)
-            try:
-                loop.work = TRAINED | FORWARD | IN_BACKWARD
-                v[at] = clock()
-                return way.impl(*args, **kwargs)
-            finally:
-                loop.work = TRAINED | FORWARD
-                try:
-                    v[until] = clock()
-                except BaseException as e:
-                    passing(e)
-
-        return call
-
+    quick = _quick(FORWARD, TRAINED | FORWARD | IN_BACKWARD, TRAINED | FORWARD)
     watch = _phase("backward", 3, PHASE, IN_BACKWARD, lambda _: loop.here(True) and loop.trains(), quick, follow, ended)
     gradients.whole = watch.whole
 
@@ -378,56 +406,37 @@ def _optimizer(module):
 
     def stepped(args):
         try:
-            loop.stepped += 1
             if not loop.by_batch:
+                loop.stepped += 1
                 loop.updated(args[0])
         except Exception as e:
             passing(e)
 
     # Its closure may hold forward and backward, and other steps.
-    def quick_step(look, way, at):
-        until, clock = at + 1, _ring.clock
+    quick_step = _quick(TRAINED | FORWARD, TRAINED | FORWARD | IN_STEP, TRAINED | FORWARD | STEPPED, stepped)
+
+    def quick_zero(look, at):
+        until, clock, impl = at + 1, _ring.clock, None
+
+        def put(fn):
+            nonlocal impl
+            impl = fn
 
         def call(*args, **kwargs):
             v = loop.frame
-            if loop.work != TRAINED | FORWARD or v is None or get_ident() != loop.quick or loop.stack[-1] is not loop.top:
-                return look(*args, **kwargs)
-            try:
-                loop.work = TRAINED | FORWARD | IN_STEP
-                v[at] = clock()
-                value = way.impl(*args, **kwargs)
-            finally:
-                loop.work = TRAINED | FORWARD | STEPPED
-                try:
-                    v[until] = clock()
-                except BaseException as e:
-                    passing(e)
-            if loop.by_batch:
-                loop.stepped += 1
-            else:
-                stepped(args)
-            return value
-
-        return call
-
-    def quick_zero(look, way, at):
-        until, clock = at + 1, _ring.clock
-
-        def call(*args, **kwargs):
-            v = loop.frame
-            if v is loop.zeroed or v is None or get_ident() != loop.quick or loop.stack[-1] is not loop.top:
+            if v is loop.zeroed or get_ident() != loop.quick or loop.stack[-1] is not loop.top:
                 return look(*args, **kwargs)
             try:
                 loop.zeroed = v
                 v[at] = clock()
-                return way.impl(*args, **kwargs)
+                return impl(*args, **kwargs) if kwargs else impl(*args)
             finally:
                 try:
                     v[until] = clock()
                 except BaseException as e:
                     passing(e)
 
-        return call
+        return call, put
 
     step = _phase("optimizer", 4, STEP, IN_STEP, lambda _: loop.here(True) and loop.trains(), quick_step, None, None, stepped)
     zero_grad = _phase("zero_grad", 1, ZERO, 0, lambda _: loop.here(), quick_zero)(cls.zero_grad)

@@ -67,11 +67,10 @@ def _dataloader(module):
     def __next__(self):
         """From one batch to the next where the program trained on it, and asks the same
         iterator, in training mode: the wait is part of the next step."""
-        v = loop.frame
-        if loop.work & TRAINS != 1 or v is None or get_ident() != loop.quick or loop.flow != id(self) and not loop.flows(id(self)):
+        if loop.work & TRAINS != 1 or get_ident() != loop.quick or loop.stack[-1] is not loop.top or loop.flow != id(self) and not loop.flows(id(self)) or not loop.grad():
             return look(self)
-        token, new, root = loop.tokens["iteration"], None, loop.root()
-        if token[2][-1] is not token or not loop.grad() or root is not None and not root.training:
+        v, root, new = loop.frame, loop.root(), None
+        if root is not None and not root.training:
             return look(self)
         try:
             new = slots.step()
@@ -92,7 +91,7 @@ def _dataloader(module):
             if new is None and isinstance(e, StopIteration):  # the region is full
                 return look(self)
             if loop.frame is new:
-                failed(self, e, None, True, loop.unfed(new, token))
+                failed(self, e, None, True, loop.unfed(new))
             raise
 
     def before(*_):

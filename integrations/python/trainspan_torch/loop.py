@@ -61,7 +61,7 @@ class Loop:
         self.grad = bool  # torch.is_grad_enabled
         self.start_up = StartUp(self)
         self.armed = []     # references to the optimizers that were made
-        self.stepped = 0    # steps of optimizers
+        self.stepped = 0    # steps of optimizers, where no batch begins an iteration
         self.helper = False  # forked by a process that trains, or tried its model
         self.on_close, self.rarely = None, RARELY  # called after each iteration; where these bits are 0 there is something to do
         self.restore = bool  # called with each backward
@@ -78,6 +78,7 @@ class Loop:
         self.thread = 0         # the thread that trains, 0 before the first span
         self.quick = 0          # the same where nothing is asked of the program's own spans, and of it
         self.frame = None       # the words of the open step in the ring
+        self.top = None         # its token: the last of the stack of its thread, where nothing is open inside of it
         self.zeroed = None      # those where zero_grad has its place taken
         self.flow = 0           # the iterator of a usual iteration, until something unusual comes
         self.trained = False    # a backward or an optimizer step was seen
@@ -147,7 +148,7 @@ class Loop:
             step = key == "iteration" and _ring.step(self.names[key], at)
             if step:
                 self.frame, self.top = step
-                self.tokens[key], self.stack = self.top, self.top[2]  # of open spans; its last one where nothing is inside of the step
+                self.tokens[key], self.stack = self.top, self.top[2]
             else:
                 self.tokens[key] = _ring.start(self.names[key], at) if at else _ring.start(self.names[key])
 
@@ -167,7 +168,7 @@ class Loop:
     def over(self, token, w, at=None, step=0):
         """Ends the words of a step by the name w, or forgets them; after that the training
         stands at step. False where the ring had no place for them."""
-        v, self.frame = self.frame, None
+        v, self.frame, self.top = self.frame, None, None
         if v is not None:
             _ring.end_step(v, token, w, at, step, self.samples)
             return True
@@ -383,9 +384,10 @@ class Loop:
             self.flow = iterator
             return True
 
-    def unfed(self, v, token):
+    def unfed(self, v):
         """A step that began with a wait for a batch has got none: gives when it began."""
-        self.tokens["iteration"] = self.frame = None
+        token = self.top
+        self.tokens["iteration"] = self.frame = self.top = None
         self.work = 0
         _ring.end_step(v, token, token[1])
         return v[1] - _ring.clock() + _ring.now()
