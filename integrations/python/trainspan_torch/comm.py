@@ -37,7 +37,7 @@ _PAIRS = ("send", "receive")
 _SET_UP = ("rendezvous", "comm.init")
 _FIXED = 256  # names that have arguments of their own; beyond, spans have theirs
 
-_c10d = _Tensor = None
+_c10d = None
 
 
 class _Group:
@@ -94,8 +94,6 @@ def said(group):
 
 def _bytes(value):
     """The bytes of a tensor, or of the tensors of a list."""
-    if type(value) is _Tensor:
-        return value.numel() * value.element_size()
     if isinstance(value, (list, tuple)):
         return sum(map(_bytes, value))
     return value.numel() * value.element_size() if hasattr(value, "element_size") else 0
@@ -142,7 +140,7 @@ def _begin(event, group=None, size=0, dtype=None, later=False, asked=True):
     return _ring.start(n), seq, args, mark
 
 
-def _end(span):
+def _end(span, *_):
     token, seq, args, mark = span
     if mark is not None:
         hooks._device.end(mark, args)
@@ -150,8 +148,8 @@ def _end(span):
 
 
 def _collectives(module):
-    global _c10d, _Tensor
-    _c10d, _Tensor = module, sys.modules["torch"].Tensor
+    global _c10d
+    _c10d = module
     if "comm" not in hooks._on:
         return
     for event, names in _COLLECTIVES.items():
@@ -169,7 +167,7 @@ def _collectives(module):
 def _waits(module):
     """What a call with async_op gave back is waited for later."""
     work = getattr(module, "Work", None) or sys.modules["torch._C._distributed_c10d"].Work
-    wait = hooks.wrap(work.wait, lambda *_: _begin("wait"), lambda span, *_: _end(span), hooks.COMM)
+    wait = hooks.wrap(work.wait, lambda *_: _begin("wait"), _end, hooks.COMM)
     work.wait = lambda self, *args, **kwargs: wait(self, *args, **kwargs)
 
 
@@ -179,7 +177,7 @@ def _collective(fn, event, names=None):
     buffers = [(i, n) for i, n in enumerate(names[:2]) if "tensor" in n or n in ("output", "input", "input_list", "self")]
     at_group, at_later = (names.index(n) if n in names else len(names) + 64 for n in ("group", "async_op"))
     always = fn.__name__ in ("isend", "irecv") or fn.__module__.endswith("._functional_collectives")
-    loop = hooks._loop
+    loop, tensor = hooks._loop, sys.modules["torch"].Tensor
 
     def before(args, kwargs):
         if sets_up:
@@ -192,21 +190,22 @@ def _collective(fn, event, names=None):
         size, dtype = 0, None
         for i, n in buffers:
             value = args[i] if i < len(args) else kwargs.get(n)
-            more = _bytes(value)
-            size = more if more > size else size
-            if dtype is None:
-                dtype = _dtype(value)
+            if type(value) is tensor:  # as nearly always
+                more, dtype = value.numel() * value.element_size(), dtype or value.dtype
+            else:
+                more, dtype = _bytes(value), dtype or _dtype(value)
+            if more > size:
+                size = more
         group = args[at_group] if at_group < len(args) else kwargs.get("group")
         later = always or bool(args[at_later] if at_later < len(args) else kwargs.get("async_op"))
         return _begin(event, _known(group), size, dtype, later)
 
-    def after(span, args, kwargs, result):
-        if sets_up:
-            _ring.meta("rank", _c10d.get_rank())
-            _ring.meta("world_size", _c10d.get_world_size())
+    def after(span, *_):
+        _ring.meta("rank", _c10d.get_rank())
+        _ring.meta("world_size", _c10d.get_world_size())
         _end(span)
 
-    return hooks.wrap(fn, before, after, hooks.COMM)
+    return hooks.wrap(fn, before, after if sets_up else _end, hooks.COMM)
 
 
 def _batch(module):
@@ -305,7 +304,7 @@ def _functional(module):
             fn = getattr(module, name, None)
             if inspect.isfunction(fn):
                 hooks.replace(module, name, _collective(fn, event))
-    hooks.replace(module, "wait_tensor", hooks.wrap(module.wait_tensor, lambda *_: _begin("wait"), lambda span, *_: _end(span), hooks.COMM))
+    hooks.replace(module, "wait_tensor", hooks.wrap(module.wait_tensor, lambda *_: _begin("wait"), _end, hooks.COMM))
 
 
 def _buffers(module):
