@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -43,66 +44,49 @@ var needed = map[string]string{
 	reasonDevice:      "the times of the devices: what the hosts took is not what the job took",
 }
 
+// nextOf is what to do, by the kind and its cause or pattern, else by the kind.
+var nextOf = map[string]string{
+	"hang":                   "look at the last log lines and the host of the rank that the others wait for",
+	"hang mismatch":          "look for a branch in which ranks call collectives in another order, or leave one out",
+	"hang nobody":            "look at the network and at the logs of the collectives' library: no rank is missing",
+	"input":                  "give the data loader more workers, or faster storage",
+	"communication":          "check links and counters of the network between the ranks named",
+	"imbalance":              "balance the work of the ranks: lengths of sequences, experts, or sizes of batches",
+	"imbalance work":         "give the ranks equal numbers of tokens: packing, or bucketing by length",
+	"imbalance single_steps": "look for garbage collection or logging: collect at the same step on all ranks",
+	"drift":                  "compare clocks and temperature of the devices, the load of the hosts and memory with those of the first steps",
+	"slow_ranks":             "check clocks, temperature and power limits of the device; profile one step on this rank and on another",
+	"slow_ranks input":       "compare the data loader and the storage of this host with another",
+	"slow_ranks checkpoint":  "save asynchronously, or share the save among the ranks",
+	"slow_ranks transfer":    "check pinned memory and the link between host and device",
+	"slow_ranks host":        "look for other processes, logging and interpreter pauses on this host",
+}
+
 func next(v *Verdict) string {
-	switch v.Kind {
-	case Fine:
-		return ""
-	case Unknown:
+	if v.Kind == Unknown {
 		return "record " + needed[v.Reason]
-	case Hang:
-		if v.Cause == CauseMismatch {
-			return "look for a branch in which ranks call collectives in another order, or leave one out"
-		}
-		if len(v.Ranks) == 0 {
-			return "look at the network and at the logs of the collectives' library: no rank is missing"
-		}
-		return "look at the last log lines and the host of the rank that the others wait for"
-	case InputSlow:
-		return "give the data loader more workers, or faster storage"
-	case SlowTransfer:
-		return "check links and counters of the network between the ranks named"
-	case Imbalance:
-		switch {
-		case v.Cause == causeWork:
-			return "give the ranks equal numbers of tokens: packing, or bucketing by length"
-		case v.Pattern == patternSingle:
-			return "look for garbage collection or logging: collect at the same step on all ranks"
-		}
-		return "balance the work of the ranks: lengths of sequences, experts, or sizes of batches"
-	case Drift:
-		return "compare clocks and temperature of the devices, the load of the hosts and memory with those of the first steps"
 	}
-	switch v.Cause {
-	case Input.String():
-		return "compare the data loader and the storage of this host with another"
-	case Checkpoint.String():
-		return "save asynchronously, or share the save among the ranks"
-	case Transfer.String():
-		return "check pinned memory and the link between host and device"
-	case Host.String():
-		return "look for other processes, logging and interpreter pauses on this host"
+	cause := v.Cause
+	if v.Kind == Hang && len(v.Ranks) == 0 && cause != CauseMismatch {
+		cause = "nobody"
 	}
-	return "check clocks, temperature and power limits of the device; profile one step on this rank and on another"
+	kind := string(v.Kind)
+	return cmp.Or(nextOf[kind+" "+cause], nextOf[kind+" "+v.Pattern], nextOf[kind])
 }
 
 func rankList(ranks []int) string {
-	var b strings.Builder
-	b.WriteString("rank")
+	word, more := "rank ", ""
 	if len(ranks) > 1 {
-		b.WriteString("s")
+		word = "ranks "
 	}
-	for i, r := range ranks {
-		if i == 8 {
-			fmt.Fprintf(&b, " and %d more", len(ranks)-i)
-			break
-		}
-		if i > 0 {
-			b.WriteString(",")
-		}
-		fmt.Fprintf(&b, " %d", r)
+	if n := len(ranks) - mostListed; n > 0 {
+		ranks, more = ranks[:mostListed], fmt.Sprintf(" and %d more", n)
 	}
-	return b.String()
+	return word + strings.Trim(strings.ReplaceAll(fmt.Sprint(ranks), " ", ", "), "[]") + more
 }
+
+// mostListed is how many ranks a sentence names.
+const mostListed = 8
 
 func (f *Finding) sentence() string {
 	who := rankList(f.Ranks)
@@ -247,5 +231,5 @@ func Died(v *Verdict, rank int, host, how string) {
 		v.Hosts = []string{host}
 	}
 	v.Sentence = fmt.Sprintf("The other ranks wait for rank %d since step %d: %s.", rank, v.FromStep, strings.TrimRight(how, "."))
-	v.Next = "look at the last log lines and the host of the rank that the others wait for"
+	v.Next = next(v)
 }

@@ -158,12 +158,7 @@ func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 	for _, r := range set {
 		f.Causes[j.ranks[r]] = causeOf(j.rowsOf(r, usual, first, end, causePart))
 	}
-	f.Cause = f.Causes[j.ranks[set[0]]]
-	for _, c := range f.Causes {
-		if c != f.Cause {
-			f.Cause = causeMixed
-		}
-	}
+	f.Cause = inCommon(f.Causes, f.Ranks)
 	if f.Cause == causeCompute || f.Cause == Forward.String() || f.Cause == Backward.String() {
 		if j.followsTokens(e, set) {
 			f.Kind, f.Cause = Imbalance, causeWork

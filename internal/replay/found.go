@@ -120,6 +120,16 @@ func causeOf(rows []int) string {
 	return causeMixed
 }
 
+// inCommon is the cause that all ranks have.
+func inCommon(causes map[int]string, ranks []int) string {
+	for _, r := range ranks {
+		if causes[r] != causes[ranks[0]] {
+			return causeMixed
+		}
+	}
+	return causes[ranks[0]]
+}
+
 // followsTokens reports whether the excess of ranks is that of their tokens.
 func (j *job) followsTokens(e [][]float64, set []int) bool {
 	if j.tokens == nil {

@@ -6,7 +6,7 @@ import "math"
 // who waited for whom.
 func (w *ownWork) replay(repairs ...repair) *outcome {
 	k := 1 + len(repairs)
-	rp := &replayer{w: w, k: k, repairs: append([]repair{{}}, repairs...), table: make([][]*meeting, place(len(w.groups), 0)), sends: make(map[[2]int][]sent)}
+	rp := &replayer{w: w, k: k, repairs: append([]repair{{}}, repairs...), meetings: make(map[meetKey]*meeting), sends: make(map[[2]int][]sent)}
 	n, m := len(w.ranks), len(w.steps)
 	rp.out = &outcome{k: k, clock: make([]float64, k*m), finished: true}
 	if rp.budget = len(repairs) == 0; rp.budget {
@@ -39,8 +39,7 @@ func (rp *replayer) round(s int, rd *reader) bool {
 	rp.gather(rd)
 	rp.ready = rp.ready[:0]
 	for r, a := range rp.hosts {
-		a.i, a.next = 0, 0
-		a.places = rp.w.placesOf(a.places[:0], r, rd.programs[r])
+		a.i, a.todo = 0, rp.w.withLaunches(a.todo[:0], r, rd.programs[r])
 		for _, l := range rp.lanes[r] {
 			if l != nil {
 				l.i, l.on, l.ops, l.launched, l.paths, l.waited, l.culprit = 0, nothing, l.ops[:0], l.launched[:0], l.paths[:0], 0, -1
@@ -66,7 +65,7 @@ func (rp *replayer) round(s int, rd *reader) bool {
 	n := float64(len(rp.hosts))
 	out := rp.out.clock[s*rp.k:]
 	for r, a := range rp.hosts {
-		if a.i < len(rd.programs[r].host) {
+		if a.i < len(a.todo) {
 			return false
 		}
 		for k, c := range a.clock {
@@ -132,80 +131,68 @@ func (rp *replayer) setFactors(s int) {
 
 // gather finds the meetings of a round and who takes part.
 func (rp *replayer) gather(rd *reader) {
-	for _, at := range rp.places {
-		rp.table[at] = rp.table[at][:0]
-	}
-	rp.places = rp.places[:0]
+	clear(rp.meetings)
 	rp.used, rp.latency = 0, math.MaxInt64
 	clear(rp.sends)
 	for r, p := range rd.programs {
 		nth := rp.hosts[r].nth
-		clear(nth)
-		for i := range p.host {
-			switch pc := &p.host[i]; pc.kind {
-			case collective:
-				rp.join(r, pc, 0, nth)
-			case receive:
-				rp.latency = min(rp.latency, pc.dur)
+		for lane := range uint8(Device + 1) {
+			clear(nth)
+			take := func(pc *piece) {
+				if pc.kind == collective {
+					m := rp.meeting(r, pc, lane, nth)
+					m.members++
+					m.transfer = min(m.transfer, pc.dur)
+				}
+			}
+			if lane == 0 {
+				for i := range p.host {
+					if pc := &p.host[i]; pc.kind == receive {
+						rp.latency = min(rp.latency, pc.dur)
+					}
+					take(&p.host[i])
+				}
+			}
+			for i := range p.lanes {
+				if p.lanes[i].lane == lane {
+					take(&p.lanes[i].piece)
+				}
 			}
 		}
 		clear(nth)
-		for i := range p.lanes {
-			if p.lanes[i].kind == collective {
-				rp.join(r, &p.lanes[i].piece, p.lanes[i].lane, nth)
-			}
-		}
 	}
 }
 
-func (rp *replayer) join(r int, pc *piece, lane uint8, nth []int) {
+// meeting returns what a rank comes to next in a group, on a lane; nth says how often it did.
+func (rp *replayer) meeting(r int, pc *piece, lane uint8, nth []int) *meeting {
 	id, local := rp.groupOf(r, pc)
-	at := place(id, lane)
-	list := rp.table[at]
-	if len(list) == 0 {
-		rp.places = append(rp.places, at)
-	}
-	if nth[local] == len(list) {
+	key := meetKey{id, lane, nth[local]}
+	nth[local]++
+	m := rp.meetings[key]
+	if m == nil {
 		if rp.used == len(rp.pool) {
 			rp.pool = append(rp.pool, &meeting{})
 		}
-		m := rp.pool[rp.used]
+		m = rp.pool[rp.used]
 		rp.used++
-		*m = meeting{group: id, lane: lane, nth: len(list), transfer: math.MaxInt64, arrival: m.arrival[:0], waiters: m.waiters[:0]}
-		list = append(list, m)
-		rp.table[at] = list
+		*m = meeting{meetKey: key, transfer: math.MaxInt64, arrival: m.arrival[:0], waiters: m.waiters[:0]}
+		rp.meetings[key] = m
 	}
-	m := list[nth[local]]
-	m.members++
-	m.transfer = min(m.transfer, pc.dur)
-	nth[local]++
+	return m
 }
 
 // host runs the program of a host until it has to wait for others.
 func (rp *replayer) host(a *actor, p *program) {
-	for ; a.i < len(p.host); a.i++ {
-		pc := &p.host[a.i]
-		done := 0.0
-		for ; a.next < len(a.places) && a.places[a.next].piece == a.i; a.next++ {
-			at := &a.places[a.next]
-			if pc.kind == work && at.part > done {
-				part := *pc
-				part.dur = int64(float64(pc.dur)*at.part) - int64(float64(pc.dur)*done)
-				rp.take(a, &part, false)
-				done = at.part
-			}
-			rp.launch(a, &p.lanes[at.op])
-		}
+	for ; a.i < len(a.todo); a.i++ {
+		pc := &a.todo[a.i]
 		switch pc.kind {
+		case launch:
+			rp.launch(a, &p.lanes[pc.lead])
 		case work:
-			rest := *pc
-			if done > 0 {
-				rest.dur = pc.dur - int64(float64(pc.dur)*done)
-			}
-			if pc.phase == Input && rp.w.slack != nil {
-				rp.fetch(a, &rest)
+			if pc.phase == Input && rp.w.slack != nil && pc.lead == 0 {
+				rp.fetch(a, pc)
 			} else {
-				rp.take(a, &rest, false)
+				rp.take(a, pc, false)
 			}
 			a.path[pc.phase] += float64(pc.dur)
 		case collective:
@@ -233,16 +220,13 @@ func (rp *replayer) host(a *actor, p *program) {
 				}
 			}
 		case send:
-			rp.post(a, p)
+			rp.post(a)
 			rp.take(a, &piece{dur: pc.dur}, false)
 		case receive:
-			if !rp.receive(a, p) {
+			if !rp.receive(a) {
 				return
 			}
 		}
-	}
-	for ; a.next < len(a.places); a.next++ {
-		rp.launch(a, &p.lanes[a.places[a.next].op])
 	}
 	for k := range rp.repairs {
 		if extra := rp.repairs[k].extra; extra != nil && rp.s >= rp.w.from {
@@ -292,9 +276,7 @@ func (rp *replayer) runLane(l *actor) {
 // enter lets an actor come to a collective. It says whether it can go on: the last
 // one does, and lets all others go on as well.
 func (rp *replayer) enter(a *actor, pc *piece) bool {
-	id, local := rp.groupOf(a.rank, pc)
-	m := rp.table[place(id, a.lane)][a.nth[local]]
-	a.nth[local]++
+	m := rp.meeting(a.rank, pc, a.lane, a.nth)
 	m.came++
 	if len(m.arrival) == 0 {
 		m.arrival = append(m.arrival, a.clock...)

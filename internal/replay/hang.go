@@ -99,30 +99,28 @@ func (st *stand) waiting() *hang {
 	for r, o := range st.at {
 		rs := st.ranks[r]
 		out.step = max(out.step, rs.last.step)
-		if p := rs.position(o.group); furthest[o.group].before(p) {
+		if p, _ := rs.position(o.group); furthest[o.group].before(p) {
 			furthest[o.group] = p
 		}
 	}
-	var behind, without, early []int
-	for _, r := range slices.Sorted(maps.Keys(st.ranks)) {
-		rs := st.ranks[r]
-		if !rs.any || rs.info.Ended {
-			continue
+	late := func(rs *rankState) bool {
+		for group, most := range furthest {
+			if p, in := rs.position(group); in && p.before(most) {
+				return true
+			}
 		}
-		late := false
-		for group, p := range furthest {
-			late = late || rs.in(group) && rs.position(group).before(p)
-		}
-		switch o := st.at[r]; {
-		case o == nil && late:
-			behind = append(behind, r)
-			fallthrough
-		case o == nil:
-			without = append(without, r)
-		case o.meeting == Collective && rs.position(o.group).before(furthest[o.group]):
-			early = append(early, r)
-		}
+		return false
 	}
+	behind := st.pick(func(r int, rs *rankState) bool { return !rs.info.Ended && st.at[r] == nil && late(rs) })
+	without := st.pick(func(r int, rs *rankState) bool { return !rs.info.Ended && st.at[r] == nil })
+	early := st.pick(func(r int, rs *rankState) bool {
+		o := st.at[r]
+		if o == nil || o.meeting != Collective || rs.info.Ended {
+			return false
+		}
+		p, _ := rs.position(o.group)
+		return p.before(furthest[o.group])
+	})
 	switch {
 	case len(behind) > 0:
 		out.ranks = behind
@@ -139,19 +137,25 @@ func (st *stand) waiting() *hang {
 	return out
 }
 
-func (rs *rankState) in(group string) bool {
-	return slices.ContainsFunc(rs.groups, func(g groupName) bool { return g.name == group })
-}
-
-// position counts the collectives of a group that were entered in the last step.
-func (rs *rankState) position(group string) progress {
-	p := progress{step: rs.last.step}
-	for i, n := range rs.last.entered {
-		if rs.groups[i].name == group {
-			p.n = n
+// pick returns the ranks with a step of which something holds, in their order.
+func (st *stand) pick(holds func(r int, rs *rankState) bool) (out []int) {
+	for _, r := range slices.Sorted(maps.Keys(st.ranks)) {
+		if rs := st.ranks[r]; rs.any && holds(r, rs) {
+			out = append(out, r)
 		}
 	}
-	return p
+	return out
+}
+
+// position counts the collectives of a group that were entered in the last step; in says
+// whether the rank is of that group.
+func (rs *rankState) position(group string) (p progress, in bool) {
+	p.step = rs.last.step
+	i := slices.IndexFunc(rs.groups, func(g groupName) bool { return g.name == group })
+	if i >= 0 && i < len(rs.last.entered) {
+		p.n = rs.last.entered[i]
+	}
+	return p, i >= 0
 }
 
 // mismatch finds ranks that all wait, in different collectives: the place where most of
@@ -159,8 +163,7 @@ func (rs *rankState) position(group string) progress {
 func (st *stand) mismatch(h *hang) {
 	type place struct{ group, op string }
 	at := map[place][]int{}
-	for _, r := range slices.Sorted(maps.Keys(st.at)) {
-		o := st.at[r]
+	for r, o := range st.at {
 		if o.meeting != Collective {
 			return
 		}
@@ -173,7 +176,7 @@ func (st *stand) mismatch(h *hang) {
 	for p := range at {
 		for o := range at {
 			// Ranks of a group that nobody else is of wait by themselves.
-			if p.group != o.group && !slices.ContainsFunc(at[o], func(r int) bool { return st.ranks[r].in(p.group) }) {
+			if p.group != o.group && !slices.ContainsFunc(at[o], func(r int) bool { _, in := st.ranks[r].position(p.group); return in }) {
 				return
 			}
 		}
@@ -184,11 +187,7 @@ func (st *stand) mismatch(h *hang) {
 	h.cause = CauseMismatch
 	for _, ranks := range at {
 		if 2*len(ranks) > len(st.at) {
-			for _, r := range slices.Sorted(maps.Keys(st.at)) {
-				if !slices.Contains(ranks, r) {
-					h.ranks = append(h.ranks, r)
-				}
-			}
+			h.ranks = st.pick(func(r int, _ *rankState) bool { return st.at[r] != nil && !slices.Contains(ranks, r) })
 		}
 	}
 }
@@ -207,12 +206,7 @@ func (st *stand) where(h *hang) {
 	if h.cause != "" || len(h.ranks) == 0 {
 		return
 	}
-	h.cause = h.causes[h.ranks[0]]
-	for _, r := range h.ranks {
-		if h.causes[r] != h.cause {
-			h.cause = causeMixed
-		}
-	}
+	h.cause = inCommon(h.causes, h.ranks)
 }
 
 func (o *openSpan) what() string {
@@ -248,56 +242,40 @@ func (rs *rankState) silent() int64 {
 // stopped finds ranks that stopped before the others where no span says that these
 // wait: all of them came equally far in the last step, and stayed there.
 func (st *stand) stopped(devices bool) *hang {
-	latest := int64(-1)
-	for _, rs := range st.ranks {
-		if rs.any {
-			latest = max(latest, rs.last.step)
-		}
-	}
-	waited := int64(-1)
-	for _, rs := range st.ranks {
-		if rs.any && !rs.info.Ended {
-			if s := rs.silent(); s >= 0 && s < st.enough(stoppedSteps) {
-				return nil
-			} else if s > waited {
-				waited = s
-			}
+	out := &hang{step: -1, waited: -1}
+	for _, r := range st.pick(func(int, *rankState) bool { return true }) {
+		rs := st.ranks[r]
+		out.step = max(out.step, rs.last.step)
+		if s := rs.silent(); !rs.info.Ended && s >= 0 && s < st.enough(stoppedSteps) {
+			return nil
+		} else if !rs.info.Ended {
+			out.waited = max(out.waited, s)
 		}
 	}
 	if devices {
-		if h := st.deviceHang(); h != nil && waited >= 0 {
-			h.waited = waited
+		if h := st.deviceHang(); h != nil && out.waited >= 0 {
+			h.waited = out.waited
 			return h
 		}
 	}
+	out.waited = max(out.waited, 0)
 	most := 0
 	for _, rs := range st.ranks {
-		if rs.any && rs.last.step == latest {
+		if rs.any && rs.last.step == out.step {
 			if rs.last.done {
 				return nil // the step was finished: nobody was waited for
 			}
 			most = max(most, rs.last.began)
 		}
 	}
-	out := &hang{step: latest, waited: max(waited, 0)}
-	waiting := 0
-	for _, r := range slices.Sorted(maps.Keys(st.ranks)) {
-		rs := st.ranks[r]
-		switch {
-		case !rs.any:
-		case rs.last.step == latest && rs.last.began == most:
-			waiting++
-		case rs.last.step >= latest-1 && !rs.info.Ended:
-			out.ranks = append(out.ranks, r)
-		default:
-			// Its records end earlier than the collectives did: the records are
-			// incomplete, not the rank lost.
-			return nil
-		}
-	}
+	waits := func(_ int, rs *rankState) bool { return rs.last.step == out.step && rs.last.began == most }
+	out.ranks = st.pick(func(r int, rs *rankState) bool { return !waits(r, rs) })
 	// Most ranks wait: else it is the whole job that was stopped.
-	if len(out.ranks) == 0 || len(out.ranks) > waiting {
+	if len(out.ranks) == 0 || len(out.ranks) > len(st.pick(waits)) {
 		return nil
+	}
+	if slices.ContainsFunc(out.ranks, func(r int) bool { return st.ranks[r].last.step < out.step-1 || st.ranks[r].info.Ended }) {
+		return nil // their records end earlier than the collectives did: these are incomplete, not the rank lost
 	}
 	return out
 }
@@ -307,34 +285,21 @@ func (st *stand) stopped(devices bool) *hang {
 func (st *stand) deviceHang() *hang {
 	var furthest progress
 	latest := int64(-1)
-	var idle, behind []int
-	seen := 0
-	for _, rs := range st.ranks {
-		if rs.device.n > 0 {
-			seen++
-			latest = max(latest, rs.last.step)
-			if furthest.before(rs.device) {
-				furthest = rs.device
-			}
-		}
-	}
-	for _, r := range slices.Sorted(maps.Keys(st.ranks)) {
+	seen := st.pick(func(_ int, rs *rankState) bool { return rs.device.n > 0 })
+	for _, r := range seen {
 		rs := st.ranks[r]
-		if rs.device.n == 0 {
-			continue
-		}
-		if rs.pending() == 0 && rs.last.step < latest {
-			idle = append(idle, r)
-		}
-		if rs.device.before(furthest) {
-			behind = append(behind, r)
+		latest = max(latest, rs.last.step)
+		if furthest.before(rs.device) {
+			furthest = rs.device
 		}
 	}
+	idle := st.pick(func(_ int, rs *rankState) bool { return rs.device.n > 0 && rs.pending() == 0 && rs.last.step < latest })
+	behind := st.pick(func(_ int, rs *rankState) bool { return rs.device.n > 0 && rs.device.before(furthest) })
 	out := &hang{step: furthest.step}
 	switch {
-	case len(idle) > 0 && 2*len(idle) <= seen:
+	case len(idle) > 0 && 2*len(idle) <= len(seen):
 		out.ranks = idle
-	case 2*len(behind) <= seen && (len(behind) > 0 || furthest.step < latest):
+	case 2*len(behind) <= len(seen) && (len(behind) > 0 || furthest.step < latest):
 		out.ranks = behind
 	default:
 		return nil

@@ -4,47 +4,45 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/trainspan/trainspan/internal/robust"
 )
 
-// placesOf returns where in its program a host launches what runs on lanes, in that
-// order.
-func (g *graph) placesOf(out []launchPlace, r int, p *program) []launchPlace {
-	var free int64 = math.MinInt64 // when the collectives' lane was free
-	nth := 0
+// withLaunches returns what a host does, with the launches of what runs on lanes at their
+// places. A lane runs in the order of its launches.
+func (g *graph) withLaunches(out []piece, r int, p *program) []piece {
+	if len(p.lanes) == 0 {
+		return append(out, p.host...)
+	}
+	type at struct{ time, op int64 }
+	var list []at
 	for i := range p.lanes {
-		l := &p.lanes[i]
-		at := l.launch
-		if l.lane == 1 {
-			if l.start-free < behind {
-				at = g.launchOf(r, nth, p, at)
-			}
-			free = l.start + l.dur
-			nth++
-		}
-		out = append(out, placeAt(p, at, i))
+		list = append(list, at{max(p.lanes[i].launch, 0), int64(i)})
 	}
-	// A lane runs in the order of its launches.
-	slices.SortStableFunc(out, func(a, b launchPlace) int {
-		return cmp.Or(cmp.Compare(a.piece, b.piece), cmp.Compare(a.part, b.part))
+	p.collectives(func(i, nth int, waited bool) {
+		if waited {
+			list[i].time = g.launchOf(r, nth, p, list[i].time)
+		}
 	})
-	return out
-}
-
-// placeAt finds the place of a moment of a step.
-func placeAt(p *program, at int64, op int) launchPlace {
+	slices.SortStableFunc(list, func(a, b at) int { return cmp.Compare(a.time, b.time) })
 	var from int64
-	for i := range p.host {
-		d := p.host[i].dur
-		if at < from+d {
-			part := 0.0
-			if at > from {
-				part = float64(at-from) / float64(d)
+	for _, pc := range p.host {
+		end := from + pc.dur
+		for ; len(list) > 0 && list[0].time < end; list = list[1:] {
+			if d := list[0].time - from; pc.kind == work && d > 0 {
+				done := pc
+				done.dur, done.lead = d, 1
+				out = append(out, done)
+				pc.dur, from = pc.dur-d, list[0].time
 			}
-			return launchPlace{i, part, op}
+			out = append(out, piece{kind: launch, lead: list[0].op})
 		}
-		from += d
+		out, from = append(out, pc), end
 	}
-	return launchPlace{len(p.host), 0, op}
+	for _, l := range list {
+		out = append(out, piece{kind: launch, lead: l.op})
+	}
+	return out
 }
 
 // launchOf estimates when the k-th collective of a lane was launched: as far into
@@ -57,12 +55,7 @@ func (g *graph) launchOf(r, k int, p *program, latest int64) int64 {
 	if part != part {
 		return latest
 	}
-	all := int64(0)
-	for i := range p.host {
-		if pc := &p.host[i]; pc.kind == work && pc.phase == Backward {
-			all += pc.dur
-		}
-	}
+	_, all := backwardBy(p, math.MaxInt64)
 	left := int64(part * float64(all))
 	var at int64
 	for i := range p.host {
@@ -78,59 +71,49 @@ func (g *graph) launchOf(r, k int, p *program, latest int64) int64 {
 	return latest
 }
 
+// mostPlaces and mostSteps bound what findPlaces looks at: collectives of a step, and steps.
+const (
+	mostPlaces = 256
+	mostSteps  = 4096
+)
+
 // findPlaces measures where in backward collectives of lanes are launched.
 func (g *graph) findPlaces() {
 	found := make([][][]float64, len(g.roles))
 	rd := g.read()
-	any := false
 	for range g.steps {
 		rd.round()
 		for r, p := range rd.programs {
-			if len(p.lanes) == 0 {
-				continue
-			}
-			var free int64 = math.MinInt64
-			nth := 0
-			for i := range p.lanes {
-				l := &p.lanes[i]
-				if l.lane != 1 {
-					continue
+			of := &found[g.roleOf[r]]
+			p.collectives(func(i, nth int, waited bool) {
+				done, all := backwardBy(p, p.lanes[i].start)
+				if waited || all == 0 || nth >= mostPlaces {
+					return
 				}
-				if role := g.roleOf[r]; l.start-free >= behind || free == math.MinInt64 {
-					if part := backwardAt(p, l.start); part == part && nth < 256 {
-						for len(found[role]) <= nth {
-							found[role] = append(found[role], nil)
-						}
-						if len(found[role][nth]) < 4096 {
-							found[role][nth] = append(found[role][nth], part)
-							any = true
-						}
-					}
+				for len(*of) <= nth {
+					*of = append(*of, nil)
 				}
-				free = l.start + l.dur
-				nth++
-			}
+				if len((*of)[nth]) < mostSteps {
+					(*of)[nth] = append((*of)[nth], float64(done)/float64(all))
+				}
+			})
 		}
-	}
-	if !any {
-		return
 	}
 	g.places = make([][]float64, len(g.roles))
 	for role := range found {
 		for _, list := range found[role] {
 			m := math.NaN()
 			if len(list) > 0 {
-				slices.Sort(list)
-				m = list[len(list)/2]
+				m = robust.Median(list)
 			}
 			g.places[role] = append(g.places[role], m)
 		}
 	}
 }
 
-// backwardAt returns which part of the work of backward is done at a moment.
-func backwardAt(p *program, at int64) float64 {
-	var all, done, from int64
+// backwardBy returns how much of backward was done at a moment of a step, and all of it.
+func backwardBy(p *program, at int64) (done, all int64) {
+	var from int64
 	for i := range p.host {
 		pc := &p.host[i]
 		if pc.kind == work && pc.phase == Backward {
@@ -139,8 +122,5 @@ func backwardAt(p *program, at int64) float64 {
 		}
 		from += pc.dur
 	}
-	if all == 0 {
-		return math.NaN()
-	}
-	return float64(done) / float64(all)
+	return done, all
 }

@@ -30,12 +30,12 @@ func (rp *replayer) peer(r, way int) int {
 
 // way says to which side a message goes: the phase of the work that it follows, or
 // comes before.
-func way(p *program, i, by int) int {
-	for k := i + by; k >= 0 && k < len(p.host); k += by {
-		if p.host[k].kind != work {
+func (a *actor) way(by int) int {
+	for k := a.i + by; k >= 0 && k < len(a.todo); k += by {
+		if a.todo[k].kind != work {
 			continue
 		}
-		switch p.host[k].phase {
+		switch a.todo[k].phase {
 		case Forward:
 			return 1
 		case Backward:
@@ -45,8 +45,8 @@ func way(p *program, i, by int) int {
 	return 0
 }
 
-func (rp *replayer) post(a *actor, p *program) {
-	to := rp.peer(a.rank, way(p, a.i, -1))
+func (rp *replayer) post(a *actor) {
+	to := rp.peer(a.rank, a.way(-1))
 	if to < 0 {
 		return
 	}
@@ -58,10 +58,10 @@ func (rp *replayer) post(a *actor, p *program) {
 }
 
 // receive lets a host wait for the next message of a neighbour.
-func (rp *replayer) receive(a *actor, p *program) bool {
-	from := rp.peer(a.rank, -way(p, a.i, 1))
+func (rp *replayer) receive(a *actor) bool {
+	from := rp.peer(a.rank, -a.way(1))
 	if from < 0 {
-		rp.take(a, &piece{dur: p.host[a.i].dur}, false)
+		rp.take(a, &piece{dur: a.todo[a.i].dur}, false)
 		return true
 	}
 	key := [2]int{from, a.rank}

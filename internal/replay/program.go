@@ -16,7 +16,9 @@ type piece struct {
 	phase Phase  // of work; of a meeting that hides in work, the phase it hides in
 	group uint16 // number of the group, as the rank met them; of a join as well
 	dur   int64
-	lead  int64 // of a join: so long before all has ended that was launched
+	// lead is, of a join, how long before all has ended that was launched; of a launch, what
+	// of the lanes it is of; of work, 1 where it goes on after a launch.
+	lead int64
 }
 
 type pieceKind uint8
@@ -28,6 +30,7 @@ const (
 	receive
 	join // until all that was launched has ended
 	pieceKinds
+	launch = pieceKinds // of what runs on a lane, in a replay only
 )
 
 // laneOp is a piece that ran beside the host: launched at a place of the host's
@@ -97,6 +100,18 @@ func (p *program) renumber(number []uint16) {
 			pc.group = number[pc.group]
 		}
 	})
+}
+
+// collectives calls fn with those of the lane of communication. Of one that waited for the
+// one before it nothing says when it was launched.
+func (p *program) collectives(fn func(i, nth int, waited bool)) {
+	nth, free := 0, int64(0)
+	for i := range p.lanes {
+		if l := &p.lanes[i]; l.lane == 1 {
+			fn(i, nth, nth > 0 && l.start-free < behind)
+			nth, free = nth+1, l.start+l.dur
+		}
+	}
 }
 
 // renumber returns t with other numbers of groups.

@@ -12,11 +12,16 @@ type repair struct {
 	transfer func(s int, m *meeting, t float64) float64
 }
 
+// meetKey tells the meetings of a round apart.
+type meetKey struct {
+	group int // number, -1 for the hidden one
+	lane  uint8
+	nth   int
+}
+
 // meeting is what ranks come together at, in one round.
 type meeting struct {
-	group    int // number, -1 for the hidden one
-	lane     uint8
-	nth      int
+	meetKey
 	members  int
 	transfer int64 // the least time of a member
 
@@ -42,9 +47,7 @@ type actor struct {
 	launched []float64
 	ops      []*laneOp
 	on       waitsOn
-	// Of a host: where it launches what, and how much of that it has launched.
-	places []launchPlace
-	next   int
+	todo     []piece // of a host, in this round
 	// Of a lane: how long it waited for others in this round, and for whom last.
 	waited  float64
 	culprit int
@@ -84,29 +87,25 @@ type outcome struct {
 // replayer replays a job with several repairs at once. The first replay is the job
 // as it was.
 type replayer struct {
-	w       *ownWork
-	k       int
-	repairs []repair
-	budget  bool // who waited for whom is noted
-	hosts   []*actor
-	lanes   [][3]*actor
-	table   [][]*meeting // by group and lane: see place
-	places  []int        // of those of this round
-	pool    []*meeting
-	used    int
-	factor  []float64 // rank, row, replay
-	plain   []bool    // rank: all factors are 1
-	ready   []*actor
-	out     *outcome
-	sends   map[[2]int][]sent
-	latency int64     // of a message in this round
-	roundOf []float64 // by each rank: how long others waited for it in this round
-	before  []float64 // the end of the round before, as it was
-	s       int
+	w        *ownWork
+	k        int
+	repairs  []repair
+	budget   bool // who waited for whom is noted
+	hosts    []*actor
+	lanes    [][3]*actor
+	meetings map[meetKey]*meeting // of this round
+	pool     []*meeting
+	used     int       // of the pool
+	factor   []float64 // rank, row, replay
+	plain    []bool    // rank: all factors are 1
+	ready    []*actor
+	out      *outcome
+	sends    map[[2]int][]sent
+	latency  int64     // of a message in this round
+	roundOf  []float64 // by each rank: how long others waited for it in this round
+	before   []float64 // the end of the round before, as it was
+	s        int
 }
-
-// place returns that of the meetings of a group on a lane.
-func place(group int, lane uint8) int { return (group+1)*(Device+1) + int(lane) }
 
 // lane returns the actor of a lane of a rank.
 func (rp *replayer) lane(r int, lane uint8) *actor {
@@ -184,10 +183,4 @@ type budget struct {
 type sent struct {
 	clock []float64
 	path  path
-}
-
-type launchPlace struct {
-	piece int
-	part  float64
-	op    int
 }
