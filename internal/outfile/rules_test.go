@@ -269,3 +269,29 @@ func TestGaps(t *testing.T) {
 		})
 	}
 }
+
+// The record of what is missing stands where lines are taken again: before the last of
+// those that waited, once few of them are left. All are written in one go.
+func TestGapStandsWhereLinesAreTakenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{}
+		s, err := outfile.New(outfile.NewStream(g), outfile.Options{Format: words{}, Hold: 1 << 20, OnError: func(error) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.set(func(g *gate) { g.err = errors.New("input/output error") })
+		feed(s, 0, 1)
+		synctest.Wait()
+		refused := feed(s, 1, 1100)
+		g.set(func(g *gate) { g.err = nil })
+		time.Sleep(time.Second) // of the bubble: it tries again meanwhile, once
+		text := g.text()
+		before, after, _ := strings.Cut(text, "gap ")
+		first, _ := sums(before)
+		last, _ := sums(after)
+		if refused == 0 || first+last != 1101-refused || last == 0 || last > 256 {
+			t.Errorf("%d lines of 1 KiB stand before the gap, %d after it, %d were refused", first, last, refused)
+		}
+		_ = s.Close(t.Context()) // lines were lost
+	})
+}

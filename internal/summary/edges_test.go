@@ -6,7 +6,9 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/summary"
+	"github.com/trainspan/trainspan/spans"
 )
 
 // The name of a process is what its record says, and no other record's.
@@ -49,6 +51,23 @@ func TestQuantileIsWithinItsBucket(t *testing.T) {
 		}
 		if got := h.Quantile(0.5); got > v || got < v-width {
 			t.Errorf("the median is %d, want at most %d below %d", got, width, v)
+		}
+	}
+}
+
+// Steps are counted by the updates of metrics where nothing else says them, and by no
+// other record that has their name.
+func TestStepsOfUpdates(t *testing.T) {
+	for name, want := range map[string]int64{dft.NameCustom: 3, dft.NameProcessName: 0} {
+		agg := summary.New(nil)
+		agg.NextFile(nil)
+		agg.Add(&dftracer.Event{Phase: dftracer.PhaseComplete, Cat: "pipeline", Name: "epoch.block", PID: 10, TID: 10, HostHash: "h", TS: 1_000_000, Dur: 500_000,
+			Args: []dftracer.Arg{dftracer.Int("epoch", 0)}})
+		update := run.RecordOf(&run.Event{Name: spans.EventTrainingMetricsUpdate, Time: 1_400_000_000, Step: 2, Iterations: 3, Took: 300_000_000, Through: run.Unknown})
+		update.Phase, update.Name, update.Cat, update.PID, update.HostHash = dftracer.PhaseMetadata, name, dftracer.CatDFTracer, 10, "h"
+		agg.Add(update)
+		if e := agg.Result().Epochs; len(e) != 1 || e[0].Steps != want {
+			t.Errorf("%s: %+v, want %d steps", name, e, want)
 		}
 	}
 }
