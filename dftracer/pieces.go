@@ -17,7 +17,7 @@ func (s *scan) pieces(emit func(*piece) bool) error {
 	}
 	if n < len(head) || !infile.IsGzip(head[:]) {
 		for off := int64(0); off < s.size; off += pieceSize {
-			if !emit(&piece{off: off, end: min(off+pieceSize, s.size)}) {
+			if !emit(&piece{Piece: dft.Piece{Offset: off, Size: min(pieceSize, s.size-off)}}) {
 				break
 			}
 		}
@@ -30,7 +30,7 @@ func (s *scan) pieces(emit func(*piece) bool) error {
 		if err != nil {
 			return err
 		}
-		if !emit(&piece{off: off, end: next, gzip: true}) {
+		if !emit(&piece{Piece: dft.Piece{Offset: off, Size: next - off, Gzip: true}}) {
 			break
 		}
 		off = next
@@ -40,12 +40,12 @@ func (s *scan) pieces(emit func(*piece) bool) error {
 
 // open returns the text of a piece.
 func (s *scan) open(p *piece, m *dft.Members) (io.Reader, error) {
-	if !p.gzip {
-		return io.NewSectionReader(s.f, p.off, p.end-p.off), nil
+	if !p.Gzip {
+		return io.NewSectionReader(s.f, p.Offset, p.Size), nil
 	}
 	// The member is read to its own end, not to that of the piece: the next
 	// piece may begin with bytes that only look like a member.
-	m.Start(s.f, p.off, s.size)
-	m.Room = p.end - p.off
+	m.Start(s.f, p.Offset, s.size)
+	m.Room = p.Size
 	return m, m.Next()
 }

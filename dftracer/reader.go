@@ -18,6 +18,9 @@ type ReaderOptions struct {
 	OnBad func(*LineError)
 	// Hashes, when not nil, takes the names behind the hashes of the trace.
 	Hashes *dft.Hashes
+	// OnPiece, when not nil, is called by Scan for each gzip member, or some MiB of plain
+	// text, in the order of the file and, without Concurrent, after its events.
+	OnPiece func(*dft.Piece)
 	// Workers is how many goroutines Scan uses; 0 means one per processor.
 	Workers int
 	// Concurrent makes Scan call its function from several goroutines at once and

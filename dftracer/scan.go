@@ -1,6 +1,7 @@
 package dftracer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -63,8 +64,7 @@ type scan struct {
 
 // piece is a part of the file and what a worker found in it.
 type piece struct {
-	off, end int64 // end is the start of the next piece
-	gzip     bool
+	dft.Piece
 
 	batches chan *batch // ordered: events on their way to the caller
 	done    chan struct{}
@@ -83,17 +83,20 @@ type part struct {
 
 // add adds what follows, or why there is nothing.
 func (p *part) add(text []byte, err error) {
-	if p.long = p.long || err != nil || len(p.text)+len(text) > infile.MaxLine; p.long {
-		p.text = nil
+	n := len(p.text) + len(text)
+	if p.long = p.long || err != nil || n > infile.MaxLine; p.long {
+		p.text = p.text[:0]
 		return
+	}
+	if n > cap(p.text) { // append grows long ones by a quarter
+		p.text = append(make([]byte, 0, max(n, 2*cap(p.text))), p.text...)
 	}
 	p.text = append(p.text, text...)
 }
 
 func (p *part) join(o part) {
-	if p.add(o.text, nil); o.long {
-		*p = o
-	}
+	p.long = p.long || o.long
+	p.add(o.text, nil)
 }
 
 // batch holds copies of events for the ordered scan.
@@ -219,7 +222,9 @@ func (s *scan) work(p *piece, rd *Reader, m *dft.Members) {
 	if len(out.events) == 0 || !s.send(p, out) {
 		out.free()
 	}
-	p.tail.add(rd.lines.Rest())
+	rest, long := rd.lines.Rest()
+	p.tail.add(rest, long)
+	p.Text = rd.lines.At() + int64(len(rest))
 	p.stats = rd.stats
 	p.stats.Slow = rd.parser.Slow - slow
 	if end != nil {
@@ -274,6 +279,8 @@ func (b *batch) add(ev *Event) {
 // two pieces, delivers ordered events and adds up line numbers.
 func (s *scan) collect(p *piece) error {
 	var failed error
+	p.Across = len(s.tail.text) > 0 || s.tail.long
+	lines := s.stats.Lines
 	if p.batches != nil {
 		// The first line comes before the batches, but is known only when the
 		// worker has found a line feed; the first batch implies that.
@@ -303,10 +310,11 @@ func (s *scan) collect(p *piece) error {
 		failed = s.joinFirst(p)
 	}
 	s.add(p)
-	if failed != nil {
-		return failed
+	if failed = cmp.Or(failed, p.err); failed == nil && !s.ended && s.opts.OnPiece != nil {
+		p.Lines = int64(s.stats.Lines - lines)
+		s.opts.OnPiece(&p.Piece)
 	}
-	return p.err
+	return failed
 }
 
 // joinFirst parses the line made of the tail so far and the piece's first text.
@@ -316,7 +324,7 @@ func (s *scan) joinFirst(p *piece) error {
 	}
 	s.tail.join(p.first)
 	line := s.tail
-	s.tail = part{}
+	s.tail = part{text: line.text[:0]}
 	return s.single(line, s.stats.Lines+1)
 }
 
@@ -360,11 +368,11 @@ func (s *scan) add(p *piece) {
 	s.stats.Bad += p.stats.Bad
 	s.stats.Bytes += p.stats.Bytes
 	s.stats.Slow += p.stats.Slow
-	if p.gzip {
-		s.last = p.off
+	if p.Gzip {
+		s.last = p.Offset
 	}
 	if p.stats.Torn {
-		s.torn(p.off, p.stats.Cause)
+		s.torn(p.Offset, p.stats.Cause)
 		p.tail, s.tail = part{}, part{} // half a line
 	}
 	if p.stats.Events > 0 {

@@ -87,18 +87,23 @@ func TestIndexDescribesMembers(t *testing.T) {
 }
 
 // However lines, chunks and members lie across each other, the counts are the same.
-func TestWalkIndependentOfLayout(t *testing.T) {
+func TestInfoIndependentOfLayout(t *testing.T) {
 	plain := filepath.Join(t.TempDir(), "job.pfw")
 	writeJob(t, plain, 20_000)
 	text, err := os.ReadFile(plain)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, _, err := read.Walk(context.Background(), plain, nil)
-	if err != nil {
-		t.Fatal(err)
+	inspect := func(path string) *read.FileInfo {
+		t.Helper()
+		info, err := read.Inspect(context.Background(), nil, path, false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
 	}
-	if first.Bad != 0 || first.Torn || first.Events < 20_000 || first.Text != int64(len(text)) {
+	first := inspect(plain)
+	if first.BadLines != 0 || first.Damaged != "" || first.Events < 20_000 || first.Text != int64(len(text)) {
 		t.Fatalf("%+v", first)
 	}
 	for _, size := range []int{9_999, 70_001, 1 << 20, len(text)} {
@@ -112,14 +117,11 @@ func TestWalkIndependentOfLayout(t *testing.T) {
 		if err := os.WriteFile(path, zipped.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got, members, err := read.Walk(context.Background(), path, nil)
-		if err != nil {
-			t.Fatal(err)
+		got := inspect(path)
+		if len(got.Members) != (len(text)+size-1)/size {
+			t.Errorf("size %d: %d members", size, len(got.Members))
 		}
-		if len(members) != (len(text)+size-1)/size {
-			t.Errorf("size %d: %d members", size, len(members))
-		}
-		if got.Lines != first.Lines || got.Events != first.Events || got.Metadata != first.Metadata || got.Bad != 0 || got.Torn ||
+		if got.Lines != first.Lines || got.Events != first.Events || got.Metadata != first.Metadata || got.BadLines != 0 || got.Damaged != "" ||
 			got.Start != first.Start || got.End != first.End || got.Text != first.Text || !reflect.DeepEqual(got.Categories, first.Categories) {
 			t.Errorf("size %d: %+v", size, got)
 		}
@@ -130,7 +132,7 @@ func TestWalkIndependentOfLayout(t *testing.T) {
 		if got.Aligned != aligned {
 			t.Errorf("size %d: a line lies across members: %v, and %v is told", size, !aligned, !got.Aligned)
 		}
-		if len(members) < 2 {
+		if len(got.Members) < 2 {
 			continue
 		}
 		// An index saves reading members only where lines end with them.

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
+	"github.com/trainspan/trainspan/internal/columns"
 	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/spill"
 	"github.com/trainspan/trainspan/internal/vocab"
@@ -209,28 +210,6 @@ func (s *stepSink) Close() error {
 	return err
 }
 
-var errStep = errors.New("a damaged row")
-
-// numbers reads integers of a stored row.
-type numberReader struct {
-	src []byte
-	bad bool
-}
-
-func (r *numberReader) next() int64 {
-	v, n := binary.Varint(r.src)
-	r.bad = r.bad || n <= 0
-	r.src = r.src[max(n, 0):]
-	return v
-}
-
-func (r *numberReader) err() error {
-	if r.bad {
-		return errStep
-	}
-	return nil
-}
-
 func appendStep(dst []byte, r *stepRow) []byte {
 	for _, n := range [...]int64{int64(r.proc), r.step, r.raw, r.epoch, r.start, r.dur} {
 		dst = binary.AppendVarint(dst, n)
@@ -242,12 +221,12 @@ func appendStep(dst []byte, r *stepRow) []byte {
 }
 
 func decodeStep(src []byte, r *stepRow) error {
-	n := numberReader{src: src}
-	*r = stepRow{proc: uint32(n.next()), step: n.next(), raw: n.next(), epoch: n.next(), start: n.next(), dur: n.next()}
+	n := columns.NewReader(src)
+	*r = stepRow{proc: uint32(n.Int()), step: n.Int(), raw: n.Int(), epoch: n.Int(), start: n.Int(), dur: n.Int()}
 	for i := range r.phases {
-		r.phases[i] = n.next()
+		r.phases[i] = n.Int()
 	}
-	return n.err()
+	return n.Err()
 }
 
 func appendPhase(dst []byte, s *phaseSpan) []byte {
@@ -258,7 +237,7 @@ func appendPhase(dst []byte, s *phaseSpan) []byte {
 }
 
 func decodePhase(src []byte, s *phaseSpan) error {
-	n := numberReader{src: src}
-	*s = phaseSpan{n.next(), n.next(), n.next(), n.next(), int(n.next())}
-	return n.err()
+	n := columns.NewReader(src)
+	*s = phaseSpan{n.Int(), n.Int(), n.Int(), n.Int(), int(n.Int())}
+	return n.Err()
 }

@@ -47,10 +47,11 @@ type survey struct {
 // survey reads a trace once and tells what is wrong with it: a copy keeps the events
 // whose times cannot be.
 func surveyAll(ctx context.Context, a *ui.App, path string, q *read.Filter, bar *ui.Progress, copies bool) (*survey, error) {
-	s, err := surveyBy(ctx, a, path, q, bar, read.JudgeBy(0, false))
-	if err == nil && !s.times.Right() {
-		s, err = surveyBy(ctx, a, path, q, bar, read.JudgeBy(s.times.Median(), true))
-	}
+	var s *survey
+	err := read.Judging(func(times *filetime.Judge) (err error) {
+		s, err = surveyBy(ctx, a, path, q, bar, times)
+		return err
+	})
 	if err != nil {
 		return s, err
 	}

@@ -89,6 +89,13 @@ func (r *Reader) Float() float64 { return math.Float64frombits(r.Uint()) }
 // Bool takes a truth value.
 func (r *Reader) Bool() bool { return r.Small(1) == 1 }
 
+// Rest takes all that is left.
+func (r *Reader) Rest() []byte {
+	rest := r.src
+	r.src = nil
+	return rest
+}
+
 // Column takes len(values) packed values.
 func (r *Reader) Column(values []int64) {
 	rest, err := Decode(r.src, values)

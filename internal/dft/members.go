@@ -9,7 +9,18 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// memberFinder finds where gzip members with the same kind of header as head
+// Piece is a part of a trace file that is read by itself: a gzip member, or some plain
+// text.
+type Piece struct {
+	Offset int64 `json:"offset"` // in the file
+	Size   int64 `json:"size"`   // in the file
+	Text   int64 `json:"text"`   // decompressed
+	Lines  int64 `json:"lines"`  // that end in it
+	Gzip   bool  `json:"-"`
+	Across bool  `json:"-"` // its first line begins in the piece before
+}
+
+// MemberFinder finds where gzip members with the same kind of header as head
 // begin. Ten equal bytes inside compressed data are as good as impossible;
 // open copes with them anyway.
 type MemberFinder struct {
@@ -20,7 +31,7 @@ type MemberFinder struct {
 	at   int64  // its place in the file
 }
 
-// next returns the first member at or after off, or the size of the file.
+// Next returns the first member at or after off, or the size of the file.
 func (m *MemberFinder) Next(off int64) (int64, error) {
 	for off < m.Size {
 		if off < m.at || off+int64(len(m.Head)) > m.at+int64(len(m.buf)) {
@@ -68,7 +79,7 @@ func sameHeader(b []byte, head [10]byte) bool {
 	return bytes.Equal(b[4:8], head[4:8]) && b[9] == head[9]
 }
 
-// members reads gzip members, one after the other, until they reach a given length.
+// Members reads gzip members, one after the other, until they reach a given length.
 type Members struct {
 	src  counted
 	buf  *bufio.Reader // the decompressor takes no more from it than it needs
@@ -76,7 +87,7 @@ type Members struct {
 	Room int64
 }
 
-// start begins to read at off. The memory of an earlier use is used again.
+// Start begins to read at off. The memory of an earlier use is used again.
 func (m *Members) Start(r io.ReaderAt, off, size int64) {
 	m.src = counted{r: io.NewSectionReader(r, off, size-off)}
 	if m.buf == nil {
@@ -86,10 +97,10 @@ func (m *Members) Start(r io.ReaderAt, off, size int64) {
 	}
 }
 
-// consumed returns how many compressed bytes were used.
+// Consumed returns how many compressed bytes were used.
 func (m *Members) Consumed() int64 { return m.src.n - int64(m.buf.Buffered()) }
 
-// next begins the next member.
+// Next begins the next member.
 func (m *Members) Next() (err error) {
 	if m.z == nil {
 		m.z, err = gzip.NewReader(m.buf)

@@ -3,10 +3,10 @@ package validate
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/trainspan/trainspan/internal/columns"
 	"github.com/trainspan/trainspan/internal/nest"
 	"github.com/trainspan/trainspan/internal/spill"
 )
@@ -220,35 +220,16 @@ func appendKnown(dst []byte, k *known) []byte {
 	return binary.AppendUvarint(dst, uint64(k.lane))
 }
 
-var errKnown = errors.New("a damaged row")
-
 func decodeKnown(src []byte, k *known) error {
-	if len(src) == 0 {
-		return errKnown
-	}
-	bad := false
-	src, kind := src[1:], src[0]
-	uint := func() uint64 {
-		x, n := binary.Uvarint(src)
-		if n <= 0 {
-			bad = true
-			return 0
+	in := columns.NewReader(src)
+	*k = known{kind: byte(in.Uint()), id: in.Uint(), line: int(in.Uint())}
+	if k.kind != defFact {
+		if k.kind == refParent {
+			k.parent = in.Int()
 		}
-		src = src[n:]
-		return x
+		k.start = in.Int()
+		k.end = k.start + in.Int()
+		k.level, k.lane = int(in.Int()), uint32(in.Uint())
 	}
-	int64s := func() int64 { x := uint(); return int64(x>>1) ^ -int64(x&1) }
-	*k = known{kind: kind, id: uint(), line: int(uint())}
-	if kind != defFact {
-		if kind == refParent {
-			k.parent = int64s()
-		}
-		k.start = int64s()
-		k.end = k.start + int64s()
-		k.level, k.lane = int(int64s()), uint32(uint())
-	}
-	if bad {
-		return errKnown
-	}
-	return nil
+	return in.Err()
 }

@@ -2,9 +2,9 @@ package dataset
 
 import (
 	"encoding/binary"
-	"errors"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/columns"
 	"github.com/trainspan/trainspan/internal/nest"
 	"github.com/trainspan/trainspan/internal/spill"
 )
@@ -67,41 +67,20 @@ func appendRow(dst []byte, r *row) []byte {
 	return append(dst, r.args...)
 }
 
-var errRow = errors.New("a damaged row")
-
 func decodeRow(src []byte, r *row) error {
-	if len(src) == 0 {
-		return errRow
-	}
-	bad := false
-	flags := src[0]
-	src = src[1:]
-	unsigned := func() uint64 {
-		v, n := binary.Uvarint(src)
-		bad = bad || n <= 0
-		src = src[max(n, 0):]
-		return v
-	}
-	signed := func() int64 {
-		v, n := binary.Varint(src)
-		bad = bad || n <= 0
-		src = src[max(n, 0):]
-		return v
-	}
-	r.place, r.id, r.level, r.name, r.group, r.file = uint32(unsigned()), unsigned(), int64(unsigned()), unsigned(), unsigned(), unsigned()
-	r.ts, r.dur, r.tid, r.parent = signed(), signed(), signed(), signed()
+	in := columns.NewReader(src)
+	flags := in.Uint()
+	r.place, r.id, r.level, r.name, r.group, r.file = uint32(in.Uint()), in.Uint(), int64(in.Uint()), in.Uint(), in.Uint(), in.Uint()
+	r.ts, r.dur, r.tid, r.parent = in.Int(), in.Int(), in.Int(), in.Int()
 	r.epoch, r.step = number{}, number{}
 	if flags&hasEpoch != 0 {
-		r.epoch = number{signed(), true}
+		r.epoch = number{in.Int(), true}
 	}
 	if flags&hasStep != 0 {
-		r.step = number{signed(), true}
+		r.step = number{in.Int(), true}
 	}
-	r.args = src
-	if bad {
-		return errRow
-	}
-	return nil
+	r.args = in.Rest()
+	return in.Err()
 }
 
 // table numbers what many rows share, from 1. Its Builder's lock guards it.

@@ -16,6 +16,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/filetime"
 	"github.com/trainspan/trainspan/internal/human"
 	runs "github.com/trainspan/trainspan/internal/run"
 )
@@ -181,7 +182,7 @@ func (q *Filter) hasRank(path string, ev *dftracer.Event) bool {
 }
 
 // look reads a file for what filters must know beforehand, and returns when its first
-// span began, 0 without one. What is wrong with it is told when it is read for good.
+// span began, 0 without one.
 func (q *Filter) look(ctx context.Context, path string, ranks bool) (start int64) {
 	if stat, err := os.Stat(path); err == nil && !ranks {
 		if info := ReadIndex(path, stat); info != nil {
@@ -189,7 +190,7 @@ func (q *Filter) look(ctx context.Context, path string, ranks bool) (start int64
 		}
 	}
 	who := q.Who.File(path)
-	for judge := JudgeBy(0, false); ; judge = JudgeBy(judge.Median(), true) {
+	_ = Judging(func(judge *filetime.Judge) error { // what is wrong is told when the file is read for good
 		start = 0
 		var mu sync.Mutex
 		note := func(ev *dftracer.Event) error {
@@ -201,15 +202,15 @@ func (q *Filter) look(ctx context.Context, path string, ranks bool) (start int64
 			}
 			return nil
 		}
+		var err error
 		if IsRecords(path) {
-			_, _ = ReadRecords(ctx, path, note)
+			_, err = ReadRecords(ctx, path, note)
 		} else {
-			_, _ = dftracer.Scan(path, &dftracer.ReaderOptions{Concurrent: true, Stop: ctx.Err}, note)
+			_, err = dftracer.Scan(path, &dftracer.ReaderOptions{Concurrent: true, Stop: ctx.Err}, note)
 		}
-		if judge.Right() {
-			return start
-		}
-	}
+		return err
+	})
+	return start
 }
 
 // parseNumbers reads lists such as 3 and 5-7.

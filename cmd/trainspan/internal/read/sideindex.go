@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/outfile"
 )
@@ -22,37 +25,53 @@ const indexVersion = 2
 
 // FileInfo is what info shows of a trace and what its index holds.
 type FileInfo struct {
+	source
+	Dialect     string `json:"dialect"`
+	Compression string `json:"compression"` // "gzip" or "none"
+	textInfo
+	counts
+	Processes []processInfo `json:"processes"`
+	program
+	Open    []string `json:"open_spans,omitempty"`
+	Missing []string `json:"missing,omitempty"`
+	damage
+	Part    bool     `json:"part,omitempty"` // filters left something out
+	Aligned bool     `json:"line_aligned"`   // every member ends on a line end
+	Members []Member `json:"members"`
+}
+
+// source is the file that an index is of, as it was.
+type source struct {
 	Version   int    `json:"version"`
 	Path      string `json:"path,omitempty"` // not in the index, which may move
 	FileSize  int64  `json:"file_size"`
 	FileTime  int64  `json:"file_mtime_ns"`
 	FromIndex bool   `json:"from_index,omitempty"`
+}
 
-	Dialect     string           `json:"dialect"`
-	Compression string           `json:"compression"` // "gzip" or "none"
-	Text        int64            `json:"text_bytes"`
-	Lines       int64            `json:"lines"`
-	BadLines    int64            `json:"bad_lines"`
-	FirstBad    string           `json:"first_bad,omitempty"`
-	Events      int64            `json:"events"`
-	Counters    int64            `json:"counters"`
-	Metadata    int64            `json:"metadata"`
-	Start       int64            `json:"start_us"`
-	End         int64            `json:"end_us"`
-	Aside       int64            `json:"aside,omitempty"` // events whose times have no part in these
-	Categories  map[string]int64 `json:"categories"`
-	Processes   []processInfo    `json:"processes"`
-	Program     string           `json:"program,omitempty"`
-	Command     string           `json:"command,omitempty"`
-	Folder      string           `json:"folder,omitempty"`
-	Producer    string           `json:"format_version,omitempty"`
-	Open        []string         `json:"open_spans,omitempty"`
-	Missing     []string         `json:"missing,omitempty"`
-	Damaged     string           `json:"damaged,omitempty"`
-	DamagedAt   int64            `json:"damaged_at,omitempty"` // byte of the file
-	Part        bool             `json:"part,omitempty"`       // filters left something out
-	Aligned     bool             `json:"line_aligned"`         // every member ends on a line end
-	Members     []Member         `json:"members"`
+func sourceOf(path string, stat fs.FileInfo) source {
+	return source{Version: indexVersion, Path: path, FileSize: stat.Size(), FileTime: stat.ModTime().UnixNano()}
+}
+
+// textInfo is what is known of the lines of a file.
+type textInfo struct {
+	Text     int64  `json:"text_bytes"`
+	Lines    int64  `json:"lines"`
+	BadLines int64  `json:"bad_lines"`
+	FirstBad string `json:"first_bad,omitempty"`
+}
+
+// program is what wrote a trace.
+type program struct {
+	Program  string `json:"program,omitempty"`
+	Command  string `json:"command,omitempty"`
+	Folder   string `json:"folder,omitempty"`
+	Producer string `json:"format_version,omitempty"`
+}
+
+type damage struct {
+	Damaged   string `json:"damaged,omitempty"`
+	DamagedAt int64  `json:"damaged_at,omitempty"` // byte of the file
 }
 
 type processInfo struct {
@@ -63,40 +82,41 @@ type processInfo struct {
 	Lanes  int    `json:"lanes"`
 }
 
-func describe(t *Tally, members []Member) *FileInfo {
-	info := &FileInfo{
-		Version: indexVersion, Dialect: t.dialect.String(), Compression: "gzip", Text: t.Text, Lines: t.Lines, BadLines: t.Bad,
-		FirstBad: t.firstBad, Events: t.Events, Counters: t.Counters, Metadata: t.Metadata, Start: t.Start, End: t.End, Aside: t.Aside,
-		Categories: t.Categories, Program: t.names[t.program[0]], Command: t.names[t.program[1]], Folder: t.names[t.program[2]],
-		Producer: t.version, Aligned: t.Aligned, Members: members,
+// Member is one gzip member of a trace.
+type Member struct {
+	dft.Piece
+	Events   int64 `json:"events"`   // spans among the lines
+	Metadata int64 `json:"metadata"` // metadata records among them
+	Start    int64 `json:"start_us,omitempty"`
+	End      int64 `json:"end_us,omitempty"`
+}
+
+// span adds one.
+func (m *Member) span(ev *dftracer.Event) {
+	if m.Events++; m.Events == 1 || ev.TS < m.Start {
+		m.Start = ev.TS
 	}
-	if len(members) == 0 {
-		info.Compression, info.Members = "none", []Member{}
-	}
+	m.End = max(m.End, ev.End())
+}
+
+// describe completes what is known of a file by what its records say.
+func (info *FileInfo) describe(t *tally) *FileInfo {
+	info.counts = t.counts
+	info.program = program{t.names[t.program[0]], t.names[t.program[1]], t.names[t.program[2]], t.version}
 	for _, key := range t.order {
 		p := t.procs[key]
-		info.Processes = append(info.Processes, processInfo{key.PID, t.names[key.Host], RankText(t.who.Process(key)), p.Events, len(p.lanes)})
+		info.Processes = append(info.Processes, processInfo{key.PID, t.names[key.Host], RankText(t.who.Process(key)), p.events, len(p.lanes)})
 	}
 	slices.SortStableFunc(info.Processes, func(a, b processInfo) int {
 		return cmp.Or(cmp.Compare(len(a.Rank), len(b.Rank)), strings.Compare(a.Rank, b.Rank), cmp.Compare(a.PID, b.PID))
 	})
-	for _, ev := range t.begun {
-		info.Open = append(info.Open, ev.Cat+"/"+ev.Name)
-	}
-	slices.Sort(info.Open)
-	info.DamagedAt = t.damagedAt
-	if t.Torn {
-		info.Damaged = "cut off inside a record"
-		if t.cause != "" {
-			info.Damaged = t.cause
-		}
-	}
+	info.Open = slices.Sorted(maps.Values(t.begun))
 	info.Missing = missing(t, info)
 	return info
 }
 
 // missing lists what a complete trace would have.
-func missing(t *Tally, info *FileInfo) []string {
+func missing(t *tally, info *FileInfo) []string {
 	var out []string
 	if !t.ended {
 		out = append(out, "the end record: the program still runs or was killed; trainspan recover closes the trace")
@@ -104,8 +124,8 @@ func missing(t *Tally, info *FileInfo) []string {
 	if t.repaired {
 		out = append(out, "what the program would have written after it was killed; the trace was recovered")
 	}
-	if t.Lost > 0 {
-		out = append(out, human.Plural(t.Lost, "event")+" that the writer had to drop")
+	if t.lost > 0 {
+		out = append(out, human.Plural(t.lost, "event")+" that the writer had to drop")
 	}
 	if len(info.Open) > 0 {
 		out = append(out, "the end of "+human.Plural(len(info.Open), "span")+": "+strings.Join(info.Open[:min(len(info.Open), 5)], ", "))
@@ -131,11 +151,13 @@ func ReadIndex(path string, stat fs.FileInfo) *FileInfo {
 		return nil
 	}
 	var info FileInfo
-	if json.Unmarshal(text, &info) != nil || info.Version != indexVersion ||
-		info.FileSize != stat.Size() || info.FileTime != stat.ModTime().UnixNano() {
+	if json.Unmarshal(text, &info) != nil {
 		return nil
 	}
-	info.Path, info.FromIndex = path, true
+	if info.Path = path; info.source != sourceOf(path, stat) {
+		return nil
+	}
+	info.FromIndex = true
 	return &info
 }
 

@@ -1,9 +1,6 @@
 package read
 
 import (
-	"maps"
-	"sync"
-
 	"strconv"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -12,73 +9,49 @@ import (
 	runs "github.com/trainspan/trainspan/internal/run"
 )
 
-// Tally is what info and index know of a file.
-type Tally struct {
-	Lines, Text, Bad           int64
-	Events, Counters, Metadata int64
-	Start, End                 int64
-	Lost                       int64
-	Categories                 map[string]int64
-	Torn                       bool
-
-	cause     string
-	damagedAt int64 // byte of the file
-	firstBad  string
-	ended     bool // an end record was seen
-	part      bool // continues another file
-	repaired  bool // by recover
-	Aligned   bool // every member ends on a line end
-
-	metadata bool // metadata was seen, so that the dialect is sure
-	dialect  dftracer.Dialect
-
-	who   *sharedTracker
-	judge *filetime.Judge // of the whole file; a chunk has the times instead
-	times []stretch
-	Aside int64
-
-	procs    map[runs.Key]*procTally
-	order    []runs.Key
-	names    map[string]string // of hashes
-	begun    map[uint64]dftracer.Event
-	finished []uint64  // ids of the spans of a chunk
-	program  [3]string // hashes of program, command line and folder
-	version  string
+// counts are the records of a file.
+type counts struct {
+	Events     int64            `json:"events"`
+	Counters   int64            `json:"counters"`
+	Metadata   int64            `json:"metadata"`
+	Start      int64            `json:"start_us"`
+	End        int64            `json:"end_us"`
+	Aside      int64            `json:"aside,omitempty"` // events whose times have no part in these
+	Categories map[string]int64 `json:"categories"`
 }
 
-// stretch is the time of a span.
-type stretch struct{ start, end int64 }
+// tally is what info and index know of the records of a file.
+type tally struct {
+	counts
+	member Member // that is read; of its counts those of the records alone
+
+	lost     int64
+	ended    bool // an end record was seen
+	part     bool // continues another file
+	repaired bool // by recover
+
+	who   *runs.FileTracker
+	judge *filetime.Judge
+
+	procs   map[runs.Key]*procTally
+	order   []runs.Key
+	names   map[string]string // of hashes
+	begun   map[uint64]string // what a span is called that has no end so far
+	program [3]string         // hashes of program, command line and folder
+	version string
+}
 
 type procTally struct {
-	Events int64
+	events int64
 	lanes  map[int64]struct{}
 }
 
-func newTally(who *sharedTracker) *Tally {
-	return &Tally{who: who, Categories: make(map[string]int64), procs: make(map[runs.Key]*procTally), names: make(map[string]string)}
+func newTally(who *runs.FileTracker, judge *filetime.Judge) *tally {
+	return &tally{who: who, judge: judge, counts: counts{Categories: make(map[string]int64)}, procs: make(map[runs.Key]*procTally),
+		names: make(map[string]string), begun: make(map[uint64]string)}
 }
 
-func (t *Tally) torn(cause error) {
-	t.Torn = true
-	if cause != nil {
-		t.cause = cause.Error()
-	}
-}
-
-// sharedTracker is a tracker of a file that several goroutines parse.
-type sharedTracker struct {
-	*runs.FileTracker
-	mu sync.Mutex
-}
-
-// hear takes what a record says of its process.
-func (s *sharedTracker) hear(ev *dftracer.Event) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.Of(ev)
-}
-
-func (t *Tally) proc(key runs.Key) *procTally {
+func (t *tally) proc(key runs.Key) *procTally {
 	p := t.procs[key]
 	if p == nil {
 		p = &procTally{lanes: make(map[int64]struct{})}
@@ -88,7 +61,7 @@ func (t *Tally) proc(key runs.Key) *procTally {
 	return p
 }
 
-func (t *Tally) add(ev *dftracer.Event) {
+func (t *tally) add(ev *dftracer.Event) {
 	if ev.Phase == dftracer.PhaseMetadata {
 		t.fact(ev)
 		return
@@ -103,44 +76,31 @@ func (t *Tally) add(ev *dftracer.Event) {
 		return
 	}
 	t.Events++
-	if at := (stretch{ev.TS, ev.End()}); t.judge != nil {
-		t.time(at)
+	t.member.span(ev)
+	if end := ev.End(); end < ev.TS || !t.judge.Has(ev.TS) || !t.judge.Near(end) {
+		t.Aside++
 	} else {
-		t.times = append(t.times, at)
-		t.span(at)
+		if t.Start == 0 || ev.TS < t.Start {
+			t.Start = ev.TS
+		}
+		t.End = max(t.End, end)
 	}
 	p := t.proc(t.who.Key(ev))
-	p.Events++
+	p.events++
 	p.lanes[ev.TID] = struct{}{}
-	t.finished = append(t.finished, ev.ID)
+	delete(t.begun, ev.ID)
 }
 
-// span takes a time into that of the whole.
-func (t *Tally) span(at stretch) {
-	if t.Start == 0 || at.start < t.Start {
-		t.Start = at.start
-	}
-	t.End = max(t.End, at.end)
-}
-
-// time takes a time that can be.
-func (t *Tally) time(at stretch) {
-	if at.end < at.start || !t.judge.Has(at.start) || !t.judge.Near(at.end) {
-		t.Aside++
-		return
-	}
-	t.span(at)
-}
-
-func (t *Tally) framing(ev *dftracer.Event) {
+func (t *tally) framing(ev *dftracer.Event) {
 	t.Metadata++
+	t.member.Metadata++
 	text := func(key string) string {
 		a, _ := ev.Arg(key)
 		return a.Text()
 	}
 	switch ev.Name {
 	case dft.NameStart:
-		t.who.hear(ev)
+		t.who.Of(ev)
 		t.program = [3]string{text("exec_hash"), text("cmd_hash"), text("cwd")}
 		t.version = text("version")
 	case dft.NameEnd:
@@ -148,14 +108,14 @@ func (t *Tally) framing(ev *dftracer.Event) {
 		_, repaired := ev.Arg("recovered")
 		t.repaired = t.repaired || repaired
 		if a, ok := ev.Arg("events_lost"); ok {
-			t.Lost = max(t.Lost, a.Int64())
+			t.lost = max(t.lost, a.Int64())
 		}
 	}
 }
 
-func (t *Tally) fact(ev *dftracer.Event) {
+func (t *tally) fact(ev *dftracer.Event) {
 	t.Metadata++
-	t.metadata = true
+	t.member.Metadata++
 	key, value := ev.Meta()
 	switch ev.Name {
 	case dft.NameHostHash, dft.NameFileHash, dft.NameStringHash:
@@ -163,80 +123,22 @@ func (t *Tally) fact(ev *dftracer.Event) {
 			t.names[value] = key
 		}
 	case dft.NameProcess:
-		t.who.hear(ev)
+		t.who.Of(ev)
 		if key == "rank" {
 			t.proc(t.who.Key(ev)) // also one without an event
 		}
 	case dft.NameCustom:
-		t.who.hear(ev)
+		t.who.Of(ev)
 		switch key {
 		case dft.KeyPart:
 			t.part = true
 		case dft.KeyEventsLost:
 			n := dftracer.String("", value)
-			t.Lost += n.Int64()
+			t.lost += n.Int64()
 		}
 		if b, ok := dft.BeginOf(ev); ok {
-			if t.begun == nil {
-				t.begun = make(map[uint64]dftracer.Event)
-			}
-			b.Args = nil
-			t.begun[b.ID] = b
+			t.begun[b.ID] = b.Cat + "/" + b.Name
 		}
-	}
-}
-
-// forget drops what only merge needs.
-func (t *Tally) forget() {
-	for _, id := range t.finished {
-		delete(t.begun, id)
-	}
-	t.finished = t.finished[:0]
-}
-
-// merge adds what a chunk has. Chunks come in the order of the file.
-func (t *Tally) merge(c *Tally) {
-	t.Lines += c.Lines
-	if c.Bad > 0 && t.Bad == 0 {
-		t.firstBad = c.firstBad
-	}
-	t.Bad += c.Bad
-	t.Events += c.Events
-	t.Counters += c.Counters
-	t.Metadata += c.Metadata
-	t.Lost += c.Lost
-	for cat, n := range c.Categories {
-		t.Categories[cat] += n
-	}
-	for _, at := range c.times {
-		t.time(at)
-	}
-	if c.Torn {
-		t.Torn, t.cause = true, c.cause
-	}
-	t.ended, t.part, t.repaired = t.ended || c.ended, t.part || c.part, t.repaired || c.repaired
-	if c.metadata && !t.metadata {
-		t.metadata, t.dialect = true, c.dialect
-	}
-	if c.version != "" {
-		t.program, t.version = c.program, c.version
-	}
-	maps.Copy(t.names, c.names)
-	for id, ev := range c.begun {
-		if t.begun == nil {
-			t.begun = make(map[uint64]dftracer.Event)
-		}
-		t.begun[id] = ev
-	}
-	if len(t.begun) > 0 {
-		for _, id := range c.finished {
-			delete(t.begun, id)
-		}
-	}
-	for _, key := range c.order {
-		from, to := c.procs[key], t.proc(key)
-		to.Events += from.Events
-		maps.Copy(to.lanes, from.lanes)
 	}
 }
 
