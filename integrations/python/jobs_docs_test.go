@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write the table of docs/python.md anew"
 // ways are the rows of the table in docs/python.md: a way of running, and what is
 // seen of it where no job says otherwise. Cells are those that no job fills.
 var ways = []way{
-	{"loops, of 17 kinds", "each phase, iterations, epochs, evaluation", every("TestTorchLoops")},
+	{"loops, of 19 kinds", "each phase, iterations, epochs, evaluation", every("TestTorchLoops")},
 	{"a plain loop", "each phase; an iteration lasts from one step to the next", nil},
 	{"gradient accumulation", "one iteration for each step", nil},
 	{"an optimizer with a closure", "forward and backward inside of the step", nil},

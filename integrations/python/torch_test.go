@@ -241,6 +241,8 @@ func TestTorchLoops(t *testing.T) {
 		"failing":                 {5, 0, 0, 0, 12, 6, 6, 6, 0, 0},
 		"inference":               {0, 0, 1, 4, 4, 0, 0, 0, 5, 1},
 		"long":                    {117, 3, 3, 6, 246, 117, 117, 117, 132, 6},
+		"same_iterator":           {12, 1, 2, 4, 32, 12, 12, 12, 16, 1},
+		"same_loop":               {12, 1, 4, 2, 32, 12, 12, 12, 17, 1},
 		"statistics":              {2, 0, 0, 0, 4, 2, 2, 2, 5, 1},
 	}
 	j := newTorchJob(t, "loops.py", slices.Sorted(maps.Keys(loops))...)
@@ -305,6 +307,13 @@ func TestTorchLoops(t *testing.T) {
 			}
 			if lost := len(tr.named("compute/backward")) - in; lost > 0 && f[0] != "two_optimizers" || lost > 1 { // it ends between two steps of the first one
 				t.Errorf("%d backwards are in no iteration", lost)
+			}
+			if strings.HasPrefix(f[0], "same_") {
+				for _, s := range tr.named("compute/forward") {
+					if s.below(iteration) == s.below(evaluate) {
+						t.Errorf("the forward at step %s: in an iteration %t, and in an evaluation", s.args["step"], s.below(iteration))
+					}
+				}
 			}
 			for _, s := range tr.spans {
 				if s.name != "ai_root/ai_root" && !s.below("ai_root/ai_root") {

@@ -243,8 +243,11 @@ class Loop:
             if work and self.by_batch:
                 self.evaluates = self.step == self.epoch_from
             if work and self.by_batch and "evaluation" in self.on:
-                if not self.over(token, self.names["evaluated"], at):
-                    _ring.end(token, None, self.names["evaluated"], at)
+                # A batch that was asked for to train on it is an evaluation by itself.
+                asked = self.source == self.feeder and not self.evaluates and self.tokens["evaluation"] is None
+                n = self.names["evaluation" if asked else "evaluated"]
+                if not self.over(token, n, at):
+                    _ring.end(token, None, n, at)
             elif not self.over(token, token[1] | _ring.DROP):
                 _ring.drop(token)
 
@@ -296,18 +299,22 @@ class Loop:
         self.samples = held or 0
 
     def mistaken(self):
-        """What began as an evaluation is training: the program tells its model to train
-        when it has the batch."""
+        """A batch that was asked for to evaluate on it is trained on: the program tells its
+        model to train when it has the batch. Where nothing was evaluated before, there was
+        no evaluation."""
+        samples, came, (feeder, at) = self.samples, self.came, self.asked
         self.drop("iteration")
-        self.drop("evaluation")
+        if self.evaluated:
+            feeder, at = self.source, came
+            self.end("evaluation", None, None, at)
+        else:
+            self.drop("evaluation")
         self.enter()
-        feeder, at = self.asked
         if feeder and not self.feeder:
             self.feeder, self.epoch_from, self.evaluates = feeder, self.step, False
             self.start("epoch", at)
         if self.is_open:
-            samples = self.samples
-            self.open(True, self.came)
+            self.open(True, came)
             self.samples = samples
 
     def enter(self):
@@ -326,7 +333,7 @@ class Loop:
         if trained and not self.armed:
             self.boundary(True, self.until)
         if self.grad() and module.training:
-            if self.tokens["evaluation"] is not None and not self.evaluated:
+            if self.tokens["evaluation"] is not None and (not self.evaluated or self.is_open and self.by_batch and not self.work & EVALUATED):
                 self.mistaken()
             if not self.work & EVALUATED:
                 if not self.work & FORWARD and self.root() is not module:

@@ -209,6 +209,36 @@ def long():
                 model.train()
 
 
+many = TensorDataset(torch.randn(128, 8), torch.randint(0, 2, (128,)))
+
+
+def same_iterator():
+    """An evaluation that reads on from where the training has come."""
+    batches = iter(DataLoader(many, batch_size=8))
+    for _ in range(2):
+        model.train()
+        for _ in range(6):
+            train(*next(batches))
+        model.eval()
+        with torch.no_grad():
+            for _ in range(2):
+                x, y = next(batches)
+                criterion(model(x), y)
+
+
+def same_loop():
+    """The same in one loop: the first batch of an evaluation is asked for in training mode,
+    and the batch after it in the mode of evaluation."""
+    for i, (x, y) in enumerate(DataLoader(many, batch_size=8)):
+        if i % 8 < 6:
+            model.train()
+            train(x, y)
+        else:
+            model.eval()
+            with torch.no_grad():
+                criterion(model(x), y)
+
+
 def statistics():
     total = 0
     for x, _ in loader:
