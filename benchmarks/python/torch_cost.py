@@ -9,9 +9,17 @@ of 95 % of a bootstrap.
 Memory is that of two processes after the same steps. CLIENT is a folder with
 another version of the client, as integrations/python has it: its hooks alternate
 with the others. ROWs are the first words of what is printed; all by default.
+
+Beside the client stand two wrappers around the same functions of a step or around the
+collective: one that only passes its call on, and one that stores a time before it and one
+after it. Whoever watches from Python pays as much. "profile" prints where the client's
+share goes, by cProfile, which makes all of it dearer: the order counts.
 """
 
+import atexit
+import cProfile
 import os
+import pstats
 import random
 import socket
 import statistics
@@ -103,18 +111,53 @@ def clients():
     without = {}
     for hooks in found:
         without.update((key, plain(value)) for key, value in hooks.items())
-    return [without] + [{**without, **hooks} for hooks in found]
+    return {"": without, "watched": {**without, **found[0]}, **{"by the other client": {**without, **hooks} for hooks in found[1:]}}
 
 
-def block(steps, skip=SKIP, count=STEPS):
+TIMES = memoryview(bytearray(16)).cast("q")
+
+
+def passes(fn):
+    def call(*args, **kwargs):
+        return fn(*args, **kwargs)
+
+    return call
+
+
+def stores(fn):
+    clock = time.monotonic_ns
+
+    def call(*args, **kwargs):
+        TIMES[0] = clock()
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            TIMES[1] = clock()
+
+    return call
+
+
+def floors(found, where):
+    """The clients, and what every watcher of some functions pays."""
+    without = found[""]
+    keys = [key for key in without if where(*key)]
+    return {**found, **{name: {**without, **{key: wrap(without[key]) for key in keys}} for name, wrap in (("passed on", passes), ("two times", stores))}}
+
+
+def of_step(owner, name):
+    one = "_engine_run_backward" if hasattr(torch.autograd, "_engine_run_backward") else "backward"
+    return (owner, name) in ((nn.Module, "__call__"), (OPTIMIZERS.Optimizer, "zero_grad"), (torch.optim.SGD, "step"), (_BaseDataLoaderIter, "__next__"), (torch.autograd, one))
+
+
+def block(steps, skip=SKIP, count=STEPS, clock=time.process_time_ns):
     """Microseconds of the processor for a step, in the mean: hooks do some things in a few
     steps only."""
     for _ in range(skip):
         next(steps)
-    start = time.process_time_ns()
+    start = clock()
     for _ in range(count):
         next(steps)
-    return (time.process_time_ns() - start) / count / 1e3
+    return (clock() - start) / count / 1e3
 
 
 def wanted(name):
@@ -127,16 +170,17 @@ def compare(name, steps, found, calls=1, pairs=PAIRS, size=(SKIP, STEPS)):
     its own of, there is a list."""
     if not wanted(name.split()[0]):
         return
+    names, hooks = list(found), list(found.values())
     steps = steps if isinstance(steps, list) else [steps] * len(found)
     times = [[] for _ in found]
     order = list(range(len(found)))
     for i in range(-3, pairs):
         for on in order[:: 1 if i % 2 else -1]:
-            put(found[on])
+            put(hooks[on])
             took = block(steps[on], *size) / calls
             if i >= 0:
                 times[on].append(took)
-    put(found[1])  # as it was
+    put(found["watched"])  # as it was
     if dist.is_initialized() and dist.get_rank():
         return
     rng = random.Random(1)
@@ -146,10 +190,27 @@ def compare(name, steps, found, calls=1, pairs=PAIRS, size=(SKIP, STEPS)):
         apart = [a - b for a, b in zip(times[on], times[0])]
         apart = [statistics.median(apart)] + [f(statistics.median(rng.choices(apart, k=len(apart))) for _ in range(500)) for f in (min, max)]
         print(
-            "%-18s %8.1f us, watched %+.2f %% (95 %%: %+.2f to %+.2f), %+.1f us (%+.1f to %+.1f)%s"
-            % (name, statistics.median(times[0]), 100 * (statistics.median(ratios) - 1), 100 * (medians[50] - 1), 100 * (medians[1949] - 1), *apart, " by the other client" if on > 1 else ""),
+            "%-18s %8.1f us, %s %+.2f %% (95 %%: %+.2f to %+.2f), %+.1f us (%+.1f to %+.1f)"
+            % (name, statistics.median(times[0]), names[on], 100 * (statistics.median(ratios) - 1), 100 * (medians[50] - 1), 100 * (medians[1949] - 1), *apart),
             flush=True,
         )
+
+
+def profile(name, steps, count=2000):
+    """Where the client's time in a step goes, by its functions."""
+    for _ in range(100):
+        next(steps)
+    watch = cProfile.Profile(time.thread_time)
+    watch.enable()
+    for _ in range(count):
+        next(steps)
+    watch.disable()
+    rows = []
+    for (path, line, function), (calls, _, own, _, _) in pstats.Stats(watch).stats.items():
+        if "trainspan" in path or function.split()[-1].rstrip(">") in ("time.monotonic_ns", "_thread.get_ident"):
+            rows.append((own / count * 1e6, calls / count, "%s:%d %s" % (os.path.basename(path), line, function)))
+    for own, calls, function in sorted(rows, reverse=True)[:12]:
+        print("%-18s %8.2f us, %.2f calls a step: %s" % (name, own, calls, function))
 
 
 CALLS = 50  # collectives of a step, where those are measured
@@ -157,9 +218,15 @@ CALLS = 50  # collectives of a step, where those are measured
 
 def grouped(found, steps):
     """Steps in groups that were made with each client's hooks: groups have some too."""
-    for hooks in found:
+    for name, hooks in found.items():
         put(hooks)
-        yield steps(dist.new_group())
+        group = dist.new_group()
+        if name in ("passed on", "two times") and hasattr(group, "register_pre_hook"):  # what no function asks for is seen by these only
+            group.register_pre_hook(1, bool)
+            group.register_post_hook(1, bool)
+            atexit.register(group.unregister_post_hook, 1)  # PyTorch crashes when it frees them itself
+            atexit.register(group.unregister_pre_hook, 1)
+        yield steps(group)
 
 
 def collectives(group):
@@ -192,7 +259,7 @@ def rank():
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     found = clients()
-    compare("sharded", list(grouped(found, sharded)), found, 1, PAIRS // 3, (1, 5))
+    compare("sharded", list(grouped(found, sharded)), found, 1, PAIRS // 3, (1, 5, time.thread_time_ns))  # gloo's own threads wait for the other rank
 
 
 def ranks():
@@ -202,6 +269,7 @@ def ranks():
     both = [subprocess.Popen([sys.executable, __file__, "sharded", *filter(os.path.isdir, sys.argv[1:])], env=dict(env, RANK=r, LOCAL_RANK=r)) for r in "01"]
     if any([p.wait() for p in both]):
         sys.exit("a rank failed")
+
 
 def memory():
     """KiB in use after 500 steps."""
@@ -234,11 +302,16 @@ def main():
     if os.environ.get("LAUNCHED"):
         return rank()
     found = clients()
-    compare("tiny", trainer(4, 1, 4), found)
-    compare("about 1 ms", trainer(180, 3, 8), found)
+    compare("tiny", trainer(4, 1, 4), floors(found, of_step))
+    compare("about 1 ms", trainer(180, 3, 8), floors(found, of_step))
     compare("about 20 ms", trainer(540, 3, 16), found)
+    if wanted("profile"):
+        profile("a step", trainer(4, 1, 4))
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    compare("collective", list(grouped(found, collectives)), found, CALLS)
+    both = floors(found, lambda owner, name: owner is dist and name == "all_reduce")
+    compare("collective", list(grouped(both, collectives)), both, CALLS)
+    if wanted("profile"):
+        profile("50 collectives", collectives(None), 200)
     if wanted("sharded") and hasattr(dist, "all_gather_single"):  # FSDP2 on a CPU
         ranks()
     if len(sys.argv) > 1:
