@@ -3,7 +3,6 @@ package replay
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -53,67 +52,58 @@ type blamed struct {
 // checkpoints are no fault of a rank and are left out. The recurrence with the
 // most attempts comes first; none means that nothing came back.
 func Across(attempts []AttemptVerdict) []Recurrence {
-	attempts = slices.Clone(attempts)
-	slices.SortStableFunc(attempts, func(a, b AttemptVerdict) int { return cmp.Compare(a.Attempt, b.Attempt) })
+	attempts = slices.SortedStableFunc(slices.Values(attempts), func(a, b AttemptVerdict) int { return cmp.Compare(a.Attempt, b.Attempt) })
 	var all []blamed
-	byRank, byHost := map[int][]blamed{}, map[string][]blamed{}
-	for i := range attempts {
-		for _, b := range attempts[i].blamed() {
-			all = append(all, b)
-			byRank[b.rank] = append(byRank[b.rank], b)
-			if b.host != "" {
-				byHost[b.host] = append(byHost[b.host], b)
-			}
-		}
-	}
 	var out []Recurrence
+	for i := range attempts {
+		all = append(all, attempts[i].blamed()...)
+	}
+	of := func(holds func(b blamed) bool) []blamed {
+		return slices.DeleteFunc(slices.Clone(all), func(b blamed) bool { return !holds(b) })
+	}
 	done := map[int]bool{} // ranks that a host explains
-	for _, h := range slices.Sorted(maps.Keys(byHost)) {
-		bs := byHost[h]
-		ranks := ranksOf(bs)
-		if numbers := attemptsOf(bs); len(numbers) > 1 && len(ranks) > 1 && !allIn(bs, numbers) {
-			out = append(out, Recurrence{Blame: BlameHost, Host: h, Ranks: ranks, Attempts: numbers})
-			for _, r := range ranks {
-				done[r] = done[r] || len(hostsOf(byRank[r])) == 1
-			}
+	for _, h := range hostsOf(all) {
+		bs := of(func(b blamed) bool { return b.host == h })
+		ranks, numbers := ranksOf(bs), attemptsOf(bs)
+		// Ranks that were all named each time have one fault, and tell no more than one of them.
+		if len(numbers) < 2 || len(ranks) < 2 || len(bs) == len(ranks)*len(numbers) {
+			continue
+		}
+		out = append(out, Recurrence{Blame: BlameHost, Host: h, Ranks: ranks, Attempts: numbers})
+		for _, r := range ranks {
+			done[r] = done[r] || len(hostsOf(of(func(b blamed) bool { return b.rank == r }))) == 1
 		}
 	}
-	for _, r := range slices.Sorted(maps.Keys(byRank)) {
+	for _, r := range ranksOf(all) {
 		if done[r] {
 			continue
 		}
-		bs := byRank[r]
-		hosts := hostsOf(bs)
+		bs := of(func(b blamed) bool { return b.rank == r })
 		rc := Recurrence{Blame: BlameEither, Ranks: []int{r}, Attempts: attemptsOf(bs)}
-		switch {
-		case len(hosts) > 1:
+		if hosts := hostsOf(bs); len(hosts) > 1 {
 			rc.Blame = BlameRank
-		case len(hosts) == 1:
-			rc.Host = hosts[0]
-			if fineElsewhere(attempts, r, hosts[0]) {
+		} else if len(hosts) == 1 {
+			if rc.Host = hosts[0]; fineElsewhere(attempts, r, rc.Host) {
 				rc.Blame = BlameHost
 			}
-		}
-		if len(rc.Attempts) < 2 && rc.Blame != BlameHost {
-			continue
 		}
 		// Ranks of one host with the same history are one.
 		like := slices.IndexFunc(out, func(o Recurrence) bool {
 			return o.Host != "" && o.Host == rc.Host && o.Blame == rc.Blame && slices.Equal(o.Attempts, rc.Attempts)
 		})
-		if like < 0 {
-			out = append(out, rc)
-		} else {
+		switch {
+		case len(rc.Attempts) < 2 && rc.Blame != BlameHost:
+		case like >= 0:
 			out[like].Ranks = append(out[like].Ranks, r)
+		default:
+			out = append(out, rc)
 		}
 	}
 	for i := range out {
 		rc := &out[i]
-		for _, b := range all {
-			if slices.Contains(rc.Ranks, b.rank) && slices.Contains(rc.Attempts, b.attempt) {
-				rc.Suspected = rc.Suspected || b.suspected
-			}
-		}
+		rc.Suspected = slices.ContainsFunc(all, func(b blamed) bool {
+			return b.suspected && slices.Contains(rc.Ranks, b.rank) && slices.Contains(rc.Attempts, b.attempt)
+		})
 		for k := range attempts {
 			if attempts[k].judges(rc) {
 				rc.Judged++
@@ -154,10 +144,7 @@ func (a *AttemptVerdict) blamed() (out []blamed) {
 // and where all ranks run on one: then it tells none from another.
 func (a *AttemptVerdict) host(rank int) string {
 	rows := a.Verdict.Ranking
-	for i := range rows {
-		if rows[i].Rank != rank {
-			continue
-		}
+	if i := slices.IndexFunc(rows, func(row RankRow) bool { return row.Rank == rank }); i >= 0 {
 		if !slices.ContainsFunc(rows, func(row RankRow) bool { return row.Host != rows[i].Host }) {
 			return ""
 		}
@@ -191,12 +178,6 @@ func fineElsewhere(attempts []AttemptVerdict, rank int, host string) bool {
 		}
 	}
 	return false
-}
-
-// allIn says whether all ranks were named in each of the attempts: ranks of one
-// fault, that tell no more than one of them.
-func allIn(bs []blamed, numbers []int) bool {
-	return len(bs) == len(ranksOf(bs))*len(numbers)
 }
 
 func ranksOf(bs []blamed) []int {

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -108,10 +109,6 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 			return
 		}
 	}
-	var best float64
-	for _, f := range all {
-		best = max(best, f.Cost)
-	}
 	if len(all) == 0 {
 		v.Kind = Fine
 		switch {
@@ -125,6 +122,7 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		}
 		return
 	}
+	best := slices.MaxFunc(all, func(a, b found) int { return cmp.Compare(a.Cost, b.Cost) }).Cost
 	head := slices.IndexFunc(all, func(f found) bool { return f.Cost >= headlinePart*best })
 	if f := &all[head]; f.Kind == SlowRanks && j.hiddenAmong(f.Ranks) {
 		v.unknown(reasonHidden)
@@ -142,17 +140,10 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		// A rank that is slow in forward is often slow in backward as well, which is not seen.
 		v.GainLow, v.Gain, v.GainHigh, v.Cost = v.Gain, 0, 0, 0
 	}
-	for i, f := range all {
-		if i != head {
-			v.Others = append(v.Others, f.Finding)
-		}
+	for _, f := range slices.Delete(all, head, head+1) {
+		v.Others = append(v.Others, f.Finding)
 	}
-	slices.SortStableFunc(v.Others, func(a, b Finding) int {
-		if a.Gain > b.Gain {
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(v.Others, func(a, b Finding) int { return cmp.Compare(b.Gain, a.Gain) })
 	if len(j.missing) > 0 && (v.Kind == SlowTransfer || v.Kind == Drift && v.Cause == Communication.String()) {
 		v.Finding = Finding{}
 		v.unknown(reasonMissingRank)

@@ -72,13 +72,11 @@ func medianWithout(x []float64, v float64) float64 {
 
 // correlation is that of neighbours in x.
 func correlation(x []float64) float64 {
-	mean := meanOf(x)
+	mean, before := meanOf(x), 0.0
 	var a, b float64
-	for i, v := range x {
-		a += (v - mean) * (v - mean)
-		if i > 0 {
-			b += (v - mean) * (x[i-1] - mean)
-		}
+	for _, v := range x {
+		v -= mean
+		a, b, before = a+v*v, b+v*before, v
 	}
 	if a == 0 {
 		return 0

@@ -68,36 +68,31 @@ func (w *ownWork) slackOf(r int, x []float32, ends []int64) []float64 {
 		}
 	}
 	out := slices.Repeat([]float64{math.Inf(1)}, m)
-	if len(waited) == 0 {
+	end := func(s int) float64 { return float64(ends[w.at(s, r)]) }
+	for _, s := range waited {
+		out[s] = 0
+	}
+	if len(waited) < 2 {
 		return out
 	}
-	end := func(s int) float64 { return float64(ends[w.at(s, r)]) }
+	// Between two of them batches come at the pace of these, else at that of all.
 	first, last := waited[0], waited[len(waited)-1]
-	pace := math.NaN() // of a batch
-	if last > first {
-		pace = (end(last) - end(first)) / float64(last-first)
-	}
 	next := 0
 	for s := range m {
 		for next < len(waited) && waited[next] < s {
 			next++
 		}
-		var ready float64
-		switch {
-		case next < len(waited) && waited[next] == s:
-			out[s] = 0
-			continue
-		case pace != pace:
-			continue
-		case next == 0:
-			ready = end(first) - pace*float64(first-s)
-		case next == len(waited):
-			ready = end(last) + pace*float64(s-last)
-		default:
-			a, b := waited[next-1], waited[next]
-			ready = end(a) + (end(b)-end(a))*float64(s-a)/float64(b-a)
+		a, b := first, last
+		if next > 0 && next < len(waited) {
+			a, b = waited[next-1], waited[next]
 		}
-		out[s] = max(end(s)-ready, 0)
+		from := a
+		if next == len(waited) {
+			from = b
+		}
+		if out[s] != 0 {
+			out[s] = max(end(s)-end(from)-(end(b)-end(a))*float64(s-from)/float64(b-a), 0)
+		}
 	}
 	return out
 }

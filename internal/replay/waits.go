@@ -48,24 +48,24 @@ const (
 )
 
 func (g *graph) newBudget() *budget {
-	b := &budget{by: "rank", nameOf: make([]int, len(g.ranks)), groups: map[string]float64{}}
+	n := len(g.ranks)
+	b := &budget{by: "rank", nameOf: make([]int, n), groups: map[string]float64{}}
+	hosts := map[string]bool{}
+	for r := range n {
+		hosts[g.info[r].Host] = true
+	}
+	each := (n + mostWaitNames - 1) / mostWaitNames
 	name := func(r int) string { return fmt.Sprint(g.ranks[r]) }
-	if n := len(g.ranks); n > mostWaitNames {
-		var hosts []string
-		for r := range g.ranks {
-			hosts = append(hosts, g.info[r].Host)
-		}
-		slices.Sort(hosts)
-		if hosts = slices.Compact(hosts); len(hosts) > 1 && len(hosts) <= mostWaitNames && hosts[0] != "" {
-			b.by, name = "host", func(r int) string { return g.info[r].Host }
-		} else {
-			each := (n + mostWaitNames - 1) / mostWaitNames
-			b.by, name = "ranks", func(r int) string {
-				return fmt.Sprintf("%d-%d", g.ranks[r/each*each], g.ranks[min(r/each*each+each, n)-1])
-			}
+	switch {
+	case each == 1:
+	case len(hosts) > 1 && len(hosts) <= mostWaitNames && !hosts[""]:
+		b.by, name = "host", func(r int) string { return g.info[r].Host }
+	default:
+		b.by, name = "ranks", func(r int) string {
+			return fmt.Sprintf("%d-%d", g.ranks[r/each*each], g.ranks[min(r/each*each+each, n)-1])
 		}
 	}
-	for r := range g.ranks {
+	for r := range n {
 		i := slices.Index(b.names, name(r))
 		if i < 0 {
 			i, b.names = len(b.names), append(b.names, name(r))

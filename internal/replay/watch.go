@@ -40,14 +40,11 @@ func (w *Watch) State() *State { return w.st }
 // A step counts as reached when the first rank reports the one after it, so
 // that ranks may report a little apart.
 func (w *Watch) Add(st *Step) *Verdict {
-	due := w.begun && st.Number >= w.next
-	if !w.begun {
-		w.begun, w.next = true, st.Number+w.every
-	}
 	var out *Verdict
-	if due {
-		w.next = st.Number + w.every
-		out = w.Check()
+	if first := !w.begun; first || st.Number >= w.next {
+		if w.begun, w.next = true, st.Number+w.every; !first {
+			out = w.Check()
+		}
 	}
 	w.st.Add(st)
 	return out
@@ -86,15 +83,10 @@ func (s *State) Lately(v *Verdict) *Verdict {
 
 // since returns the steps from one on. It shares with s what is packed.
 func (s *State) since(step int64) *State {
-	s.Pack()
 	out := New(&s.opt)
-	out.newest, out.oldest, out.live = s.newest, step, s.live
-	for r, rs := range s.ranks {
-		c := *rs
-		c.steps = store{blocks: rs.steps.blocks}
-		out.ranks[r] = &c
-	}
-	out.cutOldest()
+	out.oldest, out.forgot, out.live = step, true, s.live
+	out.Merge(s)
+	out.forgot = s.forgot
 	return out
 }
 

@@ -12,29 +12,20 @@ const WindowSteps = 100
 // windows that are not complete.
 func (s *State) Window() {
 	s.Pack()
-	s.windowed = true
-	s.cells = 0
+	s.windowed, s.cells = true, 0
 	for _, rs := range s.ranks {
 		var out store
 		var list []program
-		number := int64(-1)
-		flush := func() {
-			if len(list) == WindowSteps {
-				p := meanStep(list)
-				out.add(&p)
-			}
-			list = list[:0]
-		}
 		for c := rs.steps.open(); c.ok; c.next() {
-			if w := c.p.step / WindowSteps; w != number {
-				flush()
-				number = w
+			if len(list) > 0 && list[0].step/WindowSteps != c.p.step/WindowSteps {
+				list = list[:0]
 			}
-			p := c.p
-			p.host, p.lanes = slices.Clone(p.host), slices.Clone(p.lanes)
-			list = append(list, p)
+			var p program
+			p.copy(&c.p)
+			if list = append(list, p); len(list) == WindowSteps {
+				out.follow(meanStep(list))
+			}
 		}
-		flush()
 		out.pack()
 		rs.steps = out
 		s.cells += out.n
@@ -42,46 +33,37 @@ func (s *State) Window() {
 }
 
 // meanStep is the mean of the steps of a window that have the pieces that most have.
-func meanStep(list []program) program {
-	most, best := 0, 0
+func meanStep(list []program) *program {
+	var usual []program
 	for i := range list {
-		n := 0
-		for k := range list {
-			if list[i].alike(&list[k]) {
-				n++
-			}
+		alike := slices.DeleteFunc(slices.Clone(list), func(p program) bool { return !list[i].alike(&p) })
+		if len(alike) > len(usual) {
+			usual = alike
 		}
-		if n > most {
-			most, best = n, i
-		}
-		if 2*n > len(list) {
+		if 2*len(alike) > len(list) {
 			break
 		}
 	}
-	out := list[best]
-	out.host, out.lanes = slices.Clone(out.host), slices.Clone(out.lanes)
-	mean := func(of func(p *program) int64) int64 {
+	mean := func(of func(p *program) *int64) int64 {
 		var sum int64
-		for k := range list {
-			if list[best].alike(&list[k]) {
-				sum += of(&list[k])
-			}
+		for k := range usual {
+			sum += *of(&usual[k])
 		}
-		return sum / int64(most)
+		return sum / int64(len(usual))
 	}
-	var took int64
+	out := new(program)
+	out.copy(&usual[0])
+	out.step, out.start = list[0].step/WindowSteps, list[0].start
+	out.tokens = mean(func(p *program) *int64 { return &p.tokens })
 	for i := range out.host {
-		out.host[i].dur = mean(func(p *program) int64 { return p.host[i].dur })
-		took += out.host[i].dur
+		out.host[i].dur = mean(func(p *program) *int64 { return &p.host[i].dur })
 	}
 	for i := range out.lanes {
 		l := &out.lanes[i]
-		l.dur = mean(func(p *program) int64 { return p.lanes[i].dur })
-		l.start = mean(func(p *program) int64 { return p.lanes[i].start })
-		l.launch = mean(func(p *program) int64 { return p.lanes[i].launch })
+		l.dur = mean(func(p *program) *int64 { return &p.lanes[i].dur })
+		l.start = mean(func(p *program) *int64 { return &p.lanes[i].start })
+		l.launch = mean(func(p *program) *int64 { return &p.lanes[i].launch })
 	}
-	out.tokens = mean(func(p *program) int64 { return p.tokens })
-	out.step, out.start = list[0].step/WindowSteps, list[0].start
-	out.end = out.start + took
+	out.end = out.endOf(len(out.host) - 1)
 	return out
 }
