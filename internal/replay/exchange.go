@@ -81,13 +81,10 @@ func (t *Table) Exchange(next *Table) []Part {
 	}
 	step := func(k int) float64 { return out.span(j.graph, k, j.from, len(j.steps)) / float64(j.rounds()) * 1e3 }
 	backward := func(k int) float64 { // with the last k
-		switch k {
-		case 0:
-			return step(0)
-		case n:
-			return step(n)
+		if k > 0 && k < n {
+			k += n
 		}
-		return step(n + k)
+		return step(k)
 	}
 	var parts []Part
 	for i := range players {

@@ -169,52 +169,34 @@ func (g *graph) commonSteps() {
 // nameGroups numbers the groups of all ranks. Where more ranks use a name than the
 // group has members, each rank has one of that name: they are told apart by place.
 func (g *graph) nameGroups() {
-	users := map[string][]int{}
-	sizes := map[string]int{}
+	users, sizes := map[string][]int{}, map[string]int{}
 	for i, r := range g.ranks {
 		for _, n := range g.st.ranks[r].groups {
 			users[n.name] = append(users[n.name], i)
 			sizes[n.name] = max(sizes[n.name], n.size)
 		}
+		g.gid = append(g.gid, make([]int, len(g.st.ranks[r].groups)))
 	}
-	id := map[string][]int{} // by user
 	for _, name := range slices.Sorted(maps.Keys(users)) {
-		u, size := users[name], sizes[name]
-		parts := 1
+		u, size, parts := users[name], sizes[name], 1
 		if size > 0 && len(u) > size && len(u)%size == 0 {
 			parts = len(u) / size
 		}
 		for k := range parts {
-			part := group{name: name, size: size}
+			in := group{name: name, size: size, members: u[k*len(u)/parts : (k+1)*len(u)/parts]}
 			if parts > 1 {
-				part.name += " " + strconv.Itoa(k)
+				in.name += " " + strconv.Itoa(k)
 			}
-			g.groups = append(g.groups, part)
-		}
-		base := len(g.groups) - parts
-		of := make([]int, len(g.ranks))
-		for k, i := range u {
-			part := 0
-			if parts > 1 {
-				part = k / size
-			}
-			of[i] = base + part
-			in := &g.groups[base+part]
-			in.members = append(in.members, i)
-			for _, n := range g.st.ranks[g.ranks[i]].groups {
-				if n.name == name {
-					in.unseen, in.device = in.unseen || n.ran < n.launched*3/4, in.device || n.ran > 0
+			for _, i := range in.members {
+				for at, n := range g.st.ranks[g.ranks[i]].groups {
+					if n.name == name {
+						g.gid[i][at] = len(g.groups)
+						in.unseen, in.device = in.unseen || n.ran < n.launched*3/4, in.device || n.ran > 0
+					}
 				}
 			}
+			g.groups = append(g.groups, in)
 		}
-		id[name] = of
-	}
-	for i, r := range g.ranks {
-		var of []int
-		for _, n := range g.st.ranks[r].groups {
-			of = append(of, id[n.name][i])
-		}
-		g.gid = append(g.gid, of)
 	}
 }
 
@@ -239,12 +221,6 @@ func (w *ownWork) load() {
 					w.addRow(rowOf(false, pc.phase), at, pc.dur)
 				}
 			}
-			for i := range p.lanes {
-				if l := &p.lanes[i]; l.kind == work {
-					w.addRow(rowOf(true, l.phase), at, l.dur)
-					w.device = true
-				}
-			}
 			if p.tokens > 0 {
 				if w.tokens == nil {
 					w.tokens = make([]float32, n*m)
@@ -257,7 +233,12 @@ func (w *ownWork) load() {
 			}
 			ends[r] = p.end
 			for i := range p.lanes {
-				if l := &p.lanes[i]; l.lane == Device {
+				l := &p.lanes[i]
+				if l.kind == work {
+					w.addRow(rowOf(true, l.phase), at, l.dur)
+					w.device = true
+				}
+				if l.lane == Device {
 					ends[r] = max(ends[r], p.start+l.start+l.dur)
 				}
 			}

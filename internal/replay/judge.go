@@ -101,17 +101,15 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		return
 	}
 	all := j.findings(was)
-	if off := v.Coverage.ReplayError; off > replayError {
-		// What saves many times as much is not made of what the replay leaves out.
-		all = slices.DeleteFunc(all, func(f found) bool { return f.Cost < errorTimes*off })
-		if len(all) == 0 {
-			v.unknown(reasonReplay)
-			return
-		}
+	// What saves many times as much as the replay is off is not made of what it leaves out.
+	believed := func(f found) bool {
+		return v.Coverage.ReplayError <= replayError || f.Cost >= errorTimes*v.Coverage.ReplayError
 	}
 	if len(all) == 0 {
 		v.Kind = Fine
 		switch {
+		case v.Coverage.ReplayError > replayError:
+			v.unknown(reasonReplay)
 		case j.rounds() < fewRounds:
 			v.unknown(reasonTooFewSteps)
 		case j.hides != Host:
@@ -124,6 +122,10 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 	}
 	best := slices.MaxFunc(all, func(a, b found) int { return cmp.Compare(a.Cost, b.Cost) }).Cost
 	head := slices.IndexFunc(all, func(f found) bool { return f.Cost >= headlinePart*best })
+	if !believed(all[head]) {
+		v.unknown(reasonReplay) // and a wider repair that saves more is not what it is
+		return
+	}
 	if f := &all[head]; f.Kind == SlowRanks && j.hiddenAmong(f.Ranks) {
 		v.unknown(reasonHidden)
 		v.Suspects = f.Ranks
@@ -141,7 +143,9 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		v.GainLow, v.Gain, v.GainHigh, v.Cost = v.Gain, 0, 0, 0
 	}
 	for _, f := range slices.Delete(all, head, head+1) {
-		v.Others = append(v.Others, f.Finding)
+		if believed(f) {
+			v.Others = append(v.Others, f.Finding)
+		}
 	}
 	slices.SortStableFunc(v.Others, func(a, b Finding) int { return cmp.Compare(b.Gain, a.Gain) })
 	if len(j.missing) > 0 && (v.Kind == SlowTransfer || v.Kind == Drift && v.Cause == Communication.String()) {

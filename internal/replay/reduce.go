@@ -94,11 +94,11 @@ func (rd *reducer) reduce(st *Step, rs *rankState) (*program, tail, bool) {
 	rd.beside(p, rs)
 	at := from
 	for _, c := range rd.host {
-		rd.idle(p, at, c.from)
+		p.work(at, c.from, Host)
 		at = max(at, c.to)
-		rd.add(p, &rd.all[c.span], c, rs)
+		p.add(&rd.all[c.span], c, rs)
 	}
-	rd.idle(p, at, to)
+	p.work(at, to, Host)
 	return p, t, t.done
 }
 
@@ -198,15 +198,8 @@ func (rd *reducer) flatten(out []cut, of func(*Span) bool) []cut {
 	return out
 }
 
-// idle adds time that no span covers.
-func (rd *reducer) idle(p *program, from, to int64) {
-	if d := micro(to) - micro(from); d > 0 {
-		rd.piece(p, from, to, Host)
-	}
-}
-
-// piece adds work, or a join where the host goes on when a lane has ended.
-func (rd *reducer) piece(p *program, from, to int64, phase Phase) {
+// work adds time of a phase.
+func (p *program) work(from, to int64, phase Phase) {
 	d := micro(to) - micro(from)
 	if d <= 0 {
 		return
@@ -218,18 +211,16 @@ func (rd *reducer) piece(p *program, from, to int64, phase Phase) {
 	p.host = append(p.host, piece{kind: work, phase: phase, dur: d})
 }
 
-func (rd *reducer) add(p *program, sp *Span, c cut, rs *rankState) {
-	d := micro(c.to) - micro(c.from)
+// add adds a span, where it is the innermost.
+func (p *program) add(sp *Span, c cut, rs *rankState) {
 	switch {
-	case sp.Phase == Communication && sp.Meeting == Join:
-		p.host = append(p.host, piece{kind: join, phase: Host, group: rs.group(sp.Group, sp.GroupSize), dur: d})
 	case sp.Phase == Communication && sp.Meeting != Launch:
 		kind := collective + pieceKind(sp.Meeting)
-		p.host = append(p.host, piece{kind: kind, group: rs.group(sp.Group, sp.GroupSize), dur: d})
-	case sp.Phase == Other || sp.Phase == Communication && sp.Meeting == Launch:
-		rd.piece(p, c.from, c.to, Host)
+		p.host = append(p.host, piece{kind: kind, group: rs.group(sp.Group, sp.GroupSize), dur: micro(c.to) - micro(c.from)})
+	case sp.Phase >= phases:
+		p.work(c.from, c.to, Host)
 	default:
-		rd.piece(p, c.from, c.to, sp.Phase)
+		p.work(c.from, c.to, sp.Phase)
 	}
 }
 

@@ -118,6 +118,8 @@ func TestRules(t *testing.T) {
 			return 0
 		}}
 	}
+	input := apart(9, 35)
+	input.input = constant(60)
 	for name, c := range map[string]struct {
 		job   ruled
 		kind  replay.Kind
@@ -140,6 +142,7 @@ func TestRules(t *testing.T) {
 		"members leave apart by 4 %":                    {apart(4, 0), replay.Unknown, nil, "replay"},
 		"by 5 %, and a rank saves seven times that":     {apart(9, 60), replay.SlowRanks, []int{1}, ""},
 		"by 5 %, and a rank saves three times that":     {apart(9, 30), replay.Unknown, nil, "replay"},
+		"by 4 %, a rank four times, input seven times":  {input, replay.Unknown, nil, "replay"},
 	} {
 		v := c.job.state().Verdict()
 		if v.Kind != c.kind || v.Reason != c.why || !slices.Equal(v.Ranks, c.ranks) {
@@ -165,5 +168,24 @@ func TestQueueOfAnyPace(t *testing.T) {
 	queue, none := gain(0.15), gain(0.3)
 	if queue > 1.2 || none < 1.3 {
 		t.Errorf("without the late rank the job is %.3f times faster with a queue, %.3f without", queue, none)
+	}
+}
+
+// TestOneOfTwo: of two ranks that are late in turn none is to blame; where it is the same one
+// in most steps, that another one is late each time is not said beside it.
+func TestOneOfTwo(t *testing.T) {
+	steps := func(less int) *replay.Verdict {
+		return ruled{ranks: 2, forward: func(r, s int) float64 {
+			if (r == 1) == (s%10 >= less) {
+				return 150
+			}
+			return 100
+		}}.state().Verdict()
+	}
+	if v := steps(1); v.Kind != replay.SlowRanks || v.Second != "" {
+		t.Errorf("%s %s", v.Sentence, v.Second)
+	}
+	if v := steps(5); v.Kind != replay.Imbalance {
+		t.Errorf("%s", v.Sentence)
 	}
 }

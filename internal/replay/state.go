@@ -23,12 +23,10 @@ func New(opt *Options) *State {
 }
 
 func (s *State) rank(r int) *rankState {
-	rs := s.ranks[r]
-	if rs == nil {
-		rs = &rankState{}
-		s.ranks[r] = rs
+	if s.ranks[r] == nil {
+		s.ranks[r] = &rankState{}
 	}
-	return rs
+	return s.ranks[r]
 }
 
 // SetRank tells what is known of a rank. Fields that are empty change nothing.
