@@ -120,9 +120,10 @@ func (p *pump) feed(text []byte, lines int, isMeta bool) {
 		p.pending.Store(int64(len(p.text)))
 	} else {
 		if p.member.bytes == 0 {
-			p.zip = p.small
 			if hurry {
 				p.zip = p.fast
+			} else if len(p.blocks.jobs) == 0 { // it has caught up
+				p.zip = p.small
 			}
 			p.zip.Reset(&p.packed)
 		}
