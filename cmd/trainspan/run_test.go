@@ -10,10 +10,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -66,6 +68,7 @@ func prepare(t *testing.T, dir string, args ...string) *started {
 	}
 	s := &started{Cmd: exec.Command(filepath.Join(bin, "trainspan"), append([]string{"run"}, args...)...), t: t, dir: dir, tmp: "TMPDIR=" + t.TempDir()}
 	s.Dir, s.Env = dir, append(clean(bin), s.tmp)
+	hearSignals()
 	s.Cmd.Stderr = &s.err
 	t.Cleanup(func() { // of those whose telemetry process is killed
 		for _, left := range rundir.FindLeft(dir) {
@@ -76,6 +79,16 @@ func prepare(t *testing.T, dir string, args ...string) *started {
 	})
 	return s
 }
+
+// hearSignals has programs that are started hear what the tests ignore because a shell
+// has put them in the background: trainspan goes on ignoring it, as nohup wants.
+var hearSignals = sync.OnceFunc(func() {
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s) // what is caught is not ignored after exec
+		}
+	}
+})
 
 // begin starts it and follows its output.
 func (s *started) begin() {
