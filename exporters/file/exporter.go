@@ -17,8 +17,6 @@ import (
 const (
 	DefaultFlushInterval = 200 * time.Millisecond
 	defaultHeartbeat     = 10 * time.Second
-	defaultStallMemory   = outfile.DefaultHold
-	defaultStallWait     = outfile.DefaultWait
 )
 
 // writeAt is the size at which the caller hands the buffer on.
@@ -43,14 +41,14 @@ type Options struct {
 	FlushInterval time.Duration
 
 	// Heartbeat is the time between two records that the process is alive, also
-	// while nothing else is recorded. Zero means defaultHeartbeat; a negative
+	// while nothing else is recorded. Zero means ten seconds; a negative
 	// one is none, and Compat has none.
 	Heartbeat time.Duration
 
 	// StallMemory is how many bytes wait in memory while the file takes
-	// nothing or fails; zero means defaultStallMemory. StallWait is for how
+	// nothing or fails; zero means 64 MiB. StallWait is for how
 	// long, in all, calls wait once that is full, before records are lost; zero
-	// means defaultStallWait, a negative time is for ever.
+	// means 100 ms, a negative time is for ever.
 	StallMemory int
 	StallWait   time.Duration
 
@@ -246,8 +244,7 @@ func (e *Exporter) lose(r *outputs.Record) {
 
 // append encodes one record and reports whether it is one to write soon.
 func (e *Exporter) append(r *outputs.Record) (urgent bool) {
-	if e.options.Compat {
-		e.appendCompat(r)
+	if e.options.Compat && e.holdBack(r) {
 		return true
 	}
 	switch r.Kind {
@@ -261,7 +258,7 @@ func (e *Exporter) append(r *outputs.Record) (urgent bool) {
 		e.buf = e.enc.dataError(e.buf, &r.Event)
 	}
 	e.encoded()
-	if r.Kind != outputs.KindStart && r.Kind != outputs.KindStop {
+	if e.options.Compat || r.Kind != outputs.KindStart && r.Kind != outputs.KindStop {
 		return true
 	}
 	info, standard := spans.Lookup(r.Span.Name)
@@ -270,33 +267,26 @@ func (e *Exporter) append(r *outputs.Record) (urgent bool) {
 
 func (e *Exporter) encoded() { e.records, e.lines = e.records+1, e.lines+1 }
 
-// appendCompat writes as one-logger does: the latest start is held back. Its
-// end makes one record of both; any other record of a span writes it first.
-func (e *Exporter) appendCompat(r *outputs.Record) {
-	if r.Extension || r.Span != nil && isExtension(r.Span.Name) {
-		return
-	}
-	switch r.Kind {
-	case outputs.KindStart:
+// holdBack does as one-logger does: the latest start is held back. Its end makes one
+// record of both; any other record of a span writes it first. It reports whether that
+// is all there is to do.
+func (e *Exporter) holdBack(r *outputs.Record) bool {
+	switch {
+	case r.Extension || r.Span != nil && isExtension(r.Span.Name):
+		return true
+	case r.Kind == outputs.KindStop && e.holds(r.Span):
+		e.pending = nil
+		start := startOf(r.Span)
+		e.buf = e.enc.span(e.buf, "complete", r.Span, &start, &r.Event)
+		e.encoded()
+		return true
+	case r.Kind != outputs.KindDataError:
 		e.release()
+	}
+	if r.Kind == outputs.KindStart {
 		e.pending = r.Span
-		return
-	case outputs.KindStop:
-		if e.holds(r.Span) {
-			e.pending = nil
-			start := startOf(r.Span)
-			e.buf = e.enc.span(e.buf, "complete", r.Span, &start, &r.Event)
-			break
-		}
-		e.release()
-		e.buf = e.enc.span(e.buf, "stop", r.Span, nil, &r.Event)
-	case outputs.KindEvent, outputs.KindError:
-		e.release()
-		e.buf = e.enc.of(e.buf, r.Kind.String(), r.Span, &r.Event)
-	case outputs.KindDataError:
-		e.buf = e.enc.dataError(e.buf, &r.Event)
 	}
-	e.encoded()
+	return r.Kind == outputs.KindStart
 }
 
 // holds reports whether the start that is held back is that of a span.

@@ -78,9 +78,13 @@ func (m *machine) marked() ([]any, error) {
 	return out, nil
 }
 
-func (m *machine) top() (any, error) {
-	if len(m.stack) == 0 {
-		return nil, errShape
+// top is what lies there after err, which is that of the values for it.
+func (m *machine) top(err error) (any, error) {
+	if err == nil && len(m.stack) == 0 {
+		err = errShape
+	}
+	if err != nil {
+		return nil, err
 	}
 	return m.stack[len(m.stack)-1], nil
 }
@@ -101,8 +105,8 @@ func (m *machine) text(size int) error {
 	return m.push(string(b))
 }
 
-func (m *machine) append(values []any) error {
-	to, err := m.top()
+func (m *machine) append(values []any, err error) error {
+	to, err := m.top(err)
 	if err != nil {
 		return err
 	}
@@ -114,8 +118,8 @@ func (m *machine) append(values []any) error {
 	return nil
 }
 
-func (m *machine) set(pairs []any) error {
-	to, err := m.top()
+func (m *machine) set(pairs []any, err error) error {
+	to, err := m.top(err)
 	if err != nil {
 		return err
 	}
@@ -140,8 +144,8 @@ func (m *machine) tuple(values []any, err error) error {
 	return m.push(&List{append([]any(nil), values...)})
 }
 
-func (m *machine) put(i uint64) error {
-	v, err := m.top()
+func (m *machine) put(i uint64, err error) error {
+	v, err := m.top(err)
 	if err != nil {
 		return err
 	}

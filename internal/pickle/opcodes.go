@@ -70,13 +70,9 @@ func (m *machine) step() (done bool, err error) {
 	case 0x8c, 'X', 0x8d: // SHORT_BINUNICODE, BINUNICODE, BINUNICODE8
 		return false, m.text(map[byte]int{0x8c: 1, 'X': 4, 0x8d: 8}[op])
 	case 0x94: // MEMOIZE
-		return false, m.put(uint64(len(m.memo)))
+		return false, m.put(uint64(len(m.memo)), nil)
 	case 'q', 'r': // BINPUT, LONG_BINPUT
-		i, err := m.number(map[byte]int{'q': 1, 'r': 4}[op])
-		if err != nil {
-			return false, err
-		}
-		return false, m.put(i)
+		return false, m.put(m.number(map[byte]int{'q': 1, 'r': 4}[op]))
 	case 'h', 'j': // BINGET, LONG_BINGET
 		return false, m.get(m.number(map[byte]int{'h': 1, 'j': 4}[op]))
 	}
@@ -85,25 +81,15 @@ func (m *machine) step() (done bool, err error) {
 
 // gather runs the instructions that put values together.
 func (m *machine) gather(op byte) error {
-	take := func(fn func([]any) error, values []any, err error) error {
-		if err != nil {
-			return err
-		}
-		return fn(values)
-	}
 	switch op {
 	case 'a': // APPEND
-		values, err := m.pop(1)
-		return take(m.append, values, err)
+		return m.append(m.pop(1))
 	case 'e': // APPENDS
-		values, err := m.marked()
-		return take(m.append, values, err)
+		return m.append(m.marked())
 	case 's': // SETITEM
-		values, err := m.pop(2)
-		return take(m.set, values, err)
+		return m.set(m.pop(2))
 	case 'u': // SETITEMS
-		values, err := m.marked()
-		return take(m.set, values, err)
+		return m.set(m.marked())
 	case 't': // TUPLE
 		return m.tuple(m.marked())
 	case 0x85, 0x86, 0x87: // TUPLE1, TUPLE2, TUPLE3

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
@@ -59,7 +60,8 @@ func (c *calls) replayOwn(name string, args []byte) error {
 		s.SetAttrs(attrs(o.Attributes)...)
 		return nil
 	case "event":
-		return rec.Event(s, o.Name, without(attrs(o.Attributes), grammar.TimestampMsec), v.explicit("time_msec"))
+		own := slices.DeleteFunc(attrs(o.Attributes), func(a attributes.Attr) bool { return string(a.Key) == grammar.TimestampMsec })
+		return rec.Event(s, o.Name, own, v.explicit("time_msec"))
 	case "error":
 		return rec.Error(s, o.Message, v.failure())
 	case "telemetry_data_error":
@@ -125,15 +127,6 @@ func attrs(text json.RawMessage) (all []attributes.Attr) {
 			break
 		}
 		all = append(all, attrvalue.Any(name, value))
-	}
-	return all
-}
-
-func without(all []attributes.Attr, key string) []attributes.Attr {
-	for i := range all {
-		if string(all[i].Key) == key {
-			return append(all[:i:i], all[i+1:]...)
-		}
 	}
 	return all
 }

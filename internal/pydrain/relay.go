@@ -223,8 +223,11 @@ func (r *relay) dropped(t *thread, s *span, depth int, crossed bool) {
 // over takes a span off, and hands on what waits inside of it.
 func (r *relay) over(t *thread, s *relayed, sends bool, depth int, crossed, dropped bool) {
 	at, found := slices.BinarySearchFunc(t.open, depth, func(k known, depth int) int { return cmp.Compare(k.depth, depth) })
-	if !crossed {
-		r.cut(t, at+btoi(found))
+	if inside := at; !crossed {
+		if found {
+			inside++
+		}
+		r.cut(t, inside)
 	}
 	var k known
 	if found {

@@ -65,10 +65,3 @@ func keyValues(args []dftracer.Arg) (kvs []attribute.KeyValue, failed bool) {
 	}
 	return kvs, failed
 }
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}

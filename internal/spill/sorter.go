@@ -148,7 +148,7 @@ func (s *Sorter[T]) write() error {
 	return nil
 }
 
-// Close returns up the rows, and the file unless it is shared. It may be called
+// Close gives up the rows, and the file unless it is shared. It may be called
 // more than once.
 func (s *Sorter[T]) Close() error {
 	s.memory, s.runs = memory{later: s.later}, nil

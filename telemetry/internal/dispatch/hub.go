@@ -293,28 +293,23 @@ func (h *Hub) Panics() (n int64) {
 	return n
 }
 
-// ForceFlush implements sdktrace.SpanProcessor: it flushes every output, those
-// on a network side by side.
-func (h *Hub) ForceFlush(ctx context.Context) error {
+// ForceFlush implements sdktrace.SpanProcessor: it flushes every output, side by side.
+func (h *Hub) ForceFlush(ctx context.Context) error { return h.flush(ctx, true) }
+
+// Flush brings what local outputs hold back to their files.
+func (h *Hub) Flush(ctx context.Context) error { return h.flush(ctx, false) }
+
+func (h *Hub) flush(ctx context.Context, networked bool) error {
 	errs := make([]error, len(h.all))
 	var wg sync.WaitGroup
 	for i, a := range h.all {
-		wg.Go(func() {
-			errs[i] = within(ctx, fmt.Sprintf("output %T did not flush", a.out), func() error { return a.flush(ctx) })
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-// Flush brings what local outputs hold back to their files.
-func (h *Hub) Flush(ctx context.Context) error {
-	var errs []error
-	for _, a := range h.all {
-		if !a.wants.Network {
-			errs = append(errs, within(ctx, fmt.Sprintf("output %T did not flush", a.out), func() error { return a.flush(ctx) }))
+		if networked || !a.wants.Network {
+			wg.Go(func() {
+				errs[i] = within(ctx, fmt.Sprintf("output %T did not flush", a.out), func() error { return a.flush(ctx) })
+			})
 		}
 	}
+	wg.Wait()
 	return errors.Join(errs...)
 }
 

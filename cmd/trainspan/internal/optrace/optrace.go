@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,20 +106,7 @@ func readRows(path string) ([]Row, error) {
 			return nil, fmt.Errorf("%w: %s is missing", ErrOther, c)
 		}
 	}
-	r := parquet.NewGenericReader[Row](pf)
-	defer r.Close()
-	out := make([]Row, r.NumRows())
-	n := 0
-	for n < len(out) {
-		k, err := r.Read(out[n:])
-		if n += k; err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
-		if k == 0 {
-			break
-		}
-	}
-	return out[:n], nil
+	return parquet.Read[Row](f, info.Size())
 }
 
 // readMeta reads the YAML beside trace-NAME.parquet: meta-NAME.yaml.

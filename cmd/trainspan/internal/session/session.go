@@ -94,12 +94,11 @@ func (s *Session) started(m *launch.Started) {
 	})
 }
 
-// write brings run.json up to date.
-func (s *Session) write() { s.record.write(s.describe) }
-
-// describe notes what the parts know. The lock is held.
-func (s *Session) describe(r *rundir.Run) {
-	s.usage.describe(r)
-	s.otlp.describe(r)
-	s.python.describe(r)
+// write brings run.json up to date with what the parts know.
+func (s *Session) write() {
+	s.record.write(func(r *rundir.Run) {
+		s.usage.describe(r)
+		s.otlp.describe(r)
+		s.python.describe(r)
+	})
 }

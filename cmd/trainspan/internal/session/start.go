@@ -59,9 +59,11 @@ var varJob, varAttempt = identity.Word(identity.Job, identity.Environment), iden
 // Nested reports whether this process runs under a trainspan run of the same
 // machine that lives: then that one sees all there is to see.
 func Nested() bool {
-	host, number, ok := cutLast(os.Getenv(environ.Run), ":")
-	pid, err := strconv.Atoi(number)
-	return ok && err == nil && host == identity.HostName() && proc.Alive(pid, 0) && mayRun(pid)
+	run := os.Getenv(environ.Run)
+	at := max(strings.LastIndexByte(run, ':'), 0)
+	host := run[:at]
+	pid, err := strconv.Atoi(strings.TrimPrefix(run[at:], ":"))
+	return err == nil && host == identity.HostName() && proc.Alive(pid, 0) && mayRun(pid)
 }
 
 // mayRun reports whether a process may be a trainspan run. Numbers come again, and
@@ -69,13 +71,6 @@ func Nested() bool {
 func mayRun(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return err != nil || slices.Contains(strings.Split(string(text), "\x00"), "run")
-}
-
-func cutLast(text, separator string) (before, after string, found bool) {
-	if i := strings.LastIndex(text, separator); i >= 0 {
-		return text[:i], text[i+len(separator):], true
-	}
-	return text, "", false
 }
 
 // start is one start of a command: what was asked for, and where its files are.

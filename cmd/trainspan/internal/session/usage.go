@@ -35,8 +35,12 @@ func startUsage(s *start, pid int, cgroup *resources.Cgroup) *usage {
 		own.GPUs = gpus.Only
 	}
 	if s.ranks.LocalRank.IsSet() || s.ranks.Rank.IsSet() { // others may be here
+		job, err := filepath.Abs(s.where.Job) // as all on this node know it
+		if err != nil {
+			job = s.where.Job
+		}
 		for _, in := range []string{sharedMemory, os.TempDir()} {
-			node, err := resources.Meet(in, fmt.Sprintf("%s/%d", s.dirOfJob(), s.where.Attempt), own)
+			node, err := resources.Meet(in, fmt.Sprintf("%s/%d", job, s.where.Attempt), own)
 			if err == nil {
 				u.node = node
 				break
@@ -45,15 +49,6 @@ func startUsage(s *start, pid int, cgroup *resources.Cgroup) *usage {
 	}
 	u.sampler = resources.Start(resources.Options{Member: own, Node: u.node, Open: u.open, Cgroup: cgroup, Sampled: gpus})
 	return u
-}
-
-// dirOfJob is the folder of the job by its whole path, as all on this node know it.
-func (s *start) dirOfJob() string {
-	dir, err := filepath.Abs(s.where.Job)
-	if err != nil {
-		return s.where.Job
-	}
-	return dir
 }
 
 // open makes the trace of resources.
