@@ -32,24 +32,24 @@ func (r *Reader) Fail() {
 
 // Int takes a signed varint.
 func (r *Reader) Int() int64 {
-	v, n := binary.Varint(r.src)
-	if n <= 0 {
-		r.Fail()
-		return 0
-	}
-	r.src = r.src[n:]
-	return v
+	v := r.Uint()
+	return int64(v>>1) ^ -int64(v&1)
 }
 
 // Uint takes an unsigned varint.
-func (r *Reader) Uint() uint64 {
-	v, n := binary.Uvarint(r.src)
-	if n <= 0 {
-		r.Fail()
-		return 0
+func (r *Reader) Uint() (v uint64) {
+	for i, b := range r.src { // as binary.Uvarint, which is a call more
+		if b < 0x80 {
+			if i > 9 || i == 9 && b > 1 {
+				break
+			}
+			r.src = r.src[i+1:]
+			return v | uint64(b)<<(7*i)
+		}
+		v |= uint64(b&0x7f) << (7 * i)
 	}
-	r.src = r.src[n:]
-	return v
+	r.Fail()
+	return 0
 }
 
 // Small takes a number from 0 to most.
