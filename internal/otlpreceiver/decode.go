@@ -103,72 +103,62 @@ func take(b []byte) (f field, rest []byte, ok bool) {
 	return f, b[n:], true
 }
 
-func (d *decoder) request(b []byte, req *collectorpb.ExportTraceServiceRequest) bool {
+// each calls f with the fields of a message, and reports whether it and f can read all
+// of them.
+func each(b []byte, f func(field) bool) bool {
 	for len(b) > 0 {
-		f, rest, ok := take(b)
-		if b = rest; !ok || f.tag != 1<<3|bytesField {
-			return false
-		}
-		rs := &tracepb.ResourceSpans{}
-		if req.ResourceSpans = append(req.ResourceSpans, rs); !d.resource(f.data, rs) {
+		next, rest, ok := take(b)
+		if b = rest; !ok || !f(next) {
 			return false
 		}
 	}
 	return true
 }
 
+func (d *decoder) request(b []byte, req *collectorpb.ExportTraceServiceRequest) bool {
+	return each(b, func(f field) bool {
+		rs := &tracepb.ResourceSpans{}
+		req.ResourceSpans = append(req.ResourceSpans, rs)
+		return f.tag == 1<<3|bytesField && d.resource(f.data, rs)
+	})
+}
+
 func (d *decoder) resource(b []byte, rs *tracepb.ResourceSpans) bool {
-	for len(b) > 0 {
-		f, rest, ok := take(b)
-		b = rest
-		switch {
-		case !ok:
-		case f.tag == 1<<3|bytesField:
+	return each(b, func(f field) (ok bool) {
+		switch f.tag {
+		case 1<<3 | bytesField:
 			if rs.Resource == nil {
 				rs.Resource = &resourcepb.Resource{}
 			}
 			ok = merge(f.data, rs.Resource)
-		case f.tag == 2<<3|bytesField:
+		case 2<<3 | bytesField:
 			ss := &tracepb.ScopeSpans{}
 			rs.ScopeSpans = append(rs.ScopeSpans, ss)
 			ok = d.scope(f.data, ss)
-		case f.tag == 3<<3|bytesField:
+		case 3<<3 | bytesField:
 			rs.SchemaUrl, ok = d.name(f.data)
-		default:
-			ok = false
 		}
-		if !ok {
-			return false
-		}
-	}
-	return true
+		return ok
+	})
 }
 
 func (d *decoder) scope(b []byte, ss *tracepb.ScopeSpans) bool {
-	for len(b) > 0 {
-		f, rest, ok := take(b)
-		b = rest
-		switch {
-		case !ok:
-		case f.tag == 2<<3|bytesField:
+	return each(b, func(f field) (ok bool) {
+		switch f.tag {
+		case 2<<3 | bytesField:
 			s := d.spans.next()
 			ss.Spans = append(ss.Spans, s)
 			ok = d.span(f.data, s)
-		case f.tag == 1<<3|bytesField:
+		case 1<<3 | bytesField:
 			if ss.Scope == nil {
 				ss.Scope = &commonpb.InstrumentationScope{}
 			}
 			ok = merge(f.data, ss.Scope)
-		case f.tag == 3<<3|bytesField:
+		case 3<<3 | bytesField:
 			ss.SchemaUrl, ok = d.name(f.data)
-		default:
-			ok = false
 		}
-		if !ok {
-			return false
-		}
-	}
-	return true
+		return ok
+	})
 }
 
 func (d *decoder) span(b []byte, s *tracepb.Span) bool {
@@ -231,6 +221,7 @@ func (d *decoder) span(b []byte, s *tracepb.Span) bool {
 	return true
 }
 
+// attribute has the loop of each for itself: there are many.
 func (d *decoder) attribute(b []byte, a *attribute) bool {
 	for len(b) > 0 {
 		f, rest, ok := take(b)
