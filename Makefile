@@ -109,7 +109,7 @@ bench-python:
 	TRAINSPAN=$(CURDIR)/$(OUT)/trainspan $(TORCHENV) 2.6 python3 benchmarks/python/rivals.py || [ $$? = 75 ]
 
 # e2e builds real servers once and tests against them, then prints a table of
-# what failing backends cost; e2e-short leaves the table out. docs/e2e.md.
+# what failing backends cost; e2e-short leaves the table out. e2e/README.md.
 e2e:
 	cd e2e && $(GO) test -count=1 -timeout 20m -v ./...
 

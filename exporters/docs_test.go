@@ -100,31 +100,23 @@ func (m catalogueMeter) Float64ObservableUpDownCounter(name string, o ...metric.
 	return m.Meter.Float64ObservableUpDownCounter(name, o...)
 }
 
-// documented reads the table of metrics of docs/signals.md.
-func documented(t *testing.T) map[string]string {
+// metricRows returns the cells of the rows about metrics in docs/signals.md.
+func metricRows(t *testing.T) (rows [][]string) {
 	t.Helper()
 	data, err := os.ReadFile("../docs/signals.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, found := strings.Cut(string(data), "| name | unit | kind |")
-	if !found {
-		t.Fatal("the table is not there")
-	}
-	rows := map[string]string{}
-	for line := range strings.Lines(table) {
-		if strings.TrimSpace(line) == "" {
-			break
-		}
+	must(t, err)
+	_, tables, _ := strings.Cut(string(data), "<!-- metrics:")
+	tables, _, _ = strings.Cut(tables, "<!-- end of metrics -->")
+	for line := range strings.Lines(tables) {
 		if !strings.HasPrefix(line, "| `") {
 			continue
 		}
 		cells := strings.Split(line, "|")
-		if len(cells) != 8 || strings.TrimSpace(cells[6]) == "" {
-			t.Errorf("a row without six cells or a meaning: %s", line)
+		if len(cells) != 10 || strings.TrimSpace(cells[6]) == "" {
+			t.Errorf("a row without eight cells or a meaning: %s", line)
 			continue
 		}
-		rows[strings.Trim(cells[1], " `")] = strings.TrimSpace(cells[2]) + ", " + strings.TrimSpace(cells[3])
+		rows = append(rows, cells)
 	}
 	return rows
 }
@@ -153,7 +145,10 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		}
 		c.made[m.GetName()] = m.GetUnit() + ", counter"
 	}
-	rows := documented(t)
+	rows := map[string]string{}
+	for _, cells := range metricRows(t) {
+		rows[strings.Trim(cells[1], " `")] = strings.TrimSpace(cells[3]) + ", " + strings.TrimSpace(cells[4])
+	}
 	if len(rows) < 20 || len(c.made) < 20 {
 		t.Fatalf("%d rows, %d instruments", len(rows), len(c.made))
 	}
@@ -218,15 +213,9 @@ func TestSignalsAreDocumented(t *testing.T) {
 		must(t, err)
 		source.Write(content)
 	}
-	_, table, _ := strings.Cut(text, "| name | unit | kind |")
-	table, _, _ = strings.Cut(table, "\n\n")
 	quoted, found := regexp.MustCompile("`([^`]+)`"), 0
-	for line := range strings.Lines(table) {
-		cells := strings.Split(line, "|")
-		if len(cells) != 8 {
-			continue
-		}
-		for _, m := range quoted.FindAllStringSubmatch(cells[4], -1) {
+	for _, cells := range metricRows(t) {
+		for _, m := range quoted.FindAllStringSubmatch(cells[7], -1) {
 			if found++; !strings.Contains(source.String(), `"`+m[1]+`"`) {
 				t.Errorf("%s is no attribute", m[1])
 			}
