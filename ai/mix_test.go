@@ -95,7 +95,7 @@ func TestChainsOfAllKinds(t *testing.T) {
 	}
 }
 
-// A scope without a span in its context hangs under what a callback opened,
+// A scope without a span in its context is a child of what a callback opened,
 // also when the callback's own context was thrown away.
 func TestAmbientParent(t *testing.T) {
 	tree, tel, path := newTree(t, "trace.pfw", nil)

@@ -79,7 +79,7 @@ func (n *Node) StartContext(ctx context.Context, attrs ...attribute.KeyValue) (c
 	return s.inner.Context(), s
 }
 
-// Do lasts a scope of the node for fn and returns fn's error unchanged. The
+// Do runs fn in a scope of the node and returns fn's error unchanged. The
 // error, a panic or the end of the goroutine inside fn are noted on the scope.
 func (n *Node) Do(ctx context.Context, fn func(context.Context) error) (err error) {
 	ctx, s := n.StartContext(ctx)

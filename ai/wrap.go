@@ -12,7 +12,7 @@ import (
 // on the scope, as are panics. Something that is not a function, and nil, come
 // back as they are.
 //
-// Calls of the four commonest kinds of functions, with or without a context
+// Calls of the four most common kinds of functions, with or without a context
 // and an error, and of those made by WrapCall cost no more than a scope; for
 // others reflection takes about a microsecond more.
 func Wrap[F any](n *Node, fn F) F {
