@@ -1,6 +1,6 @@
 package spans
 
-// Names of the standard spans, as the one-logger grammar spells them
+// Names of the standard spans, as the one-logger grammar writes them
 // (TestingIteration really is in upper case there).
 const (
 	Application       = "application"
@@ -28,7 +28,7 @@ const (
 	TestingLoop                = "testing_loop"
 	TestingIteration           = "TESTING_SINGLE_ITERATION"
 
-	// Epoch is ours: the reference has no span for an epoch.
+	// Epoch is not in one-logger's grammar, which has no span for an epoch.
 	Epoch = "epoch"
 
 	// The parts of a start are ours too: what a process does before it trains and no
@@ -42,7 +42,7 @@ const (
 	StartupFirstBatch  = "startup_first_batch" // until the loader gives its first one
 	StartupCompile     = "startup_compile"     // before the first step
 
-	// GraphCompile is ours too, and no row of the table: a span, started by
+	// GraphCompile is not in that grammar either, and no row of the table: a span, started by
 	// StartSpan, in which a graph is built and compiled. The goodput ledger
 	// counts it as warm-up. Its category is CategoryCompile.
 	GraphCompile = "graph_compile"

@@ -7,7 +7,7 @@ type Info struct {
 	Name   string // the standard name
 	Parent string // the span it belongs under; empty for the root
 
-	// Long tells spans that stay open for a large part of the run from those
+	// Long marks spans that stay open for a large part of the run, unlike those
 	// of one iteration.
 	Long bool
 
@@ -132,7 +132,7 @@ const Count = len(table)
 // At is the row at an [Index].
 func At(index int) Info { return table[index] }
 
-// All gives every row of the table in the order of a run.
+// All returns every row of the table in the order of a run.
 func All() []Info { return slices.Clone(table[:]) }
 
 // DefaultBlacklist lists the spans that are kept out of exporters unless the
