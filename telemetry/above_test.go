@@ -68,7 +68,7 @@ func TestParentVariable(t *testing.T) {
 	}
 }
 
-// Whatever way a span is started, it hangs under the one of the environment unless
+// Whatever way a span is started, it is a child of the one of the environment unless
 // it has another parent, and so does what an exporter gets where spans are left out.
 // The trace file has roots as without.
 func TestAllHangsBelowTheVariable(t *testing.T) {

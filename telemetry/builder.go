@@ -77,7 +77,7 @@ func (b *TrainingTelemetryBuilder) WithBaseConfig(base config.Base) *TrainingTel
 	return b
 }
 
-// WithConfigOverride lays a partial configuration over the base. Later
+// WithConfigOverride merges a partial configuration into the base. Later
 // overrides win.
 func (b *TrainingTelemetryBuilder) WithConfigOverride(o config.Override) *TrainingTelemetryBuilder {
 	if b.fits("WithConfigOverride", false) {
@@ -280,7 +280,7 @@ func (b *TrainingTelemetryBuilder) WithRanks(r config.Ranks) *TrainingTelemetryB
 }
 
 // WithParent sets the span that the whole run belongs to: spans without another
-// parent hang under it, in its trace. Without it that is the one that the variable
+// parent are its children, in its trace. Without it that is the one that the variable
 // TRACEPARENT names; an invalid one is none.
 func (b *TrainingTelemetryBuilder) WithParent(sc trace.SpanContext) *TrainingTelemetryBuilder {
 	if b.fits("WithParent", false) {

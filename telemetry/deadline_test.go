@@ -122,7 +122,7 @@ func TestEndOfTheApplicationTakesOneDeadline(t *testing.T) {
 	}
 }
 
-// An output whose Export hangs for ever costs calls 100 ms in all, its losses
+// An output whose Export hangs forever costs calls 100 ms in all, its losses
 // are counted, and the other outputs miss nothing.
 func TestOutputThatHangsForEver(t *testing.T) {
 	withHanging(t, "Export", outputs.Wants{Records: true}, func(t *testing.T, tel *telemetry.Provider, mem *memory) {

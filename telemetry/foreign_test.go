@@ -21,7 +21,7 @@ import (
 )
 
 // foreign is everything that a program gives to telemetry to call. Each place
-// calls hook once it is armed: never within itself, and not for ever, because
+// calls hook once it is armed: never within itself, and not forever, because
 // an output that records something for each record has no end.
 type foreign struct {
 	armed  atomic.Bool

@@ -46,7 +46,7 @@ func TestCallbacksNestWithoutContexts(t *testing.T) {
 	started(t)(j.cb.OnEpochStart(j.ctx, 0))
 	started(t)(j.cb.OnTrainingSingleIterationStart(j.ctx))
 	started(t)(j.cb.OnModelForwardStart(j.ctx))
-	// The plain API without a span in the context hangs under the callback's.
+	// The plain API without a span in the context is a child of the callback's.
 	_, plain := j.tel.Tracer("user").Start(j.ctx, "attention")
 	plain.End()
 	check(t, j.cb.OnModelForwardEnd(j.ctx))

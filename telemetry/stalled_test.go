@@ -72,7 +72,7 @@ func fileStats(tel *telemetry.Provider) (trace, records outputs.FileStats) {
 	return trace, records
 }
 
-// Two files that take nothing hold up no call for ever, and Shutdown returns by
+// Two files that take nothing hold up no call forever, and Shutdown returns by
 // its deadline: both would hang here, because nobody reads the pipes. What is
 // lost is counted.
 func TestStalledFiles(t *testing.T) {

@@ -229,7 +229,7 @@ const forcedTimer = "Timer for span %s was automatically stopped because the spa
 	"If the program exited abnormally (e.g., due to an exception), this is expected."
 
 // notBefore keeps an end from lying before its start: a clock that was set
-// back gives a span without length, which is counted. The lock is held.
+// back returns a span without length, which is counted. The lock is held.
 func (r *state) notBefore(s *Span, t int64) (end int64, repaired bool) {
 	if t < s.data.Start {
 		r.repairedTimes++

@@ -134,7 +134,7 @@ type Attached struct {
 	Selection *outputs.Selection
 }
 
-// Outputs gives the outputs in the order in which they were attached.
+// Outputs returns the outputs in the order in which they were attached.
 func (h *Hub) Outputs(yield func(outputs.Output, Attached) bool) {
 	for _, a := range h.all {
 		if !yield(a.out, Attached{a.wants, a.only}) {

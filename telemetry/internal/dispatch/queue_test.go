@@ -165,7 +165,7 @@ func TestInlineAtOnce(t *testing.T) {
 	}
 }
 
-// An output that hangs for ever holds up no call for longer than the bound, and
+// An output that hangs forever holds up no call for longer than the bound, and
 // the end keeps its deadline. Everything that it did not get is counted, the
 // record that it hangs on too, also when it comes back later.
 func TestHungOutput(t *testing.T) {

@@ -43,7 +43,7 @@ type ancestor struct {
 }
 
 // NewExporter makes the output for an exporter. segment is how long a long span
-// is delivered in one piece, zero or less for ever. first reports that it is the
+// is delivered in one piece, zero or less forever. first reports that it is the
 // one whose segments count for the budget of a trace.
 func NewExporter(e sdktrace.SpanExporter, run *Run, ids sdktrace.IDGenerator, segment time.Duration, first bool) *Exporter {
 	return &Exporter{
