@@ -126,7 +126,7 @@ func (e *encoder) where(dst []byte) []byte {
 	return dst
 }
 
-// heartbeat appends a sign of life.
+// heartbeat appends the record that says that the process lives.
 func (e *encoder) heartbeat(dst []byte, ns int64) []byte {
 	dst = e.begin(dst, "heartbeat")
 	dst = append(dst, `,"event":`...)

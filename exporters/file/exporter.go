@@ -48,7 +48,7 @@ type Options struct {
 	// StallMemory is how many bytes wait in memory while the file takes
 	// nothing or fails; zero means 64 MiB. StallWait is for how
 	// long, in all, calls wait once that is full, before records are lost; zero
-	// means 100 ms, a negative time is for ever.
+	// means 100 ms, a negative time is forever.
 	StallMemory int
 	StallWait   time.Duration
 

@@ -84,7 +84,7 @@ func (e *Exporter) start(t *outputs.Telemetry) error {
 }
 
 // flusher hands on the buffer at intervals, and at once when it is woken, and
-// writes the signs of life. It never waits for the file.
+// writes the heartbeats. It never waits for the file.
 func (e *Exporter) flusher(stop <-chan struct{}, done chan<- struct{}) {
 	defer close(done)
 	flush, stopFlush := ticker(e.options.FlushInterval)

@@ -50,7 +50,7 @@ func TestDefaultGrammar(t *testing.T) {
 	}
 }
 
-// Ids as the reference spells them, made of trace and span id by hand.
+// Ids as the reference writes them, made of trace and span id by hand.
 const (
 	uuid1 = "01020304-0506-4607-9801-1a1b1c1d1e1f"
 	uuid2 = "01020304-0506-4607-9802-1a1b1c1d1e1f"
