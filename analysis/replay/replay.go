@@ -114,7 +114,7 @@ func (s *State) Verdict() *Verdict { return s.of.Verdict() }
 // step by step. It is not safe for concurrent use.
 type Watch struct{ of *replay.Watch }
 
-// NewWatch makes a Watch that judges every so many steps; every at 0 means 5.
+// NewWatch makes a Watch that judges after each number of steps that every says; 0 means 5.
 // Its memory is bounded by opt.MaxCells.
 func NewWatch(opt *Options, every int) *Watch { return &Watch{replay.NewWatch(opt, every)} }
 
