@@ -97,7 +97,7 @@ func (b *backend) config(export config.Export) func(config.Config) (config.Confi
 	}
 }
 
-// paths gives each span with those above it, and how often.
+// paths returns each span with those above it, and how often.
 func (b *backend) paths(t *testing.T) map[string]int {
 	t.Helper()
 	byID := make(map[string]*sentSpan)

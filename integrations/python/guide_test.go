@@ -50,7 +50,7 @@ type record struct {
 	Args map[string]any `json:"args"`
 }
 
-// paths gives each record with those above it, from the root on, without what
+// paths returns each record with those above it, from the root on, without what
 // differs between two runs: where two traces have the same, their records, levels
 // and parents are the same.
 func paths(records []record) map[string]int {

@@ -196,7 +196,7 @@ func TestSendsNothing(t *testing.T) {
 	}
 }
 
-// All that has no parent of its own hangs under the span that the job belongs to.
+// All that has no parent of its own is a child of the span that the job belongs to.
 func TestSendsBelowAParent(t *testing.T) {
 	parent := oteltrace.NewSpanContext(oteltrace.SpanContextConfig{TraceID: oteltrace.TraceID{1}, SpanID: oteltrace.SpanID{2}, TraceFlags: 1, Remote: true})
 	for _, program := range []string{nested, filepath.Join("testdata", "one_logger.py")} {

@@ -109,7 +109,7 @@ func (im *importer) read(ctx context.Context, src Source, several bool) error {
 		return nil
 	}
 	defer f.Close()
-	// A pipe may wait for its writer for ever.
+	// A pipe may wait for its writer forever.
 	defer context.AfterFunc(ctx, func() { _ = f.Close() })()
 	before := len(im.procs)
 	err = kineto.Walk(f, src.Name, func(m kineto.Member) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/integrations/pytorch"
 )
 
-// jitter gives small numbers that look random and are always the same.
+// jitter returns small numbers that look random and are always the same.
 type jitter uint64
 
 func (j *jitter) next(n int) int {

@@ -39,7 +39,7 @@ import (
 type options struct {
 	out, text         string
 	steps, batch      int
-	evaluate, save    int // every so many steps
+	evaluate, save    int // steps between two
 	context, features int
 	stop              float64 // loss at which to stop early
 }

@@ -50,7 +50,7 @@ type texts struct {
 	name    string
 	text    []byte
 	o       *options
-	batches int // of a pass; 0 goes on for ever
+	batches int // of a pass; 0 goes on forever
 	seed    uint64
 }
 
