@@ -14,7 +14,7 @@ import (
 // callbackJob is the job in the way of a training framework: a call where
 // something starts and one where it ends. Most of the contexts that the starts
 // give are dropped: the spans find their parents without them. What has no
-// callback is an ordinary OpenTelemetry span, and hangs under its context's.
+// callback is an ordinary OpenTelemetry span, and is a child of its context's.
 type callbackJob struct {
 	*trainer
 	cb              *callbacks.Callbacks

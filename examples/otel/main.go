@@ -1,6 +1,6 @@
 // Otel shows that instrumentation made with the plain OpenTelemetry API joins
 // the telemetry of a training job: a training loop gets its batches over HTTP
-// from a server of its own, and the spans of the requests hang under the
+// from a server of its own, and the spans of the requests are children of the
 // iterations that made them.
 //
 //	go run ./examples/otel

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Spans of the OpenTelemetry API hang under those of telemetry, on both sides
+// Spans of the OpenTelemetry API are children of those of telemetry, on both sides
 // of an HTTP request.
 func Example() {
 	if err := run(context.Background(), os.Stdout); err != nil {

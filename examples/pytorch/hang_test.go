@@ -14,7 +14,7 @@ import (
 	"github.com/trainspan/trainspan/internal/until"
 )
 
-// TestHang: a rank that waits for ever in its loader, and ranks that take collectives in
+// TestHang: a rank that waits forever in its loader, and ranks that take collectives in
 // another order, are named while the job goes on, and in the report after it was killed.
 func TestHang(t *testing.T) {
 	for _, tt := range []struct {

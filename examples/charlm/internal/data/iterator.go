@@ -14,7 +14,7 @@ type Iterator struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	end    error // io.EOF, or why the epoch was cut short; set before order is closed
-	err    error // the first error, returned for ever
+	err    error // the first error, returned forever
 }
 
 // Epoch starts reading batches first to first+count-1 of an epoch. The iterator
@@ -56,7 +56,7 @@ func (l *Loader) Epoch(ctx context.Context, epoch, first, count int) *Iterator {
 
 // Next waits for the next batch. It returns io.EOF after the last one, and ctx's
 // error if ctx ends first. After any error but ctx's it returns the same error
-// for ever.
+// forever.
 func (it *Iterator) Next(ctx context.Context) (Batch, error) {
 	if it.err != nil {
 		return Batch{}, it.err
