@@ -156,7 +156,7 @@ var unfinishedKey = dftracer.NewKey(vocab.TraceName("", "unfinished", "", ""))
 // unfinished writes a span that did not end, as far as it is known, around its
 // children.
 func (a *Assembler) unfinished(r *relative) {
-	defer func() { r.parent = nil }() // or each would keep those above it for ever
+	defer func() { r.parent = nil }() // or each would keep those above it forever
 	key := &unfinishedKey
 	if r.begun != nil {
 		key = r.begun.key

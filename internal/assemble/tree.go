@@ -57,7 +57,7 @@ func (a *Assembler) writeFamily(all []*Span) {
 	a.announce()
 }
 
-// cover stretches a span over what was written below it, where their clocks
+// cover extends a span over what was written below it, where their clocks
 // may have been read apart.
 func (s *Span) cover(r *relative) {
 	if r.end == 0 {

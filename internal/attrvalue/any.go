@@ -116,7 +116,7 @@ func reflected(key string, v any, depth int) Attr {
 		if err == nil {
 			return object(key, t)
 		}
-		if cyclic(err) { // fmt would follow it for ever
+		if cyclic(err) { // fmt would follow it forever
 			return String(key, fmt.Sprintf("%T", v))
 		}
 	}
@@ -173,7 +173,7 @@ func text(v any) (s string) {
 	return fmt.Sprint(v)
 }
 
-// number keeps the kind that the JSON text spells: a point or an exponent
+// number keeps the kind that the JSON text has: a point or an exponent
 // makes a float, anything else an integer of any size.
 func number(key string, n json.Number) Attr {
 	s := n.String()

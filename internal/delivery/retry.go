@@ -9,7 +9,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// pauses gives the growing pauses between the attempts for one batch, until
+// pauses returns the growing pauses between the attempts for one batch, until
 // their time is over.
 type pauses struct {
 	next  backoff.ExponentialBackOff

@@ -181,7 +181,7 @@ func TestShutdownSpillsAtOnce(t *testing.T) {
 	})
 }
 
-// An answer, whatever it says, is a sign of life.
+// An answer, whatever it says, shows that the backend lives.
 func TestHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h delivery.Health

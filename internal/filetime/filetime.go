@@ -16,7 +16,7 @@ const MaxApart = 30 * 24 * time.Hour
 
 // Judge judges the times of one file while it is read once. It goes by the median
 // of the times so far, and knows at the end whether that of all says the same. The
-// median is that of stretches of most of a day. Make it with New or With.
+// median is that of intervals of most of a day. Make it with New or With.
 type Judge struct {
 	apart     int64
 	low, high int64 // what is accepted
@@ -24,7 +24,7 @@ type Judge struct {
 	at        int64 // n when these were found
 	n         int64
 
-	shift   uint // of a time, for its stretch
+	shift   uint // of a time, for its interval
 	counts  map[int64]int64
 	stretch int64 // the present one
 	pending int64 // times in it that counts lacks
@@ -91,7 +91,7 @@ func (j *Judge) around(t int64) {
 	}
 }
 
-// count puts the times of the present stretch to the others.
+// count puts the times of the present interval to the others.
 func (j *Judge) count() {
 	if j.pending == 0 {
 		return

@@ -80,7 +80,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// wild has a time for each stretch that there is.
+// wild has a time for each interval that there is.
 func wild(n int) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	j := filetime.New(time.Microsecond)

@@ -3,7 +3,7 @@
 // appends its attributes in the fixed order of the grammar.
 package grammar
 
-// Keys of spans and events, as the one-logger grammar spells them.
+// Keys of spans and events, as the one-logger grammar writes them.
 const (
 	DurationMsec  = "duration_msec"
 	TimestampMsec = "timestamp_msec"

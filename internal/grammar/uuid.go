@@ -2,7 +2,7 @@ package grammar
 
 import "encoding/hex"
 
-// AppendUUID appends a span's identity as the reference spells identities: a version
+// AppendUUID appends a span's identity as the reference writes identities: a version
 // 4 UUID. It holds all bits of the span id, so that spans of a process differ.
 func AppendUUID(dst []byte, traceID [16]byte, spanID [8]byte) []byte {
 	var b [16]byte

@@ -117,7 +117,7 @@ func (g *large) plan() {
 	}
 }
 
-// worker gives what a rank does in each step, one after the other.
+// worker returns what a rank does in each step, one after the other.
 type worker struct {
 	g    *large
 	rank int

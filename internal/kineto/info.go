@@ -51,7 +51,7 @@ func (e Era) String() string {
 }
 
 // BaseBlockSeconds is the length of the blocks to which Kineto rounds the base
-// of relative times down. It is three twelfths of a mean year.
+// of relative times down. It is a quarter of a mean year.
 const BaseBlockSeconds = 3 * 2629746
 
 // BaseFor returns the base, in nanoseconds since 1970, that Kineto uses for a

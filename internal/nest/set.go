@@ -52,7 +52,7 @@ func (s *Set) settle() {
 		return
 	}
 	slices.SortFunc(s.pending, func(a, b Interval) int { return cmp.Compare(a.Start, b.Start) })
-	// What lies before the first pending stretch stays where it is.
+	// What lies before the first pending interval stays where it is.
 	at, _ := slices.BinarySearchFunc(s.list, s.pending[0].Start, func(iv Interval, t int64) int { return cmp.Compare(iv.End, t) })
 	tail := slices.Clone(s.list[at:])
 	s.list = Union(s.list[:at], tail, s.pending)

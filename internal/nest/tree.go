@@ -12,7 +12,7 @@ import (
 //
 // It remembers a bounded number of spans. When there are more, the insides of
 // finished spans are forgotten first; then neighbouring siblings are folded
-// into one stretch that knows only how much of it was busy, and at last what is
+// into one interval that knows only how much of it was busy, and at last what is
 // nested deeper than maxDepth.
 type Tree struct {
 	// Deep counts the spans that were nested too deep.
@@ -34,8 +34,8 @@ const maxDepth = 4096
 type Node struct {
 	start, end int64
 	until      int64 // when the span ended
-	busy       int64 // end-start; less for a folded stretch
-	name       int32 // noName for a folded stretch
+	busy       int64 // end-start; less for a folded interval
+	name       int32 // noName for a folded interval
 	kids       int32 // the latest child; 0 is none
 	prev       int32 // the next earlier sibling; 0 is none
 	level      int32 // depth according to the trace; 0 is unknown
@@ -220,7 +220,7 @@ func (t *Tree) shrink(limit, keep int) {
 	}
 }
 
-// cut makes one stretch of all that is deeper than maxDepth.
+// cut makes one interval of all that is deeper than maxDepth.
 func (t *Tree) cut() {
 	at := int32(0)
 	for range maxDepth {
@@ -298,7 +298,7 @@ func (t *Tree) extent() int64 {
 // goes on.
 const keepLatest = 32
 
-// fold joins neighbouring siblings to stretches no longer than most, so that a
+// fold joins neighbouring siblings to intervals no longer than most, so that a
 // long span keeps its bounds while the short ones around it lose theirs.
 func (t *Tree) fold(at int32, most int64, keep int) {
 	for i := 0; i < keep && at != 0; i++ {

@@ -31,7 +31,7 @@ type Options struct {
 	// means DefaultHold.
 	Hold int
 	// Wait bounds for how long all calls of Admit together wait once that
-	// memory is full, per outage: 0 means DefaultWait, below 0 is for ever.
+	// memory is full, per outage: 0 means DefaultWait, below 0 is forever.
 	Wait time.Duration
 	Sync SyncPolicy
 	// Rotate, when above 0, starts the next part once a file has so many bytes.

@@ -34,7 +34,7 @@ func (s *Stream) Write(p []byte) (int, error) {
 // Interrupt implements Output.
 func (s *Stream) Interrupt() {
 	if s.owned != nil {
-		_ = s.owned.SetWriteDeadline(time.Unix(1, 0)) // files that have none do not hang for ever either
+		_ = s.owned.SetWriteDeadline(time.Unix(1, 0)) // files that have none do not hang forever either
 	}
 }
 

@@ -117,7 +117,7 @@ type Process struct {
 	Parent  int       `json:"parent"`
 	Program string    `json:"program"` // as the system knows it, at most 15 characters
 	First   time.Time `json:"first_seen"`
-	Seen    time.Time `json:"last_seen"` // the last sign of life
+	Seen    time.Time `json:"last_seen"` // the last activity
 }
 
 // OTLP is what the receiver got.
@@ -157,7 +157,7 @@ type Python struct {
 type File struct {
 	path string
 	ours outfile.Proof
-	seen int64 // where the last sign of life is in it, 0 without one
+	seen int64 // where the last activity is in it, 0 without one
 }
 
 // CreateFile takes the first free name: run.json, run.run2.json, ... It also says
@@ -198,7 +198,7 @@ func (f *File) Write(r *Run) error {
 	return err
 }
 
-// Beat brings the last sign of life up to date in the file as it is: on a shared file
+// Beat brings the last activity up to date in the file as it is: on a shared file
 // system a new file every few seconds from each rank of a large job would be a load.
 func (f *File) Beat(seen time.Time) error {
 	if f.seen == 0 {
@@ -210,7 +210,7 @@ func (f *File) Beat(seen time.Time) error {
 // seenLayout is of one length for all times.
 const seenLayout = "2006-01-02T15:04:05.000000Z"
 
-// fixSeen writes the last sign of life by seenLayout, and says where it is.
+// fixSeen writes the last activity by seenLayout, and says where it is.
 func fixSeen(text []byte, seen time.Time) ([]byte, int64) {
 	const key = "\n  \"seen\": \""
 	at := bytes.Index(text, []byte(key))

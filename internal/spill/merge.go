@@ -45,7 +45,7 @@ type memory struct {
 func (m *memory) entry(i uint32) *entry { return &m.added[i>>blockBits][i&(1<<blockBits-1)] }
 
 // sort puts the numbers of the rows into their order. Traces come in long
-// stretches that are in order already: a stable split by group lets these
+// runs that are in order already: a stable split by group lets these
 // appear, and merging them compares little more than once per row.
 func (m *memory) sort() {
 	if !m.dirty {
@@ -107,7 +107,7 @@ func (m *memory) split() (ends []int) {
 	return at[:top+1] // each group was filled up to where the next begins
 }
 
-// mergeRuns sorts the rows of one group: it finds the stretches that are in
+// mergeRuns sorts the rows of one group: it finds the runs that are in
 // order and merges neighbours until one is left.
 func (m *memory) mergeRuns(rows []uint32) {
 	ends := make([]int, 0, 64)

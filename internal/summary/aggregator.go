@@ -19,7 +19,7 @@ type Options struct {
 	// MaxNames bounds the distinct names of events, 32768 when zero. Further
 	// ones are counted together as OtherNames of their category.
 	MaxNames int
-	// MaxIntervals bounds the stretches of time kept for the unions, 2 million
+	// MaxIntervals bounds the intervals kept for the unions, 2 million
 	// when zero. One takes 16 bytes.
 	MaxIntervals int
 	// MaxSpans bounds the spans kept for self times, 400,000 when zero. One
@@ -44,7 +44,7 @@ type Aggregator struct {
 	order    []*process
 	file     []*process    // those of the file that is read
 	lanes    int           // of these
-	kept     int           // stretches of time of the others
+	kept     int           // intervals of the others
 	least    int           // how many of these there were when the smallest gaps were closed
 	nodes    [][]nest.Node // what lanes of files before have used
 	stretch  [][]nest.Interval

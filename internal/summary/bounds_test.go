@@ -68,7 +68,7 @@ func TestUnionWithLittleMemoryTellsItsError(t *testing.T) {
 	}
 }
 
-// A union does not depend on the order in which its stretches come, also where they
+// A union does not depend on the order in which its intervals come, also where they
 // are too many to wait for being sorted.
 func TestUnionInAnyOrder(t *testing.T) {
 	const blocks, each = 4, 5000 // more than wait

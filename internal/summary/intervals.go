@@ -43,7 +43,7 @@ func overlap(sets unions, from, to int64) (out [1 << len(unions{})]int64) {
 	return out
 }
 
-// use adds up one stretch of time.
+// use adds up one interval.
 func use(sets unions, from, to int64) Use {
 	t := overlap(sets, from, to)
 	bit := func(c Class) int { return 1 << (c - 1) }

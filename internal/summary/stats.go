@@ -33,7 +33,7 @@ type NameStat struct {
 	Max      int64   `json:"max_us"`
 }
 
-// Use is how a stretch of one process's time was used. Each number is a union:
+// Use is how an interval of one process's time was used. Each number is a union:
 // a moment counts once, however many spans it is in. The stalls are what the job
 // waits for: they count while nothing was computed.
 type Use struct {

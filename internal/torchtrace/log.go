@@ -74,7 +74,7 @@ type Op struct {
 	Namespace, Name, Overload string
 }
 
-// String returns function.<name>.<overload>, as the dynamo category spells it.
+// String returns function.<name>.<overload>, as the dynamo category writes it.
 func (o Op) String() string {
 	if o.Overload == "" {
 		return "function." + o.Name
