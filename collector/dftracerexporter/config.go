@@ -79,7 +79,7 @@ type Config struct {
 	// IdleTimeout completes a file to which nothing was written for so long; 0 is never.
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
 
-	// OrderWindow is how long a span waits for its parent and its brothers
+	// OrderWindow is how long a span waits for its parent and its siblings
 	// before it is written. 0 writes each batch as it comes.
 	OrderWindow time.Duration `mapstructure:"order_window"`
 	// MaxWaitingSpans bounds the spans of a process that wait at once.
