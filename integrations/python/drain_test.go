@@ -409,6 +409,39 @@ _ring.end(epoch, None, None, at)
 	}
 }
 
+// TestSpanOfTheFuture: a span that the program dates into the future, while a step is open,
+// moves nothing of that.
+func TestSpanOfTheFuture(t *testing.T) {
+	rings := t.TempDir()
+	pyrun.Run(t, rings, `
+from trainspan import _ring
+part, inner = _ring.name("part", "test", "torch"), _ring.name("inner", "test")
+n = _ring.name("step.iteration", "pipeline", "torch", 0, (part, part))
+v, token = _ring.step(n)
+v[8] = _ring.clock()
+_ring.event(_ring.name("dated", "test"), _ring.now(), _ring.now() + 10**10)
+_ring.end(_ring.start(inner))
+v[9] = _ring.clock()
+_ring.end(_ring.start(_ring.name("after", "test")))
+_ring.end_step(v, token, n, None, 1)
+v, token = _ring.step(n)
+v[8] = _ring.clock()
+_ring.end(_ring.start(inner))
+v[9] = _ring.clock()
+_ring.end_step(v, token, n, None, 2)
+`)
+	st, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
+	tr := readTrace(t, traces[0])
+	for _, s := range tr.named("test/inner") {
+		if s.up == nil || s.up.name != "test/part" {
+			t.Errorf("inner lies in %+v", s.up)
+		}
+	}
+	if after := tr.named("test/after"); len(after) != 1 || after[0].up == nil || after[0].up.name != "pipeline/step.iteration" || tr.count["test/inner"] != 2 || tr.count["test/part"] != 2 || st.Lost != 0 {
+		t.Errorf("after lies in %+v; %v, %+v", after, tr.count, st)
+	}
+}
+
 // TestFixedArguments: a name may have arguments that each of its spans has, from its
 // start on, and collectives their number in their group: so has the one in which a
 // process was killed.

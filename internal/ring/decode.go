@@ -31,7 +31,7 @@ func (r *decoder) slot(b []byte, take func(*Record)) {
 	r.stats.Slots++
 	word := binary.LittleEndian.Uint64(b[atWord:])
 	kind, flags := Kind(word>>32), byte(word>>40)
-	if kind >= kinds || word>>44 != 0 || flags&flagNumbers != 0 && kind != KindSpan || flags&flagUnused != 0 {
+	if kind >= kinds || word>>44 != 0 || flags&(flagNumbers|flagDated) != 0 && kind != KindSpan {
 		r.stats.Bad++
 		return
 	}
@@ -42,7 +42,7 @@ func (r *decoder) slot(b []byte, take func(*Record)) {
 		return
 	}
 	rec := &r.record
-	*rec = Record{Kind: kind, Crossed: flags&flagCrossed != 0, Failed: flags&flagFailed != 0, Next: -1}
+	*rec = Record{Kind: kind, Crossed: flags&flagCrossed != 0, Failed: flags&flagFailed != 0, Dated: flags&flagDated != 0, Next: -1}
 	rec.Value = int64(binary.LittleEndian.Uint64(b[atValue:]))
 	args := binary.LittleEndian.Uint64(b[atArgs:])
 	if !r.place(rec, word, binary.LittleEndian.Uint64(b[atThread:]), binary.LittleEndian.Uint64(b[atStart:]), binary.LittleEndian.Uint64(b[atEnd:])) {

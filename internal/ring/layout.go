@@ -100,6 +100,6 @@ const (
 const (
 	flagCrossed = 1 << 0 // ended before what was started inside it
 	flagFailed  = 1 << 1 // ended with an exception
-	flagUnused  = 1 << 2
+	flagDated   = 1 << 2 // ends later than it was written
 	flagNumbers = 1 << 3 // a call on a file
 )

@@ -67,6 +67,7 @@ type Record struct {
 	Kind    Kind
 	Crossed bool // ended before what was started inside it
 	Failed  bool // ended with an exception
+	Dated   bool // ends later than it was written
 	Name    *Name
 	Thread  *Thread
 	// Depth is the place on the stack of the thread's open spans, 1 for a

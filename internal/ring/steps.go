@@ -245,8 +245,10 @@ func (r *stepReader) merge(rec *Record, take func(*Record)) error {
 		return nil
 	}
 	end := r.clock(rec.End)
-	if err := r.pass(end, take); err != nil {
-		return err
+	if !rec.Dated { // else what is written next may lie in a part that has ended by then
+		if err := r.pass(end, take); err != nil {
+			return err
+		}
 	}
 	switch depth := int(w[stepPlace] >> 32); {
 	case w[stepBegan] == 0 || !here():

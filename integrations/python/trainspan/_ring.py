@@ -42,6 +42,7 @@ LATEST = 1 << 62  # nanoseconds: no time is later, and no number greater
 BEGIN, POINT, TEXT, POSITION, UPDATE, STATE, CALL, NOTE, DROP, FILE = (k << 32 for k in range(1, 11))
 CROSSED = 1 << 40  # flag: ended before what was started inside it
 FAILED = 1 << 41  # flag: ended with an exception
+DATED = 1 << 42  # flag: ends later than it was written
 NUMBERS = 1 << 43  # flag: a call on a file, with numbers in place of a text and a count
 
 _LASTING = ("ai_root", "pipeline", "checkpoint")
@@ -448,7 +449,7 @@ def _build():
             raise ValueError("it began before a fork")
         chain = text(args) if args else 0
         page, place = slot()
-        pack_more(page, place, start, end, thread, depth, chain, value, word)
+        pack_more(page, place, start, end, thread, depth, chain, value, word | DATED if end > clock() else word)
 
     # Spans.
 
