@@ -2,18 +2,16 @@ package goodput
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"slices"
 	"sync"
 
 	"github.com/trainspan/trainspan/internal/nest"
 	"github.com/trainspan/trainspan/internal/robust"
-	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/spill"
 )
 
-// row is a span as the sweep needs it.
+// row is a span as the sweep needs it. It holds no pointers.
 type row struct {
 	id, parent uint64
 	start, end int64
@@ -58,10 +56,7 @@ func (s *rowStore) add(r row) {
 		s.limit = rowsInMemory
 	}
 	if s.sorter == nil && s.n >= s.limit {
-		s.sorter = spill.New(spill.Codec[row]{
-			Key:    func(r *row) spill.Key { return spill.Key{First: r.start} },
-			Append: appendRow, Decode: decodeRow,
-		}, sorterMemory, "")
+		s.sorter = spill.New(spill.Plain(func(r *row) spill.Key { return spill.Key{First: r.start} }), sorterMemory, "")
 		for k, b := range s.blocks {
 			for i := range b {
 				s.spill(b[i])
@@ -229,67 +224,4 @@ func unite(rows []row) []row {
 		out = append(out, *r)
 	}
 	return out
-}
-
-func appendRow(dst []byte, r *row) []byte {
-	flags := byte(0)
-	if r.background {
-		flags |= 1
-	}
-	if r.nested {
-		flags |= 2
-	}
-	if r.end == run.NoEnd {
-		flags |= 4
-	}
-	dst = append(dst, flags, byte(r.kind), byte(r.role))
-	dst = binary.AppendVarint(dst, int64(r.what))
-	dst = binary.AppendUvarint(dst, r.id)
-	dst = binary.AppendUvarint(dst, r.parent)
-	dst = binary.AppendVarint(dst, r.start)
-	if r.end != run.NoEnd {
-		dst = binary.AppendVarint(dst, r.end-r.start)
-	}
-	return binary.AppendVarint(dst, r.thread)
-}
-
-var errRow = errors.New("goodput: a stored span is damaged")
-
-func decodeRow(src []byte, r *row) error {
-	if len(src) < 3 {
-		return errRow
-	}
-	flags := src[0]
-	*r = row{background: flags&1 != 0, nested: flags&2 != 0, kind: kind(src[1]), role: role(src[2]), end: run.NoEnd}
-	src = src[3:]
-	ok := true
-	signed := func() int64 {
-		v, n := binary.Varint(src)
-		if n <= 0 {
-			ok = false
-			return 0
-		}
-		src = src[n:]
-		return v
-	}
-	unsigned := func() uint64 {
-		v, n := binary.Uvarint(src)
-		if n <= 0 {
-			ok = false
-			return 0
-		}
-		src = src[n:]
-		return v
-	}
-	r.what = what(signed())
-	r.id, r.parent = unsigned(), unsigned()
-	r.start = signed()
-	if flags&4 == 0 {
-		r.end = r.start + signed()
-	}
-	r.thread = signed()
-	if !ok {
-		return errRow
-	}
-	return nil
 }

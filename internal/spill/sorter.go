@@ -7,9 +7,11 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"unsafe"
 )
 
 // Codec tells a Sorter how rows are ordered and stored.
@@ -21,6 +23,24 @@ type Codec[T any] struct {
 	Append func(dst []byte, row *T) []byte
 	Decode func(src []byte, row *T) error
 }
+
+// Plain returns the codec of rows that hold no pointers, neither strings nor slices: they
+// are stored as they lie in memory, and read by the process that stored them.
+func Plain[T any](key func(row *T) Key) Codec[T] {
+	bytesOf := func(row *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(row)), unsafe.Sizeof(*row)) }
+	return Codec[T]{
+		Key:    key,
+		Append: func(dst []byte, row *T) []byte { return append(dst, bytesOf(row)...) },
+		Decode: func(src []byte, row *T) error {
+			if copy(bytesOf(row), src) < len(bytesOf(row)) {
+				return errShort
+			}
+			return nil
+		},
+	}
+}
+
+var errShort = errors.New("a stored row is cut off")
 
 // Key orders rows: by group, then by the two numbers. Groups are best numbered
 // from 0 without gaps.

@@ -14,20 +14,9 @@ import (
 type pair struct{ key, seq uint64 }
 
 func codec() spill.Codec[pair] {
-	return spill.Codec[pair]{
-		Key: func(p *pair) spill.Key {
-			return spill.Key{Group: uint32(p.key >> 3), First: int64(p.key & 7), Second: -int64(p.seq & 1)}
-		},
-		Append: func(dst []byte, p *pair) []byte {
-			return binary.AppendUvarint(binary.AppendUvarint(dst, p.key), p.seq)
-		},
-		Decode: func(src []byte, p *pair) error {
-			var n int
-			p.key, n = binary.Uvarint(src)
-			p.seq, _ = binary.Uvarint(src[n:])
-			return nil
-		},
-	}
+	return spill.Plain(func(p *pair) spill.Key {
+		return spill.Key{Group: uint32(p.key >> 3), First: int64(p.key & 7), Second: -int64(p.seq & 1)}
+	})
 }
 
 func TestSorterOrder(t *testing.T) {
