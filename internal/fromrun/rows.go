@@ -68,7 +68,7 @@ var phases = tableOf(replay.Other, map[vocab.Class]replay.Phase{
 
 func (s *sink) group(sp *run.Span) uint16 {
 	name := sp.Group
-	if name == "" || meetings[sp.Kind] != replay.Collective {
+	if name == "" || meetingOf(sp.Kind) != replay.Collective {
 		return 0
 	}
 	i, ok := s.index[name]
@@ -80,5 +80,15 @@ func (s *sink) group(sp *run.Span) uint16 {
 	return i
 }
 
-// meetings are the kinds of communication that are no collective.
-var meetings = map[string]replay.Meeting{"send": replay.Send, "receive": replay.Receive, "wait": replay.Join}
+// meetingOf returns what a kind of communication is: most are collectives.
+func meetingOf(kind string) replay.Meeting {
+	switch kind {
+	case "send":
+		return replay.Send
+	case "receive":
+		return replay.Receive
+	case "wait":
+		return replay.Join
+	}
+	return replay.Collective
+}

@@ -54,7 +54,7 @@ func (s *sink) Span(sp *run.Span) {
 		id: sp.ID, start: sp.Start, end: sp.End, number: sp.Step, amount: max(sp.Device-sp.DeviceComm, 0), parent: sp.Parent, thread: sp.Thread, phase: phase,
 	}
 	if phase == replay.Communication {
-		r.group, r.meeting = s.group(sp), meetings[sp.Kind]
+		r.group, r.meeting = s.group(sp), meetingOf(sp.Kind)
 	}
 	r.long = s.long.span(sp)
 	s.add(r)
