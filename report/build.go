@@ -170,11 +170,11 @@ func (r *Report) attempts(j *Job) []*replay.Table {
 		out := Attempt{Number: a.Attempt, Start: a.Start, Stop: a.Stop, Ended: a.Ended, Ranks: a.Ranks, FirstStep: -1, LastStep: -1}
 		out.Goodput = r.share(a.Categories)
 		if i, ok := of[a.Attempt]; ok {
-			if its := j.Attempts[i].Iterations; len(its) > 0 {
-				out.FirstStep, out.LastStep = its[0].Step, its[0].Step
-				for _, it := range its { // a loop may go back to a checkpoint
-					out.FirstStep, out.LastStep = min(out.FirstStep, it.Step), max(out.LastStep, it.Step)
+			for k, it := range j.Ledger.Iterations(a.Attempt) { // a loop may go back to a checkpoint
+				if k == 0 {
+					out.FirstStep = it.First
 				}
+				out.FirstStep, out.LastStep = min(out.FirstStep, it.First), max(out.LastStep, it.Last)
 			}
 			out.Straggler = verdicts[i]
 		}

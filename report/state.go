@@ -149,10 +149,11 @@ func (s *State) Window(always bool) error {
 	for i, p := range s.procs {
 		w := *p // other States may share it
 		var err error
-		if w.ledger, err = p.ledger.Windows(); err != nil {
+		if w.steps = p.steps.Windows(); w.steps.Len() == 0 {
+			// Its steps are those of the ledger: see timeline.
+		} else if w.ledger, err = p.ledger.Windows(); err != nil {
 			return err
 		}
-		w.steps = p.steps.Windows()
 		s.procs[i] = &w
 	}
 	return nil

@@ -29,11 +29,9 @@ type steps struct {
 func timeline(j *Job, tables []*replay.Table) *steps {
 	s := &steps{phases: make(map[string][]float64)}
 	all := 0
-	for i, t := range tables {
+	for _, t := range tables {
 		if t != nil {
 			all += len(t.Steps)
-		} else {
-			all += len(j.Attempts[i].Iterations)
 		}
 	}
 	s.number, s.attempt = make([]int64, 0, all), make([]int, 0, all)
@@ -42,12 +40,13 @@ func timeline(j *Job, tables []*replay.Table) *steps {
 		a := &j.Attempts[i]
 		if t == nil {
 			var periods []float64
-			for k := 1; k < len(a.Iterations); k++ {
-				periods = append(periods, float64(a.Iterations[k].End-a.Iterations[k-1].End))
+			its := j.Ledger.Iterations(a.Number)
+			for k := 1; k < len(its); k++ {
+				periods = append(periods, float64(its[k].End-its[k-1].End))
 			}
 			from := robust.SlowStart(periods, robust.Median(slices.Clone(periods)))
 			for k, period := range periods[from:] {
-				s.number = append(s.number, a.Iterations[from+k+1].Step)
+				s.number = append(s.number, its[from+k+1].First)
 				s.attempt = append(s.attempt, a.Number)
 				s.period = append(s.period, period)
 				s.count++

@@ -194,3 +194,34 @@ func TestInsideOfWhatWins(t *testing.T) {
 		goodput.CheckpointSave: ns(6), "custom.tokenize": ns(2), goodput.Other: ns(2),
 	})
 }
+
+// The iterations of an attempt are those of its lowest rank that has any: what ended, by
+// its numbers, or counted where a number is missing.
+func TestIterationsOfAnAttempt(t *testing.T) {
+	var j job
+	j.process(0, 1, 0, 40, 40)
+	j.span(0, "application", 0, 40)
+	for rank := 1; rank < 3; rank++ {
+		j.process(rank, 1, 0, 40, 40)
+		loop := j.loop(j.span(0, "application", 0, 40), 7, 0, 40)
+		for i := range int64(3) {
+			j.step(loop, 7+i, float64(10*i), float64(10*i+5))
+		}
+		j.step(loop, 10, 30, -1)
+	}
+	j.process(0, 2, 50, 90, 90)
+	loop := j.loop(j.span(0, "application", 50, 90), run.Unknown, 50, 90)
+	for i := range 3 {
+		j.step(loop, run.Unknown, float64(50+10*i), float64(55+10*i))
+	}
+	j.flush()
+	for attempt, first := range map[int]int64{1: 7, 2: 0} {
+		its := j.ledger.Iterations(attempt)
+		if len(its) != 3 || its[0].First != first || its[2].Last != first+2 || its[2].End-its[1].End != ns(10) {
+			t.Errorf("attempt %d: %+v", attempt, its)
+		}
+	}
+	if its := j.ledger.Iterations(3); its != nil {
+		t.Errorf("no attempt: %+v", its)
+	}
+}

@@ -101,6 +101,40 @@ func (l *Ledger) startBefore(asOf int64) (start int64, ok bool) {
 	return start, ok
 }
 
+// Iteration is a training iteration that ended, or several that follow each other
+// without one that stands out: see [Builder.Windows].
+type Iteration struct {
+	First, Last int64 // the numbers or, where any of the process has none, how many came before
+	End         int64 // on the clock of its rank
+}
+
+// Iterations returns those of one attempt by start, of the lowest rank that has any.
+func (l *Ledger) Iterations(attempt int) (out []Iteration) {
+	for _, id := range l.rankIDs() {
+		for _, a := range l.ranks[id].attempts {
+			if a.Attempt != attempt {
+				continue
+			}
+			all, _ := a.packed.open(nil)
+			before := int64(0)
+			for i := range all {
+				it := &all[i]
+				first := it.number
+				if a.unnumbered > 0 {
+					first = before
+				}
+				if before += int64(it.count()); it.end != run.NoEnd {
+					out = append(out, Iteration{First: first, Last: first + int64(it.more), End: it.end})
+				}
+			}
+		}
+		if len(out) > 0 {
+			break
+		}
+	}
+	return out
+}
+
 // Interval is the time from From up to, not including, To.
 type Interval struct {
 	From int64 `json:"from_ns"`

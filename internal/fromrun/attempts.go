@@ -14,8 +14,6 @@ import (
 type Attempt struct {
 	Number int
 	State  *replay.State
-	// Iterations are those of the lowest rank that has any, by start.
-	Iterations []Iteration
 	// Late counts spans of steps that had been handed on when they came: only
 	// in a file of very many spans that is far from the order of time.
 	Late int64
@@ -33,7 +31,6 @@ const firstHeartbeat = int64(15 * time.Second)
 // have other numbers then.
 func Attempts(j *run.Job, of func(*run.Process) *Steps) []Attempt {
 	byNumber := make(map[int]*Attempt)
-	first, lowest := make(map[int]int), make(map[int][]byte) // rank of Iterations, and these
 	for _, p := range j.Processes {
 		s := of(p)
 		if s == nil {
@@ -51,12 +48,6 @@ func Attempts(j *run.Job, of func(*run.Process) *Steps) []Attempt {
 		a.State.AddRank(p.Rank, info, s.state)
 		a.Late += s.late
 		a.Device = a.Device || s.devices
-		if r, any := first[p.Attempt]; len(s.packed) > 0 && (!any || p.Rank < r) {
-			first[p.Attempt], lowest[p.Attempt] = p.Rank, s.packed
-		}
-	}
-	for number, packed := range lowest {
-		byNumber[number].Iterations = openIterations(packed)
 	}
 	var out []Attempt
 	for _, a := range slices.SortedFunc(maps.Values(byNumber), func(a, b *Attempt) int { return cmp.Compare(a.Number, b.Number) }) {

@@ -16,7 +16,7 @@ func (s *Steps) AppendBinary(dst []byte) ([]byte, error) {
 	}
 	dst = binary.AppendUvarint(dst, uint64(s.late))
 	dst = columns.AppendBool(dst, s.devices)
-	return columns.AppendBytes(columns.AppendBytes(dst, s.packed), state), nil
+	return columns.AppendBytes(dst, state), nil
 }
 
 // UnmarshalBinary implements [encoding.BinaryUnmarshaler].
@@ -25,11 +25,8 @@ func (s *Steps) UnmarshalBinary(src []byte) error {
 	out := Steps{state: replay.New(nil)}
 	out.late = int64(r.Small(1<<62 - 1))
 	out.devices = r.Bool()
-	out.packed = append([]byte(nil), r.Bytes()...)
 	state := r.Bytes()
-	its := columns.NewReader(out.packed)
-	readIterations(its, func(Iteration) {})
-	if r.Err() != nil || r.Len() != 0 || its.Err() != nil {
+	if r.Err() != nil || r.Len() != 0 {
 		return fmt.Errorf("fromrun: the steps of a process: %w", columns.ErrDamaged)
 	}
 	if err := out.state.UnmarshalBinary(state); err != nil {
@@ -44,14 +41,8 @@ func (s *Steps) Len() int { return s.state.Len() }
 
 // Windows returns the same with windows in place of steps: see [replay.State.Window].
 func (s *Steps) Windows() *Steps {
-	out := &Steps{state: replay.New(nil), packed: s.packed, late: s.late, devices: s.devices}
+	out := &Steps{state: replay.New(nil), late: s.late, devices: s.devices}
 	out.state.Merge(s.state)
 	out.state.Window()
-	if out.state.Len() == 0 {
-		return out // without windows the steps of a report come from the iterations
-	}
-	if list := openIterations(s.packed); len(list) > 2 {
-		out.packed = packIterations(nil, []Iteration{list[0], list[len(list)-1]})
-	}
 	return out
 }

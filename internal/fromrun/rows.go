@@ -27,29 +27,27 @@ type row struct {
 // sink makes steps of the spans of one process.
 type sink struct {
 	*Steps
-	proc       *run.Process
-	rows       []row
-	role       string
-	pauses     pauses
-	cutOff     int64 // what lasted until here was ended by the end of the process
-	long       longSpans
-	groups     []string // of collectives, as recorded; 0 is none
-	sizes      []int
-	index      map[string]uint16
-	iterations []Iteration // not packed yet
-	any        bool        // there was one
-	until      int64       // steps that ended before were handed on
-	handed     int         // how many
-	last       int64       // the number of the last one
-	step       replay.Step
-	busy       int64                  // until when it worked for the steps before
-	worked     map[replay.Phase]int64 // how long a device worked in the step, as a profiler saw it
+	proc   *run.Process
+	rows   []row
+	role   string
+	pauses pauses
+	cutOff int64 // what lasted until here was ended by the end of the process
+	long   longSpans
+	groups []string // of collectives, as recorded; 0 is none
+	sizes  []int
+	index  map[string]uint16
+	any    bool  // there was one
+	until  int64 // steps that ended before were handed on
+	handed int   // how many
+	last   int64 // the number of the last one
+	step   replay.Step
+	busy   int64                  // until when it worked for the steps before
+	worked map[replay.Phase]int64 // how long a device worked in the step, as a profiler saw it
 }
 
 // Steps are those of one process, once its sink is closed.
 type Steps struct {
 	state   *replay.State // as those of rank 0: its number is known last
-	packed  []byte        // the iterations
 	late    int64
 	devices bool // it is recorded what the device did
 }

@@ -1,7 +1,6 @@
 package fromrun
 
 import (
-	"bytes"
 	"cmp"
 	"math"
 	"slices"
@@ -87,7 +86,6 @@ func (s *sink) Close() error {
 	s.rows = nil
 	s.state.SetRank(0, replay.Rank{Role: s.role, Pauses: s.pauses.all()})
 	s.state.Pack()
-	s.packed, s.iterations = bytes.Clone(packIterations(s.packed, s.iterations)), nil
 	return nil
 }
 
@@ -228,13 +226,7 @@ func (s *sink) emit(st *run.Step, shown int64, next int, others []int) int {
 		s.take(&s.rows[i], st)
 	}
 	s.done()
-	if st.End != run.NoEnd {
-		s.any = true
-		s.iterations = append(s.iterations, Iteration{Step: shown, Start: st.Start, End: st.End})
-		if len(s.iterations) == iterationBlock {
-			s.packed, s.iterations = packIterations(s.packed, s.iterations), s.iterations[:0]
-		}
-	}
+	s.any = s.any || st.End != run.NoEnd
 	return next
 }
 
@@ -349,12 +341,4 @@ func (s *sink) profiled() {
 	}
 	s.step.End = at
 	s.busy = at
-}
-
-// First returns the number of the first step, -1 without one.
-func (s *Steps) First() int64 {
-	if its := openIterations(s.packed); len(its) > 0 {
-		return its[0].Step
-	}
-	return -1
 }
