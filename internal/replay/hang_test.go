@@ -206,3 +206,16 @@ func TestWatchNamesAHang(t *testing.T) {
 		t.Error(said)
 	}
 }
+
+// TestNamedByOthers: who did not come is known from elsewhere, with the host.
+func TestNamedByOthers(t *testing.T) {
+	v := &replay.Verdict{Finding: replay.Finding{Kind: replay.Hang, FromStep: 7, Cause: "backward"}}
+	replay.Died(v, 3, "node-b", "it was killed.")
+	if !slices.Equal(v.Ranks, []int{3}) || !slices.Equal(v.Hosts, []string{"node-b"}) || v.Cause != "" || v.Sentence != "The other ranks wait for rank 3 since step 7: it was killed." || v.Next == "" {
+		t.Errorf("%+v", v)
+	}
+	replay.Blamed(v, []int{1, 2}, nil, true, "they came with another collective")
+	if !slices.Equal(v.Ranks, []int{1, 2}) || v.Hosts != nil || v.Cause != replay.CauseMismatch || v.Sentence != "The ranks wait for ranks 1, 2 since step 7: they came with another collective." {
+		t.Errorf("%+v", v)
+	}
+}

@@ -148,7 +148,7 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		}
 	}
 	slices.SortStableFunc(v.Others, func(a, b Finding) int { return cmp.Compare(b.Gain, a.Gain) })
-	if len(j.missing) > 0 && (v.Kind == SlowTransfer || v.Kind == Drift && v.Cause == Communication.String()) {
+	if len(j.missing) > 0 && v.Kind == SlowTransfer {
 		v.Finding = Finding{}
 		v.unknown(reasonMissingRank)
 		v.Suspects = j.missing

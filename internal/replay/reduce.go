@@ -123,7 +123,7 @@ func compareSpans(a, b *Span) int {
 func findLanes(all []Span) {
 	for i := range all {
 		work := &all[i]
-		if work.Lane != 0 || work.End <= work.Start || work.Phase != Forward && work.Phase != Backward {
+		if work.Lane != 0 || work.End <= work.Start || work.Phase != Backward {
 			continue
 		}
 		crosses := func(c *Span) bool {
@@ -242,9 +242,6 @@ func (rd *reducer) beside(p *program, rs *rankState) {
 		l.piece = piece{phase: sp.Phase, dur: micro(c.to) - micro(c.from)}
 		if sp.Phase == Communication {
 			l.piece.kind, l.piece.phase, l.piece.group = collective, Host, rs.group(sp.Group, sp.GroupSize)
-		}
-		if c.from > sp.Start && sp.Phase != Communication {
-			l.launch = min(l.launch, l.start) // it goes on after something inside of it
 		}
 		p.lanes = append(p.lanes, l)
 	}
