@@ -123,7 +123,7 @@ func compareSpans(a, b *Span) int {
 func findLanes(all []Span) {
 	for i := range all {
 		work := &all[i]
-		if work.Lane != 0 || work.End <= work.Start || work.Phase != Backward {
+		if work.Lane != 0 || work.Phase != Backward {
 			continue
 		}
 		crosses := func(c *Span) bool {

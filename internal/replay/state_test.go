@@ -268,3 +268,16 @@ func TestMergedWorldSize(t *testing.T) {
 		t.Errorf("%x, want %x, %v", got, want, err)
 	}
 }
+
+// TestForgetsWhileItIsFed: a State that is only fed stays within its bound.
+func TestForgetsWhileItIsFed(t *testing.T) {
+	st := replay.New(&replay.Options{MaxCells: 400})
+	for s := range int64(1000) {
+		for r := range 4 {
+			st.Add(&replay.Step{Rank: r, Number: s, Spans: []replay.Span{{Phase: replay.Forward, Start: s * 1e6, End: s*1e6 + 9e5}}})
+		}
+	}
+	if n := st.Len(); n > 500 || n < 400 {
+		t.Errorf("%d steps of at most 400 are held", n)
+	}
+}
