@@ -281,3 +281,36 @@ func TestForgetsWhileItIsFed(t *testing.T) {
 		t.Errorf("%d steps of at most 400 are held", n)
 	}
 }
+
+// TestDamagedFiles: whatever a byte of a file is, it is read and judged, or is an error.
+func TestDamagedFiles(t *testing.T) {
+	st := replay.New(nil)
+	for s := range int64(8) {
+		for r := range 2 {
+			at := s * 1e8
+			st.Add(&replay.Step{Rank: r, Number: s, Spans: []replay.Span{
+				{Phase: replay.Forward, Start: at, End: at + 5e7},
+				{Phase: replay.Communication, Start: at + 5e7, End: at + 9e7, Group: "dp", GroupSize: 2},
+				{Phase: replay.Communication, Start: at + 2e7, End: at + 8e7, Lane: 1},
+			}})
+		}
+	}
+	whole, err := st.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := 0
+	for i := range whole {
+		for _, flip := range []byte{1, 4, 8, 0x7f} {
+			data := bytes.Clone(whole)
+			data[i] ^= flip
+			if read := replay.New(nil); read.UnmarshalBinary(data) == nil {
+				read.Verdict()
+				good++
+			}
+		}
+	}
+	if good == 0 || good == 4*len(whole) {
+		t.Errorf("%d of %d damaged files were read", good, 4*len(whole))
+	}
+}
