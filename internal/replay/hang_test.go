@@ -2,6 +2,7 @@ package replay_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -217,5 +218,14 @@ func TestNamedByOthers(t *testing.T) {
 	replay.Blamed(v, []int{1, 2}, nil, true, "they came with another collective")
 	if !slices.Equal(v.Ranks, []int{1, 2}) || v.Hosts != nil || v.Cause != replay.CauseMismatch || v.Sentence != "The ranks wait for ranks 1, 2 since step 7: they came with another collective." {
 		t.Errorf("%+v", v)
+	}
+}
+
+// TestWaitOfUnknownLength: where no rank was seen after it stopped, who is missing is said,
+// and not for how long.
+func TestWaitOfUnknownLength(t *testing.T) {
+	h := halt{seen: -60 * 365 * 24 * time.Hour, spans: lost}
+	if v := h.verdict(); v.Kind != replay.Hang || !slices.Equal(v.Ranks, []int{2}) || strings.Contains(v.Sentence, "0.0 s") || !strings.HasSuffix(v.Sentence, "wait.") {
+		t.Errorf("%s", v.Sentence)
 	}
 }
