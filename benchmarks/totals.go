@@ -1,7 +1,6 @@
 package benchmarks
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -132,46 +131,4 @@ func BytesPerEvent(dir string, steps, member, level int) (disk, text float64, pa
 	}
 	st := w.Stats()
 	return float64(st.DiskBytes) / float64(events), float64(st.Bytes) / float64(events), path, nil
-}
-
-// ReaderSpeed returns the megabytes of text that are read into typed events in a
-// second of one core, already decompressed and with decompression.
-func ReaderSpeed(path string) (plain, compressed float64, err error) {
-	packed, err := os.ReadFile(path)
-	if err != nil {
-		return 0, 0, err
-	}
-	text, err := decompress(packed)
-	if err != nil {
-		return 0, 0, err
-	}
-	speed := func(data []byte) (float64, error) {
-		best := 0.0
-		for range 3 {
-			used := processTime()
-			r, err := dftracer.NewReader(bytes.NewReader(data), nil)
-			if err != nil {
-				return 0, err
-			}
-			events := 0
-			for _, err := range r.All() {
-				if err != nil {
-					return 0, err
-				}
-				events++
-			}
-			if events == 0 {
-				return 0, fmt.Errorf("no events in %s", path)
-			}
-			best = max(best, float64(len(text))/1e6/(processTime()-used).Seconds())
-		}
-		return best, nil
-	}
-	before := runtime.GOMAXPROCS(1)
-	defer runtime.GOMAXPROCS(before)
-	if plain, err = speed(text); err != nil {
-		return 0, 0, err
-	}
-	compressed, err = speed(packed)
-	return plain, compressed, err
 }

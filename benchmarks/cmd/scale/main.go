@@ -4,7 +4,6 @@
 // over the same files that is.
 //
 //	go run ./cmd/scale -ranks 1024 -steps 1000
-//	go run ./cmd/scale -ranks 256 -steps 1000 -growth
 //	go run ./cmd/scale -ranks 1024 -steps 100 -folder 128 -stages
 //	go run ./cmd/scale -ranks 10240 -steps 200 -folder 8 -dir /tmp/job -keep -- digest {} -o /tmp/job.digest
 //
@@ -36,7 +35,6 @@ func main() {
 	flag.StringVar(&o.binary, "trainspan", "", "the command; it is built without it")
 	bare := flag.String("bare", "", "read the traces of this folder and do nothing with them; what the others are compared with")
 	flag.BoolVar(&o.all, "stages", false, "measure every stage, a part for each folder, in place of one command")
-	flag.BoolVar(&o.grow, "growth", false, "measure how what the command costs grows with ranks and with steps")
 	flag.Parse()
 	if o.args = flag.Args(); len(o.args) == 0 {
 		o.args = []string{"report", "{}", "--json"}
@@ -59,7 +57,6 @@ type options struct {
 	dir    string
 	keep   bool
 	all    bool
-	grow   bool
 	binary string
 	self   string
 	args   []string
@@ -81,9 +78,6 @@ func (o *options) run() error {
 	}
 	if o.self, err = os.Executable(); err != nil {
 		return err
-	}
-	if o.grow {
-		return o.growth(work)
 	}
 	if _, err := os.Stat(o.dir); err != nil {
 		o.job.Slow, o.job.Extra, o.job.Save = o.job.Ranks*2/3, 12, 200
@@ -110,6 +104,18 @@ func (o *options) run() error {
 	fmt.Printf("a bare reader of the traces: %s\ntrainspan %s\n%s, %.2f µs of CPU per event, %.2f times a bare reader\n",
 		reader, strings.ReplaceAll(strings.Join(o.args, " "), "{}", o.dir), got, got.CPU.Seconds()*1e6/float64(events), got.CPU.Seconds()/reader.CPU.Seconds())
 	return nil
+}
+
+// beside measures a bare reader of the traces of a folder, and the command.
+func (o *options) beside(dir string) (bare, got benchmarks.Usage, err error) {
+	args := make([]string, len(o.args))
+	for i := range args {
+		args[i] = strings.ReplaceAll(o.args[i], "{}", dir)
+	}
+	if bare, err = benchmarks.RunCommand(o.self, "-bare", dir); err == nil {
+		got, err = benchmarks.RunCommand(o.binary, args...)
+	}
+	return bare, got, err
 }
 
 func size(dir string) (files int, bytes int64) {

@@ -12,24 +12,31 @@ import (
 	"github.com/trainspan/trainspan/internal/jobgen"
 )
 
-const mixSteps = 40_000 // of the trace of realistic steps, of eleven events each
+const (
+	mixSteps           = 40_000  // of the trace of realistic steps, of eleven events each
+	summarySteps       = 110_000 // 1.2 million events
+	jobRanks, jobSteps = 64, 1000
+	profileEvents      = 60_000 // operators; each has its runtime call and its kernel
+)
 
 // groups lists all rows of the table.
 func groups() []group {
 	read, hello := "a bare reader of the traces", "a Go program that says hello"
 	all := []group{
-		{[]row{{"sustained, compressed, events of a second of a processor", "none", "4 million"}}, sustained},
+		{[]row{{"sustained, compressed, events a second by the clock, and of a second of a processor", "none", "4 million"}}, sustained},
+		{[]row{{"an ai scope at 99.9 %, while others compress", "the median", ""}}, latency},
 		{[]row{{"on disk, realistic steps, bytes an event", "as text", "14.5"}}, onDisk},
 		{[]row{{"reader, inflating, text of a second of a processor", "inflating alone", "650 MB"}}, inflating},
-		{[]row{{"`summary`, of a trace", read, ""}}, summary},
-		{[]row{{"`import` of a profile", "`encoding/json`, its tokens", ""}}, imported},
-		{[]row{{"`report`, 64 ranks of 1,000 steps", read, "2.0"}}, onJob("report", "{}", "--json")},
-		{[]row{{"Parquet, 64 ranks of 1,000 steps, rows of a second of a processor", read, ""}}, onJob("convert", "{}", "--to", "parquet", "--force", "-o", "{}-lake")},
+		{[]row{{"`summary` of 1.2 million events", read, "0.4 s"}}, summary},
+		{[]row{{"`import` of a profile, as it would be of 500 MB", "`gjson`, finding that it is JSON", "2 s"}}, imported},
+		{[]row{{"`report`, 64 ranks of 1,000 steps", read, "2.0"}}, onJob(0, "report", "{}", "--json")},
+		{[]row{{"Parquet, as it would be of 12.3 million rows", read, "8 s"}}, onJob(12.3e6, "convert", "{}", "--to", "parquet", "--force", "-o", "{}-lake")},
 		{[]row{{"receiver, a span from OTLP to the file", "decoding the request", "3 µs"}}, receiver},
 		{[]row{{"a span from the rings of eight processes to the trace", "none", "0.7 µs"}}, rings},
 		{[]row{{"start of `trainspan version`", hello, "20 ms"}}, start("version")},
 		{[]row{{"start of `report` on one small trace", hello, "50 ms"}}, start("report", "{}", "--json")},
 	}
+	all = append(all, growths()...)
 	return append([]group{within("bare span", benchmarks.BareSpan, benchmarks.Cases(), []pair{
 		{"OTel span to .pfw.gz", benchmarks.SpanToTrace, "1.30"},
 		{"ai scope", benchmarks.Scope, "0.24"},
@@ -94,9 +101,17 @@ func sustained(t *tables, rows []row) error {
 			})
 		})
 	}
-	_, perCore, err := benchmarks.Sustained(t.dir, 1_500_000)
+	rate, perCore, err := benchmarks.Sustained(t.dir, 1_500_000)
 	if err == nil {
-		rows[0].line(fmt.Sprintf("%.2f million", perCore/1e6), "")
+		rows[0].line(fmt.Sprintf("%.2f million, %.2f million", rate/1e6, perCore/1e6), "")
+	}
+	return err
+}
+
+func latency(t *tables, rows []row) error {
+	p50, _, p999, err := benchmarks.Latency(t.dir, 1_000_000)
+	if err == nil {
+		rows[0].line(fmt.Sprintf("%.1f µs", p999.Seconds()*1e6), fmt.Sprintf("%.1f", p999.Seconds()/p50.Seconds()))
 	}
 	return err
 }
@@ -126,11 +141,11 @@ func inflating(t *tables, rows []row) error {
 }
 
 func summary(t *tables, rows []row) error {
-	_, _, path, err := benchmarks.BytesPerEvent(t.dir, mixSteps, 0, 6)
+	_, _, path, err := benchmarks.BytesPerEvent(t.dir, summarySteps, 0, 6)
 	if err != nil {
 		return err
 	}
-	return t.commandBeside(rows[0], []string{"summary", path}, "read", path, 0)
+	return t.commandBeside(rows[0], []string{"summary", path}, "read", path, 1)
 }
 
 func imported(t *tables, rows []row) error {
@@ -139,46 +154,42 @@ func imported(t *tables, rows []row) error {
 	if err != nil {
 		return err
 	}
-	jobgen.WriteProfile(f, 60_000, 0)
-	if err := f.Close(); err != nil {
+	jobgen.WriteProfile(f, profileEvents, 0)
+	st, err := f.Stat()
+	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return t.commandBeside(rows[0], []string{"import", path, "-o", filepath.Join(t.dir, "imported.pfw.gz"), "--force"}, "scan", path, 0)
+	return t.commandBeside(rows[0], []string{"import", path, "-o", filepath.Join(t.dir, "imported.pfw.gz"), "--force"}, "scan", path, 500e6/float64(st.Size()))
 }
 
-// onJob measures a command on the traces of a job; {} is their folder. Of a conversion
-// the rows count.
-func onJob(args ...string) func(*tables, []row) error {
+// onJob measures a command on the traces of a job; {} is their folder. The time is that of
+// so many events, of the job's own where that is 0.
+func onJob(events float64, args ...string) func(*tables, []row) error {
 	return func(t *tables, rows []row) error {
-		const ranks, steps = 64, 1000
-		dir, err := t.job(ranks, steps)
+		dir, err := t.job(jobRanks, jobSteps)
 		if err != nil {
 			return err
 		}
-		events := 0
-		if args[0] == "convert" {
-			events = ranks * steps * jobgen.SpansPerStep
+		times := 1.0
+		if events > 0 {
+			times = events / (jobRanks * jobSteps * jobgen.SpansPerStep)
 		}
-		return t.commandBeside(rows[0], fill(args, dir), "read", dir, events)
+		return t.commandBeside(rows[0], fill(args, dir), "read", dir, times)
 	}
 }
 
-// commandBeside fills a row with what the command takes, beside this program alone.
-func (t *tables) commandBeside(r row, args []string, what, path string, events int) error {
+// commandBeside fills a row with what the command takes, beside this program alone, and
+// so many times that time.
+func (t *tables) commandBeside(r row, args []string, what, path string, times float64) error {
 	binary, err := t.command()
 	if err != nil {
 		return err
 	}
 	m, _, ratio, err := t.beside(append([]string{binary}, args...), []string{t.self, "-alone", what, path})
-	if err != nil {
-		return err
+	if err == nil {
+		r.line(fmt.Sprintf("%.2f s, %.0f MB", m.User.Seconds()*times, float64(m.Memory)/1e6), fmt.Sprintf("%.2f", ratio))
 	}
-	value := fmt.Sprintf("%.2f s, %.0f MB", m.User.Seconds(), float64(m.Memory)/1e6)
-	if events > 0 {
-		value = fmt.Sprintf("%.2f million", float64(events)/1e6/m.User.Seconds())
-	}
-	r.line(value, fmt.Sprintf("%.2f", ratio))
-	return nil
+	return err
 }
 
 func receiver(t *tables, rows []row) error {

@@ -93,7 +93,7 @@ func area(s *profile.Sample) string {
 			switch {
 			case name == "runtime.gcBgMarkWorker" || name == "runtime.bgsweep" || name == "runtime.gcAssistAlloc":
 				return "garbage collector"
-			case name == "time.now" || name == "time.Now":
+			case pkg == "time":
 				return "clock"
 			case strings.Contains(first, ".") || slices.Contains(standard, first):
 				return strings.TrimPrefix(pkg, "github.com/trainspan/trainspan/")

@@ -2,8 +2,6 @@ package main
 
 import (
 	"compress/gzip"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/trainspan/trainspan/benchmarks"
 	"github.com/trainspan/trainspan/internal/jobgen"
@@ -124,13 +124,11 @@ func aloneOf(what, path string) error {
 		_, err = io.Copy(io.Discard, z)
 		return err
 	case "scan":
-		for d := json.NewDecoder(f); ; {
-			if _, err := d.Token(); errors.Is(err, io.EOF) {
-				return nil
-			} else if err != nil {
-				return err
-			}
+		text, err := io.ReadAll(f)
+		if err == nil && !gjson.ValidBytes(text) {
+			err = fmt.Errorf("%s is no JSON", path)
 		}
+		return err
 	}
 	return fmt.Errorf("-alone %s: there are read, inflate and scan", what)
 }
