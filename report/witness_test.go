@@ -128,9 +128,11 @@ func TestWitness(t *testing.T) {
 	})
 	t.Run("of another time", func(t *testing.T) {
 		dir, end := job(t, trainsim.Backward)
-		dumped(t, filepath.Join(dir, "comm_lib_trace_rank_0"), end+2*3600e9, 37, false)
-		if v := build(t, dir).Verdict.Rank; len(v.Witness) != 0 {
-			t.Errorf("%q", v.Witness)
+		for _, hours := range []int64{2, -2} {
+			dumped(t, filepath.Join(dir, "comm_lib_trace_rank_0"), end+hours*3600e9, 37, false)
+			if v := build(t, dir).Verdict.Rank; len(v.Witness) != 0 {
+				t.Errorf("%d hours after the end: %q", hours, v.Witness)
+			}
 		}
 	})
 	t.Run("damaged", func(t *testing.T) {

@@ -98,3 +98,19 @@ func TestStepsAroundEvaluations(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
+
+// One process whose records contradict each other is told of, whichever of them it is.
+func TestContradictionIsTold(t *testing.T) {
+	for odd := range 3 {
+		var procs []*run.Process
+		for i := range 2 {
+			p := &run.Process{}
+			p.Steps.Contradiction = i == odd
+			procs = append(procs, p)
+		}
+		_, remarks := run.StepRules(procs)
+		if told := len(remarks) > 0; told != (odd < 2) {
+			t.Errorf("process %d: %q", odd, remarks)
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package report
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/profile"
+	"github.com/trainspan/trainspan/internal/replay"
+	"github.com/trainspan/trainspan/internal/run"
+)
+
+// Each doubt is said once, and the worst of them is how far the records can be trusted.
+func TestConfidence(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		r    Report
+		want string
+		says []string
+	}{
+		{"none", Report{Ledger: &goodput.Report{}}, "high", nil},
+		{"ends", Report{Ledger: &goodput.Report{Flags: []goodput.Flag{{Kind: goodput.MissingEnds}, {Kind: goodput.MissingEnds}}}}, "medium", []string{"spans lack their ends"}},
+		{"disputed", Report{Ledger: &goodput.Report{}, Verdict: Verdict{Rank: &replay.Verdict{Coverage: replay.Coverage{Disputed: 1}}}}, "low", []string{"two records of the same rank and step differ"}},
+		{"cut off", Report{Ledger: &goodput.Report{}, Quality: Quality{Torn: 2}}, "high", []string{"2 files cut off"}},
+		{"several", Report{Quality: Quality{BadLines: 1, Late: 3}, Ledger: &goodput.Report{Flags: []goodput.Flag{{Kind: goodput.TwoWriters}}}}, "low",
+			[]string{"several processes say they are the same rank", "1 line unreadable", "3 spans out of order"}},
+	} {
+		if got, says := confidence(&c.r); got != c.want || !slices.Equal(says, c.says) {
+			t.Errorf("%s: %s, %q", c.name, got, says)
+		}
+	}
+}
+
+// The verdict says what disruptions cost, one that was meant and cost no step aside.
+func TestDisruptionsAreSaid(t *testing.T) {
+	r := Report{Ranks: make([]Rank, 2), Ledger: &goodput.Report{Wall: 100e9}}
+	r.conclude()
+	if strings.Contains(r.Verdict.Sentence, "disruption") {
+		t.Errorf("it says %q", r.Verdict.Sentence)
+	}
+	r.Ledger.Disruptions = []goodput.Disruption{{Total: 8e9, Down: 6e9, Iterations: 5}, {Proper: true, Total: 1e9}}
+	r.conclude()
+	if want := "1 disruption lost 5 steps and cost 4.0 s of each rank's time, 3.0 s of it downtime."; !strings.Contains(r.Verdict.Sentence, want) {
+		t.Errorf("%q is not in %q", want, r.Verdict.Sentence)
+	}
+}
+
+// Flags that are alike are one remark, which says how many there are.
+func TestRemarksOfFlags(t *testing.T) {
+	led := &goodput.Report{Flags: []goodput.Flag{
+		{Kind: "odd_thing", Rank: 3, Attempt: 2}, {Kind: "other", Rank: 1}, {Kind: "odd_thing", Rank: 4, Count: 5},
+	}}
+	if got, want := remarks(led), []string{"odd thing (rank 3, attempt 2 and 6 more)", "other (rank 1)"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// What is to be done follows the rank that holds the others up, and nothing is to be
+// done where a rank was looked for and all is fine.
+func TestActionOfADiagnosis(t *testing.T) {
+	for kind, want := range map[replay.Kind]string{replay.SlowRanks: "look there", replay.Fine: ""} {
+		r := Report{Verdict: Verdict{Rank: &replay.Verdict{Finding: replay.Finding{Kind: kind}, Next: "look there"}, Diagnosis: diagnosisFine}}
+		if got := r.action(); got != want {
+			t.Errorf("%s: %q", kind, got)
+		}
+	}
+}
+
+// A hang was last heard of when the last of its ranks was.
+func TestHangLasts(t *testing.T) {
+	a := Attempt{Straggler: &replay.Verdict{Finding: replay.Finding{Kind: replay.Hang, Ranks: []int{1}}}}
+	a.hung([]*run.Process{{Rank: 0, LastSeen: 50, Host: "a"}, {Rank: 1, LastSeen: 30, Host: "b"}, {Rank: 1, LastSeen: 20, Host: "b"}})
+	if o := a.Outcome; o == nil || o.How != run.Hung || o.At != 50 || o.Host != "b" {
+		t.Errorf("%+v", o)
+	}
+}
+
+// The parts of a profile are the whole ledger of its page, and each rank has its share of
+// its own time and the time of one of its steps.
+func TestPartsOfAProfile(t *testing.T) {
+	half := func(ns int64) map[string]int64 { return map[string]int64{profile.Compute.String(): ns / 2} }
+	goodputs := 0.5
+	r := &Report{Goodput: &goodputs, Losses: []Loss{{Category: goodput.Stall, Share: 0.5}}, Profile: &Profile{
+		Steps: 4, Time: 4e9, Parts: half(4e9), Ranks: []ProfileRank{{Rank: 0, Steps: 1, Time: 3e9, Parts: half(3e9)}, {Rank: 1, Time: 0}},
+	}}
+	p := &page{R: r}
+	p.ledger()
+	if len(p.Ledger) != profile.Parts {
+		t.Errorf("%d rows: %+v", len(p.Ledger), p.Ledger)
+	}
+	s := &screen{columns: maxColumns}
+	s.profileRanks(r.Profile)
+	var rows []string
+	for _, l := range s.lines {
+		rows = append(rows, strings.Join(strings.Fields(l), " "))
+	}
+	want := []string{"0 3.0 s 50.0 % 0.0 % 0.0 % 0.0 % 0.0 %", "1 0 s 0.0 % 0.0 % 0.0 % 0.0 % 0.0 %"}
+	for _, w := range want {
+		if !slices.Contains(rows, w) {
+			t.Errorf("%q is not in %q", w, rows)
+		}
+	}
+}
+
+// The times of phases are folded between each other, within the columns of the terminal.
+func TestPartsFitTheScreen(t *testing.T) {
+	phases := map[string]float64{}
+	for _, p := range replay.Phases() {
+		phases[p.String()] = 1234.5
+	}
+	whole := regexp.MustCompile(`^  \w+ 1234 ms(, \w+ 1234 ms)*$`)
+	for columns := 40; columns < 100; columns++ {
+		s := &screen{columns: columns}
+		s.steps(&Report{Steps: Steps{Count: 9, Compared: 9, Phases: phases}})
+		for _, l := range s.lines {
+			if len([]rune(l)) > columns || strings.Contains(l, "1234") && !whole.MatchString(l) {
+				t.Errorf("of %d columns: %q", columns, l)
+			}
+		}
+	}
+}
+
+// An attempt that says no number has none.
+func TestAttemptWithoutANumber(t *testing.T) {
+	s := &screen{columns: maxColumns}
+	s.attempts(&Report{Ledger: &goodput.Report{}, Attempts: []Attempt{{Number: 0, FirstStep: -1}, {Number: 2, FirstStep: -1}}})
+	var names []string
+	for _, l := range s.lines {
+		if f := strings.Fields(l); len(f) > 0 {
+			names = append(names, f[0])
+		}
+	}
+	if !slices.Equal(names, []string{"ATTEMPTS", "?", "2"}) {
+		t.Errorf("%q", names)
+	}
+}
+
+// The table of waits is in nanoseconds, the budget in microseconds.
+func TestWaitsAreNanoseconds(t *testing.T) {
+	table := waits(&replay.Verdict{Waits: &replay.Waits{Total: 9, By: "rank", Names: []string{"0", "1"}, Cells: []replay.WaitCell{{Waiter: 1, For: 0, Time: 8}, {Waiter: 0, For: 1, Time: 1}}}})
+	if table.Rows[1].Cells[0].Time != 8000 || table.Rows[1].Total != 8000 || table.Rows[0].Total != 1000 {
+		t.Errorf("%+v", table.Rows)
+	}
+}
+
+// Of a process as many names are kept as a digest of it may hold; a save has the step
+// that it lies at, where there is one.
+func TestBoundsOfDetails(t *testing.T) {
+	d := newDetailSink(&run.Process{})
+	for i := range maxNames + 9 {
+		d.Span(&run.Span{ID: 1, Name: fmt.Sprint("name", i), Start: 5, End: 9})
+	}
+	d.saves[7] = save{name: "checkpoint", step: run.Unknown, start: 5, end: 9}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if len(d.names) != maxNames || d.saves[7].step != run.Unknown {
+		t.Errorf("%d names, %+v", len(d.names), d.saves)
+	}
+	for count, fits := range map[int64]bool{-1: false, 0: false, 1: true, 1 << 40: true, 1<<40 + 1: false} {
+		d.names["name0"].count = count
+		body, err := d.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := new(detailSink).UnmarshalBinary(body); (err == nil) != fits {
+			t.Errorf("%d of a name: %v", count, err)
+		}
+	}
+}
+
+// A part of a digest that does not say its size is a small one.
+func TestPartThatHidesItsSize(t *testing.T) {
+	for size, fits := range map[int]bool{100: true, 8 * smallPart: false} {
+		s := &State{names: []string{strings.Repeat("x", size)}}
+		var packed bytes.Buffer
+		z, err := zstd.NewWriter(&packed, zstd.WithWindowSize(zstd.MinWindowSize))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for body := s.appendHeader(nil); len(body) > 0; body = body[min(64, len(body)):] {
+			if _, err := z.Write(body[:min(64, len(body))]); err != nil {
+				t.Fatal(err)
+			}
+			if err := z.Flush(); err != nil { // so that it cannot know the size
+				t.Fatal(err)
+			}
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var digest bytes.Buffer
+		if err := new(State).WriteDigest(&digest); err != nil {
+			t.Fatal(err)
+		}
+		start := len(infile.DigestMagic) + 1 // and the version
+		_, n := binary.Uvarint(digest.Bytes()[start+1:])
+		size0, _ := binary.Uvarint(digest.Bytes()[start+1:])
+		text := append([]byte{}, digest.Bytes()[:start+1]...)
+		text = append(binary.AppendUvarint(text, uint64(packed.Len())), packed.Bytes()...)
+		text = append(text, digest.Bytes()[start+1+n+int(size0):]...)
+		got, err := readDigest(bytes.NewReader(text))
+		if (err == nil) != fits || err != nil && !errors.Is(err, errDamagedDigest) || fits && !slices.Equal(got.names, s.names) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+// Reading a folder can be stopped, and a file is a digest by its name or by what it holds.
+func TestLoadOfDigests(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name string, text []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	var digest bytes.Buffer
+	if err := new(State).WriteDigest(&digest); err != nil {
+		t.Fatal(err)
+	}
+	named := put("a.digest", digest.Bytes())
+	other := put("other", digest.Bytes())
+	for _, path := range []string{named, other} {
+		if _, err := Load(nil, path); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if _, err := Load(nil, put("no.digest", []byte("nothing"))); !errors.Is(err, ErrDigest) {
+		t.Errorf("a file that only calls itself one: %v", err)
+	}
+	trace := put("trace.pfw", []byte("[\n"+`{"id":1,"name":"ai_root","cat":"ai_root","pid":7,"tid":1,"ts":1704067200000000,"dur":9,"ph":"X","args":{"level":1,"p_idx":-1}}`+"\n"))
+	stopped := errors.New("stopped")
+	if _, err := Load(func() error { return stopped }, trace); !errors.Is(err, stopped) {
+		t.Errorf("it was stopped: %v", err)
+	}
+}
