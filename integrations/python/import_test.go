@@ -1,0 +1,82 @@
+package python_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/pydrain"
+	"github.com/trainspan/trainspan/internal/pyrun"
+)
+
+// Without a folder for it, each trace is beside its ring: there the next import
+// finds what is written already.
+func TestImportBesideTheRings(t *testing.T) {
+	both := t.TempDir()
+	for _, folder := range []string{"a", "b"} {
+		rings := filepath.Join(both, folder)
+		if err := os.Mkdir(rings, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		pyrun.Output(t, pyrun.Command(t, rings, "from trainspan.dftracer import ai\nwith ai.compute.forward: pass\n"))
+	}
+	for _, c := range []struct {
+		path, dir    string
+		spans, again int64
+	}{{filepath.Join(both, "b"), "b", 1, 0}, {both, "a", 2, 1}} {
+		st, err := pydrain.Import(t.Context(), []string{c.path}, pydrain.Options{Attempt: -1})
+		if err != nil || st.Spans != c.spans || st.Again != c.again || filepath.Dir(st.Files[0]) != filepath.Join(both, c.dir) {
+			t.Errorf("%s: %+v, %v", c.path, st, err)
+		}
+	}
+}
+
+// What a trace beside it has already is not written again: that of an earlier
+// import, or of a reader that was killed before it gave the slots back.
+func TestImportTwice(t *testing.T) {
+	rings, out := t.TempDir(), t.TempDir()
+	pyrun.Output(t, pyrun.Command(t, rings, `
+from trainspan.dftracer import ai
+for i in range(100):
+    with ai.compute.forward:
+        with ai.data.item:
+            pass
+`))
+	first, _ := importRings(t, pydrain.Options{Out: out, Attempt: -1}, rings)
+	second, files := importRings(t, pydrain.Options{Out: out, Attempt: -1}, rings)
+	if first.Spans != 200 || first.Again != 0 || second.Spans != 200 || second.Again != 200 || second.Lost != 0 {
+		t.Errorf("%+v, then %+v", first, second)
+	}
+	for _, f := range files {
+		if strings.Contains(text(f), `"name":"item"`) {
+			t.Errorf("%s has spans again", f)
+		}
+	}
+}
+
+// Spans of another process count as none of this one's, though they agree in name
+// and times, and though the number of the one begins like that of the other.
+func TestImportBesideAnotherProcess(t *testing.T) {
+	rings, out := t.TempDir(), t.TempDir()
+	pyrun.Output(t, pyrun.Command(t, rings, `
+from trainspan import _ring
+n = _ring.name("forward", "compute")
+at = _ring.now()
+for i in range(3):
+    _ring.event(n, at, at)
+`))
+	st, files := importRings(t, pydrain.Options{Out: out, Attempt: -1}, rings)
+	if st.Spans != 3 || len(files) != 1 {
+		t.Fatalf("%+v", st)
+	}
+	if err := os.Rename(files[0], strings.TrimSuffix(files[0], ".pfw.gz")+"1.pfw.gz"); err != nil {
+		t.Fatal(err)
+	}
+	if st, _ := importRings(t, pydrain.Options{Out: out, Attempt: -1}, rings); st.Again != 0 {
+		t.Errorf("%d spans of another process were taken for its own", st.Again)
+	}
+	if st, _ := importRings(t, pydrain.Options{Out: out, Attempt: -1}, rings); st.Again != 3 {
+		t.Errorf("%d of 3 equal spans were known", st.Again)
+	}
+}
