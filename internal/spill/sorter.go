@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"unsafe"
 )
@@ -25,8 +26,12 @@ type Codec[T any] struct {
 }
 
 // Plain returns the codec of rows that hold no pointers, neither strings nor slices: they
-// are stored as they lie in memory, and read by the process that stored them.
+// are stored as they lie in memory, and read by the process that stored them. It panics
+// for other rows: the collector would not see what their copies point to.
 func Plain[T any](key func(row *T) Key) Codec[T] {
+	if t := reflect.TypeFor[T](); !plain(t) {
+		panic(fmt.Sprintf("spill: rows of %v hold pointers", t))
+	}
 	bytesOf := func(row *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(row)), unsafe.Sizeof(*row)) }
 	return Codec[T]{
 		Key:    key,
@@ -38,6 +43,21 @@ func Plain[T any](key func(row *T) Key) Codec[T] {
 			return nil
 		},
 	}
+}
+
+func plain(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Array:
+		return plain(t.Elem())
+	case reflect.Struct:
+		for f := range t.NumField() {
+			if !plain(t.Field(f).Type) {
+				return false
+			}
+		}
+		return true
+	}
+	return t.Kind() <= reflect.Complex128 && t.Kind() != reflect.Uintptr
 }
 
 var errShort = errors.New("a stored row is cut off")

@@ -184,3 +184,17 @@ func TestSorterMergesGroups(t *testing.T) {
 		})
 	}
 }
+
+func TestPlainRefusesPointers(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("rows with a string were taken as plain")
+		}
+	}()
+	spill.Plain(func(*struct {
+		at   int64
+		name [1]string
+	}) spill.Key {
+		return spill.Key{}
+	})
+}
