@@ -294,15 +294,15 @@ func (h *Hub) Panics() (n int64) {
 }
 
 // ForceFlush implements sdktrace.SpanProcessor: it flushes every output, side by side.
-func (h *Hub) ForceFlush(ctx context.Context) error { return h.flush(ctx, true) }
+func (h *Hub) ForceFlush(ctx context.Context) error { return flush(ctx, h.all, true) }
 
 // Flush brings what local outputs hold back to their files.
-func (h *Hub) Flush(ctx context.Context) error { return h.flush(ctx, false) }
+func (h *Hub) Flush(ctx context.Context) error { return flush(ctx, h.all, false) }
 
-func (h *Hub) flush(ctx context.Context, networked bool) error {
-	errs := make([]error, len(h.all))
+func flush(ctx context.Context, all []*attached, networked bool) error {
+	errs := make([]error, len(all))
 	var wg sync.WaitGroup
-	for i, a := range h.all {
+	for i, a := range all {
 		if networked || !a.wants.Network {
 			wg.Go(func() {
 				errs[i] = within(ctx, fmt.Sprintf("output %T did not flush", a.out), func() error { return a.flush(ctx) })
