@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/trainspan/trainspan/internal/infile"
 )
 
 // Piece is a part of a trace file that is read by itself: a gzip member, or some plain
@@ -81,7 +83,7 @@ func sameHeader(b []byte, head [10]byte) bool {
 
 // Members reads gzip members, one after the other, until they reach a given length.
 type Members struct {
-	src  counted
+	src  infile.Counter
 	buf  *bufio.Reader // the decompressor takes no more from it than it needs
 	z    *gzip.Reader
 	Room int64
@@ -89,7 +91,7 @@ type Members struct {
 
 // Start begins to read at off. The memory of an earlier use is used again.
 func (m *Members) Start(r io.ReaderAt, off, size int64) {
-	m.src = counted{r: io.NewSectionReader(r, off, size-off)}
+	m.src = infile.Counter{R: io.NewSectionReader(r, off, size-off)}
 	if m.buf == nil {
 		m.buf = bufio.NewReaderSize(&m.src, 32<<10)
 	} else {
@@ -98,7 +100,7 @@ func (m *Members) Start(r io.ReaderAt, off, size int64) {
 }
 
 // Consumed returns how many compressed bytes were used.
-func (m *Members) Consumed() int64 { return m.src.n - int64(m.buf.Buffered()) }
+func (m *Members) Consumed() int64 { return m.src.N - int64(m.buf.Buffered()) }
 
 // Next begins the next member.
 func (m *Members) Next() (err error) {
@@ -129,16 +131,4 @@ func (m *Members) Read(b []byte) (int, error) {
 		}
 		return n, err
 	}
-}
-
-// counted counts what is read.
-type counted struct {
-	r io.Reader
-	n int64
-}
-
-func (c *counted) Read(b []byte) (int, error) {
-	n, err := c.r.Read(b)
-	c.n += int64(n)
-	return n, err
 }

@@ -37,3 +37,16 @@ func Torn(err error) bool {
 	var corrupt flate.CorruptInputError
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.As(err, &corrupt)
 }
+
+// Counter counts the bytes that are read from R.
+type Counter struct {
+	R io.Reader
+	N int64
+}
+
+// Read implements io.Reader.
+func (c *Counter) Read(p []byte) (int, error) {
+	n, err := c.R.Read(p)
+	c.N += int64(n)
+	return n, err
+}

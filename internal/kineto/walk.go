@@ -30,7 +30,7 @@ type Member struct {
 // compressed one for its checksum. The first error ends the walk; that the file
 // holds more than 1,100 times its size is one.
 func Walk(src io.Reader, name string, fn func(Member) error) error {
-	w := &walker{fn: fn, src: &counter{r: src}}
+	w := &walker{fn: fn, src: &infile.Counter{R: src}}
 	return w.walk(w.src, name, 0)
 }
 
@@ -46,7 +46,7 @@ var errInflation = errors.New("it holds more than 1,100 times its size")
 // walker holds one Walk.
 type walker struct {
 	fn  func(Member) error
-	src *counter
+	src *infile.Counter
 	// seen is the error that a body gave to fn, which knows of it then.
 	seen error
 }
@@ -60,7 +60,7 @@ type bounded struct {
 
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
-	if b.n += int64(n); b.n > maxInflation*b.w.src.n+inflationLeast {
+	if b.n += int64(n); b.n > maxInflation*b.w.src.N+inflationLeast {
 		return 0, errInflation
 	}
 	return n, err
@@ -121,20 +121,8 @@ func (w *walker) rest(zr io.Reader, name string) error {
 	}
 }
 
-// counter counts the bytes that were read.
-type counter struct {
-	r io.Reader
-	n int64
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
-}
-
 func (w *walker) walkTar(src io.Reader, name string, depth int) error {
-	at := &counter{r: src}
+	at := &infile.Counter{R: src}
 	tr := tar.NewReader(at)
 	for {
 		h, err := tr.Next()
@@ -142,7 +130,7 @@ func (w *walker) walkTar(src io.Reader, name string, depth int) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("kineto: %s: the archive ends early or is damaged at byte %d: %w", name, at.n, err)
+			return fmt.Errorf("kineto: %s: the archive ends early or is damaged at byte %d: %w", name, at.N, err)
 		}
 		if h.Typeflag != tar.TypeReg || !traceEntry(h.Name) {
 			continue

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"bufio"
-	"io"
 	"os"
 	"time"
 
@@ -94,7 +93,7 @@ func guessEvents(path string, size int64) int64 {
 		return 0
 	}
 	defer f.Close() //nolint:errcheck // only read
-	read := &Meter{R: f}
+	read := &infile.Counter{R: f}
 	from := bufio.NewReader(read)
 	text, err := infile.Text(from)
 	if err != nil {
@@ -118,18 +117,6 @@ func guessEvents(path string, size int64) int64 {
 		return 0
 	}
 	return lines * size / took
-}
-
-// Meter counts what is read.
-type Meter struct {
-	R io.Reader
-	N int64
-}
-
-func (m *Meter) Read(p []byte) (int, error) {
-	n, err := m.R.Read(p)
-	m.N += int64(n)
-	return n, err
 }
 
 // StartSpinner returns a bar for work of unknown length. Its finish stops it.
