@@ -109,12 +109,10 @@ func tellRuns(a *ui.App, out []convertedRun, o *convertOptions) error {
 func digestsIn(args []string) (digests []string, traces bool) {
 	found, _ := infile.Walk(args...) // expand reports its errors
 	for _, f := range found {
-		switch {
-		case f.Err != nil:
-		case infile.Is(f.Path, infile.Digest):
+		if kind, _ := infile.KindOf(f.Path); kind == infile.Digest {
 			digests = append(digests, f.Path)
-		default:
-			traces = traces || infile.Is(f.Path, infile.Trace)
+		} else {
+			traces = traces || kind == infile.Trace
 		}
 	}
 	return digests, traces
