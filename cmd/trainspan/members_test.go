@@ -145,6 +145,34 @@ func TestInfoIndependentOfLayout(t *testing.T) {
 	}
 }
 
+// Behind a damaged member info counts as the other commands do.
+func TestInfoBehindDamage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "job.pfw.gz")
+	writeJob(t, path, 50_000)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(data[len(data)/2:][:100])
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := int64(0)
+	st, err := dftracer.Scan(path, nil, func(ev *dftracer.Event) error {
+		if ev.Phase == dftracer.PhaseComplete && ev.Cat != dftracer.CatDFTracer {
+			want++
+		}
+		return nil
+	})
+	if err != nil || !st.Torn {
+		t.Fatalf("%+v: %v", st, err)
+	}
+	info, err := read.Inspect(context.Background(), nil, path, false, nil)
+	if err != nil || info.Events != want || want < 25_000 || info.DamagedAt != st.DamagedAt || info.BadLines > 0 && info.FirstBad != st.First[0].Error() {
+		t.Errorf("%d events of %d: %v %+v", info.Events, want, err, info)
+	}
+}
+
 // A summary of a stretch of time is the same with and without an index, and
 // the index keeps it from reading the rest.
 func TestSummaryOfAStretchOfTime(t *testing.T) {
