@@ -29,8 +29,6 @@ const backwardShare = 8
 
 // large are the types with more fields or methods than most.
 var large = map[string]typ{
-	"cmd/trainspan/internal/read.FileInfo": {fields: 30}, // what is known of a file, as JSON
-	"cmd/trainspan/internal/read.Tally":    {fields: 31, methods: 9},
 	"integrations/pytorch.FileReport":      {fields: 46, methods: 6},
 	// These mirror what is outside, one field or method for each: they stay.
 	"callbacks.Callbacks":                    {fields: 1, methods: 45},  // the callbacks that training loops know
