@@ -254,8 +254,8 @@ func (a *assembly) attachOutputs(ctx context.Context, selected *outputs.Selectio
 	for i, out := range made {
 		if err := p.hub.Attach(ctx, out, all[i].filter, selected, offer); err != nil {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
-			defer cancel()
 			_ = p.hub.End(ctx, func() outputs.Losses { return nil }) // they have nothing to lose yet
+			cancel()
 			return err
 		}
 	}

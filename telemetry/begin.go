@@ -83,7 +83,7 @@ func (r *recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span,
 	if p.anyTime && p.tracer == nil { // a scope of package ai
 		s.mask = r.out.hub.Mask(ctx, p.index, p.name)
 	} else {
-		s.mask = r.out.hub.Mask(nil, p.index, p.name) //lint:ignore SA1012 no context means that no route is looked for
+		s.mask = r.out.hub.Mask(nil, p.index, p.name) //nolint:staticcheck // no context means that no route is looked for
 	}
 	carried := trace.SpanFromContext(ctx)
 	err := r.while(func() (err error) {

@@ -41,7 +41,7 @@ func (o *otelSide) start(ctx context.Context, s *Span, p *startParams) (panicked
 	}()
 	s.base, s.carrying = ctx, trace.ContextWithSpan(ctx, (*contextSpan)(s))
 	if s.parent != nil && FromContext(ctx) != s.parent {
-		ctx = below(s.parent, ctx)
+		ctx = below(ctx, s.parent)
 	}
 	if !p.root {
 		ctx = o.joined(ctx)
@@ -69,7 +69,7 @@ func identify(s *Span) {
 // below returns ctx with s as the span that it carries. Frameworks with hooks hold
 // one context and start everything with it: then it is the one that the start
 // of s has made.
-func below(s *Span, ctx context.Context) context.Context {
+func below(ctx context.Context, s *Span) context.Context {
 	if same(s.base, ctx) {
 		return s.carrying
 	}

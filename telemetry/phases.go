@@ -38,7 +38,7 @@ func (e IterationEnd) end(to *ending) {
 }
 func (f Finalization) end(to *ending) { to.step, to.End = f.GlobalStep, End{Time: f.Time, Err: f.Err} }
 
-func (s Start) start(r *repairs, p *startParams) error {
+func (s Start) start(r *repairs, p *startParams) error { //nolint:unparam // others have one
 	p.setTime(s.Time)
 	for _, a := range r.cleanCopy(s.Attributes) {
 		p.attrs = upsert(p.attrs, a)
@@ -52,7 +52,7 @@ func (p *startParams) setTime(at time.Time) {
 	}
 }
 
-func (l LoopStart) start(r *repairs, p *startParams) error {
+func (l LoopStart) start(_ *repairs, p *startParams) error {
 	p.loop = books.LoopStart{
 		Iterations: l.IterationsStart, Samples: fixed(l.SamplesStart),
 		IterationsTarget: fixed(l.IterationsTarget), SamplesTarget: fixed(l.SamplesTarget),
@@ -69,19 +69,19 @@ func fixed(v config.Var[int]) (o attributes.Opt[int64]) {
 	return o
 }
 
-func (e Epoch) start(r *repairs, p *startParams) error {
+func (e Epoch) start(_ *repairs, p *startParams) error {
 	p.step = int(e)
 	p.attrs = upsert(p.attrs, attrvalue.Extend(attrvalue.Int(attributes.Epoch, int64(e)))[0])
 	return belongs(p, "Epoch", phase.Epoch)
 }
 
-func (s SaveStart) start(r *repairs, p *startParams) error {
+func (s SaveStart) start(_ *repairs, p *startParams) error {
 	p.step = s.GlobalStep
 	p.setTime(s.Time)
 	return belongs(p, "SaveStart", phase.SaveSync, phase.SaveAsync)
 }
 
-func (f Finalization) start(r *repairs, p *startParams) error {
+func (f Finalization) start(_ *repairs, p *startParams) error {
 	p.step = f.GlobalStep
 	p.setTime(f.Time)
 	return belongs(p, "Finalization", phase.Finalization)

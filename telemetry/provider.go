@@ -59,7 +59,7 @@ func (p *Provider) Start(ctx context.Context, span string, options ...StartOptio
 // or a panic is recorded.
 func (p *Provider) Run(ctx context.Context, span string, fn func(context.Context) error, options ...StartOption) error {
 	ctx, s := p.Start(ctx, span, options...)
-	return runIn(s, ctx, fn)
+	return runIn(ctx, s, fn)
 }
 
 // StartSpan starts a span of any name, any number of times at once. A standard
@@ -83,7 +83,7 @@ func (p *Provider) StartSpanWith(ctx context.Context, name string, start SpanSta
 // TimedSpan runs fn inside a span of any name and returns its error unchanged.
 func (p *Provider) TimedSpan(ctx context.Context, name string, fn func(context.Context) error, attrs ...attribute.KeyValue) error {
 	ctx, s := p.StartSpan(ctx, name, attrs...)
-	return runIn(s, ctx, fn)
+	return runIn(ctx, s, fn)
 }
 
 // Recorder returns what package callbacks and the replay of Python processes record

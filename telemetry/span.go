@@ -105,7 +105,7 @@ func (s *Span) EndWith(e End) {
 
 // runIn runs fn with a scope that was started for it, and ends the scope with
 // fn's error, which it returns unchanged.
-func runIn(s *Span, ctx context.Context, fn func(context.Context) error) (err error) {
+func runIn(ctx context.Context, s *Span, fn func(context.Context) error) (err error) {
 	finished := false
 	defer func() {
 		if finished {

@@ -146,7 +146,7 @@ func (e *metricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 		return nil
 	}
 	otlpform.RepairMetrics(rm)
-	err, absent := e.send(ctx, rm)
+	absent, err := e.send(ctx, rm)
 	e.mu.Lock()
 	if absent && err != nil && e.stats.Exports == 0 {
 		// Jaeger, for one, takes spans only. That is no failure of the job's.
@@ -181,9 +181,9 @@ func (e *metricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 
 // send makes attempts, unless the backend has asked for a pause. absent reports
 // that it knows no metrics.
-func (e *metricExporter) send(ctx context.Context, rm *metricdata.ResourceMetrics) (err error, absent bool) {
+func (e *metricExporter) send(ctx context.Context, rm *metricdata.ResourceMetrics) (absent bool, err error) {
 	if d := e.health.Held(); d > 0 {
-		return e.errorf("not sent: the backend has asked for a pause, of which %v are left", d.Round(time.Second)), false
+		return false, e.errorf("not sent: the backend has asked for a pause, of which %v are left", d.Round(time.Second))
 	}
 	if end, ok := ctx.Deadline(); ok && e.health.Unreachable(e.cfg.RetryFor) {
 		var cancel context.CancelFunc
@@ -204,7 +204,7 @@ func (e *metricExporter) send(ctx context.Context, rm *metricdata.ResourceMetric
 		}
 		return f
 	})
-	return err, absent
+	return absent, err
 }
 
 // ForceFlush returns the error of the latest export: nothing is held back here.

@@ -35,7 +35,7 @@ func (l *linker) joinDevices(ctx context.Context) error {
 	if err := it.Err(); err != nil {
 		return err
 	}
-	l.rows.join.Close()
+	_ = l.rows.join.Close() // what it held was read
 	l.comms.sort()
 	return nil
 }

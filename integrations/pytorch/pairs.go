@@ -60,6 +60,6 @@ func (l *linker) pairUp() error {
 			return err
 		}
 	}
-	l.rows.pairs.Close()
+	_ = l.rows.pairs.Close() // what it held was read
 	return it.Err()
 }

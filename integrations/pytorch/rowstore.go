@@ -42,7 +42,7 @@ func (s *rowStore) all() []sorter {
 
 func (s *rowStore) close() {
 	for _, x := range s.all() {
-		x.Close()
+		_ = x.Close() // temporary files
 	}
 }
 

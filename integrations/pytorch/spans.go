@@ -161,7 +161,7 @@ func (w *spanWriter) process(p *process) {
 	}
 	w.res = resource.NewSchemaless(attrs...)
 	w.seed = sha256.Sum256([]byte(fmt.Sprintf("%s\x00%s\x00%d\x00%d\x00%d", w.opts.Job, p.host, p.pid, p.rank, p.window[0]+p.base)))
-	w.emit(p, tracetest.SpanStub{
+	w.emit(tracetest.SpanStub{
 		Name: "profile", SpanContext: w.context(-1, w.rootID(-1)),
 		StartTime: w.time(p, p.window[0]), EndTime: w.time(p, p.window[1]),
 		Attributes: []attribute.KeyValue{attribute.String("pytorch.trace", p.name)},
@@ -260,7 +260,7 @@ func (w *spanWriter) close(p *process, s *sweep, f *frame) {
 		}
 	}
 	stub.Attributes = w.step(p, f.step, a)
-	w.emit(p, stub)
+	w.emit(stub)
 }
 
 func unpackID(v uint64) (id trace.SpanID) {
@@ -288,7 +288,7 @@ func (w *spanWriter) phase(p *process, name string, v *envelope, device int64) {
 	if strings.HasSuffix(name, "backward") {
 		space = 5
 	}
-	w.emit(p, tracetest.SpanStub{
+	w.emit(tracetest.SpanStub{
 		Name: name, SpanContext: w.context(v.step, w.spanID(space, v.start^int64(v.lane)<<40)), Parent: w.context(v.step, w.rootID(v.step)),
 		StartTime: w.time(p, v.start), EndTime: w.time(p, v.end),
 		Attributes: w.step(p, v.step, attrs),
@@ -328,10 +328,10 @@ func (w *spanWriter) device(p *process, r *row, name, ai string) {
 	if r.flags&flagLinked != 0 && w.max >= levelKernel {
 		stub.Links = []sdktrace.Link{{SpanContext: w.context(r.step, w.spanID(2, r.ord))}}
 	}
-	w.emit(p, stub)
+	w.emit(stub)
 }
 
-func (w *spanWriter) emit(p *process, stub tracetest.SpanStub) {
+func (w *spanWriter) emit(stub tracetest.SpanStub) {
 	if w.left <= 0 {
 		w.report.LeftOut["over budget"]++
 		return

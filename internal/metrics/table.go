@@ -204,11 +204,3 @@ var Groups = []Group{
 		},
 	},
 }
-
-// All returns all rows in the order of the table.
-func All() (all []*Metric) {
-	for _, g := range Groups {
-		all = append(all, g.Metrics...)
-	}
-	return all
-}
