@@ -43,7 +43,7 @@ type backend struct {
 
 	mu   sync.Mutex
 	took counts
-	hung chan struct{} // closed when a call is held for ever
+	hung chan struct{} // closed when a call is held forever
 	read chan struct{} // closed at the end of the output
 }
 
