@@ -11,9 +11,7 @@ import (
 )
 
 // benchReport reads a made-up job from its files, and reports all of it.
-func benchReport(b *testing.B, a jobgen.Attempt) {
-	dir := b.TempDir()
-	write(b, dir, a)
+func benchReport(b *testing.B, dir string) {
 	var spans, held uint64
 	var size int
 	for b.Loop() {
@@ -51,10 +49,21 @@ type counter struct{ n int }
 
 func (c *counter) Write(p []byte) (int, error) { c.n += len(p); return len(p), nil }
 
-func BenchmarkReport1024Ranks(b *testing.B) {
-	benchReport(b, jobgen.Attempt{Ranks: 1024, Steps: 1000, Plain: true, Slow: 700, Extra: [4]float64{12}, Save: 200})
+// benchLarge is of the job that benchmarks/cmd/scale measures.
+func benchLarge(b *testing.B, ranks int) {
+	dir := b.TempDir()
+	if err := jobgen.WriteLarge(dir, &jobgen.Large{Ranks: ranks, Steps: 1000, Slow: ranks * 2 / 3, Extra: 12, Save: 200}); err != nil {
+		b.Fatal(err)
+	}
+	benchReport(b, dir)
 }
 
+func BenchmarkReport256Ranks(b *testing.B) { benchLarge(b, 256) }
+
+func BenchmarkReport1024Ranks(b *testing.B) { benchLarge(b, 1024) }
+
 func BenchmarkReport100kSteps(b *testing.B) {
-	benchReport(b, jobgen.Attempt{Ranks: 8, Steps: 100_000, Slow: 3, Extra: [4]float64{12}, Save: 1000})
+	dir := b.TempDir()
+	write(b, dir, jobgen.Attempt{Ranks: 8, Steps: 100_000, Slow: 3, Extra: [4]float64{12}, Save: 1000})
+	benchReport(b, dir)
 }
