@@ -130,5 +130,5 @@ func BytesPerEvent(dir string, steps, member, level int) (disk, text float64, pa
 		return 0, 0, "", err
 	}
 	st := w.Stats()
-	return float64(st.DiskBytes) / float64(events), float64(st.Bytes) / float64(events), path, nil
+	return float64(st.DiskBytes) / float64(events), float64(st.Bytes) / float64(events), w.Path(), nil
 }
