@@ -53,15 +53,17 @@ OFFLINE = /(analysis|report|cmd/trainspan|examples|integrations/pytorch|internal
 
 # test runs the tests of the root module and the command but the long ones, with the
 # race detector where goroutines run beside a training; test-long runs all of them,
-# without; race has them all with it.
+# without; race has them all with it. What go test would vet of each package is a part
+# of vet, which check and .ci/run have.
+GOTEST = $(GO) test -vet=off -timeout 30m
 test:
 	@test -n "$(RACE)" || echo "no C compiler: the tests run without the race detector"
 	@$(GO) list -export -f '' $(PKGS) # compiles all, and links nothing
 	@some=$$($(MAKE) -s goroutines | grep -vE '$(OFFLINE)') && rest=$$($(GO) list $(PKGS) | grep -vxF "$$some") && \
-	$(GO) test -short -timeout 30m $(TESTFLAGS) $$rest && $(GO) test -short -timeout 30m $(TESTFLAGS) $(RACE) $$some
+	$(GOTEST) -short $(TESTFLAGS) $$rest && $(GOTEST) -short $(TESTFLAGS) $(RACE) $$some
 
 test-long:
-	$(GO) test -timeout 30m $(PKGS)
+	$(GOTEST) $(PKGS)
 
 # torch runs the tests of jobs in PyTorch 2.6, torch-new in the newest that Debian
 # has, with more jobs, in folders that are made once: docs/python.md. Where they
@@ -87,7 +89,7 @@ originals-dftracer:
 	GO="$(GO)" integrations/python/testdata/dftracer/originals.sh
 
 race:
-	$(GO) test -short -timeout 30m $(RACE) $(PKGS)
+	$(GOTEST) -short $(RACE) $(PKGS)
 
 # times prints the packages whose tests take most of the processor: docs/releasing.md.
 times:
