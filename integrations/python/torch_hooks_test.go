@@ -1,6 +1,10 @@
 package python_test
 
 import (
+	"compress/gzip"
+	"context"
+	"io"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -80,6 +84,42 @@ func TestTorchRanks(t *testing.T) {
 	}
 	if ranks != 2 || workers != 2 {
 		t.Errorf("%d ranks, %d workers", ranks, workers)
+	}
+}
+
+// TestTorchKilledInCollective: a collective is on record from its start.
+func TestTorchKilledInCollective(t *testing.T) {
+	j := newTorchJob(t, "killed.py")
+	if out := j.run(t); out != "-9\n" {
+		t.Fatalf("it printed %q", out)
+	}
+	st, err := pydrain.Import(context.Background(), []string{j.rings}, pydrain.Options{Out: t.TempDir(), Attempt: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open []string
+	for _, f := range st.Files {
+		packed, err := os.Open(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer packed.Close() //nolint:errcheck // only read
+		z, err := gzip.NewReader(packed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, `"name":"span.begin","value":"all_reduce"`) {
+				open = append(open, line)
+			}
+		}
+	}
+	if len(open) != 1 || !strings.Contains(open[0], `"seq":4,"pg":"0","group_size":2,"bytes":16,"dtype":"float32"`) {
+		t.Errorf("open all_reduces: %q", open)
 	}
 }
 
