@@ -29,7 +29,7 @@ const backwardShare = 8
 
 // large are the types with more fields or methods than most.
 var large = map[string]typ{
-	"integrations/pytorch.FileReport":      {fields: 46, methods: 6},
+	"integrations/pytorch.FileReport": {fields: 46, methods: 6},
 	// These mirror what is outside, one field or method for each: they stay.
 	"callbacks.Callbacks":                    {fields: 1, methods: 45},  // the callbacks that training loops know
 	"dftracer.Options":                       {fields: 28, methods: 4},  // the variables of DFTracer

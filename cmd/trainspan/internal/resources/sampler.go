@@ -276,10 +276,3 @@ func (s *Sampler) Processes() (list []Process, more int) {
 	}
 	return list, s.tree.missed
 }
-
-// Alive is how many processes of the command there are.
-func (s *Sampler) Alive() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.tree.ours)
-}
