@@ -301,6 +301,7 @@ func TestBackendDiesHalfWay(t *testing.T) {
 		if err := <-ended; err == nil {
 			t.Error("shutdown told of no loss")
 		}
+		until.True(t, "what was under way is counted", func() bool { return p.p.Stats().Pending == 0 })
 		check(t, p.p.Stats(), 120, 50, 0, delivery.Shutdown, 70)
 		if got := r.names(); !slices.Equal(got, sequence(50)) {
 			t.Errorf("got %v", got)

@@ -28,6 +28,13 @@ type File[K comparable] struct {
 	size  int64  // bytes that the store counts
 }
 
+// Open reports whether the file is open, and not complete or closed for now.
+func (f *File[K]) Open() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.state == stateOpen
+}
+
 // state is what becomes of a file.
 type state uint8
 

@@ -330,3 +330,14 @@ func (s *Store[K]) settle(ctx context.Context, f *File[K], now time.Time) {
 		}
 	}
 }
+
+// Files returns the files of all processes that are known.
+func (s *Store[K]) Files() []*File[K] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*File[K], 0, len(s.files))
+	for f := s.recent.first; f != nil; f = f.next {
+		all = append(all, f)
+	}
+	return all
+}

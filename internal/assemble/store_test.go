@@ -352,21 +352,3 @@ func BenchmarkGrowthProcesses(b *testing.B) {
 		}
 	})
 }
-
-// Open reports whether the file is open, and not complete or closed for now.
-func (f *File[K]) Open() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.state == stateOpen
-}
-
-// Files returns the files of all processes that are known.
-func (s *Store[K]) Files() []*File[K] {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := make([]*File[K], 0, len(s.files))
-	for f := s.recent.first; f != nil; f = f.next {
-		all = append(all, f)
-	}
-	return all
-}
