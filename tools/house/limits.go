@@ -17,8 +17,8 @@ const (
 type limit struct{ now, goal int }
 
 var (
-	exportedNames = limit{now: 881, goal: 1000} // of public packages
-	siblingNames  = limit{now: 92, goal: 100}   // of these, used by other packages of the product alone
+	exportedNames = limit{now: 883, goal: 1000} // of public packages
+	siblingNames  = limit{now: 95, goal: 100}   // of these, used by other packages of the product alone
 	publicDoors   = limit{now: 25, goal: 25}
 	longFiles     = limit{now: 0, goal: 0}
 )
