@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -259,10 +260,12 @@ func TestAsked(t *testing.T) {
 }
 
 // refusing is an io.Writer that takes nothing that holds one of some words.
-type refusing struct{ words []string }
+type refusing struct{ words atomic.Pointer[[]string] }
+
+func (r *refusing) refuse(words ...string) { r.words.Store(&words) }
 
 func (r *refusing) Write(p []byte) (int, error) {
-	for _, w := range r.words {
+	for _, w := range *r.words.Load() {
 		if bytes.Contains(p, []byte(w)) {
 			return 0, errors.New("refused")
 		}
@@ -274,22 +277,23 @@ func (r *refusing) Write(p []byte) (int, error) {
 // nor while the record of what is missing does.
 func TestNotForcedWhileItFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &refusing{words: []string{"line", "gap"}}
+		r := &refusing{}
+		r.refuse("line", "gap")
 		c := &counted{Output: outfile.NewStream(r)}
 		s, err := outfile.New(c, outfile.Options{Format: words{}, Hold: 3 << 10})
 		if err != nil {
 			t.Fatal(err)
 		}
 		feed(s, 0, 3)
-		for _, words := range [][]string{r.words, {"gap"}} {
-			r.words = words
+		for _, words := range [][]string{{"line", "gap"}, {"gap"}} {
+			r.refuse(words...)
 			if err := s.Flush(t.Context(), true); err == nil || s.Err() == nil || c.syncs != 0 {
 				t.Errorf("%v refused: %v, %v, forced %d times", words, err, s.Err(), c.syncs)
 			}
 			feed(s, 3, 100) // more than it holds: lines are lost
 			synctest.Wait()
 		}
-		r.words = nil
+		r.refuse()
 		if err := s.Flush(t.Context(), true); err != nil || s.Err() != nil || c.syncs != 1 {
 			t.Errorf("it works again: %v, %v, forced %d times", err, s.Err(), c.syncs)
 		}
