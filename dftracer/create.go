@@ -60,8 +60,8 @@ func newWriter(out outfile.Output, path string, o Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dftracer: write %s: %w", path, err)
 	}
-	if o.Rank != nil {
-		dft.WriteRank(w, *o.Rank)
+	if o.Process.Rank != nil {
+		dft.WriteRank(w, *o.Process.Rank)
 	}
 	return w, nil
 }

@@ -180,7 +180,7 @@ func TestHeartbeat(t *testing.T) {
 // TestDevices opens what is no regular file as it is.
 func TestDevices(t *testing.T) {
 	rank := 1
-	w, err := dftracer.Create(os.DevNull, &dftracer.Options{Rank: &rank, WorldSize: 4})
+	w, err := dftracer.Create(os.DevNull, &dftracer.Options{Process: dftracer.Process{Rank: &rank, WorldSize: 4}})
 	if err != nil {
 		t.Fatal(err)
 	}

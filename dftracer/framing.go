@@ -58,14 +58,14 @@ const argWritten = "written_ts"
 // identity is what the start event says of the job.
 func (o *Options) identity() []Arg {
 	var args []Arg
-	if o.Attempt != nil {
-		args = append(args, Int(identity.Word(identity.Attempt, identity.Start), int64(*o.Attempt)))
+	if o.Process.Attempt != nil {
+		args = append(args, Int(identity.Word(identity.Attempt, identity.Start), int64(*o.Process.Attempt)))
 	}
-	if o.JobID != "" {
-		args = append(args, String(identity.Word(identity.Job, identity.Start), o.JobID))
+	if o.Process.JobID != "" {
+		args = append(args, String(identity.Word(identity.Job, identity.Start), o.Process.JobID))
 	}
-	if o.SessionTag != "" {
-		args = append(args, String(identity.Word(identity.Session, identity.Start), o.SessionTag))
+	if o.Process.SessionTag != "" {
+		args = append(args, String(identity.Word(identity.Session, identity.Start), o.Process.SessionTag))
 	}
 	return args
 }

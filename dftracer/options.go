@@ -105,9 +105,6 @@ type Options struct {
 
 	// Existing says what happens to a file that is already there.
 	Existing Existing
-	// WorldSize is how many ranks the job has; 0 is unknown. Where it is above
-	// 1 and the path has no {rank}, "-rank2" goes before the extension.
-	WorldSize int
 	// OnPath is called by Create when the file got another name than the one
 	// asked for, and by a goroutine of the Writer whenever it goes on in
 	// another file. It must not call the Writer.
@@ -115,10 +112,7 @@ type Options struct {
 	// HashName makes Create treat the path as a prefix and write to
 	// <prefix>-<hash16>-app.pfw.gz like the reference.
 	HashName bool
-	// Rank, when not nil, replaces {rank} in the path and is written as the
-	// PR record. Without it {rank} becomes 0.
-	Rank *int
-	// Process is who the trace is about; zero means this process.
+	// Process is who the trace is about; zero means this process, of no known job.
 	Process Process
 	// Version is the version text of the start event; "" means that of the dialect.
 	Version string
@@ -131,12 +125,6 @@ type Options struct {
 	// writing in microseconds. Zero is a trace written live: both events carry
 	// the time that Now tells.
 	Start time.Time
-	// Attempt counts the starts of the job from zero; nil is unknown. With
-	// JobID, the job's id at the launcher, and SessionTag it becomes an
-	// argument of the start event.
-	Attempt    *int
-	JobID      string
-	SessionTag string
 
 	// Heartbeat is the time between two records that the process is alive, also
 	// while nothing else is recorded. 0 means DefaultHeartbeat, and none for a
@@ -208,7 +196,7 @@ func (o *Options) validate() error {
 	bad(o.Level < 0 || o.Level > 9, "compression level %d is not between 0 and 9", o.Level)
 	bad(o.MemberSize < 0, "negative member size %d", o.MemberSize)
 	bad(o.FlushInterval < 0, "negative flush interval %v", o.FlushInterval)
-	bad(o.WorldSize < 0, "negative world size %d", o.WorldSize)
+	bad(o.Process.WorldSize < 0, "negative world size %d", o.Process.WorldSize)
 	bad(o.StallMemory < 0, "negative stall memory %d", o.StallMemory)
 	bad(o.RotateSize < 0, "negative rotation size %d", o.RotateSize)
 	return errors.Join(errs...)

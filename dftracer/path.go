@@ -44,7 +44,7 @@ func (o *Options) resolvePath(path string) (string, error) {
 	if path == "" {
 		return "", errors.New("there is no path: name the file to write")
 	}
-	name := outfile.Name{Path: path, Rank: o.Rank, WorldSize: o.WorldSize, PID: o.Process.PID, Host: o.Process.Host}
+	name := outfile.Name{Path: path, Rank: o.Process.Rank, WorldSize: o.Process.WorldSize, PID: o.Process.PID, Host: o.Process.Host}
 	resolve := name.Resolve
 	if o.HashName {
 		resolve = name.Expand // such a name is unique among processes

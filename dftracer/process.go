@@ -9,15 +9,28 @@ import (
 	"github.com/trainspan/trainspan/internal/identity"
 )
 
-// Process says who a trace is about. Every empty field is filled in from the
-// running process, which is right except for importers that write on behalf
-// of another one.
+// Process says who a trace is about. Every empty field of the first group is filled
+// in from the running process, which is right except for importers that write on
+// behalf of another one. What is empty of the second, its place in a job, is unknown.
 type Process struct {
 	PID, PPID int
 	Host      string // host name
 	Exec      string // base name of the program
 	Command   string // command line, its arguments joined by ";"; only the program unless given, see [CommandLine]
 	Dir       string // working directory
+
+	// Rank, when not nil, replaces {rank} in the path and is written as the
+	// PR record. Without it {rank} becomes 0.
+	Rank *int
+	// WorldSize is how many ranks the job has; 0 is unknown. Where it is above
+	// 1 and the path has no {rank}, "-rank2" goes before the extension.
+	WorldSize int
+	// Attempt counts the starts of the job from zero; nil is unknown. With
+	// JobID, the job's id at the launcher, and SessionTag it becomes an
+	// argument of the start event.
+	Attempt    *int
+	JobID      string
+	SessionTag string
 }
 
 func (p Process) withDefaults() Process {

@@ -52,7 +52,7 @@ func TestTimesOfAnImport(t *testing.T) {
 			var buf bytes.Buffer
 			attempt := 3
 			w, err := dftracer.NewWriter(&buf, &dftracer.Options{Start: began, Now: func() time.Time { return now },
-				Attempt: &attempt, JobID: "job-7", SessionTag: "tag"})
+				Process: dftracer.Process{Attempt: &attempt, JobID: "job-7", SessionTag: "tag"}})
 			if err != nil {
 				t.Fatal(err)
 			}

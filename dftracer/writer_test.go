@@ -290,13 +290,13 @@ func TestPaths(t *testing.T) {
 		opts dftracer.Options
 		want string
 	}{
-		{"trace-{rank}.pfw.gz", dftracer.Options{Rank: &rank}, "trace-5.pfw.gz"},
+		{"trace-{rank}.pfw.gz", dftracer.Options{Process: dftracer.Process{Rank: &rank}}, "trace-5.pfw.gz"},
 		{"trace-{rank}.pfw", dftracer.Options{}, "trace-0.pfw"},
 		{"{host}-{pid}.pfw", dftracer.Options{}, "node_7-42.pfw"},
-		{"trace.pfw.gz", dftracer.Options{Rank: &rank, WorldSize: 8}, "trace-rank5.pfw.gz"},
-		{"trace-{rank}.pfw.gz", dftracer.Options{Rank: &rank, WorldSize: 8}, "trace-5.pfw.gz"},
-		{"trace.pfw.gz", dftracer.Options{Rank: &rank, WorldSize: 1}, "trace.pfw.gz"},
-		{"t", dftracer.Options{HashName: true, Rank: &rank, WorldSize: 8}, "t-" + hash + "-app.pfw.gz"},
+		{"trace.pfw.gz", dftracer.Options{Process: dftracer.Process{Rank: &rank, WorldSize: 8}}, "trace-rank5.pfw.gz"},
+		{"trace-{rank}.pfw.gz", dftracer.Options{Process: dftracer.Process{Rank: &rank, WorldSize: 8}}, "trace-5.pfw.gz"},
+		{"trace.pfw.gz", dftracer.Options{Process: dftracer.Process{Rank: &rank, WorldSize: 1}}, "trace.pfw.gz"},
+		{"t", dftracer.Options{HashName: true, Process: dftracer.Process{Rank: &rank, WorldSize: 8}}, "t-" + hash + "-app.pfw.gz"},
 		{"trace.pfw", dftracer.Options{Compression: dftracer.CompressSingle}, "trace.pfw.gz"},
 		{"trace.pfw.gz", dftracer.Options{Compression: dftracer.CompressNone}, "trace.pfw"},
 		{"t", dftracer.Options{HashName: true}, "t-" + hash + "-app.pfw.gz"},
@@ -317,7 +317,7 @@ func TestPaths(t *testing.T) {
 			t.Errorf("%s becomes %s, want %s", test.path, got, want)
 		}
 		report := dftest.Check(t, filepath.Join(dir, want))
-		if (report.Counts["dftracer/PR/M"] == 1) != (test.opts.Rank != nil) {
+		if (report.Counts["dftracer/PR/M"] == 1) != (test.opts.Process.Rank != nil) {
 			t.Errorf("%s: %v", test.path, report.Counts)
 		}
 	}

@@ -26,10 +26,10 @@ func newTrace(t config.Trace, ranks config.Ranks, world int, log *slog.Logger) *
 	o := TraceOptions(&t)
 	o.OnError, o.OnPath = fileEvents(log, "trace")
 	rank := ranks.Rank.Or(0) // as the records say; a process on its own is rank 0
-	o.Rank = &rank
+	o.Process.Rank = &rank
 	path := t.Path
 	if ranks.Rank.IsSet() { // ranks cannot share a trace
-		o.WorldSize = max(world, ranks.WorldSize.Or(1))
+		o.Process.WorldSize = max(world, ranks.WorldSize.Or(1))
 	}
 	o.HashName = isPrefix(path)
 	options := &pfw.Options{Trace: o, Files: pfw.FileOptions{

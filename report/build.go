@@ -97,7 +97,7 @@ func (r *Report) answer(j *Job) ([]*replay.Table, *steps) {
 	r.silent(j)
 	r.witnesses(j)
 	r.outcomes(j.Job)
-	r.chooseVerdict(j)
+	r.chooseVerdict()
 	r.ranks(j)
 	s := timeline(j, tables)
 	r.Steps = s.steps()
@@ -197,7 +197,7 @@ func (r *Report) silent(j *Job) {
 
 // chooseVerdict takes the finding about ranks that costs most time of the whole
 // job; where there is none, the verdict on the longest attempt.
-func (r *Report) chooseVerdict(j *Job) {
+func (r *Report) chooseVerdict() {
 	var wall float64
 	for i := range r.Attempts {
 		wall += float64(r.Attempts[i].Stop - r.Attempts[i].Start)

@@ -25,7 +25,7 @@ func fileJob(t *testing.T, calls []call) *report.Report {
 	t.Helper()
 	dir := t.TempDir()
 	rank := 0
-	w, err := dftracer.Create(filepath.Join(dir, "trace.pfw"), &dftracer.Options{Rank: &rank, SessionTag: "x"})
+	w, err := dftracer.Create(filepath.Join(dir, "trace.pfw"), &dftracer.Options{Process: dftracer.Process{Rank: &rank, SessionTag: "x"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestLongPath(t *testing.T) {
 func TestJobWithoutSteps(t *testing.T) {
 	dir := t.TempDir()
 	rank := 0
-	w, err := dftracer.Create(filepath.Join(dir, "trace.pfw"), &dftracer.Options{Rank: &rank, SessionTag: "x"})
+	w, err := dftracer.Create(filepath.Join(dir, "trace.pfw"), &dftracer.Options{Process: dftracer.Process{Rank: &rank, SessionTag: "x"}})
 	if err != nil {
 		t.Fatal(err)
 	}

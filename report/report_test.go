@@ -403,7 +403,7 @@ func TestSlowStart(t *testing.T) {
 		forward := dftracer.NewKey("compute", "forward")
 		all := dftracer.NewKey("comm", "all_reduce")
 		for attempt := range 2 {
-			w, err := dftracer.Create(filepath.Join(dir, fmt.Sprintf("t%d.pfw", attempt)), &dftracer.Options{Attempt: &attempt, SessionTag: "job"})
+			w, err := dftracer.Create(filepath.Join(dir, fmt.Sprintf("t%d.pfw", attempt)), &dftracer.Options{Process: dftracer.Process{Attempt: &attempt, SessionTag: "job"}})
 			if err != nil {
 				t.Fatal(err)
 			}

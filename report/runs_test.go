@@ -48,7 +48,7 @@ func TestRuns(t *testing.T) {
 					at = time.Unix(1_700_000_000, 0).UTC().Add(time.Duration(n) * time.Second)
 				}
 				w, err := dftracer.Create(filepath.Join(dir, fmt.Sprintf("trace%d.pfw.gz", n)), &dftracer.Options{
-					Start: at, Attempt: &n, SessionTag: "job", JobID: b.job, Process: dftracer.Process{PID: 100 + n},
+					Start: at, Process: dftracer.Process{PID: 100 + n, Attempt: &n, SessionTag: "job", JobID: b.job},
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -119,9 +119,9 @@ func TestStartsOfOneRun(t *testing.T) {
 			dir := t.TempDir()
 			for n, p := range c.in {
 				at := base.Add(time.Duration(p.at) * time.Second)
-				o := &dftracer.Options{Start: at, Attempt: &p.attempt, SessionTag: "job", JobID: p.job, Process: dftracer.Process{PID: 100 + n, Host: p.host}}
+				o := &dftracer.Options{Start: at, Process: dftracer.Process{PID: 100 + n, Host: p.host, Attempt: &p.attempt, SessionTag: "job", JobID: p.job}}
 				if p.rank >= 0 {
-					o.Rank = &p.rank
+					o.Process.Rank = &p.rank
 				}
 				w, err := dftracer.Create(filepath.Join(dir, fmt.Sprintf("trace%d.pfw.gz", n)), o)
 				if err != nil {
@@ -196,7 +196,7 @@ func TestSilentStarts(t *testing.T) {
 				if b.first < 0 {
 					continue
 				}
-				w, err := dftracer.Create(filepath.Join(dir, fmt.Sprintf("trace%d.pfw.gz", n)), &dftracer.Options{Start: at, Attempt: &n, SessionTag: "job", JobID: b.job, Process: dftracer.Process{PID: 100 + n}})
+				w, err := dftracer.Create(filepath.Join(dir, fmt.Sprintf("trace%d.pfw.gz", n)), &dftracer.Options{Start: at, Process: dftracer.Process{PID: 100 + n, Attempt: &n, SessionTag: "job", JobID: b.job}})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -39,7 +39,7 @@ func TestStarts(t *testing.T) {
 	for n := range 2 {
 		begin := base.Add(time.Duration(n) * time.Minute)
 		w, err := dftracer.Create(filepath.Join(dir, fmt.Sprintf("trace%d.pfw.gz", n)), &dftracer.Options{
-			Start: begin, Attempt: &n, SessionTag: "job", Process: dftracer.Process{PID: 100 + n},
+			Start: begin, Process: dftracer.Process{PID: 100 + n, Attempt: &n, SessionTag: "job"},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ func TestMissingRanks(t *testing.T) {
 		dir := t.TempDir()
 		for _, rank := range []int{0, 2} {
 			w, err := dftracer.Create(filepath.Join(dir, fmt.Sprintf("trace-rank%d.pfw.gz", rank+rank/2)), &dftracer.Options{
-				Start: time.Unix(1_700_000_000, 0), Rank: &rank, Process: dftracer.Process{PID: 100 + rank},
+				Start: time.Unix(1_700_000_000, 0), Process: dftracer.Process{PID: 100 + rank, Rank: &rank},
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -44,8 +44,8 @@ func (s *scenario) trace(t *testing.T, path string, a attemptRecord, list []scen
 	now := (s.EpochMS + a.Start) * 1000
 	rank := a.Rank
 	w, err := dftracer.Create(path, &dftracer.Options{
-		Dialect: d, Rank: &rank, Now: func() time.Time { return time.UnixMicro(now) },
-		Process: dftracer.Process{PID: 100 + a.Rank, Host: "node" + strconv.Itoa(a.Rank)},
+		Dialect: d, Now: func() time.Time { return time.UnixMicro(now) },
+		Process: dftracer.Process{PID: 100 + a.Rank, Host: "node" + strconv.Itoa(a.Rank), Rank: &rank},
 	})
 	if err != nil {
 		t.Fatal(err)

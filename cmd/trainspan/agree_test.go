@@ -21,7 +21,7 @@ import (
 // which nothing is called an iteration, and whose steps begin anew in each epoch.
 func bodiesTrace(t *testing.T, path string, rank int) {
 	t.Helper()
-	w, err := dftracer.Create(path, &dftracer.Options{Rank: &rank, Process: dftracer.Process{PID: 200 + rank, Host: "node2"}})
+	w, err := dftracer.Create(path, &dftracer.Options{Process: dftracer.Process{PID: 200 + rank, Host: "node2", Rank: &rank}})
 	if err != nil {
 		t.Fatal(err)
 	}

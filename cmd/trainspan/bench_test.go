@@ -25,7 +25,7 @@ func writeJob(tb testing.TB, path string, n int) (events int) { return writeRank
 // writeRank is writeJob for one of several ranks.
 func writeRank(tb testing.TB, path string, rank, n int) (events int) {
 	tb.Helper()
-	w, err := dftracer.Create(path, &dftracer.Options{Rank: &rank, Level: 1})
+	w, err := dftracer.Create(path, &dftracer.Options{Process: dftracer.Process{Rank: &rank}, Level: 1})
 	if err != nil {
 		tb.Fatal(err)
 	}

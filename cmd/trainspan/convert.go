@@ -202,7 +202,7 @@ func convertOne(ctx context.Context, a *ui.App, s *survey, output string, o *con
 	}
 	r := newRewriter(out.Writer, s, firstID(s))
 	var n int64
-	err = passThrough(ctx, a, s, bar, func(ev *dftracer.Event) error {
+	err = passThrough(ctx, s, bar, func(ev *dftracer.Event) error {
 		if ev.Cat != dftracer.CatDFTracer {
 			n++
 		}

@@ -61,7 +61,7 @@ func runDigest(ctx context.Context, a *ui.App, args []string, o *digestOptions) 
 	}
 	state, err := report.Load(ctx.Err, args...)
 	if err != nil {
-		return unreadable(ctx, a, err)
+		return unreadable(ctx, err)
 	}
 	if err := state.Window(o.windows); err != nil {
 		return err

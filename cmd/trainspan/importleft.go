@@ -75,7 +75,7 @@ func importRun(ctx context.Context, a *ui.App, left *rundir.Left, rings []string
 	r := left.Run
 	opts := pydrain.Options{
 		Out: cmp.Or(o.output, left.Dir), Job: cmp.Or(o.job, r.Job), Attempt: r.Attempt,
-		Trace: &dftracer.Options{Dialect: d, SessionTag: r.Session}, Log: slog.New(slog.NewTextHandler(a.Stderr, nil)),
+		Trace: &dftracer.Options{Dialect: d, Process: dftracer.Process{SessionTag: r.Session}}, Log: slog.New(slog.NewTextHandler(a.Stderr, nil)),
 	}
 	if err := o.send(&opts, a.Streams.Lookup); err != nil {
 		return err

@@ -71,7 +71,7 @@ func importTable(a *ui.App, to *visible.Writer, r *pytorch.Report) {
 		_, _ = visible.Fprintf(to, "%s: a compile log, %s of %s\n", l.Name, human.Plural(l.Compilations, "compilation"), human.Plural(l.Operators, "operator"))
 	}
 	for _, g := range r.Ranks {
-		rankLines(a, to, g)
+		rankLines(to, g)
 	}
 	if s := r.Spans; s != nil {
 		_, _ = visible.Fprintf(to, "%s sent, down to level %s\n", human.Plural(s.Exported, "span"), s.Used)
@@ -82,7 +82,7 @@ func importTable(a *ui.App, to *visible.Writer, r *pytorch.Report) {
 }
 
 // rankLines says how sure the common axis is.
-func rankLines(a *ui.App, to *visible.Writer, g *pytorch.RankReport) {
+func rankLines(to *visible.Writer, g *pytorch.RankReport) {
 	if g.Note != "" {
 		_, _ = visible.Fprintf(to, "ranks are not on one axis: %s\n", g.Note)
 		return

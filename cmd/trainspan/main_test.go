@@ -93,7 +93,7 @@ func makeTrace(args []string) error {
 			return fmt.Errorf("mktrace: %v %v", errRank, errPID)
 		}
 	}
-	opts.Rank = &rank
+	opts.Process.Rank = &rank
 	w, err := dftracer.Create(args[0], &opts)
 	if err != nil {
 		return err

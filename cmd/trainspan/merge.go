@@ -136,7 +136,7 @@ func writeMerged(ctx context.Context, a *ui.App, surveys []*survey, o *mergeOpti
 	for _, s := range surveys {
 		r := newRewriter(out.Writer, s, base)
 		r.pids = pids
-		err = passThrough(ctx, a, s, bar, func(ev *dftracer.Event) error {
+		err = passThrough(ctx, s, bar, func(ev *dftracer.Event) error {
 			if ev.Cat != dftracer.CatDFTracer {
 				events++
 			}

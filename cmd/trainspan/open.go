@@ -168,7 +168,7 @@ func (t *traceServer) send(w http.ResponseWriter, r *http.Request) error {
 	defer context.AfterFunc(r.Context(), cancel)()
 	format := &chromeFormat{from: t.trace}
 	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		_, err := writeText(ctx, t.a, t.trace, format, w, nil)
+		_, err := writeText(ctx, t.trace, format, w, nil)
 		return err
 	}
 	w.Header().Set("Content-Encoding", "gzip")
@@ -176,7 +176,7 @@ func (t *traceServer) send(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := writeText(ctx, t.a, t.trace, format, z, nil); err != nil {
+	if _, err := writeText(ctx, t.trace, format, z, nil); err != nil {
 		return err
 	}
 	return z.Close()

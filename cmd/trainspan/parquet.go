@@ -60,15 +60,20 @@ func convertParquet(ctx context.Context, a *ui.App, args, files []string, o *con
 	var rows *dataset.Builder
 	var accounts []goodput.Account
 	var steps *stepTable
+	discard := func() {
+		if rows != nil {
+			_ = rows.Close() // nothing in it is needed any more
+			steps.close()
+		}
+	}
+	defer discard()
 	for first := true; first || times.Again; first = false {
+		discard()
 		if set, err = openSet(args); err != nil {
 			return err
 		}
 		times.Reading()
-		rows = dataset.New(0, "")
-		defer rows.Close() //nolint:errcheck // nothing in it is needed any more
-		steps = newStepTable()
-		defer steps.close()
+		rows, steps = dataset.New(0, ""), newStepTable()
 		if accounts, err = collectRows(ctx, set, rows, steps, &times, o); err != nil {
 			return err
 		}
@@ -127,7 +132,7 @@ func convertDigests(ctx context.Context, a *ui.App, digests []string, o *convert
 	}
 	state, err := report.Load(ctx.Err, digests...)
 	if err != nil {
-		return unreadable(ctx, a, err)
+		return unreadable(ctx, err)
 	}
 	out, err := l.writeLedgers(ctx, state.Jobs(), o)
 	if err != nil {

@@ -282,7 +282,7 @@ func readJobs(ctx context.Context, a *ui.App, args []string) ([]*report.Job, err
 	case errors.Is(err, errNoProcess):
 		err = ui.BadData("%s: %w; see %s", strings.Join(args, ", "), err, see.NoTraining)
 	case err != nil:
-		err = unreadable(ctx, a, err)
+		err = unreadable(ctx, err)
 	}
 	if nothing {
 		if starts := rundir.All(args...); len(starts) > 0 {
@@ -306,7 +306,7 @@ func leaveOut(a *ui.App, found []*report.Job) {
 }
 
 // unreadable says why telemetry or digests could not be read.
-func unreadable(ctx context.Context, a *ui.App, err error) error {
+func unreadable(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return err

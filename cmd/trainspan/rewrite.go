@@ -160,7 +160,7 @@ func (r *rewriter) rehash(text string) (dft.Hash, bool) {
 }
 
 // pass scans a trace that was surveyed and calls fn with every event.
-func passThrough(ctx context.Context, a *ui.App, s *survey, bar *ui.Progress, fn func(*dftracer.Event) error) error {
+func passThrough(ctx context.Context, s *survey, bar *ui.Progress, fn func(*dftracer.Event) error) error {
 	bar.File(s.path, s.events)
 	if p := s.who.Owner(); p.Named() {
 		fn = s.withRank(p, fn)

@@ -58,7 +58,7 @@ func runRuns(ctx context.Context, a *ui.App, args []string, asJSON bool) error {
 	}
 	found, err := findJobs(ctx, args)
 	if err != nil && !errors.Is(err, errNoProcess) && !errors.Is(err, runs.ErrNoTelemetry) {
-		return unreadable(ctx, a, err)
+		return unreadable(ctx, err)
 	}
 	starts := rundir.All(args...)
 	var rows []runRow

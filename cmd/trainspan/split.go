@@ -115,7 +115,7 @@ func runSplit(ctx context.Context, a *ui.App, args []string, o *splitOptions) er
 	if err := os.MkdirAll(o.dir, 0o755); err != nil { //nolint:gosec // traces to be read by others
 		return err
 	}
-	err = passThrough(ctx, a, s.from, bar, s.take)
+	err = passThrough(ctx, s.from, bar, s.take)
 	for _, p := range s.order {
 		p.now.us.Store(p.end)
 		if e := p.out.finish(err); err == nil {

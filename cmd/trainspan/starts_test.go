@@ -92,7 +92,7 @@ func TestRunsAreListed(t *testing.T) {
 	dir := t.TempDir()
 	for n, job := range []string{"a", "b"} {
 		at := time.Date(2026, 3, 1+n, 10, 0, 0, 0, time.UTC)
-		w, err := dftracer.Create(filepath.Join(dir, job+".pfw.gz"), &dftracer.Options{Start: at, Attempt: &n, SessionTag: "train", JobID: job, Process: dftracer.Process{PID: 7 + n}})
+		w, err := dftracer.Create(filepath.Join(dir, job+".pfw.gz"), &dftracer.Options{Start: at, Process: dftracer.Process{PID: 7 + n, Attempt: &n, SessionTag: "train", JobID: job}})
 		if err != nil {
 			t.Fatal(err)
 		}

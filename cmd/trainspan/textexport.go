@@ -46,7 +46,7 @@ func exportText(ctx context.Context, a *ui.App, s *survey, output string, o *con
 		zip = gzip.NewWriter(to)
 		to = zip
 	}
-	n, err := writeText(ctx, a, s, format, to, bar)
+	n, err := writeText(ctx, s, format, to, bar)
 	if otlp, ok := format.(*otlpFormat); ok && otlp.aside > 0 {
 		a.Problem("%s: %s left out: OTLP cannot say their times; see "+see.Damaged, s.path, human.Plural(otlp.aside, "span"))
 	}
@@ -62,11 +62,11 @@ func exportText(ctx context.Context, a *ui.App, s *survey, output string, o *con
 }
 
 // writeText writes what a format makes of a trace.
-func writeText(ctx context.Context, a *ui.App, s *survey, format textFormat, to io.Writer, bar *ui.Progress) (int64, error) {
+func writeText(ctx context.Context, s *survey, format textFormat, to io.Writer, bar *ui.Progress) (int64, error) {
 	w := bufio.NewWriterSize(to, 1<<20)
 	buf := format.begin(nil)
 	times := read.JudgeBy(s.times.Median(), true)
-	err := passThrough(ctx, a, s, bar, func(ev *dftracer.Event) error {
+	err := passThrough(ctx, s, bar, func(ev *dftracer.Event) error {
 		if !read.CanBe(times, ev) || ev.Cat == dftracer.CatDFTracer && ev.Phase != dftracer.PhaseMetadata && !s.has(ev.TS) {
 			return nil
 		}

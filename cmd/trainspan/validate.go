@@ -125,7 +125,7 @@ func runValidate(ctx context.Context, a *ui.App, args []string, o *validateOptio
 	for i, path := range files {
 		group.Go(func() error {
 			defer close(done[i])
-			results[i] = checkTrace(ctx, a, path, o)
+			results[i] = checkTrace(ctx, path, o)
 			return nil
 		})
 	}
@@ -139,7 +139,7 @@ func runValidate(ctx context.Context, a *ui.App, args []string, o *validateOptio
 }
 
 // check validates one file.
-func checkTrace(ctx context.Context, a *ui.App, path string, o *validateOptions) (c checked) {
+func checkTrace(ctx context.Context, path string, o *validateOptions) (c checked) {
 	if err := ctx.Err(); err != nil {
 		c.err = err
 		return c

@@ -145,9 +145,9 @@ func TestVerbsAgreeOnAttempts(t *testing.T) {
 				at := int64(1_700_000_000_000_000) + int64(i)*1_000_000_000
 				now := at
 				lo := goodput.LiveOptions{Start: at * 1000, Dir: state}
-				o := dftracer.Options{Rank: &rank, Process: dftracer.Process{PID: 7, Host: "pod-0"}, Now: (&clock{}).now, SessionTag: "job"}
+				o := dftracer.Options{Process: dftracer.Process{PID: 7, Host: "pod-0", Rank: &rank, SessionTag: "job"}, Now: (&clock{}).now}
 				if n >= 0 {
-					o.Attempt, lo.Attempt = &n, n+1
+					o.Process.Attempt, lo.Attempt = &n, n+1
 				}
 				var c clock
 				c.us.Store(now)

@@ -46,19 +46,19 @@ func (o *Options) traceFor(t *outputs.Telemetry) *dftracer.Options {
 		trace = *o.Trace
 	}
 	id := &t.Identity
-	if trace.Rank == nil && id.Rank.IsSet() {
+	if trace.Process.Rank == nil && id.Rank.IsSet() {
 		rank := id.Rank.Get()
-		trace.Rank = &rank
+		trace.Process.Rank = &rank
 	}
-	if trace.Attempt == nil && id.Attempt.IsSet() {
+	if trace.Process.Attempt == nil && id.Attempt.IsSet() {
 		attempt := id.Attempt.Get()
-		trace.Attempt = &attempt
+		trace.Process.Attempt = &attempt
 	}
 	if id.RankKnown {
-		trace.WorldSize = cmp.Or(trace.WorldSize, id.WorldSize)
+		trace.Process.WorldSize = cmp.Or(trace.Process.WorldSize, id.WorldSize)
 	}
-	trace.JobID = cmp.Or(trace.JobID, id.Job)
-	trace.SessionTag = cmp.Or(trace.SessionTag, id.SessionTag)
+	trace.Process.JobID = cmp.Or(trace.Process.JobID, id.Job)
+	trace.Process.SessionTag = cmp.Or(trace.Process.SessionTag, id.SessionTag)
 	trace.Process.PID = cmp.Or(trace.Process.PID, id.PID)
 	trace.Process.Host = cmp.Or(trace.Process.Host, id.Host)
 	if trace.OnError == nil && t.Logger != nil {

@@ -33,7 +33,7 @@ func TestAttachSaysWho(t *testing.T) {
 	}{
 		"known":   {id, nil, "trace-rank2.pfw", map[string]string{"rank": "2", "attempt": "3", "job_id": "4711", "session_tag": "tag", "host": "node-b"}},
 		"guessed": {guessed, nil, "trace.pfw", map[string]string{"rank": "0", "job_id": "4711"}},
-		"its own": {id, &dftracer.Options{Rank: &rank, Attempt: &attempt, JobID: "mine", SessionTag: "own", Process: dftracer.Process{Host: "here"}},
+		"its own": {id, &dftracer.Options{Process: dftracer.Process{Host: "here", Rank: &rank, Attempt: &attempt, JobID: "mine", SessionTag: "own"}},
 			"trace-rank5.pfw", map[string]string{"rank": "5", "attempt": "7", "job_id": "mine", "session_tag": "own", "host": "here"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -42,17 +42,17 @@ const Unknown = "unknown"
 // there is the program alone: what follows it can hold secrets.
 func (s *Sender) Trace(o *dftracer.Options, id *identity.Identity) {
 	exec := filepath.Base(cmp.Or(Bounded(id.Exec), s.Service, Unknown))
-	o.Process = dftracer.Process{
-		PID: s.PID, PPID: id.Parent.Or(1), Host: s.Host, Exec: exec, Command: cmp.Or(o.Process.Command, exec), Dir: cmp.Or(o.Process.Dir, "/"),
-	}
+	p := &o.Process
+	p.PID, p.PPID, p.Host = s.PID, id.Parent.Or(1), s.Host
+	p.Exec, p.Command, p.Dir = exec, cmp.Or(p.Command, exec), cmp.Or(p.Dir, "/")
 	if s.Rank >= 0 {
-		o.Rank = &s.Rank
+		p.Rank = &s.Rank
 	}
 	if id.Attempt.IsSet() {
 		attempt := id.Attempt.Get()
-		o.Attempt = &attempt
+		p.Attempt = &attempt
 	}
-	o.SessionTag, o.JobID = cmp.Or(Bounded(id.Session), o.SessionTag), cmp.Or(Bounded(id.Job), o.JobID)
+	p.SessionTag, p.JobID = cmp.Or(Bounded(id.Session), p.SessionTag), cmp.Or(Bounded(id.Job), p.JobID)
 }
 
 // Arguments appends whose a span is, where its file does not say that.

@@ -1,6 +1,7 @@
 package assemble_test
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -33,9 +34,13 @@ func TestSenderOf(t *testing.T) {
 			if s != c.want {
 				t.Errorf("got %+v", s)
 			}
-			o := dftracer.Options{Attempt: &attempt, SessionTag: "mine", JobID: "4711"}
+			o := dftracer.Options{Process: dftracer.Process{Attempt: &attempt, SessionTag: "mine", JobID: "4711"}}
 			s.Trace(&o, &id)
-			if *o.Attempt != c.attempt || o.SessionTag != c.tag || o.JobID != c.job || o.Process != c.process || (o.Rank != nil) != (c.want.Rank >= 0) || o.Rank != nil && *o.Rank != c.want.Rank {
+			c.process.Attempt, c.process.SessionTag, c.process.JobID = &c.attempt, c.tag, c.job
+			if c.want.Rank >= 0 {
+				c.process.Rank = &c.want.Rank
+			}
+			if !reflect.DeepEqual(o.Process, c.process) {
 				t.Errorf("got %+v", o)
 			}
 		})

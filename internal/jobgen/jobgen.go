@@ -98,8 +98,8 @@ func (g *generator) open(dir string) error {
 		r.path = filepath.Join(dir, fmt.Sprintf("attempt%d-rank{rank}%s", g.a.Number, ext))
 		number := g.a.Number
 		w, err := dftracer.Create(r.path, &dftracer.Options{
-			Rank: &n, WorldSize: g.a.Ranks, Attempt: &number, SessionTag: g.tag(), JobID: "4711", Start: time.UnixMicro(g.start + r.off),
-			Process: dftracer.Process{PID: 1000*(number+1) + n, Host: "node-" + string(rune('a'+n/4%26)) + strconv.Itoa(n/104)},
+			Start:   time.UnixMicro(g.start + r.off),
+			Process: dftracer.Process{PID: 1000*(number+1) + n, Host: "node-" + string(rune('a'+n/4%26)) + strconv.Itoa(n/104), Rank: &n, WorldSize: g.a.Ranks, Attempt: &number, SessionTag: g.tag(), JobID: "4711"},
 		})
 		if err != nil {
 			return err

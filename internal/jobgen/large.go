@@ -169,8 +169,8 @@ func (g *large) rank(dir string, rank int) error {
 	}
 	attempt := 0
 	f, err := dftracer.Create(filepath.Join(dir, "rank{rank}.pfw.gz"), &dftracer.Options{
-		Rank: &rank, WorldSize: g.Ranks, Attempt: &attempt, SessionTag: "large", JobID: "4712", Start: time.UnixMicro(g.start),
-		Process: dftracer.Process{PID: 100 + rank, Host: "node" + strconv.Itoa(rank/8)},
+		Start:   time.UnixMicro(g.start),
+		Process: dftracer.Process{PID: 100 + rank, Host: "node" + strconv.Itoa(rank/8), Rank: &rank, WorldSize: g.Ranks, Attempt: &attempt, SessionTag: "large", JobID: "4712"},
 	})
 	if err != nil {
 		return err

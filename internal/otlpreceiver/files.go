@@ -229,7 +229,7 @@ func (f *Files) create(from assemble.Sender, rs *tracepb.ResourceSpans) (assembl
 	if from == assemble.SharedSender {
 		res = nil // it is not that of the one that came first
 	}
-	o := dftracer.Options{Start: begin(rs), Heartbeat: -1, Attempt: f.o.Attempt, Pool: f.pool, SessionTag: f.o.SessionTag, JobID: f.o.JobID}
+	o := dftracer.Options{Start: begin(rs), Heartbeat: -1, Pool: f.pool, Process: dftracer.Process{Attempt: f.o.Attempt, SessionTag: f.o.SessionTag, JobID: f.o.JobID}}
 	id := res.identity()
 	from.Trace(&o, &id)
 	path := filepath.Join(f.o.Dir, fileName(from))

@@ -48,7 +48,8 @@ func newProcess(ctx context.Context, o *Options, r *ring.Ring, live bool) (*proc
 	if o.Trace != nil {
 		t = *o.Trace
 	}
-	t.Process = dftracer.Process{PID: p.id.PID, PPID: int(who.PPID), Host: who.Host, Exec: who.Exec, Command: who.Command, Dir: who.Dir}
+	t.Process = dftracer.Process{PID: p.id.PID, PPID: int(who.PPID), Host: who.Host, Exec: who.Exec, Command: who.Command, Dir: who.Dir,
+		JobID: p.id.Job, WorldSize: 1, SessionTag: t.Process.SessionTag} // the name of the file says the rank
 	t.Start = time.Unix(0, r.Opened)
 	if live && t.Heartbeat == 0 {
 		t.Heartbeat = dft.DefaultHeartbeat
@@ -61,14 +62,13 @@ func newProcess(ctx context.Context, o *Options, r *ring.Ring, live bool) (*proc
 		t.Compression = dftracer.CompressNone
 	}
 	p.plain = t.Compression == dftracer.CompressNone
-	t.JobID, t.WorldSize = p.id.Job, 1 // the name of the file says the rank
 	if p.id.Attempt.IsSet() {
 		attempt := p.id.Attempt.Get()
-		t.Attempt = &attempt
+		t.Process.Attempt = &attempt
 	}
 	if p.id.RankKnown {
 		rank := p.id.Rank.Get()
-		t.Rank = &rank
+		t.Process.Rank = &rank
 	}
 	if t.OnError == nil {
 		t.OnError = func(err error) { p.log.Warn("trace of a Python process", "error", err, "see", see.File) }

@@ -68,7 +68,7 @@ func (p *source) configured(cfg config.Config, ending *atomic.Bool, clock func()
 	}
 	tag := ""
 	if p.o.Trace != nil {
-		tag = p.o.Trace.SessionTag
+		tag = p.o.Trace.Process.SessionTag
 	}
 	if !cfg.SessionTag.IsSet() && tag != "" {
 		cfg.SessionTag = config.Value(tag)

@@ -87,7 +87,7 @@ func (r *relay) begun(t *thread, s *span, depth int) {
 	if lost := r.take(t, depth, false); len(lost) > 0 {
 		ctx, outer, ok := r.around(t, depth)
 		for i := range lost {
-			r.place(t, &lost[i], ctx, outer, ok)
+			r.place(ctx, t, &lost[i], outer, ok)
 		}
 	}
 	r.began(t, s.node, s.start, depth, s.args)
@@ -139,7 +139,7 @@ func (r *relay) settle(t *thread) {
 		if !ok {
 			break
 		}
-		r.start(k, ctx)
+		r.start(ctx, k)
 	}
 	if len(t.held) == 0 {
 		return
@@ -150,13 +150,13 @@ func (r *relay) settle(t *thread) {
 		r.held -= w.size()
 		ctx, at, ok := r.around(t, w.depth+1)
 		for i := range w.spans {
-			r.place(t, &w.spans[i], ctx, at, ok)
+			r.place(ctx, t, &w.spans[i], at, ok)
 		}
 	}
 }
 
 // start starts a span that is open.
-func (r *relay) start(k *known, ctx context.Context) {
+func (r *relay) start(ctx context.Context, k *known) {
 	if kind := r.kind(k.node); kind != nil {
 		k.ctx, k.span = kind(ctx, time.Unix(0, k.start), k.attrs...)
 	}
@@ -184,9 +184,9 @@ func (r *relay) around(t *thread, depth int) (ctx context.Context, unknown int, 
 }
 
 // place hands a span on, or lets it wait.
-func (r *relay) place(t *thread, s *relayed, ctx context.Context, at int, ok bool) {
+func (r *relay) place(ctx context.Context, t *thread, s *relayed, at int, ok bool) {
 	if ok {
-		r.hand(s, ctx)
+		r.hand(ctx, s)
 		return
 	}
 	i, found := slices.BinarySearchFunc(t.held, at, func(w waiting, depth int) int { return cmp.Compare(w.depth, depth) })
@@ -243,7 +243,7 @@ func (r *relay) over(t *thread, s *relayed, sends bool, depth int, crossed, drop
 	below := r.take(t, depth, crossed)
 	if k.span != nil {
 		for i := range below {
-			r.hand(&below[i], k.ctx)
+			r.hand(k.ctx, &below[i])
 		}
 		if k.span.SetAttributes(s.attrs...); dropped {
 			k.span.SetAttributes(attribute.Int(attributes.Truncated, 1))
@@ -263,7 +263,7 @@ func (r *relay) over(t *thread, s *relayed, sends bool, depth int, crossed, drop
 		below = []relayed{*s}
 	}
 	for i := range below {
-		r.place(t, &below[i], ctx, outer, ok)
+		r.place(ctx, t, &below[i], outer, ok)
 	}
 	if r.held > maxHeld {
 		r.src.limit("more than 8,192 spans of a Python process wait for those around them to be sent: they hang under others")
@@ -284,7 +284,7 @@ func (r *relay) take(t *thread, depth int, crossed bool) (below []relayed) {
 }
 
 // hand starts and ends a span and what is in it.
-func (r *relay) hand(s *relayed, ctx context.Context) {
+func (r *relay) hand(ctx context.Context, s *relayed) {
 	r.pass(s.end)
 	kind := r.kind(s.node)
 	if kind == nil {
@@ -295,7 +295,7 @@ func (r *relay) hand(s *relayed, ctx context.Context) {
 		return
 	}
 	for i := range s.below {
-		r.hand(&s.below[i], ctx)
+		r.hand(ctx, &s.below[i])
 	}
 	r.end(span, s)
 }
@@ -328,9 +328,9 @@ func (r *relay) release(t *thread) {
 	for i := range t.open {
 		k := &t.open[i]
 		if k.waits {
-			r.start(k, above)
+			r.start(above, k)
 		}
-		above = r.under(k, above)
+		above = r.under(above, k)
 	}
 	held := t.held
 	t.held = nil
@@ -339,18 +339,18 @@ func (r *relay) release(t *thread) {
 		ctx := context.Background()
 		for i := range t.open {
 			if k := &t.open[i]; k.depth <= w.depth {
-				ctx = r.under(k, ctx)
+				ctx = r.under(ctx, k)
 			}
 		}
 		for i := range w.spans {
-			r.hand(&w.spans[i], ctx)
+			r.hand(ctx, &w.spans[i])
 		}
 	}
 }
 
 // under returns the context for what is inside of an open span in one that is in the
 // context outer.
-func (r *relay) under(k *known, outer context.Context) context.Context {
+func (r *relay) under(outer context.Context, k *known) context.Context {
 	switch {
 	case r.called(k.node): // the one that callbacks have open
 		return context.Background()

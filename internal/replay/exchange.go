@@ -79,7 +79,7 @@ func (t *Table) Exchange(next *Table) []Part {
 	if !out.finished {
 		return nil
 	}
-	step := func(k int) float64 { return out.span(j.graph, k, j.from, len(j.steps)) / float64(j.rounds()) * 1e3 }
+	step := func(k int) float64 { return out.span(k, j.from, len(j.steps)) / float64(j.rounds()) * 1e3 }
 	backward := func(k int) float64 { // with the last k
 		if k > 0 && k < n {
 			k += n

@@ -41,9 +41,9 @@ func (j *job) findings(was *outcome) (all []found) {
 	}
 	for k, c := range made {
 		k += 1 + len(sets)
-		gain, segment := o.gain(j.graph, k, j.from, m), 0.0
+		gain, segment := o.gain(k, j.from, m), 0.0
 		if c.since > j.from {
-			segment = o.gain(j.graph, k, c.since, m)
+			segment = o.gain(k, c.since, m)
 		}
 		if gain < c.floor && (segment < floorSegment || m-c.since < leastSegment) {
 			continue
@@ -123,7 +123,7 @@ func (j *job) lateRanks(sets []*lateSet, e [][]float64, o *outcome) (best *found
 // set was repaired in replay k of o.
 func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 	set, m := late.ranks, len(j.steps)
-	full := o.gain(j.graph, k, j.from, m)
+	full := o.gain(k, j.from, m)
 	for len(set) > 1 && len(set) <= mostLate { // of more, all that are late are named
 		var smaller []repair
 		for i := range set {
@@ -132,7 +132,7 @@ func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 		less := j.replay(smaller...)
 		best, at := 0.0, -1
 		for i := range set {
-			if g := less.gain(j.graph, i+1, j.from, m); g > best {
+			if g := less.gain(i+1, j.from, m); g > best {
 				best, at = g, i
 			}
 		}
@@ -142,9 +142,9 @@ func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 		o, k, set = less, at+1, slices.Delete(slices.Clone(set), at, at+1)
 	}
 	first, end := late.first, late.end
-	gain, segment := o.gain(j.graph, k, j.from, m), 0.0
+	gain, segment := o.gain(k, j.from, m), 0.0
 	if end-first < j.rounds() {
-		segment = o.gain(j.graph, k, first, end)
+		segment = o.gain(k, first, end)
 	}
 	if gain < floorRanks && (segment < floorRanks || end-first < leastSegment) {
 		return nil
@@ -160,13 +160,13 @@ func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 	}
 	f.Cause = inCommon(f.Causes, f.Ranks)
 	if f.Cause == causeCompute || f.Cause == Forward.String() || f.Cause == Backward.String() {
-		if j.followsTokens(e, set) {
+		if j.followsTokens(e) {
 			f.Kind, f.Cause = Imbalance, causeWork
 		}
 	}
 	if from, to := j.when(f, e, set); segment == 0 && to-from < j.rounds() {
 		first, end = j.from+from, j.from+to
-		f.SegmentGain = o.gain(j.graph, k, first, end)
+		f.SegmentGain = o.gain(k, first, end)
 	}
 	if end-first < j.rounds() {
 		f.FromStep = j.number(first)

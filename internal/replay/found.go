@@ -61,19 +61,19 @@ func (o *outcome) bounds(j *job, k int) (low, high float64) {
 	m := j.rounds()
 	saved := make([]float64, m)
 	for s := range saved {
-		saved[s] = o.span(j.graph, 0, j.from+s, j.from+s+1) - o.span(j.graph, k, j.from+s, j.from+s+1)
+		saved[s] = o.span(0, j.from+s, j.from+s+1) - o.span(k, j.from+s, j.from+s+1)
 	}
 	size := blockLength(m, correlation(saved), leastBatches)
 	n := m / size
 	if n < leastBatches {
 		return 0, 0
 	}
-	gain := o.gain(j.graph, k, j.from, len(j.steps))
+	gain := o.gain(k, j.from, len(j.steps))
 	sum, all := 0.0, 0.0
 	for b := range n {
 		from, to := j.from+b*size, j.from+(b+1)*size
-		with := o.span(j.graph, k, from, to)
-		d := o.span(j.graph, 0, from, to) - gain*with
+		with := o.span(k, from, to)
+		d := o.span(0, from, to) - gain*with
 		sum, all = sum+d*d, all+with
 	}
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 1)}.Quantile(0.975)
@@ -131,7 +131,7 @@ func inCommon(causes map[int]string, ranks []int) string {
 }
 
 // followsTokens reports whether the excess of ranks is that of their tokens.
-func (j *job) followsTokens(e [][]float64, set []int) bool {
+func (j *job) followsTokens(e [][]float64) bool {
 	if j.tokens == nil {
 		return false
 	}

@@ -94,7 +94,7 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 	for _, p := range j.period[j.from:] {
 		recorded += p
 	}
-	replayed := was.span(j.graph, 0, j.from, m)
+	replayed := was.span(0, j.from, m)
 	v.Coverage.ReplayError = math.Abs(replayed/recorded - 1)
 	if j.unseenWaits() {
 		v.unknown(reasonHidden)

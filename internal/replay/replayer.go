@@ -148,7 +148,7 @@ func (rp *replayer) take(a *actor, pc *piece, device bool) {
 }
 
 // span is how long the rounds from one to before another took in a replay.
-func (o *outcome) span(g *graph, k, from, to int) float64 {
+func (o *outcome) span(k, from, to int) float64 {
 	start := 0.0
 	if from > 0 {
 		start = o.clock[(from-1)*o.k+k]
@@ -157,12 +157,12 @@ func (o *outcome) span(g *graph, k, from, to int) float64 {
 }
 
 // gain is how much faster rounds are with a repair.
-func (o *outcome) gain(g *graph, k, from, to int) float64 {
-	with := o.span(g, k, from, to)
+func (o *outcome) gain(k, from, to int) float64 {
+	with := o.span(k, from, to)
 	if with <= 0 {
 		return 1
 	}
-	return o.span(g, 0, from, to) / with
+	return o.span(0, from, to) / with
 }
 
 // path is what the time of an actor is made of, from the first step on: its own work, and

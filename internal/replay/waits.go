@@ -108,7 +108,7 @@ func (j *job) waits(was *outcome) *Waits {
 		}
 	}
 	slices.SortStableFunc(w.Cells, func(x, y WaitCell) int { return cmp.Compare(y.Time, x.Time) })
-	w.Share = float64(w.Total) / (was.span(j.graph, 0, j.from, len(j.steps)) * float64(len(j.ranks)))
+	w.Share = float64(w.Total) / (was.span(0, j.from, len(j.steps)) * float64(len(j.ranks)))
 	w.Bubble = int64(math.Round(b.groups[messages]))
 	for name, d := range b.groups {
 		w.Group = append(w.Group, WaitPart{name, int64(math.Round(d))})

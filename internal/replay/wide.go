@@ -143,7 +143,7 @@ func (j *job) imbalance(e [][]float64, gain float64) *found {
 		}
 	}
 	f := j.finding(Imbalance, nil, causeOf(list), gain)
-	if j.followsTokens(e, nil) {
+	if j.followsTokens(e) {
 		f.Cause = causeWork
 	}
 	// In how many steps is a rank late, and is it another one each time?

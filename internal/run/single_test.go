@@ -24,7 +24,7 @@ func TestOneProcessRecordedTwice(t *testing.T) {
 	write := func(name string, pid int, from, steps int) {
 		begin := base.Add(time.Duration(from) * time.Second)
 		w, err := dftracer.Create(filepath.Join(dir, name), &dftracer.Options{
-			Start: begin, SessionTag: "job", Process: dftracer.Process{PID: pid, Host: "h"},
+			Start: begin, Process: dftracer.Process{PID: pid, Host: "h", SessionTag: "job"},
 		})
 		if err != nil {
 			t.Fatal(err)

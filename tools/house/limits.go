@@ -32,7 +32,6 @@ var large = map[string]typ{
 	"integrations/pytorch.FileReport": {fields: 46, methods: 6},
 	// These mirror what is outside, one field or method for each: they stay.
 	"callbacks.Callbacks":                    {fields: 1, methods: 45},  // the callbacks that training loops know
-	"dftracer.Options":                       {fields: 28, methods: 4},  // the variables of DFTracer
 	"internal/grammar.TrainingMetricsUpdate": {fields: 30, methods: 1},  // an attribute set
 	"internal/rundir.Run":                    {fields: 44, methods: 5},  // the keys of run.json
 	"telemetry.TrainingTelemetryBuilder":     {fields: 20, methods: 25}, // one method for each setting

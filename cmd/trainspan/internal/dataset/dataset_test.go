@@ -97,7 +97,7 @@ func read(t *testing.T, dir string) (all []event) {
 func writeRank(t *testing.T, dir string, rank, n int, start int64) {
 	t.Helper()
 	w, err := dftracer.Create(filepath.Join(dir, "trace-"+strconv.Itoa(rank)+".pfw.gz"), &dftracer.Options{
-		Rank: &rank, Process: dftracer.Process{PID: 100 + rank, Host: "node"},
+		Process: dftracer.Process{PID: 100 + rank, Host: "node", Rank: &rank},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +230,7 @@ func TestStatistics(t *testing.T) {
 func TestColumns(t *testing.T) {
 	traces := t.TempDir()
 	rank := 5
-	w, err := dftracer.Create(filepath.Join(traces, "t.pfw"), &dftracer.Options{Rank: &rank})
+	w, err := dftracer.Create(filepath.Join(traces, "t.pfw"), &dftracer.Options{Process: dftracer.Process{Rank: &rank}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func Events(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui.Prog
 	if !q.Window.all() {
 		if stat, err := os.Stat(path); err == nil {
 			if info := ReadIndex(path, stat); info != nil && info.Aligned && info.Damaged == "" && info.BadLines == 0 {
-				return scanMembers(ctx, a, info, q.Window, bar, filtered)
+				return scanMembers(ctx, info, q.Window, bar, filtered)
 			}
 		}
 	}

@@ -40,7 +40,7 @@ func parseMoment(text string) (time.Time, bool) {
 
 // scanMembers reads the members that can hold something of the window. Those
 // in which no span ends hold the metadata.
-func scanMembers(ctx context.Context, a *ui.App, info *FileInfo, w Window, bar *ui.Progress, fn func(*dftracer.Event) error) (*dft.Hashes, error) {
+func scanMembers(ctx context.Context, info *FileInfo, w Window, bar *ui.Progress, fn func(*dftracer.Event) error) (*dft.Hashes, error) {
 	f, err := os.Open(info.Path)
 	if err != nil {
 		return nil, err

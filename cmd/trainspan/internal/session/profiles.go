@@ -103,7 +103,7 @@ func (p *profiles) watcher() (*pytorch.Watcher, error) {
 	opts.Begin = func(start time.Time) (pytorch.Sink, error) {
 		if p.trace == nil {
 			w, err := dftracer.Create(filepath.Join(p.s.dir, "profiles.pfw.gz"), &dftracer.Options{
-				Heartbeat: -1, Start: start, Attempt: &attempt, SessionTag: p.s.tag(), JobID: p.s.run.Job,
+				Heartbeat: -1, Start: start, Process: dftracer.Process{Attempt: &attempt, SessionTag: p.s.tag(), JobID: p.s.run.Job},
 			})
 			if err != nil {
 				return nil, err

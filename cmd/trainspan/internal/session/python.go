@@ -118,13 +118,13 @@ func (s *start) sending() (func(config.Config) (config.Config, error), *dftracer
 	}
 	if err != nil {
 		s.problem("nothing is sent of Python processes: %v; see "+see.Start, err)
-		return nil, &dftracer.Options{SessionTag: s.tag()}, parent
+		return nil, &dftracer.Options{Process: dftracer.Process{SessionTag: s.tag()}}, parent
 	}
 	for _, w := range cfg.Warnings {
 		s.problem("telemetry configuration: %s; see "+see.Variable, w)
 	}
 	form := exporters.TraceOptions(&cfg.Outputs.Trace)
-	form.SessionTag = s.tag()
+	form.Process.SessionTag = s.tag()
 	return load, form, parent
 }
 

@@ -55,8 +55,7 @@ func startUsage(s *start, pid int, cgroup *resources.Cgroup) *usage {
 func (u *usage) open() *dftracer.Writer {
 	attempt := u.where.Attempt
 	w, err := dftracer.Create(filepath.Join(u.dir, "resources.pfw.gz"), &dftracer.Options{
-		Process: dftracer.Process{PID: u.set.PID, Exec: u.set.Command.Program, Command: u.set.Command.Program},
-		Attempt: &attempt, SessionTag: u.tag(), JobID: u.run.Job,
+		Process: dftracer.Process{PID: u.set.PID, Exec: u.set.Command.Program, Command: u.set.Command.Program, Attempt: &attempt, SessionTag: u.tag(), JobID: u.run.Job},
 		OnError: func(err error) { u.problem("resources: %v; see "+see.File, err) },
 	})
 	if err != nil {
