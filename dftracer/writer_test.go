@@ -304,7 +304,7 @@ func TestPaths(t *testing.T) {
 		{"other.log", dftracer.Options{}, "other.log"},
 	} {
 		dir := t.TempDir()
-		test.opts.Process = who
+		test.opts.Process.PID, test.opts.Process.Host, test.opts.Process.Exec = who.PID, who.Host, who.Exec
 		w, err := dftracer.Create(filepath.Join(dir, test.path), &test.opts)
 		if err != nil {
 			t.Fatal(err)
