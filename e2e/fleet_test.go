@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -20,6 +22,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/e2e/servers"
@@ -118,6 +121,8 @@ func TestFleet(t *testing.T) {
 		cpu, memory = cpu+c, max(memory, m)
 	}
 	perSpan := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(f.spans()) }
+	plain, packed := f.requestSize(t)
+	t.Logf("of a span: %.0f bytes of OTLP, %.0f with gzip, %.1f in a trace file", plain, packed, float64(f.fileSize(t))/float64(files.total()+files.twice.Load()))
 	each := (f.ranks + len(f.agents) - 1) / len(f.agents)
 	t.Logf("agents: %.1f us of CPU a span, at most %d MB each, %d KB for each of its %d resources", perSpan(cpu), memory>>20, memory>>10/int64(each), each)
 	cpu, gatewayMemory := f.gateway.Used()
@@ -226,6 +231,38 @@ func (f *fleet) send(ctx context.Context, rank int) error {
 		f.acknowledged.Add(int64(n * stepSpans))
 	}
 	return nil
+}
+
+// requestSize is how many bytes a span takes in a request, as it is and compressed.
+func (f *fleet) requestSize(t *testing.T) (plain, packed float64) {
+	t.Helper()
+	text, err := proto.Marshal(fleetBatch(0, 0, f.batch, time.Now()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write(text) // into memory
+	_ = z.Close()
+	spans := float64(f.batch * stepSpans)
+	return float64(len(text)) / spans, float64(b.Len()) / spans
+}
+
+// fileSize is how many bytes the agents' trace files have.
+func (f *fleet) fileSize(t *testing.T) (n int64) {
+	t.Helper()
+	for _, dir := range f.dirs {
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range files {
+			if info, err := e.Info(); err == nil {
+				n += info.Size()
+			}
+		}
+	}
+	return n
 }
 
 // fleetBatch is the spans of some steps: of each the parts, then the iteration.

@@ -274,7 +274,7 @@ class On(unittest.TestCase):
         from trainspan import _ring, dftracer
 
         cls.ring, cls.dft = _ring, dftracer
-        assert _ring.enabled()
+        assert _ring.enabled(), "the client was imported before, without a ring: run this file in a process of its own, -p test_client.py"
 
     @classmethod
     def tearDownClass(cls):
