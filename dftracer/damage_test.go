@@ -15,6 +15,7 @@ import (
 	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dft/recovery"
 	"github.com/trainspan/trainspan/internal/dft/validate"
+	"github.com/trainspan/trainspan/internal/gziptest"
 )
 
 // killed is the trace of a process that was killed while a span was open of
@@ -51,7 +52,7 @@ func TestRecoverLeavesNoOrphans(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "trace.pfw")
 		text := []byte(killed(t))
 		if packed {
-			text = members(text)
+			text = gziptest.Pack(text)
 		}
 		writeFile(t, path, string(text))
 		report, err := recovery.File(path, nil)
@@ -89,7 +90,7 @@ func TestRecoverInventsNothingInAPart(t *testing.T) {
 // A recovery that is stopped leaves the file as it was, and nothing beside it.
 func TestRecoverStops(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string][]byte{"a.pfw": []byte(killed(t)), "a.pfw.gz": members([]byte(killed(t)))} {
+	for name, text := range map[string][]byte{"a.pfw": []byte(killed(t)), "a.pfw.gz": gziptest.Pack([]byte(killed(t)))} {
 		path := filepath.Join(dir, name)
 		writeFile(t, path, string(text))
 		ctx, cancel := context.WithCancel(context.Background())
@@ -122,7 +123,7 @@ func TestRecoverStops(t *testing.T) {
 
 // The checksum of a member decides, even if its text reads well.
 func TestGzipChecksumIsChecked(t *testing.T) {
-	data := members(stepsText(t, 50))
+	data := gziptest.Pack(stepsText(t, 50))
 	data[len(data)-6] ^= 1
 	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
 	writeFile(t, path, string(data))

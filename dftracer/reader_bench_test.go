@@ -10,6 +10,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/gziptest"
 )
 
 // benchTrace is the text of a trace of training steps.
@@ -56,11 +57,7 @@ func BenchmarkReaderText(b *testing.B) {
 
 func BenchmarkReaderGzip(b *testing.B) {
 	text := benchTrace(b, 100000)
-	var zipped bytes.Buffer
-	z := gzip.NewWriter(&zipped)
-	_, _ = z.Write(text)
-	_ = z.Close()
-	benchRead(b, zipped.Bytes(), len(text))
+	benchRead(b, gziptest.Pack(text), len(text))
 }
 
 func BenchmarkReaderReal(b *testing.B) {

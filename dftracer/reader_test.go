@@ -20,6 +20,7 @@ import (
 	"github.com/trainspan/trainspan/internal/dft/recovery"
 	"github.com/trainspan/trainspan/internal/dft/validate"
 	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/internal/gziptest"
 	"github.com/trainspan/trainspan/internal/infile"
 )
 
@@ -120,17 +121,6 @@ func TestReaderReportsIOErrors(t *testing.T) {
 	}
 }
 
-// members compresses texts to one gzip member each.
-func members(texts ...[]byte) []byte {
-	var out bytes.Buffer
-	for _, text := range texts {
-		z := gzip.NewWriter(&out)
-		_, _ = z.Write(text)
-		_ = z.Close()
-	}
-	return out.Bytes()
-}
-
 // stepsText is a trace of n events as plain text.
 func stepsText(t testing.TB, n int) []byte {
 	t.Helper()
@@ -163,13 +153,13 @@ func TestScanEqualsReader(t *testing.T) {
 		data []byte
 	}{
 		{"plain", long},
-		{"single", members(text)},
-		{"members of odd sizes", members(cut(70123)...)},
-		{"tiny members", members(cut(5001)...)},
-		{"empty members", members(text[:3000], nil, text[3000:9000], nil, nil, text[9000:])},
-		{"torn", members(cut(70123)...)[:len(members(cut(70123)...))-5000]},
+		{"single", gziptest.Pack(text)},
+		{"members of odd sizes", gziptest.Pack(cut(70123)...)},
+		{"tiny members", gziptest.Pack(cut(5001)...)},
+		{"empty members", gziptest.Pack(text[:3000], nil, text[3000:9000], nil, nil, text[9000:])},
+		{"torn", gziptest.Pack(cut(70123)...)[:len(gziptest.Pack(cut(70123)...))-5000]},
 		{"torn plain", long[:len(long)-7777]},
-		{"mixed headers", append(members(text[:50000]), namedMember(text[50000:])...)},
+		{"mixed headers", append(gziptest.Pack(text[:50000]), namedMember(text[50000:])...)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			want, st := readAll(t, bytes.NewReader(test.data))
@@ -224,7 +214,7 @@ func namedMember(text []byte) []byte {
 func TestScanStops(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
 	text := stepsText(t, 8000)
-	if err := os.WriteFile(path, members(text[:300000], text[300000:600000], text[600000:900000], text[900000:]), 0o666); err != nil {
+	if err := os.WriteFile(path, gziptest.Pack(text[:300000], text[300000:600000], text[600000:900000], text[900000:]), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	stop := errors.New("enough")
@@ -249,7 +239,7 @@ func TestScanStops(t *testing.T) {
 func TestTornEverywhere(t *testing.T) {
 	text := stepsText(t, 100)
 	cutAt := bytes.LastIndexByte(text[:len(text)-6000], '\n') + 1
-	first, last := members(text[:cutAt]), members(text[cutAt:])
+	first, last := gziptest.Pack(text[:cutAt]), gziptest.Pack(text[cutAt:])
 	want, _ := readAll(t, bytes.NewReader(text))
 	whole := bytes.Count(text[:cutAt], []byte("\n")) - 1 // without "["
 	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
@@ -293,7 +283,7 @@ func TestDamagedMember(t *testing.T) {
 		if i < 4 {
 			end = bytes.LastIndexByte(text[:len(text)*i/4], '\n') + 1
 		}
-		parts = append(parts, members(text[begin:end]))
+		parts = append(parts, gziptest.Pack(text[begin:end]))
 		begin = end
 	}
 	parts[1][len(parts[1])/2] ^= 0x55
@@ -332,7 +322,7 @@ func FuzzReader(f *testing.F) {
 			f.Fatal(err)
 		}
 		f.Add(text)
-		f.Add(members(text))
+		f.Add(gziptest.Pack(text))
 	}
 	f.Add([]byte(`{"ph":"X","args":{"a":-0,"b":1e400,"c":[1],"d":"\ud800"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -13,6 +13,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/dft/recovery"
 	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/internal/gziptest"
 )
 
 // FuzzRecover repairs what may be a trace. What it repaired is a trace, in which
@@ -20,15 +21,7 @@ import (
 func FuzzRecover(f *testing.F) {
 	const begun = `{"name":"CM","ph":"M","pid":1,"tid":1,"cat":"dftracer","id":9,"args":{"hhash":"h","name":"span.begin","value":"forward","begin_id":4,"begin_ts":1700000000000000,"begin_cat":"compute"}}`
 	const span = `{"id":5,"name":"forward","cat":"compute","pid":1,"tid":1,"ts":1700000000000000,"dur":5,"ph":"X","args":{"hhash":"h","level":2,"p_idx":4}}`
-	zip := func(parts ...string) []byte {
-		var out bytes.Buffer
-		for _, part := range parts {
-			z := gzip.NewWriter(&out)
-			_, _ = z.Write([]byte(part)) // to memory
-			_ = z.Close()
-		}
-		return out.Bytes()
-	}
+	zip := func(text, more string) []byte { return gziptest.Pack([]byte(text), []byte(more)) }
 	for _, text := range []string{"", "[\n", "[\n" + span + "\n]", "[\n" + begun + "\n" + span + "\n", "[\n" + span + "\n" + span[:40], span + "\n", "no trace", "]\n]\n["} {
 		f.Add([]byte(text))
 		zipped := zip(text, "["+text)

@@ -21,6 +21,7 @@ import (
 	"github.com/trainspan/trainspan/internal/dft/recovery"
 	"github.com/trainspan/trainspan/internal/dft/validate"
 	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/gziptest"
 )
 
 // tornTrace returns a trace whose last part was never written: spans are open, and
@@ -315,10 +316,10 @@ func TestRecoverBeforeTheEnd(t *testing.T) {
 		from int // the first cut
 	}{
 		{"plain", text, end},
-		{"in a member", members(text), len(members(text)) - 12},
-		{"in a member of its own", members(text[:end], text[end:]), len(members(text[:end])) + 1},
-		{"one whole member", append(members(text), 0x1f, 0x8b, 8, 0), len(members(text)) + 1},
-		{"its bracket is in another one", members(text[:len(text)-1], text[len(text)-1:]), len(members(text[:len(text)-1]))},
+		{"in a member", gziptest.Pack(text), len(gziptest.Pack(text)) - 12},
+		{"in a member of its own", gziptest.Pack(text[:end], text[end:]), len(gziptest.Pack(text[:end])) + 1},
+		{"one whole member", append(gziptest.Pack(text), 0x1f, 0x8b, 8, 0), len(gziptest.Pack(text)) + 1},
+		{"its bracket is in another one", gziptest.Pack(text[:len(text)-1], text[len(text)-1:]), len(gziptest.Pack(text[:len(text)-1]))},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "trace")

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/gziptest"
 )
 
 // After an error of its own fn is not called again.
@@ -14,7 +15,7 @@ func TestScanEndsWithTheErrorOfFn(t *testing.T) {
 	text := stepsText(t, 1000)
 	var all []byte
 	for range 8 {
-		all = append(all, members(text)...)
+		all = append(all, gziptest.Pack(text)...)
 	}
 	writeFile(t, path, string(all))
 	enough := errors.New("enough")

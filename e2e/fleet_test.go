@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -26,6 +24,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/e2e/servers"
+	"github.com/trainspan/trainspan/internal/gziptest"
 )
 
 // The size of the fleet. docs/scale.md has what 1,024 ranks took.
@@ -240,12 +239,8 @@ func (f *fleet) requestSize(t *testing.T) (plain, packed float64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	_, _ = z.Write(text) // into memory
-	_ = z.Close()
 	spans := float64(f.batch * stepSpans)
-	return float64(len(text)) / spans, float64(b.Len()) / spans
+	return float64(len(text)) / spans, float64(len(gziptest.Pack(text))) / spans
 }
 
 // fileSize is how many bytes the agents' trace files have.

@@ -1,8 +1,6 @@
 package exporters_test
 
 import (
-	"bufio"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"io"
@@ -23,6 +21,7 @@ import (
 	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/gziptest"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
@@ -97,19 +96,12 @@ func run(t *testing.T, cfg config.Config, o *exporters.Options) *exporters.Outpu
 
 func lines(t *testing.T, path string) (all []string) {
 	t.Helper()
-	f, err := os.Open(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	var r io.Reader = f
-	if strings.HasSuffix(path, ".gz") {
-		if r, err = gzip.NewReader(f); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for scan := bufio.NewScanner(r); scan.Scan(); {
-		all = append(all, scan.Text())
+	for line := range strings.Lines(string(gziptest.Text(t, data))) {
+		all = append(all, strings.TrimSuffix(line, "\n"))
 	}
 	return all
 }

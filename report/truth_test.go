@@ -3,7 +3,6 @@ package report_test
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +17,7 @@ import (
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/gziptest"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/report"
 )
@@ -51,15 +51,7 @@ func rawProfiles(t *testing.T, path string) (out [][]rawEvent) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(bytes.NewReader(data))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if data, err = io.ReadAll(z); err != nil {
-			t.Fatal(err)
-		}
-	}
+	data = gziptest.Text(t, data)
 	if strings.HasSuffix(path, ".tar.gz") {
 		for r := tar.NewReader(bytes.NewReader(data)); ; {
 			h, err := r.Next()
@@ -81,15 +73,7 @@ func rawProfiles(t *testing.T, path string) (out [][]rawEvent) {
 
 func rawEvents(t *testing.T, name string, data []byte) []rawEvent {
 	t.Helper()
-	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(bytes.NewReader(data))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if data, err = io.ReadAll(z); err != nil {
-			t.Fatal(err)
-		}
-	}
+	data = gziptest.Text(t, data)
 	var list []rawEvent
 	var file struct {
 		TraceEvents []rawEvent `json:"traceEvents"`

@@ -2,9 +2,7 @@ package report_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/internal/gziptest"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -43,15 +42,7 @@ func rawTraces(t *testing.T, folder string) (out rawJob) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
-			z, err := gzip.NewReader(bytes.NewReader(data))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if data, err = io.ReadAll(z); err != nil {
-				t.Fatal(err)
-			}
-		}
+		data = gziptest.Text(t, data)
 		var steps, waits, breaks []rawSpan
 		begun := make(map[int64]bool)
 		trains := false

@@ -7,17 +7,18 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/gzip"
 	"go.uber.org/goleak"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/internal/gziptest"
 	"github.com/trainspan/trainspan/internal/infile"
 )
 
@@ -48,18 +49,11 @@ func TestIndexDescribesMembers(t *testing.T) {
 			t.Errorf("member %d is at %d, want %d", i, m.Offset, at)
 		}
 		at += m.Size
-		z, err := gzip.NewReader(bytes.NewReader(data[m.Offset : m.Offset+m.Size]))
-		if err != nil {
-			t.Fatal(err)
+		text := gziptest.Text(t, data[m.Offset:m.Offset+m.Size])
+		if int64(len(text)) != m.Text || int64(bytes.Count(text, []byte("\n"))) != m.Lines {
+			t.Errorf("member %d: %d bytes, want %d; lines %d", i, len(text), m.Text, m.Lines)
 		}
-		var text bytes.Buffer
-		if _, err := text.ReadFrom(z); err != nil {
-			t.Fatal(err)
-		}
-		if int64(text.Len()) != m.Text || int64(bytes.Count(text.Bytes(), []byte("\n"))) != m.Lines {
-			t.Errorf("member %d: %d bytes, want %d; lines %d", i, text.Len(), m.Text, m.Lines)
-		}
-		r, err := dftracer.NewReader(&text, nil)
+		r, err := dftracer.NewReader(bytes.NewReader(text), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,14 +101,9 @@ func TestInfoIndependentOfLayout(t *testing.T) {
 		t.Fatalf("%+v", first)
 	}
 	for _, size := range []int{9_999, 70_001, 1 << 20, len(text)} {
-		var zipped bytes.Buffer
-		for at := 0; at < len(text); at += size {
-			z := gzip.NewWriter(&zipped)
-			_, _ = z.Write(text[at:min(at+size, len(text))]) // to memory
-			_ = z.Close()
-		}
+		zipped := gziptest.Pack(slices.Collect(slices.Chunk(text, size))...)
 		path := filepath.Join(t.TempDir(), "job.pfw.gz")
-		if err := os.WriteFile(path, zipped.Bytes(), 0o600); err != nil {
+		if err := os.WriteFile(path, zipped, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		got := inspect(path)

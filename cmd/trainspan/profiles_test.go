@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/gziptest"
 )
 
 // writeProfile writes what PyTorch's profiler would of one step, in a year.
@@ -92,15 +92,7 @@ func TestReportOfCopies(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	if _, err := z.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "b.json.gz"), packed.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "b.json.gz"), gziptest.Pack([]byte(text)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	status, out, _ := cli(t, "report", "--full", dir)

@@ -1,15 +1,14 @@
 package python_test
 
 import (
-	"compress/gzip"
 	"context"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/gziptest"
 	"github.com/trainspan/trainspan/internal/pydrain"
 )
 
@@ -99,20 +98,11 @@ func TestTorchKilledInCollective(t *testing.T) {
 	}
 	var open []string
 	for _, f := range st.Files {
-		packed, err := os.Open(f)
+		packed, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer packed.Close() //nolint:errcheck // only read
-		z, err := gzip.NewReader(packed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(z)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(text)) {
+		for line := range strings.Lines(string(gziptest.Text(t, packed))) {
 			if strings.Contains(line, `"name":"span.begin","value":"all_reduce"`) {
 				open = append(open, line)
 			}

@@ -1,7 +1,6 @@
 package pytorch_test
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/gzip"
-
 	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/gziptest"
 	"github.com/trainspan/trainspan/internal/kineto"
 )
 
@@ -20,12 +18,8 @@ import (
 func TestFilesOfADirectory(t *testing.T) {
 	dir := t.TempDir()
 	const log = "V0822 14:00:48.902000 1543231 torch/_dynamo/utils.py:1288] {\"str\": [\"a.py\", 0]}\n"
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	_, _ = z.Write([]byte(log))
-	_ = z.Close()
 	for name, text := range map[string]string{
-		"rank0.pt.trace.json": "{}", "ranks.tar": "", "simple.log.gz": packed.String(), "renamed.log": log,
+		"rank0.pt.trace.json": "{}", "ranks.tar": "", "simple.log.gz": string(gziptest.Pack([]byte(log))), "renamed.log": log,
 		"server.log": "I0822 14:00:48.902000 1 main.go:1] started\n", "notes.txt": "", ".hidden.json": "{}",
 		"broken.log.gz": "x", "a profile.txt": `{"schemaVersion": 1, "traceEvents": []}`, "other.bin": `[{"ph":"X"}]`, "lines.json": `{"ph":"X"}`, "trace.txt": `{"ph":"X"}`,
 	} {

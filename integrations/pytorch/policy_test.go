@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/gziptest"
 )
 
 func small(rank int) []byte {
@@ -39,24 +40,11 @@ func tarOf(t *testing.T, n int) []byte {
 	return b.Bytes()
 }
 
-func gzipped(t *testing.T, data []byte) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	if _, err := w.Write(data); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
 func TestCutTarKeepsTheRanksBefore(t *testing.T) {
 	whole := tarOf(t, 4)
 	// In the header of the third member.
 	cut := whole[:2*(len(whole)-1024)/4+100]
-	for name, data := range map[string][]byte{"x.tar": cut, "x.tar.gz": gzipped(t, cut)} {
+	for name, data := range map[string][]byte{"x.tar": cut, "x.tar.gz": gziptest.Pack(cut)} {
 		c := &capture{}
 		rep, err := importBytes(t.Context(), c, nil, name, data)
 		if err != nil || len(rep.Files) != 2 || len(rep.Failed) != 1 || !strings.Contains(rep.Failed[0].Err.Error(), "at byte") {
@@ -95,7 +83,7 @@ type failing struct{ err error }
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 func TestGzipChecksumIsChecked(t *testing.T) {
-	data := gzipped(t, small(0))
+	data := gziptest.Pack(small(0))
 	for name, at := range map[string]int{"checksum": len(data) - 6, "length": len(data) - 2} {
 		bad := bytes.Clone(data)
 		bad[at] ^= 0x55

@@ -2,7 +2,6 @@ package pytorch_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/gziptest"
 )
 
 func put(t *testing.T, dir, name string, data []byte) {
@@ -29,19 +29,6 @@ func read(t *testing.T, name string) []byte {
 		t.Fatal(err)
 	}
 	return data
-}
-
-func gz(t *testing.T, data []byte) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	if _, err := w.Write(data); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
 }
 
 // watch makes a watcher that notes the names of what it imported.
@@ -73,7 +60,7 @@ func TestWatcherImportsFinishedFilesOnceInOrder(t *testing.T) {
 	dir := t.TempDir()
 	c := &capture{}
 	w, done := watch(t, dir, c, pytorch.WatchOptions{})
-	a, b := read(t, "era_absolute_int.json"), gz(t, read(t, "era_relative_base_last.json"))
+	a, b := read(t, "era_absolute_int.json"), gziptest.Pack(read(t, "era_relative_base_last.json"))
 	put(t, dir, "w.1778000000000000002.pt.trace.json.gz", b[:len(b)/2]) // being written
 	put(t, dir, "w.1778000000000000001.pt.trace.json", a[:len(a)/2])
 	put(t, dir, "notes.txt", []byte("x"))

@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/klauspost/compress/gzip"
+	"github.com/trainspan/trainspan/internal/gziptest"
 	"github.com/trainspan/trainspan/internal/kineto"
 )
 
@@ -39,14 +39,7 @@ func BenchmarkReader(b *testing.B) {
 		b.Log("no real traces here: ", err)
 		return
 	}
-	zr, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		b.Fatal(err)
-	}
-	plain, err := io.ReadAll(zr)
-	if err != nil {
-		b.Fatal(err)
-	}
+	plain := gziptest.Text(b, packed)
 	b.Run("real", func(b *testing.B) { benchPlain(b, plain) })
 	b.Run("real-gzip", func(b *testing.B) {
 		b.SetBytes(int64(len(plain)))

@@ -3,7 +3,6 @@ package kineto_test
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"io"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"testing/iotest"
 
 	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/internal/gziptest"
 	"github.com/trainspan/trainspan/internal/kineto"
 )
 
@@ -241,24 +241,11 @@ func TestSourceErrorIsReturned(t *testing.T) {
 	}
 }
 
-func pack(t *testing.T, data []byte) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	if _, err := w.Write(data); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
 func TestWalkLooksAtBytesNotNames(t *testing.T) {
 	trace := []byte(`{"traceEvents":[{"ph":"X","name":"a","ts":5}]}`)
 	var archive bytes.Buffer
 	tw := tar.NewWriter(&archive)
-	for name, data := range map[string][]byte{"d/r0.json": trace, "d/r1.json.gz": pack(t, trace), "d/readme.txt": []byte("x"), "d/._r0.json": []byte("x")} {
+	for name, data := range map[string][]byte{"d/r0.json": trace, "d/r1.json.gz": gziptest.Pack(trace), "d/readme.txt": []byte("x"), "d/._r0.json": []byte("x")} {
 		if err := tw.WriteHeader(&tar.Header{Name: name, Size: int64(len(data)), Mode: 0o600}); err != nil {
 			t.Fatal(err)
 		}
@@ -267,12 +254,12 @@ func TestWalkLooksAtBytesNotNames(t *testing.T) {
 		}
 	}
 	tw.Close()
-	two := append(pack(t, trace[:20]), pack(t, trace[20:])...)
+	two := append(gziptest.Pack(trace[:20]), gziptest.Pack(trace[20:])...)
 	for name, tc := range map[string]struct {
 		data    []byte
 		members int
 	}{
-		"plain.gz": {trace, 1}, "gzip.json": {pack(t, trace), 1}, "two members": {two, 1}, "tar": {archive.Bytes(), 2}, "tar.gz": {pack(t, archive.Bytes()), 2},
+		"plain.gz": {trace, 1}, "gzip.json": {gziptest.Pack(trace), 1}, "two members": {two, 1}, "tar": {archive.Bytes(), 2}, "tar.gz": {gziptest.Pack(archive.Bytes()), 2},
 	} {
 		members, events := 0, 0
 		err := kineto.Walk(bytes.NewReader(tc.data), name, func(m kineto.Member) error {
@@ -285,7 +272,7 @@ func TestWalkLooksAtBytesNotNames(t *testing.T) {
 			t.Errorf("%s: %d members, %d events, %v", name, members, events, err)
 		}
 	}
-	cut := pack(t, []byte(`{"traceEvents":[`+strings.Repeat(`{"ph":"X","name":"a","ts":5},`, 5000)+`{"ph":"X","name":"z","ts":5}]}`))
+	cut := gziptest.Pack([]byte(`{"traceEvents":[` + strings.Repeat(`{"ph":"X","name":"a","ts":5},`, 5000) + `{"ph":"X","name":"z","ts":5}]}`))
 	err := kineto.Walk(bytes.NewReader(cut[:len(cut)-20]), "cut.gz", func(m kineto.Member) error {
 		got, info, err := all(t, m.Body)
 		if !info.Truncated || info.Cause == nil || len(got) == 0 {

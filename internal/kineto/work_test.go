@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/internal/gziptest"
 	"github.com/trainspan/trainspan/internal/kineto"
 )
 
@@ -94,8 +95,8 @@ func TestInflation(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Close()
-	twice := pack(t, inner.Bytes())
-	for name, data := range map[string][]byte{"once": inner.Bytes(), "twice": twice, "thrice": pack(t, twice)} {
+	twice := gziptest.Pack(inner.Bytes())
+	for name, data := range map[string][]byte{"once": inner.Bytes(), "twice": twice, "thrice": gziptest.Pack(twice)} {
 		n := int64(0)
 		err := kineto.Walk(bytes.NewReader(data), name, func(m kineto.Member) error {
 			var err error
@@ -115,15 +116,13 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 // Whatever a file is: what is read of it is bounded, and what it takes of memory.
 func FuzzWalk(f *testing.F) {
 	trace := []byte(`{"traceEvents":[{"ph":"X","name":"a","ts":5}]}`)
-	var b, archive bytes.Buffer
-	zw := gzip.NewWriter(&b)
-	_, _ = zw.Write(trace)
-	_ = zw.Close()
+	packed := gziptest.Pack(trace)
+	var archive bytes.Buffer
 	tw := tar.NewWriter(&archive)
-	_ = tw.WriteHeader(&tar.Header{Name: "a.json.gz", Size: int64(b.Len()), Mode: 0o600})
-	_, _ = tw.Write(b.Bytes())
+	_ = tw.WriteHeader(&tar.Header{Name: "a.json.gz", Size: int64(len(packed)), Mode: 0o600})
+	_, _ = tw.Write(packed)
 	_ = tw.Close()
-	for _, data := range [][]byte{trace, b.Bytes(), archive.Bytes()} {
+	for _, data := range [][]byte{trace, packed, archive.Bytes()} {
 		f.Add(data)
 	}
 	if data, err := os.ReadFile("../../integrations/pytorch/testdata/era_array.json"); err == nil {

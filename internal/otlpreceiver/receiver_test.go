@@ -2,7 +2,6 @@ package otlpreceiver_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,6 +35,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/gziptest"
 	"github.com/trainspan/trainspan/internal/otlpreceiver"
 )
 
@@ -184,24 +184,11 @@ func post(t *testing.T, url, media, encoding string, body []byte) (*http.Respons
 	return answer, text
 }
 
-func zipped(t *testing.T, text []byte) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	if _, err := z.Write(text); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
 func TestJSON(t *testing.T) {
 	dir := t.TempDir()
 	files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: dir})
 	r := start(t, files.Take, nil)
-	for encoding, body := range map[string][]byte{"": []byte(jsonBody), "gzip": zipped(t, []byte(jsonBody))} {
+	for encoding, body := range map[string][]byte{"": []byte(jsonBody), "gzip": gziptest.Pack([]byte(jsonBody))} {
 		answer, text := post(t, r.Endpoint()+"/v1/traces", "application/json; charset=utf-8", encoding, body)
 		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "application/json" || string(text) != "{}" {
 			t.Errorf("%q: %s %s %q", encoding, answer.Status, answer.Header, text)
@@ -246,9 +233,9 @@ func TestRefusedHTTP(t *testing.T) {
 		"broken id":         {"/v1/traces", "application/json", "", []byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"xyz"}]}]}]}`), 400, codes.InvalidArgument},
 		"broken protobuf":   {"/v1/traces", "application/x-protobuf", "", []byte("\xff\xff\xff"), 400, codes.InvalidArgument},
 		"broken gzip":       {"/v1/traces", "application/json", "gzip", []byte("no gzip"), 400, codes.InvalidArgument},
-		"cut gzip":          {"/v1/traces", "application/json", "gzip", zipped(t, []byte(`{"resourceSpans":[]}`))[:20], 400, codes.InvalidArgument},
+		"cut gzip":          {"/v1/traces", "application/json", "gzip", gziptest.Pack([]byte(`{"resourceSpans":[]}`))[:20], 400, codes.InvalidArgument},
 		"large":             {"/v1/traces", "application/json", "", large, 413, codes.ResourceExhausted},
-		"large when opened": {"/v1/traces", "application/json", "gzip", zipped(t, large), 413, codes.ResourceExhausted},
+		"large when opened": {"/v1/traces", "application/json", "gzip", gziptest.Pack(large), 413, codes.ResourceExhausted},
 		"media type":        {"/v1/traces", "text/plain", "", []byte("{}"), 415, codes.InvalidArgument},
 		"encoding":          {"/v1/traces", "application/json", "zstd", []byte("{}"), 415, codes.InvalidArgument},
 		"path":              {"/v1/logs", "application/json", "", []byte("{}"), 404, codes.NotFound},

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/trainspan/trainspan/internal/gziptest"
 	"github.com/trainspan/trainspan/internal/otlpreceiver"
 )
 
@@ -44,7 +45,7 @@ func TestTooManyMessages(t *testing.T) {
 		"attributes": attributes,
 		"resources":  bytes.Repeat([]byte{1<<3 | 2, 0}, many),
 	} {
-		answer, text := post(t, r.Endpoint()+"/v1/traces", "application/x-protobuf", "gzip", zipped(t, body))
+		answer, text := post(t, r.Endpoint()+"/v1/traces", "application/x-protobuf", "gzip", gziptest.Pack(body))
 		if answer.StatusCode != http.StatusRequestEntityTooLarge {
 			t.Errorf("%s: %s: %.80s", name, answer.Status, text)
 		}
@@ -104,7 +105,7 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 	client := collectorpb.NewTraceServiceClient(dial(t, r))
 	wait.Go(func() { _, _ = client.Export(context.Background(), large) })
 	<-in
-	if answer, _ := post(t, r.Endpoint()+"/v1/traces", "application/x-protobuf", "gzip", zipped(t, body)); answer.StatusCode != http.StatusTooManyRequests {
+	if answer, _ := post(t, r.Endpoint()+"/v1/traces", "application/x-protobuf", "gzip", gziptest.Pack(body)); answer.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("%s", answer.Status)
 	}
 	if _, err := client.Export(t.Context(), large); status.Code(err) != codes.ResourceExhausted {

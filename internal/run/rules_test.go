@@ -86,17 +86,7 @@ func TestStepsAroundEvaluations(t *testing.T) {
 	}
 	p.batch()
 	p.batch()
-	var steps run.Steps
-	for i := range p.all {
-		steps.Add(&p.all[i])
-	}
-	var got []int64
-	for _, st := range steps.All() {
-		got = append(got, st.Start-1e18, st.End-1e18)
-	}
-	if want := []int64{0, 35, 63, 98, 98, 133}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	p.steps(t, 0, 35, 63, 98, 98, 133)
 }
 
 // One process whose records contradict each other is told of, whichever of them it is.

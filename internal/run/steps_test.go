@@ -41,6 +41,22 @@ func (p *program) span(categoryName string, lasts int64, inside ...func()) {
 	p.all = append(p.all, s)
 }
 
+// steps checks where the steps of what was recorded start and end.
+func (p *program) steps(t *testing.T, want ...int64) {
+	t.Helper()
+	var steps run.Steps
+	for i := range p.all {
+		steps.Add(&p.all[i])
+	}
+	var got []int64
+	for _, st := range steps.All() {
+		got = append(got, st.Start-1e18, st.End-1e18)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // batch is a step of a program that annotates computing only.
 func (p *program) batch() {
 	p.span("compute/forward", 10)
@@ -199,17 +215,7 @@ func TestStepsOfOptimizers(t *testing.T) {
 	p.span("pipeline/evaluate", 50, func() { p.span("compute/forward", 10) })
 	p.batch()
 	p.batch()
-	var steps run.Steps
-	for i := range p.all {
-		steps.Add(&p.all[i])
-	}
-	var got []int64
-	for _, st := range steps.All() {
-		got = append(got, st.Start-1e18, st.End-1e18)
-	}
-	if want := []int64{0, 35, 95, 130, 130, 165}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	p.steps(t, 0, 35, 95, 130, 130, 165)
 }
 
 // TestUpdates: where a program did not export its iterations, updates of its metrics
