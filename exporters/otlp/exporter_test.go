@@ -295,13 +295,13 @@ func TestBackendDiesHalfWay(t *testing.T) {
 		before := p.p.Stats().Attempts
 		p.record(70)
 		over, ended := make(chan struct{}), make(chan error, 1)
-		go func() { ended <- p.Shutdown(deadline{context.Background(), over}) }()
+		// Of the processor: the provider asks none to end once the deadline is over.
+		go func() { ended <- p.p.Shutdown(deadline{context.Background(), over}) }()
 		until.True(t, "two attempts that fail", func() bool { return p.p.Stats().Attempts >= before+2 })
 		close(over)
 		if err := <-ended; err == nil {
 			t.Error("shutdown told of no loss")
 		}
-		until.True(t, "what was under way is counted", func() bool { return p.p.Stats().Pending == 0 })
 		check(t, p.p.Stats(), 120, 50, 0, delivery.Shutdown, 70)
 		if got := r.names(); !slices.Equal(got, sequence(50)) {
 			t.Errorf("got %v", got)
