@@ -29,9 +29,9 @@ const backwardShare = 8
 
 // large are the types with more fields or methods than most.
 var large = map[string]typ{
-	"integrations/pytorch.FileReport": {fields: 46, methods: 6},
 	// These mirror what is outside, one field or method for each: they stay.
 	"callbacks.Callbacks":                    {fields: 1, methods: 45},  // the callbacks that training loops know
+	"integrations/pytorch.FileReport":        {fields: 46, methods: 6},  // the keys of import --json
 	"internal/grammar.TrainingMetricsUpdate": {fields: 30, methods: 1},  // an attribute set
 	"internal/rundir.Run":                    {fields: 44, methods: 5},  // the keys of run.json
 	"telemetry.TrainingTelemetryBuilder":     {fields: 20, methods: 25}, // one method for each setting
