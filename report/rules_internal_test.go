@@ -42,6 +42,20 @@ func TestConfidence(t *testing.T) {
 	}
 }
 
+// Nobody is sent to the log of an attempt that ended as planned.
+func TestDowntimeOfPlannedStops(t *testing.T) {
+	r := &Report{Ledger: &goodput.Report{}}
+	r.Ledger.Disruptions = []goodput.Disruption{{Proper: true}, {Proper: true}}
+	loss := &Loss{Category: goodput.Downtime}
+	if got := r.lossAction(loss); strings.Contains(got, "log") || !strings.Contains(got, "sooner") {
+		t.Error(got)
+	}
+	r.Ledger.Disruptions[1].Proper = false
+	if got := r.lossAction(loss); got != actions[goodput.Downtime] {
+		t.Error(got)
+	}
+}
+
 // The verdict says what disruptions cost, one that was meant and cost no step aside.
 func TestDisruptionsAreSaid(t *testing.T) {
 	r := Report{Ranks: make([]Rank, 2), Ledger: &goodput.Report{Wall: 100e9}}

@@ -197,6 +197,9 @@ func (r *Report) lossAction(l *Loss) string {
 			text += fmt.Sprintf(" (Young's rule suggests every %s)", human.Duration(int64(f*1e9)))
 		}
 	}
+	if l.Category == goodput.Downtime && !slices.ContainsFunc(r.Ledger.Disruptions, func(d goodput.Disruption) bool { return !d.Proper }) {
+		text = "start the next attempt sooner: each one before it ended as planned"
+	}
 	if l.Category.IsCustom() {
 		text = "look into the spans " + words(l.Category)
 	}
