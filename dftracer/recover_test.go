@@ -75,9 +75,9 @@ func TestRecoverAnyCut(t *testing.T) {
 	for name, opts := range map[string]*dftracer.Options{"members": nil, "single": {Compression: dftracer.CompressSingle}} {
 		data := tornTrace(t, opts)
 		whole := 0
-		for cut := 1; cut < len(data); cut += 3 {
+		for cut, step := 1, 3; cut < len(data); cut += step {
 			if cut > 500 {
-				cut += 40
+				step = 43
 			}
 			path := filepath.Join(dir, "trace.pfw.gz")
 			writeFile(t, path, string(data[:cut]))
