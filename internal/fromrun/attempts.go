@@ -19,6 +19,8 @@ type Attempt struct {
 	Late int64
 	// Device says that steps are what the devices of ranks did, not their hosts.
 	Device bool
+
+	interrupted int64
 }
 
 // firstHeartbeat is when the first heartbeat of a process must be there, in
@@ -38,13 +40,14 @@ func Attempts(j *run.Job, of func(*run.Process) *Steps) []Attempt {
 		}
 		a := byNumber[p.Attempt]
 		if a == nil {
-			a = &Attempt{Number: p.Attempt, State: replay.New(&replay.Options{WorldSize: j.Ranks})}
+			a = &Attempt{Number: p.Attempt, State: replay.New(&replay.Options{WorldSize: j.Ranks}), interrupted: interrupted(j, p.Attempt)}
 			byNumber[p.Attempt] = a
 		}
 		info := replay.Rank{Host: p.Host, Ended: p.End != run.NoEnd && !failed(p)}
 		if p.Heartbeats || p.LastSeen-p.Start < firstHeartbeat {
 			info.LastSeen = p.LastSeen
 		}
+		info.LastSeen = min(info.LastSeen, a.interrupted)
 		a.State.AddRank(p.Rank, info, s.state)
 		a.Late += s.late
 		a.Device = a.Device || s.devices

@@ -42,6 +42,20 @@ func failed(p *run.Process) bool {
 	return slices.ContainsFunc(p.Failures, func(f run.Failure) bool { return f.Child == 0 })
 }
 
+// interrupted is when a person ended the ranks of an attempt: what they waited after it,
+// while the first of them unwound, nobody kept them waiting.
+func interrupted(j *run.Job, attempt int) int64 {
+	at := int64(math.MaxInt64)
+	for _, p := range j.Processes {
+		for i := range p.Failures {
+			if f := &p.Failures[i]; p.Attempt == attempt && f.Interrupt() {
+				at = min(at, f.Time)
+			}
+		}
+	}
+	return at
+}
+
 // cutOff is from when on spans were ended by the end of their process.
 func cutOff(p *run.Process) int64 {
 	if p.End != run.NoEnd && !failed(p) {

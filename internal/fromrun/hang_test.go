@@ -70,6 +70,32 @@ func TestHangThatWasInterrupted(t *testing.T) {
 	}
 }
 
+// TestInterruptedWhileOneWaits: that a rank was interrupted and the others met its end
+// later is no hang; that they had waited before is one.
+func TestInterruptedWhileOneWaits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		first int64 // when the rank was interrupted, before the others were
+		hang  bool
+	}{
+		"the others waited for its end": {30e9 - 20e6, false},
+		"they waited before":            {1e9, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := hangs(t, 30000, func(p *run.Process, to run.Sink) run.Sink {
+				f := run.Failure{Time: p.LastSeen, Type: "RuntimeError", Text: "Connection closed by peer"}
+				if p.Rank == 2 {
+					f = run.Failure{Time: p.LastSeen - tt.first, Type: "KeyboardInterrupt"}
+				}
+				p.Failures = []run.Failure{f}
+				return to
+			})
+			if (v.Kind == replay.Hang) != tt.hang {
+				t.Error(v.Sentence)
+			}
+		})
+	}
+}
+
 // TestHangInAPause: a rank that evaluates, saves, compiles or starts up may take long;
 // what it does beside the training, and what has ended, is no reason.
 func TestHangInAPause(t *testing.T) {

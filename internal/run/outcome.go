@@ -283,6 +283,14 @@ func bySignal(name string) (How, int) {
 	return Killed, wasDropped
 }
 
+const keyboardInterrupt = "KeyboardInterrupt"
+
+// base is the type of the exception without its module.
+func (f *Failure) base() string { return f.Type[strings.LastIndexByte(f.Type, '.')+1:] }
+
+// Interrupt reports whether Ctrl-C ended the process itself.
+func (f *Failure) Interrupt() bool { return f.Child == 0 && f.base() == keyboardInterrupt }
+
 // end is what a record of an error says.
 func (f *Failure) end(p *Process, all []*Process) end {
 	e := end{own: f.Child == 0, at: f.Time, weight: hasFailed, o: Outcome{How: Failed, Host: p.Host, Error: f.Text}}
@@ -293,8 +301,8 @@ func (f *Failure) end(p *Process, all []*Process) end {
 		if p.RankKnown {
 			e.o.Rank = &p.Rank
 		}
-		switch f.Type[strings.LastIndexByte(f.Type, '.')+1:] {
-		case "KeyboardInterrupt":
+		switch f.base() {
+		case keyboardInterrupt:
 			e.o.How, e.o.Signal, e.weight, e.o.Error = Stopped, "SIGINT", hasNoticed, ""
 		case "SignalException": // a launcher was asked to end
 			e.o.How, e.weight = Killed, wasEnded
