@@ -3,6 +3,7 @@ package identity_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -161,5 +162,24 @@ func TestKey(t *testing.T) {
 		if got := fmt.Sprint(l.Key, " ", l.Named); got != want || len(l.Bad) > 0 {
 			t.Errorf("%s: %s, %v; want %s", env, got, l.Bad, want)
 		}
+	}
+}
+
+// TestVariablesAreDocumented: a variable in which a launcher says who a process is stands
+// in the document of the configuration.
+func TestVariablesAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	identity.FromEnvironment(func(name string) (string, bool) {
+		if asked++; !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("docs/configuration.md does not have %s", name)
+		}
+		return "", false
+	}, strconv.Atoi)
+	if asked < 10 {
+		t.Errorf("%d variables were asked for", asked)
 	}
 }
