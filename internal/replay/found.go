@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/internal/robust"
-	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
@@ -135,25 +134,39 @@ func (j *job) followsTokens(e [][]float64) bool {
 	if j.tokens == nil {
 		return false
 	}
-	var x, y []float64
+	var both moments
+	var t []float64
 	for s := range j.rounds() {
 		for _, role := range j.roles {
-			var t []float64
+			t = t[:0]
 			for _, r := range role {
 				t = append(t, float64(j.tokens[j.at(j.from+s, r)]))
 			}
 			m := robust.Median(t)
 			for _, r := range role {
 				if e[r] != nil {
-					x = append(x, float64(j.tokens[j.at(j.from+s, r)])-m)
-					y = append(y, e[r][s])
+					both.add(float64(j.tokens[j.at(j.from+s, r)])-m, e[r][s])
 				}
 			}
 		}
 	}
 	const follows = 0.7
-	return stat.Correlation(x, y, nil) > follows
+	return both.correlation() > follows
 }
+
+// moments are those of pairs that come one by one: of each rank and step there is one, and
+// two columns of them would be the most memory of a verdict.
+type moments struct{ n, x, y, xx, yy, xy float64 }
+
+func (m *moments) add(x, y float64) {
+	m.n++
+	dx, dy := x-m.x, y-m.y
+	m.x, m.y = m.x+dx/m.n, m.y+dy/m.n
+	m.xx, m.yy, m.xy = m.xx+dx*(x-m.x), m.yy+dy*(y-m.y), m.xy+dx*(y-m.y)
+}
+
+// correlation is NaN where one of the two never changes.
+func (m *moments) correlation() float64 { return m.xy / math.Sqrt(m.xx*m.yy) }
 
 // lateSet is ranks that are late between two rounds, the most first, and the kinds of work
 // that make each of them late.
