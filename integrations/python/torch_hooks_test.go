@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -110,6 +111,35 @@ func TestTorchKilledInCollective(t *testing.T) {
 	}
 	if len(open) != 1 || !strings.Contains(open[0], `"seq":4,"pg":"0","group_size":2,"bytes":16,"dtype":"float32"`) {
 		t.Errorf("open all_reduces: %q", open)
+	}
+}
+
+// TestTorchManyCollectives: each collective has its group and its number in it, of
+// whichever thread, and also where there are too many sizes for a name of each.
+func TestTorchManyCollectives(t *testing.T) {
+	j := newTorchJob(t, "many.py")
+	if out := j.run(t); out != "fine" {
+		t.Fatalf("it printed %q", out)
+	}
+	numbers := map[string][]string{} // by group
+	for _, tr := range j.traces(t) {
+		for _, s := range tr.spans {
+			if s.name == "comm/all_reduce" {
+				numbers[s.args["pg"]+s.args["background"]] = append(numbers[s.args["pg"]+s.args["background"]], s.args["seq"])
+			}
+		}
+	}
+	for group, n := range map[string]int{"0": 300, "11": 3} {
+		want := make([]string, n)
+		for i := range want {
+			want[i] = strconv.Itoa(i + 1)
+		}
+		if !slices.Equal(numbers[group], want) {
+			t.Errorf("group %s: %q", group, numbers[group])
+		}
+	}
+	if len(numbers) != 2 {
+		t.Errorf("%d groups: %v", len(numbers), numbers)
 	}
 }
 

@@ -43,13 +43,14 @@ _c10d = None
 class _Group:
     """A process group: what is said of it, and how many collectives it had."""
 
-    __slots__ = "seq", "world", "said", "names"
+    __slots__ = "seq", "world", "said", "names", "beside"
 
     def __init__(self, name, size, world):
         self.seq = 0
         self.world = world
         self.said = (("pg", name), ("group_size", size))
         self.names = {}  # of spans of the thread that trains, by what their collectives are
+        self.beside = {}  # and of other threads
 
 
 _NO_GROUP = _Group("", 0, False)  # that of waits, and of what makes groups
@@ -109,18 +110,20 @@ def _cat(event):
     return "startup" if event == "rendezvous" else "comm"
 
 
-def _name(event, group, size, dtype, later, trains):
-    """The name of a span, and its arguments where too many names have some."""
+def _name(event, group, size, dtype, later, trains, seq):
+    """The name of a span, and its arguments and its number in the group, which is one of
+    them where too many names have some."""
     global _made
     args = () if group.world and event in _PAIRS else group.said
     for name, value in (("bytes", size), ("dtype", dtype and str(dtype).rpartition(".")[2]), ("async", int(later)), ("background", int(not trains))):
         if value:
             args += ((name, value),)
-    if _made >= _FIXED or not trains:
-        return _ring.name(event, _cat(event), "torch"), dict(args)
+    if _made >= _FIXED:
+        return _ring.name(event, _cat(event), "torch"), dict(args, seq=seq) if seq else dict(args), 0
     _made += 1
-    n = group.names[event, size, dtype, later] = _ring.name(event, _cat(event), "torch", 0, args or None)
-    return n, None
+    n = _ring.name(event, _cat(event), "torch", 0, args or None)
+    (group.names if trains else group.beside)[event, size, dtype, later] = n
+    return n, None, seq
 
 
 def _begin(event, group=None, size=0, dtype=None, later=False, asked=True):
@@ -130,13 +133,13 @@ def _begin(event, group=None, size=0, dtype=None, later=False, asked=True):
     if asked and _ring.slots.shared and loop.foreign(_ring.name(event, _cat(event), "torch")):
         return None
     group, trains = group or _NO_GROUP, get_ident() == loop.thread
-    n = group.names.get((event, size, dtype, later)) if trains else 0
-    if not n:
-        n, args = _name(event, group, size, dtype, later, trains)
-    if device is not None and trains and event not in _SET_UP:
-        mark = device.begin_wait(event)
     if group is not _NO_GROUP and event not in _PAIRS:
         seq = group.seq = group.seq + 1
+    n = (group.names if trains else group.beside).get((event, size, dtype, later))
+    if not n:
+        n, args, seq = _name(event, group, size, dtype, later, trains, seq)
+    if device is not None and trains and event not in _SET_UP:
+        mark = device.begin_wait(event)
     return _ring.start(n), seq, args, mark
 
 

@@ -14,7 +14,7 @@ a, b = root + "/in/a", root + "/in/b"
 with ai.data.item:
     with open(a, "w") as f:
         f.write("x" * 5000)
-with open(a, "rb") as f:
+with open(a, "rb", 4096) as f:  # newer versions of Python read more at once by themselves
     f.read(10)
     f.seek(0, 2)
 with open(a, "rb", 0) as f:
@@ -48,7 +48,7 @@ read, write = os.pipe()  # it may have the number of a file that was open
 os.write(write, b"1")
 os.read(read, 1)
 if os.fork() == 0:
-    with open(a, "rb") as f:
+    with open(a, "rb", 4096) as f:
         f.read(1)
     os._exit(0)
 os.wait()

@@ -17,7 +17,8 @@ def slow(phase):
 
 def say(value):
     """Prints a number with all its bits, and the rank before it."""
-    print(os.environ.get("RANK", "0"), float(value).hex(), flush=True)
+    number = value.item() if hasattr(value, "item") else float(value)
+    print(os.environ.get("RANK", "0"), number.hex(), flush=True)
 
 
 def free_port():
