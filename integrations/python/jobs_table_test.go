@@ -116,7 +116,6 @@ var loaderJobs = []job{
 	{
 		run: "loaders.py stateful", way: "torchdata's StatefulDataLoader", quick: true, since: "2.6", opt: "torchdata",
 		order: "start 2(next [zero forward backward step]) start 2(next [zero forward backward step]) next",
-		fails: always("the start of its workers is not seen", "4(next [zero forward backward step]) next"),
 	},
 	{
 		run: "loaders.py several", way: "several loaders in one loop",

@@ -12,21 +12,43 @@ from .loop import INSIDE, IN_STEP, IN_WAIT, samples
 TRAINS = INSIDE | IN_STEP | 1  # what an iteration has of its bits when it has trained
 
 
+def _asked(iterator):
+    hooks._loop.asks(iterator)
+    hooks._loop.start_up.waits()
+
+
+def _iterator_of(cls):
+    """Asking a loader for its iterator starts its workers."""
+    start_workers, loop = hooks.starter("data", "fetch.start", "dataloader"), hooks._loop
+
+    def before(*_):
+        if not loop.here():
+            return None
+        _asked(None)
+        return (start_workers(),)
+
+    def after(token, *_):
+        _ring.end(token[0])
+        loop.start_up.came(False)
+
+    hooks.replace(cls, "__iter__", hooks.wrap(cls.__iter__, before, after, hooks.PHASE))
+
+
+def _stateful(module):
+    """torchdata's loader makes its iterators itself."""
+    _iterator_of(module.StatefulDataLoader)
+
+
 def _dataloader(module):
-    cls, loader = module._BaseDataLoaderIter, module.DataLoader
+    cls = module._BaseDataLoaderIter
     wait, loop, here, end, recorded = cls.__next__, hooks._loop, hooks.PHASE, _ring.end, "data" in hooks._on
     slots, clock, event = _ring.slots, _ring.clock, _ring.event
     n, start_up, Tensor = _ring.name("fetch.iter", "dataloader", "torch"), loop.start_up, sys.modules["torch"].Tensor
-    start_workers = hooks.starter("data", "fetch.start", "dataloader")
-
-    def asked(iterator):
-        loop.asks(iterator)
-        start_up.waits()
 
     @quiet
     def begin(iterator, feeds):
         if feeds:
-            asked(iterator)
+            _asked(iterator)
         elif loop.helper:
             return None
         return None if not recorded or feeds and loop.checking and loop.foreign(n) else _ring.start(n)
@@ -94,18 +116,8 @@ def _dataloader(module):
                 failed(self, e, None, True, loop.unfed(new))
             raise
 
-    def before(*_):
-        if not loop.here():
-            return None
-        asked(None)
-        return (start_workers(),)
-
-    def after(token, *_):
-        _ring.end(token[0])
-        start_up.came(False)
-
     hooks.replace(cls, "__next__", __next__ if recorded else look)
-    hooks.replace(loader, "__iter__", hooks.wrap(loader.__iter__, before, after, here))
+    _iterator_of(module.DataLoader)
 
 
 def _fetchers(module):
@@ -134,4 +146,7 @@ def _fetchers(module):
     hooks.replace(module._BaseDatasetFetcher, "__init__", __init__)
 
 
-MODULES = {"torch.utils.data.dataloader": _dataloader, "torch.utils.data._utils.fetch": _fetchers}
+MODULES = {
+    "torch.utils.data.dataloader": _dataloader, "torch.utils.data._utils.fetch": _fetchers,
+    "torchdata.stateful_dataloader.stateful_dataloader": _stateful,
+}
