@@ -2,6 +2,7 @@ package pfw_test
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -109,6 +110,23 @@ func TestNamesThatAreAlike(t *testing.T) {
 	for _, want := range []string{"a/item", "b/item", "a/other", "x/item", "y/item"} {
 		if got[want] != rounds {
 			t.Errorf("%d spans %s of %v", got[want], want, got)
+		}
+	}
+}
+
+// An exporter that is attached again, as by a builder that was corrected, writes for who
+// it is then.
+func TestAttachAgain(t *testing.T) {
+	e := pfw.New(filepath.Join(t.TempDir(), "trace.pfw"), nil)
+	for rank := range 2 {
+		if _, err := e.Attach(t.Context(), &outputs.Telemetry{Identity: outputs.Identity{Rank: config.Value(rank), RankKnown: true, WorldSize: 8}}); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := filepath.Base(e.Path()), fmt.Sprintf("trace-rank%d.pfw", rank); got != want {
+			t.Errorf("the file is %s, want %s", got, want)
+		}
+		if err := e.Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

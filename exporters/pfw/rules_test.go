@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -154,5 +156,39 @@ func TestFlushOfAnExporterAlone(t *testing.T) {
 	}
 	if err := tp.Shutdown(context.Background()); err != nil {
 		t.Error(err)
+	}
+}
+
+// What is recorded when it has ended begins when it did.
+func TestRecordsKeepTheirStart(t *testing.T) {
+	p, path := newTrace(t, &pfw.Options{NoBegin: true})
+	kind := p.ScopeKind("c", "after")
+	start := kind.Now() - 5_000_000
+	kind.Record(context.Background(), nil, 0, start)
+	if err := p.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if ev := byName(dftest.Events(t, path))["after"]; ev.TS != start/1000 || ev.Dur < 5000 {
+		t.Errorf("it began at %d µs and took %d µs, want %d and 5,000 at least", ev.TS, ev.Dur, start/1000)
+	}
+}
+
+// The level of a span counts all that are open above it, however many these are.
+func TestLevelOfDeepSpans(t *testing.T) {
+	const depth = 300
+	tp, done := newSDK(t, &pfw.Options{NoBegin: true})
+	ctx, tracer := context.Background(), tp.Tracer("t")
+	open := make([]trace.Span, depth)
+	for i := range open {
+		ctx, open[i] = tracer.Start(ctx, strconv.Itoa(i+1))
+	}
+	for _, s := range slices.Backward(open) {
+		s.End()
+	}
+	events := done()
+	for _, level := range []int{1, 2, 256, 257, depth} {
+		if ev := events[strconv.Itoa(level)]; ev.Level != level {
+			t.Errorf("span %d has level %d", level, ev.Level)
+		}
 	}
 }

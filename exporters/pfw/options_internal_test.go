@@ -1,0 +1,37 @@
+package pfw
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// What is not set has its default, and what the writer has to say goes to the logger of
+// telemetry unless the program takes it.
+func TestDefaults(t *testing.T) {
+	for _, o := range []*Options{nil, {}, {MaxParents: -1, BeginAfter: -1}} {
+		if got := o.withDefaults(); got.BeginAfter != DefaultBeginAfter || got.MaxParents != DefaultMaxParents {
+			t.Errorf("%+v becomes %v, %d", o, got.BeginAfter, got.MaxParents)
+		}
+	}
+	var log bytes.Buffer
+	tel := &outputs.Telemetry{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	said := (&Options{}).traceFor(tel)
+	said.OnError(errors.New("the disk is full"))
+	said.OnPath("/elsewhere")
+	if text := log.String(); !strings.Contains(text, "the disk is full") || !strings.Contains(text, "/elsewhere") {
+		t.Errorf("the log has %q", text)
+	}
+	own := 0
+	mine := (&Options{Trace: &dftracer.Options{OnError: func(error) { own++ }, OnPath: func(string) { own++ }}}).traceFor(tel)
+	mine.OnError(nil)
+	mine.OnPath("")
+	if own != 2 {
+		t.Errorf("%d of 2 came to the program", own)
+	}
+}
