@@ -114,3 +114,33 @@ func TestRemoveDir(t *testing.T) {
 		}
 	}
 }
+
+// A folder of this user alone is made, or taken where it is that.
+func TestOwnDir(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for range 2 {
+		if err := outfile.OwnDir(at("own")); err != nil {
+			t.Error(err)
+		}
+	}
+	if info, err := os.Stat(at("own")); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+	write(t, at("file"), "x")
+	if err := os.Chmod(at("file"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(at("open"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	symlink(t, at("own"), at("link"))
+	for _, name := range []string{"file", "open", "link"} {
+		if err := outfile.OwnDir(at(name)); err == nil || !strings.Contains(err.Error(), "this user alone") || !strings.Contains(err.Error(), at(name)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := outfile.OwnDir(at("missing/own")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}

@@ -379,9 +379,10 @@ func TestOpenAppend(t *testing.T) {
 // The names of drafts are never too long, and errors name the file that was asked for.
 func TestDraftNames(t *testing.T) {
 	t.Chdir(t.TempDir())
-	long := strings.Repeat("ä", 127)
-	if _, err := outfile.Write(long, []byte(next), 0o644, nil); err != nil || read(t, long) != next {
-		t.Error(err)
+	for _, long := range []string{strings.Repeat("ä", 127), strings.Repeat("\x80", 220)} { // the second has no character at all
+		if _, err := outfile.Write(long, []byte(next), 0o644, nil); err != nil || read(t, long) != next {
+			t.Error(err)
+		}
 	}
 	if _, err := outfile.Begin("missing/file", 0o644); !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), ".tmp") {
 		t.Error(err)
@@ -399,5 +400,35 @@ func TestDraftNames(t *testing.T) {
 	d.Discard()
 	if text, err := os.ReadFile("closed"); err != nil || !bytes.Equal(text, nil) {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// A draft that is given up removes what it made, and nothing else that has its name.
+func TestDiscard(t *testing.T) {
+	dir := t.TempDir()
+	begin := func() (*outfile.Draft, string) {
+		d, err := outfile.Begin(filepath.Join(dir, "x"), 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil || len(entries) != 1 {
+			t.Fatal(entries, err)
+		}
+		return d, filepath.Join(dir, entries[0].Name())
+	}
+	d, path := begin()
+	d.Discard()
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the draft is still there: %v", err)
+	}
+	d, path = begin()
+	write(t, path+".other", "theirs")
+	if err := os.Rename(path+".other", path); err != nil {
+		t.Fatal(err)
+	}
+	d.Discard()
+	if text := read(t, path); text != "theirs" {
+		t.Errorf("the other file holds %q", text)
 	}
 }
