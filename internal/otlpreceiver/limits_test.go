@@ -165,6 +165,15 @@ func TestLimitsOfASpan(t *testing.T) {
 					if arg(t, &ev, "otel.dropped_attributes_count") != over+5 || arg(t, &ev, "otel.dropped_events_count") != over+6 || arg(t, &ev, "otel.dropped_links_count") != 297+7 {
 						t.Errorf("the span has %v", ev.Args)
 					}
+					kept := 0
+					for _, a := range ev.Args {
+						if strings.HasPrefix(a.Key, "key") {
+							kept++
+						}
+					}
+					if int64(kept) != 300-over {
+						t.Errorf("the span has %d attributes", kept)
+					}
 					if links, _ := ev.Arg("otel.links"); strings.Count(links.Text(), "trace_id") != 3 {
 						t.Errorf("links are %s", links.Text())
 					}
@@ -178,6 +187,40 @@ func TestLimitsOfASpan(t *testing.T) {
 				t.Errorf("%d events", events)
 			}
 		})
+	}
+}
+
+// What one-logger's exporter sends of an event as a span of its own is that event, also
+// where the span it is of never comes.
+func TestEventsThatComeAsSpans(t *testing.T) {
+	dir := t.TempDir()
+	files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: dir})
+	event := span(2, 1, 5, 5)
+	event.Name = "metrics_event_for_n"
+	event.Attributes = []*commonpb.KeyValue{number("loss", 3)}
+	list := of(7, event)
+	list[0].ScopeSpans[0].Scope = &commonpb.InstrumentationScope{Name: "one_logger"}
+	if err := files.Take(t.Context(), nil, list); err != nil {
+		t.Fatal(err)
+	}
+	if err := files.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	paths, _ := filepath.Glob(filepath.Join(dir, "*"))
+	found := 0
+	for _, ev := range dftest.Events(t, paths[0]) {
+		if key, _ := ev.Meta(); key == "metrics" {
+			found++
+			if loss, _ := ev.Arg("loss"); loss.Int64() != 3 {
+				t.Errorf("the event has %v", ev.Args)
+			}
+		}
+		if ev.Name == event.Name {
+			t.Error("it is a span too")
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d events", found)
 	}
 }
 
