@@ -64,6 +64,20 @@ func TestTooManyMessages(t *testing.T) {
 	}
 }
 
+// A large body of few messages is taken.
+func TestLargeText(t *testing.T) {
+	taken := 0
+	r := start(t, func(_ context.Context, _ net.Addr, list []*tracepb.ResourceSpans) error {
+		taken += len(list[0].GetScopeSpans()[0].GetSpans()[0].GetName())
+		return nil
+	}, nil)
+	const size = 100 << 10
+	list := `{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"` + strings.Repeat("x", size) + `"}]}]}]}`
+	if answer, text := post(t, r.Endpoint()+"/v1/traces", "application/json", "", []byte(list)); answer.StatusCode != http.StatusOK || taken != size {
+		t.Errorf("%s, %d bytes of the name: %.80s", answer.Status, taken, text)
+	}
+}
+
 // Values in values are taken to a depth.
 func TestNesting(t *testing.T) {
 	sink := func(context.Context, net.Addr, []*tracepb.ResourceSpans) error { return nil }
