@@ -19,8 +19,6 @@ type Attempt struct {
 	Late int64
 	// Device says that steps are what the devices of ranks did, not their hosts.
 	Device bool
-
-	interrupted int64
 }
 
 // firstHeartbeat is when the first heartbeat of a process must be there, in
@@ -32,7 +30,7 @@ const firstHeartbeat = int64(15 * time.Second)
 // nil where there are none. It can be asked for again, also where the processes
 // have other numbers then.
 func Attempts(j *run.Job, of func(*run.Process) *Steps) []Attempt {
-	byNumber := make(map[int]*Attempt)
+	byNumber, ends := make(map[int]*Attempt), interrupts(j)
 	for _, p := range j.Processes {
 		s := of(p)
 		if s == nil {
@@ -40,14 +38,16 @@ func Attempts(j *run.Job, of func(*run.Process) *Steps) []Attempt {
 		}
 		a := byNumber[p.Attempt]
 		if a == nil {
-			a = &Attempt{Number: p.Attempt, State: replay.New(&replay.Options{WorldSize: j.Ranks}), interrupted: interrupted(j, p.Attempt)}
+			a = &Attempt{Number: p.Attempt, State: replay.New(&replay.Options{WorldSize: j.Ranks})}
 			byNumber[p.Attempt] = a
 		}
 		info := replay.Rank{Host: p.Host, Ended: p.End != run.NoEnd && !failed(p)}
 		if p.Heartbeats || p.LastSeen-p.Start < firstHeartbeat {
 			info.LastSeen = p.LastSeen
 		}
-		info.LastSeen = min(info.LastSeen, a.interrupted)
+		if at, ok := ends[place{p.Attempt, p.Host}]; ok {
+			info.LastSeen = min(info.LastSeen, at)
+		}
 		a.State.AddRank(p.Rank, info, s.state)
 		a.Late += s.late
 		a.Device = a.Device || s.devices

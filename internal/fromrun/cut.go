@@ -42,18 +42,27 @@ func failed(p *run.Process) bool {
 	return slices.ContainsFunc(p.Failures, func(f run.Failure) bool { return f.Child == 0 })
 }
 
-// interrupted is when a person ended the ranks of an attempt: what they waited after it,
+// place is a host in an attempt: the clocks of others may be days apart.
+type place struct {
+	attempt int
+	host    string
+}
+
+// interrupts is when a person ended the ranks of a place: what they waited after it,
 // while the first of them unwound, nobody kept them waiting.
-func interrupted(j *run.Job, attempt int) int64 {
-	at := int64(math.MaxInt64)
+func interrupts(j *run.Job) map[place]int64 {
+	ends := make(map[place]int64)
 	for _, p := range j.Processes {
 		for i := range p.Failures {
-			if f := &p.Failures[i]; p.Attempt == attempt && f.Interrupt() {
-				at = min(at, f.Time)
+			if f := &p.Failures[i]; f.Interrupt() {
+				at := place{p.Attempt, p.Host}
+				if before, ok := ends[at]; !ok || f.Time < before {
+					ends[at] = f.Time
+				}
 			}
 		}
 	}
-	return at
+	return ends
 }
 
 // cutOff is from when on spans were ended by the end of their process.

@@ -1,6 +1,7 @@
 package fromrun_test
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 
@@ -75,16 +76,20 @@ func TestHangThatWasInterrupted(t *testing.T) {
 func TestInterruptedWhileOneWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		first int64 // when the rank was interrupted, before the others were
+		host  string
 		hang  bool
 	}{
-		"the others waited for its end": {30e9 - 20e6, false},
-		"they waited before":            {1e9, true},
+		"the others waited for its end":       {30e9 - 20e6, "", false},
+		"they came after it":                  {40e9, "", false},
+		"they waited before":                  {1e9, "", true},
+		"on a host whose clock is hours away": {3600e9, "elsewhere", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := hangs(t, 30000, func(p *run.Process, to run.Sink) run.Sink {
 				f := run.Failure{Time: p.LastSeen, Type: "RuntimeError", Text: "Connection closed by peer"}
 				if p.Rank == 2 {
 					f = run.Failure{Time: p.LastSeen - tt.first, Type: "KeyboardInterrupt"}
+					p.Host = cmp.Or(tt.host, p.Host)
 				}
 				p.Failures = []run.Failure{f}
 				return to

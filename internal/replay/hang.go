@@ -72,7 +72,7 @@ func (s *State) hung(step int64) *hang {
 			joins++
 		}
 		if seen := st.ranks[r].info.LastSeen; seen > 0 {
-			st.long = max(st.long, seen-o.start)
+			st.long = max(st.long, seen-o.start, 0) // it may have come after the others were interrupted
 		}
 	}
 	var h *hang
@@ -264,7 +264,7 @@ func (rs *rankState) silent() int64 {
 	for i := range rs.last.open {
 		last = max(last, rs.last.open[i].start)
 	}
-	return rs.info.LastSeen - last
+	return max(rs.info.LastSeen-last, 0)
 }
 
 // stopped finds ranks that stopped before the others where no span says that these

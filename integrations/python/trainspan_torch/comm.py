@@ -118,7 +118,7 @@ def _name(event, group, size, dtype, later, trains, seq):
     for name, value in (("bytes", size), ("dtype", dtype and str(dtype).rpartition(".")[2]), ("async", int(later)), ("background", int(not trains))):
         if value:
             args += ((name, value),)
-    if _made >= _FIXED:
+    if _made >= (_FIXED if trains else _FIXED // 2):  # the training keeps its own
         return _ring.name(event, _cat(event), "torch"), dict(args, seq=seq) if seq else dict(args), 0
     _made += 1
     n = _ring.name(event, _cat(event), "torch", 0, args or None)

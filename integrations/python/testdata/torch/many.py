@@ -7,7 +7,8 @@ import threading
 import torch
 import torch.distributed as dist
 
-dist.init_process_group("gloo", init_method="file://" + os.path.join(tempfile.mkdtemp(), "store"), rank=0, world_size=1)
+folder = tempfile.TemporaryDirectory()
+dist.init_process_group("gloo", init_method="file://" + os.path.join(folder.name, "store"), rank=0, world_size=1)
 model = torch.nn.Linear(2, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 model(torch.ones(1, 2)).sum().backward()
