@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/trainspan/trainspan/internal/rundir"
 )
@@ -59,6 +60,41 @@ func TestSameCommand(t *testing.T) {
 		later := first
 		c.change(&later)
 		if got := sameCommand(&first, &later); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// An attempt goes on with the one before where the launcher says so, where it says nothing,
+// and where the same command died before and the next goes on with its training.
+func TestBefore(t *testing.T) {
+	failed, well := 1, 0
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	type starts struct{ first, next *rundir.Run }
+	for name, c := range map[string]struct {
+		change func(*starts, *Process)
+		want   bool
+	}{
+		"it died, and the same goes on": {func(*starts, *Process) {}, true},
+		"it begins anew":                {func(_ *starts, p *Process) { p.Steps.GoesOn = false }, false},
+		"it ended well":                 {func(s *starts, _ *Process) { s.first.ExitStatus = &well }, false},
+		"another command":               {func(s *starts, _ *Process) { s.next.Script = "eval.py" }, false},
+		"its end was not seen":          {func(s *starts, _ *Process) { s.first.ExitStatus = nil; s.first.State = rundir.Running }, true},
+		"it was alive when the next started": {func(s *starts, _ *Process) {
+			s.first.ExitStatus, s.first.State, s.first.Seen = nil, rundir.Running, at(30)
+		}, false},
+		"the launcher says that it goes on": {func(s *starts, p *Process) { s.next.Job, p.Steps.GoesOn = s.first.Job, false }, true},
+		"one has no job":                    {func(s *starts, p *Process) { s.next.Job, p.Steps.GoesOn = "", false }, true},
+	} {
+		s := starts{
+			&rundir.Run{Program: "python", Script: "train.py", Job: "1", Started: at(10), Seen: at(20), ExitStatus: &failed, State: rundir.Ended},
+			&rundir.Run{Program: "python", Script: "train.py", Job: "2", Started: at(25), Seen: at(35), ExitStatus: &well, State: rundir.Ended},
+		}
+		p := newProcess()
+		p.Steps.GoesOn = true
+		c.change(&s, p)
+		a, b := &attemptStarts{starts: []*rundir.Run{s.first}}, &attemptStarts{starts: []*rundir.Run{s.next}, procs: []*Process{p}}
+		if got := a.before(b); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -173,6 +173,12 @@ func TestStepRules(t *testing.T) {
 				p.all[len(p.all)-1].First = first
 			}
 		}, vocab.StepIteration, false, "[100 101 50 51]"},
+		{"steps without numbers after a checkpoint", func(p *program) {
+			p.step = 40
+			p.span("checkpoint/load", 2)
+			p.step = run.Unknown
+			loop(p, func(int) { p.batch() }, 3)
+		}, vocab.StepBody, false, "[40 41 42]"},
 	} {
 		p := newProgram()
 		c.program(p)
@@ -203,6 +209,40 @@ func TestStepRules(t *testing.T) {
 			if steps.Rule != c.rule || steps.Contradiction != c.contradiction || fmt.Sprint(numbers) != c.numbers || steps.Count != len(numbers) {
 				t.Errorf("%s: %s %v, contradiction %v; want %s %s, %v", c.name, steps.Rule, numbers, steps.Contradiction, c.rule, c.numbers, c.contradiction)
 			}
+		}
+	}
+}
+
+// A process that loaded a checkpoint, or whose first step is not the first of a training,
+// goes on with one.
+func TestGoesOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		steps []int64
+		load  bool
+		want  bool
+	}{
+		"nothing":              {nil, false, false},
+		"from the first step":  {[]int64{0, 1, 2}, false, false},
+		"from a later one":     {[]int64{7, 8}, false, true},
+		"one step, the second": {[]int64{1}, false, true},
+		"one step, the first":  {[]int64{0}, false, false},
+		"no numbers":           {[]int64{run.Unknown}, false, false},
+		"a checkpoint":         {[]int64{0}, true, true},
+		"a checkpoint alone":   {nil, true, true},
+	} {
+		p := newProgram()
+		if c.load {
+			p.span("checkpoint/load", 2)
+		}
+		for _, p.step = range c.steps {
+			p.span("pipeline/train.iteration", 1)
+		}
+		var steps run.Steps
+		for i := range p.all {
+			steps.Add(&p.all[i])
+		}
+		if steps.All(); steps.GoesOn != c.want {
+			t.Errorf("%s: %v", name, steps.GoesOn)
 		}
 	}
 }

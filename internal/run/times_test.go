@@ -59,6 +59,27 @@ func TestTimesThatCannotBe(t *testing.T) {
 	}
 }
 
+// The end of a file ends its process, unless it is at a time that cannot be.
+func TestEndsThatCannotBe(t *testing.T) {
+	var steps strings.Builder
+	for i := range int64(100) {
+		steps.WriteString(at(int(i+10), base+i*1000, 900))
+	}
+	for name, c := range map[string]struct{ at, want int64 }{
+		"a second later":                  {base + 1_000_000, (base + 1_000_000) * 1000},
+		"40 days later":                   {base + 40*dayMicros, run.NoEnd},
+		"before 1970":                     {-5, run.NoEnd},
+		"beyond what nanoseconds can say": {1 << 62, run.NoEnd},
+		"20 days later":                   {base + 20*dayMicros, (base + 20*dayMicros) * 1000},
+	} {
+		end := fmt.Sprintf(`{"id":1,"name":"end","cat":"dftracer","pid":7,"tid":1,"ts":%d,"dur":0,"ph":"X","args":{"hhash":"h"}}`+"\n", c.at)
+		r := readAll2(t, files(t, map[string]string{"a.pfw": "[\n" + steps.String() + end}))
+		if p := r.jobs[0].Processes[0]; p.End != c.want || p.Aside != 0 {
+			t.Errorf("%s: ends at %d, want %d; %d aside", name, p.End, c.want, p.Aside)
+		}
+	}
+}
+
 // readAll2 is readAll where a file may be read again, for new sinks.
 func readAll2(t *testing.T, paths ...string) *read {
 	t.Helper()
