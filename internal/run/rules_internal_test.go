@@ -110,6 +110,58 @@ func TestSettledFailures(t *testing.T) {
 	}
 }
 
+// What tells of steps is kept when spans are added up by name.
+func TestSaysSteps(t *testing.T) {
+	for categoryName, want := range map[[2]string]bool{
+		{"pipeline", "train"}: true, {"pipeline", "train.iteration"}: true, {"pipeline", "epoch.block"}: true, {"", "training_loop"}: true,
+		{"dataloader", "fetch.iter"}: true, {"compute", "forward"}: true, {"compute", "backward"}: true, {"compute", "step"}: true,
+		{"pipeline", "evaluate"}: true, {"pipeline", "test"}: true, {"checkpoint", "load"}: true,
+		{"checkpoint", "capture"}: false, {"comm", "all_reduce"}: false, {"POSIX", "read"}: false, {"", "application"}: false, {"mine", "mine"}: false,
+	} {
+		m := vocab.Of(categoryName[0], categoryName[1])
+		if got := SaysSteps(&m); got != want {
+			t.Errorf("%v: %v", categoryName, got)
+		}
+	}
+}
+
+// A checkpoint that is written behind the training is in the background, and the step
+// that a span says is kept where something asks for it.
+func TestMark(t *testing.T) {
+	for categoryName, want := range map[[2]string]Span{
+		{"", "checkpoint_save_finalization"}: {Background: true, Step: 3},
+		{"checkpoint", "capture"}:            {Step: 3},
+		{"comm", "all_reduce"}:               {Step: 3},
+		{"pipeline", "train.iteration"}:      {Step: 3},
+		{"compute", "forward"}:               {Step: Unknown},
+	} {
+		s := Span{Step: 3}
+		s.SetName(categoryName[0], categoryName[1])
+		if s.mark(); s.Background != want.Background || s.Step != want.Step {
+			t.Errorf("%v: %+v", categoryName, s)
+		}
+	}
+}
+
+// A loop begins with its first step, also where both begin at one time.
+func TestLoopOfItsFirstStep(t *testing.T) {
+	for _, before := range []int64{0, 1} {
+		var s Steps
+		for i, name := range []string{"train", "train.iteration", "train.iteration"} {
+			sp := Span{ID: uint64(i + 1), Start: 10 * int64(i), End: 10*int64(i) + 5, Step: Unknown, Epoch: Unknown, First: Unknown}
+			if i == 0 {
+				sp.Start, sp.End, sp.First = 10-before, 100, 50
+			}
+			sp.SetName("pipeline", name)
+			s.Add(&sp)
+		}
+		all := s.All()
+		if loops := s.Loops(); len(loops) != 1 || len(all) != 2 || all[0].Loop != 0 || all[0].Number != 50 || all[1].Number != 51 {
+			t.Errorf("%d before: %+v, %+v", before, loops, all)
+		}
+	}
+}
+
 // Steps are found once, and again when a span has come. Numbers are local where a loop
 // that goes on counts from 0.
 func TestStepsAreFoundOnce(t *testing.T) {

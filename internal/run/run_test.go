@@ -262,9 +262,10 @@ func TestTimes(t *testing.T) {
 
 func TestSavedCheckpoints(t *testing.T) {
 	r := readAll(t, files(t, map[string]string{"a.pfw": process(1, 0, 500, "", app,
-		fmt.Sprintf(saved, ""), fmt.Sprintf(saved, `,"productive_train_iterations":31`))}))
+		fmt.Sprintf(saved, ""), fmt.Sprintf(saved, `,"productive_train_iterations":31`),
+		strings.Replace(fmt.Sprintf(saved, `,"productive_train_iterations":31`), "save_checkpoint_success", "mine", 1))}))
 	ev := r.sinks[r.jobs[0].Processes[0]].events
-	if len(ev) != 2 || ev[0].Step != 30 || ev[0].Through != 29 || ev[1].Through != 30 || ev[0].Span != 9 || ev[0].Time != (base+500)*1000 {
+	if len(ev) != 3 || ev[2].Through != run.Unknown || ev[0].Step != 30 || ev[0].Through != 29 || ev[1].Through != 30 || ev[0].Span != 9 || ev[0].Time != (base+500)*1000 {
 		t.Errorf("%+v", ev)
 	}
 }

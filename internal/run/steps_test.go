@@ -256,6 +256,10 @@ func TestStepsOfOptimizers(t *testing.T) {
 	p.batch()
 	p.batch()
 	p.steps(t, 0, 35, 95, 130, 130, 165)
+	p.span("pipeline/evaluate", 60)
+	p.all[len(p.all)-1].End = run.NoEnd // of which it is not known how long
+	p.batch()
+	p.steps(t, 0, 35, 95, 130, 130, 165, 165, 260)
 }
 
 // TestUpdates: where a program did not export its iterations, updates of its metrics
@@ -270,6 +274,10 @@ func TestUpdates(t *testing.T) {
 		s.SetName(cat, name)
 		return s
 	}
+	behind := span("checkpoint", "capture", 1010, 1090)
+	behind.Background = true
+	open := span("pipeline", "evaluate", 1030, 1065)
+	open.End = run.NoEnd
 	for _, c := range []struct {
 		name    string
 		updates []run.Event
@@ -285,6 +293,7 @@ func TestUpdates(t *testing.T) {
 			"what holds them up is around them", []run.Event{update(1100, 2, 60, 8)},
 			[]run.Span{span("checkpoint", "capture", 1080, 1090), span("pipeline", "evaluate", 1030, 1065)}, "7 970 1000, 8 1000 1030", vocab.StepUpdate,
 		},
+		{"what is behind them, or did not end, holds them up no more", []run.Event{update(1100, 2, 60, 8)}, []run.Span{behind, open}, "7 1040 1070, 8 1070 1100", vocab.StepUpdate},
 		{"more than there was time", []run.Event{update(100, 1, 50, 0), update(120, 2, 100, 1)}, nil, "0 50 100, 1 100 120", vocab.StepUpdate},
 		{"without numbers", []run.Event{update(100, 2, 60, run.Unknown)}, nil, "-1 40 70, -1 70 100", vocab.StepUpdate},
 		{"iterations say more", []run.Event{update(100, 2, 60, 8)}, []run.Span{span("pipeline", "train.iteration", 10, 50)}, "-1 10 50", vocab.StepIteration},

@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -101,6 +102,33 @@ func readAll2(t *testing.T, paths ...string) *read {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// The same holds of heartbeats, in a process that wrote spans, and in one that wrote
+// events only. Of one that wrote nothing else they are all that there is.
+func TestHeartbeatsThatCannotBe(t *testing.T) {
+	const ms = base / 1000
+	beat := func(at int64) string {
+		return fmt.Sprintf(`{"type":"heartbeat","count":1,"pid":3,"event":{"attributes":{"timestamp_msec":%d}}}`+"\n", at)
+	}
+	span := fmt.Sprintf(`{"type":"complete","id":"1","name":"training_loop","start_event":{"attributes":{"timestamp_msec":%d}},"stop_event":{"attributes":{"timestamp_msec":%d}},"count":1,"pid":3}`+"\n", ms, ms+50)
+	event := fmt.Sprintf(`{"type":"event","span_id":"5","event":{"name":"mine","attributes":{"timestamp_msec":%d}},"count":2,"pid":3}`+"\n", ms+7)
+	far := int64(ms + 40*dayMicros/1000)
+	for name, c := range map[string]struct {
+		text string
+		seen int64
+		out  int
+	}{
+		"beside a span":   {span + beat(ms+90) + beat(far), ms + 90, 1},
+		"beside an event": {event + beat(ms+90) + beat(far), ms + 90, 1},
+		"beside both":     {span + event + beat(ms+60) + beat(far), ms + 60, 1},
+		"of nothing else": {beat(ms) + beat(ms+90) + beat(far), far, 0},
+	} {
+		r := readAll(t, files(t, map[string]string{"a.jsonl": c.text}))
+		if p := slices.Concat(r.jobs[0].Processes, r.jobs[0].Helpers)[0]; p.LastSeen != c.seen*1e6 || p.Aside != c.out {
+			t.Errorf("%s: seen %d ms after, %d aside; want %d and %d", name, p.LastSeen/1e6-ms, p.Aside, c.seen-ms, c.out)
+		}
+	}
 }
 
 // The same holds of JSON lines, and a line that is too long is no record and
