@@ -214,14 +214,19 @@ func TestIterationsOfAnAttempt(t *testing.T) {
 	for i := range 3 {
 		j.step(loop, run.Unknown, float64(50+10*i), float64(55+10*i))
 	}
+	j.process(0, 3, 100, 140, 140)
+	loop = j.loop(j.span(0, "application", 100, 140), run.Unknown, 100, 140)
+	for i, number := range []int64{20, run.Unknown, 21} { // one alone
+		j.step(loop, number, float64(100+10*i), float64(105+10*i))
+	}
 	j.flush()
-	for attempt, first := range map[int]int64{1: 7, 2: 0} {
+	for attempt, first := range map[int]int64{1: 7, 2: 0, 3: 0} {
 		its := j.ledger.Iterations(attempt)
 		if len(its) != 3 || its[0].First != first || its[2].Last != first+2 || its[2].End-its[1].End != ns(10) {
 			t.Errorf("attempt %d: %+v", attempt, its)
 		}
 	}
-	if its := j.ledger.Iterations(3); its != nil {
+	if its := j.ledger.Iterations(4); its != nil {
 		t.Errorf("no attempt: %+v", its)
 	}
 }

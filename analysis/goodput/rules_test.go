@@ -385,6 +385,29 @@ func TestClockSkew(t *testing.T) {
 	}
 }
 
+// A process that says it ended before its first span began has no time, those beside it
+// keep theirs, and what is stored of it can be read.
+func TestEndBeforeItsStart(t *testing.T) {
+	var j job
+	j.process(0, 1, 1, 41, 41)
+	j.step(j.loop(j.span(0, "application", 1, 41), 0, 1, 41), 0, 1, 41)
+	j.process(1, 1, 30, 20, 20)
+	j.span(0, "application", 30, -1)
+	packed, err := j.b.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored goodput.Builder
+	if err := stored.UnmarshalBinary(packed); err != nil {
+		t.Error(err)
+	}
+	j.b = &stored
+	rep := j.report(goodput.Query{})
+	if rep.Wall != 40*sec || len(rep.Ranks) != 1 || rep.Ranks[0].Categories[goodput.Productive] != 40*sec {
+		t.Errorf("%d: %+v", rep.Wall, rep.Ranks)
+	}
+}
+
 func TestHonesty(t *testing.T) {
 	var j job
 	j.process(1, 1, 0, -1, 100)
