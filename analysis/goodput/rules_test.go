@@ -408,6 +408,23 @@ func TestEndBeforeItsStart(t *testing.T) {
 	}
 }
 
+// At a moment the usual time is that of the iterations which had ended by then.
+func TestUsualTimeAsOf(t *testing.T) {
+	var j job
+	j.process(0, 1, 0, 100, 100)
+	loop := j.loop(j.span(0, "application", 0, 100), 0, 0, 100)
+	for i, end := range []float64{10, 20, 30, 100} {
+		j.step(loop, int64(i), []float64{0, 10, 20, 30}[i], end)
+	}
+	for asOf, counted := range map[float64]int64{29: 0, 30: 2, 99: 2, 100: 3} { // the first says nothing, and one not enough
+		rep := j.report(goodput.Query{To: ns(asOf), AsOf: ns(asOf)})
+		f, unknown := flag(rep, goodput.Provisional), flag(rep, goodput.WarmupUnknown) != nil
+		if unknown != (counted == 0) || (f != nil) != (counted == 2) || f != nil && f.Value != counted {
+			t.Errorf("as of %v: %+v", asOf, rep.Flags)
+		}
+	}
+}
+
 func TestHonesty(t *testing.T) {
 	var j job
 	j.process(1, 1, 0, -1, 100)
