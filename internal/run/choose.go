@@ -53,6 +53,16 @@ func (s *Steps) Shown(i int) int64 {
 // step. It is valid after All, as long as its result is.
 func (s *Steps) Loops() []Loop { return s.loops }
 
+// Then is what s, which is of some files of a process, and those of its next one tell
+// without the single steps. All of both was called.
+func (s *Steps) Then(next *Steps) Steps {
+	restored := s.restored || next.restored
+	return Steps{
+		Count: s.Count + next.Count, Begun: s.Begun || next.Begun, restored: restored,
+		GoesOn: restored || s.GoesOn || s.Count == 0 && next.GoesOn, // steps of a later file do not begin with the first
+	}
+}
+
 // drop gives up the single steps.
 func (s *Steps) drop() {
 	*s = Steps{made: true, Begun: s.Begun, GoesOn: s.GoesOn, Rule: s.Rule, Contradiction: s.Contradiction, Count: s.Count, Unnumbered: s.Unnumbered, Local: s.Local}

@@ -71,3 +71,21 @@ func TestStepsOfUpdates(t *testing.T) {
 		}
 	}
 }
+
+// Metadata is no event, whoever wrote it, and neither is a counter.
+func TestWhatIsNoEvent(t *testing.T) {
+	agg := summary.New(nil)
+	for _, ev := range []dftracer.Event{
+		{Phase: dftracer.PhaseMetadata, Name: "process_name", Args: []dftracer.Arg{dftracer.String("name", "python")}},
+		{Phase: dftracer.PhaseMetadata, Cat: "mine", Name: "thread_name", Args: []dftracer.Arg{dftracer.String("name", "main")}},
+		{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: dft.NameProcess, Args: []dftracer.Arg{dftracer.String("name", "rank"), dftracer.String("value", "3")}},
+		{Phase: dftracer.PhaseCounter, Cat: "sys", Name: "cpu", TS: 5},
+		{Phase: dftracer.PhaseComplete, Cat: "compute", Name: "forward", TS: 5, Dur: 2},
+	} {
+		ev.PID = 7
+		agg.Add(&ev)
+	}
+	if r := agg.Result(); r.Events != 1 || r.Metadata != 3 || r.Counters != 1 || len(r.Processes) != 1 {
+		t.Errorf("%+v", r)
+	}
+}

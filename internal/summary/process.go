@@ -97,7 +97,7 @@ func (e *epoch) note(n *name, start, end int64) {
 // allSteps is what is known of its steps by those of all files.
 func (p *process) allSteps() run.Steps {
 	p.steps.All()
-	return run.Steps{Count: p.kept.Count + p.steps.Count, Begun: p.kept.Begun || p.steps.Begun, GoesOn: p.kept.GoesOn || p.steps.GoesOn}
+	return p.kept.Then(&p.steps)
 }
 
 // countSteps counts the training steps of each epoch.

@@ -2,9 +2,11 @@ package summary_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/summary"
 )
 
@@ -96,6 +98,44 @@ func TestWhatIsAnAttempt(t *testing.T) {
 	}
 	if again := agg.Result(); again.Processes[1].Attempt != 6 {
 		t.Errorf("a second result has attempt %d", again.Processes[1].Attempt)
+	}
+}
+
+// A start of the same command under another id of the launcher goes on with a run that
+// failed, if it goes on with its steps, in whichever of its files that is said.
+func TestRunsGoOn(t *testing.T) {
+	failed := 1
+	start := func(job string, from, to int64) *rundir.Run {
+		return &rundir.Run{Program: "python", Script: "train.py", Session: "mine", Job: job, State: rundir.Ended, Started: time.UnixMicro(from), Seen: time.UnixMicro(to), ExitStatus: &failed}
+	}
+	step := func(number int64) *dftracer.Event {
+		return &dftracer.Event{Phase: dftracer.PhaseComplete, PID: 11, TID: 11, HostHash: "h", Cat: "pipeline", Name: "train.iteration", TS: 5100 + number, Dur: 1, ID: uint64(100 + number),
+			Args: []dftracer.Arg{dftracer.Int("step", number)}}
+	}
+	for name, c := range map[string]struct {
+		first, second []int64 // steps of the files
+		attempt       int64
+	}{
+		"the first file says so":       {[]int64{7}, nil, 2},
+		"the last does":                {nil, []int64{7}, 2},
+		"they do not begin with one":   {[]int64{0}, []int64{1}, 1},
+		"both go on":                   {[]int64{7}, []int64{8}, 2},
+		"neither says a number at all": {nil, nil, 1},
+	} {
+		agg := summary.New(&summary.Options{Starts: []*rundir.Run{start("1", 1000, 2000), start("2", 5000, 6000)}})
+		tag := dftracer.String("session_tag", "mine")
+		feed(agg, 10, "0", 1000, 900, tag, dftracer.String("job_id", "1"))
+		feed(agg, 11, "0", 5000, 900, tag, dftracer.String("job_id", "2"))
+		for _, n := range c.first {
+			agg.Add(step(n))
+		}
+		agg.NextFile(nil)
+		for _, n := range c.second {
+			agg.Add(step(n))
+		}
+		if p := agg.Result().Processes; len(p) != 2 || p[1].Run != p[0].Run != (c.attempt == 1) {
+			t.Errorf("%s: %+v", name, p)
+		}
 	}
 }
 
