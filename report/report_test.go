@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trainspan/trainspan/analysis/compare"
+	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/internal/replay"
@@ -94,12 +95,12 @@ func TestFaultyJob(t *testing.T) {
 	if d := r.Ledger.Disruptions; len(d) != 1 || d[0].Iterations != 39 || d[0].Down/8 < 29e8 {
 		t.Errorf("disruptions %+v", d)
 	}
-	var goodput float64
+	var mean float64
 	for _, k := range r.Ranks {
-		goodput += *k.Goodput / 8
+		mean += *k.Goodput / 8
 	}
-	if math.Abs(goodput-*r.Goodput) > 0.01 {
-		t.Errorf("the ranks' goodput is %v, the job's %v", goodput, *r.Goodput)
+	if math.Abs(mean-*r.Goodput) > 0.01 {
+		t.Errorf("the ranks' goodput is %v, the job's %v", mean, *r.Goodput)
 	}
 	if len(r.Ranks) != 8 || r.Ranks[3].Excess < 12 || r.Ranks[3].Wait > 2 || r.Ranks[2].Wait < 12 {
 		t.Errorf("ranks %+v", r.Ranks)
@@ -120,9 +121,14 @@ func TestFaultyJob(t *testing.T) {
 		t.Errorf("%d saves, %d in the background: %+v", saves, async, r.Checkpoints)
 	}
 	for _, s := range r.Slowest {
-		if s.Duration <= s.Usual || s.Alike > 7 {
+		if s.Duration <= s.Usual || s.Usual <= 0 || s.Alike > 7 {
 			t.Errorf("not slow: %+v", s)
 		}
+	}
+	last := r.Ledger.Attempts[1].Categories // the finding costs a share of what was spent in steps
+	inSteps := last[goodput.Productive] + last[goodput.LostWork] + last[goodput.DataWait] + last[goodput.CheckpointSave]
+	if want := r.Verdict.Rank.Cost * float64(inSteps) / float64(r.Ledger.Categories.Sum()); last[goodput.DataWait] <= 0 || math.Abs(r.Verdict.RankCost-want) > 1e-9 {
+		t.Errorf("the rank costs %v, want %v of %v", r.Verdict.RankCost, want, last)
 	}
 }
 

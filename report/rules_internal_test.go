@@ -42,6 +42,73 @@ func TestConfidence(t *testing.T) {
 	}
 }
 
+// The command fails with what was found in any attempt; that the last one does not suffice
+// to say is told where there is nothing else.
+func TestExitCodeOfAttempts(t *testing.T) {
+	slow, fine := &replay.Verdict{Finding: replay.Finding{Kind: replay.SlowRanks}}, &replay.Verdict{Finding: replay.Finding{Kind: replay.Fine}}
+	unknown := &replay.Verdict{Finding: replay.Finding{Kind: replay.Unknown}}
+	for name, c := range map[string]struct {
+		attempts []*replay.Verdict
+		want     int
+	}{
+		"a finding, then too little": {[]*replay.Verdict{slow, unknown}, slow.ExitCode()},
+		"too little":                 {[]*replay.Verdict{unknown, unknown}, 4},
+		"healthy":                    {[]*replay.Verdict{fine, fine}, 0},
+		"healthy, then too little":   {[]*replay.Verdict{fine, unknown}, 4},
+	} {
+		half := 0.5
+		r := &Report{Ledger: &goodput.Report{}, Goodput: &half, Verdict: Verdict{Rank: c.attempts[1]}, Steps: Steps{Compared: 10}}
+		for _, v := range c.attempts {
+			r.Attempts = append(r.Attempts, Attempt{Straggler: v})
+		}
+		if got := r.ExitCode(); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// A sentence leads to the first part of its place that the page has.
+func TestPartsOfThePage(t *testing.T) {
+	first := func(p *page, at place) string {
+		for _, x := range p.parts(at) {
+			if x.there {
+				return x.id
+			}
+		}
+		return ""
+	}
+	full := &page{
+		R: &Report{Checkpoints: make([]Checkpoint, 1)}, Waits: &waitTable{}, Ranks: make([]rankRow, 1), Disruptions: make([]goodput.Disruption, 1),
+		Chart: map[string]bool{"steps": true, "heat": true, "comm": true},
+	}
+	empty := &page{R: &Report{}}
+	profile := &page{R: &Report{Profile: &Profile{}}, Ranks: make([]rankRow, 1), Disruptions: make([]goodput.Disruption, 1)}
+	for at, want := range map[place][3]string{
+		placeTime: {"time", "time", "time"}, placeStarts: {"lost", "attempts", "time"}, placeSteps: {"h-steps", "time", "time"},
+		placeRanks: {"h-heat", "time", "time"}, placeWaits: {"waits", "time", "time"}, placeTransfers: {"h-comm", "time", "time"},
+		placeSaves: {"h-saves", "time", "time"}, placeData: {"data-behind", "data-behind", "data-behind"},
+	} {
+		if got := [3]string{first(full, at), first(empty, at), first(profile, at)}; got != want {
+			t.Errorf("place %d: %q, want %q", at, got, want)
+		}
+	}
+}
+
+// What is no profile is never imported, and without one there is no telemetry.
+func TestNothingToImport(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("nothing\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := LoadWith(nil, func(profiles []string) ([]Imported, []*run.FileError, error) {
+		t.Errorf("%q are imported", profiles)
+		return nil, nil, nil
+	}, dir)
+	if !errors.Is(err, run.ErrNoTelemetry) {
+		t.Error(err)
+	}
+}
+
 // Nobody is sent to the log of an attempt that ended as planned.
 func TestDowntimeOfPlannedStops(t *testing.T) {
 	r := &Report{Ledger: &goodput.Report{}}
