@@ -58,6 +58,9 @@ const argWritten = "written_ts"
 // identity is what the start event says of the job.
 func (o *Options) identity() []Arg {
 	var args []Arg
+	if o.Process.WorldSize > 1 {
+		args = append(args, Int(identity.Word(identity.WorldSize, identity.Start), int64(o.Process.WorldSize)))
+	}
 	if o.Process.Attempt != nil {
 		args = append(args, Int(identity.Word(identity.Attempt, identity.Start), int64(*o.Process.Attempt)))
 	}

@@ -22,8 +22,9 @@ type Process struct {
 	// Rank, when not nil, replaces {rank} in the path and is written as the
 	// PR record. Without it {rank} becomes 0.
 	Rank *int
-	// WorldSize is how many ranks the job has; 0 is unknown. Where it is above
-	// 1 and the path has no {rank}, "-rank2" goes before the extension.
+	// WorldSize is how many ranks the job has; 0 is unknown. Where it is above 1 it is an
+	// argument of the start event, so that readers can tell which ranks are missing, and
+	// where the path has no {rank} besides, "-rank2" goes before its extension.
 	WorldSize int
 	// Attempt counts the starts of the job from zero; nil is unknown. With
 	// JobID, the job's id at the launcher, and SessionTag it becomes an

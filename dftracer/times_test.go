@@ -52,7 +52,7 @@ func TestTimesOfAnImport(t *testing.T) {
 			var buf bytes.Buffer
 			attempt := 3
 			w, err := dftracer.NewWriter(&buf, &dftracer.Options{Start: began, Now: func() time.Time { return now },
-				Process: dftracer.Process{Attempt: &attempt, JobID: "job-7", SessionTag: "tag"}})
+				Process: dftracer.Process{WorldSize: 8, Attempt: &attempt, JobID: "job-7", SessionTag: "tag"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +77,7 @@ func TestTimesOfAnImport(t *testing.T) {
 					t.Errorf("%s says that it was written at %d", ev.Name, a.Int64())
 				}
 			}
-			for key, want := range map[string]string{"attempt": "3", "job_id": "job-7", "session_tag": "tag", "date": "Fri Apr  1 12:00:00 2022"} {
+			for key, want := range map[string]string{"world_size": "8", "attempt": "3", "job_id": "job-7", "session_tag": "tag", "date": "Fri Apr  1 12:00:00 2022"} {
 				if a, _ := start.Arg(key); a.Text() != want {
 					t.Errorf("%s is %q, want %q", key, a.Text(), want)
 				}
@@ -89,7 +89,7 @@ func TestTimesOfAnImport(t *testing.T) {
 func TestTimesOfALiveTrace(t *testing.T) {
 	now := time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
 	var buf bytes.Buffer
-	w, err := dftracer.NewWriter(&buf, &dftracer.Options{Now: func() time.Time { return now }})
+	w, err := dftracer.NewWriter(&buf, &dftracer.Options{Now: func() time.Time { return now }, Process: dftracer.Process{WorldSize: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestTimesOfALiveTrace(t *testing.T) {
 	if start.TS != now.UnixMicro() || end.TS != now.UnixMicro() {
 		t.Errorf("start %d, end %d", start.TS, end.TS)
 	}
-	for _, key := range []string{"attempt", "job_id", "session_tag", "written_ts"} {
+	for _, key := range []string{"world_size", "attempt", "job_id", "session_tag", "written_ts"} {
 		if _, ok := start.Arg(key); ok {
 			t.Errorf("the start event has %s", key)
 		}

@@ -11,11 +11,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/internal/profile"
 	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/run"
@@ -106,6 +108,23 @@ func TestNothingToImport(t *testing.T) {
 	}, dir)
 	if !errors.Is(err, run.ErrNoTelemetry) {
 		t.Error(err)
+	}
+}
+
+// Whether digests keep each step goes by the largest job that they may be parts of.
+func TestStepsOfAJob(t *testing.T) {
+	dir := t.TempDir()
+	for number, ranks := range []int{1, 4} {
+		if _, err := jobgen.Write(dir, &jobgen.Attempt{Ranks: ranks, Steps: 60, Number: number, Start: time.Unix(1_700_000_000+100*int64(number), 0)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := Load(nil, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.jobSteps(); n != 4*60 {
+		t.Errorf("%d, want %d", n, 4*60)
 	}
 }
 
@@ -224,6 +243,10 @@ func TestAttemptWithoutANumber(t *testing.T) {
 	}
 	if !slices.Equal(names, []string{"ATTEMPTS", "?", "2"}) {
 		t.Errorf("%q", names)
+	}
+	none := &screen{columns: maxColumns}
+	if none.attempts(&Report{Ledger: &goodput.Report{}}); len(none.lines) != 0 {
+		t.Errorf("of no attempts: %q", none.lines)
 	}
 }
 
