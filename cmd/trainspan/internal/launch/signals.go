@@ -54,10 +54,6 @@ const (
 	together = 100 * time.Millisecond
 )
 
-// Settle is how long the telemetry process lets signals come in that were sent
-// before it was asked for them.
-const Settle = 50 * time.Millisecond
-
 // relay passes signals on to the command, each once. A signal that went to the
 // whole process group, as that of Ctrl-C does, has reached the command already.
 // The telemetry process is in the same group and tells of each that it gets.

@@ -40,7 +40,10 @@ func Serve(in io.Reader, to io.Writer) {
 				return
 			}
 			if m.Asked != 0 {
-				time.AfterFunc(launch.Settle, func() { _ = line.Send(&launch.Message{Answered: m.Asked}) })
+				go func() {
+					comeIn()
+					_ = line.Send(&launch.Message{Answered: m.Asked})
+				}()
 				continue
 			}
 			messages <- m
@@ -76,6 +79,15 @@ func Serve(in io.Reader, to io.Writer) {
 		waitFor(pid)
 	}
 	s.finish(nil, func() {})
+}
+
+// comeIn lets signals come in that were sent before, 50 milliseconds long. It waits for a
+// processor ten times, as each of what hands a signal on does: on a busy machine both
+// take longer.
+func comeIn() {
+	for range 10 {
+		time.Sleep(5 * time.Millisecond)
+	}
 }
 
 // terminal is that of trainspan run.
