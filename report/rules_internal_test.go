@@ -21,6 +21,7 @@ import (
 	"github.com/trainspan/trainspan/internal/profile"
 	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/rundir"
 )
 
 // Each doubt is said once, and the worst of them is how far the records can be trusted.
@@ -125,6 +126,62 @@ func TestStepsOfAJob(t *testing.T) {
 	}
 	if n := s.jobSteps(); n != 4*60 {
 		t.Errorf("%d, want %d", n, 4*60)
+	}
+}
+
+// How much trained is known where there are steps, and where nobody's training began.
+func TestTrainingIsKnown(t *testing.T) {
+	steps, begun, silent := run.Steps{Count: 3, Begun: true}, run.Steps{Begun: true}, run.Steps{}
+	for name, c := range map[string]struct {
+		procs []run.Process
+		want  bool
+	}{
+		"steps":                           {[]run.Process{{Steps: steps}}, true},
+		"steps of another":                {[]run.Process{{Steps: begun, Heartbeats: true}, {Steps: steps}}, true},
+		"it began":                        {[]run.Process{{Steps: begun, Heartbeats: true}}, false},
+		"it is on record that it did not": {[]run.Process{{Steps: silent, Heartbeats: true}}, true},
+		"nothing says whether it did":     {[]run.Process{{Steps: silent}}, false},
+		"one may have":                    {[]run.Process{{Steps: silent, Heartbeats: true}, {Steps: silent}}, false},
+	} {
+		j := &run.Job{}
+		for i := range c.procs {
+			j.Processes = append(j.Processes, &c.procs[i])
+		}
+		if got := trainingKnown(j); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// What a start used is said where anything of it is known.
+func TestResourcesOfStarts(t *testing.T) {
+	at := time.Unix(100, 0)
+	starts := []*rundir.Run{
+		{Host: "processor", Started: at, Seen: at.Add(2 * time.Second), User: 3, System: 1},
+		{Host: "memory", Started: at, Seen: at.Add(time.Second), MaxRSS: 7},
+		{Host: "devices", Started: at, Seen: at.Add(time.Second), GPUs: make([]rundir.GPU, 1)},
+		{Host: "nothing", Started: at, Seen: at.Add(time.Second)},
+		{Host: "no time", Started: at, Seen: at, User: 3},
+	}
+	var r Report
+	r.resources(starts)
+	var hosts []string
+	for _, u := range r.Resources {
+		hosts = append(hosts, u.Host)
+	}
+	if !slices.Equal(hosts, []string{"processor", "memory", "devices"}) || r.Resources[0].Cores != 2 || r.Resources[1].Memory != 7 || r.Resources[0].Stop-r.Resources[0].Start != 2e9 {
+		t.Errorf("%+v", r.Resources)
+	}
+}
+
+// One detail is shown like many, and none leaves no empty line.
+func TestOneDetail(t *testing.T) {
+	for _, doubts := range [][]string{nil, {"spans lack their ends"}} {
+		s := &screen{columns: maxColumns}
+		s.details(&Report{Ledger: &goodput.Report{}, Verdict: Verdict{Confidence: "medium", Doubts: doubts}})
+		if len(s.lines) != 2*len(doubts) {
+			t.Errorf("of %q: %q", doubts, s.lines)
+		}
 	}
 }
 
