@@ -187,7 +187,7 @@ func (t *tables) commandBeside(r row, args []string, what, path string, times fl
 	}
 	m, _, ratio, err := t.beside(append([]string{binary}, args...), []string{t.self, "-alone", what, path})
 	if err == nil {
-		r.line(fmt.Sprintf("%.2f s, %.0f MB", m.User.Seconds()*times, float64(m.Memory)/1e6), fmt.Sprintf("%.2f", ratio))
+		r.line(fmt.Sprintf("%.2f s, %.2f s by the clock, %.0f MB", m.User.Seconds()*times, m.Wall.Seconds()*times, float64(m.Memory)/1e6), fmt.Sprintf("%.2f", ratio))
 	}
 	return err
 }
