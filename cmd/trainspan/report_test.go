@@ -126,7 +126,7 @@ func TestCompare(t *testing.T) {
 		{[]string{"compare", slow, base}, 0, "faster", ""},
 		{[]string{"compare", base, slow, "--markdown"}, 3, "| median step |", ""},
 		{[]string{"compare", base, slow, "--json"}, 3, `"kind": "slower"`, ""},
-		{[]string{"compare", base, slow}, 3, "transfers of group 0", ""},
+		{[]string{"compare", base, slow}, 3, "transfers  ", ""},
 		{[]string{"compare", base, same, "--", slow, slower}, 3, "with 2 runs of one and 2 of the other", ""},
 		{[]string{"compare", base, same, slow, slower}, 4, "4 runs say little about their spread", ""},
 		{[]string{"compare", base, "--"}, 2, "", "two directories"},
