@@ -112,10 +112,32 @@ func names(surveys []*survey) (out []string) {
 	return out
 }
 
+// common is the process of the first trace, in the place in a job that all of them say: a
+// reader takes processes that say none to be of the same job.
+func common(surveys []*survey) dftracer.Process {
+	p := surveys[0].process()
+	for _, s := range surveys[1:] {
+		o := s.process()
+		if o.WorldSize != p.WorldSize {
+			p.WorldSize = 0
+		}
+		if o.Attempt == nil || p.Attempt == nil || *o.Attempt != *p.Attempt {
+			p.Attempt = nil
+		}
+		if o.JobID != p.JobID {
+			p.JobID = ""
+		}
+		if o.SessionTag != p.SessionTag {
+			p.SessionTag = ""
+		}
+	}
+	return p
+}
+
 // writeMerged writes the traces one after the other.
 func writeMerged(ctx context.Context, a *ui.App, surveys []*survey, o *mergeOptions, opts dftracer.Options, bar *ui.Progress) (events int64, err error) {
 	var now clock
-	opts.Process, opts.Now = surveys[0].process(), now.now
+	opts.Process, opts.Now = common(surveys), now.now
 	if o.nesting {
 		opts.Nesting = dftracer.NestingOn
 	}

@@ -163,6 +163,15 @@ func (s *survey) process() dftracer.Process {
 			}
 		}
 	}
+	var who identity.Identity // what the start says; what records say is copied
+	for i := range s.start.Args {
+		who.Say(identity.Start, s.start.Args[i].Key, s.start.Args[i].Text())
+	}
+	p.WorldSize, p.JobID, p.SessionTag = who.WorldSize.Or(0), who.Job, who.Session
+	if who.Attempt.IsSet() {
+		attempt := who.Attempt.Get()
+		p.Attempt = &attempt
+	}
 	return p
 }
 

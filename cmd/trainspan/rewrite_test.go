@@ -1,0 +1,70 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/jobgen"
+)
+
+// placeInJob is what a report says of where its processes stand in a job.
+type placeInJob struct {
+	Job      string `json:"job_id"`
+	Tag      string `json:"session_tag"`
+	Attempts []struct {
+		Number int `json:"attempt"`
+	} `json:"attempts"`
+	Ledger struct {
+		Missing []int `json:"missing_ranks"`
+	} `json:"ledger"`
+}
+
+func placeOf(t *testing.T, paths ...string) (p placeInJob) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(want(t, append([]string{"report", "--json"}, paths...)...)), &p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A trace that is written anew says of which job, attempt and world size it is, and one of
+// several traces what all of them say.
+func TestRewritingKeepsThePlaceInAJob(t *testing.T) {
+	dir := t.TempDir()
+	in := makeJob(t, filepath.Join(dir, "in"), jobgen.Attempt{Ranks: 4, Steps: 60, Number: 1, Tag: "mine", Plain: true, Skip: map[int]bool{1: true}})
+	files, err := filepath.Glob(filepath.Join(in, "*"))
+	if err != nil || len(files) != 3 {
+		t.Fatal(files, err)
+	}
+	check := func(name string, paths ...string) {
+		t.Helper()
+		p := placeOf(t, paths...)
+		if p.Job != "4711" || p.Tag != "mine" || len(p.Attempts) != 1 || p.Attempts[0].Number != 2 || !slices.Equal(p.Ledger.Missing, []int{1}) {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+	check("as recorded", in)
+	converted, merged, split := filepath.Join(dir, "converted"), filepath.Join(dir, "all.pfw.gz"), filepath.Join(dir, "split")
+	if err := os.Mkdir(converted, 0o755); err != nil { //nolint:gosec // as a user makes one
+		t.Fatal(err)
+	}
+	want(t, "convert", in, "--to", "v1", "-o", converted)
+	check("converted", converted)
+	want(t, "merge", in, "-o", merged)
+	check("merged", merged)
+	for _, file := range files {
+		want(t, "split", file, "--by", "process", "-o", split)
+	}
+	check("split", split)
+
+	other := makeJob(t, filepath.Join(dir, "other"), jobgen.Attempt{Ranks: 2, Steps: 60, Number: 2, Tag: "theirs", Plain: true, Start: time.Unix(1_800_000_000, 0)})
+	mixed := filepath.Join(dir, "mixed.pfw.gz")
+	want(t, "merge", in, other, "-o", mixed)
+	if p := placeOf(t, mixed); p.Tag != "" {
+		t.Errorf("of two jobs: %+v", p)
+	}
+}
