@@ -114,13 +114,15 @@ func TestRunsGoOn(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		first, second []int64 // steps of the files
-		attempt       int64
+		load          bool    // of a checkpoint, in the second
+		sameRun       bool
 	}{
-		"the first file says so":       {[]int64{7}, nil, 2},
-		"the last does":                {nil, []int64{7}, 2},
-		"they do not begin with one":   {[]int64{0}, []int64{1}, 1},
-		"both go on":                   {[]int64{7}, []int64{8}, 2},
-		"neither says a number at all": {nil, nil, 1},
+		"the first file says so":       {[]int64{7}, nil, false, true},
+		"the last does":                {nil, []int64{7}, false, true},
+		"they do not begin with one":   {[]int64{0}, []int64{1}, false, false},
+		"both go on":                   {[]int64{7}, []int64{8}, false, true},
+		"the last loads a checkpoint":  {[]int64{0}, []int64{1}, true, true},
+		"neither says a number at all": {nil, nil, false, false},
 	} {
 		agg := summary.New(&summary.Options{Starts: []*rundir.Run{start("1", 1000, 2000), start("2", 5000, 6000)}})
 		tag := dftracer.String("session_tag", "mine")
@@ -133,7 +135,10 @@ func TestRunsGoOn(t *testing.T) {
 		for _, n := range c.second {
 			agg.Add(step(n))
 		}
-		if p := agg.Result().Processes; len(p) != 2 || p[1].Run != p[0].Run != (c.attempt == 1) {
+		if c.load {
+			agg.Add(&dftracer.Event{Phase: dftracer.PhaseComplete, PID: 11, TID: 11, HostHash: "h", Cat: "checkpoint", Name: "load", TS: 5300, Dur: 5, ID: 300})
+		}
+		if p := agg.Result().Processes; len(p) != 2 || (p[1].Run == p[0].Run) != c.sameRun {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}

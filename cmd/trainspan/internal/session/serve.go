@@ -41,7 +41,7 @@ func Serve(in io.Reader, to io.Writer) {
 			}
 			if m.Asked != 0 {
 				go func() {
-					comeIn()
+					awaitSignals()
 					_ = line.Send(&launch.Message{Answered: m.Asked})
 				}()
 				continue
@@ -81,10 +81,10 @@ func Serve(in io.Reader, to io.Writer) {
 	s.finish(nil, func() {})
 }
 
-// comeIn lets signals come in that were sent before, 50 milliseconds long. It waits for a
+// awaitSignals lets signals come in that were sent before, 50 milliseconds long. It waits for a
 // processor ten times, as each of what hands a signal on does: on a busy machine both
 // take longer.
-func comeIn() {
+func awaitSignals() {
 	for range 10 {
 		time.Sleep(5 * time.Millisecond)
 	}
