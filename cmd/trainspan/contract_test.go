@@ -92,7 +92,7 @@ var readingCommands = []contractCommand{
 	{name: "steps --csv", args: about("steps", "--csv"), view: contract.View{Form: contract.CSV, Group: []string{"attempt"}, Keep: []string{"[].rows", "[].dur_us"}}},
 	{name: "events", args: about("events", "--json"), view: contract.View{Form: contract.Lines, Group: []string{"cat", "ph"}, Keep: []string{"[].cat", "[].ph", "[].rows", "[].dur_us"}, Open: []string{"[].args"}}},
 	{name: "info", args: about("info", "--json"), view: contract.View{Form: contract.Object, Keep: []string{""},
-		Drop:  []string{"[].path", "[].file_size", "[].file_mtime_ns", "[].members", "[].command", "[].folder", "[].program", "[].processes[].host", "[].open_spans", "[].format_version",
+		Drop: []string{"[].path", "[].file_size", "[].file_mtime_ns", "[].members", "[].command", "[].folder", "[].program", "[].processes[].host", "[].open_spans", "[].format_version",
 			"[].version", "[].compression", "[].line_aligned", "[].start_us", "[].end_us", "[].processes[].pid", "[].metadata"},
 		Prose: []string{"[].missing[]"}}},
 	{name: "slowest", args: about("slowest", "--json"), view: contract.View{Form: contract.Object, Keep: []string{"[].dur_us", "[].rank", "[].step", "[].epoch"}}},
@@ -173,7 +173,8 @@ var contractCorpora = []contractCorpus{
 	{"kineto", sharedProfiles, importCommands, withNone, 0},
 	{"straggler", stragglerJobs, judgingCommands, withNone, 0},
 	{"goodput", goodputJobs, judgingCommands, withNone, 0},
-	{"one-logger", oneLoggerJobs, readingCommands, withNone, 0},
+	{"one-logger", oneLoggerJobs, slices.Concat(judgingCommands, readingCommands[5:7], readingCommands[8:9]), withNone, 0},
+	{"exits", commandLines, []contractCommand{{name: "exit", args: func(words []string, _ string) []string { return words }}}, withNone, 1000},
 }
 
 func withNone([]contractJob, int) []contractJob { return nil }
@@ -219,6 +220,36 @@ func ownJobs(*testing.T) ([]contractJob, error) {
 
 func ownProfiles(*testing.T) ([]contractJob, error) {
 	return below(filepath.Join("testdata", "contract", "profiles"), fs.DirEntry.IsDir)
+}
+
+// commandLines are jobs whose exit status is all that counts. OUT is a file that is not there.
+func commandLines(t *testing.T) ([]contractJob, error) {
+	const own = "testdata/contract/jobs/"
+	lines := []string{
+		"", "--version", "--help", "frobnicate", "--frobnicate", "version", "help report", "help frobnicate", "completion bash",
+		"compare " + own + "healthy", "compare " + own + "healthy " + own + "healthy", "compare " + own + "healthy " + own + "slow-rank",
+		"compare --fail-over 90% " + own + "healthy " + own + "slow-rank", "compare --margin x " + own + "healthy " + own + "healthy",
+		"convert " + own + "bodies/r0.pfw.gz --to frobnicate -o OUT", "convert " + own + "bodies/r0.pfw.gz --to v1 -o " + own + "bodies/r1.pfw.gz",
+		"digest " + own + "healthy", "import " + own + "healthy -o OUT", "recover " + own + "healthy -o OUT", "merge " + own + "healthy",
+		"report --run frobnicate " + own + "healthy", "report --check " + own + "hang", "runs " + own + "restarts", "replay " + own + "healthy",
+		"slowest --top -1 " + own + "healthy", "steps --from frobnicate " + own + "healthy", "steps --json --csv " + own + "healthy", "summary --from +1h " + own + "healthy",
+		"validate " + own + "hang", "validate --unfinished " + own + "hang", "validate --foreign " + own + "hang", "validate --show 1000 " + own + "hang", "validate -q " + own + "damaged",
+		"alert", "alert " + own + "healthy", "top", "open OUT", "split OUT", "index OUT", "run", "run --frobnicate",
+	}
+	for _, command := range []string{"report", "summary", "steps", "events", "info", "slowest", "validate", "runs", "digest -o OUT", "convert --to v1 -o OUT", "merge -o OUT", "import -o OUT", "compare x", "recover", "replay"} {
+		lines = append(lines, command, command+" testdata/nowhere", command+" --frobnicate "+own+"healthy")
+	}
+	var jobs []contractJob
+	for _, line := range lines {
+		words := strings.Fields(line)
+		for i, word := range words {
+			if word == "OUT" {
+				words[i] = filepath.Join(t.TempDir(), "out.pfw.gz")
+			}
+		}
+		jobs = append(jobs, contractJob{"trainspan " + line, words})
+	}
+	return jobs, nil
 }
 
 func sharedJobs(dir string) func(*testing.T) ([]contractJob, error) {

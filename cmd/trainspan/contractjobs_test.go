@@ -22,8 +22,8 @@ var makeJobs = flag.Bool("contract-jobs", false, "write the jobs of testdata/con
 // contractJobs are the jobs of our own. Their files are kept: what was written once must
 // stay readable, whatever the writers do by then.
 var contractJobs = map[string]func(t *testing.T, dir string){
-	"healthy":    attempts(jobgen.Attempt{Ranks: 4, Steps: 30}),
-	"slow-rank":  attempts(jobgen.Attempt{Ranks: 4, Steps: 30, Slow: 2, Extra: [4]float64{0, 0, 20, 0}}),
+	"healthy":    attempts(jobgen.Attempt{Ranks: 3, Steps: 60}),
+	"slow-rank":  attempts(jobgen.Attempt{Ranks: 3, Steps: 60, Seed: 1, Slow: 2, Extra: [4]float64{0, 0, 20, 0}}),
 	"slow-input": attempts(jobgen.Attempt{Ranks: 3, Steps: 30, Slow: 1, Extra: [4]float64{15, 0, 0, 0}, SlowAt: 8}),
 	"hidden":     attempts(jobgen.Attempt{Ranks: 2, Steps: 22, NoComm: true, Plain: true}),
 	"device":     attempts(jobgen.Attempt{Ranks: 2, Steps: 24, Device: true}),
