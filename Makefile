@@ -8,7 +8,12 @@ PKGS ?= ./... ./cmd/trainspan/... ./examples/...
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) integrations/gomlx release report/browser tools
 
-.PHONY: demo demo-faults demo-python pictures test test-long times torch torch-new originals originals-dftracer race goroutines hold bench bench-python e2e e2e-short dask duckdb collector nested growth mutate dead fuzz check fmt lint vet tidy api release packages wheels house clean
+.PHONY: install demo demo-faults demo-python pictures test test-long times torch torch-new originals originals-dftracer race goroutines hold bench bench-python e2e e2e-short dask duckdb collector nested growth mutate dead fuzz check fmt lint vet tidy api release wheels house clean
+
+# install builds the command for this machine and installs it with the Python client:
+# into the virtual environment of PYTHON, or the command alone into BIN.
+install:
+	@GO="$(GO)" PYTHON="$(PYTHON)" BIN="$(BIN)" integrations/python/install.sh
 
 # demo trains a small real model in two parts, so that a checkpoint is loaded,
 # leaves its telemetry in out/demo, and reports what it ran.
@@ -27,11 +32,10 @@ demo-faults:
 # demo-python trains a small model with PyTorch on two ranks, one of them with a
 # slow data set. The program knows nothing of trainspan; its report names the rank
 # and the cause. PYTHON is an interpreter that has torch.
-PYTHON ?= /usr/bin/python3
 demo-python:
 	$(GO) build -o bin/trainspan ./cmd/trainspan
 	rm -rf $(OUT)/demo-python
-	SLOW_RANK=1 bin/trainspan run --dir $(OUT)/demo-python -- $(PYTHON) examples/pytorch/launch.py --ranks 2 examples/pytorch/train.py \
+	SLOW_RANK=1 bin/trainspan run --dir $(OUT)/demo-python -- $(or $(PYTHON),/usr/bin/python3) examples/pytorch/launch.py --ranks 2 examples/pytorch/train.py \
 		--steps 40 --width 32 --length 32 --slow-ms 30 --out $(OUT)/demo-python/checkpoints
 
 # pictures runs the demo with faults and takes the pictures of its report that the
@@ -202,16 +206,12 @@ tidy:
 	$(GO) mod edit -replace github.com/trainspan/trainspan=$(CURDIR) $$dir/go.mod && GOWORK=off $(GO) mod tidy -diff -modfile=$$dir/go.mod) || exit 1; done
 
 # api compares the exported API with that of release/api-base; release builds all that
-# VERSION brings, packages what programs on this machine install, wheels the packages
-# of Python alone. docs/releasing.md.
+# VERSION brings, wheels the packages of Python alone. docs/releasing.md.
 api:
 	$(MAKE) -C release api
 
 release:
 	$(MAKE) -C release release
-
-packages:
-	$(MAKE) -C release packages
 
 wheels:
 	$(MAKE) -C release wheels

@@ -17,22 +17,22 @@ import (
 // fence finds the blocks of code in a page.
 var fence = regexp.MustCompile("(?s)```(sh|go)\n(.*?)```")
 
-// doors returns the blocks of the README's three doors as they stand there: how packages
-// are made, PyTorch, the program in Go, how it is run, and files.
+// doors returns the blocks of the README's part about installing as they stand there:
+// make install, PyTorch, the program in Go, how it is run, and files.
 func doors(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, part, _ := strings.Cut(string(text), "## Three doors")
+	_, part, _ := strings.Cut(string(text), "## Install")
 	part, _, _ = strings.Cut(part, "\n## ")
 	var out, languages []string
 	for _, m := range fence.FindAllStringSubmatch(part, -1) {
 		languages, out = append(languages, m[1]), append(out, m[2])
 	}
 	if got := strings.Join(languages, " "); got != "sh sh go sh sh" {
-		t.Fatalf("the blocks of the three doors are %q", got)
+		t.Fatalf("the languages of the blocks are %q", got)
 	}
 	return out
 }
@@ -72,9 +72,9 @@ func (n *newcomer) put(name, text string) {
 	}
 }
 
-// TestDoors pastes the blocks of the README into a shell in an empty folder, in the order
-// in which they stand there. What is cloned is this working tree; pip and the go command
-// get nothing but what the clone has made, and modules that this machine has.
+// TestDoors pastes the blocks of the README into a shell in an empty folder beside a copy
+// of the source, in the order in which they stand there. pip gets nothing but the copy,
+// and the go command modules that this machine has.
 func TestDoors(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("wheels are for Linux")
@@ -86,11 +86,15 @@ func TestDoors(t *testing.T) {
 	}
 	blocks := doors(t)
 	n := &newcomer{t: t, dir: t.TempDir()}
-	modules := n.environment()
+	n.environment()
+	torch := n.venv()
 
-	n.paste("clone and make packages", blocks[0])
+	if out := n.paste("make install", blocks[0]); !strings.Contains(out, "2/2 installing the command and the Python client into "+n.dir) {
+		t.Errorf("make install:\n%s", out)
+	}
+	n.paste("the client is there", `python -c 'import trainspan, trainspan.dftracer, trainspan_torch'; command -v trainspan | grep -F "$PWD/.venv"`)
 
-	if n.venv() {
+	if torch {
 		n.put("train.py", content(t, "testdata/train.py"))
 	} else {
 		t.Log("no PyTorch is here: train.py does nothing")
@@ -101,8 +105,7 @@ func TestDoors(t *testing.T) {
 	}
 
 	n.put("first/main.go", blocks[2])
-	t.Cleanup(func() { n.forget(modules) })
-	if out := n.paste("Go", blocks[3]); !strings.Contains(out, "COMPLETED") || !strings.Contains(out, "Steps 10,") {
+	if out := n.paste("Go", blocks[3]); !strings.Contains(out, "COMPLETED") || !strings.Contains(out, "Steps 200,") {
 		t.Errorf("Go:\n%s", out)
 	}
 
@@ -115,9 +118,8 @@ func TestDoors(t *testing.T) {
 	}
 }
 
-// environment makes a repository that a clone of the README's address gets, and returns
-// where the go command keeps modules.
-func (n *newcomer) environment() (modules string) {
+// environment puts a copy of this tree, as it is now, into the folder.
+func (n *newcomer) environment() {
 	t := n.t
 	t.Helper()
 	for _, v := range os.Environ() {
@@ -131,24 +133,12 @@ func (n *newcomer) environment() (modules string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := t.TempDir()
-	n.paste("a repository of this tree", fmt.Sprintf(`git clone -q --no-checkout %[1]q %[2]q
-git --git-dir=%[2]q/.git --work-tree=%[1]q add -A
-git -C %[2]q -c user.name=test -c user.email=test@localhost commit -q --allow-empty -m "as it is now"`, root, source))
-	asked := strings.Split(strings.TrimSpace(n.paste("where modules are", "go env GOMODCACHE GOPROXY")), "\n")
-	n.env = append(n.env, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+source+".insteadOf", "GIT_CONFIG_VALUE_0=https://github.com/trainspan/trainspan",
-		"GOPROXY=file://"+asked[0]+"/cache/download,"+asked[1], "GOSUMDB=off")
-	return asked[0]
-}
-
-// forget takes the module that was made here out of the cache of the machine.
-func (n *newcomer) forget(modules string) {
-	versions, _ := filepath.Glob(filepath.Join(n.dir, "trainspan/out/release/goproxy/github.com/trainspan/trainspan/@v/*.zip"))
-	for _, v := range versions {
-		version := strings.TrimSuffix(filepath.Base(v), ".zip")
-		n.paste("forget "+version, fmt.Sprintf(`cd %[1]q/github.com/trainspan && chmod -R u+w trainspan@%[2]s && rm -r trainspan@%[2]s
-cd %[1]q/cache/download/github.com/trainspan/trainspan/@v && rm -f %[2]s.*`, modules, version))
-	}
+	n.paste("a copy of this tree", fmt.Sprintf(`git clone -q --no-checkout %[1]q trainspan
+git --git-dir=trainspan/.git --work-tree=%[1]q add -A
+git -C trainspan -c user.name=test -c user.email=test@localhost commit -q --allow-empty -m "as it is now"
+git -C trainspan checkout -q -f HEAD`, root))
+	modules := strings.Split(strings.TrimSpace(n.paste("where modules are", "go env GOMODCACHE GOPROXY")), "\n")
+	n.env = append(n.env, "GOPROXY=file://"+modules[0]+"/cache/download,"+modules[1], "GOSUMDB=off")
 }
 
 // venv makes an environment for pip, of an interpreter with PyTorch where there is one, and

@@ -222,7 +222,7 @@ func showReport(a *ui.App, j *report.Job, o *reportOptions) error {
 	case o.json:
 		err = report.JSON(a.Stdout, r)
 	default:
-		screen(a, r, o.full)
+		ui.Screen(a.Stdout, a.Paint(a.Stdout), a.Width(), r, o.full)
 	}
 	if err != nil {
 		return err
@@ -231,34 +231,6 @@ func showReport(a *ui.App, j *report.Job, o *reportOptions) error {
 		return &ui.StatusError{Status: code, Quiet: true, Err: fmt.Errorf("check: %s", r.Verdict.Sentence)}
 	}
 	return nil
-}
-
-// screen prints the first screen or all tables, on a terminal as wide as that is and with the
-// head in the colour of what it says.
-func screen(a *ui.App, r *report.Report, full bool) {
-	width := a.Width()
-	if width <= 0 {
-		width = math.MaxInt
-	}
-	lines := report.First(r, width)
-	if full {
-		lines = report.Screen(r, width)
-	}
-	p, colour := a.Paint(a.Stdout), ui.Painter.Amber
-	switch v := &r.Verdict; {
-	case strings.HasPrefix(v.Outcome, "FAILED"), v.Outcome == "KILLED", v.Outcome == "HUNG", v.Outcome == "OUT OF MEMORY":
-		colour = ui.Painter.Bad
-	case v.Diagnosis == "FINE":
-		colour = ui.Painter.Good
-	}
-	for i, l := range lines {
-		if l == "" || i > 0 && lines[i-1] == "" || colour == nil {
-			colour = nil
-			a.Printf("%s\n", l)
-			continue
-		}
-		a.Printf("%s\n", colour(p, l))
-	}
 }
 
 // readJob reads the first job below some paths, and names the others.

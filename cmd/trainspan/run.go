@@ -124,6 +124,9 @@ func runCommand(a *ui.App, args []string, set session.Settings) error {
 	code := launch.Run(launch.Options{
 		Path: path, Args: args, Env: os.Environ(),
 		Helper: []string{"trainspan", helperCommand}, Settings: set, Note: a.Note, Out: a.Stderr,
+		Terminal: func() launch.Terminal {
+			return launch.Terminal{Columns: a.Columns(a.Stderr), Color: a.Paint(a.Stderr).On}
+		},
 	})
 	if code != ui.StatusOK {
 		return &ui.StatusError{Status: code, Quiet: true, Err: fmt.Errorf("%s: exit status %d", args[0], code)}

@@ -3,14 +3,19 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/creack/pty"
 
 	"github.com/trainspan/trainspan/internal/until"
 )
@@ -75,9 +80,68 @@ func TestRunMakesAPage(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, "files", "report.html")); os.IsNotExist(err) != quiet {
 			t.Errorf("quiet %v: %v", quiet, err)
 		}
-		if told := s.err.String(); strings.Contains(told, "Files in files") == quiet {
+		if told := s.err.String(); strings.Contains(told, "Files files") == quiet {
 			t.Errorf("quiet %v: it says %q", quiet, told)
 		}
+	}
+}
+
+// TestRunEndsInAScreenForItsTerminal: the last lines of trainspan run fit the terminal, have
+// the colors of the report there and nowhere else, and name the page, which is written.
+func TestRunEndsInAScreenForItsTerminal(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		columns uint16
+		env     []string
+		colors  bool
+	}{
+		{"60 columns", 60, []string{"TERM=xterm-256color"}, true},
+		{"45 columns", 45, []string{"TERM=xterm-256color"}, true},
+		{"NO_COLOR", 60, []string{"TERM=xterm-256color", "NO_COLOR=1"}, false},
+		{"a dumb terminal", 60, []string{"TERM=dumb"}, false},
+		{"no terminal", 0, []string{"TERM=xterm-256color"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := prepare(t, t.TempDir(), "--dir", "files", "--no-resources", "--", "runjob", "train", "3", "0")
+			s.Env = append(s.Env, c.env...)
+			read := func() string { return s.err.String() }
+			if c.columns > 0 {
+				screen, tty, err := pty.Open()
+				if err != nil {
+					t.Skipf("no pseudo-terminal: %v", err)
+				}
+				if err := pty.Setsize(tty, &pty.Winsize{Cols: c.columns, Rows: 40}); err != nil {
+					t.Fatal(err)
+				}
+				var text bytes.Buffer
+				ended := make(chan struct{})
+				go func() { defer close(ended); _, _ = io.Copy(&text, screen) }() // ends with an error when nobody has the terminal any more
+				s.Cmd.Stderr = tty
+				read = func() string {
+					_ = tty.Close()
+					<-ended
+					_ = screen.Close()
+					return strings.ReplaceAll(text.String(), "\r\n", "\n")
+				}
+			}
+			if status := s.finish(); status != 0 {
+				t.Fatalf("status = %d, want 0: %s", status, read())
+			}
+			s.settle()
+			text := read()
+			if got := strings.Contains(text, "\x1b["); got != c.colors {
+				t.Errorf("colors = %v, want %v: %q", got, c.colors, text)
+			}
+			plain := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(text, "")
+			for line := range strings.Lines(plain) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); c.columns > 0 && n > int(c.columns) {
+					t.Errorf("a line has %d characters, want at most %d: %q", n, c.columns, line)
+				}
+			}
+			if !strings.HasPrefix(plain, "COMPLETED") || !strings.HasSuffix(plain, "\nPage  files/report.html\nFiles files\n") {
+				t.Errorf("screen = %q, want the report, then the page and the files", plain)
+			}
+		})
 	}
 }
 

@@ -31,8 +31,8 @@ func Example() {
 		fmt.Println(bytes.Count(lines, []byte(`"stop"`)), "spans ended in the JSON lines, error", err)
 	}
 	// Output:
-	// 10 iterations in the trace, error <nil> <nil>
+	// 200 iterations in the trace, error <nil> <nil>
 	// 2 spans ended in the JSON lines, error <nil>
-	// 10 iterations in the trace, error <nil> <nil>
+	// 200 iterations in the trace, error <nil> <nil>
 	// 2 spans ended in the JSON lines, error <nil>
 }

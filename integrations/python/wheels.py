@@ -3,9 +3,9 @@ time and nothing of the machine, so that the same input gives the same bytes.
 
     python3 wheels.py OUT VERSION NOTICES COMMAND-amd64 [COMMAND-arm64]
 
-VERSION is what git describe says, NOTICES a file with the licences of what the
-commands link. `make wheels` calls it so. As a backend of pip it builds the command of
-this machine, with Go: `pip install ./integrations/python`.
+VERSION is the output of git describe, NOTICES a file with the licences of the modules
+that the commands link. `make wheels` calls it so. As a backend of pip it builds the
+command of this machine, with Go and without NOTICES: `pip install ./integrations/python`.
 """
 
 import base64
@@ -32,8 +32,7 @@ Name: trainspan
 Version: {version}
 Summary: See where your training time goes and which rank is slow
 License-Expression: Apache-2.0
-License-File: LICENSE
-License-File: THIRD-PARTY-NOTICES
+{licenses}
 Requires-Python: >=3.8
 Project-URL: Source, https://github.com/trainspan/trainspan
 Description-Content-Type: text/markdown
@@ -46,21 +45,29 @@ def read(*path):
         return f.read()
 
 
+def source_version():
+    return re.search(rb'\n__version__ = "(.+)"', read(HERE, "trainspan", "__init__.py")).group(1).decode()
+
+
 def version_of(described):
-    """What git describe says, by the rules of PEP 440."""
+    """Returns the version by PEP 440 for the output of git describe. None is a copy of the
+    sources without their history."""
+    if described is None:
+        return source_version() + ".dev0"
     m = re.fullmatch(r"(?:v(\d+\.\d+\.\d+)(?:-(alpha|beta|rc)\.?(\d+))?(?:-(\d+)-g)?)?([0-9a-f]{7,40})?(-dirty)?", described)
     if not m or not described:
         raise ValueError("%r is no version as git describe has them: v1.2.3, v1.2.3-rc.1, v1.2.3-4-gCOMMIT, COMMIT" % described)
     tag, stage, number, since, commit, dirty = m.groups()
     if not tag:
-        tag = re.search(rb'\n__version__ = "(.+)"', read(HERE, "trainspan", "__init__.py")).group(1).decode() + ".dev0"
+        tag = source_version() + ".dev0"
     pre = {"alpha": "a", "beta": "b", "rc": "rc"}[stage] + number if stage else ""
     local = ".".join((["g" + commit[:12]] if commit else []) + (["dirty"] if dirty else []))
     return tag + pre + (".post" + since if since else "") + ("+" + local if local else "")
 
 
 def write(out, described, notices, command, machine):
-    """Writes the wheel of a machine into the folder out, and gives its name."""
+    """Writes the wheel of a machine into the folder out and returns its name. Without
+    notices it is for this machine alone."""
     version = version_of(described)
     name = "trainspan-" + version
     tags = [t.format(machine) for t in TAGS]
@@ -73,9 +80,12 @@ def write(out, described, notices, command, machine):
                     files[below + "/" + file] = read(folder, file)
     files[name + ".data/scripts/trainspan"] = read(command)
     info = name + ".dist-info/"
-    files[info + "licenses/LICENSE"] = read(ROOT, "LICENSE")
-    files[info + "licenses/THIRD-PARTY-NOTICES"] = read(notices)
-    files[info + "METADATA"] = METADATA.format(version=version, readme=read(HERE, "README.md").decode()).encode()
+    licenses = {"LICENSE": read(ROOT, "LICENSE")}
+    if notices:
+        licenses["THIRD-PARTY-NOTICES"] = read(notices)
+    files.update((info + "licenses/" + file, text) for file, text in licenses.items())
+    listed = "\n".join("License-File: " + file for file in licenses)
+    files[info + "METADATA"] = METADATA.format(version=version, licenses=listed, readme=read(HERE, "README.md").decode()).encode()
     files[info + "WHEEL"] = "".join(["Wheel-Version: 1.0\nGenerator: trainspan\nRoot-Is-Purelib: false\n"] + ["Tag: py3-none-%s\n" % t for t in tags]).encode()
     record = "".join(
         "%s,sha256=%s,%d\n" % (path, base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode(), len(data)) for path, data in files.items()
@@ -94,15 +104,18 @@ def write(out, described, notices, command, machine):
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    """For pip: the wheel of this machine, from a clone."""
-    go = {machine: go for go, machine in MACHINES.items()}.get(platform.machine())
-    if sys.platform != "linux" or go is None:
-        raise SystemExit("wheels of trainspan are for Linux on x86_64 and aarch64; elsewhere `go build ./cmd/trainspan` makes the command")
+    """For pip: the wheel of this machine, from a clone or a copy of the sources."""
+    if sys.platform != "linux" or platform.machine() not in MACHINES.values():
+        raise SystemExit("wheels of trainspan are for Linux on x86_64 and aarch64; elsewhere `make install` installs the command")
+    describe = ["git", "-C", ROOT, "describe", "--tags", "--match", "v*", "--always", "--dirty"]
+    try:
+        described = subprocess.run(describe, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.decode().strip()
+    except (OSError, subprocess.CalledProcessError):
+        described = None  # a copy without its history
     with tempfile.TemporaryDirectory() as at:
-        run = ["make", "--no-print-directory", "-C", os.path.join(ROOT, "release"), "DIST=" + at, "PLATFORMS=linux/" + go]
-        subprocess.run(run + ["notices"], check=True, stdout=sys.stderr)
-        version = subprocess.run(run + ["-s", "version"], check=True, stdout=subprocess.PIPE).stdout.decode().strip()
-        return write(wheel_directory, version, os.path.join(at, "THIRD-PARTY-NOTICES"), os.path.join(at, "bin", "linux_" + go, "trainspan"), platform.machine())
+        command = os.path.join(at, "trainspan")
+        subprocess.run([os.environ.get("GO", "go"), "build", "-o", command, "./cmd/trainspan"], cwd=ROOT, env=dict(os.environ, CGO_ENABLED="0"), check=True)
+        return write(wheel_directory, described, None, command, platform.machine())
 
 
 def build_sdist(sdist_directory, config_settings=None):

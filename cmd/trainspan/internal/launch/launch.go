@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // Options say what is run.
@@ -34,6 +35,9 @@ type Options struct {
 	// telemetry process.
 	Note func(format string, args ...any)
 	Out  io.Writer
+	// Terminal describes what Out writes to. It is called when the command has ended,
+	// since a window may change its size meanwhile. Nil is no terminal.
+	Terminal func() Terminal
 
 	// Prepare bounds how long the telemetry process may take before the command
 	// starts, Finish how long it may take after the end of the command. 0 means
@@ -111,7 +115,11 @@ func Run(o Options) int {
 		_ = syscall.Kill(pid, s) // it may have ended
 	}
 	status := l.wait(pid, &helper, signals)
-	l.send(&Message{Exited: &Exited{Status: status, At: time.Now()}})
+	ended := &Exited{Status: status, At: time.Now()}
+	if o.Terminal != nil {
+		ended.Terminal = o.Terminal()
+	}
+	l.send(&Message{Exited: ended})
 	l.hangUp()
 	l.waitForHelper(helper, signals)
 	return status.ExitCode()
@@ -213,7 +221,7 @@ func (l *launcher) listen(from *os.File) {
 			}
 		}
 		if m.Say != "" {
-			_, _ = io.WriteString(l.o.Out, string(m.Say)) // nobody is left to tell
+			_, _ = visible.Fprintf(l.o.Out, "%s", visible.Own(m.Say)) // nobody is left to tell
 		}
 		if m.Told {
 			close(l.told)

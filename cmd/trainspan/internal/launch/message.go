@@ -29,8 +29,8 @@ type Message struct {
 	Ready    *Ready         `json:"ready,omitempty"`
 	Signal   syscall.Signal `json:"signal,omitempty"` // that the telemetry process got: it went to the whole process group
 	Answered int            `json:"answered,omitempty"`
-	// Say is text for the terminal, which is that of the launcher alone: the telemetry
-	// process may outlive it. Told says that there is no more.
+	// Say is text for the terminal, which belongs to the launcher alone: the telemetry
+	// process may outlive it. It is sanitized and painted already. Told ends it.
 	Say  Bytes `json:"say,omitempty"`
 	Told bool  `json:"told,omitempty"`
 }
@@ -72,6 +72,15 @@ type Exited struct {
 	Status Status    `json:"status"`
 	At     time.Time `json:"at"`
 	Failed string    `json:"failed,omitempty"`
+	// Terminal is the one that the report is laid out for.
+	Terminal Terminal `json:"terminal,omitzero"`
+}
+
+// Terminal describes the output that the person at the launcher reads. The zero
+// value is a file or a pipe: lines of any length, without colors.
+type Terminal struct {
+	Columns int  `json:"columns,omitempty"`
+	Color   bool `json:"color,omitempty"`
 }
 
 // Line writes messages, each whole. It is safe for concurrent use.

@@ -5,7 +5,6 @@ package session
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -18,7 +17,7 @@ import (
 
 // record is run.json, and what is said of telemetry to the person at the terminal.
 type record struct {
-	out io.Writer // for that person
+	out *visible.Writer // for that person
 
 	mu   sync.Mutex // of what follows
 	run  rundir.Run

@@ -3,49 +3,59 @@
 package session
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/outfile"
 	jobs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/visible"
 	"github.com/trainspan/trainspan/report"
 )
 
-// reading is for how long the reading of all starts keeps trainspan run from ending.
+// reading bounds how long trainspan run waits for the report of all starts.
 const reading = 10 * time.Second
 
-// report reads all starts of the job, says what they show, calls told and writes the
-// page. Of the ranks of a launcher only the first does: it sees the files of the
-// others.
-func (s *Session) report(told func()) {
+// report reads all starts of the job, writes the page, prints the first screen for the
+// terminal, and calls told. Of the ranks of a launcher only the first does: it reads the
+// files of the others.
+func (s *Session) report(terminal launch.Terminal, told func()) {
 	if s.ranks.Rank.Or(0) > 0 {
 		return
 	}
 	var r *report.Report
 	var procs []*jobs.Process
+	var written string
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		s.try("the report", func() (err error) { r, procs, err = s.read(); return err })
+		if r != nil {
+			s.try("the page of the report", func() (err error) { written, err = writePage(filepath.Join(s.dir, page), r); return err })
+		}
 	}()
 	late := time.NewTimer(reading)
 	defer late.Stop()
 	select {
 	case <-done:
 		if r != nil {
-			s.try("the report", func() error { return report.Text(s.out, r) })
+			s.try("the report", func() error {
+				ui.Screen(s.out, ui.Painter{On: terminal.Color}, terminal.Columns, r, false)
+				return s.out.Err()
+			})
 		}
-		s.summary(r != nil, procs)
+		s.summary(r, written, procs)
 	case <-late.C:
 		s.say("the starts of this job take longer to read: the report will be %s", filepath.Join(s.where.Dir, page))
-		s.summary(true, nil)
+		s.problems()
+		s.say("%s", s.end(nil))
 	}
 	told()
-	if <-done; r != nil {
-		s.try("the report", func() error { return writePage(filepath.Join(s.dir, page), r) })
-	}
+	<-done
 }
 
 // page is the file of the report.
@@ -72,39 +82,60 @@ func (s *Session) read() (*report.Report, []*jobs.Process, error) {
 	return report.Build(found[0]), nil, nil
 }
 
-// writePage writes the page of a report, under the next free name where a file of
-// somebody else has the one asked for.
-func writePage(path string, r *report.Report) error {
-	_, err := outfile.NextFree(1, func(n int) error { return report.WritePage(outfile.Run(path, n), r) })
-	return err
+// writePage writes the page of a report and returns its path. If somebody else's file
+// has that name, the next free one is taken.
+func writePage(path string, r *report.Report) (string, error) {
+	n, err := outfile.NextFree(1, func(n int) error { return report.WritePage(outfile.Run(path, n), r) })
+	return outfile.Run(path, n), err
 }
 
-// maxSaid bounds the problems that are said at the end.
+// maxSaid bounds the problems that are printed at the end.
 const maxSaid = 4
 
-// summary says in a line or two how the command ended and where the files are, and
-// where nothing was reported why that may be.
-func (s *Session) summary(reported bool, procs []*jobs.Process) {
+// problems prints the problems that were not printed yet.
+func (s *Session) problems() {
 	s.mu.Lock()
-	r, said := s.run, s.said
+	list := s.run.Problems[s.said:]
 	s.mu.Unlock()
-	for i, problem := range r.Problems[said:] {
+	for i, problem := range list {
 		if i == maxSaid {
-			s.say("%d more problems are in run.json", len(r.Problems)-said-i)
+			s.say("%d more problems are in run.json", len(list)-i)
 			break
 		}
 		s.say("%s", problem)
 	}
-	if !reported {
-		if why := s.python.unseen(&r, s.set.NoTorch); why != "" {
-			s.say("Python ran and was not recorded: %s; see "+see.Python, why)
-		} else {
-			s.say("no process that trains was seen: what was recorded is in the files; see " + see.Run)
+}
+
+// summary prints what the screen does not have: where the page and the files are or, if
+// there is no report, why not and how the command ended.
+func (s *Session) summary(r *report.Report, written string, procs []*jobs.Process) {
+	s.problems()
+	if r != nil {
+		if written != "" {
+			_, _ = visible.Fprintf(s.out, "Page  %s\n", filepath.Join(s.where.Dir, filepath.Base(written))) // nobody is left to tell
 		}
-		for _, e := range r.Evidence {
-			s.say("%s", e)
-		}
+		_, _ = visible.Fprintf(s.out, "Files %s\n", s.where.Dir)
+		return
 	}
-	end := jobs.OutcomeOfStart(&r, procs).Sentence(int64(r.Took()))
-	s.say("%s Files in %s", strings.ToLower(end[:1])+end[1:], s.where.Dir)
+	s.mu.Lock()
+	run := s.run
+	s.mu.Unlock()
+	if why := s.python.unseen(&run, s.set.NoTorch); why != "" {
+		s.say("Python ran and was not recorded: %s; see "+see.Python, why)
+	} else {
+		s.say("no process that trains was seen: what was recorded is in the files; see " + see.Run)
+	}
+	for _, e := range run.Evidence {
+		s.say("%s", e)
+	}
+	s.say("%s", s.end(procs))
+}
+
+// end is how the command ended, and where the files are.
+func (s *Session) end(procs []*jobs.Process) string {
+	s.mu.Lock()
+	run := s.run
+	s.mu.Unlock()
+	text := jobs.OutcomeOfStart(&run, procs).Sentence(int64(run.Took()))
+	return fmt.Sprintf("%s Files in %s", strings.ToLower(text[:1])+text[1:], s.where.Dir)
 }

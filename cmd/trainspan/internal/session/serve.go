@@ -21,6 +21,7 @@ import (
 	"github.com/trainspan/trainspan/internal/proc"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // Serve is the telemetry process: it talks to trainspan run over two pipes and
@@ -28,7 +29,7 @@ import (
 // since the terminal is the command's.
 func Serve(in io.Reader, to io.Writer) {
 	line := launch.NewLine(to)
-	out := terminal{line}
+	out := visible.NewWriter(terminal{line})
 	hear(line)
 	messages := make(chan launch.Message)
 	go func() {
@@ -171,8 +172,8 @@ func (s *Session) asked(sig syscall.Signal, at time.Time) {
 // closing bounds the time for each part to end.
 const closing = 20 * time.Second
 
-// finish completes the files and reports. It calls told when it has nothing more to
-// say: the page is for later. Nil is a command of which nobody knows how it ended.
+// finish completes the files and reports. It calls told when it has printed all of the
+// report. A nil m means that nobody knows how the command ended.
 func (s *Session) finish(m *launch.Exited, told func()) {
 	s.outcome(m)
 	close(s.stopBeat)
@@ -199,7 +200,7 @@ func (s *Session) finish(m *launch.Exited, told func()) {
 	}
 	s.write()
 	if m != nil && m.Failed == "" && !s.set.Quiet {
-		s.report(told)
+		s.report(m.Terminal, told)
 	}
 	told()
 	s.write()

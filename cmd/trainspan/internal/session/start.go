@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -24,6 +23,7 @@ import (
 	"github.com/trainspan/trainspan/internal/proc"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // Settings are what trainspan run was asked for.
@@ -86,7 +86,7 @@ type start struct {
 }
 
 // begin makes the directory and the run.json of a start.
-func begin(set Settings, out io.Writer) (*start, error) {
+func begin(set Settings, out *visible.Writer) (*start, error) {
 	s := &start{record: &record{out: out}, set: set}
 	s.log = slog.New(problemHandler{s.record})
 	began, host := time.Now(), identity.HostName()
