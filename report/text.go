@@ -132,11 +132,14 @@ func (s *screen) attempts(r *Report) {
 
 // partsOf says what a restart cost, of each rank, without what cost nothing.
 func partsOf(d *goodput.Disruption, ranks int64) string {
-	parts := []string{fmt.Sprintf("%s redone (%s)", human.Plural(d.Iterations, "step"), human.Duration((d.LostWork+d.Stall+d.Stretch)/ranks))}
+	parts := []string{fmt.Sprintf("%s redone (%s)", stepsRange(d.Iterations, d.IterationsMost), human.Duration((d.LostWork+d.Stall+d.Stretch)/ranks))}
+	if down := durationRange(d.Down/ranks, d.DownMost/ranks); d.Down/ranks > 0 || d.DownMost/ranks > 0 {
+		parts = append(parts, down+" down")
+	}
 	for _, p := range [...]struct {
 		ns   int64
 		what string
-	}{{d.Down, "down"}, {d.Init, "initialization"}, {d.Reload, "loading the checkpoint"}, {d.Warmup, "warm-up"}} {
+	}{{d.Unrecorded, "not on record before the kill"}, {d.Init, "initialization"}, {d.Reload, "loading the checkpoint"}, {d.Warmup, "warm-up"}} {
 		if p.ns/ranks > 0 {
 			parts = append(parts, human.Duration(p.ns/ranks)+" "+p.what)
 		}
