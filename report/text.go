@@ -95,6 +95,9 @@ func (s *screen) ledger(r *Report) {
 	}
 }
 
+// lasted is how long the attempt took: a range where its last records are missing.
+func (a *Attempt) lasted() string { return durationRange(a.Stop-a.Start, a.Latest-a.Start) }
+
 func (s *screen) attempts(r *Report) {
 	if len(r.Attempts) == 0 {
 		return
@@ -115,7 +118,7 @@ func (s *screen) attempts(r *Report) {
 		if a.Number > 0 {
 			name = strconv.Itoa(a.Number)
 		}
-		t.Add("  "+name, "+"+human.Duration(a.Start-r.Ledger.From), human.Duration(a.Stop-a.Start), steps, known(a.Goodput), visible.Text(a.End()))
+		t.Add("  "+name, "+"+human.Duration(a.Start-r.Ledger.From), a.lasted(), steps, known(a.Goodput), visible.Text(a.End()))
 	}
 	s.lines = append(s.lines, "")
 	s.table(t)

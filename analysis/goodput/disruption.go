@@ -27,10 +27,10 @@ type Disruption struct {
 	DownMost       int64 `json:"downtime_most_ns,omitempty"`
 	IterationsMost int   `json:"lost_iterations_most,omitempty"`
 
-	Init       int64 `json:"init_ns"`   // of the attempt that went on
-	Reload     int64 `json:"reload_ns"` //
-	Warmup     int64 `json:"warmup_ns"` //
-	Total      int64 `json:"total_ns"`
+	Init   int64 `json:"init_ns"`   // of the attempt that went on
+	Reload int64 `json:"reload_ns"` //
+	Warmup int64 `json:"warmup_ns"` //
+	Total  int64 `json:"total_ns"`
 }
 
 // disruptions are those of all ranks.
