@@ -168,6 +168,9 @@ func (r *Report) attempts(j *Job) []*replay.Table {
 	}
 	for _, a := range r.Ledger.Attempts {
 		out := Attempt{Number: a.Attempt, Start: a.Start, Stop: a.Stop, Latest: a.Latest, Ended: a.Ended, Ranks: a.Ranks, FirstStep: -1, LastStep: -1}
+		if a.Attempt == r.running {
+			out.Latest = 0 // it has not ended
+		}
 		out.Goodput = r.share(a.Categories)
 		if i, ok := of[a.Attempt]; ok {
 			for k, it := range j.Ledger.Iterations(a.Attempt) { // a loop may go back to a checkpoint

@@ -130,6 +130,10 @@ func durationRange(least, most int64) string {
 	if most <= least || from == to {
 		return from
 	}
+	number, unit, _ := strings.Cut(from, " ")
+	if strings.HasSuffix(to, " "+unit) && !strings.Contains(unit, " ") {
+		from = number
+	}
 	return from + " to " + to
 }
 
@@ -138,7 +142,7 @@ func missingEnd(ns int64) string {
 	if ns <= 0 {
 		return ""
 	}
-	return ": the last " + human.Duration(ns) + " before a kill may be missing from the record"
+	return ": up to " + human.Duration(ns) + " before a kill are not on record"
 }
 
 // actions are what reduces a loss.
