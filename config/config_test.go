@@ -91,7 +91,7 @@ func TestDefaults(t *testing.T) {
 		"trace path":     trace.Path == "./trace",
 		"trace buffer":   trace.BufferSize == 1<<20,
 		"trace dialect":  trace.Dialect == config.TraceV2,
-		"trace interval": trace.WriteInterval == time.Second,
+		"trace interval": trace.WriteInterval == 500*time.Millisecond,
 		"protocol":       otlp.Protocol == config.OTLPHTTP,
 		"timeout":        otlp.Timeout == 10*time.Second,
 		"no gzip":        otlp.Compression == "none",

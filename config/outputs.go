@@ -48,7 +48,7 @@ type Trace struct {
 	// written, one gzip member at a time. Zero is 1 MiB.
 	BufferSize int `key:"buffer_size" alias:"write_buffer_size" env:"DFTRACER_WRITE_BUFFER_SIZE"`
 	// WriteInterval is the longest time that an event waits in the buffer.
-	// Zero is one second.
+	// Zero is half a second.
 	WriteInterval time.Duration `key:"write_interval" env:"DFTRACER_TRACE_INTERVAL_MS:ms"`
 	// CoreAffinity asks for a record of the processors this process may use.
 	// Unset is false.

@@ -60,10 +60,11 @@ const (
 // DefaultMemberSize is how much text goes into a gzip member.
 const DefaultMemberSize = 1 << 20
 
-const (
-	levelAdaptive = 0
-	flushInterval = 500 * time.Millisecond
-)
+// DefaultFlushInterval is the FlushInterval of the zero Options, and what a killed
+// process loses.
+const DefaultFlushInterval = outfile.FlushInterval
+
+const levelAdaptive = 0
 
 // Options configures a Writer. The zero value, and nil, mean V2 with metadata
 // in gzip members of about 1 MiB of text, or what there is every half a second.
@@ -89,7 +90,7 @@ type Options struct {
 	Level       int
 	MemberSize  int
 	// FlushInterval is how often what there is goes to the file, as a gzip member
-	// of its own; 0 means half a second.
+	// of its own; 0 means DefaultFlushInterval.
 	FlushInterval time.Duration
 	// Pool makes the Writer one of many that share their memory.
 	Pool *Pool
@@ -163,7 +164,7 @@ func (o *Options) withDefaults() (Options, error) {
 		opts.MemberSize = DefaultMemberSize
 	}
 	if opts.FlushInterval == 0 {
-		opts.FlushInterval = flushInterval
+		opts.FlushInterval = DefaultFlushInterval
 	}
 	if opts.Heartbeat == 0 && opts.Start.IsZero() {
 		opts.Heartbeat = dft.DefaultHeartbeat

@@ -167,7 +167,10 @@ func (r *Report) attempts(j *Job) []*replay.Table {
 		of[j.Attempts[i].Number] = i
 	}
 	for _, a := range r.Ledger.Attempts {
-		out := Attempt{Number: a.Attempt, Start: a.Start, Stop: a.Stop, Ended: a.Ended, Ranks: a.Ranks, FirstStep: -1, LastStep: -1}
+		out := Attempt{Number: a.Attempt, Start: a.Start, Stop: a.Stop, Latest: a.Latest, Ended: a.Ended, Ranks: a.Ranks, FirstStep: -1, LastStep: -1}
+		if a.Attempt == r.running {
+			out.Latest = 0 // it has not ended
+		}
 		out.Goodput = r.share(a.Categories)
 		if i, ok := of[a.Attempt]; ok {
 			for k, it := range j.Ledger.Iterations(a.Attempt) { // a loop may go back to a checkpoint

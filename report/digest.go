@@ -27,7 +27,7 @@ import (
 
 // digestVersion is that of the files that [State.WriteDigest] writes. It rises
 // when an older reader would not understand a file.
-const digestVersion = 10
+const digestVersion = 11
 
 // The parts of a digest.
 const (

@@ -81,11 +81,19 @@ func HTML(w io.Writer, r *Report) error {
 		"moment":   func(ns int64) string { return time.Unix(0, ns).UTC().Format("2006-01-02 15:04:05 UTC") },
 		"since":    func(ns int64) string { return human.Duration(ns - r.Ledger.From) },
 		"took":     func(from, to int64) string { return human.Duration(to - from) },
-		"each":     func(ns int64) string { return human.Duration(ns / ranks) },
-		"step":     func(k *ProfileRank) string { return human.Duration(k.Time / int64(max(k.Steps, 1))) },
-		"part":     partOf,
-		"left":     func(at int64) string { return ofAll(at-r.Ledger.From, r) },
-		"width":    func(from, to int64) string { return ofAll(to-from, r) },
+		"lasted":   func(a Attempt) string { return a.lasted() },
+		"between": func(least, most int) string {
+			if most <= least {
+				return strconv.Itoa(least)
+			}
+			return fmt.Sprintf("%d to %d", least, most)
+		},
+		"range_each": func(least, most int64) string { return durationRange(least/ranks, most/ranks) },
+		"each":       func(ns int64) string { return human.Duration(ns / ranks) },
+		"step":       func(k *ProfileRank) string { return human.Duration(k.Time / int64(max(k.Steps, 1))) },
+		"part":       partOf,
+		"left":       func(at int64) string { return ofAll(at-r.Ledger.From, r) },
+		"width":      func(from, to int64) string { return ofAll(to-from, r) },
 	})
 	if t, err = t.ParseFS(assets, "page/page.html.tmpl"); err == nil {
 		err = t.Execute(visible.NewWriter(w), p)

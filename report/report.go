@@ -118,11 +118,12 @@ type Loss struct {
 type Attempt struct {
 	Number    int             `json:"attempt"`
 	Start     int64           `json:"start_ns"`
-	Stop      int64           `json:"stop_ns"`           // the end or the last sign of life
-	Ended     bool            `json:"ended"`             // properly, on every rank
-	Outcome   *run.Outcome    `json:"outcome"`           // how its command ended, null where that is not known
-	Running   bool            `json:"running,omitempty"` // see [Live]
-	Silent    bool            `json:"silent,omitempty"`  // it ended before anything of it was recorded: Number may be 0, Ranks are its starts
+	Stop      int64           `json:"stop_ns"`                  // the end or the last sign of life
+	Latest    int64           `json:"stop_latest_ns,omitempty"` // until when it may have lived without records
+	Ended     bool            `json:"ended"`                    // properly, on every rank
+	Outcome   *run.Outcome    `json:"outcome"`                  // how its command ended, null where that is not known
+	Running   bool            `json:"running,omitempty"`        // see [Live]
+	Silent    bool            `json:"silent,omitempty"`         // it ended before anything of it was recorded: Number may be 0, Ranks are its starts
 	Ranks     int             `json:"ranks"`
 	FirstStep int64           `json:"first_step"` // -1 when no step was recorded
 	LastStep  int64           `json:"last_step"`

@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
+	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/infile"
 	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/internal/profile"
@@ -210,6 +211,28 @@ func TestDisruptionsAreSaid(t *testing.T) {
 	r.conclude()
 	if want := "1 disruption lost 5 steps and cost 4.0 s of each rank's time, 3.0 s of it downtime."; !strings.Contains(r.Verdict.Sentence, want) {
 		t.Errorf("%q is not in %q", want, r.Verdict.Sentence)
+	}
+	r.Ledger.Disruptions[0] = goodput.Disruption{Total: 8e9, Down: 2e9, DownMost: 3e9, Unrecorded: 1e9, Iterations: 26, IterationsMost: 41}
+	r.conclude()
+	if want := "1 disruption lost 26 to 41 steps and cost 4.0 s of each rank's time, 1.0 to 1.5 s of it downtime: up to 500 ms before a kill are not on record."; !strings.Contains(r.Verdict.Sentence, want) {
+		t.Errorf("%q is not in %q", want, r.Verdict.Sentence)
+	}
+	if got, want := partsOf(&r.Ledger.Disruptions[0], 2), "26 to 41 steps redone (0 s), 1.0 to 1.5 s down, 500 ms not on record before the kill"; got != want {
+		t.Errorf("partsOf() = %q, want %q", got, want)
+	}
+}
+
+func TestDurationRange(t *testing.T) {
+	for _, tt := range []struct {
+		least, most int64
+		want        string
+	}{{1e9, 0, "1.0 s"}, {1e9, 2e9, "1.0 to 2.0 s"}, {900e6, 1400e6, "900 ms to 1.4 s"}, {61e9, 61_000_000_001, human.Duration(61e9)}, {0, 5e8, human.Duration(0) + " to 500 ms"}} {
+		if got := durationRange(tt.least, tt.most); got != tt.want {
+			t.Errorf("durationRange(%d, %d) = %q, want %q", tt.least, tt.most, got, tt.want)
+		}
+	}
+	if got, want := (&Attempt{Start: 1e9, Stop: 15.3e9, Latest: 15.8e9}).lasted(), "14.3 to 14.8 s"; got != want {
+		t.Errorf("lasted() = %q, want %q", got, want)
 	}
 }
 

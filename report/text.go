@@ -95,6 +95,9 @@ func (s *screen) ledger(r *Report) {
 	}
 }
 
+// lasted is how long the attempt took: a range where its last records are missing.
+func (a *Attempt) lasted() string { return durationRange(a.Stop-a.Start, a.Latest-a.Start) }
+
 func (s *screen) attempts(r *Report) {
 	if len(r.Attempts) == 0 {
 		return
@@ -115,7 +118,7 @@ func (s *screen) attempts(r *Report) {
 		if a.Number > 0 {
 			name = strconv.Itoa(a.Number)
 		}
-		t.Add("  "+name, "+"+human.Duration(a.Start-r.Ledger.From), human.Duration(a.Stop-a.Start), steps, known(a.Goodput), visible.Text(a.End()))
+		t.Add("  "+name, "+"+human.Duration(a.Start-r.Ledger.From), a.lasted(), steps, known(a.Goodput), visible.Text(a.End()))
 	}
 	s.lines = append(s.lines, "")
 	s.table(t)
@@ -132,11 +135,14 @@ func (s *screen) attempts(r *Report) {
 
 // partsOf says what a restart cost, of each rank, without what cost nothing.
 func partsOf(d *goodput.Disruption, ranks int64) string {
-	parts := []string{fmt.Sprintf("%s redone (%s)", human.Plural(d.Iterations, "step"), human.Duration((d.LostWork+d.Stall+d.Stretch)/ranks))}
+	parts := []string{fmt.Sprintf("%s redone (%s)", stepsRange(d.Iterations, d.IterationsMost), human.Duration((d.LostWork+d.Stall+d.Stretch)/ranks))}
+	if down := durationRange(d.Down/ranks, d.DownMost/ranks); d.Down/ranks > 0 || d.DownMost/ranks > 0 {
+		parts = append(parts, down+" down")
+	}
 	for _, p := range [...]struct {
 		ns   int64
 		what string
-	}{{d.Down, "down"}, {d.Init, "initialization"}, {d.Reload, "loading the checkpoint"}, {d.Warmup, "warm-up"}} {
+	}{{d.Unrecorded, "not on record before the kill"}, {d.Init, "initialization"}, {d.Reload, "loading the checkpoint"}, {d.Warmup, "warm-up"}} {
 		if p.ns/ranks > 0 {
 			parts = append(parts, human.Duration(p.ns/ranks)+" "+p.what)
 		}

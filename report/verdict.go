@@ -96,8 +96,8 @@ func words(c goodput.Category) string {
 
 // disruptions sums up what restarts cost.
 func (r *Report) disruptions() string {
-	var total, down int64
-	lost, n := 0, 0
+	var total, down, downMost, unrecorded int64
+	lost, lostMost, n := 0, 0, 0
 	for i := range r.Ledger.Disruptions {
 		d := &r.Ledger.Disruptions[i]
 		if d.Proper && d.Iterations == 0 {
@@ -105,13 +105,44 @@ func (r *Report) disruptions() string {
 		}
 		n++
 		total, down, lost = total+d.Total, down+d.Down, lost+d.Iterations
+		downMost, lostMost = downMost+max(d.Down, d.DownMost), lostMost+max(d.Iterations, d.IterationsMost)
+		unrecorded = max(unrecorded, d.Unrecorded)
 	}
 	if n == 0 {
 		return ""
 	}
 	ranks := int64(max(len(r.Ranks), 1))
-	return fmt.Sprintf("%s lost %s and cost %s%s, %s of it downtime.", strings.ToUpper(human.Plural(n, "disruption")[:1])+human.Plural(n, "disruption")[1:],
-		human.Plural(lost, "step"), human.Duration(total/ranks), perRank(int(ranks)), human.Duration(down/ranks))
+	return fmt.Sprintf("%s lost %s and cost %s%s, %s of it downtime%s.", strings.ToUpper(human.Plural(n, "disruption")[:1])+human.Plural(n, "disruption")[1:],
+		stepsRange(lost, lostMost), human.Duration(total/ranks), perRank(int(ranks)), durationRange(down/ranks, downMost/ranks), missingEnd(unrecorded/ranks))
+}
+
+// stepsRange is a number of steps of which the least and the most are known.
+func stepsRange(least, most int) string {
+	if most <= least {
+		return human.Plural(least, "step")
+	}
+	return fmt.Sprintf("%d to %s", least, human.Plural(most, "step"))
+}
+
+// durationRange is a time of which the least and the most are known.
+func durationRange(least, most int64) string {
+	from, to := human.Duration(least), human.Duration(most)
+	if most <= least || from == to {
+		return from
+	}
+	number, unit, _ := strings.Cut(from, " ")
+	if strings.HasSuffix(to, " "+unit) && !strings.Contains(unit, " ") {
+		from = number
+	}
+	return from + " to " + to
+}
+
+// missingEnd says why figures are ranges.
+func missingEnd(ns int64) string {
+	if ns <= 0 {
+		return ""
+	}
+	return ": up to " + human.Duration(ns) + " before a kill are not on record"
 }
 
 // actions are what reduces a loss.
@@ -170,7 +201,7 @@ func (r *Report) next() (out []string, at []place) {
 		if r.Goodput == nil && l.Category == goodput.Other {
 			continue // it may have trained
 		}
-		if text := r.lossAction(&l); !strings.HasPrefix(about, text) {
+		if text := r.lossAction(&l); text != "" && !strings.HasPrefix(about, text) {
 			list = append(list, action{text, l.Share, placeOfLoss(l.Category)})
 		}
 	}
@@ -196,6 +227,9 @@ func (r *Report) lossAction(l *Loss) string {
 		if f := r.figure(goodput.FigureYoung); f > 0 {
 			text += fmt.Sprintf(" (Young's rule suggests every %s)", human.Duration(int64(f*1e9)))
 		}
+	}
+	if l.Category == goodput.Unobserved && slices.ContainsFunc(r.Ledger.Disruptions, func(d goodput.Disruption) bool { return d.Unrecorded > 0 }) {
+		return "" // between attempts: what was lost there is lost
 	}
 	if l.Category == goodput.Downtime && !slices.ContainsFunc(r.Ledger.Disruptions, func(d goodput.Disruption) bool { return !d.Proper }) {
 		text = "start the next attempt sooner: each one before it ended as planned"

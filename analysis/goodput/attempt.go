@@ -21,6 +21,12 @@ type Process struct {
 	// LastSeen is the last sign of life: a record or a heartbeat.
 	LastSeen int64
 
+	// Latest is until when the process may have lived, where its last records are
+	// missing: it was killed before they were written. What is not after LastSeen says
+	// nothing. Died says that it did live until then, as who waited for it knows.
+	Latest int64
+	Died   bool
+
 	// Heartbeats says that LastSeen is more than the time of the last record.
 	Heartbeats bool
 
@@ -99,6 +105,9 @@ func (a *attempt) move(by int64) {
 	a.Start, a.LastSeen, a.stop, a.packed.shift = a.Start+by, a.LastSeen+by, a.stop+by, by
 	if a.End != run.NoEnd {
 		a.End += by
+	}
+	if a.Latest != 0 {
+		a.Latest += by
 	}
 	a.loops, a.saves = slices.Clone(a.loops), slices.Clone(a.saves)
 	for i := range a.loops {

@@ -26,8 +26,8 @@ const (
 	Validation     Category = "validation"      //
 	Testing        Category = "testing"         //
 	Stall          Category = "stall"           // an unfinished iteration beyond the usual time
-	Downtime       Category = "downtime"        // from the last sign of life of an attempt to the start of the next
-	Unobserved     Category = "unobserved"      // after the last sign of life, when there is no later attempt
+	Downtime       Category = "downtime"        // from when an attempt had ended for certain to the start of the next
+	Unobserved     Category = "unobserved"      // after the last sign of life: an attempt may have lived, and nothing of it was recorded; or no later one is known
 	Absent         Category = "absent"          // a rank before its first start or after its end, while the job runs
 	Other          Category = "other"           // inside the application, and in no span that says for what
 )

@@ -49,6 +49,7 @@ func LedgerOf(j *run.Job, of func(*run.Process) *Builder, clock func(*run.Proces
 		}
 		a := *b.done
 		a.Rank, a.Attempt = p.Rank, p.Attempt
+		a.Latest, a.Died = j.Latest(p)
 		if clock != nil {
 			a.move(clock(p))
 		}

@@ -1,5 +1,7 @@
 package goodput
 
+import "github.com/trainspan/trainspan/internal/run"
+
 // Disruption is one time that a job went on at an earlier iteration, or was
 // started again, and what that cost. All times are rank time.
 type Disruption struct {
@@ -16,10 +18,19 @@ type Disruption struct {
 	Stall      int64 `json:"stall_ns"`
 	Stretch    int64 `json:"stretch_ns"` // everything else from the first lost iteration, and the loading of its data, to the disruption
 	Down       int64 `json:"downtime_ns"`
-	Init       int64 `json:"init_ns"`   // of the attempt that went on
-	Reload     int64 `json:"reload_ns"` //
-	Warmup     int64 `json:"warmup_ns"` //
-	Total      int64 `json:"total_ns"`
+
+	// Unrecorded is the time after the last record in which the attempt may still have
+	// lived: what it recorded then was lost with it. So the downtime is from Down to
+	// DownMost, and the lost iterations are from Iterations to IterationsMost. Both are
+	// left out where they are no more than what is known.
+	Unrecorded     int64 `json:"unrecorded_ns,omitempty"`
+	DownMost       int64 `json:"downtime_most_ns,omitempty"`
+	IterationsMost int   `json:"lost_iterations_most,omitempty"`
+
+	Init   int64 `json:"init_ns"`   // of the attempt that went on
+	Reload int64 `json:"reload_ns"` //
+	Warmup int64 `json:"warmup_ns"` //
+	Total  int64 `json:"total_ns"`
 }
 
 // disruptions are those of all ranks.
@@ -68,7 +79,13 @@ func (all *disruptions) in(windows []Interval) []Disruption {
 	var out []Disruption
 	for _, k := range all.order {
 		d := all.found[k]
-		d.Total = d.LostWork + d.Stall + d.Stretch + d.Down + d.Init + d.Reload + d.Warmup
+		d.Total = d.LostWork + d.Stall + d.Stretch + d.Unrecorded + d.Down + d.Init + d.Reload + d.Warmup
+		if d.DownMost == d.Down {
+			d.DownMost = 0
+		}
+		if d.IterationsMost <= d.Iterations {
+			d.IterationsMost = 0
+		}
 		if within(d.At, windows) {
 			out = append(out, *d)
 		}
@@ -94,7 +111,13 @@ func (a *attemptView) rollsBack(j int) bool {
 // restart adds what the way from attempt k to its first iterations took.
 func (v *view) restart(r *rankView, k int, d *Disruption) {
 	a, next := &r.attempts[k], &r.attempts[k+1]
-	d.Down += next.from - a.to
+	gap := a.latest - a.to
+	d.Unrecorded += gap
+	d.Down += next.from - a.latest
+	if d.DownMost += next.from - a.latest; !a.Died {
+		d.DownMost += gap
+	}
+	d.IterationsMost = max(d.IterationsMost, a.unrecorded())
 	next.each(next.from, next.to, func(from, to int64, c Category, _ int) {
 		switch c {
 		case Init:
@@ -105,6 +128,34 @@ func (v *view) restart(r *rankView, k int, d *Disruption) {
 			d.Warmup += to - from
 		}
 	})
+}
+
+// pace is how many of the last iterations say how long one takes, with what is between
+// them.
+const pace = 16
+
+// unrecorded is how many iterations may have begun after the last record.
+func (a *attemptView) unrecorded() int {
+	gap := a.latest - a.to
+	if gap <= 0 {
+		return 0
+	}
+	n, first, end := 0, int64(0), int64(0)
+	for i := len(a.iterations) - 1; i >= 0 && n < pace; i-- {
+		it := &a.iterations[i]
+		if it.end == run.NoEnd {
+			continue
+		}
+		if n += it.count(); end == 0 {
+			end = it.end
+		}
+		first = it.start
+	}
+	if n == 0 || end <= first {
+		return 0
+	}
+	each := max((end-first)/int64(n), 1)
+	return int((gap + each - 1) / each)
 }
 
 // lostBy gives each lost iteration of a rank to the disruption that undid it:
@@ -139,6 +190,11 @@ func (v *view) lostBy(r *rankView, find func(after, next, loop int) *Disruption)
 		for d, s := range sums {
 			s.from = a.fetched(s.from)
 			d.Iterations = max(d.Iterations, s.n)
+			most := s.n
+			if d.After == a.Attempt && d.Next != a.Attempt {
+				most += a.unrecorded()
+			}
+			d.IterationsMost = max(d.IterationsMost, most)
 			d.LostWork += s.work
 			d.Stall += s.stall
 			a.each(s.from, s.until, func(from, to int64, c Category, iteration int) {

@@ -425,3 +425,46 @@ func BenchmarkLiveEnd(b *testing.B) {
 	}
 	b.ReportMetric(float64(spent.Nanoseconds())/float64(n), "ns/end")
 }
+
+// The state is written now and then, so that an attempt that is killed may have lived
+// on after it: that time is unobserved and not downtime, as in the ledger from files.
+func TestLiveAfterAKill(t *testing.T) {
+	const sec, at = int64(1e9), int64(1e18)
+	for name, tt := range map[string]struct {
+		every            time.Duration
+		ended            bool
+		back             int64 // seconds after the state was written
+		unobserved, down int64
+	}{
+		"not known":    {0, false, 15, 0, 15},
+		"killed":       {10 * time.Second, false, 15, 10, 5},
+		"back at once": {10 * time.Second, false, 4, 4, 0},
+		"ended":        {10 * time.Second, true, 15, 0, 15},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			first, err := goodput.NewLive(goodput.LiveOptions{Start: at, Dir: dir, Every: tt.every})
+			if err == nil {
+				err = first.Alive(at + 20*sec)
+			}
+			if err == nil && tt.ended {
+				err = first.Close(at + 20*sec)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := at + (20+tt.back)*sec
+			second, err := goodput.NewLive(goodput.LiveOptions{Start: start, Dir: dir, Every: tt.every})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := second.Snapshot(start + sec)
+			if got := [2]int64{s.Categories[goodput.Unobserved] / sec, s.Categories[goodput.Downtime] / sec}; got != [2]int64{tt.unobserved, tt.down} || s.Wall != (21+tt.back)*sec {
+				t.Errorf("unobserved and down are %v of %d s, want %v of %d", got, s.Wall/sec, [2]int64{tt.unobserved, tt.down}, 21+tt.back)
+			}
+			if _, w := second.Window(start+sec, time.Hour); w[goodput.Unobserved] != tt.unobserved*sec || w[goodput.Downtime] != tt.down*sec {
+				t.Errorf("the window says %v, want %d and %d s", w, tt.unobserved, tt.down)
+			}
+		})
+	}
+}

@@ -54,12 +54,12 @@ func (c *carried) usual(own int64) int64 {
 	return robust.MedianInt(known, run.Unknown)
 }
 
-// down is the downtime before an attempt that starts now.
-func (c *carried) down(start int64) int64 {
+// between divides the time between the last attempt and one that starts now.
+func (c *carried) between(start int64) (unobserved, down int64) {
 	if n := len(c.Earlier); n > 0 {
-		return max(0, start-c.Earlier[n-1].Stop)
+		return c.Earlier[n-1].until(start)
 	}
-	return 0
+	return 0, 0
 }
 
 // pastAttempt is what is left of an attempt.
@@ -68,6 +68,8 @@ type pastAttempt struct {
 	Start   int64 `json:"start_ns"`
 	Stop    int64 `json:"stop_ns"` // its end, or the last sign of life
 	Ended   bool  `json:"ended"`
+	// Unseen is for how long it may have lived after Stop where it was killed.
+	Unseen int64 `json:"unseen_ns,omitempty"`
 
 	Spent   Totals  `json:"spent_ns"` // without iterations
 	History history `json:"history"`
@@ -85,6 +87,16 @@ type pastAttempt struct {
 type openStep struct {
 	Own   int64 `json:"own_ns"`
 	First bool  `json:"first,omitempty"`
+}
+
+// until divides the time from the attempt to the start of the next. A clock that was
+// set back makes no time.
+func (a *pastAttempt) until(start int64) (unobserved, down int64) {
+	gap := max(0, start-a.Stop)
+	if !a.Ended {
+		unobserved = min(a.Unseen, gap)
+	}
+	return unobserved, gap - unobserved
 }
 
 // undo takes the iterations from one on back; each is called with those that are known
@@ -182,6 +194,7 @@ func (s *stateFile) load(o *LiveOptions, into *carried) error {
 func (l *Live) self() pastAttempt {
 	a := l.now
 	a.Attempt, a.Start, a.Stop, a.Ended, a.Spent = l.opts.Attempt, l.opts.Start, l.s.now, l.ended != run.NoEnd, Totals{}
+	a.Unseen = int64(l.opts.Every)
 	for w, ns := range l.spent {
 		a.Spent.add(l.table[w], ns)
 	}

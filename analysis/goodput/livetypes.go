@@ -70,6 +70,10 @@ type LiveOptions struct {
 	// Resolution is the least time between two entries for rolling windows,
 	// and History how far they reach back. Zero means 10 s and two hours.
 	Resolution, History time.Duration
+
+	// Every is how often Alive is called: an attempt that is killed may have lived for
+	// so long after the last call. Zero is not known.
+	Every time.Duration
 }
 
 // LiveSpan is what a span says when it starts.

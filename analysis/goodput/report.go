@@ -72,10 +72,13 @@ type RankReport struct {
 // comes between it and the next attempt belongs to it; what comes before the
 // first attempt of a rank belongs to attempt 0, which is left out.
 type AttemptReport struct {
-	Attempt    int    `json:"attempt"`
-	Start      int64  `json:"start_ns"` // of the first rank
-	Stop       int64  `json:"stop_ns"`  // the end, or last sign of life, of the last rank
-	Ended      bool   `json:"ended"`    // properly, on every rank
+	Attempt int   `json:"attempt"`
+	Start   int64 `json:"start_ns"` // of the first rank
+	Stop    int64 `json:"stop_ns"`  // the end, or last sign of life, of the last rank
+	// Latest is until when a rank may have lived without records, left out where that
+	// is not after Stop.
+	Latest     int64  `json:"stop_latest_ns,omitempty"`
+	Ended      bool   `json:"ended"` // properly, on every rank
 	Ranks      int    `json:"ranks"`
 	Categories Totals `json:"categories_ns"`
 	Usual      int64  `json:"usual_iteration_ns,omitempty"` // median over the ranks
@@ -181,7 +184,7 @@ func (f *filler) rank(r *rankView) {
 			ar = &AttemptReport{Attempt: a.Attempt, Start: a.from, Stop: a.to, Ended: true, Categories: Totals{}}
 			f.byNumber[a.Attempt] = ar
 		}
-		ar.Start, ar.Stop = min(ar.Start, a.from), max(ar.Stop, a.to)
+		ar.Start, ar.Stop, ar.Latest = min(ar.Start, a.from), max(ar.Stop, a.to), max(ar.Latest, a.latest)
 		ar.Ended = ar.Ended && a.End <= f.asOf
 		ar.Ranks++
 		if a.own {
@@ -210,7 +213,9 @@ func (f *filler) finish() {
 	f.rep.AllProductive, f.rep.AnyProductive = nest.Length(f.cover.all), nest.Length(f.cover.any)
 	for n, ar := range f.byNumber {
 		ar.Usual = robust.MedianInt(f.usual[n], run.Unknown)
-		ar.Usual = max(ar.Usual, 0)
+		if ar.Usual = max(ar.Usual, 0); ar.Latest <= ar.Stop {
+			ar.Latest = 0
+		}
 		f.rep.Attempts = append(f.rep.Attempts, *ar)
 	}
 	slices.SortFunc(f.rep.Attempts, func(a, b AttemptReport) int { return a.Attempt - b.Attempt })

@@ -66,9 +66,9 @@ func (l *Live) Snapshot(t int64) *Snapshot {
 			next = l.job.Earlier[i+1].Start
 		}
 		out.Categories.addAll(a.totals(either(a.Usual, fallback), true))
-		// A clock that was set back makes no time: the attempts count as long
-		// as they lived.
-		out.Categories.add(Downtime, max(0, next-a.Stop))
+		unobserved, down := a.until(next)
+		out.Categories.add(Unobserved, unobserved)
+		out.Categories.add(Downtime, down)
 	}
 	out.Categories.addAll(self.totals(either(self.Usual, fallback), self.Ended))
 	out.Wall = out.Categories.Sum()
@@ -114,6 +114,7 @@ type entry struct {
 	at    int64
 	spent []int64
 	down  int64
+	gone  int64 // unobserved
 	sum   int64 // of finished iterations that count
 	lost  int64
 	first int64 // of the first iteration, in sum or lost or open
@@ -134,7 +135,9 @@ func (r *ring) note(l *Live) {
 		if n := len(l.job.Earlier); n > 0 && l.job.Earlier[n-1].Stop < l.opts.Start {
 			r.entries = append(r.entries, entry{at: l.job.Earlier[n-1].Stop})
 		}
-		r.entries = append(r.entries, entry{at: l.opts.Start, down: l.job.down(l.opts.Start)})
+		e := entry{at: l.opts.Start}
+		e.gone, e.down = l.job.between(l.opts.Start)
+		r.entries = append(r.entries, e)
 	}
 	if last := &r.entries[len(r.entries)-1]; l.s.now-last.at < r.every {
 		return
@@ -157,9 +160,10 @@ func (r *ring) undo(p past) {
 // entry is the state now.
 func (l *Live) entry() entry {
 	e := entry{
-		at: l.s.now, spent: append([]int64(nil), l.spent...), down: l.job.down(l.opts.Start),
+		at: l.s.now, spent: append([]int64(nil), l.spent...),
 		sum: l.now.History.Sum + l.now.History.Loose, lost: l.now.Lost, first: max(l.now.FirstOwn, 0), computed: l.computed,
 	}
+	e.gone, e.down = l.job.between(l.opts.Start)
 	for i := range l.open.steps {
 		if st := &l.open.steps[i]; st.open {
 			e.order, e.open, e.opened = st.order, e.open+st.own, e.opened+st.computed
@@ -212,6 +216,7 @@ func (l *Live) divide(e *entry, open int64) Totals {
 		t.add(l.table[w], ns)
 	}
 	t.add(Downtime, e.down)
+	t.add(Unobserved, e.gone)
 	own, _ := l.usual.median()
 	usual := either(own, l.job.usual(own))
 	sum, lost, warm := e.sum+e.open, e.lost, int64(0)

@@ -33,6 +33,7 @@ type attemptView struct {
 	iterations []iteration // open while its rank is visited
 	sketches   []sketch    // as well
 	from, to   int64       // the part of the wall time that is this attempt's
+	latest     int64       // until when it may have lived after it
 	over       bool        // it will do nothing more
 	later      int64       // the lowest first iteration of any later attempt, run.NoEnd without one
 	floor      []int64
@@ -60,7 +61,7 @@ func (l *Ledger) see(asOf int64) *view {
 				continue
 			}
 			rv.attempts = append(rv.attempts, attemptView{
-				attempt: a, from: a.Start, to: min(a.stop, asOf), over: a.End <= asOf,
+				attempt: a, from: a.Start, to: min(a.stop, asOf), latest: min(max(a.stop, a.Latest), asOf), over: a.End <= asOf,
 				later: run.NoEnd, usual: run.Unknown,
 			})
 			v.last = max(v.last, a.Attempt)
@@ -128,6 +129,7 @@ func (r *rankView) place() {
 		if next <= a.from {
 			a.from, a.to = next, next
 		}
+		a.latest = max(min(a.latest, next), a.to)
 		next = min(next, a.from)
 	}
 	r.finish = run.NoEnd
@@ -352,6 +354,13 @@ func (v *view) each(r *rankView, from, to int64, fn func(from, to int64, c Categ
 			fn(x, y, c, attempt, -1)
 		}
 	}
+	// lived gives the time in which an attempt may have lived, and of which there are no
+	// records, to no cause.
+	lived := func(i int, at, before int64) int64 {
+		until := max(at, min(r.attempts[i].latest, before))
+		emit(at, until, Unobserved, i)
+		return until
+	}
 	at := v.start
 	for i := range r.attempts {
 		a := &r.attempts[i]
@@ -360,6 +369,8 @@ func (v *view) each(r *rankView, from, to int64, fn func(from, to int64, c Categ
 			if i == 0 {
 				emit(at, v.began, Downtime, -1)
 				at, c = max(at, v.began), Absent
+			} else {
+				at = lived(i-1, at, a.from)
 			}
 			emit(at, a.from, c, i-1)
 		}
@@ -370,7 +381,7 @@ func (v *view) each(r *rankView, from, to int64, fn func(from, to int64, c Categ
 	if last >= 0 && r.finish == run.NoEnd && r.attempts[last].Attempt < v.last {
 		// The job was started again, and this rank did not come back.
 		until := max(at, v.startAfter(r.attempts[last].Attempt))
-		emit(at, until, Downtime, last)
+		emit(lived(last, at, until), until, Downtime, last)
 		at = until
 		emit(at, max(v.quiet, at), Absent, last)
 		at = max(v.quiet, at)
@@ -380,7 +391,7 @@ func (v *view) each(r *rankView, from, to int64, fn func(from, to int64, c Categ
 		at = max(v.quiet, at)
 	}
 	if v.end > v.quiet {
-		emit(at, v.end, Downtime, last)
+		emit(lived(last, at, v.end), v.end, Downtime, last)
 		at = max(v.end, at)
 	}
 	emit(at, to, Unobserved, last)

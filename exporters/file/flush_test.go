@@ -12,6 +12,7 @@ import (
 
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/internal/attrvalue"
+	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -52,8 +53,8 @@ func TestFlushInterval(t *testing.T) {
 
 // docs/reliability.md says what a kill may cost.
 func TestDefaultFlushInterval(t *testing.T) {
-	if file.DefaultFlushInterval > 500*time.Millisecond {
-		t.Errorf("records wait for %v", file.DefaultFlushInterval)
+	if file.DefaultFlushInterval > outfile.FlushInterval {
+		t.Errorf("records wait for %v, want at most %v", file.DefaultFlushInterval, outfile.FlushInterval)
 	}
 }
 

@@ -77,7 +77,7 @@ func (o *Output) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants,
 	if o.attached.Swap(true) {
 		return outputs.Wants{}, errors.New("ledger: the output was attached before: make one for each provider with ledger.New")
 	}
-	lo := goodput.LiveOptions{Rank: t.Identity.Rank.Get(), Start: t.Now(), Dir: o.opts.Dir}
+	lo := goodput.LiveOptions{Rank: t.Identity.Rank.Get(), Start: t.Now(), Dir: o.opts.Dir, Every: o.opts.Interval}
 	lo.History = 2 * time.Hour
 	for _, w := range o.opts.Windows {
 		lo.History = max(lo.History, w)

@@ -3,6 +3,7 @@ package pfw
 import (
 	"cmp"
 	"context"
+	"strconv"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/dft"
@@ -23,12 +24,14 @@ func (e *Exporter) Attach(ctx context.Context, t *outputs.Telemetry) (outputs.Wa
 	w := e.w
 	if w == nil || e.path != "" { // a builder that was corrected attaches again
 		var err error
-		if w, err = dftracer.Create(e.path, e.opts.traceFor(t)); err != nil {
+		trace := e.opts.traceFor(t)
+		if w, err = dftracer.Create(e.path, trace); err != nil {
 			return outputs.Wants{}, err
 		}
 		if len(e.opts.Cores) > 0 {
 			dft.WriteCores(w, e.opts.Cores)
 		}
+		dft.WriteCustom(w, dft.KeyFlushInterval, strconv.FormatInt(cmp.Or(trace.FlushInterval, dftracer.DefaultFlushInterval).Microseconds(), 10))
 	}
 	e.use(w)
 	e.closed, e.err = false, nil

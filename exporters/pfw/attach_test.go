@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -32,10 +33,10 @@ func TestAttachSaysWho(t *testing.T) {
 		file  string
 		want  map[string]string
 	}{
-		"known":   {id, nil, "trace-rank2.pfw", map[string]string{"rank": "2", "attempt": "3", "job_id": "4711", "session_tag": "tag", "host": "node-b"}},
+		"known":   {id, nil, "trace-rank2.pfw", map[string]string{"rank": "2", "attempt": "3", "job_id": "4711", "session_tag": "tag", "host": "node-b", dft.KeyFlushInterval: "500000"}},
 		"guessed": {guessed, nil, "trace.pfw", map[string]string{"rank": "0", "job_id": "4711"}},
-		"its own": {id, &dftracer.Options{Process: dftracer.Process{Host: "here", Rank: &rank, Attempt: &attempt, JobID: "mine", SessionTag: "own"}},
-			"trace-rank5.pfw", map[string]string{"rank": "5", "attempt": "7", "job_id": "mine", "session_tag": "own", "host": "here"}},
+		"its own": {id, &dftracer.Options{FlushInterval: 2 * time.Second, Process: dftracer.Process{Host: "here", Rank: &rank, Attempt: &attempt, JobID: "mine", SessionTag: "own"}},
+			"trace-rank5.pfw", map[string]string{"rank": "5", "attempt": "7", "job_id": "mine", "session_tag": "own", "host": "here", dft.KeyFlushInterval: "2000000"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := pfw.New(filepath.Join(t.TempDir(), "trace.pfw"), &pfw.Options{Trace: c.trace, Cores: []int{3}})
@@ -55,7 +56,7 @@ func TestAttachSaysWho(t *testing.T) {
 				switch {
 				case ev.Name == dft.NameHostHash:
 					got["host"] = key
-				case ev.Name == dft.NameProcess:
+				case ev.Name == dft.NameProcess, key == dft.KeyFlushInterval:
 					got[key] = value
 				case ev.Name == dft.NameStart:
 					for i := range ev.Args {

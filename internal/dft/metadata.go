@@ -14,6 +14,9 @@ const (
 	KeyPart = "trace.part"
 	// KeyHeartbeat says that the process is alive: its value is a time in microseconds.
 	KeyHeartbeat = "heartbeat"
+	// KeyFlushInterval says what may be missing of a process that was killed: its value
+	// is for how many microseconds an event may wait in memory.
+	KeyFlushInterval = "flush_interval_us"
 )
 
 // argLost is how many lines the end event says are missing.

@@ -28,7 +28,7 @@ func (p *Process) AppendBinary(dst []byte) ([]byte, error) {
 	}
 	dst = binary.AppendUvarint(dst, flag(p.RankKnown, 0)|flag(p.recorded > 0, 1)|flag(p.Heartbeats, 2)|flag(p.Training, 3)|flag(p.Torn, 4)|flag(p.RelativeClock, 5)|
 		flag(p.Steps.Contradiction, 6)|flag(p.Steps.Local, 7)|uint64(max(slices.Index(doubts[:], p.Doubt), 0))<<8|flag(p.Profile, 10)|flag(p.Steps.Begun, 11)|flag(p.Steps.GoesOn, 12))
-	for _, v := range [...]int64{int64(p.Rank), int64(attempt), p.PID, p.ParentPID, int64(p.WorldSize), p.Start, p.End, p.LastSeen, p.Spans, p.Dropped, int64(p.Bad), int64(p.Aside), int64(p.BadNumbers),
+	for _, v := range [...]int64{int64(p.Rank), int64(attempt), p.PID, p.ParentPID, int64(p.WorldSize), p.Start, p.End, p.LastSeen, p.Spans, p.Dropped, int64(p.Bad), int64(p.Aside), int64(p.BadNumbers), p.Flush,
 		int64(p.Steps.Rule), int64(p.Steps.Count), int64(p.Steps.Unnumbered)} {
 		dst = binary.AppendVarint(dst, v)
 	}
@@ -88,7 +88,7 @@ func (p *Process) UnmarshalBinary(src []byte) error {
 		return int(v)
 	}
 	p.Rank, p.Attempt, p.PID, p.ParentPID, p.WorldSize = small(), small(), r.Int(), r.Int(), small()
-	p.Start, p.End, p.LastSeen, p.Spans, p.Dropped, p.Bad, p.Aside, p.BadNumbers = r.Int(), r.Int(), r.Int(), r.Int(), r.Int(), small(), small(), small()
+	p.Start, p.End, p.LastSeen, p.Spans, p.Dropped, p.Bad, p.Aside, p.BadNumbers, p.Flush = r.Int(), r.Int(), r.Int(), r.Int(), r.Int(), small(), small(), small(), r.Int()
 	p.Steps.Rule, p.Steps.Count, p.Steps.Unnumbered = vocab.StepRule(small()), small(), small()
 	p.Host, p.JobID, p.SessionTag = r.String(), r.String(), r.String()
 	p.digest = r.Fixed()

@@ -71,8 +71,11 @@ type Process struct {
 	End      int64 // when the application ended properly, or NoEnd
 	LastSeen int64 // the latest time of any record or heartbeat
 
-	Heartbeats bool  // there was one
-	Spans      int64 // in its files, copies included; of a trace those that ended or were given an end
+	Heartbeats bool // there was one
+	// Flush is for how long a record may have waited in the memory of the process, so
+	// that its last ones may be missing where it was killed; 0 where no record says it.
+	Flush int64
+	Spans int64 // in its files, copies included; of a trace those that ended or were given an end
 
 	// Training says that there was a training loop, an iteration or another
 	// span that only the training itself has.

@@ -257,6 +257,11 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 			p.Heartbeats = true
 		}
 		return
+	case dft.KeyFlushInterval:
+		if us, err := strconv.ParseInt(value, 10, 64); err == nil && us > 0 && us <= mostFlush {
+			p.Flush = max(p.Flush, us*1000)
+		}
+		return
 	case dft.KeyEventsLost:
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
 			p.Dropped += n
@@ -280,6 +285,9 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 	}
 	p.tell(e, p.sink)
 }
+
+// mostFlush bounds the flush interval that a record can say, in microseconds.
+const mostFlush = int64(time.Hour / time.Microsecond)
 
 // arguments takes what the record of an event says.
 func (e *Event) arguments(args []dftracer.Arg) {

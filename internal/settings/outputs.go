@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/outfile"
 )
 
 // FileActive reports whether the JSON-lines file is to be written.
@@ -82,7 +83,7 @@ func Trace(t config.Trace) config.Trace {
 	t.Path = cmp.Or(t.Path, "./trace")
 	t.Dialect = cmp.Or(t.Dialect, config.TraceV2)
 	t.BufferSize = cmp.Or(t.BufferSize, 1<<20)
-	t.WriteInterval = cmp.Or(t.WriteInterval, time.Second)
+	t.WriteInterval = cmp.Or(t.WriteInterval, outfile.FlushInterval)
 	return t
 }
 

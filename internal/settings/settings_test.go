@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/internal/settings"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -113,7 +114,7 @@ func TestDefaults(t *testing.T) {
 	if got := settings.Trace(given); !reflect.DeepEqual(got, given) {
 		t.Errorf("%+v", got)
 	}
-	want := config.Trace{Path: "./trace", Dialect: config.TraceV2, BufferSize: 1 << 20, WriteInterval: time.Second}
+	want := config.Trace{Path: "./trace", Dialect: config.TraceV2, BufferSize: 1 << 20, WriteInterval: outfile.FlushInterval}
 	if got := settings.Trace(config.Trace{}); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
