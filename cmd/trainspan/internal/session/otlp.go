@@ -51,7 +51,7 @@ func startOTLP(s *start, ready *launch.Ready) (*otlpSide, error) {
 	}
 	attempt := s.where.Attempt
 	o.files = otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{
-		Dir: s.dir, SessionTag: s.tag(), JobID: s.run.Job, Attempt: &attempt, Recorded: s.token, PID: (&peers{}).find, Logger: s.log,
+		Dir: s.dir, SessionTag: s.tag(), JobID: s.run.Job, Attempt: &attempt, Recorded: s.token, PID: (&peers{}).find, Journal: true, Logger: s.log,
 	})
 	r, err := otlpreceiver.Listen(o.take, &otlpreceiver.Options{Logger: s.log})
 	if err != nil {
@@ -116,10 +116,10 @@ func (o *otlpSide) forwardTo(s *start) error {
 const forwardQueue = 1 << 15
 
 // take is the receiver's sink. What is to be sent again is not sent on yet.
-func (o *otlpSide) take(ctx context.Context, from net.Addr, list []*tracepb.ResourceSpans) error {
-	err := o.files.Take(ctx, from, list)
+func (o *otlpSide) take(ctx context.Context, b *otlpreceiver.Batch) error {
+	err := o.files.Take(ctx, b)
 	if o.queue != nil && !errors.Is(err, otlpreceiver.ErrLater) {
-		for _, rs := range list {
+		for _, rs := range b.Spans {
 			for _, ss := range rs.GetScopeSpans() {
 				for _, span := range ss.GetSpans() {
 					o.queue.Put(forwarded{rs.GetResource(), ss.GetScope(), span}, proto.Size(span))
