@@ -103,8 +103,9 @@ type Files struct {
 	pool   *dftracer.Pool
 	store  *assemble.Store[assemble.Sender]
 
-	journal *journal // nil without one
-	left    []string // of it
+	made    func(path string) // is called for each new file, unless nil
+	journal *journal          // nil without one
+	left    []string          // of it
 
 	stop    chan struct{}
 	stops   sync.Once
@@ -119,14 +120,17 @@ type Files struct {
 const orderWindow = 2 * time.Second
 
 // NewFiles makes Files that no process has a file in yet.
-func NewFiles(options *FilesOptions) *Files {
+func NewFiles(options *FilesOptions) *Files { return newFiles(options, identity.HostName()) }
+
+// newFiles makes Files of a receiver on some host.
+func newFiles(options *FilesOptions, host string) *Files {
 	f := &Files{o: *options, pool: dftracer.NewPool(), stop: make(chan struct{})}
 	f.limits = assemble.Limits{Attributes: f.o.MaxAttributes, Events: f.o.MaxEvents, Links: f.o.MaxLinks}.OrDefault()
 	if f.o.Logger == nil {
 		f.o.Logger = slog.Default()
 	}
 	f.watch.log = f.o.Logger
-	f.host = identity.HostName()
+	f.host = host
 	f.store = assemble.NewStore(assemble.StoreOptions[assemble.Sender]{
 		MaxOpen: orDefault(f.o.MaxOpenFiles, DefaultMaxOpenFiles), MaxProcesses: orDefault(f.o.MaxProcesses, DefaultMaxProcesses),
 		MaxFiles: orDefault(f.o.MaxFiles, DefaultMaxFiles), MaxBytes: orDefault(f.o.MaxMemory, DefaultMaxMemory), Window: orderWindow,
@@ -298,6 +302,9 @@ func (f *Files) create(from assemble.Sender, rs *tracepb.ResourceSpans) (assembl
 	w, err := assemble.Create(path, &o)
 	if err != nil {
 		return assemble.Made{}, fmt.Errorf("otlpreceiver: %w", err)
+	}
+	if f.made != nil {
+		f.made(w.Path())
 	}
 	facts := assemble.Facts{Writer: w, Limit: f.limits.Attributes}
 	for _, kv := range res {

@@ -485,7 +485,6 @@ var errEntry = errors.New("an entry cannot be read")
 // readSegment reads the entries of a segment. damaged counts the bytes that are no
 // entry. One that is cut off at the end is none of them: it was not acknowledged.
 func readSegment(text []byte) (h journalHeader, records []record, damaged int64, err error) {
-	first := true
 	work := 4 * len(text) // bytes that are looked at
 	for at := 0; at < len(text); {
 		size, ok := entryAt(text[at:])
@@ -511,16 +510,15 @@ func readSegment(text []byte) (h journalHeader, records []record, damaged int64,
 			at = next
 			continue
 		}
-		payload := text[at+entryHead : at+entryHead+size]
+		payload, first := text[at+entryHead:at+entryHead+size], at == 0
 		at += entryHead + size
-		if first {
+		if first { // where it is damaged the spans are saved all the same
 			if err := json.Unmarshal(payload, &h); err != nil {
 				return h, nil, damaged, fmt.Errorf("its first entry says nothing of a receiver: %w", err)
 			}
 			if h.Version > journalVersion {
 				return h, nil, damaged, fmt.Errorf("has version %d, this program knows %d; use a newer one", h.Version, journalVersion)
 			}
-			first = false
 			continue
 		}
 		var r record

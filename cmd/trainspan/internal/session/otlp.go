@@ -29,6 +29,7 @@ import (
 
 // otlpSide is the receiver, its files, and the way to the user's backend.
 type otlpSide struct {
+	dir      string
 	receiver *otlpreceiver.Receiver
 	files    *otlpreceiver.Files
 	queue    *delivery.Queue[forwarded] // nil where nothing is sent on
@@ -43,7 +44,7 @@ type forwarded struct {
 
 // startOTLP starts the receiver and tells the command of it.
 func startOTLP(s *start, ready *launch.Ready) (*otlpSide, error) {
-	o := &otlpSide{}
+	o := &otlpSide{dir: s.dir}
 	if s.set.Forward != "" {
 		if err := o.forwardTo(s); err != nil { // they are in the files all the same
 			s.problem("spans are not sent on: %v; see "+see.Delivery, err)
@@ -184,6 +185,9 @@ func regroup(batch []forwarded) (out []*tracepb.ResourceSpans) {
 
 func (o *otlpSide) close(ctx context.Context) error {
 	errs := []error{o.receiver.Shutdown(ctx), o.files.Close(ctx)}
+	if err := o.replay(ctx); err != nil {
+		errs = append(errs, err)
+	}
 	if o.queue != nil {
 		ctx, cancel := context.WithTimeout(ctx, delivery.DefaultShutdownTimeout)
 		defer cancel()
@@ -194,6 +198,23 @@ func (o *otlpSide) close(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// replay adds what journals in the directory hold: that of an earlier start there, of
+// which all was killed, or this one's where trace files were not complete.
+func (o *otlpSide) replay(ctx context.Context) error {
+	left, _ := otlpreceiver.FindJournals(o.dir)
+	if len(left) == 0 {
+		return nil
+	}
+	var paths []string
+	for i := range left {
+		paths = append(paths, left[i].Path)
+	}
+	if _, err := otlpreceiver.Replay(ctx, paths, &otlpreceiver.ReplayOptions{}); err != nil {
+		return fmt.Errorf("spans wait in %s: %w; add them with: trainspan import %s", paths[0], err, o.dir)
+	}
+	return nil
 }
 
 // describe notes the counts.
