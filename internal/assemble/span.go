@@ -22,7 +22,7 @@ type Span struct {
 	next, prev *Span             // siblings that wait, too
 	marks      map[mark]struct{} // of Events, once others come by themselves
 
-	self       *relative         // what was written below it before it came, or is now
+	self *relative // what was written below it before it came, or is now
 
 	// What gather and settle find out.
 	taken bool
