@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -104,12 +105,18 @@ func laterStatus(err error) *status.Status {
 }
 
 // refuseGRPC answers a request that nobody reads, as trailers without a body.
-func refuseGRPC(w http.ResponseWriter) {
+func refuseGRPC(w http.ResponseWriter, err error) {
+	e := errBusy
+	errors.As(err, &e)
+	s := status.New(e.code, e.text)
+	if e == errBusy {
+		s = laterStatus(e)
+	}
 	h := w.Header()
 	h.Set("Content-Type", "application/grpc")
-	h.Set("Grpc-Status", "8")
-	h.Set("Grpc-Message", errBusy.Error())
-	if details, err := proto.Marshal(laterStatus(errBusy).Proto()); err == nil {
+	h.Set("Grpc-Status", strconv.Itoa(int(e.code)))
+	h.Set("Grpc-Message", e.text)
+	if details, err := proto.Marshal(s.Proto()); err == nil {
 		h.Set("Grpc-Status-Details-Bin", base64.RawStdEncoding.EncodeToString(details))
 	}
 	w.WriteHeader(http.StatusOK)

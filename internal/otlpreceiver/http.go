@@ -138,6 +138,9 @@ func refuse(w http.ResponseWriter, media string, err error) {
 	if e.status == http.StatusTooManyRequests || e.status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", strconv.Itoa(int(comeBack.Seconds())))
 	}
+	if e.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
 	reply(w, media, e.status, &status.Status{Code: int32(e.code), Message: e.text}) //nolint:gosec // codes are small
 }
 

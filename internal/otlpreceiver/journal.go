@@ -85,6 +85,8 @@ type journal struct {
 	full   chan struct{} // asks for a tick: a segment is retired
 	number atomic.Uint64 // of the last entry
 
+	looking sync.Mutex // held by tick, and taken before mu
+
 	mu      sync.Mutex // held while a segment is written
 	names   int        // that were taken
 	now     *segment
@@ -329,6 +331,8 @@ func (j *journal) remove(s *segment) {
 // tick retires a segment that is old, and empties those whose spans are in the files, by
 // what settled says of what came by a time.
 func (j *journal) tick(now time.Time, settled func(at time.Time) bool) {
+	j.looking.Lock()
+	defer j.looking.Unlock()
 	if !j.mu.TryLock() {
 		return // it is being written, or the disk takes nothing
 	}

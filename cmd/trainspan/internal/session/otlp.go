@@ -5,9 +5,13 @@ package session
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -54,7 +58,13 @@ func startOTLP(s *start, ready *launch.Ready) (*otlpSide, error) {
 	o.files = otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{
 		Dir: s.dir, SessionTag: s.tag(), JobID: s.run.Job, Attempt: &attempt, Recorded: s.token, PID: (&peers{}).find, Journal: true, Logger: s.log,
 	})
-	r, err := otlpreceiver.Listen(o.take, &otlpreceiver.Options{Logger: s.log})
+	token, err := s.otlpToken()
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		return nil, errors.Join(err, o.files.Close(ctx))
+	}
+	r, err := otlpreceiver.Listen(o.take, &otlpreceiver.Options{Token: token, Logger: s.log})
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -74,11 +84,51 @@ func startOTLP(s *start, ready *launch.Ready) (*otlpSide, error) {
 		endpoint += otlpreceiver.Path
 	}
 	ready.Env[varProtocol], ready.Env[varEndpoint] = launch.Bytes(protocol), launch.Bytes(endpoint)
-	// These are for the backend that the endpoint named before.
-	ready.Unset = append(ready.Unset, "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
+	// What the user has set of these is for the backend that the endpoint named before.
+	// An empty variable would not keep the headers for all signals away.
+	ready.Unset = append(ready.Unset, "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
 		"OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY")
+	if token == "" {
+		ready.Unset = append(ready.Unset, varHeaders)
+	} else {
+		ready.Env[varHeaders] = launch.Bytes("authorization=Bearer%20" + url.PathEscape(token))
+	}
 	return o, nil
 }
+
+// otlpToken is the token that senders have to give: a random one, or that of the user's
+// file. Empty is none.
+func (s *start) otlpToken() (string, error) {
+	path := string(s.set.TokenFile)
+	switch {
+	case s.set.NoToken:
+		return "", nil
+	case path == "":
+		var random [32]byte
+		_, _ = rand.Read(random[:]) // never fails
+		return hex.EncodeToString(random[:]), nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("the token: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	text, err := io.ReadAll(io.LimitReader(f, maxToken+1))
+	if err != nil {
+		return "", fmt.Errorf("the token: %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if len(token) < minToken || len(text) > maxToken || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
+		return "", fmt.Errorf("the token in %s: give one line of %d to %d printable ASCII characters without spaces", path, minToken, maxToken)
+	}
+	return token, nil
+}
+
+// Bounds of the token of a user.
+const (
+	minToken = 16
+	maxToken = 4 << 10
+)
 
 // forwardTo makes the queue to the user's backend. Headers, protocol and
 // certificates are those of the environment.
