@@ -51,7 +51,7 @@ func BenchmarkSpan(b *testing.B) {
 			b.Fatal(err)
 		}
 		for _, body := range bodies {
-			request := httptest.NewRequest(http.MethodPost, otlpreceiver.Path, bytes.NewReader(body))
+			request := httptest.NewRequest(http.MethodPost, "http://localhost"+otlpreceiver.Path, bytes.NewReader(body))
 			request.Header.Set("Content-Type", "application/x-protobuf")
 			answer := httptest.NewRecorder()
 			if r.ServeHTTP(answer, request); answer.Code != http.StatusOK {

@@ -442,7 +442,7 @@ func TestJournalThatFails(t *testing.T) {
 			defer conn.Close() //nolint:errcheck // as above
 			post := func(n int) *http.Response {
 				body, _ := proto.Marshal(&collectorpb.ExportTraceServiceRequest{ResourceSpans: numbered(7, n, n+10, flat)})
-				req := httptest.NewRequest(http.MethodPost, Path, bytes.NewReader(body))
+				req := httptest.NewRequest(http.MethodPost, "http://localhost"+Path, bytes.NewReader(body))
 				req.Header.Set("Content-Type", mediaProtobuf)
 				w := httptest.NewRecorder()
 				r.ServeHTTP(w, req)

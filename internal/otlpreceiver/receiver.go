@@ -60,8 +60,8 @@ type Options struct {
 	// MaxRate is how many spans a second are taken, over some seconds; 0 is
 	// 200,000. Senders of more are asked to come back.
 	MaxRate int
-	// Token is what each request has to bring, as "authorization: Bearer TOKEN"; empty
-	// takes requests without.
+	// Token is what each request has to bring, as "x-trainspan-token: TOKEN" or
+	// "authorization: Bearer TOKEN"; empty takes requests without.
 	Token string
 	// Logger gets what goes wrong beside the requests; nil is slog.Default.
 	Logger *slog.Logger

@@ -26,6 +26,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/environ"
 	"github.com/trainspan/trainspan/internal/otlpreceiver"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
@@ -85,13 +86,17 @@ func startOTLP(s *start, ready *launch.Ready) (*otlpSide, error) {
 	}
 	ready.Env[varProtocol], ready.Env[varEndpoint] = launch.Bytes(protocol), launch.Bytes(endpoint)
 	// What the user has set of these is for the backend that the endpoint named before.
-	// An empty variable would not keep the headers for all signals away.
 	ready.Unset = append(ready.Unset, "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
 		"OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY")
 	if token == "" {
 		ready.Unset = append(ready.Unset, varHeaders)
 	} else {
-		ready.Env[varHeaders] = launch.Bytes("authorization=Bearer%20" + url.PathEscape(token))
+		// The headers for all signals come as they would without these.
+		headers, _ := os.LookupEnv("OTEL_EXPORTER_OTLP_HEADERS")
+		if headers = strings.TrimSpace(headers); headers != "" {
+			headers += ","
+		}
+		ready.Env[varHeaders] = launch.Bytes(headers + environ.TokenHeader + "=" + url.QueryEscape(token))
 	}
 	return o, nil
 }
