@@ -486,3 +486,7 @@ func TestNamesAndStatus(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
+
+func word(key, v string) *commonpb.KeyValue {
+	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: v}}}
+}
