@@ -82,6 +82,10 @@ The rings that Python processes left behind (.ring, with .names beside) become a
 and, where the program uses one-logger's callbacks, JSON lines for each process, in the
 folder that -o names or in that of the rings. The rings stay as they are.
 
+The journal of an OTLP receiver that was killed (otlp.N.journal, in the directory of a
+trainspan run) holds spans that are in no trace yet: they are added to the traces of its
+directory, each once, and the journal is deleted.
+
 OTLP spans are sent where --otlp-endpoint says, and only then; headers, protocol and
 certificates are those of the OTEL_EXPORTER_OTLP_ variables.
 The status is 1 when a file was refused or damaged; the others are imported.`,
@@ -153,8 +157,10 @@ func runImport(ctx context.Context, a *ui.App, args []string, o *importOptions) 
 	if err != nil {
 		return err
 	}
-	if done, err := importLeft(ctx, a, paths, o); done {
-		return err
+	left, err := importLeft(ctx, a, paths, o)
+	spans, spansErr := importJournals(ctx, a, paths, o)
+	if left || spans {
+		return errors.Join(err, spansErr)
 	}
 	if done, err := importRings(ctx, a, paths, o); done {
 		return err

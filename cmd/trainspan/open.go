@@ -2,6 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -37,7 +42,8 @@ func newOpen(a *ui.App) *cobra.Command {
 		Short: "Show a trace in Perfetto",
 		Long: `Serves a trace on this computer's loopback and opens Perfetto's page with it in the
 browser, or prints the link with --no-browser. The page is loaded from the internet;
-the trace is not sent there, the page in the browser fetches it from here. It ends
+the trace is not sent there, the page in the browser fetches it from here. Only who
+has the link can: it holds a random word, which is another one each time. It ends
 on an interrupt (Ctrl-C), or with --once when the page has fetched the trace.
 
 Perfetto's page may fetch from port 9001 only; another one is for other viewers.`,
@@ -81,21 +87,26 @@ func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) erro
 	if err != nil {
 		return ui.Usage("port %d on 127.0.0.1 cannot be had: %v; end what uses it", o.port, err)
 	}
-	// What a page somewhere may not know is not served to it either.
-	h := &traceServer{a: a, ctx: ctx, trace: s, origin: viewer.Scheme + "://" + viewer.Host, host: l.Addr().String(), fetched: make(chan error, 1)}
+	// What a page somewhere, or another user of this machine, may not know is not served
+	// to them either.
+	path := "/" + randomWord() + "/trace.json"
+	link := fmt.Sprintf("%s/#!/?url=http://%s%s", o.viewer, l.Addr(), path)
+	h := &traceServer{
+		a: a, ctx: ctx, trace: s, origin: viewer.Scheme + "://" + viewer.Host, host: l.Addr().String(), path: path,
+		start: "/" + randomWord(), link: link, fetched: make(chan error, 1),
+	}
 	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	var served sync.WaitGroup
 	served.Go(func() { _ = server.Serve(l) }) // ends with the Shutdown below
 	defer served.Wait()
 	defer server.Close() //nolint:errcheck // ends what is still sent
 
-	link := fmt.Sprintf("%s/#!/?url=http://%s/trace.json", o.viewer, l.Addr())
 	a.Printf("%s\n", link)
 	if err := a.Stdout.Err(); err != nil {
 		return err
 	}
 	if !o.noBrowser {
-		if err := browse(link); err != nil {
+		if err := browse("http://" + l.Addr().String() + h.start); err != nil {
 			a.Note("no browser could be started (%v); open the link yourself; see "+see.Browser, err)
 		}
 	}
@@ -121,21 +132,55 @@ type traceServer struct {
 	trace   *survey
 	origin  string
 	host    string
+	path    string // of the trace, which only the link says
 	fetched chan error
 
+	// The browser is started with an address that leads to the link, once: all users of
+	// the machine can see the arguments of a program.
+	start, link string
+	started     atomic.Bool
+
 	mu sync.Mutex // one at a time
+}
+
+// randomWord is a word of 256 bits that nobody can guess.
+func randomWord() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// same compares two texts in a time that says nothing of where they differ.
+func same(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
 // ServeHTTP implements http.Handler.
 func (t *traceServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head := w.Header()
-	head.Set("Access-Control-Allow-Origin", t.origin)
-	head.Set("Access-Control-Allow-Private-Network", "true")
 	head.Set("Vary", "Origin")
-	switch {
+	head.Set("Referrer-Policy", "no-referrer")
+	switch from := r.Header.Get("Origin"); {
 	case r.Host != t.host: // another name for this address: somebody rebinds it
 		http.Error(w, "not here", http.StatusForbidden)
-	case r.URL.Path != "/trace.json":
+		return
+	case from != "" && from != t.origin:
+		http.Error(w, "not for this page", http.StatusForbidden)
+		return
+	case same(r.URL.Path, t.start):
+		if r.Method != http.MethodGet || !t.started.CompareAndSwap(false, true) {
+			http.Error(w, "this address works once; open the link that trainspan open has printed", http.StatusGone)
+			return
+		}
+		head.Set("Cache-Control", "no-store")
+		http.Redirect(w, r, t.link, http.StatusSeeOther)
+		return
+	}
+	head.Set("Access-Control-Allow-Origin", t.origin)
+	head.Set("Access-Control-Allow-Private-Network", "true")
+	switch {
+	case !same(r.URL.Path, t.path):
 		http.NotFound(w, r)
 	case r.Method == http.MethodOptions:
 		w.WriteHeader(http.StatusNoContent)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -39,13 +40,20 @@ func TestOpenServesTheTrace(t *testing.T) {
 	if err != nil || at.Hostname() != "127.0.0.1" {
 		t.Fatalf("%v, %v", at, err)
 	}
-	get := func(method, path, host string) (*http.Response, []byte) {
+	word := strings.TrimSuffix(strings.TrimPrefix(at.Path, "/"), "/trace.json")
+	if len(word) != 43 {
+		t.Errorf("the word in %s has %d characters, want the 43 of 256 bits", at.Path, len(word))
+	}
+	get := func(method, path, host, origin string) (*http.Response, []byte) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+at.Host+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		req.Host = host
+		if origin != "" {
+			req.Header.Set("Origin", origin)
+		}
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)
@@ -58,14 +66,30 @@ func TestOpenServesTheTrace(t *testing.T) {
 		return resp, body
 	}
 	for _, wrong := range []struct {
-		method, path, host string
-		status             int
-	}{{"GET", "/other", "", 404}, {"POST", "/trace.json", "", 405}, {"GET", "/trace.json", "evil.example", 403}, {"OPTIONS", "/trace.json", "", 204}} {
-		if resp, _ := get(wrong.method, wrong.path, wrong.host); resp.StatusCode != wrong.status {
-			t.Errorf("%s %s: %s", wrong.method, wrong.path, resp.Status)
+		method, path, host, origin string
+		status                     int
+	}{
+		{"GET", "/other", "", "", 404}, {"GET", "/", "", "", 404},
+		{"GET", "/trace.json", "", "", 404}, // without the word
+		{"GET", "/" + word[:42] + "/trace.json", "", "", 404},
+		{"GET", at.Path + "/", "", "", 404},
+		{"POST", at.Path, "", "", 405},
+		{"GET", at.Path, "evil.example", "", 403},
+		{"GET", at.Path, "localhost", "", 403},
+		{"GET", at.Path, "", "https://evil.example", 403},
+		{"GET", at.Path, "", "null", 403},
+		{"OPTIONS", at.Path, "", "https://evil.example", 403},
+		{"OPTIONS", at.Path, "", page, 204},
+	} {
+		resp, _ := get(wrong.method, wrong.path, wrong.host, wrong.origin)
+		if resp.StatusCode != wrong.status {
+			t.Errorf("%s %s for host %q and origin %q: %s, want %d", wrong.method, wrong.path, wrong.host, wrong.origin, resp.Status, wrong.status)
+		}
+		if o := resp.Header.Get("Access-Control-Allow-Origin"); wrong.status == 403 && o != "" {
+			t.Errorf("%s %s: a page may read it: %q", wrong.method, wrong.path, o)
 		}
 	}
-	resp, body := get("GET", at.Path, "")
+	resp, body := get("GET", at.Path, "", page)
 	if o := resp.Header.Get("Access-Control-Allow-Origin"); o != "https://ui.perfetto.dev" {
 		t.Errorf("origin %q", o)
 	}
@@ -83,5 +107,18 @@ func TestOpenServesTheTrace(t *testing.T) {
 	}
 	if s := <-status; s != ui.StatusOK || n != 4 {
 		t.Errorf("status %d, %d spans: %s", s, n, stderr.String())
+	}
+}
+
+// The address that the browser is started with leads to the link once: it stands in the
+// list of processes.
+func TestOpenStartsOnce(t *testing.T) {
+	h := &traceServer{host: "127.0.0.1:9001", start: "/start", path: "/word/trace.json", link: "https://ui.perfetto.dev/#!/?url=http://127.0.0.1:9001/word/trace.json"}
+	for i, want := range []int{http.StatusSeeOther, http.StatusGone, http.StatusGone} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1:9001/start", nil))
+		if w.Code != want || (w.Header().Get("Location") == h.link) != (i == 0) || i > 0 && strings.Contains(w.Body.String(), "word") {
+			t.Errorf("request %d: %d to %q: %s; want %d", i, w.Code, w.Header().Get("Location"), w.Body, want)
+		}
 	}
 }

@@ -118,6 +118,7 @@ func runReport(ctx context.Context, a *ui.App, args []string, o *reportOptions) 
 	if err != nil {
 		return err
 	}
+	noteJournals(a, args)
 	found, err := readJobs(ctx, a, args)
 	for _, j := range found {
 		j.Basis = basis

@@ -68,6 +68,8 @@ it, 127 if there is no such program, 126 if it cannot be run, and 2 for wrong us
 	f.StringVar((*string)(&set.Dir), "dir", "", "`directory` for the files of this start")
 	f.IntVar(&set.Attempt, "attempt", -1, "number of this start; one that is there is joined (default: the next)")
 	f.BoolVar(&set.OTLP, "otlp", false, "receive spans by OTLP on loopback, and point the command there")
+	f.StringVar((*string)(&set.TokenFile), "otlp-token-file", "", "`file` with the token that OTLP senders give (default: a random one, which the command gets)")
+	f.BoolVar(&set.NoToken, "otlp-no-token", false, "take spans of whoever can connect to loopback; implies --otlp, as does a token")
 	f.StringVar(&set.Forward, "forward", "", "send received spans on to this OTLP `endpoint`; implies --otlp")
 	f.StringVar((*string)(&set.Profile), "profiles", "", "import what PyTorch's profiler writes to this `directory`")
 	f.BoolVar(&set.NoTorch, "no-torch", false, "do not watch PyTorch")
@@ -76,6 +78,7 @@ it, 127 if there is no such program, 126 if it cannot be run, and 2 for wrong us
 	f.BoolVar(&set.NoUsage, "no-resources", false, "do not sample the use of processor, memory, disks and GPUs")
 	f.BoolVarP(&set.Quiet, "quiet", "q", false, "make no report at the end")
 	f.BoolVarP(&set.Verbose, "verbose", "v", false, "let every Python process say that it is recorded")
+	cmd.MarkFlagsMutuallyExclusive("otlp-token-file", "otlp-no-token")
 	return cmd
 }
 
@@ -116,6 +119,7 @@ func runCommand(a *ui.App, args []string, set session.Settings) error {
 		}
 		return &ui.StatusError{Status: launch.StatusNotExecutable, Err: fmt.Errorf("%s: %w", args[0], err)}
 	}
+	set.OTLP = set.OTLP || set.TokenFile != "" || set.NoToken
 	set.Version, set.Command, set.PID = version(), rundir.NewOutline(args), os.Getpid()
 	set.Parent = os.Getppid()
 	if set.Name == "" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan"
@@ -34,6 +36,8 @@ func runJob(args []string) int {
 		return trainForTest(args[1:])
 	case "send": // send PROTOCOL STEPS: a job that sends spans by OpenTelemetry's SDK
 		return sendForTest(args[1:])
+	case "ack": // ack FILE: a job that sends spans until nobody takes them, and notes those that were taken
+		return ackForTest(args[1])
 	case "grow": // grow MIB: takes memory until it has that much
 		n, _ := strconv.Atoi(args[1])
 		var all [][]byte
@@ -95,6 +99,54 @@ func trainForTest(args []string) int {
 		fmt.Println(err)
 	}
 	return len(args) - 2
+}
+
+// ackSpans is how many spans ackForTest sends at a time.
+const ackSpans = 40
+
+// ackForTest sends spans that are called by their numbers: half of them without a parent,
+// half below one that comes with the next batch. After each answer it notes how many it
+// has sent.
+func ackForTest(path string) int {
+	e, err := otlptracehttp.New(context.Background(), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}))
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	spanContext := func(n int) trace.SpanContext {
+		c := trace.SpanContextConfig{TraceID: trace.TraceID{1}, TraceFlags: trace.FlagsSampled}
+		binary.BigEndian.PutUint64(c.SpanID[:], uint64(n))
+		return trace.NewSpanContext(c)
+	}
+	fmt.Println("ready")
+	begin := time.Now()
+	for first := 1; time.Since(begin) < time.Minute; first += ackSpans {
+		var stubs tracetest.SpanStubs
+		for n := first; n < first+ackSpans; n++ {
+			at := begin.Add(time.Duration(n) * time.Millisecond)
+			s := tracetest.SpanStub{Name: fmt.Sprintf("n%d", n), SpanContext: spanContext(n), StartTime: at, EndTime: at.Add(900 * time.Microsecond)}
+			switch {
+			case n == first: // of the batch before
+				s.StartTime = at.Add(-ackSpans * time.Millisecond)
+			case n%2 == 0:
+				s.Parent = spanContext(first + ackSpans)
+			}
+			stubs = append(stubs, s)
+		}
+		if err := e.ExportSpans(context.Background(), stubs.Snapshots()); err != nil {
+			break
+		}
+		if _, err := fmt.Fprintln(f, first+ackSpans-1); err != nil {
+			return 1
+		}
+		time.Sleep(3 * time.Millisecond) // a stand-in for work
+	}
+	return 0
 }
 
 func sendForTest(args []string) int {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/environ"
 	"github.com/trainspan/trainspan/internal/secret"
 	"github.com/trainspan/trainspan/internal/settings"
 )
@@ -69,6 +70,9 @@ func prepare(cfg *Config, s signal) (target, error) {
 	}
 	cfg.OTLP = settings.OTLP(cfg.OTLP)
 	cfg.Headers = maps.Clone(cfg.Headers)
+	if s.field != traces.field {
+		delete(cfg.Headers, environ.TokenHeader) // it is for the receiver of spans alone
+	}
 	return newTarget(cfg, s)
 }
 

@@ -57,8 +57,9 @@ func (a *Assembler) Size() int {
 	return a.waiting.bytes + len(a.family.known)*relativeSize + a.family.marks*int(unsafe.Sizeof(mark{}))
 }
 
-// admit readies a span. A span that came before is left out: senders repeat a
-// batch when they did not hear that it was taken.
+// admit readies a span and gives it its id. A span that came before is left out, and
+// has the id of the first: senders repeat a batch when they did not hear that it was
+// taken.
 func (a *Assembler) admit(s *Span) bool {
 	s.reset()
 	if s.Key.IsZero() { // against the specification, but a span all the same
@@ -69,9 +70,20 @@ func (a *Assembler) admit(s *Span) bool {
 	if s.Parent == s.Key {
 		s.Parent = Key{}
 	}
-	if r := a.family.find(s.Key); r != nil && r.done || a.waiting.spans[s.Key] != nil {
+	if w := a.waiting.spans[s.Key]; w != nil {
+		s.id = w.id
 		a.counts.Duplicates++
 		return false
+	}
+	if r := a.family.find(s.Key); r != nil && r.done {
+		s.id = r.id
+		a.counts.Duplicates++
+		return false
+	}
+	if s.self = a.family.claim(s.Key); s.self != nil {
+		s.id = s.self.id
+	} else {
+		s.id = a.w.NextID()
 	}
 	return true
 }
@@ -86,13 +98,26 @@ func (a *Assembler) Write(s *Span) {
 	}
 }
 
-// Add takes a span that came at now, and writes others if too many wait.
-func (a *Assembler) Add(s *Span, now time.Time) {
+// Add takes a span that came at now, and writes others if too many wait. It returns
+// the id that the span has, or will have, in the file.
+func (a *Assembler) Add(s *Span, now time.Time) (id uint64) {
 	if !a.admit(s) {
-		return
+		return s.id
 	}
+	id = s.id
 	a.waiting.add(s, now)
 	a.bound()
+	return id
+}
+
+// Waits reports whether a span waits that came by that time.
+func (a *Assembler) Waits(at time.Time) bool {
+	for _, q := range a.waiting.queue {
+		if !q.span.taken {
+			return !q.at.After(at)
+		}
+	}
+	return false
 }
 
 // bound writes the oldest while too much waits.
@@ -191,6 +216,11 @@ func (a *Assembler) unfinished(r *relative) {
 func (a *Assembler) expect(key Key) *relative {
 	if r := a.family.find(key); r != nil {
 		return r
+	}
+	if s := a.waiting.spans[key]; s != nil { // it comes later than what is below it
+		s.self = &relative{key: key, id: s.id}
+		a.family.known[key] = s.self
+		return s.self
 	}
 	r, forgotten := a.family.expect(key, a.w.NextID())
 	if forgotten != nil {

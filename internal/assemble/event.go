@@ -8,22 +8,25 @@ import (
 )
 
 // AddEvent takes an event of a span that may be open, may wait or may have been
-// written. Its record is written at once unless the span waits.
-func (a *Assembler) AddEvent(key Key, e Event) {
+// written. Its record is written at once unless the span waits. It returns the id that
+// the span has, or will have, in the file.
+func (a *Assembler) AddEvent(key Key, e Event) (id uint64) {
 	if s := a.waiting.spans[key]; s != nil {
 		if m := e.mark(); !s.has(m) {
 			s.marks[m] = struct{}{}
 			s.Events = append(s.Events, e)
 			s.size += e.size()
 			a.waiting.bytes += e.size()
+			id = s.id
 			a.bound()
+			return id
 		}
-		return
+		return s.id
 	}
 	r := a.expect(key)
 	m := e.mark()
 	if r.marked(m) {
-		return // the span brought it
+		return r.id // the span brought it
 	}
 	a.family.mark(r, m)
 	tid := a.tid(a.lanes.homeOf(r.id))
@@ -34,7 +37,12 @@ func (a *Assembler) AddEvent(key Key, e Event) {
 		a.announce()
 	}
 	a.event(&e, r.id, tid)
+	return r.id
 }
+
+// WriteEvent writes the record of an event whose span is in another file of the
+// process, by the id that the span has there.
+func (a *Assembler) WriteEvent(e *Event, id uint64) { a.event(e, id, a.tid(0)) }
 
 // Begin says that a span has begun, for one that may last: name, parent (zero
 // if it is not known) and start in microseconds. It does nothing if that is

@@ -17,13 +17,15 @@ type Span struct {
 	Args       []dftracer.Arg
 	Events     []Event
 
+	id         uint64            // in the file
 	size       int               // bytes of memory, roughly
 	next, prev *Span             // siblings that wait, too
 	marks      map[mark]struct{} // of Events, once others come by themselves
 
+	self *relative // what was written below it before it came, or is now
+
 	// What gather and settle find out.
 	taken bool
-	self  *relative
 	up    *Span     // its parent when that is written with it
 	way   *Span     // one of those above it, or nil: see highest
 	above *relative // its parent otherwise

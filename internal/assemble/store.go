@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,6 +90,7 @@ type Store[K comparable] struct {
 	groups map[string]*group
 	recent list[K]
 	open   slots[K]
+	ending int // files that were removed and are not complete yet
 	closed bool
 }
 
@@ -152,6 +155,7 @@ func (s *Store[K]) get(key K, now time.Time) (*File[K], error) {
 	s.mu.Unlock()
 	if forgotten != nil {
 		_ = s.finish(context.Background(), forgotten) // it is logged
+		s.ended()
 	}
 	if victim != nil {
 		if err := s.putAside(victim, f); err != nil {
@@ -205,6 +209,7 @@ func (s *Store[K]) orNew(f *File[K], key K, now time.Time) *File[K] {
 
 // remove takes a file out, with its slot.
 func (s *Store[K]) remove(f *File[K]) {
+	s.ending++
 	delete(s.files, f.Key)
 	s.recent.take(f)
 	s.groups[f.group].known--
@@ -247,6 +252,7 @@ func (s *Store[K]) putAside(victim, heir *File[K]) error {
 func (s *Store[K]) lose(f *File[K], err error) {
 	if s.files[f.Key] == f {
 		s.remove(f)
+		s.ending-- // it has ended
 	}
 	s.o.Watch.Log(slog.LevelError, "trace file is not complete", "file", f.Writer.Path(), "error", err, "see", see.Damaged)
 }
@@ -299,7 +305,37 @@ func (s *Store[K]) Tick(ctx context.Context, now time.Time) {
 	}
 	for _, f := range idle {
 		_ = s.finish(ctx, f) // it is logged
+		s.ended()
 	}
+}
+
+// Settle reports whether the files have everything that came by a time, or have counted
+// it as lost. It writes what their writers hold, and returns false where spans wait for
+// their parents, a file takes nothing, or one is being completed.
+func (s *Store[K]) Settle(ctx context.Context, at time.Time) bool {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.files))
+	settled := s.ending == 0
+	s.mu.Unlock()
+	for _, f := range all {
+		if !settled {
+			break
+		}
+		f.mu.Lock()
+		if f.state == stateOpen {
+			settled = !f.Assembler.Waits(at) && f.Writer.FlushContext(ctx) == nil
+			s.count(f)
+		}
+		f.mu.Unlock()
+	}
+	return settled
+}
+
+// ended notes that a file that was removed is complete, or lost.
+func (s *Store[K]) ended() {
+	s.mu.Lock()
+	s.ending--
+	s.mu.Unlock()
 }
 
 // settle writes what has waited long enough in a file.

@@ -132,6 +132,7 @@ func (s *Store[K]) forgetOne(now time.Time) {
 	s.mu.Unlock()
 	if silent {
 		_ = s.finish(context.Background(), f) // it is logged
+		s.ended()
 	}
 }
 

@@ -19,11 +19,10 @@ func (a *Assembler) writeFamily(all []*Span) {
 		if len(all) > 1 { // one span finds nothing there
 			a.members[s.Key] = s
 		}
-		s.self = a.family.claim(s.Key)
 		if s.own = s.self != nil; s.own {
 			s.cover(s.self)
 		} else {
-			s.self = &relative{key: s.Key, id: a.w.NextID()}
+			s.self = &relative{key: s.Key, id: s.id}
 		}
 	}
 	for _, s := range all {

@@ -19,6 +19,10 @@ const (
 	Without = "TRAINSPAN_WITHOUT"
 	Verbose = "TRAINSPAN_VERBOSE"
 
+	// TokenHeader is no variable, but the header in OTEL_EXPORTER_OTLP_TRACES_HEADERS with
+	// which a program shows its trainspan run that it may send spans.
+	TokenHeader = "x-trainspan-token"
+
 	// Application and Tag are those of the settings application_name
 	// and session_tag, for who sets them for others.
 	Application = "TRAINSPAN_APPLICATION_NAME"

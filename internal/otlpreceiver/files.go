@@ -11,7 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/assemble"
@@ -65,6 +67,13 @@ type FilesOptions struct {
 	// ones are kept, and what is over is added to the span's counts of what its
 	// sender left out. Links end where they would fill half a line of the file.
 	MaxAttributes, MaxEvents, MaxLinks int
+	// Journal keeps what was taken in a journal in Dir until it is in the files: what
+	// Take has returned nil for outlives a kill of this process. [Replay] reads what is
+	// left of it.
+	Journal bool
+	// MaxJournal bounds it, in bytes; 0 is 64 MiB. Beyond it senders are asked to come
+	// back.
+	MaxJournal int64
 	// Logger gets outages of files, and once each limit that was met; nil is
 	// slog.Default.
 	Logger *slog.Logger
@@ -94,6 +103,10 @@ type Files struct {
 	pool   *dftracer.Pool
 	store  *assemble.Store[assemble.Sender]
 
+	made    func(path string) // is called for each new file, unless nil
+	journal *journal          // nil without one
+	left    []string          // of it
+
 	stop    chan struct{}
 	stops   sync.Once
 	ticking sync.WaitGroup
@@ -107,20 +120,26 @@ type Files struct {
 const orderWindow = 2 * time.Second
 
 // NewFiles makes Files that no process has a file in yet.
-func NewFiles(options *FilesOptions) *Files {
+func NewFiles(options *FilesOptions) *Files { return newFiles(options, identity.HostName()) }
+
+// newFiles makes Files of a receiver on some host.
+func newFiles(options *FilesOptions, host string) *Files {
 	f := &Files{o: *options, pool: dftracer.NewPool(), stop: make(chan struct{})}
 	f.limits = assemble.Limits{Attributes: f.o.MaxAttributes, Events: f.o.MaxEvents, Links: f.o.MaxLinks}.OrDefault()
 	if f.o.Logger == nil {
 		f.o.Logger = slog.Default()
 	}
 	f.watch.log = f.o.Logger
-	f.host = identity.HostName()
+	f.host = host
 	f.store = assemble.NewStore(assemble.StoreOptions[assemble.Sender]{
 		MaxOpen: orDefault(f.o.MaxOpenFiles, DefaultMaxOpenFiles), MaxProcesses: orDefault(f.o.MaxProcesses, DefaultMaxProcesses),
 		MaxFiles: orDefault(f.o.MaxFiles, DefaultMaxFiles), MaxBytes: orDefault(f.o.MaxMemory, DefaultMaxMemory), Window: orderWindow,
 		Assembler: assemble.Options{MaxWaiting: maxWaiting, MaxParents: maxParents, LiveEvents: true}, Limits: f.limits,
 		Group: func(s assemble.Sender) string { return s.Host }, Shared: assemble.SharedSender, Watch: &f.watch, See: see.Receiver,
 	})
+	if f.o.Journal {
+		f.journal = newJournal(f)
+	}
 	f.ticking.Go(f.tick)
 	return f
 }
@@ -132,11 +151,13 @@ func orDefault[N int | int64](n, otherwise N) N {
 	return n
 }
 
-// Take is a [Sink]. Its error matches [ErrLater] where memory is full.
-func (f *Files) Take(_ context.Context, from net.Addr, spans []*tracepb.ResourceSpans) error {
+// Take is a [Sink]. Its error matches [ErrLater] where memory is full, and [ErrUnsaved]
+// where the journal cannot be written.
+func (f *Files) Take(_ context.Context, b *Batch) error {
 	var errs []error
-	pid := -1
-	for _, rs := range spans {
+	r := request{pid: -1, body: b.Body}
+	written := false
+	for _, rs := range b.Spans {
 		n := int64(count([]*tracepb.ResourceSpans{rs}))
 		if n == 0 {
 			continue
@@ -144,35 +165,62 @@ func (f *Files) Take(_ context.Context, from net.Addr, spans []*tracepb.Resource
 		res := attrs(rs.GetResource().GetAttributes())
 		if f.Recorded(rs) {
 			f.recorded.Add(n)
+			r.places = append(r.places, place{})
 			continue
 		}
 		id := res.identity()
-		if !id.PID.IsSet() && pid < 0 {
-			if pid = 0; f.o.PID != nil && from != nil {
-				pid = f.o.PID(from)
+		if !id.PID.IsSet() && r.pid < 0 {
+			if r.pid = 0; f.o.PID != nil && b.From != nil {
+				r.pid = f.o.PID(b.From)
 			}
 		}
-		err := f.take(assemble.SenderOf(&id, f.host, max(pid, 0)), rs)
+		at, err := f.take(assemble.SenderOf(&id, f.host, max(r.pid, 0)), rs)
 		if errors.Is(err, assemble.ErrFull) {
 			// What was taken of the request is recognized when it comes again.
 			f.full.Add(1)
 			return fmt.Errorf("%w: %w", ErrLater, err)
 		}
+		written = written || len(at.ids) > 0
+		r.places = append(r.places, at)
 		errs = append(errs, err)
+	}
+	if f.journal != nil && written {
+		if err := f.save(&r, b.Spans); err != nil {
+			// In the files it will be all the same, if this process lives: when it comes
+			// again it is recognized.
+			return fmt.Errorf("%w: %w", ErrUnsaved, err)
+		}
 	}
 	return errors.Join(errs...)
 }
 
-// take writes the spans of one resource.
-func (f *Files) take(from assemble.Sender, rs *tracepb.ResourceSpans) error {
+// save puts a request into the journal.
+func (f *Files) save(r *request, spans []*tracepb.ResourceSpans) (err error) {
+	if r.body == nil {
+		if r.body, err = proto.Marshal(&collectorpb.ExportTraceServiceRequest{ResourceSpans: spans}); err != nil {
+			return err
+		}
+	}
+	return f.journal.append(r)
+}
+
+// take writes the spans of one resource, and returns where they are.
+func (f *Files) take(from assemble.Sender, rs *tracepb.ResourceSpans) (at place, err error) {
 	now := time.Now()
+	err = f.with(from, rs, now, func(p *process, w *dftracer.Writer) {
+		if p.shared {
+			f.shared.Add(int64(count([]*tracepb.ResourceSpans{rs})))
+		}
+		at = place{filepath.Base(w.Path()), p.take(rs, now)}
+	})
+	return at, err
+}
+
+// with calls fn with the file of a process, for the spans of a resource.
+func (f *Files) with(from assemble.Sender, rs *tracepb.ResourceSpans, now time.Time, fn func(p *process, w *dftracer.Writer)) error {
 	err := f.store.With(from, now, func(s assemble.Sender) (assemble.Made, error) { return f.create(s, rs) },
 		func(file *assemble.File[assemble.Sender]) error {
-			p := process{id: from, asm: file.Assembler, names: &file.Names, limits: f.limits, shared: file.Key != from}
-			if p.shared {
-				f.shared.Add(int64(count([]*tracepb.ResourceSpans{rs})))
-			}
-			p.take(rs, now)
+			fn(&process{id: from, asm: file.Assembler, names: &file.Names, limits: f.limits, shared: file.Key != from}, file.Writer)
 			return nil
 		})
 	if errors.Is(err, assemble.ErrClosed) {
@@ -190,12 +238,22 @@ func (f *Files) Recorded(rs *tracepb.ResourceSpans) bool {
 func (f *Files) tick() {
 	ticker := time.NewTicker(orderWindow / 4)
 	defer ticker.Stop()
+	var full <-chan struct{}
+	settled := func(at time.Time) bool { return f.store.Settle(context.Background(), at) }
+	if f.journal != nil {
+		full = f.journal.full
+	}
 	for {
+		now := time.Now()
 		select {
 		case <-f.stop:
 			return
-		case now := <-ticker.C:
+		case <-full:
+		case now = <-ticker.C:
 			f.store.Tick(context.Background(), now)
+		}
+		if f.journal != nil {
+			f.journal.tick(now, settled)
 		}
 	}
 }
@@ -219,9 +277,16 @@ func (f *Files) Close(ctx context.Context) error {
 		if err := f.store.Close(ctx); err != nil {
 			f.err = fmt.Errorf("otlpreceiver: %w", err)
 		}
+		if f.journal != nil {
+			f.left = f.journal.close(ctx.Done(), f.err == nil)
+		}
 	})
 	return f.err
 }
+
+// Left returns the files of the journal that Close has left, since trace files may lack
+// spans that are in them: [Replay] adds them.
+func (f *Files) Left() []string { return f.left }
 
 // create makes the file of a process.
 func (f *Files) create(from assemble.Sender, rs *tracepb.ResourceSpans) (assemble.Made, error) {
@@ -237,6 +302,9 @@ func (f *Files) create(from assemble.Sender, rs *tracepb.ResourceSpans) (assembl
 	w, err := assemble.Create(path, &o)
 	if err != nil {
 		return assemble.Made{}, fmt.Errorf("otlpreceiver: %w", err)
+	}
+	if f.made != nil {
+		f.made(w.Path())
 	}
 	facts := assemble.Facts{Writer: w, Limit: f.limits.Attributes}
 	for _, kv := range res {

@@ -56,7 +56,7 @@ func FuzzOTLP(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, otlpreceiver.Path, bytes.NewReader(body))
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost"+otlpreceiver.Path, bytes.NewReader(body))
 		req.Header.Set("Content-Type", map[bool]string{false: "application/x-protobuf", true: "application/json"}[json])
 		answer := httptest.NewRecorder()
 		growth.Work(t, len(body)+compressors/perByte, perByte, func() {

@@ -3,8 +3,9 @@ package otlpreceiver
 import (
 	"context"
 	"encoding/base64"
-	"net"
+	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -45,7 +46,7 @@ func export(service any, ctx context.Context, decode func(any) error, _ grpc.Una
 	defer t.over()
 	if t.wait(ctx, len(raw.body)) != nil {
 		s.r.refused.Add(1)
-		return nil, busyStatus().Err()
+		return nil, laterStatus(errBusy).Err()
 	}
 	if err := checkProtobuf(raw.body); err != nil {
 		s.r.refused.Add(1)
@@ -56,7 +57,7 @@ func export(service any, ctx context.Context, decode func(any) error, _ grpc.Una
 		s.r.refused.Add(1)
 		return nil, status.Error(codes.InvalidArgument, broken(err).Error())
 	}
-	return s.Export(ctx, req)
+	return s.export(ctx, req, raw.body)
 }
 
 // rawMessage is a request that is not decoded yet.
@@ -76,19 +77,27 @@ func (rawCodec) Unmarshal(body []byte, v any) error {
 
 // Export implements the service.
 func (s grpcService) Export(ctx context.Context, req *collectorpb.ExportTraceServiceRequest) (*collectorpb.ExportTraceServiceResponse, error) {
-	var from net.Addr
+	return s.export(ctx, req, nil)
+}
+
+// export takes a request, with its text where that is known.
+func (s grpcService) export(ctx context.Context, req *collectorpb.ExportTraceServiceRequest, body []byte) (*collectorpb.ExportTraceServiceResponse, error) {
+	b := &Batch{Spans: req.GetResourceSpans(), Body: body}
 	if p, ok := peer.FromContext(ctx); ok {
-		from = p.Addr
+		b.From = p.Addr
 	}
-	answer, err := s.r.take(ctx, from, req.GetResourceSpans())
+	answer, err := s.r.take(ctx, b)
 	if err != nil {
-		return nil, busyStatus().Err()
+		return nil, laterStatus(err).Err()
 	}
 	return answer, nil
 }
 
-func busyStatus() *status.Status {
-	s := status.New(codes.ResourceExhausted, errBusy.Error())
+// laterStatus is a refusal that asks the sender to come back.
+func laterStatus(err error) *status.Status {
+	e := errBusy
+	errors.As(err, &e)
+	s := status.New(e.code, e.text)
 	if with, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(comeBack)}); err == nil {
 		return with
 	}
@@ -96,12 +105,18 @@ func busyStatus() *status.Status {
 }
 
 // refuseGRPC answers a request that nobody reads, as trailers without a body.
-func refuseGRPC(w http.ResponseWriter) {
+func refuseGRPC(w http.ResponseWriter, err error) {
+	e := errBusy
+	errors.As(err, &e)
+	s := status.New(e.code, e.text)
+	if e == errBusy {
+		s = laterStatus(e)
+	}
 	h := w.Header()
 	h.Set("Content-Type", "application/grpc")
-	h.Set("Grpc-Status", "8")
-	h.Set("Grpc-Message", errBusy.Error())
-	if details, err := proto.Marshal(busyStatus().Proto()); err == nil {
+	h.Set("Grpc-Status", strconv.Itoa(int(e.code)))
+	h.Set("Grpc-Message", e.text)
+	if details, err := proto.Marshal(s.Proto()); err == nil {
 		h.Set("Grpc-Status-Details-Bin", base64.RawStdEncoding.EncodeToString(details))
 	}
 	w.WriteHeader(http.StatusOK)

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -34,13 +33,13 @@ func (r *Receiver) serveHTTP(w http.ResponseWriter, req *http.Request) {
 	media := mediaOf(req)
 	t := turn{r: r}
 	defer t.over()
-	spans, err := r.read(w, req, media, &t)
+	batch, err := r.read(w, req, media, &t)
 	if err != nil {
 		r.refused.Add(1)
 		refuse(w, media, err)
 		return
 	}
-	answer, err := r.take(req.Context(), addr(req.RemoteAddr), spans)
+	answer, err := r.take(req.Context(), batch)
 	if err != nil {
 		refuse(w, media, err)
 		return
@@ -56,8 +55,8 @@ func mediaOf(req *http.Request) string {
 	return media
 }
 
-// read reads the spans of a request.
-func (r *Receiver) read(w http.ResponseWriter, req *http.Request, media string, t *turn) ([]*tracepb.ResourceSpans, error) {
+// read reads a request.
+func (r *Receiver) read(w http.ResponseWriter, req *http.Request, media string, t *turn) (*Batch, error) {
 	switch {
 	case req.URL.Path != Path:
 		return nil, errPath
@@ -79,7 +78,7 @@ func (r *Receiver) read(w http.ResponseWriter, req *http.Request, media string, 
 		if err != nil {
 			return nil, broken(err)
 		}
-		return spans, nil
+		return &Batch{Spans: spans, From: addr(req.RemoteAddr)}, nil
 	}
 	if err := checkProtobuf(body); err != nil {
 		return nil, err
@@ -88,7 +87,7 @@ func (r *Receiver) read(w http.ResponseWriter, req *http.Request, media string, 
 	if err != nil {
 		return nil, broken(err)
 	}
-	return message.GetResourceSpans(), nil
+	return &Batch{Spans: message.GetResourceSpans(), Body: body, From: addr(req.RemoteAddr)}, nil
 }
 
 // body reads a body, unpacked, up to the limit.
@@ -136,8 +135,11 @@ func (r *Receiver) bodyError(err error) error {
 func refuse(w http.ResponseWriter, media string, err error) {
 	e := &httpError{http.StatusInternalServerError, codes.Internal, err.Error()}
 	errors.As(err, &e)
-	if e.status == http.StatusTooManyRequests {
+	if e.status == http.StatusTooManyRequests || e.status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", strconv.Itoa(int(comeBack.Seconds())))
+	}
+	if e.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	reply(w, media, e.status, &status.Status{Code: int32(e.code), Message: e.text}) //nolint:gosec // codes are small
 }

@@ -15,22 +15,28 @@ const (
 	maxParents = 16384
 )
 
-// take writes the spans of one resource.
-func (p *process) take(rs *tracepb.ResourceSpans, now time.Time) {
+// take writes the spans of one resource. It returns the ids that they have in the file,
+// and of those that stand for an event the id of its span.
+func (p *process) take(rs *tracepb.ResourceSpans, now time.Time) []uint64 {
+	ids := make([]uint64, 0, count([]*tracepb.ResourceSpans{rs}))
 	var events []folded
 	for _, ss := range rs.GetScopeSpans() {
 		scope := ss.GetScope().GetName()
 		for _, src := range ss.GetSpans() {
-			if e, ok := foldable(src, scope); ok {
+			e, ok := foldable(src, scope)
+			if ok {
+				e.at = len(ids)
 				events = append(events, e)
+				ids = append(ids, 0)
 			} else {
-				p.asm.Add(p.newSpan(src, scope), now)
+				ids = append(ids, p.asm.Add(p.newSpan(src, scope), now))
 			}
 		}
 	}
 	for i := range events { // after the spans, which bring the same events
-		p.fold(&events[i])
+		ids[events[i].at] = p.fold(&events[i])
 	}
+	return ids
 }
 
 // folded is a span that stands for an event.
@@ -38,6 +44,7 @@ type folded struct {
 	src         *tracepb.Span
 	scope       string
 	event, span string // names
+	at          int    // its place among the spans of its resource
 }
 
 // foldable reports whether a span stands for an event of its parent.
@@ -50,10 +57,10 @@ func foldable(src *tracepb.Span, scope string) (e folded, ok bool) {
 
 // fold adds the event. That a span starts is news only while it is open: then
 // the file learns its name.
-func (p *process) fold(e *folded) {
+func (p *process) fold(e *folded) (id uint64) {
 	key := keyOf(e.src.GetTraceId(), e.src.GetParentSpanId())
 	if e.event == spans.EventSpanStart {
 		p.asm.Begin(key, assemble.Key{}, p.names.Find(e.scope, e.span, "", ""), micros(e.src.GetStartTimeUnixNano()))
 	}
-	p.asm.AddEvent(key, p.newEvent(e.event, e.src.GetStartTimeUnixNano(), e.src.GetAttributes(), e.src.GetDroppedAttributesCount()))
+	return p.asm.AddEvent(key, p.newEvent(e.event, e.src.GetStartTimeUnixNano(), e.src.GetAttributes(), e.src.GetDroppedAttributesCount()))
 }

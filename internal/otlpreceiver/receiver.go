@@ -25,15 +25,28 @@ const (
 	DefaultMaxRate       = 200_000
 )
 
-// Sink takes the spans of a request; it may keep them. It is called
-// concurrently. Of an error the sender learns that the spans were rejected, so
-// that it does not send them again, unless the error matches ErrLater. from is the
-// other end of the connection.
-type Sink func(ctx context.Context, from net.Addr, spans []*tracepb.ResourceSpans) error
+// Sink takes the spans of a request; it may keep them, and not change them. It is
+// called concurrently. Of an error the sender learns that the spans were rejected, so
+// that it does not send them again, unless the error matches ErrLater.
+type Sink func(ctx context.Context, b *Batch) error
+
+// Batch is what a request brings.
+type Batch struct {
+	Spans []*tracepb.ResourceSpans
+	// Body is the same as an ExportTraceServiceRequest in protobuf, nil where it came in
+	// another form.
+	Body []byte
+	// From is the other end of the connection, nil where it is not known.
+	From net.Addr
+}
 
 // ErrLater is matched by errors of a Sink that pass by themselves: the sender is
 // asked to come back.
 var ErrLater = errors.New("otlpreceiver: try again later")
+
+// ErrUnsaved is an ErrLater: spans were taken and could not be put where they outlive
+// this process.
+var ErrUnsaved = fmt.Errorf("spans cannot be saved: %w", ErrLater)
 
 // Options configures a Receiver. The zero value, and nil, mean the defaults.
 type Options struct {
@@ -47,6 +60,9 @@ type Options struct {
 	// MaxRate is how many spans a second are taken, over some seconds; 0 is
 	// 200,000. Senders of more are asked to come back.
 	MaxRate int
+	// Token is what each request has to bring, as "x-trainspan-token: TOKEN" or
+	// "authorization: Bearer TOKEN"; empty takes requests without.
+	Token string
 	// Logger gets what goes wrong beside the requests; nil is slog.Default.
 	Logger *slog.Logger
 }
@@ -112,14 +128,17 @@ func (r *Receiver) slot(ctx context.Context) (free func(), ok bool) {
 }
 
 // take returns the spans of a request to the sink. answer is nil if all were taken.
-func (r *Receiver) take(ctx context.Context, from net.Addr, spans []*tracepb.ResourceSpans) (*collectorpb.ExportTraceServiceResponse, error) {
-	n := int64(count(spans))
+func (r *Receiver) take(ctx context.Context, b *Batch) (*collectorpb.ExportTraceServiceResponse, error) {
+	n := int64(count(b.Spans))
 	if !r.rate.allow(float64(n), time.Now()) {
 		r.refused.Add(1)
 		return nil, errBusy
 	}
 	answer := &collectorpb.ExportTraceServiceResponse{}
-	if err := r.offer(ctx, from, spans); errors.Is(err, ErrLater) {
+	if err := r.offer(ctx, b); errors.Is(err, ErrUnsaved) {
+		r.refused.Add(1)
+		return nil, errUnsaved
+	} else if errors.Is(err, ErrLater) {
 		r.refused.Add(1)
 		return nil, errBusy
 	} else if err != nil {
@@ -132,14 +151,14 @@ func (r *Receiver) take(ctx context.Context, from net.Addr, spans []*tracepb.Res
 }
 
 // offer calls the sink; a panic in it is its error.
-func (r *Receiver) offer(ctx context.Context, from net.Addr, spans []*tracepb.ResourceSpans) (err error) {
+func (r *Receiver) offer(ctx context.Context, b *Batch) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panicked: %v", p)
 			r.o.Logger.Error("OTLP receiver", "error", err, "see", see.Receiver)
 		}
 	}()
-	return r.sink(ctx, from, spans)
+	return r.sink(ctx, b)
 }
 
 func count(spans []*tracepb.ResourceSpans) (n int) {

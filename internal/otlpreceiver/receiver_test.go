@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -220,7 +219,7 @@ func TestJSON(t *testing.T) {
 
 // What cannot be taken is refused in the form of the request, as the protocol says.
 func TestRefusedHTTP(t *testing.T) {
-	r := start(t, func(context.Context, net.Addr, []*tracepb.ResourceSpans) error { return nil }, &otlpreceiver.Options{MaxBody: 1000})
+	r := start(t, func(context.Context, *otlpreceiver.Batch) error { return nil }, &otlpreceiver.Options{MaxBody: 1000})
 	large := []byte(`{"resourceSpans":[` + strings.Repeat(" ", 2000) + `]}`)
 	for name, c := range map[string]struct {
 		path, media, encoding string
@@ -291,7 +290,7 @@ func request(spans int) *collectorpb.ExportTraceServiceRequest {
 }
 
 func TestRefusedGRPC(t *testing.T) {
-	sink := func(context.Context, net.Addr, []*tracepb.ResourceSpans) error { return nil }
+	sink := func(context.Context, *otlpreceiver.Batch) error { return nil }
 	r := start(t, sink, &otlpreceiver.Options{MaxBody: 100_000})
 	conn := dial(t, r)
 	_, err := collectorpb.NewTraceServiceClient(conn).Export(t.Context(), request(50_000))
@@ -317,7 +316,8 @@ func (bytesCodec) Name() string                    { return "proto" }
 func TestTooMuch(t *testing.T) {
 	var mu sync.Mutex
 	taken := 0
-	sink := func(_ context.Context, _ net.Addr, spans []*tracepb.ResourceSpans) error {
+	sink := func(_ context.Context, b *otlpreceiver.Batch) error {
+		spans := b.Spans
 		mu.Lock()
 		defer mu.Unlock()
 		taken += len(spans[0].GetScopeSpans()[0].GetSpans())
@@ -348,7 +348,7 @@ func TestTooMuch(t *testing.T) {
 // Senders that are written by hand give no ids: their spans are as many as they are.
 func TestSpansWithoutIDs(t *testing.T) {
 	files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: t.TempDir()})
-	if err := files.Take(t.Context(), nil, request(3).GetResourceSpans()); err != nil {
+	if err := files.Take(t.Context(), &otlpreceiver.Batch{Spans: request(3).GetResourceSpans()}); err != nil {
 		t.Fatal(err)
 	}
 	if err := files.Close(t.Context()); err != nil {
@@ -364,7 +364,7 @@ func TestBusy(t *testing.T) {
 	in, out := make(chan struct{}), make(chan struct{})
 	var wait sync.WaitGroup
 	defer wait.Wait()
-	sink := func(context.Context, net.Addr, []*tracepb.ResourceSpans) error {
+	sink := func(context.Context, *otlpreceiver.Batch) error {
 		in <- struct{}{}
 		<-out
 		return nil
@@ -387,8 +387,8 @@ func TestBusy(t *testing.T) {
 // A sink that fails, or panics, does not make senders try again.
 func TestSinkFails(t *testing.T) {
 	for name, sink := range map[string]otlpreceiver.Sink{
-		"error": func(context.Context, net.Addr, []*tracepb.ResourceSpans) error { return errors.New("no room") },
-		"panic": func(context.Context, net.Addr, []*tracepb.ResourceSpans) error { panic("no room") },
+		"error": func(context.Context, *otlpreceiver.Batch) error { return errors.New("no room") },
+		"panic": func(context.Context, *otlpreceiver.Batch) error { panic("no room") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := start(t, sink, nil)

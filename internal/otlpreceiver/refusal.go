@@ -17,6 +17,7 @@ func (e *httpError) Error() string { return e.text }
 
 var (
 	errBusy      = &httpError{http.StatusTooManyRequests, codes.ResourceExhausted, "more spans come than are taken; try again later"}
+	errUnsaved   = &httpError{http.StatusServiceUnavailable, codes.Unavailable, "the spans cannot be saved now; send them again later"}
 	errPath      = &httpError{http.StatusNotFound, codes.NotFound, "only " + Path + " is served here"}
 	errMethod    = &httpError{http.StatusMethodNotAllowed, codes.Unimplemented, "only POST is served here"}
 	errMediaType = &httpError{http.StatusUnsupportedMediaType, codes.InvalidArgument, "the content type is neither " + mediaProtobuf + " nor " + mediaJSON}

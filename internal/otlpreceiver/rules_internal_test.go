@@ -34,7 +34,7 @@ func TestSenderIsAskedForOnce(t *testing.T) {
 	for _, from := range []net.Addr{nil, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4}} {
 		asked := 0
 		f := NewFiles(&FilesOptions{Dir: t.TempDir(), PID: func(net.Addr) int { asked++; return 0 }})
-		if err := f.Take(t.Context(), from, sent(3)); err != nil {
+		if err := f.Take(t.Context(), &Batch{From: from, Spans: sent(3)}); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.Close(t.Context()); err != nil {
@@ -72,7 +72,7 @@ func TestCloseOfFiles(t *testing.T) {
 		if !closed {
 			t.Error("it was not closed")
 		}
-		if err := f.Take(t.Context(), nil, sent(2)); err == nil || f.Stats().Spans != 0 {
+		if err := f.Take(t.Context(), &Batch{Spans: sent(2)}); err == nil || f.Stats().Spans != 0 {
 			t.Errorf("it took spans: %v", err)
 		}
 	})
@@ -82,7 +82,7 @@ func TestCloseOfFiles(t *testing.T) {
 func TestEndOfAReceiver(t *testing.T) {
 	for _, asked := range []bool{true, false} {
 		var log bytes.Buffer
-		r, err := Listen(func(context.Context, net.Addr, []*tracepb.ResourceSpans) error { return nil }, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		r, err := Listen(func(context.Context, *Batch) error { return nil }, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func TestParentOfASpan(t *testing.T) {
 		})
 		want[c.name] = c.below
 	}
-	if err := errors.Join(f.Take(t.Context(), nil, request), f.Close(t.Context())); err != nil {
+	if err := errors.Join(f.Take(t.Context(), &Batch{Spans: request}), f.Close(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	paths, _ := filepath.Glob(filepath.Join(dir, "*"))

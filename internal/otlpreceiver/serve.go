@@ -64,17 +64,24 @@ func Listen(sink Sink, options *Options) (*Receiver, error) {
 // ServeHTTP serves both protocols, told apart by their content type.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	isGRPC := req.ProtoMajor == 2 && strings.HasPrefix(req.Header.Get("Content-Type"), "application/grpc")
-	free, ok := r.slot(req.Context())
-	if !ok {
+	err := r.admit(req)
+	if err == nil {
+		free, ok := r.slot(req.Context())
+		if ok {
+			defer free()
+		} else {
+			err = errBusy
+		}
+	}
+	if err != nil {
 		r.refused.Add(1)
 		if isGRPC {
-			refuseGRPC(w)
+			refuseGRPC(w, err)
 		} else {
-			refuse(w, mediaOf(req), errBusy)
+			refuse(w, mediaOf(req), err)
 		}
 		return
 	}
-	defer free()
 	if isGRPC {
 		r.grpc.ServeHTTP(w, req)
 		return

@@ -3,7 +3,6 @@ package otlpreceiver_test
 import (
 	"bytes"
 	"context"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -33,7 +32,7 @@ func nested(b []byte, numbers ...protowire.Number) []byte {
 // Messages that are nothing on their way would take gigabytes in memory: they are
 // refused before.
 func TestTooManyMessages(t *testing.T) {
-	sink := func(context.Context, net.Addr, []*tracepb.ResourceSpans) error {
+	sink := func(context.Context, *otlpreceiver.Batch) error {
 		t.Error("they were taken")
 		return nil
 	}
@@ -67,7 +66,8 @@ func TestTooManyMessages(t *testing.T) {
 // A large body of few messages is taken.
 func TestLargeText(t *testing.T) {
 	taken := 0
-	r := start(t, func(_ context.Context, _ net.Addr, list []*tracepb.ResourceSpans) error {
+	r := start(t, func(_ context.Context, b *otlpreceiver.Batch) error {
+		list := b.Spans
 		taken += len(list[0].GetScopeSpans()[0].GetSpans()[0].GetName())
 		return nil
 	}, nil)
@@ -80,7 +80,7 @@ func TestLargeText(t *testing.T) {
 
 // Values in values are taken to a depth.
 func TestNesting(t *testing.T) {
-	sink := func(context.Context, net.Addr, []*tracepb.ResourceSpans) error { return nil }
+	sink := func(context.Context, *otlpreceiver.Batch) error { return nil }
 	r := start(t, sink, nil)
 	large := nested(bytes.Repeat([]byte("x"), 64<<10), 3, 1) // a request that is looked at
 	for depth, want := range map[int]int{63: http.StatusOK, 64: http.StatusOK, 65: http.StatusRequestEntityTooLarge, 10_000: http.StatusRequestEntityTooLarge} {
@@ -103,7 +103,8 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 	in, out := make(chan struct{}), make(chan struct{})
 	var wait sync.WaitGroup
 	defer wait.Wait()
-	sink := func(_ context.Context, _ net.Addr, spans []*tracepb.ResourceSpans) error {
+	sink := func(_ context.Context, b *otlpreceiver.Batch) error {
+		spans := b.Spans
 		if proto.Size(spans[0]) > 1<<20 {
 			in <- struct{}{}
 			<-out
@@ -148,7 +149,8 @@ func TestLargestRequest(t *testing.T) {
 		t.Skip("sends 16 MiB of spans: make test-long")
 	}
 	taken := 0
-	sink := func(_ context.Context, _ net.Addr, spans []*tracepb.ResourceSpans) error {
+	sink := func(_ context.Context, b *otlpreceiver.Batch) error {
+		spans := b.Spans
 		taken = len(spans[0].GetScopeSpans()[0].GetSpans())
 		return nil
 	}

@@ -328,12 +328,12 @@ func (l *launcher) wait(pid int, helper *int, signals <-chan os.Signal) Status {
 	}
 }
 
-// later says how what is recorded without the telemetry process is read.
+// later says how what the telemetry process has not put into the traces is read.
 func (l *launcher) later() string {
 	if l.dir == "" {
 		return ""
 	}
-	return "; when the command has ended, read what its Python processes recorded since with: trainspan import " + l.dir
+	return "; when the command has ended, add what its Python processes recorded since, and the spans that were received by OTLP and are in no trace yet, with: trainspan import " + l.dir
 }
 
 func describe(s *Status) string {

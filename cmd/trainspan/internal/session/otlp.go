@@ -5,9 +5,13 @@ package session
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -22,6 +26,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/environ"
 	"github.com/trainspan/trainspan/internal/otlpreceiver"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
@@ -29,6 +34,7 @@ import (
 
 // otlpSide is the receiver, its files, and the way to the user's backend.
 type otlpSide struct {
+	dir      string
 	receiver *otlpreceiver.Receiver
 	files    *otlpreceiver.Files
 	queue    *delivery.Queue[forwarded] // nil where nothing is sent on
@@ -43,7 +49,7 @@ type forwarded struct {
 
 // startOTLP starts the receiver and tells the command of it.
 func startOTLP(s *start, ready *launch.Ready) (*otlpSide, error) {
-	o := &otlpSide{}
+	o := &otlpSide{dir: s.dir}
 	if s.set.Forward != "" {
 		if err := o.forwardTo(s); err != nil { // they are in the files all the same
 			s.problem("spans are not sent on: %v; see "+see.Delivery, err)
@@ -51,9 +57,15 @@ func startOTLP(s *start, ready *launch.Ready) (*otlpSide, error) {
 	}
 	attempt := s.where.Attempt
 	o.files = otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{
-		Dir: s.dir, SessionTag: s.tag(), JobID: s.run.Job, Attempt: &attempt, Recorded: s.token, PID: (&peers{}).find, Logger: s.log,
+		Dir: s.dir, SessionTag: s.tag(), JobID: s.run.Job, Attempt: &attempt, Recorded: s.token, PID: (&peers{}).find, Journal: true, Logger: s.log,
 	})
-	r, err := otlpreceiver.Listen(o.take, &otlpreceiver.Options{Logger: s.log})
+	token, err := s.otlpToken()
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		return nil, errors.Join(err, o.files.Close(ctx))
+	}
+	r, err := otlpreceiver.Listen(o.take, &otlpreceiver.Options{Token: token, Logger: s.log})
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -73,11 +85,55 @@ func startOTLP(s *start, ready *launch.Ready) (*otlpSide, error) {
 		endpoint += otlpreceiver.Path
 	}
 	ready.Env[varProtocol], ready.Env[varEndpoint] = launch.Bytes(protocol), launch.Bytes(endpoint)
-	// These are for the backend that the endpoint named before.
-	ready.Unset = append(ready.Unset, "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
+	// What the user has set of these is for the backend that the endpoint named before.
+	ready.Unset = append(ready.Unset, "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
 		"OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY")
+	if token == "" {
+		ready.Unset = append(ready.Unset, varHeaders)
+	} else {
+		// The headers for all signals come as they would without these.
+		headers, _ := os.LookupEnv("OTEL_EXPORTER_OTLP_HEADERS")
+		if headers = strings.TrimSpace(headers); headers != "" {
+			headers += ","
+		}
+		ready.Env[varHeaders] = launch.Bytes(headers + environ.TokenHeader + "=" + url.QueryEscape(token))
+	}
 	return o, nil
 }
+
+// otlpToken is the token that senders have to give: a random one, or that of the user's
+// file. Empty is none.
+func (s *start) otlpToken() (string, error) {
+	path := string(s.set.TokenFile)
+	switch {
+	case s.set.NoToken:
+		return "", nil
+	case path == "":
+		var random [32]byte
+		_, _ = rand.Read(random[:]) // never fails
+		return hex.EncodeToString(random[:]), nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("the token: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	text, err := io.ReadAll(io.LimitReader(f, maxToken+1))
+	if err != nil {
+		return "", fmt.Errorf("the token: %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if len(token) < minToken || len(text) > maxToken || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
+		return "", fmt.Errorf("the token in %s: give one line of %d to %d printable ASCII characters without spaces", path, minToken, maxToken)
+	}
+	return token, nil
+}
+
+// Bounds of the token of a user.
+const (
+	minToken = 16
+	maxToken = 4 << 10
+)
 
 // forwardTo makes the queue to the user's backend. Headers, protocol and
 // certificates are those of the environment.
@@ -116,10 +172,10 @@ func (o *otlpSide) forwardTo(s *start) error {
 const forwardQueue = 1 << 15
 
 // take is the receiver's sink. What is to be sent again is not sent on yet.
-func (o *otlpSide) take(ctx context.Context, from net.Addr, list []*tracepb.ResourceSpans) error {
-	err := o.files.Take(ctx, from, list)
+func (o *otlpSide) take(ctx context.Context, b *otlpreceiver.Batch) error {
+	err := o.files.Take(ctx, b)
 	if o.queue != nil && !errors.Is(err, otlpreceiver.ErrLater) {
-		for _, rs := range list {
+		for _, rs := range b.Spans {
 			for _, ss := range rs.GetScopeSpans() {
 				for _, span := range ss.GetSpans() {
 					o.queue.Put(forwarded{rs.GetResource(), ss.GetScope(), span}, proto.Size(span))
@@ -184,6 +240,9 @@ func regroup(batch []forwarded) (out []*tracepb.ResourceSpans) {
 
 func (o *otlpSide) close(ctx context.Context) error {
 	errs := []error{o.receiver.Shutdown(ctx), o.files.Close(ctx)}
+	if err := o.replay(ctx); err != nil {
+		errs = append(errs, err)
+	}
 	if o.queue != nil {
 		ctx, cancel := context.WithTimeout(ctx, delivery.DefaultShutdownTimeout)
 		defer cancel()
@@ -194,6 +253,23 @@ func (o *otlpSide) close(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// replay adds what journals in the directory hold: that of an earlier start there, of
+// which all was killed, or this one's where trace files were not complete.
+func (o *otlpSide) replay(ctx context.Context) error {
+	left, _ := otlpreceiver.FindJournals(o.dir)
+	if len(left) == 0 {
+		return nil
+	}
+	var paths []string
+	for i := range left {
+		paths = append(paths, left[i].Path)
+	}
+	if _, err := otlpreceiver.Replay(ctx, paths, &otlpreceiver.ReplayOptions{}); err != nil {
+		return fmt.Errorf("spans wait in %s: %w; add them with: trainspan import %s", paths[0], err, o.dir)
+	}
+	return nil
 }
 
 // describe notes the counts.

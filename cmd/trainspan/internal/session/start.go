@@ -39,6 +39,11 @@ type Settings struct {
 	Quiet   bool         `json:"quiet"`
 	Verbose bool         `json:"verbose"`
 	OTLP    bool         `json:"otlp"`
+	// TokenFile has the token of OTLP senders, empty for a random one; NoToken asks for
+	// none.
+	TokenFile launch.Bytes `json:"token_file"`
+	NoToken   bool         `json:"no_token"`
+
 	Forward string       `json:"forward"`
 	Profile launch.Bytes `json:"profile"`
 	NoTorch bool         `json:"no_torch"`
@@ -51,6 +56,7 @@ type Settings struct {
 const (
 	varEndpoint = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 	varProtocol = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
+	varHeaders  = "OTEL_EXPORTER_OTLP_TRACES_HEADERS"
 )
 
 // Variables of the launcher that trainspan run is.

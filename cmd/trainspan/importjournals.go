@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"slices"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/otlpreceiver"
+	"github.com/trainspan/trainspan/internal/see"
+)
+
+// importJournals adds the spans that OTLP receivers have acknowledged, and had not put
+// into trace files when they were killed. It reports false where no journal is left
+// below the paths.
+func importJournals(ctx context.Context, a *ui.App, paths []string, o *importOptions) (bool, error) {
+	left, busy := otlpreceiver.FindJournals(paths...)
+	for _, path := range busy {
+		a.Problem("%s: is being recorded; import what is left when that has ended; see "+see.InUse, path)
+	}
+	var ready []string
+	here := identity.HostName()
+	for _, j := range left {
+		// Locks need not be known on another host.
+		if j.Host != "" && j.Host != here && !slices.Contains(paths, j.Path) {
+			a.Problem("%s: was recorded on %s, where its receiver may still run; import it there or, when that has ended, name the file itself; see "+see.InUse, j.Path, j.Host)
+			busy = append(busy, j.Path)
+			continue
+		}
+		ready = append(ready, j.Path)
+	}
+	if len(ready) == 0 {
+		return len(busy) > 0, nil
+	}
+	if o.output == "-" || infile.NamedTrace(o.output) {
+		return true, ui.Usage("-o %s: each process that sent spans gets a trace of its own; name a folder, or leave it out", o.output)
+	}
+	bar := a.StartSpinner("import")
+	st, err := otlpreceiver.Replay(ctx, ready, &otlpreceiver.ReplayOptions{Out: o.output, Logger: slog.New(slog.NewTextHandler(a.Stderr, nil))})
+	bar.Finish()
+	if st.Damaged > 0 {
+		a.Problem("%s of the journals are damaged: the spans in them are lost; see "+see.Damaged, human.Bytes(st.Damaged))
+	}
+	if err != nil {
+		return true, importError(err)
+	}
+	switch {
+	case st.Spans == 0 && st.Placed == 0 && st.Damaged == 0:
+		return len(busy) > 0, nil // they were empty
+	case o.json:
+		return true, ui.PrintJSON(a.Stdout, &st)
+	case o.quiet:
+		return true, nil
+	}
+	a.Printf("%s received by OTLP added, %s were in the traces already\n", human.Plural(st.Spans, "span"), human.Count(st.Placed))
+	for _, path := range st.Files {
+		a.Printf("%s\n", path)
+	}
+	return true, nil
+}
+
+// noteJournals says where spans wait that the traces below some folders lack.
+func noteJournals(a *ui.App, paths []string) {
+	left, _ := otlpreceiver.FindJournals(paths...)
+	var dirs []string
+	for _, j := range left {
+		if j.Size > 0 {
+			dirs = append(dirs, filepath.Dir(j.Path))
+		}
+	}
+	slices.Sort(dirs)
+	for _, dir := range slices.Compact(dirs) {
+		a.Note("%s: spans that were received by OTLP wait in a journal, since their receiver was killed; add them with: trainspan import %s", dir, dir)
+	}
+}
