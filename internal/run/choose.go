@@ -68,7 +68,9 @@ func (s *Steps) drop() {
 	*s = Steps{made: true, Begun: s.Begun, GoesOn: s.GoesOn, Rule: s.Rule, Contradiction: s.Contradiction, Count: s.Count, Unnumbered: s.Unnumbered, Local: s.Local}
 }
 
-// united sorts spans and makes one of a span and the note of its begin, or a copy.
+// united sorts spans and makes one of a span and the note of its begin, or a copy. A
+// span without an end is none where the next one of its thread has its number: the program
+// gave it up, as a batch that was asked for and not used.
 func united(list []Step) []Step {
 	slices.SortFunc(list, func(a, b Step) int {
 		if c := cmp.Compare(a.Start, b.Start); c != 0 {
@@ -82,6 +84,9 @@ func united(list []Step) []Step {
 			last := &out[n-1]
 			last.Raw, last.Epoch, last.Thread, last.Tokens = max(last.Raw, c.Raw), max(last.Epoch, c.Epoch), max(last.Thread, c.Thread), max(last.Tokens, c.Tokens)
 			continue
+		}
+		if n := len(out); n > 0 && out[n-1].End == NoEnd && c.Raw >= 0 && out[n-1].Raw == c.Raw && out[n-1].Epoch == c.Epoch && ThreadOf(out[n-1].Thread) == ThreadOf(c.Thread) {
+			out = out[:n-1]
 		}
 		out = append(out, c)
 	}
