@@ -106,6 +106,10 @@ func (s *Steps) choose() {
 			return
 		}
 	}
+	if named := outermost(s.found[vocab.StepNamed]); len(named) > 0 {
+		take(vocab.StepNamed, named)
+		return
+	}
 	if steps := s.fromUpdates(); len(steps) > 0 {
 		take(vocab.StepUpdate, steps)
 		return
@@ -127,6 +131,69 @@ func (s *Steps) choose() {
 	}
 	s.paused = joined(s.paused)
 	take(vocab.StepOptimizer, s.betweenOptimizers())
+	if len(s.list) == 0 && !s.Contradiction {
+		take(vocab.StepArgument, s.fromMarks())
+	}
+}
+
+// outermost returns the spans of one thread that are in no other of them: a step may be
+// a call of a function of the same kind. Of several threads it is the one with most time.
+func outermost(list []Step) (out []Step) {
+	time := make(map[int64]int64)
+	thread := int64(0)
+	for _, c := range list {
+		if c.End != NoEnd {
+			time[ThreadOf(c.Thread)] += c.End - c.Start
+		}
+	}
+	for t, d := range time {
+		if most := time[thread]; d > most || d == most && t < thread {
+			thread = t
+		}
+	}
+	until := int64(math.MinInt64)
+	for _, c := range list {
+		if len(time) > 0 && ThreadOf(c.Thread) != thread || c.Start < until {
+			continue
+		}
+		out = append(out, c)
+		if c.End != NoEnd {
+			until = c.End
+		}
+	}
+	return out
+}
+
+// fromMarks returns a step for each number that spans of a thread say they are part of:
+// from the first of them to the last. Of several threads it is the one with most time. Numbers
+// that do not come one after the other are no steps.
+func (s *Steps) fromMarks() (out []Step) {
+	time := make(map[int64]int64)
+	thread := int64(0)
+	for _, m := range s.marks {
+		time[m.thread] += m.End - m.Start
+	}
+	for t, d := range time {
+		if most := time[thread]; d > most || d == most && t < thread {
+			thread = t
+		}
+	}
+	slices.SortFunc(s.marks, func(a, b mark) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
+	for _, m := range s.marks {
+		if m.thread != thread || s.inPause(m.Start) {
+			continue
+		}
+		n := len(out)
+		if n == 0 || out[n-1].Raw != m.step || out[n-1].Epoch != m.epoch {
+			if n > 0 && (m.Start < out[n-1].End || m.epoch == out[n-1].Epoch && m.step < out[n-1].Raw && m.step > out[0].Raw) {
+				return nil
+			}
+			out = append(out, Step{Thread: m.thread, Start: m.Start, End: m.End, Raw: m.step, Epoch: m.epoch})
+			continue
+		}
+		out[n-1].End = max(out[n-1].End, m.End)
+	}
+	return out
 }
 
 // bodies returns the bodies of loops over a loader that are steps.

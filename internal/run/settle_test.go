@@ -50,7 +50,7 @@ func TestKindIsSettledAtTheEnd(t *testing.T) {
 			}
 			set.Workers = workers
 			got := &settled{}
-			if _, err := set.Read(func(p *run.Process) run.Sink { got.proc = p; return got }); err != nil {
+			if _, err := set.Read(func(p *run.Process) run.Sink { *got = settled{proc: p}; return got }); err != nil {
 				t.Fatal(err)
 			}
 			var evaluated int

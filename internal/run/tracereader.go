@@ -93,7 +93,7 @@ func (t *traceReader) settle(p *traceProcess, s *Span) {
 	if b.Name != s.Name || b.Cat != s.Cat {
 		return
 	}
-	s.Step, s.Epoch, s.First, s.Tokens = max(s.Step, b.Step), max(s.Epoch, b.Epoch), max(s.First, b.First), max(s.Tokens, b.Tokens)
+	s.Step, s.Within, s.Epoch, s.First, s.Tokens = max(s.Step, b.Step), max(s.Within, b.Within), max(s.Epoch, b.Epoch), max(s.First, b.First), max(s.Tokens, b.Tokens)
 	s.Role, s.Group = cmp.Or(s.Role, b.Role), cmp.Or(s.Group, b.Group)
 	s.Parent, s.Thread = cmp.Or(s.Parent, b.Parent), cmp.Or(s.Thread, b.Thread)
 }

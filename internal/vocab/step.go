@@ -14,16 +14,18 @@ const (
 	StepNone      StepRule = iota // there is no training step, or it cannot be known which spans are one
 	StepIteration                 // spans that are called an iteration of training
 	StepProfiler                  // PyTorch's ProfilerStep#N
+	StepNamed                     // spans with a common name for a step of training, in any category
 	StepUpdate                    // no spans: updates of the metrics of the training say how many there were, and how long they took
 	StepCompute                   // what a benchmark computes for a batch, and calls computing
 	StepBody                      // the body of the loop over a data loader
 	StepOptimizer                 // from the end of one optimizer step to the end of the next
+	StepArgument                  // from the begin to the end of the spans of a thread that say they are of one step
 
 	// StepRules is how many there are.
-	StepRules = int(StepOptimizer) + 1
+	StepRules = int(StepArgument) + 1
 )
 
-var stepNames = [StepRules]string{"none", "iteration", "profiler_step", "metrics_update", "compute", "loader_body", "optimizer_step"}
+var stepNames = [StepRules]string{"none", "iteration", "profiler_step", "named_step", "metrics_update", "compute", "loader_body", "optimizer_step", "step_argument"}
 
 // String returns the word for it: loader_body.
 func (r StepRule) String() string {
@@ -32,6 +34,9 @@ func (r StepRule) String() string {
 	}
 	return stepNames[StepNone]
 }
+
+// Between reports whether no span stands for a step: it is a stretch of time.
+func (r StepRule) Between() bool { return r == StepOptimizer || r == StepArgument }
 
 // ProfilerStepNumber returns the number of a step of PyTorch's profiler by the name
 // of its span: 12 for ProfilerStep#12.
