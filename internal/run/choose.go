@@ -102,6 +102,9 @@ func (s *Steps) choose() {
 	}
 	for _, r := range [...]vocab.StepRule{vocab.StepIteration, vocab.StepProfiler} {
 		if len(s.found[r]) > 0 {
+			if r == vocab.StepProfiler {
+				s.found[r] = withoutTail(s.found[r])
+			}
 			take(r, s.found[r])
 			return
 		}
@@ -134,6 +137,20 @@ func (s *Steps) choose() {
 	if len(s.list) == 0 && !s.Contradiction {
 		take(vocab.StepArgument, s.fromMarks())
 	}
+}
+
+// withoutTail returns the steps of a profiler without the one that it opened when it was
+// about to be stopped.
+func withoutTail(steps []Step) []Step {
+	n := len(steps) - 1
+	var before []int64
+	for _, c := range steps[:n] {
+		before = append(before, c.End-c.Start)
+	}
+	if vocab.IsTail(steps[n].End-steps[n].Start, before) {
+		return steps[:n]
+	}
+	return steps
 }
 
 // outermost returns the spans of one thread that are in no other of them: a step may be

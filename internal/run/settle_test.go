@@ -90,3 +90,25 @@ func (s *settled) Close() error {
 	}
 	return s.sink.Close()
 }
+
+// The step that a profiler opened when it was stopped is no step.
+func TestTheTailOfAProfilerIsNoStep(t *testing.T) {
+	for _, c := range []struct {
+		last int64
+		want []int64
+	}{{43, []int64{5, 6}}, {2000, []int64{5, 6, 7}}} {
+		p := newProgram()
+		var steps run.Steps
+		for k, dur := range []int64{50_000, 48_000, c.last} {
+			p.span(fmt.Sprintf("pipeline/ProfilerStep#%d", 5+k), dur)
+			steps.Add(&p.all[k])
+		}
+		var got []int64
+		for _, st := range steps.All() {
+			got = append(got, st.Number)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("with a last step of %d ns: steps %v, want %v", c.last, got, c.want)
+		}
+	}
+}

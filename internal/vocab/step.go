@@ -1,6 +1,7 @@
 package vocab
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -37,6 +38,20 @@ func (r StepRule) String() string {
 
 // Between reports whether no span stands for a step: it is a stretch of time.
 func (r StepRule) Between() bool { return r == StepOptimizer || r == StepArgument }
+
+// tailPart is how much of the usual step the last one of a profile must at least last.
+const tailPart = 50
+
+// IsTail reports whether the last step of PyTorch's profiler is none, by how long it and
+// the steps before it lasted: the profiler opens a step behind the last call of step(), and
+// closes it when it is stopped, some microseconds later.
+func IsTail(last int64, before []int64) bool {
+	if len(before) == 0 {
+		return false
+	}
+	before = slices.Sorted(slices.Values(before))
+	return last < before[len(before)/2]/tailPart
+}
 
 // ProfilerStepNumber returns the number of a step of PyTorch's profiler by the name
 // of its span: 12 for ProfilerStep#12.
