@@ -48,7 +48,8 @@ var needed = map[string]string{
 var nextOf = map[string]string{
 	"hang":                   "look at the last log lines and the host of the rank that the others wait for",
 	"hang mismatch":          "look for a branch in which ranks call collectives in another order, or leave one out",
-	"hang nobody":            "look at the network and at the logs of the collectives' library: no rank is missing",
+	"hang nobody":            "set TORCH_FR_BUFFER_SIZE=2000 and run again, or give the dump of the flight recorder to trainspan report: it has what each rank called",
+	"hang uneven_steps":      "give all ranks the same number of batches (DistributedSampler, drop_last), or wrap the loop in torch.distributed.algorithms.join.Join",
 	"input":                  "give the data loader more workers, or faster storage",
 	"communication":          "check links and counters of the network between the ranks named",
 	"imbalance":              "balance the work of the ranks: lengths of sequences, experts, or sizes of batches",
@@ -169,7 +170,15 @@ func (f *Finding) hang(who string) string {
 		}
 		return fmt.Sprintf("The ranks wait for each other in different collectives since step %d%s: %s.%s", f.FromStep, waited, strings.TrimPrefix(where, ", "), blame)
 	case len(f.Ranks) == 0:
-		return fmt.Sprintf("All ranks came to what they wait in since step %d%s: it is the collective that did not end.", f.FromStep, waited)
+		return fmt.Sprintf("All ranks that go on wait in a collective since step %d%s. Whether one of them called another is unknown: sequence numbers, sizes and types are not on record.", f.FromStep, waited)
+	case f.Cause == CauseUneven:
+		last := ""
+		if f.Evidence.LastStep != nil {
+			last = fmt.Sprintf(" after step %d", *f.Evidence.LastStep)
+		}
+		return fmt.Sprintf("%s ended%s in good order, and the other ranks wait in step %d%s: the ranks have different numbers of steps.", capital(who), last, f.FromStep, waited)
+	case f.Evidence.LastStep != nil:
+		return fmt.Sprintf("%s began no step after step %d; the other ranks wait in step %d%s.", capital(who), *f.Evidence.LastStep, f.FromStep, waited)
 	}
 	in := ""
 	if f.Cause != "" && f.Cause != Host.String() && f.Cause != causeMixed {

@@ -33,6 +33,8 @@ const (
 	causeWork    = "work"
 	// Of a hang: the ranks wait in different collectives.
 	CauseMismatch = "mismatch"
+	// Of a hang: ranks ended in good order after fewer steps than the others began.
+	CauseUneven = "uneven_steps"
 )
 
 // Patterns in time.
@@ -79,6 +81,8 @@ type Evidence struct {
 	Level     float64 `json:"level_ms,omitempty"`  // what all ranks have, for findings without a rank
 	Before    float64 `json:"before_ms,omitempty"` // and had before
 	Waited    float64 `json:"waited_ms,omitempty"` // of a hang: how long, to the last sign of life
+	// LastStep is, of a hang, the step after which the ranks named began no other.
+	LastStep *int64 `json:"last_step,omitempty"`
 }
 
 // Coverage says what the verdict could see.
