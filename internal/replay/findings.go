@@ -57,15 +57,15 @@ func (j *job) findings(was *outcome) (all []found) {
 	return all
 }
 
-// allWait reports whether the usual rank waits for data about as long as the mean of all
-// does: else it is some ranks. Which ranks find a queue empty is chance.
+// allWait reports whether each rank waits for data at least half as long as the mean of
+// all does: else it is some ranks. Which ranks find a queue empty is chance.
 func (w *ownWork) allWait() bool {
 	x := w.row[rowOf(false, Input)]
 	if x == nil || w.slack != nil {
 		return x != nil
 	}
 	of := w.means(rowOf(false, Input))
-	return robust.Median(slices.Clone(of)) > meanOf(of)/2
+	return slices.Min(of) > meanOf(of)/2
 }
 
 // lateSets finds the ranks that are late, in the whole run and since or until a step at

@@ -67,6 +67,13 @@ type Finding struct {
 	GainLow  float64 `json:"gain_low,omitempty"`
 	GainHigh float64 `json:"gain_high,omitempty"`
 	Cost     float64 `json:"cost,omitempty"`
+	// Saved is what the repair saves of a judged step in the mean, in milliseconds; at
+	// least that where only GainLow is known.
+	Saved float64 `json:"saved_step_ms,omitempty"`
+	// RunTime is how long the run took, and RunRepaired how long it takes about with the
+	// repair, in seconds; zero where only the steps are known. See [Verdict.InRun].
+	RunTime     float64 `json:"run_s,omitempty"`
+	RunRepaired float64 `json:"run_repaired_s,omitempty"`
 	// SegmentGain is the same of the steps of the interval alone.
 	SegmentGain float64   `json:"segment_gain,omitempty"`
 	Evidence    *Evidence `json:"evidence,omitempty"`

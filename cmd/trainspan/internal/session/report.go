@@ -120,7 +120,9 @@ func (s *Session) summary(r *report.Report, written string, procs []*jobs.Proces
 	s.mu.Lock()
 	run := s.run
 	s.mu.Unlock()
-	if why := s.python.unseen(&run, s.set.NoTorch); why != "" {
+	if jobs.OutcomeOfStart(&run, procs).How.Bad() {
+		s.say("no step of training was recorded before the command ended")
+	} else if why := s.python.unseen(&run, s.set.NoTorch); why != "" {
 		s.say("Python ran and was not recorded: %s; see "+see.Python, why)
 	} else {
 		s.say("no process that trains was seen: what was recorded is in the files; see " + see.Run)
