@@ -34,6 +34,28 @@ func waiting(hosts []string, waits ...int64) *replay.Verdict {
 	return st.Verdict()
 }
 
+// rotating is a job of which another rank waits for its batch in each step.
+func rotating() *replay.Verdict {
+	st := replay.New(&replay.Options{WorldSize: 4})
+	begin := int64(1_700_000_000e9)
+	for s := range int64(60) {
+		end := begin + 80e6
+		for r := range 4 {
+			data := begin + 1e6
+			if int64(r) == (s*7+s/4)%4 {
+				data = begin + 50e6
+			}
+			st.Add(&replay.Step{Rank: r, Number: s, Start: begin, End: end, Spans: []replay.Span{
+				{Phase: replay.Input, Start: begin, End: data},
+				{Phase: replay.Backward, Start: data, End: data + 10e6},
+				{Phase: replay.Communication, Start: data + 10e6, End: end, Op: "all_reduce"},
+			}})
+		}
+		begin = end
+	}
+	return st.Verdict()
+}
+
 // All ranks are all ranks, gains are times, and advice is about what the job has.
 func TestWordsAreTrue(t *testing.T) {
 	for _, c := range []struct {
@@ -51,6 +73,9 @@ func TestWordsAreTrue(t *testing.T) {
 		if !strings.Contains(v.Sentence, c.want) || strings.Contains(all, c.not) || !strings.Contains(v.Next, c.next) || strings.Contains(all, "faster") {
 			t.Errorf("%s: got %q, then %q, next %q; want %q, not %q, next %q", c.name, v.Sentence, v.Second, v.Next, c.want, c.not, c.next)
 		}
+	}
+	if v := rotating(); !strings.Contains(v.Sentence, "Other ranks wait for data in each step") {
+		t.Errorf("ranks that wait in turn: got %q", v.Sentence)
 	}
 	v := varying("wanders", 60, 0.5, 1)
 	if strings.Contains(v.Next, "power") || !strings.Contains(v.Sentence, "a step takes about") {

@@ -157,6 +157,12 @@ func (f *Finding) sentence() string {
 		}
 		return fmt.Sprintf("Another rank is late each time, in %d of %d steps: %s; no rank is to blame.", e.Affected, e.Interval, f.Cause) + f.sooner("with even work")
 	case InputSlow:
+		switch end := f.sooner("with batches there at once"); f.Pattern {
+		case patternTurn:
+			return fmt.Sprintf("Other ranks wait for data in each step, %.1f ms of a step in the mean of all ranks.", e.Level) + end
+		case patternSingle:
+			return fmt.Sprintf("All ranks wait for data in %d of %d steps, %.1f ms of a step in the mean.", e.Affected, e.Interval, e.Level) + end
+		}
 		return fmt.Sprintf("All ranks wait for data, %.1f ms of each step.", e.Level) + f.sooner("with batches there at once")
 	case SlowTransfer:
 		if len(f.Ranks) > 0 {

@@ -41,6 +41,7 @@ const (
 const (
 	patternMost   = "most_steps"
 	patternSingle = "single_steps"
+	patternTurn   = "in_turn" // other ranks in each step
 )
 
 // Finding is one thing that costs time.
@@ -56,7 +57,8 @@ type Finding struct {
 	// has ended; -1: it lasts to the end of the data.
 	FromStep int64 `json:"from_step"`
 	ToStep   int64 `json:"to_step"`
-	// Pattern says whether most steps of the interval are affected, or single ones.
+	// Pattern says whether most steps of the interval are affected, or single ones, or
+	// other ranks in each step.
 	Pattern string `json:"pattern,omitempty"`
 	// Gain is the time of all judged steps over what they would have taken with the
 	// repair; zero where that is not known. Cost is the share of that time.
