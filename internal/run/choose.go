@@ -157,17 +157,12 @@ func withoutTail(steps []Step) []Step {
 // a call of a function of the same kind. Of several threads it is the one with most time.
 func outermost(list []Step) (out []Step) {
 	time := make(map[int64]int64)
-	thread := int64(0)
 	for _, c := range list {
 		if c.End != NoEnd {
 			time[ThreadOf(c.Thread)] += c.End - c.Start
 		}
 	}
-	for t, d := range time {
-		if most := time[thread]; d > most || d == most && t < thread {
-			thread = t
-		}
-	}
+	thread := busiest(time)
 	until := int64(math.MinInt64)
 	for _, c := range list {
 		if len(time) > 0 && ThreadOf(c.Thread) != thread || c.Start < until {
@@ -181,20 +176,26 @@ func outermost(list []Step) (out []Step) {
 	return out
 }
 
+// busiest returns the thread with most time, of equal ones the lowest.
+func busiest(time map[int64]int64) int64 {
+	thread, most := int64(0), int64(-1)
+	for t, d := range time {
+		if d > most || d == most && t < thread {
+			thread, most = t, d
+		}
+	}
+	return thread
+}
+
 // fromMarks returns a step for each number that spans of a thread say they are part of:
 // from the first of them to the last. Of several threads it is the one with most time. Numbers
 // that do not come one after the other are no steps.
 func (s *Steps) fromMarks() (out []Step) {
 	time := make(map[int64]int64)
-	thread := int64(0)
 	for _, m := range s.marks {
 		time[m.thread] += m.End - m.Start
 	}
-	for t, d := range time {
-		if most := time[thread]; d > most || d == most && t < thread {
-			thread = t
-		}
-	}
+	thread := busiest(time)
 	slices.SortFunc(s.marks, func(a, b mark) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
 	for _, m := range s.marks {
 		if m.thread != thread || s.inPause(m.Start) {

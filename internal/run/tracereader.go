@@ -67,8 +67,8 @@ func (t *traceReader) hold(p *traceProcess, s *Span) {
 	p.begun[s.ID] = *s
 }
 
-// renamed reports whether spans of a class may be called otherwise when they end.
-func renamed(c vocab.Class) bool {
+// mayBeRenamed reports whether spans of a class may be called otherwise when they end.
+func mayBeRenamed(c vocab.Class) bool {
 	switch c {
 	case vocab.ClassFrame, vocab.ClassStep, vocab.ClassBody, vocab.ClassEvaluation, vocab.ClassTesting:
 		return true
@@ -79,7 +79,7 @@ func renamed(c vocab.Class) bool {
 // settle takes the place of the begin of a span that has ended, and keeps from it what
 // the end does not repeat.
 func (t *traceReader) settle(p *traceProcess, s *Span) {
-	if t.workers > 1 && renamed(s.Class) {
+	if t.workers > 1 && mayBeRenamed(s.Class) {
 		if p.ended == nil {
 			p.ended = make(map[uint64]struct{})
 		}
