@@ -99,7 +99,9 @@ func (a *Attempt) hung(procs []*run.Process) {
 			h.Host = p.Host
 		}
 	}
-	if v.Cause != replay.CauseMismatch && v.Cause != replay.Host.String() {
+	if v.Cause == replay.CauseUneven {
+		h.What = "a loop of fewer steps"
+	} else if v.Cause != replay.CauseMismatch && v.Cause != replay.Host.String() {
 		h.What = v.Cause
 	}
 	if a.Outcome = run.OutcomeOfHang(a.Outcome, h); a.Outcome.How != run.Hung && a.Outcome.Rank != nil && len(v.Ranks) == 0 {

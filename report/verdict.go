@@ -19,6 +19,7 @@ const worth = 0.01
 // conclude writes the verdict.
 func (r *Report) conclude() {
 	v := &r.Verdict
+	r.gainsInRun()
 	v.Confidence, v.Doubts = confidence(r)
 	v.Outcome = r.outcomeWords()
 	v.Diagnosis, v.Why = r.diagnose()
@@ -74,6 +75,46 @@ func (r *Report) conclude() {
 		texts[i] = out[i].text
 	}
 	v.Sentence = strings.Join(texts, " ")
+}
+
+// gainsInRun puts what repairs save of a step into the time of the run. Steps that a restart
+// repeated do not count, those of other attempts do where they have the same finding.
+func (r *Report) gainsInRun() {
+	if r.Profile != nil {
+		return
+	}
+	kept := make([]int, len(r.Attempts))
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
+		if a.Straggler == nil {
+			continue
+		}
+		c := &a.Straggler.Coverage
+		kept[i] = c.Steps
+		if c.WindowSteps > 0 {
+			kept[i] = int(c.LastStep - c.FirstStep + 1)
+		}
+		for k := range r.Ledger.Disruptions {
+			if d := &r.Ledger.Disruptions[k]; d.After == a.Number {
+				kept[i] = max(kept[i]-d.Iterations, 0)
+			}
+		}
+	}
+	c := r.Ledger.Categories
+	steps := (c[goodput.Productive] + c[goodput.DataWait] + c[goodput.CheckpointSave]) / int64(max(len(r.Ranks), 1))
+	for i := range r.Attempts {
+		v := r.Attempts[i].Straggler
+		if v == nil {
+			continue
+		}
+		more := 0.0
+		for k := range r.Attempts {
+			if o := r.Attempts[k].Straggler; k != i && o != nil && o.Kind == v.Kind && slices.Equal(o.Ranks, v.Ranks) {
+				more += o.Saved * float64(kept[k])
+			}
+		}
+		v.InRun(r.Ledger.Wall, steps, kept[i], more)
+	}
 }
 
 func perRank(n int) string {
@@ -191,7 +232,7 @@ func (r *Report) next() (out []string, at []place) {
 		for i, text := range r.Profile.next() {
 			list = append(list, action{text, 1 / float64(i+2), placeTime})
 		}
-	} else if r.Goodput == nil && r.Ledger.Wall > 0 {
+	} else if r.Goodput == nil && r.Ledger.Wall > 0 && afterwards(r.Outcome) == "" { // which had no step to record, maybe
 		list = append(list, action{"record the training steps: a span for each iteration, or the loop over the data loader", 1, placeData})
 	}
 	for _, l := range r.Losses {
@@ -200,6 +241,9 @@ func (r *Report) next() (out []string, at []place) {
 		}
 		if r.Goodput == nil && l.Category == goodput.Other {
 			continue // it may have trained
+		}
+		if l.Category == goodput.DataWait && l.Share < notable {
+			continue // a step waits for something else
 		}
 		if text := r.lossAction(&l); text != "" && !strings.HasPrefix(about, text) {
 			list = append(list, action{text, l.Share, placeOfLoss(l.Category)})

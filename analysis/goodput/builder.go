@@ -111,7 +111,7 @@ func (b *Builder) finish() error {
 		t.iterations = append(t.iterations, iteration{number: st.Number, start: st.Start, end: st.End, loop: int32(st.Loop)})
 		b.thread(st.Thread)
 	}
-	if b.steps.Rule == vocab.StepOptimizer {
+	if b.steps.Rule.Between() {
 		b.threads = nil // no span of a step says where the training runs
 	}
 	for _, lp := range b.steps.Loops() {

@@ -21,7 +21,7 @@ func (l *Live) rule(m *vocab.Meaning, paused, background bool) bool {
 	switch r := m.Step; {
 	case background:
 		return false
-	case r == vocab.StepIteration || r == vocab.StepProfiler || r == vocab.StepCompute && !paused:
+	case r == vocab.StepIteration || r == vocab.StepProfiler || r == vocab.StepNamed || r == vocab.StepCompute && !paused:
 		if l.known == vocab.StepNone || r < l.known {
 			if l.body != none {
 				l.unbody()

@@ -5,7 +5,6 @@ import (
 
 	"github.com/trainspan/trainspan/internal/nest"
 	"github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // walk feeds the rows of one process to a sweep and fills its attempt.
@@ -104,7 +103,7 @@ type opened struct {
 
 func newWalk(a *attempt, t *timeline, threads []int64, steps *run.Steps) *walk {
 	w := &walk{a: a, t: t, threads: threads, stacks: make(map[int64]*nest.Stack[opened])}
-	if steps.Rule == vocab.StepOptimizer {
+	if steps.Rule.Between() {
 		w.steps = steps.All()
 	}
 	w.emit = func(from, _ int64, what what) { t.extend(from, what) }

@@ -57,8 +57,12 @@ func showStarts(a *ui.App, only *startsOnly, asJSON bool) error {
 	}
 	last := starts[0]
 	a.Printf("%s on %s: %s Whether it trains is unknown: no span of a training was recorded.\n", last.Command(), last.Host, last.Outcome.Sentence(int64(last.Took())))
-	a.Printf("Next: put trainspan run in front of the command that trains. In a loop of Python this line records the steps:\n"+
-		"  for batch in ai.dataloader.fetch.iter(batches):  # from trainspan.dftracer import ai\nsee %s\n\n", see.NoTraining)
+	if last.Outcome.How.Bad() {
+		a.Printf("Next: read what the command printed last: it ended before a step of training was recorded.\n\n")
+	} else {
+		a.Printf("Next: put trainspan run in front of the command that trains. In a loop of Python this line records the steps:\n"+
+			"  for batch in ai.dataloader.fetch.iter(batches):  # from trainspan.dftracer import ai\nsee %s\n\n", see.NoTraining)
+	}
 	t := &layout.Table{Heads: []string{"<command", "<began", "lasted", "processor", "cores", "memory", "GPU", "<end"}, Drop: []string{"cores", "began"}}
 	for _, s := range starts[:min(len(starts), maxStarts)] {
 		used := s.User + s.System

@@ -39,10 +39,14 @@ func TestReportOfStarts(t *testing.T) {
 	}
 	for _, want := range []string{
 		"prep.sh on node-7: Out of memory after 12.0 s. Whether it trains is unknown", "2026-03-01 10:00:00  12.0 s     36.0 s    3.0   2.1 GB  80 % of 2, 45 GB  completed", "memory grows",
+		"Next: read what the command printed last",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
+	}
+	if strings.Contains(out, "ai.dataloader") {
+		t.Errorf("a command that ran out of memory gets advice on how to record:\n%s", out)
 	}
 	var back struct {
 		Goodput *float64

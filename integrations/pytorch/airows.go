@@ -12,7 +12,7 @@ func (e aiRows) pop(s *sweep, f *frame) {
 		if f.rule > 0 {
 			e.ruleEvent(s, f)
 		}
-	} else if !e.p.opts.NoSteps {
+	} else if !e.p.opts.NoSteps && !(e.p.hasTail && n == e.p.tail.n && f.r.start == e.p.tail.start) {
 		e.nested("pipeline", e.p.stepName(), f)
 		e.int("step", n)
 		e.deviceTime(f.launched)

@@ -383,6 +383,25 @@ func TestStepsWithoutKineto(t *testing.T) {
 	}
 }
 
+// The profiler opens a step behind the last one and closes it when it is stopped.
+func TestTheTailOfAProfileIsNoStep(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		last int // how long the last step lasts, in microseconds
+		want int
+	}{{"a tail of 43 us", 43, 2}, {"a short step", 2000, 3}} {
+		var rows []string
+		for k, dur := range []int{50_000, 48_000, c.last} {
+			rows = append(rows, fmt.Sprintf(`"ph":"X","cat":"user_annotation","name":"ProfilerStep#%d","pid":100,"tid":100,"ts":%d,"dur":%d,"args":{}`, k+5, stepStart+int64(60_000*k), dur))
+		}
+		ct, rep := importTrace(t, nil, rows...)
+		steps := append(ct.pick("pipeline", "train.iteration"), ct.pick("pipeline", "iteration")...)
+		if len(steps) != c.want || rep.Files[0].Steps != int64(c.want) {
+			t.Errorf("%s: %d steps are written and %d reported, want %d", c.name, len(steps), rep.Files[0].Steps, c.want)
+		}
+	}
+}
+
 func TestBackwardOverloadsComeFromTheLog(t *testing.T) {
 	c, _ := load(t, nil, "compile.json", "dedicated_log_torch_trace_abc.log")
 	for _, e := range c.pick("dynamo", "") {

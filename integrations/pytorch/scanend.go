@@ -9,6 +9,7 @@ import (
 
 	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/kineto"
+	"github.com/trainspan/trainspan/internal/vocab"
 )
 
 // finish settles what could not be known before the end of the file, and returns
@@ -24,12 +25,26 @@ func (s *scanner) finish(in *kineto.Info) (cut error) {
 	slices.SortStableFunc(s.steps, func(a, b step) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end))
 	})
+	s.dropTail()
 	s.report.Steps = int64(len(s.steps))
 	s.report.NamesRepaired = s.names.clean
 	if !s.hasWindow && s.hasRows() {
 		s.window = [2]int64{s.first, s.last}
 	}
 	return cut
+}
+
+// dropTail takes the step off that the profiler opened behind the last one.
+func (s *scanner) dropTail() {
+	n := len(s.steps) - 1
+	var before []int64
+	for _, st := range s.steps[:max(n, 0)] {
+		before = append(before, st.end-st.start)
+	}
+	if n > 0 && vocab.IsTail(s.steps[n].end-s.steps[n].start, before) {
+		s.tail, s.hasTail = s.steps[n], true
+		s.steps = s.steps[:n]
+	}
 }
 
 // setBase finds what has to be added to the times of the file.

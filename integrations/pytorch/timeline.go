@@ -32,6 +32,8 @@ type timeline struct {
 	window      [2]int64
 	hasWindow   bool
 	steps       []step
+	tail        step // of the profiler, which is no step of the training
+	hasTail     bool
 	sorted      []int64 // numbers of the steps, once asked for
 }
 

@@ -1,11 +1,12 @@
 package replay
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/trainspan/trainspan/internal/human"
 )
 
 // describe writes what a person reads first: one sentence, what is missing, and
@@ -16,7 +17,7 @@ func describe(v *Verdict, j *job) {
 		v.Others[i].Hosts = j.hosts(v.Others[i].Ranks)
 	}
 	v.Needed = needed[v.Reason]
-	v.Next = next(v)
+	v.Next = next(v, j.permits())
 	switch v.Kind {
 	case Fine:
 		v.Sentence = fmt.Sprintf("No repair of a rank, a link or a phase would gain %.0f %% of the time, in %d steps of %d ranks.", 100*(floorRanks-1), v.Coverage.Steps, v.Coverage.Seen)
@@ -44,25 +45,49 @@ var needed = map[string]string{
 	reasonDevice:      "the times of the devices: what the hosts took is not what the job took",
 }
 
-// nextOf is what to do, by the kind and its cause or pattern, else by the kind.
+// nextOf is what to do, by the kind and its cause or pattern, else by the kind. The words
+// behind a kind are for jobs on one host, "kind here", and with devices on record, "kind device".
 var nextOf = map[string]string{
 	"hang":                   "look at the last log lines and the host of the rank that the others wait for",
+	"hang here":              "look at the last log lines of the rank that the others wait for",
 	"hang mismatch":          "look for a branch in which ranks call collectives in another order, or leave one out",
-	"hang nobody":            "look at the network and at the logs of the collectives' library: no rank is missing",
+	"hang nobody":            "set TORCH_FR_BUFFER_SIZE=2000 and run again, or give the dump of the flight recorder to trainspan report: it has what each rank called",
+	"hang uneven_steps":      "give all ranks the same number of batches (DistributedSampler, drop_last), or wrap the loop in torch.distributed.algorithms.join.Join",
 	"input":                  "give the data loader more workers, or faster storage",
 	"communication":          "check links and counters of the network between the ranks named",
+	"communication here":     "check the links between the devices, and what else uses this host",
 	"imbalance":              "balance the work of the ranks: lengths of sequences, experts, or sizes of batches",
 	"imbalance work":         "give the ranks equal numbers of tokens: packing, or bucketing by length",
 	"imbalance single_steps": "look for garbage collection or logging: collect at the same step on all ranks",
-	"drift":                  "compare clocks and temperature of the devices, the load of the hosts and memory with those of the first steps",
-	"slow_ranks":             "check clocks, temperature and power limits of the device; profile one step on this rank and on another",
+	"drift":                  "compare the load and the memory of the hosts with those of the first steps",
+	"drift device":           "compare clocks and temperature of the devices, the load of the hosts and memory with those of the first steps",
+	"slow_ranks":             "profile one step on this rank and on another; see whether other processes use its processor",
+	"slow_ranks device":      "check clocks, temperature and power limits of the device; profile one step on this rank and on another",
 	"slow_ranks input":       "compare the data loader and the storage of this host with another",
+	"slow_ranks input here":  "profile the data loader of this rank, or compare its shard with another: all ranks share one host",
 	"slow_ranks checkpoint":  "save asynchronously, or share the save among the ranks",
 	"slow_ranks transfer":    "check pinned memory and the link between host and device",
 	"slow_ranks host":        "look for other processes, logging and interpreter pauses on this host",
 }
 
-func next(v *Verdict) string {
+// permits is what a job has that advice may be about.
+type permits struct {
+	oneHost bool // all ranks are on one
+	devices bool // on record
+}
+
+func (j *job) permits() permits {
+	p := permits{devices: j.device || j.launches}
+	hosts := make(map[string]bool)
+	for _, rs := range j.st.ranks {
+		p.devices = p.devices || rs.device.n > 0
+		hosts[rs.info.Host] = true
+	}
+	p.oneHost = len(hosts) == 1 && !hosts[""]
+	return p
+}
+
+func next(v *Verdict, may permits) string {
 	if v.Kind == Unknown {
 		return "record " + needed[v.Reason]
 	}
@@ -71,7 +96,18 @@ func next(v *Verdict) string {
 		cause = "nobody"
 	}
 	kind := string(v.Kind)
-	return cmp.Or(nextOf[kind+" "+cause], nextOf[kind+" "+v.Pattern], nextOf[kind])
+	for _, key := range [...]string{kind + " " + cause, kind + " " + v.Pattern, kind} {
+		if text := nextOf[key+" here"]; may.oneHost && text != "" {
+			return text
+		}
+		if text := nextOf[key+" device"]; may.devices && text != "" {
+			return text
+		}
+		if text := nextOf[key]; text != "" {
+			return text
+		}
+	}
+	return ""
 }
 
 func rankList(ranks []int) string {
@@ -93,27 +129,13 @@ func (f *Finding) sentence() string {
 	if len(f.Hosts) > 0 && len(f.Hosts) <= 2 {
 		who += " (" + strings.Join(f.Hosts, ", ") + ")"
 	}
-	is, it := "is", "its work was that of the others"
+	is := "is"
 	if len(f.Ranks) > 1 {
-		is, it = "are", "their work was that of the others"
+		is = "are"
 	}
 	since := fmt.Sprintf("from step %d", f.FromStep)
 	if f.ToStep >= 0 {
 		since += fmt.Sprintf(" to %d", f.ToStep)
-	}
-	faster := func(what string) string {
-		gain, least := f.Gain, ""
-		if gain == 0 {
-			gain, least = f.GainLow, "at least "
-		}
-		if gain == 0 {
-			return ""
-		}
-		out := fmt.Sprintf(" The run would be %s%.2fx faster if %s", least, gain, what)
-		if f.SegmentGain > 0 {
-			out += fmt.Sprintf(", these steps %.2fx", f.SegmentGain)
-		}
-		return out + "."
 	}
 	e := f.Evidence
 	switch f.Kind {
@@ -121,30 +143,81 @@ func (f *Finding) sentence() string {
 		return f.hang(who)
 	case SlowRanks:
 		if f.Cause == Checkpoint.String() {
-			return fmt.Sprintf("The other ranks wait for %s to save a checkpoint, in %d steps.", who, e.Affected) + faster("nobody waited for it")
+			return fmt.Sprintf("The other ranks wait for %s to save a checkpoint, in %d steps.", who, e.Affected) + f.sooner("if nobody waits for it")
 		}
-		return fmt.Sprintf("%s %s late in %d of %d steps by %.1f ms (± %.1f), %s: %s.", capital(who), is, e.Affected, e.Interval, e.Excess, e.ExcessMAD, since, f.byRank()) + faster(it)
+		return fmt.Sprintf("%s %s late in %d of %d steps by %.1f ms (± %.1f), %s: %s.", capital(who), is, e.Affected, e.Interval, e.Excess, e.ExcessMAD, since, f.byRank()) + f.sooner("at the others' speed")
 	case Imbalance:
 		switch {
 		case len(f.Ranks) > 0:
-			return fmt.Sprintf("%s %s given more work than the others, %s.", capital(who), is, since) + faster("work was even")
+			return fmt.Sprintf("%s %s given more work than the others, %s.", capital(who), is, since) + f.sooner("with even work")
 		case f.Cause == causeWork:
-			return "The work of a step differs between ranks, another one has most of it each time." + faster("work was even")
+			return "The work of a step differs between ranks, another one has most of it each time." + f.sooner("with even work")
 		case f.Pattern == patternSingle:
-			return fmt.Sprintf("Single ranks stall in turn in %d of %d steps: %s; no rank is to blame.", e.Affected, e.Interval, f.Cause) + faster("work was even")
+			return fmt.Sprintf("Single ranks stall in turn in %d of %d steps: %s; no rank is to blame.", e.Affected, e.Interval, f.Cause) + f.sooner("with even work")
 		}
-		return fmt.Sprintf("Another rank is late each time, in %d of %d steps: %s; no rank is to blame.", e.Affected, e.Interval, f.Cause) + faster("work was even")
+		return fmt.Sprintf("Another rank is late each time, in %d of %d steps: %s; no rank is to blame.", e.Affected, e.Interval, f.Cause) + f.sooner("with even work")
 	case InputSlow:
-		return fmt.Sprintf("All ranks wait for data, %.1f ms of each step.", e.Level) + faster("batches were there at once")
+		switch end := f.sooner("with batches there at once"); f.Pattern {
+		case patternTurn:
+			return fmt.Sprintf("Other ranks wait for data in each step, %.1f ms of a step in the mean of all ranks.", e.Level) + end
+		case patternSingle:
+			return fmt.Sprintf("All ranks wait for data in %d of %d steps, %.1f ms of a step in the mean.", e.Affected, e.Interval, e.Level) + end
+		}
+		return fmt.Sprintf("All ranks wait for data, %.1f ms of each step.", e.Level) + f.sooner("with batches there at once")
 	case SlowTransfer:
 		if len(f.Ranks) > 0 {
-			return fmt.Sprintf("The collectives among %s take %.1f ms of a step longer than those of other groups.", who, e.Excess) + faster("they took as long")
+			return fmt.Sprintf("The collectives among %s take %.1f ms of a step longer than those of other groups.", who, e.Excess) + f.sooner("if they take as long")
 		}
-		return fmt.Sprintf("The transfer of the collectives takes %.1f ms of each step instead of %.1f, %s.", e.Level, e.Before, since) + faster("they took as long as before")
+		return fmt.Sprintf("The transfer of the collectives takes %.1f ms of each step instead of %.1f, %s.", e.Level, e.Before, since) + f.sooner("if they take as long as before")
 	case Drift:
-		return fmt.Sprintf("All ranks are slower in %s, %s: %.1f ms instead of %.1f.", f.Cause, since, e.Level, e.Before) + faster("they were as fast as before")
+		return fmt.Sprintf("All ranks are slower in %s, %s: %.1f ms instead of %.1f.", f.Cause, since, e.Level, e.Before) + f.sooner("at the speed before")
 	}
 	return string(f.Kind)
+}
+
+// sooner says how long the run takes with the repair, or a step where the run is not
+// known.
+func (f *Finding) sooner(how string) string {
+	gain, about := f.Gain, "about"
+	if gain == 0 {
+		gain, about = f.GainLow, "at most"
+	}
+	cost := costOf(gain)
+	if cost == 0 || f.Saved == 0 {
+		return ""
+	}
+	what, was, is := "the run", f.RunTime*1e9, f.RunRepaired*1e9
+	if f.RunTime == 0 {
+		was = f.Saved / cost * 1e6
+		what, is = "a step", was-f.Saved*1e6
+	}
+	return fmt.Sprintf(" %s %s takes %s %s instead of %s.", capital(how), what, about, human.Duration(int64(is)), human.Duration(int64(was)))
+}
+
+// InRun says what the findings cost in a run that took so many nanoseconds: the judged
+// steps that it kept, of which more are in other attempts with the same finding, each with
+// what the repair saves of it. steps is the time of a rank in steps, which bounds it.
+func (v *Verdict) InRun(took, steps int64, kept int, more float64) {
+	if took <= 0 {
+		return
+	}
+	in := func(f *Finding, more float64) {
+		saved := min((f.Saved*float64(kept)+more)/1e3, float64(steps)/1e9)
+		f.RunTime = float64(took) / 1e9
+		f.RunRepaired = max(f.RunTime-saved, 0)
+	}
+	switch v.Kind {
+	case Hang, Unknown, Fine:
+	default:
+		in(&v.Finding, more)
+		v.Sentence = v.Finding.sentence()
+	}
+	for i := range v.Others {
+		in(&v.Others[i], 0)
+	}
+	if len(v.Others) > 0 {
+		v.Second = v.Others[0].sentence()
+	}
 }
 
 // hang says who stopped where, and who waits.
@@ -169,7 +242,15 @@ func (f *Finding) hang(who string) string {
 		}
 		return fmt.Sprintf("The ranks wait for each other in different collectives since step %d%s: %s.%s", f.FromStep, waited, strings.TrimPrefix(where, ", "), blame)
 	case len(f.Ranks) == 0:
-		return fmt.Sprintf("All ranks came to what they wait in since step %d%s: it is the collective that did not end.", f.FromStep, waited)
+		return fmt.Sprintf("All ranks that go on wait in a collective since step %d%s. Whether one of them called another is unknown: sequence numbers, sizes and types are not on record.", f.FromStep, waited)
+	case f.Cause == CauseUneven:
+		last := ""
+		if f.Evidence.LastStep != nil {
+			last = fmt.Sprintf(" after step %d", *f.Evidence.LastStep)
+		}
+		return fmt.Sprintf("%s ended%s in good order, and the other ranks wait in step %d%s: the ranks have different numbers of steps.", capital(who), last, f.FromStep, waited)
+	case f.Evidence.LastStep != nil:
+		return fmt.Sprintf("%s began no step after step %d; the other ranks wait in step %d%s.", capital(who), *f.Evidence.LastStep, f.FromStep, waited)
 	}
 	in := ""
 	if f.Cause != "" && f.Cause != Host.String() && f.Cause != causeMixed {
@@ -221,7 +302,7 @@ func Blamed(v *Verdict, ranks []int, hosts []string, mismatch bool, text string)
 		v.Cause = CauseMismatch
 	}
 	v.Sentence = fmt.Sprintf("The ranks wait for %s since step %d: %s.", strings.TrimPrefix(rankList(ranks), " "), v.FromStep, text)
-	v.Next = next(v)
+	v.Next = next(v, permits{})
 }
 
 // Died names the rank that the others of a hang wait for: it ended, as the text says.
@@ -231,5 +312,5 @@ func Died(v *Verdict, rank int, host, how string) {
 		v.Hosts = []string{host}
 	}
 	v.Sentence = fmt.Sprintf("The other ranks wait for rank %d since step %d: %s.", rank, v.FromStep, strings.TrimRight(how, "."))
-	v.Next = next(v)
+	v.Next = next(v, permits{})
 }

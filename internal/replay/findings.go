@@ -26,6 +26,7 @@ func (j *job) findings(was *outcome) (all []found) {
 		add(j.repairInput(), candidate{floor: floorInput, of: func(gain float64) *found {
 			f := j.finding(InputSlow, nil, Input.String(), gain)
 			f.Evidence = &Evidence{Level: meanOf(j.means(rowOf(false, Input))) / 1e3}
+			j.whenInput(f)
 			return f
 		}})
 	}
@@ -57,15 +58,44 @@ func (j *job) findings(was *outcome) (all []found) {
 	return all
 }
 
-// allWait reports whether the usual rank waits for data about as long as the mean of all
-// does: else it is some ranks. Which ranks find a queue empty is chance.
+// allWait reports whether each rank waits for data at least half as long as the mean of
+// all does: else it is some ranks. Which ranks find a queue empty is chance.
 func (w *ownWork) allWait() bool {
 	x := w.row[rowOf(false, Input)]
 	if x == nil || w.slack != nil {
 		return x != nil
 	}
 	of := w.means(rowOf(false, Input))
-	return robust.Median(slices.Clone(of)) > meanOf(of)/2
+	return slices.Min(of) > meanOf(of)/2
+}
+
+// whenInput says in how many of the judged rounds ranks wait for data, and whether it is
+// a few of them each time.
+func (j *job) whenInput(f *found) {
+	row, few := rowOf(false, Input), 0
+	x := make([]float64, len(j.ranks))
+	for s := j.from; s < len(j.steps); s++ {
+		for r := range x {
+			x[r] = j.time(row, s, r)
+		}
+		mean := meanOf(x)
+		if mean < f.Evidence.Level*1e3/2 {
+			continue
+		}
+		f.Evidence.Affected++
+		if robust.Median(slices.Clone(x)) < mean/2 {
+			few++
+		}
+	}
+	f.Evidence.Interval = j.rounds()
+	switch {
+	case 2*few > f.Evidence.Affected:
+		f.Pattern = patternTurn
+	case 2*f.Evidence.Affected < f.Evidence.Interval:
+		f.Pattern = patternSingle
+	default:
+		f.Pattern = patternMost
+	}
 }
 
 // lateSets finds the ranks that are late, in the whole run and since or until a step at

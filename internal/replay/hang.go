@@ -15,6 +15,7 @@ type hang struct {
 	waited int64 // nanoseconds; zero where that is not known
 	cause  string
 	causes map[int]string // where ranks stand
+	done   *int64         // the last step of those in ranks, where each of them finished it and began no other
 }
 
 const (
@@ -149,7 +150,12 @@ func (st *stand) waiting() *hang {
 		p, _ := rs.position(o.group)
 		return p.before(furthest[o.group])
 	})
+	left := st.pick(func(r int, rs *rankState) bool {
+		return rs.info.Ended && st.at[r] == nil && rs.last.done && rs.last.step < out.step
+	})
 	switch {
+	case len(left) > 0:
+		out.ranks, out.cause = left, CauseUneven
 	case len(behind) > 0:
 		out.ranks = behind
 	case len(without) > 0:
@@ -223,11 +229,12 @@ func (st *stand) mismatch(h *hang) {
 // where says in what the ranks stand: those that are named, and of a mismatch all.
 func (st *stand) where(h *hang) {
 	h.causes = map[int]string{}
+	h.done = st.finished(h)
 	for r, rs := range st.ranks {
 		switch {
 		case h.cause == CauseMismatch && st.at[r] != nil:
 			h.causes[r] = st.at[r].what()
-		case slices.Contains(h.ranks, r):
+		case slices.Contains(h.ranks, r) && h.cause != CauseUneven:
 			h.causes[r] = rs.stands()
 		}
 	}
@@ -235,6 +242,20 @@ func (st *stand) where(h *hang) {
 		return
 	}
 	h.cause = inCommon(h.causes, h.ranks)
+}
+
+// finished returns the last step that the ranks of a hang did, where they did all of it
+// and nothing after it.
+func (st *stand) finished(h *hang) (last *int64) {
+	for _, r := range h.ranks {
+		rs := st.ranks[r]
+		if !rs.last.done || len(rs.last.open) > 0 || rs.last.step >= h.step || last != nil && *last != rs.last.step {
+			return nil
+		}
+		n := rs.last.step
+		last = &n
+	}
+	return last
 }
 
 func (o *openSpan) what() string {

@@ -16,6 +16,7 @@ type halt struct {
 	live  bool
 	ranks map[int]replay.Rank
 	spans func(rank int, at int64) []replay.Span
+	left  map[int]bool // ranks that do not begin the last step
 }
 
 func (h *halt) verdict() *replay.Verdict {
@@ -34,6 +35,9 @@ func (h *halt) verdict() *replay.Verdict {
 				{Phase: replay.Communication, Start: begin + d, End: begin + step},
 			}
 			in := replay.Step{Rank: r, Number: s, Start: begin, End: begin + step, Spans: spans}
+			if s == 40 && h.left[r] {
+				continue
+			}
 			if s == 40 {
 				in.End, in.Spans = 0, h.spans(r, begin)
 			}
@@ -218,6 +222,31 @@ func TestNamedByOthers(t *testing.T) {
 	replay.Blamed(v, []int{1, 2}, nil, true, "they came with another collective")
 	if !slices.Equal(v.Ranks, []int{1, 2}) || v.Hosts != nil || v.Cause != replay.CauseMismatch || v.Sentence != "The ranks wait for ranks 1, 2 since step 7: they came with another collective." {
 		t.Errorf("%+v", v)
+	}
+}
+
+// TestUnevenSteps: a rank that ended after fewer steps is what the others wait for, and no
+// network is blamed; of one that goes on it is said where it is.
+func TestUnevenSteps(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		ended  bool
+		cause  string
+		wanted []string
+	}{
+		{"left", true, replay.CauseUneven, []string{"Rank 2 ended after step 39 in good order", "in step 40", "different numbers of steps"}},
+		{"still there", false, replay.Host.String(), []string{"Rank 2 began no step after step 39", "in step 40"}},
+	} {
+		h := halt{seen: time.Minute, left: map[int]bool{2: true}, ranks: map[int]replay.Rank{2: {Ended: c.ended}}, spans: lost}
+		v := h.verdict()
+		if v.Kind != replay.Hang || !slices.Equal(v.Ranks, []int{2}) || v.Cause != c.cause || strings.Contains(v.Sentence+v.Next, "network") {
+			t.Errorf("%s: %s %v, %q: %s Next: %s; want hang [2], %q", c.name, v.Kind, v.Ranks, v.Cause, v.Sentence, v.Next, c.cause)
+		}
+		for _, text := range c.wanted {
+			if !strings.Contains(v.Sentence, text) {
+				t.Errorf("%s: got %q, want %q in it", c.name, v.Sentence, text)
+			}
+		}
 	}
 }
 

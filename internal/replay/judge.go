@@ -157,5 +157,5 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 
 func (j *job) hangs(v *Verdict, h *hang) {
 	v.Kind, v.Ranks, v.FromStep, v.ToStep, v.Cause, v.Causes = Hang, h.ranks, h.step, -1, h.cause, h.causes
-	v.Evidence = &Evidence{Waited: float64(h.waited) / 1e6}
+	v.Evidence = &Evidence{Waited: float64(h.waited) / 1e6, LastStep: h.done}
 }

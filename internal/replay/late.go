@@ -25,6 +25,7 @@ const (
 	largeShare   = 0.05 // so much is believed on weaker evidence: of three checkpoints, say
 	largeChance  = 0.05
 	plainShare   = 0.25 // noise that wanders does not make so much of all steps
+	steadyPart   = 0.9  // of the steps: who is late by so much in nearly all of them is late, however it varies
 )
 
 // excess is own work less the median of the other ranks of the role, of the judged
@@ -235,6 +236,8 @@ func (j *job) lateInAll(e [][]float64, role []int, from, to, tests int) (out []l
 		}
 		t := own[i] / max(se, 1)
 		switch {
+		case own[i] >= plainShare*typical && steady(e[r][from:to]):
+			out = append(out, lateRank{r, own[i]})
 		case own[i] < plainShare*typical && short && t < errors:
 			continue
 		case own[i] >= lateShare*typical && p <= lateChance, own[i] >= largeShare*typical && (p <= largeChance || t > 2*errors):
@@ -242,6 +245,17 @@ func (j *job) lateInAll(e [][]float64, role []int, from, to, tests int) (out []l
 		}
 	}
 	return out
+}
+
+// steady reports whether a rank has an excess in nearly all rounds.
+func steady(x []float64) bool {
+	n := 0
+	for _, v := range x {
+		if v > 0 {
+			n++
+		}
+	}
+	return float64(n) >= steadyPart*float64(len(x))
 }
 
 // interval finds the rounds in which x lies highest above the rest, by the extremes of

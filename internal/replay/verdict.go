@@ -33,12 +33,15 @@ const (
 	causeWork    = "work"
 	// Of a hang: the ranks wait in different collectives.
 	CauseMismatch = "mismatch"
+	// Of a hang: ranks ended in good order after fewer steps than the others began.
+	CauseUneven = "uneven_steps"
 )
 
 // Patterns in time.
 const (
 	patternMost   = "most_steps"
 	patternSingle = "single_steps"
+	patternTurn   = "in_turn" // other ranks in each step
 )
 
 // Finding is one thing that costs time.
@@ -54,7 +57,8 @@ type Finding struct {
 	// has ended; -1: it lasts to the end of the data.
 	FromStep int64 `json:"from_step"`
 	ToStep   int64 `json:"to_step"`
-	// Pattern says whether most steps of the interval are affected, or single ones.
+	// Pattern says whether most steps of the interval are affected, or single ones, or
+	// other ranks in each step.
 	Pattern string `json:"pattern,omitempty"`
 	// Gain is the time of all judged steps over what they would have taken with the
 	// repair; zero where that is not known. Cost is the share of that time.
@@ -65,6 +69,13 @@ type Finding struct {
 	GainLow  float64 `json:"gain_low,omitempty"`
 	GainHigh float64 `json:"gain_high,omitempty"`
 	Cost     float64 `json:"cost,omitempty"`
+	// Saved is what the repair saves of a judged step in the mean, in milliseconds; at
+	// least that where only GainLow is known.
+	Saved float64 `json:"saved_step_ms,omitempty"`
+	// RunTime is how long the run took, and RunRepaired how long it takes about with the
+	// repair, in seconds; zero where only the steps are known. See [Verdict.InRun].
+	RunTime     float64 `json:"run_s,omitempty"`
+	RunRepaired float64 `json:"run_repaired_s,omitempty"`
 	// SegmentGain is the same of the steps of the interval alone.
 	SegmentGain float64   `json:"segment_gain,omitempty"`
 	Evidence    *Evidence `json:"evidence,omitempty"`
@@ -79,6 +90,8 @@ type Evidence struct {
 	Level     float64 `json:"level_ms,omitempty"`  // what all ranks have, for findings without a rank
 	Before    float64 `json:"before_ms,omitempty"` // and had before
 	Waited    float64 `json:"waited_ms,omitempty"` // of a hang: how long, to the last sign of life
+	// LastStep is, of a hang, the step after which the ranks named began no other.
+	LastStep *int64 `json:"last_step,omitempty"`
 }
 
 // Coverage says what the verdict could see.

@@ -68,7 +68,9 @@ func (s *Steps) drop() {
 	*s = Steps{made: true, Begun: s.Begun, GoesOn: s.GoesOn, Rule: s.Rule, Contradiction: s.Contradiction, Count: s.Count, Unnumbered: s.Unnumbered, Local: s.Local}
 }
 
-// united sorts spans and makes one of a span and the note of its begin, or a copy.
+// united sorts spans and makes one of a span and the note of its begin, or a copy. A
+// span without an end is none where the next one of its thread has its number: the program
+// gave it up, as a batch that was asked for and not used.
 func united(list []Step) []Step {
 	slices.SortFunc(list, func(a, b Step) int {
 		if c := cmp.Compare(a.Start, b.Start); c != 0 {
@@ -82,6 +84,9 @@ func united(list []Step) []Step {
 			last := &out[n-1]
 			last.Raw, last.Epoch, last.Thread, last.Tokens = max(last.Raw, c.Raw), max(last.Epoch, c.Epoch), max(last.Thread, c.Thread), max(last.Tokens, c.Tokens)
 			continue
+		}
+		if n := len(out); n > 0 && out[n-1].End == NoEnd && c.Raw >= 0 && out[n-1].Raw == c.Raw && out[n-1].Epoch == c.Epoch && ThreadOf(out[n-1].Thread) == ThreadOf(c.Thread) {
+			out = out[:n-1]
 		}
 		out = append(out, c)
 	}
@@ -97,9 +102,16 @@ func (s *Steps) choose() {
 	}
 	for _, r := range [...]vocab.StepRule{vocab.StepIteration, vocab.StepProfiler} {
 		if len(s.found[r]) > 0 {
+			if r == vocab.StepProfiler {
+				s.found[r] = withoutTail(s.found[r])
+			}
 			take(r, s.found[r])
 			return
 		}
+	}
+	if named := outermost(s.found[vocab.StepNamed]); len(named) > 0 {
+		take(vocab.StepNamed, named)
+		return
 	}
 	if steps := s.fromUpdates(); len(steps) > 0 {
 		take(vocab.StepUpdate, steps)
@@ -122,6 +134,84 @@ func (s *Steps) choose() {
 	}
 	s.paused = joined(s.paused)
 	take(vocab.StepOptimizer, s.betweenOptimizers())
+	if len(s.list) == 0 && !s.Contradiction {
+		take(vocab.StepArgument, s.fromMarks())
+	}
+}
+
+// withoutTail returns the steps of a profiler without the one that it opened when it was
+// about to be stopped.
+func withoutTail(steps []Step) []Step {
+	n := len(steps) - 1
+	var before []int64
+	for _, c := range steps[:n] {
+		before = append(before, c.End-c.Start)
+	}
+	if vocab.IsTail(steps[n].End-steps[n].Start, before) {
+		return steps[:n]
+	}
+	return steps
+}
+
+// outermost returns the spans of one thread that are in no other of them: a step may be
+// a call of a function of the same kind. Of several threads it is the one with most time.
+func outermost(list []Step) (out []Step) {
+	time := make(map[int64]int64)
+	for _, c := range list {
+		if c.End != NoEnd {
+			time[ThreadOf(c.Thread)] += c.End - c.Start
+		}
+	}
+	thread := busiest(time)
+	until := int64(math.MinInt64)
+	for _, c := range list {
+		if len(time) > 0 && ThreadOf(c.Thread) != thread || c.Start < until {
+			continue
+		}
+		out = append(out, c)
+		if c.End != NoEnd {
+			until = c.End
+		}
+	}
+	return out
+}
+
+// busiest returns the thread with most time, of equal ones the lowest.
+func busiest(time map[int64]int64) int64 {
+	thread, most := int64(0), int64(-1)
+	for t, d := range time {
+		if d > most || d == most && t < thread {
+			thread, most = t, d
+		}
+	}
+	return thread
+}
+
+// fromMarks returns a step for each number that spans of a thread say they are part of:
+// from the first of them to the last. Of several threads it is the one with most time. Numbers
+// that do not come one after the other are no steps.
+func (s *Steps) fromMarks() (out []Step) {
+	time := make(map[int64]int64)
+	for _, m := range s.marks {
+		time[m.thread] += m.End - m.Start
+	}
+	thread := busiest(time)
+	slices.SortFunc(s.marks, func(a, b mark) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
+	for _, m := range s.marks {
+		if m.thread != thread || s.inPause(m.Start) {
+			continue
+		}
+		n := len(out)
+		if n == 0 || out[n-1].Raw != m.step || out[n-1].Epoch != m.epoch {
+			if n > 0 && (m.Start < out[n-1].End || m.epoch == out[n-1].Epoch && m.step < out[n-1].Raw && m.step > out[0].Raw) {
+				return nil
+			}
+			out = append(out, Step{Thread: m.thread, Start: m.Start, End: m.End, Raw: m.step, Epoch: m.epoch})
+			continue
+		}
+		out[n-1].End = max(out[n-1].End, m.End)
+	}
+	return out
 }
 
 // bodies returns the bodies of loops over a loader that are steps.

@@ -121,6 +121,13 @@ type Damage struct {
 	RelativeClock bool
 }
 
+// add adds what is wrong with further files of the same process.
+func (d *Damage) add(o *Damage) {
+	d.Torn, d.RelativeClock = d.Torn || o.Torn, d.RelativeClock || o.RelativeClock
+	d.Bad, d.Dropped, d.Aside, d.BadNumbers = d.Bad+o.Bad, d.Dropped+o.Dropped, d.Aside+o.Aside, d.BadNumbers+o.BadNumbers
+	d.Doubt = cmp.Or(d.Doubt, o.Doubt)
+}
+
 // trail is what the records of a process have said on the way, of which the rest follows.
 type trail struct {
 	who *identity.Identity // what was said of it, while it is read

@@ -70,8 +70,15 @@ type Key struct {
 
 func compareKeys(a, b Key) int { return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.PID, b.PID)) }
 
-// key is whose an event is. One without a host is of that of the file.
-func (g *group) key(ev *dftracer.Event) Key { return Key{cmp.Or(ev.HostHash, g.host), ev.PID} }
+// key is whose an event is. One without a host is of that of the file, and metadata
+// without a process is of the process that wrote the file.
+func (g *group) key(ev *dftracer.Event) Key {
+	key := Key{cmp.Or(ev.HostHash, g.host), ev.PID}
+	if key.PID == 0 && ev.Phase == dftracer.PhaseMetadata {
+		key.PID = g.owner.PID
+	}
+	return key
+}
 
 var partName = regexp.MustCompile(`\.\d+(\.pfw(?:\.gz)?)$`)
 
@@ -282,7 +289,7 @@ func header(path string, text io.Reader) (*group, error) {
 		}
 		g.host = cmp.Or(g.host, ev.HostHash)
 		key := g.key(ev)
-		if g.owner == (Key{}) {
+		if g.owner.PID == 0 { // metadata may say only the host
 			g.owner = key
 		}
 		if heard[key] == nil {

@@ -82,6 +82,15 @@ const (
 	Hung        How = "hung"    // its ranks wait for one that does not come, or did when it was ended
 )
 
+// Bad reports whether something ended that nobody asked to end, before it was done.
+func (h How) Bad() bool {
+	switch h {
+	case Failed, Killed, OutOfMemory, NotStarted:
+		return true
+	}
+	return false
+}
+
 // Outcome is how a run, one of its attempts or a start of a command ended.
 type Outcome struct {
 	How  How    `json:"how"`

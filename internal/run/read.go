@@ -236,7 +236,9 @@ func (j *Job) unite() {
 
 // single takes one account of each process: the same may have been recorded in two
 // ways, by its own spans and by a profiler's file, and must not count twice. That
-// of the training wins, then the one that knows more of the time.
+// of the training wins, then one with spans, then the one that knows more of the time. A
+// file that has no span of a process, as one of samples of its processor, is one more
+// source of the process and no process by itself.
 func (j *Job) single() {
 	type ident struct {
 		host string
@@ -249,20 +251,32 @@ func (j *Job) single() {
 		}
 	}
 	j.Processes = slices.DeleteFunc(j.Processes, func(p *Process) bool {
-		double := slices.ContainsFunc(of[ident{p.Host, p.PID}], func(o *Process) bool {
-			return o != p && o.Start < p.LastSeen && p.Start < o.LastSeen && o.Rank == p.Rank && o.betterThan(p)
+		list := of[ident{p.Host, p.PID}]
+		i := slices.IndexFunc(list, func(o *Process) bool {
+			return o != p && o.Start < p.LastSeen && p.Start < o.LastSeen && (o.Rank == p.Rank || !p.spanned()) && o.betterThan(p)
 		})
-		if double {
+		switch {
+		case i < 0:
+		case p.spanned():
 			j.Helpers = append(j.Helpers, p)
+		default:
+			list[i].Sources = append(list[i].Sources, p.Sources...)
+			list[i].Damage.add(&p.Damage)
 		}
-		return double
+		return i >= 0
 	})
 }
+
+// spanned reports whether a span is on record, ended or not.
+func (p *Process) spanned() bool { return p.digest != 0 }
 
 // betterThan is a strict order among accounts of one process.
 func (p *Process) betterThan(o *Process) bool {
 	if p.Training != o.Training {
 		return p.Training
+	}
+	if p.spanned() != o.spanned() {
+		return p.spanned()
 	}
 	return cmp.Or(cmp.Compare(p.LastSeen-p.Start, o.LastSeen-o.Start), cmp.Compare(p.Spans, o.Spans), -byTime(p, o)) > 0
 }

@@ -69,7 +69,7 @@ func appendSpan(dst []byte, s *heldSpan) []byte {
 	if s.Async {
 		async = 1
 	}
-	for _, n := range [...]int64{s.Start, s.End, s.Step, s.Epoch, s.First, s.Tokens, s.Device, s.DeviceComm, s.Launch, int64(s.GroupSize), int64(s.Class), int64(s.For), int64(s.StepRule), nested, background, async} {
+	for _, n := range [...]int64{s.Start, s.End, s.Step, s.Within, s.Epoch, s.First, s.Tokens, s.Device, s.DeviceComm, s.Launch, int64(s.GroupSize), int64(s.Class), int64(s.For), int64(s.StepRule), nested, background, async} {
 		dst = binary.AppendVarint(dst, n)
 	}
 	for _, text := range [...]string{s.Name, s.Cat, s.Kind, s.Group, s.Role} {
@@ -127,8 +127,8 @@ func decodeSpan(src []byte, s *heldSpan, words map[string]string) error {
 	}
 	s.ID, s.Parent = binary.LittleEndian.Uint64(src), binary.LittleEndian.Uint64(src[8:])
 	skip(16)
-	s.Start, s.End, s.Step, s.Epoch, s.First, s.Tokens, s.Device, s.DeviceComm, s.Launch =
-		number(), number(), number(), number(), number(), number(), number(), number(), number()
+	s.Start, s.End, s.Step, s.Within, s.Epoch, s.First, s.Tokens, s.Device, s.DeviceComm, s.Launch =
+		number(), number(), number(), number(), number(), number(), number(), number(), number(), number()
 	s.GroupSize, s.Class, s.For, s.StepRule, s.Nested, s.Background, s.Async =
 		int(number()), vocab.Class(number()), vocab.Class(number()), vocab.StepRule(number()), number() != 0, number() != 0, number() != 0
 	s.Name, s.Cat, s.Kind, s.Group, s.Role = word(), word(), word(), word(), word()

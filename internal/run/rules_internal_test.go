@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"github.com/trainspan/trainspan/dftracer"
 	"slices"
 	"testing"
 	"time"
@@ -119,8 +120,12 @@ func TestSaysSteps(t *testing.T) {
 		{"checkpoint", "capture"}: false, {"comm", "all_reduce"}: false, {"POSIX", "read"}: false, {"", "application"}: false, {"mine", "mine"}: false,
 	} {
 		m := vocab.Of(categoryName[0], categoryName[1])
-		if got := SaysSteps(&m); got != want {
-			t.Errorf("%v: %v", categoryName, got)
+		if got := SaysSteps(&m, &dftracer.Event{}); got != want {
+			t.Errorf("SaysSteps(%v) = %v, want %v", categoryName, got, want)
+		}
+		numbered := want || m.Class == vocab.ClassOther || m.Class == vocab.ClassCollective
+		if got := SaysSteps(&m, &dftracer.Event{Args: []dftracer.Arg{dftracer.Int("step", 3)}}); got != numbered {
+			t.Errorf("SaysSteps(%v) with a step = %v, want %v", categoryName, got, numbered)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -55,6 +56,34 @@ func TestOneProcessRecordedTwice(t *testing.T) {
 	for i, p := range j.Processes {
 		if p.Spans != 10 || p.Attempt != i+1 || p.Rank != 0 {
 			t.Errorf("process %d is %+v", i, p)
+		}
+	}
+}
+
+// One process is one record however many files it has: samples of its processor that
+// begin before its first span take nothing from it.
+func TestSamplesAreOfTheirProcess(t *testing.T) {
+	sample := func(at int64) string {
+		return fmt.Sprintf(`{"id":ID,"name":"cpu","cat":"resources","pid":7,"tid":7,"ts":%d,"ph":"C","args":{"hhash":"h","user_cores":1}}`, base+at)
+	}
+	var lines []string
+	for k := range int64(5) {
+		lines = append(lines, fmt.Sprintf(`{"id":%d,"name":"fetch.block","cat":"dataloader","pid":7,"tid":1,"ts":%d,"dur":50,"ph":"X","args":{"hhash":"h","level":1,"p_idx":-1}}`, 10+k, base+1500+100*k))
+	}
+	dir := files(t, map[string]string{
+		"resources.pfw": process(3, 0, 2000, "", sample(1), sample(1000), sample(2100)),
+		"trace-7.pfw":   process(7, 1500, 2000, "", lines...),
+	})
+	r := readAll(t, dir)
+	if len(r.jobs) != 1 || len(r.jobs[0].Processes) != 1 {
+		t.Fatalf("got %d jobs, want one of one process", len(r.jobs))
+	}
+	if p := r.jobs[0].Processes[0]; p.Spans != 5 || p.Steps.Count != 5 || len(p.Sources) != 2 {
+		t.Errorf("the process has %d spans, %d steps, files %v; want 5, 5, and both files", p.Spans, p.Steps.Count, p.Sources)
+	}
+	for _, p := range r.jobs[0].Helpers {
+		if p.PID == 7 {
+			t.Errorf("its samples are a process by themselves: %v", p.Sources)
 		}
 	}
 }

@@ -44,6 +44,10 @@ type Span struct {
 	// runs it later than the host that went on to the next iteration.
 	Step int64
 
+	// Within is the step that a span of another kind says it is part of, plus one:
+	// zero where it says none.
+	Within int64
+
 	// Epoch is the number of the epoch, Unknown without one.
 	Epoch int64
 

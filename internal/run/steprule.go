@@ -28,6 +28,10 @@ func StepRules(procs []*Process) (rules string, remarks []string) {
 		switch r {
 		case vocab.StepUpdate:
 			remarks = append(remarks, "the iterations were not exported: their number and time are those of the last update of the metrics, single steps are means, and what came after it is not counted")
+		case vocab.StepNamed:
+			remarks = append(remarks, "no span has this vocabulary's name for an iteration: the steps are the spans that are called a step of training")
+		case vocab.StepArgument:
+			remarks = append(remarks, "no span is called an iteration: a step is the spans of a thread that have its number")
 		case vocab.StepCompute:
 			remarks = append(remarks, "no span is called an iteration: the steps are the calls that compute for a batch")
 		case vocab.StepBody:

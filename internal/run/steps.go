@@ -1,6 +1,7 @@
 package run
 
 import (
+	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/nest"
 	"github.com/trainspan/trainspan/internal/vocab"
 	"github.com/trainspan/trainspan/spans"
@@ -49,6 +50,7 @@ type Steps struct {
 	mixed     bool   // optimizers have different names
 	optimizer string // the name of one
 	first     int64  // when the training began with a batch, 0 without one
+	marks     []mark // spans that say of which step they are
 
 	list  []Step
 	loops []Loop
@@ -80,6 +82,12 @@ type Loop struct {
 }
 
 type load struct{ time, through int64 }
+
+// mark is spans of a thread, one after the other, that say they are of one step.
+type mark struct {
+	thread, step, epoch int64
+	nest.Interval
+}
 
 type epoch struct {
 	nest.Interval
@@ -126,6 +134,9 @@ func (s *Steps) Add(sp *Span) {
 	case vocab.ClassForward:
 		s.began(sp.Start)
 	}
+	if sp.Within > 0 && sp.End != NoEnd {
+		s.mark(sp)
+	}
 	r := sp.StepRule
 	if r == vocab.StepNone {
 		return
@@ -148,14 +159,30 @@ func (s *Steps) Add(sp *Span) {
 	}
 }
 
-// SaysSteps reports whether spans of a meaning tell which spans are steps, or what
-// numbers these have.
-func SaysSteps(m *vocab.Meaning) bool {
+// SaysSteps reports whether spans like an event, which has that meaning, tell which spans
+// are steps, or what numbers these have.
+func SaysSteps(m *vocab.Meaning, ev *dftracer.Event) bool {
+	if _, named := ev.Arg(argStep); named && inStep(m.Class) {
+		return true
+	}
 	switch m.Class {
 	case vocab.ClassInputWait, vocab.ClassForward, vocab.ClassBackward, vocab.ClassEvaluation, vocab.ClassTesting, vocab.ClassCheckpointLoad:
 		return true
 	}
 	return m.Step != vocab.StepNone || m.Name == spans.TrainingLoop || m.Name == spans.Epoch
+}
+
+// mark adds a span that says of which step it is.
+func (s *Steps) mark(sp *Span) {
+	m := mark{ThreadOf(sp.Thread), sp.Within - 1, sp.Epoch, nest.Interval{Start: sp.Start, End: sp.End}}
+	if n := len(s.marks); n > 0 {
+		last := &s.marks[n-1]
+		if last.thread == m.thread && last.step == m.step && last.epoch == m.epoch && m.Start <= last.End {
+			last.Start, last.End = min(last.Start, m.Start), max(last.End, m.End)
+			return
+		}
+	}
+	s.marks = append(s.marks, m)
 }
 
 // explicit reports whether the first rule applies.

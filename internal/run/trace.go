@@ -34,6 +34,9 @@ func (s *Set) readTraces(g *group, open func(*Process) Sink, skip func(path stri
 	// Several goroutines may have parsed: they come in any order.
 	slices.SortFunc(t.order, func(a, b *traceProcess) int { return compareKeys(a.key, b.key) })
 	slices.SortFunc(g.extra, func(a, b *records) int { return byTime(a.proc, b.proc) })
+	for _, p := range t.order {
+		t.unfinished(p)
+	}
 	for _, x := range g.extra {
 		if p := t.procs[g.owner]; p != nil && p.sink != nil {
 			p.supplement(x)
@@ -65,7 +68,7 @@ func (t *traceReader) again() (failed error) {
 	for _, p := range t.order {
 		failed = errors.Join(failed, p.sink.Close())
 		*p.Process = *newProcess()
-		p.raw, p.files = nil, nil
+		p.raw, p.files, p.begun, p.ended = nil, nil, nil, nil
 		clear(p.events)
 		p.sink = nil
 	}

@@ -1,6 +1,10 @@
 package run
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/filetime"
 	"github.com/trainspan/trainspan/internal/vocab"
@@ -38,6 +42,68 @@ type traceProcess struct {
 	raw    func(*dftracer.Event)
 	events map[string]bool // names of the events that the trace has
 	files  map[string]*fileUse
+
+	begun map[uint64]Span     // by ID, of which the end was not read yet
+	ended map[uint64]struct{} // IDs of spans, where an end may be read before its begin
+}
+
+// maxBegun bounds the begins that wait for their ends.
+const maxBegun = 1 << 14
+
+// hold keeps a span that has begun until its end is read, because only the end says
+// what it was: a program may call it otherwise when it knows what it did. Beyond
+// maxBegun the begin is delivered at once.
+func (t *traceReader) hold(p *traceProcess, s *Span) {
+	if _, ended := p.ended[s.ID]; ended {
+		return
+	}
+	if _, again := p.begun[s.ID]; !again && len(p.begun) >= maxBegun {
+		t.deliver(p, s)
+		return
+	}
+	if p.begun == nil {
+		p.begun = make(map[uint64]Span)
+	}
+	p.begun[s.ID] = *s
+}
+
+// mayBeRenamed reports whether spans of a class may be called otherwise when they end.
+func mayBeRenamed(c vocab.Class) bool {
+	switch c {
+	case vocab.ClassFrame, vocab.ClassStep, vocab.ClassBody, vocab.ClassEvaluation, vocab.ClassTesting:
+		return true
+	}
+	return false
+}
+
+// settle takes the place of the begin of a span that has ended, and keeps from it what
+// the end does not repeat.
+func (t *traceReader) settle(p *traceProcess, s *Span) {
+	if t.workers > 1 && mayBeRenamed(s.Class) {
+		if p.ended == nil {
+			p.ended = make(map[uint64]struct{})
+		}
+		p.ended[s.ID] = struct{}{}
+	}
+	b, ok := p.begun[s.ID]
+	if !ok || b.Start != s.Start {
+		return
+	}
+	delete(p.begun, s.ID)
+	if b.Name != s.Name || b.Cat != s.Cat {
+		return
+	}
+	s.Step, s.Within, s.Epoch, s.First, s.Tokens = max(s.Step, b.Step), max(s.Within, b.Within), max(s.Epoch, b.Epoch), max(s.First, b.First), max(s.Tokens, b.Tokens)
+	s.Role, s.Group = cmp.Or(s.Role, b.Role), cmp.Or(s.Group, b.Group)
+	s.Parent, s.Thread = cmp.Or(s.Parent, b.Parent), cmp.Or(s.Thread, b.Thread)
+}
+
+// unfinished delivers the spans that have begun and did not end.
+func (t *traceReader) unfinished(p *traceProcess) {
+	for _, s := range slices.SortedFunc(maps.Values(p.begun), func(a, b Span) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.ID, b.ID)) }) {
+		t.deliver(p, &s)
+	}
+	p.begun, p.ended = nil, nil
 }
 
 // seen notes a sign of life, unless its time cannot be.

@@ -38,7 +38,8 @@ func (t *traceReader) begin(p *traceProcess, ev *dftracer.Event, name string) {
 	if ev.Parent > 0 {
 		s.Parent = uint64(ev.Parent)
 	}
-	t.deliver(p, s)
+	p.seen(s.Start)
+	t.hold(p, s)
 }
 
 func (t *traceReader) complete(p *traceProcess, ev *dftracer.Event) {
@@ -74,6 +75,8 @@ func (t *traceReader) complete(p *traceProcess, ev *dftracer.Event) {
 	}
 	if s.ID == 0 {
 		s.ID = contentID(s)
+	} else if len(p.begun) > 0 || t.workers > 1 {
+		t.settle(p, s)
 	}
 	p.Spans++
 	p.seen(s.End)

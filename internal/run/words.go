@@ -70,6 +70,9 @@ func (s *Span) argument(a *dftracer.Arg) {
 		if s.Step == Unknown && (s.StepRule != vocab.StepNone || s.Class == vocab.ClassCollective) {
 			s.Step = number(a)
 		}
+		if inStep(s.Class) {
+			s.Within = number(a) + 1
+		}
 	case argIteration:
 		s.Step = number(a)
 	case argEpoch:
@@ -105,6 +108,15 @@ func (s *Span) argument(a *dftracer.Arg) {
 			s.addRole(a.Key, a.Text())
 		}
 	}
+}
+
+// inStep reports whether spans of a class that name a step are part of it.
+func inStep(c vocab.Class) bool {
+	switch c {
+	case vocab.ClassOther, vocab.ClassForward, vocab.ClassBackward, vocab.ClassOptimizer, vocab.ClassCompute, vocab.ClassCollective, vocab.ClassInputWait, vocab.ClassTransfer:
+		return true
+	}
+	return false
 }
 
 // hasRole says whether a span is one that says what its rank does; on others,

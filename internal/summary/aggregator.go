@@ -202,7 +202,7 @@ func (a *Aggregator) nameOf(ev *dftracer.Event) int32 {
 		m := vocab.Of(ev.Cat, ev.Name)
 		a.list = append(a.list, &name{
 			key: key, class: a.opts.Classes.of(ev.Cat, &m), profile: m.Class == vocab.ClassDetail && !a.opts.Classes.NoKernels,
-			epoch: m.Name == spans.Epoch, whole: m.Name == spans.TrainingLoop || m.Name == spans.Application, steps: run.SaysSteps(&m), is: m,
+			epoch: m.Name == spans.Epoch, whole: m.Name == spans.TrainingLoop || m.Name == spans.Application, steps: run.SaysSteps(&m, ev), is: m,
 			trains: m.Name == spans.Application || run.Trains(m.Name),
 		})
 		a.self = append(a.self, 0)

@@ -66,7 +66,21 @@ func TestOf(t *testing.T) {
 		{"", "all_reduce", vocab.Meaning{Name: "all_reduce", Class: vocab.ClassCollective, Kind: "all_reduce"}},
 		{"", "reduce_learning_rate", vocab.Meaning{Name: "reduce_learning_rate"}},
 		{"", "graph_compile", vocab.Meaning{Name: "graph_compile", Class: vocab.ClassCompile}},
-		{"my.library", "forward", vocab.Meaning{Name: "forward"}},
+		// common names in categories of the program's own
+		{"my.library", "forward", vocab.Meaning{Name: spans.ModelForward, Class: vocab.ClassForward}},
+		{"APP", "train_step", vocab.Meaning{Name: spans.TrainingIteration, Class: vocab.ClassStep}},
+		{"app", "backward_pass", vocab.Meaning{Name: spans.ModelBackward, Class: vocab.ClassBackward}},
+		{"APP", "optimizer_step", vocab.Meaning{Name: spans.OptimizerUpdate, Class: vocab.ClassOptimizer}},
+		{"APP", "allreduce", vocab.Meaning{Name: "allreduce", Class: vocab.ClassCollective, Kind: "all_reduce"}},
+		{"IO", "data_loading", vocab.Meaning{Name: spans.DataLoading, Class: vocab.ClassInputWait}},
+		{"IO", "checkpoint", vocab.Meaning{Name: spans.CheckpointSaveSync, Class: vocab.ClassCheckpointSave}},
+		{"APP", "validation", vocab.Meaning{Name: spans.ValidationLoop, Class: vocab.ClassEvaluation}},
+		{"APP", "val_step", vocab.Meaning{Name: spans.ValidationIteration, Class: vocab.ClassEvaluation}},
+		{"APP", "step", vocab.Meaning{Name: "step"}},
+		{"net", "send", vocab.Meaning{Name: "send"}},
+		{"IO", "read", vocab.Meaning{Name: "read", Class: vocab.ClassIO}},
+		{"python_function", "forward", vocab.Meaning{Name: "forward", Class: vocab.ClassDetail}},
+		{"compute", "train_step", vocab.Meaning{Name: "train_step", Class: vocab.ClassCompute}},
 	} {
 		got := vocab.Of(c.category, c.event)
 		got.Holds, got.Step = false, vocab.StepNone // TestHolds, TestStepRules
@@ -131,6 +145,9 @@ func TestStepRules(t *testing.T) {
 		{"", spans.OptimizerUpdate, vocab.StepOptimizer},
 		{"compute", "step.zero_grad", vocab.StepNone},
 		{"device", "step", vocab.StepNone},
+		{"APP", "train_step", vocab.StepNamed},
+		{"APP", "optimizer_step", vocab.StepOptimizer},
+		{"APP", "step", vocab.StepNone},
 	} {
 		if got := vocab.Of(c.category, c.event).Step; got != c.want {
 			t.Errorf("%s/%s: %s, want %s", c.category, c.event, got, c.want)

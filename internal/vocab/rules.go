@@ -77,9 +77,29 @@ var rules = []rule{
 	{"dynamo", "compile*", Meaning{Class: ClassCompile}},
 	{"startup", "*", Meaning{Class: ClassStartUp}},
 
-	{"posix* stdio* mpiio* hdf5* reader* io storage", "*", Meaning{Class: ClassIO}},
 	{"pp", "ProfilerStep*", Meaning{Class: ClassDetail, Holds: true}}, // the step itself is a span of pipeline
 	{"dynamo pp cpu_op python_function user_annotation gpu_user_annotation cuda_runtime cuda_driver ac2g overhead trace_event dftracer", "*", Meaning{Class: ClassDetail}},
+
+	// Programs that trace themselves in categories of their own call the parts of
+	// training like this. Words that mean other things as well (step, wait, send) are
+	// not among them.
+	{"*", "train_step training_step train_iteration training_iteration train_batch training_batch", Meaning{Name: spans.TrainingIteration, Class: ClassStep, Step: StepNamed}},
+	{"*", "forward forward_pass model_forward", Meaning{Name: spans.ModelForward, Class: ClassForward}},
+	{"*", "backward backward_pass model_backward", Meaning{Name: spans.ModelBackward, Class: ClassBackward}},
+	{"*", "optimizer_step optimizer_update optim_step", Meaning{Name: spans.OptimizerUpdate, Class: ClassOptimizer, Step: StepOptimizer}},
+	{"*", "zero_grad", Meaning{Name: spans.ZeroGrad, Class: ClassOptimizer}},
+	{"*", "allreduce all_reduce allgather all_gather reduce_scatter reducescatter alltoall all_to_all", Meaning{Class: ClassCollective}},
+	{"*", "data_loading dataloading data_load load_batch fetch_batch next_batch get_batch", Meaning{Name: spans.DataLoading, Class: ClassInputWait}},
+	{"*", "validation validation_loop validate evaluation evaluation_loop evaluate eval", Meaning{Name: spans.ValidationLoop, Class: ClassEvaluation, Holds: true}},
+	{"*", "validation_step val_step valid_step evaluation_step eval_step", Meaning{Name: spans.ValidationIteration, Class: ClassEvaluation}},
+	{"*", "test_loop", Meaning{Name: spans.TestingLoop, Class: ClassTesting, Holds: true}},
+	{"*", "test_step", Meaning{Name: spans.TestingIteration, Class: ClassTesting}},
+	{"*", "checkpoint save_checkpoint checkpoint_save", Meaning{Name: spans.CheckpointSaveSync, Class: ClassCheckpointSave}},
+	{"*", "load_checkpoint checkpoint_load restore_checkpoint", Meaning{Name: spans.CheckpointLoad, Class: ClassCheckpointLoad}},
+	{"*", "train_epoch training_epoch", Meaning{Name: spans.Epoch, Class: ClassFrame, Holds: true}},
+	{"*", "train_loop training_loop", Meaning{Name: spans.TrainingLoop, Class: ClassFrame, Holds: true}},
+
+	{"posix* stdio* mpiio* hdf5* reader* io storage", "*", Meaning{Class: ClassIO}},
 
 	// JSON lines have no categories.
 	{"", "all_reduce allreduce all_gather allgather reduce_scatter all_to_all alltoall broadcast bcast barrier reduce gather scatter", Meaning{Class: ClassCollective}},

@@ -1,6 +1,7 @@
 package vocab
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,16 +15,18 @@ const (
 	StepNone      StepRule = iota // there is no training step, or it cannot be known which spans are one
 	StepIteration                 // spans that are called an iteration of training
 	StepProfiler                  // PyTorch's ProfilerStep#N
+	StepNamed                     // spans with a common name for a step of training, in any category
 	StepUpdate                    // no spans: updates of the metrics of the training say how many there were, and how long they took
 	StepCompute                   // what a benchmark computes for a batch, and calls computing
 	StepBody                      // the body of the loop over a data loader
 	StepOptimizer                 // from the end of one optimizer step to the end of the next
+	StepArgument                  // from the begin to the end of the spans of a thread that say they are of one step
 
 	// StepRules is how many there are.
-	StepRules = int(StepOptimizer) + 1
+	StepRules = int(StepArgument) + 1
 )
 
-var stepNames = [StepRules]string{"none", "iteration", "profiler_step", "metrics_update", "compute", "loader_body", "optimizer_step"}
+var stepNames = [StepRules]string{"none", "iteration", "profiler_step", "named_step", "metrics_update", "compute", "loader_body", "optimizer_step", "step_argument"}
 
 // String returns the word for it: loader_body.
 func (r StepRule) String() string {
@@ -31,6 +34,23 @@ func (r StepRule) String() string {
 		return stepNames[r]
 	}
 	return stepNames[StepNone]
+}
+
+// Between reports whether no span stands for a step: it is a stretch of time.
+func (r StepRule) Between() bool { return r == StepOptimizer || r == StepArgument }
+
+// tailPart is how much of the usual step the last one of a profile must at least last.
+const tailPart = 50
+
+// IsTail reports whether the last step of PyTorch's profiler is none, by how long it and
+// the steps before it lasted: the profiler opens a step behind the last call of step(), and
+// closes it when it is stopped, some microseconds later.
+func IsTail(last int64, before []int64) bool {
+	if len(before) == 0 {
+		return false
+	}
+	before = slices.Sorted(slices.Values(before))
+	return last < before[len(before)/2]/tailPart
 }
 
 // ProfilerStepNumber returns the number of a step of PyTorch's profiler by the name

@@ -222,8 +222,8 @@ func (p *pythonSide) unsent() string {
 
 // unseen says why nothing was recorded of a command that has run Python, as far as
 // that can be known, and the way out. It is empty where something was, or no
-// Python was seen to run.
-func (p *pythonSide) unseen(r *rundir.Run, noTorch bool) string {
+// Python was seen to run, or where the command ended badly (bad) and nothing else is known.
+func (p *pythonSide) unseen(r *rundir.Run, noTorch, bad bool) string {
 	isPython := func(program string) bool { return strings.HasPrefix(program, "python") }
 	ran := p != nil && (len(p.versions) > 0 || isPython(r.Program) || strings.HasSuffix(r.Script, ".py") || slices.ContainsFunc(r.Processes, func(q rundir.Process) bool { return isPython(q.Program) }))
 	if !ran || r.Python != nil {
@@ -247,6 +247,8 @@ func (p *pythonSide) unseen(r *rundir.Run, noTorch bool) string {
 		return "the client needs Python 3.8, and this is " + strings.Join(p.versions, ", ")
 	case noTorch:
 		return "PyTorch is not watched (--no-torch), and it has no spans of its own"
+	case bad:
+		return "" // it may have ended before it began to train
 	}
 	return "it trained nothing with PyTorch and has no spans of its own"
 }

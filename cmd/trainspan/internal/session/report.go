@@ -120,9 +120,13 @@ func (s *Session) summary(r *report.Report, written string, procs []*jobs.Proces
 	s.mu.Lock()
 	run := s.run
 	s.mu.Unlock()
-	if why := s.python.unseen(&run, s.set.NoTorch); why != "" {
+	bad := jobs.OutcomeOfStart(&run, procs).How.Bad()
+	switch why := s.python.unseen(&run, s.set.NoTorch, bad); {
+	case why != "":
 		s.say("Python ran and was not recorded: %s; see "+see.Python, why)
-	} else {
+	case bad:
+		s.say("no step of training was recorded before the command ended")
+	default:
 		s.say("no process that trains was seen: what was recorded is in the files; see " + see.Run)
 	}
 	for _, e := range run.Evidence {
