@@ -76,6 +76,9 @@ func (r *Report) outcomes(j *run.Job) {
 			a.Running, a.Outcome = true, nil
 		}
 		a.hung(procs)
+		if lost := run.OutcomeOfCut(procs); lost != nil && !a.Running && (a.Outcome == nil || a.Outcome.How == run.Lost) {
+			a.Outcome, a.Ended = lost, false
+		}
 	}
 	if n := len(r.Attempts); n > 0 {
 		r.Outcome = r.Attempts[n-1].Outcome

@@ -210,5 +210,6 @@ func convertOne(ctx context.Context, a *ui.App, s *survey, output string, o *con
 		return nil
 	})
 	now.us.Store(s.endTime)
+	sayEnd(out.Writer, r)
 	return n, out.finish(err)
 }

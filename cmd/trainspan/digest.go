@@ -63,6 +63,7 @@ func runDigest(ctx context.Context, a *ui.App, args []string, o *digestOptions) 
 	if err != nil {
 		return unreadable(ctx, err)
 	}
+	judgeJobs(a, args, state.Skipped(), state.Processes())
 	if err := state.Window(o.windows); err != nil {
 		return err
 	}

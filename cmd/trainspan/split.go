@@ -118,6 +118,7 @@ func runSplit(ctx context.Context, a *ui.App, args []string, o *splitOptions) er
 	err = passThrough(ctx, s.from, bar, s.take)
 	for _, p := range s.order {
 		p.now.us.Store(p.end)
+		sayEnd(p.out.Writer, p.r)
 		if e := p.out.finish(err); err == nil {
 			err = e
 		}
