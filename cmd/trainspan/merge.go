@@ -146,7 +146,7 @@ func writeMerged(ctx context.Context, a *ui.App, surveys []*survey, o *mergeOpti
 			now.us.Store(s.startTime)
 		}
 	}
-	out, err := createTrace(a, o.output, o.force, nil, &opts)
+	out, err := createTrace(ctx, a, o.output, o.force, nil, &opts)
 	if err != nil {
 		return 0, err
 	}
