@@ -50,6 +50,10 @@ const maxEvidence = 100
 
 // outcomes adds to the attempts how they ended, and what the use of resources shows.
 func (r *Report) outcomes(j *run.Job) {
+	of := make(map[int][]*run.Process)
+	for _, p := range j.Processes {
+		of[p.Attempt] = append(of[p.Attempt], p)
+	}
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
 		var starts []*rundir.Run
@@ -61,10 +65,8 @@ func (r *Report) outcomes(j *run.Job) {
 			}
 		}
 		var procs []*run.Process
-		for _, p := range j.Processes {
-			if p.Attempt == a.Number && !a.Silent {
-				procs = append(procs, p)
-			}
+		if !a.Silent {
+			procs = slices.Clone(of[a.Number])
 		}
 		for _, p := range j.Helpers {
 			if p.Start <= to && p.LastSeen >= from {

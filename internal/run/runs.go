@@ -263,7 +263,7 @@ func (j *Job) part(list []*attemptStarts) *Job {
 		from, to = min(from, a.start), max(to, a.stop)
 	}
 	for _, p := range j.Processes {
-		if slices.ContainsFunc(list, func(a *attemptStarts) bool { return a.number == p.Attempt }) {
+		if _, in := slices.BinarySearchFunc(list, p.Attempt, func(a *attemptStarts, n int) int { return cmp.Compare(a.number, n) }); in { // list is by number
 			out.Processes = append(out.Processes, p)
 			out.Ranks = max(out.Ranks, p.WorldSize)
 			out.ID = cmp.Or(p.JobID, out.ID)
