@@ -65,3 +65,41 @@ func TestStatusOfDamage(t *testing.T) {
 	}
 	want(t, "report", good, "--json")
 }
+
+// TestDamageIsKept: a trace that is made of a damaged one, or of one without an end, does
+// not look as if the program had ended well.
+func TestDamageIsKept(t *testing.T) {
+	dir := t.TempDir()
+	good := filepath.Join(dir, "good.pfw.gz")
+	if err := makeTrace([]string{good}); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := gziptest.Text(t, data)
+	end := bytes.Index(text, []byte(`"name":"end"`))
+	killed := text[:bytes.LastIndexByte(text[:end], '\n')+1]
+	packed := gziptest.Pack(text)
+	for name, data := range map[string][]byte{"killed": gziptest.Pack(killed), "cut": packed[:len(packed)*6/10]} {
+		in := filepath.Join(dir, name+".pfw.gz")
+		if err := os.WriteFile(in, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []string{"convert IN --to v2 -o OUT", "convert IN --to v1 -o OUT", "merge IN -o OUT", "recover IN -o OUT"} {
+			out := filepath.Join(dir, "made.pfw.gz")
+			call(strings.Fields(strings.NewReplacer("IN", in, "OUT", out).Replace(c))...)
+			_, text, problems := call("report", "--json", out)
+			if !strings.Contains(text, `"outcome": "END UNKNOWN"`) {
+				t.Errorf("%s of a trace that was %s: no END UNKNOWN in the report: %.2000s%s", c, name, text, problems)
+			}
+			if got := strings.Contains(text, "damaged or cut off"); got != (name == "cut") {
+				t.Errorf("%s of a trace that was %s: damaged is %v", c, name, got)
+			}
+			if err := os.Remove(out); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
