@@ -247,7 +247,8 @@ func judgeSet(a *ui.App, set *runs.Set, jobs []*runs.Job) {
 // judgeJobs is judgeSet for what a report reads: a file with the name of a trace was to be one.
 func judgeJobs(a *ui.App, named []string, skipped []*runs.FileError, procs []*runs.Process) {
 	read.TellDamage(a, slices.DeleteFunc(slices.Clone(skipped), func(f *runs.FileError) bool {
-		return isForeign(f, named) && !infile.NamedTrace(f.Path)
+		kind, _ := infile.KindOf(f.Path) // of profiles the report tells itself
+		return (isForeign(f, named) || kind.Profiler()) && !infile.NamedTrace(f.Path)
 	}), procs)
 }
 
