@@ -41,7 +41,7 @@ type ReadStats struct {
 	Bytes  int64 // of text
 	Slow   int   // lines in an unusual form, read by the general parser
 	Torn   bool  // the file ends in the middle of a member or of a line
-	Cause  error // what ended a torn gzip stream
+	Cause  error // what ended a torn gzip stream, the first of several
 	// DamagedAt is where a torn file is damaged first, in bytes of the file:
 	// the beginning of the gzip member or of the half line. Only Scan knows it;
 	// it is 0 in a file that is not torn.

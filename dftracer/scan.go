@@ -383,9 +383,8 @@ func (s *scan) add(p *piece) {
 
 func (s *scan) torn(at int64, cause error) {
 	if !s.stats.Torn {
-		s.stats.DamagedAt = at
+		s.stats.Torn, s.stats.DamagedAt, s.stats.Cause = true, at, cause
 	}
-	s.stats.Torn, s.stats.Cause = true, cause
 }
 
 // finishTail looks at what follows the last line feed of the file.

@@ -50,6 +50,10 @@ const maxEvidence = 100
 
 // outcomes adds to the attempts how they ended, and what the use of resources shows.
 func (r *Report) outcomes(j *run.Job) {
+	of := make(map[int][]*run.Process)
+	for _, p := range j.Processes {
+		of[p.Attempt] = append(of[p.Attempt], p)
+	}
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
 		var starts []*rundir.Run
@@ -61,10 +65,8 @@ func (r *Report) outcomes(j *run.Job) {
 			}
 		}
 		var procs []*run.Process
-		for _, p := range j.Processes {
-			if p.Attempt == a.Number && !a.Silent {
-				procs = append(procs, p)
-			}
+		if !a.Silent {
+			procs = slices.Clone(of[a.Number])
 		}
 		for _, p := range j.Helpers {
 			if p.Start <= to && p.LastSeen >= from {
@@ -76,6 +78,9 @@ func (r *Report) outcomes(j *run.Job) {
 			a.Running, a.Outcome = true, nil
 		}
 		a.hung(procs)
+		if lost := run.OutcomeOfCut(procs); lost != nil && !a.Running && (a.Outcome == nil || a.Outcome.How == run.Lost) {
+			a.Outcome, a.Ended = lost, false
+		}
 	}
 	if n := len(r.Attempts); n > 0 {
 		r.Outcome = r.Attempts[n-1].Outcome

@@ -66,6 +66,17 @@ func collect(set *run.Set) (*State, error) {
 	return s, nil
 }
 
+// Processes returns the processes as they were read.
+func (s *State) Processes() (out []*run.Process) {
+	for _, p := range s.procs {
+		out = append(out, p.proc)
+	}
+	return out
+}
+
+// Skipped returns the files that are no telemetry or cannot be read.
+func (s *State) Skipped() []*run.FileError { return s.skipped }
+
 // merge adds what another State knows. It shares with it what never changes.
 func (s *State) merge(o *State) {
 	for _, name := range o.names {

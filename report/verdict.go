@@ -355,6 +355,9 @@ func confidence(r *Report) (string, []string) {
 	if q.Torn > 0 {
 		doubt(0, human.Plural(q.Torn, "file")+" cut off")
 	}
+	if o := r.Outcome; o != nil && o.How == run.Lost && r.Profile == nil {
+		doubt(1, "how the run ended is unknown")
+	}
 	if q.BadLines > 0 {
 		doubt(1, human.Plural(q.BadLines, "line")+" unreadable")
 	}

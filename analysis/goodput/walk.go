@@ -39,10 +39,11 @@ type placed struct {
 	iter   what
 }
 
-// openIDs are open spans by id; of many there is a map as well.
+// openIDs are open spans by id: a list, and once there were many, two maps in its place.
 type openIDs struct {
 	list  []openID
 	slots map[uint64]int32
+	ids   map[int32]uint64
 }
 
 type openID struct {
@@ -53,30 +54,35 @@ type openID struct {
 const fewOpen = 32
 
 func (o *openIDs) open(slot int32, id uint64) {
-	o.list = append(o.list, openID{id, slot})
-	switch {
-	case o.slots != nil:
-		o.slots[id] = slot
-	case len(o.list) > fewOpen:
-		o.slots = make(map[uint64]int32)
+	if o.slots != nil {
+		o.slots[id], o.ids[slot] = slot, id
+		return
+	}
+	if o.list = append(o.list, openID{id, slot}); len(o.list) > fewOpen {
+		o.slots, o.ids = make(map[uint64]int32), make(map[int32]uint64)
 		for _, s := range o.list {
-			o.slots[s.id] = s.slot
+			o.slots[s.id], o.ids[s.slot] = s.slot, s.id
 		}
+		o.list = nil
 	}
 }
 
 func (o *openIDs) close(slot int32) {
-	i := len(o.list) - 1
-	for i >= 0 && o.list[i].slot != slot {
-		i--
-	}
-	if i < 0 {
+	if o.slots != nil {
+		if id, ok := o.ids[slot]; ok {
+			delete(o.ids, slot)
+			if o.slots[id] == slot {
+				delete(o.slots, id)
+			}
+		}
 		return
 	}
-	if id := o.list[i].id; o.slots != nil && o.slots[id] == slot {
-		delete(o.slots, id)
+	for i := len(o.list) - 1; i >= 0; i-- {
+		if o.list[i].slot == slot {
+			o.list = append(o.list[:i], o.list[i+1:]...)
+			return
+		}
 	}
-	o.list = append(o.list[:i], o.list[i+1:]...)
 }
 
 // find returns the slot of an open span, none without one. Its id is not zero.

@@ -113,7 +113,7 @@ func runCompare(ctx context.Context, a *ui.App, args []string, base int, o *comp
 // readRun reads the job at a path, or what trainspan runs lists by that id.
 func readRun(ctx context.Context, a *ui.App, name string) (*report.Job, error) {
 	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, "*?[/") {
-		found, _ := findJobs(ctx, rundir.Roots()) // what is wrong with these is not what was asked
+		found, _ := findJobs(ctx, nil, rundir.Roots()) // what is wrong with these is not what was asked
 		if i := slices.IndexFunc(found, func(j *report.Job) bool { return j.Job.Label == name }); i >= 0 {
 			return found[i], nil
 		}

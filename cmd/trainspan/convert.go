@@ -193,7 +193,7 @@ func convertOne(ctx context.Context, a *ui.App, s *survey, output string, o *con
 	if o.nesting {
 		opts.Nesting = dftracer.NestingOn
 	}
-	out, err := createTrace(a, output, o.force, nil, &opts)
+	out, err := createTrace(ctx, a, output, o.force, nil, &opts)
 	if err != nil {
 		return 0, err
 	}
@@ -210,5 +210,6 @@ func convertOne(ctx context.Context, a *ui.App, s *survey, output string, o *con
 		return nil
 	})
 	now.us.Store(s.endTime)
+	sayEnd(out.Writer, r)
 	return n, out.finish(err)
 }

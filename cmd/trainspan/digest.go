@@ -63,10 +63,11 @@ func runDigest(ctx context.Context, a *ui.App, args []string, o *digestOptions) 
 	if err != nil {
 		return unreadable(ctx, err)
 	}
+	judgeJobs(a, args, state.Skipped(), state.Processes())
 	if err := state.Window(o.windows); err != nil {
 		return err
 	}
-	out, err := ui.CreateOutput(o.output, o.force)
+	out, err := ui.CreateOutput(ctx, o.output, o.force)
 	if err != nil {
 		return err
 	}

@@ -191,7 +191,7 @@ func runImport(ctx context.Context, a *ui.App, args []string, o *importOptions) 
 	var out *traceFile
 	if o.output != "" {
 		opts.Begin = func(start time.Time) (pytorch.Sink, error) {
-			out, err = createTrace(a, o.output, o.force, paths, &dftracer.Options{Dialect: opts.Dialect, Level: 1, Start: start})
+			out, err = createTrace(ctx, a, o.output, o.force, paths, &dftracer.Options{Dialect: opts.Dialect, Level: 1, Start: start})
 			if err != nil {
 				return nil, err
 			}

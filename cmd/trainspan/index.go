@@ -53,6 +53,9 @@ func runIndex(ctx context.Context, a *ui.App, args []string, asJSON bool) error 
 		if info.Damaged != "" {
 			a.Problem("%s: damaged at byte %d: %s; the index covers what can be read, trainspan recover repairs the file; see "+see.Damaged, path, info.DamagedAt, info.Damaged)
 		}
+		if info.BadLines > 0 {
+			a.Problem("%s: %s not a record; trainspan validate lists them; see "+see.Damaged, path, human.Plural(info.BadLines, "line"))
+		}
 		if err := read.WriteIndex(info); err != nil {
 			return err
 		}

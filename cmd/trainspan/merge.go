@@ -146,7 +146,7 @@ func writeMerged(ctx context.Context, a *ui.App, surveys []*survey, o *mergeOpti
 			now.us.Store(s.startTime)
 		}
 	}
-	out, err := createTrace(a, o.output, o.force, nil, &opts)
+	out, err := createTrace(ctx, a, o.output, o.force, nil, &opts)
 	if err != nil {
 		return 0, err
 	}
@@ -155,8 +155,10 @@ func writeMerged(ctx context.Context, a *ui.App, surveys []*survey, o *mergeOpti
 	}
 	pids := distinctPIDs(surveys)
 	base, end := firstID(surveys...), int64(0)
+	var all []*rewriter
 	for _, s := range surveys {
 		r := newRewriter(out.Writer, s, base)
+		all = append(all, r)
 		r.pids = pids
 		err = passThrough(ctx, s, bar, func(ev *dftracer.Event) error {
 			if ev.Cat != dftracer.CatDFTracer {
@@ -172,6 +174,7 @@ func writeMerged(ctx context.Context, a *ui.App, surveys []*survey, o *mergeOpti
 		end = max(end, s.endTime)
 	}
 	now.us.Store(end)
+	sayEnd(out.Writer, all...)
 	return events, out.finish(err)
 }
 

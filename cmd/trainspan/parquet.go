@@ -19,7 +19,6 @@ import (
 	"github.com/trainspan/trainspan/internal/infile"
 	runs "github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/rundir"
-	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -228,27 +227,29 @@ func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, step
 
 // dropForeign forgets the files that only lie beside the named ones.
 func dropForeign(set *runs.Set, named []string) {
-	set.Skipped = slices.DeleteFunc(set.Skipped, func(f *runs.FileError) bool {
-		return rundir.IsRun(f.Path) || errors.Is(f, runs.ErrForeign) && !slices.Contains(named, f.Path)
-	})
+	set.Skipped = slices.DeleteFunc(set.Skipped, func(f *runs.FileError) bool { return isForeign(f, named) })
+}
+
+// isForeign reports whether a file is none of a job, and was not asked for.
+func isForeign(f *runs.FileError, named []string) bool {
+	return rundir.IsRun(f.Path) || errors.Is(f, runs.ErrForeign) && !slices.Contains(named, f.Path)
 }
 
 // judgeSet reports what was wrong with the files.
 func judgeSet(a *ui.App, set *runs.Set, jobs []*runs.Job) {
-	for _, s := range set.Skipped {
-		a.Problem("%s: left out: %s; see "+see.NotATrace, s.Path, ui.Explain(s.Err))
-	}
+	var procs []*runs.Process
 	for _, j := range jobs {
-		for _, p := range append(slices.Clone(j.Processes), j.Helpers...) {
-			source := strings.Join(p.Sources, ", ")
-			if p.Bad > 0 {
-				a.Problem("%s: %s skipped; trainspan validate lists them; see "+see.Damaged, source, human.Plural(p.Bad, "line"))
-			}
-			if p.Torn {
-				a.Problem("%s: damaged or cut off; what can be read was used, trainspan recover repairs it; see "+see.Damaged, source)
-			}
-		}
+		procs = append(append(procs, j.Processes...), j.Helpers...)
 	}
+	read.TellDamage(a, set.Skipped, procs)
+}
+
+// judgeJobs is judgeSet for what a report reads: a file with the name of a trace was to be one.
+func judgeJobs(a *ui.App, named []string, skipped []*runs.FileError, procs []*runs.Process) {
+	read.TellDamage(a, slices.DeleteFunc(slices.Clone(skipped), func(f *runs.FileError) bool {
+		kind, _ := infile.KindOf(f.Path) // of profiles the report tells itself
+		return (isForeign(f, named) || kind.Profiler()) && !infile.NamedTrace(f.Path)
+	}), procs)
 }
 
 // runNames gives each job a name of its own: what its records call it.

@@ -300,14 +300,19 @@ func helpers(found []*report.Job) (out []*runs.Process) {
 // errNoProcess is why nothing can be said of files that hold records.
 var errNoProcess = errors.New("no process that trains is in these files")
 
-// findJobs reads all jobs below some paths, the largest first.
-func findJobs(ctx context.Context, paths []string) ([]*report.Job, error) {
-	return jobsOf(report.Load(ctx.Err, paths...))
+// findJobs reads all jobs below some paths, the largest first, and tells a what is wrong
+// with their files. A nil a is told nothing: files that are being written are looked at again.
+func findJobs(ctx context.Context, a *ui.App, paths []string) ([]*report.Job, error) {
+	state, err := report.Load(ctx.Err, paths...)
+	return jobsOf(a, paths, state, err)
 }
 
-func jobsOf(state *report.State, err error) ([]*report.Job, error) {
+func jobsOf(a *ui.App, named []string, state *report.State, err error) ([]*report.Job, error) {
 	if err != nil {
 		return nil, err
+	}
+	if a != nil {
+		judgeJobs(a, named, state.Skipped(), state.Processes())
 	}
 	found := state.Jobs()
 	if len(found) == 0 || len(found[0].Job.Processes) == 0 {
@@ -328,5 +333,6 @@ func notPage(path string, err error) error {
 func findAnyJobs(ctx context.Context, a *ui.App, paths []string) ([]*report.Job, error) {
 	im := &profileImport{app: a, ctx: ctx}
 	defer im.remove()
-	return jobsOf(report.LoadWith(ctx.Err, im.traces, paths...))
+	state, err := report.LoadWith(ctx.Err, im.traces, paths...)
+	return jobsOf(a, paths, state, err)
 }

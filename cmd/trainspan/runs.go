@@ -56,7 +56,7 @@ func runRuns(ctx context.Context, a *ui.App, args []string, asJSON bool) error {
 	if len(args) == 0 {
 		args = rundir.Roots()
 	}
-	found, err := findJobs(ctx, args)
+	found, err := findJobs(ctx, a, args)
 	if err != nil && !errors.Is(err, errNoProcess) && !errors.Is(err, runs.ErrNoTelemetry) {
 		return unreadable(ctx, err)
 	}

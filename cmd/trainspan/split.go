@@ -75,6 +75,7 @@ type splitPiece struct {
 }
 
 type splitter struct {
+	ctx      context.Context //nolint:containedctx // of one call
 	a        *ui.App
 	o        *splitOptions
 	from     *survey
@@ -104,7 +105,7 @@ func runSplit(ctx context.Context, a *ui.App, args []string, o *splitOptions) er
 	}
 	bar := a.StartProgress("split", []string{files[0], files[0]})
 	defer bar.Finish()
-	s := &splitter{a: a, o: o, pieces: make(map[string]*splitPiece)}
+	s := &splitter{ctx: ctx, a: a, o: o, pieces: make(map[string]*splitPiece)}
 	if s.from, err = surveyAll(ctx, a, files[0], &o.filter, bar, true); err != nil {
 		return err
 	}
@@ -118,6 +119,7 @@ func runSplit(ctx context.Context, a *ui.App, args []string, o *splitOptions) er
 	err = passThrough(ctx, s.from, bar, s.take)
 	for _, p := range s.order {
 		p.now.us.Store(p.end)
+		sayEnd(p.out.Writer, p.r)
 		if e := p.out.finish(err); err == nil {
 			err = e
 		}
@@ -249,7 +251,7 @@ func (s *splitter) piece(ev *dftracer.Event) (*splitPiece, error) {
 		who.PID, who.Host = int(ev.PID), s.from.hostName(s.from.who.Key(ev).Host)
 	}
 	var err error
-	p.out, err = createTrace(s.a, p.File, s.o.force, []string{s.from.path}, &dftracer.Options{Dialect: s.from.dialect, Process: who, Now: p.now.now})
+	p.out, err = createTrace(s.ctx, s.a, p.File, s.o.force, []string{s.from.path}, &dftracer.Options{Dialect: s.from.dialect, Process: who, Now: p.now.now})
 	if err != nil {
 		return nil, err
 	}

@@ -42,6 +42,8 @@ type survey struct {
 	times       *filetime.Judge
 	aside       int64   // events whose times cannot be
 	framing     []int64 // times of the first framing records
+	ended       bool    // by the program itself
+	damaged     bool    // records are missing
 }
 
 // survey reads a trace once and tells what is wrong with it: a copy keeps the events
@@ -73,6 +75,9 @@ func surveyBy(ctx context.Context, a *ui.App, path string, q *read.Filter, bar *
 		s.filter = q
 	}
 	st, hashes, err := read.Scan(ctx, a, path, bar, func(ev *dftracer.Event) error {
+		if ev.Cat == dftracer.CatDFTracer && ev.Name == dft.NameEnd {
+			s.end(ev)
+		}
 		if s.filter != nil && !q.Has(path, ev) {
 			return nil
 		}
@@ -84,8 +89,33 @@ func surveyBy(ctx context.Context, a *ui.App, path string, q *read.Filter, bar *
 			s.time(t, t)
 		}
 	}
-	s.hashes, s.dialect = hashes, st.Dialect
+	s.hashes, s.dialect, s.damaged = hashes, st.Dialect, st.Torn || st.Bad > 0
 	return s, err
+}
+
+// end notes whether the program itself ended the trace.
+func (s *survey) end(ev *dftracer.Event) {
+	s.ended = s.ended || !slices.ContainsFunc(ev.Args, func(a dftracer.Arg) bool {
+		return a.Key == "recovered" || a.Key == "continued" || a.Key == dft.ArgEndUnknown
+	})
+}
+
+// sayEnd has a trace that is made of others say where they do not show how the program
+// ended: it has an end itself, and would look as if the program had ended well.
+func sayEnd(w *dftracer.Writer, from ...*rewriter) {
+	for _, r := range from {
+		if r.from.ended {
+			continue
+		}
+		w.SetEnd(time.Time{}, dftracer.Int(dft.ArgEndUnknown, 1))
+		for key := range r.from.procs {
+			if r.from.damaged {
+				ev := dft.Record(dft.NameCustom, dft.KeyDamaged, dft.String("", "1"))
+				ev.PID, ev.HostHash = key.PID, key.Host
+				r.fact(&ev)
+			}
+		}
+	}
 }
 
 func (s *survey) note(ev *dftracer.Event) {

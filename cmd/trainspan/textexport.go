@@ -36,7 +36,7 @@ func exportText(ctx context.Context, a *ui.App, s *survey, output string, o *con
 	var file *ui.OutputFile
 	if output != "-" {
 		var err error
-		if file, err = ui.CreateOutput(output, o.force); err != nil {
+		if file, err = ui.CreateOutput(ctx, output, o.force); err != nil {
 			return 0, err
 		}
 		to = file

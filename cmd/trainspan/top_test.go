@@ -69,7 +69,7 @@ func key(text string) tea.KeyPressMsg {
 func faultyReport(t *testing.T) *report.Report {
 	t.Helper()
 	dir := makeJob(t, filepath.Join(t.TempDir(), "job"), jobgen.Attempt{Ranks: 8, Steps: 60, Slow: 2, Extra: [4]float64{12}, Save: 20, Start: noon.Add(-time.Minute)})
-	found, err := findJobs(t.Context(), []string{dir})
+	found, err := findJobs(t.Context(), nil, []string{dir})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func (t *topReader) pause(took, cpu time.Duration) time.Duration {
 
 func (t *topReader) job(ctx context.Context, files int, out *topReading) {
 	t.settles = time.Time{}
-	found, err := findJobs(ctx, t.paths)
+	found, err := findJobs(ctx, nil, t.paths)
 	switch {
 	case errors.Is(err, jobs.ErrNoTelemetry):
 		out.waiting = fmt.Sprintf("there is no trace file and no JSON lines file yet (%s)", human.Plural(files, "file"))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"strings"
 
@@ -30,7 +31,7 @@ type traceFile struct {
 }
 
 // createTrace begins a trace. The path "-" is standard output, as plain text.
-func createTrace(a *ui.App, path string, force bool, inputs []string, opts *dftracer.Options) (*traceFile, error) {
+func createTrace(ctx context.Context, a *ui.App, path string, force bool, inputs []string, opts *dftracer.Options) (*traceFile, error) {
 	o := *opts
 	o.FlushInterval = noFlush
 	o.Heartbeat = -1 // of another process
@@ -42,7 +43,7 @@ func createTrace(a *ui.App, path string, force bool, inputs []string, opts *dftr
 		if err := ui.CheckOutput(path, force, inputs); err != nil {
 			return nil, err
 		}
-		out, err := ui.CreateOutput(path, force)
+		out, err := ui.CreateOutput(ctx, path, force)
 		if err != nil {
 			return nil, err
 		}

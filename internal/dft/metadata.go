@@ -22,6 +22,14 @@ const (
 // argLost is how many lines the end event says are missing.
 const ArgLost = "events_lost"
 
+// ArgEndUnknown is the argument of an end event that is not the program's own: the trace
+// was made of one that does not show how the program ended.
+const ArgEndUnknown = "end_unknown"
+
+// KeyDamaged is the key of the custom record that says of a process: records of it were
+// lost by damage before this trace was made, and with them its end.
+const KeyDamaged = "damaged"
+
 func Record(kind, name string, value Arg) Event {
 	value.Key = "value"
 	return Event{Phase: PhaseMetadata, Type: TypeDFTracer, Name: kind, Cat: CatDFTracer, Args: []Arg{String("name", name), value}}

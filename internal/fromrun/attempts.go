@@ -41,7 +41,7 @@ func Attempts(j *run.Job, of func(*run.Process) *Steps) []Attempt {
 			a = &Attempt{Number: p.Attempt, State: replay.New(&replay.Options{WorldSize: j.Ranks})}
 			byNumber[p.Attempt] = a
 		}
-		info := replay.Rank{Host: p.Host, Ended: p.End != run.NoEnd && !failed(p)}
+		info := replay.Rank{Host: p.Host, Ended: p.End != run.NoEnd && !failed(p), Cut: p.Cut}
 		if p.Heartbeats || p.LastSeen-p.Start < firstHeartbeat {
 			info.LastSeen = p.LastSeen
 		}

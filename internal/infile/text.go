@@ -4,6 +4,7 @@ package infile
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 
@@ -36,6 +37,18 @@ func textBy(r *bufio.Reader, zip *gzip.Reader) (io.Reader, error) {
 func Torn(err error) bool {
 	var corrupt flate.CorruptInputError
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.As(err, &corrupt)
+}
+
+// flushMark is how a deflate stream ends that was flushed and goes on: an empty stored block.
+var flushMark = []byte{0, 0, 0xff, 0xff}
+
+// EndsFlushed reports whether a compressed file that lacks the end of its stream stops where
+// its writer flushed it: the writer was killed there, or still writes. A file that was cut
+// ends like this only where it was cut at a flush, and then nothing tells the two apart.
+func EndsFlushed(r io.ReaderAt, size int64) bool {
+	mark := make([]byte, len(flushMark))
+	n, _ := r.ReadAt(mark, max(size-int64(len(mark)), 0)) // what cannot be read does not end so
+	return n == len(mark) && bytes.Equal(mark, flushMark)
 }
 
 // Counter counts the bytes that are read from R.

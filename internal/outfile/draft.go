@@ -68,13 +68,16 @@ func (d *Draft) Write(p []byte) (int, error) {
 	return n, d.named(err)
 }
 
+// fsync is replaced by tests.
+var fsync = (*os.File).Sync
+
 // Sync waits until what was written is on the disk.
-func (d *Draft) Sync() error { return d.named(d.f.Sync()) }
+func (d *Draft) Sync() error { return d.named(fsync(d.f)) }
 
 // End puts the draft on the disk and closes it, and leaves it to Publish to name it: for
 // a set of files of which none appears before all are written.
 func (d *Draft) End() error {
-	err := d.f.Sync()
+	err := fsync(d.f)
 	if closeErr := d.close(); err == nil {
 		err = closeErr
 	}
@@ -129,7 +132,7 @@ func (d *Draft) publish(ours Proof) error {
 		if err != nil {
 			return err
 		}
-		if err := d.f.Sync(); err != nil && !errors.Is(err, os.ErrClosed) {
+		if err := fsync(d.f); err != nil && !errors.Is(err, os.ErrClosed) {
 			return err
 		}
 		if err := d.close(); err != nil {

@@ -2,6 +2,7 @@ package outfile
 
 import (
 	"errors"
+	"os"
 	"slices"
 )
 
@@ -9,6 +10,13 @@ import (
 func AtStep(f func(name string)) (undo func()) {
 	step = f
 	return func() { step = func(string) {} }
+}
+
+// FailSync has the disk take nothing: files cannot be synced.
+func FailSync(err error) (undo func()) {
+	was := fsync
+	fsync = func(*os.File) error { return err }
+	return func() { fsync = was }
 }
 
 // Without takes from the system what it can: "rename", "exchange", "link".

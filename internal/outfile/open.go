@@ -98,17 +98,21 @@ func openAsIs(path string) (Output, error) {
 	if path == Stdout {
 		return NewStream(os.Stdout), nil
 	}
-	flags := os.O_WRONLY | os.O_APPEND
-	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
-		// With both ends in one hand opening does not wait for a reader, and a
-		// reader that goes away does not end the program with a signal.
-		flags = os.O_RDWR | nonBlock
-	}
-	f, err := os.OpenFile(path, flags, 0)
+	f, err := os.OpenFile(path, asIsFlags(path), 0)
 	if err != nil {
 		return nil, err
 	}
 	s := NewStream(f)
 	s.path, s.owned = path, f
 	return s, nil
+}
+
+// asIsFlags are those with which a program that must not wait opens what is no file.
+func asIsFlags(path string) int {
+	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		// With both ends in one hand opening does not wait for a reader, and a
+		// reader that goes away does not end the program with a signal.
+		return os.O_RDWR | nonBlock
+	}
+	return os.O_WRONLY | os.O_APPEND
 }

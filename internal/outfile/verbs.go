@@ -1,6 +1,7 @@
 package outfile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // maxTries bounds the names that are tried.
@@ -30,7 +32,7 @@ func NextFree(from int, try func(n int) error) (int, error) {
 // link to a file is refused.
 func OpenAppend(path string) (*os.File, error) {
 	if AsIs(path) {
-		return os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+		return os.OpenFile(path, asIsFlags(path), 0)
 	}
 	if info, err := os.Lstat(path); err == nil {
 		if err := replaceable(path, info.Mode()); err != nil {
@@ -38,6 +40,44 @@ func OpenAppend(path string) (*os.File, error) {
 		}
 	}
 	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|noFollow, 0o644)
+}
+
+// OpenPipe opens a pipe, a device or a standard stream for writing. A pipe waits for its
+// reader, and what is written to it for that one to read: both end with the context, whose
+// error the opening returns. Writes then fail with [os.ErrDeadlineExceeded].
+func OpenPipe(ctx context.Context, path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
+		return os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	}
+	type opened struct {
+		f   *os.File
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		done <- opened{f, err}
+	}()
+	var got opened
+	select {
+	case got = <-done:
+	case <-ctx.Done():
+		reader, err := os.OpenFile(path, os.O_RDONLY|nonBlock, 0) // which ends the waiting
+		if err != nil {
+			return nil, err // the pipe is gone: nobody can come, and the opening stays behind
+		}
+		defer reader.Close() //nolint:errcheck // nothing is read
+		got = <-done
+	}
+	if got.err == nil && ctx.Err() != nil {
+		got.err = errors.Join(ctx.Err(), got.f.Close())
+	}
+	if got.err != nil {
+		return nil, got.err
+	}
+	context.AfterFunc(ctx, func() { _ = got.f.SetWriteDeadline(time.Unix(1, 0)) })
+	return got.f, nil
 }
 
 // Remove deletes a file that ours takes. What has its name by then is not touched.

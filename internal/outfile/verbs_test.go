@@ -432,3 +432,36 @@ func TestDiscard(t *testing.T) {
 		t.Errorf("the other file holds %q", text)
 	}
 }
+
+// TestFailedSync: what cannot be put on the disk replaces nothing, and leaves nothing behind.
+func TestFailedSync(t *testing.T) {
+	for name, publish := range map[string]func(d *outfile.Draft) error{
+		"publish": func(d *outfile.Draft) error { return d.Publish(func(*os.File) error { return nil }) },
+		"sync":    func(d *outfile.Draft) error { defer d.Discard(); return d.Sync() },
+		"end":     func(d *outfile.Draft) error { defer d.Discard(); return d.End() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			if err := os.WriteFile("file", []byte("old"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			d, err := outfile.Begin("file", 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := d.Write([]byte("new")); err != nil {
+				t.Fatal(err)
+			}
+			defer outfile.FailSync(syscall.EIO)()
+			if err := publish(d); !errors.Is(err, syscall.EIO) {
+				t.Errorf("%v, want %v", err, syscall.EIO)
+			}
+			if got := read(t, "file"); got != "old" {
+				t.Errorf("the file holds %q, want %q", got, "old")
+			}
+			if all, _ := os.ReadDir("."); len(all) != 1 {
+				t.Errorf("left %v, want the file alone", all)
+			}
+		})
+	}
+}

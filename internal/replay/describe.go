@@ -43,6 +43,7 @@ var needed = map[string]string{
 	ReasonSingleRank:  "the records of another rank that does the same work",
 	reasonReplay:      "spans for what else ranks wait for: a replay of those on record takes another time",
 	reasonDevice:      "the times of the devices: what the hosts took is not what the job took",
+	reasonDamaged:     "the undamaged files of the ranks whose records are incomplete",
 }
 
 // nextOf is what to do, by the kind and its cause or pattern, else by the kind. The words

@@ -49,9 +49,15 @@ type stand struct {
 
 // hung finds ranks that wait for others. Who did not enter as many collectives of the
 // group that waits is the one they wait for; on devices, who did not launch what the
-// others' devices wait in, or whose device did less.
+// others' devices wait in, or whose device did less. Ranks whose files are cut off are left
+// out: where their records end, the rank did not.
 func (s *State) hung(step int64) *hang {
-	st := &stand{ranks: s.ranks, at: map[int]*openSpan{}, long: -1, step: step, live: s.live}
+	st := &stand{ranks: make(map[int]*rankState, len(s.ranks)), at: map[int]*openSpan{}, long: -1, step: step, live: s.live}
+	for r, rs := range s.ranks {
+		if rs.info.Ended || !rs.info.Cut {
+			st.ranks[r] = rs
+		}
+	}
 	if st.pausing() {
 		return nil
 	}
@@ -81,6 +87,9 @@ func (s *State) hung(step int64) *hang {
 		h = st.stopped(devices)
 	} else {
 		h = st.waiting()
+	}
+	if h != nil && len(h.ranks) == 0 && h.cause != CauseMismatch && len(st.ranks) < len(s.ranks) {
+		return nil // one that is not known to have come may be who they wait for
 	}
 	if h != nil {
 		st.where(h)

@@ -131,6 +131,10 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		v.Suspects = f.Ranks
 		return
 	}
+	if j.anyCut(all[head].Ranks) {
+		v.unknown(reasonDamaged)
+		return
+	}
 	if j.hides != Host && all[head].Kind == Drift {
 		v.unknown(reasonHidden) // it may be the wait
 		return
@@ -143,7 +147,7 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		v.GainLow, v.Gain, v.GainHigh, v.Cost = v.Gain, 0, 0, 0
 	}
 	for _, f := range slices.Delete(all, head, head+1) {
-		if believed(f) {
+		if believed(f) && !j.anyCut(f.Ranks) {
 			v.Others = append(v.Others, f.Finding)
 		}
 	}
@@ -153,6 +157,12 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		v.unknown(reasonMissingRank)
 		v.Suspects = j.missing
 	}
+}
+
+// anyCut reports whether records of one of these ranks are missing or wrong: what it is
+// late by may be what was lost.
+func (j *job) anyCut(ranks []int) bool {
+	return slices.ContainsFunc(ranks, func(r int) bool { return j.st.ranks[r].info.Cut })
 }
 
 func (j *job) hangs(v *Verdict, h *hang) {

@@ -98,6 +98,9 @@ type Rank struct {
 	LastSeen int64
 	// Ended says that the process ended by itself, in good order.
 	Ended bool
+	// Cut says that damage has taken or changed records: it is never named, and where
+	// it stood at last is known only if it Ended.
+	Cut bool
 	// Pauses are those that others wait for without a hang.
 	Pauses [PauseKinds]Pause
 }

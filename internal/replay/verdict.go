@@ -24,6 +24,7 @@ const (
 	ReasonSingleRank  = "single_rank" // nobody to compare with
 	reasonReplay      = "replay"      // the replay of what was recorded takes another time
 	reasonDevice      = "no_device_times"
+	reasonDamaged     = "damaged_files" // of a rank that would be named
 )
 
 // Causes that are no phases.

@@ -27,7 +27,7 @@ func (p *Process) AppendBinary(dst []byte) ([]byte, error) {
 		attempt = n
 	}
 	dst = binary.AppendUvarint(dst, flag(p.RankKnown, 0)|flag(p.recorded > 0, 1)|flag(p.Heartbeats, 2)|flag(p.Training, 3)|flag(p.Torn, 4)|flag(p.RelativeClock, 5)|
-		flag(p.Steps.Contradiction, 6)|flag(p.Steps.Local, 7)|uint64(max(slices.Index(doubts[:], p.Doubt), 0))<<8|flag(p.Profile, 10)|flag(p.Steps.Begun, 11)|flag(p.Steps.GoesOn, 12))
+		flag(p.Steps.Contradiction, 6)|flag(p.Steps.Local, 7)|uint64(max(slices.Index(doubts[:], p.Doubt), 0))<<8|flag(p.Profile, 10)|flag(p.Steps.Begun, 11)|flag(p.Steps.GoesOn, 12)|flag(p.Cut, 13))
 	for _, v := range [...]int64{int64(p.Rank), int64(attempt), p.PID, p.ParentPID, int64(p.WorldSize), p.Start, p.End, p.LastSeen, p.Spans, p.Dropped, int64(p.Bad), int64(p.Aside), int64(p.BadNumbers), p.Flush,
 		int64(p.Steps.Rule), int64(p.Steps.Count), int64(p.Steps.Unnumbered)} {
 		dst = binary.AppendVarint(dst, v)
@@ -77,7 +77,7 @@ func (p *Process) UnmarshalBinary(src []byte) error {
 		*to = flags>>i&1 == 1
 	}
 	p.who, p.Doubt, p.Profile = nil, doubts[flags>>8&3], flags>>10&1 == 1
-	p.Steps.Begun, p.Steps.GoesOn = flags>>11&1 == 1, flags>>12&1 == 1
+	p.Steps.Begun, p.Steps.GoesOn, p.Cut = flags>>11&1 == 1, flags>>12&1 == 1, flags>>13&1 == 1
 	small := func() int {
 		// More ranks and attempts than fit in an int32 are no numbers of a job.
 		v := r.Int()

@@ -24,7 +24,7 @@ func TestProcessGoesThroughBytes(t *testing.T) {
 	for _, want := range []run.Process{
 		{Rank: 3, RankKnown: true, Attempt: 2, AttemptKnown: true, Host: "node-b", PID: 71, ParentPID: 7, JobID: "4711", SessionTag: "tag", WorldSize: 8,
 			Start: 5, End: run.NoEnd, LastSeen: 9, Heartbeats: true, Spans: 12, Training: true, Sources: []string{"a", "b"},
-			Damage: run.Damage{Torn: true, Bad: 2, Dropped: 1, Aside: 4, BadNumbers: 1, RelativeClock: true},
+			Damage: run.Damage{Torn: true, Cut: true, Bad: 2, Dropped: 1, Aside: 4, BadNumbers: 1, RelativeClock: true},
 			Files:  []run.FileUse{{Path: "data/x", Failed: 1, Read: run.Transfer{Calls: 3, Bytes: 4096, Time: 17, Least: 1, Most: 4000, Longest: 9}, Other: run.Transfer{Calls: 1}}, {}}},
 		{Start: 1, LastSeen: 1},
 	} {

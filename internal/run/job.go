@@ -104,6 +104,7 @@ type Process struct {
 // Damage is what is wrong with the files of a process.
 type Damage struct {
 	Torn    bool  // one of them ends in the middle of a record
+	Cut     bool  // damage has taken or changed records: see damage.go
 	Bad     int   // lines that are no record
 	Dropped int64 // spans that the files say are missing
 
@@ -132,6 +133,7 @@ func (d *Damage) add(o *Damage) {
 type trail struct {
 	who *identity.Identity // what was said of it, while it is read
 
+	tail             bool   // something stands behind the last gzip member of a file
 	lived            bool   // spans say of it what no profiler does
 	recorded         int    // see recordedAttempt
 	appStart, appEnd int64  // of the application span, Unknown when there is none
@@ -175,6 +177,7 @@ func (p *Process) finish() {
 	case p.fileEnd != Unknown:
 		p.End = p.fileEnd
 	}
+	p.settleDamage()
 	if p.appStart != Unknown {
 		// What the files say of the time before the application, such as when
 		// they were opened, is not part of the attempt.

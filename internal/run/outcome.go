@@ -216,6 +216,28 @@ func OutcomeOf(starts []*rundir.Run, procs []*Process) *Outcome {
 	return o.say()
 }
 
+// OutcomeOfCut says of which rank the end is lost with the end of its files, nil where that
+// of no rank is: only then the ends of the others are that of all of them. A process that
+// serves a rank of which there is more tells nothing of its end.
+func OutcomeOfCut(procs []*Process) *Outcome {
+	var lost []*Process
+	for _, p := range procs {
+		if p.EndLost() && (p.Training || p.RankKnown && !slices.ContainsFunc(procs, func(o *Process) bool { return o.Training && o.Rank == p.Rank })) {
+			lost = append(lost, p)
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	first := slices.MinFunc(lost, func(a, b *Process) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), byTime(a, b)) })
+	o := &Outcome{How: Lost, At: first.LastSeen, head: "end unknown", tail: fmt.Sprintf("the file of rank %d is damaged or cut off", first.Rank)}
+	if n := len(lost) - 1; n > 0 {
+		o.tail += fmt.Sprintf(", and %s of others", human.Plural(n, "file"))
+	}
+	o.Text = o.head + ": " + o.tail
+	return o
+}
+
 // silent blames the rank that ended without a word where the others noticed that one had.
 func (o *Outcome) silent(procs []*Process, noticed bool) {
 	var quiet []*Process
@@ -224,7 +246,7 @@ func (o *Outcome) silent(procs []*Process, noticed bool) {
 			quiet = append(quiet, p)
 		}
 	}
-	if noticed && len(quiet) == 1 {
+	if noticed && len(quiet) == 1 && !quiet[0].EndLost() {
 		p := quiet[0]
 		*o = Outcome{How: Killed, Rank: &p.Rank, Host: p.Host, seen: p.LastSeen}
 	}

@@ -51,7 +51,7 @@ type recordReader struct {
 	writers map[writer]*recordProcess
 	order   []*recordProcess
 	bad     int
-	torn    bool
+	torn    error // what ended a torn gzip stream
 
 	arguments bool // they are kept
 }

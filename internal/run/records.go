@@ -37,7 +37,7 @@ func readRecords(path string, arguments bool) (*recordReader, error) {
 	r.arguments = arguments
 	switch err = r.lines(text); {
 	case infile.Torn(err):
-		r.torn = true
+		r.torn = err
 	case !errors.Is(err, io.EOF):
 		return nil, errors.Join(err, r.spans.Close())
 	}
@@ -312,7 +312,8 @@ func (p *recordProcess) split() {
 	for i := range p.parts {
 		proc := newProcess()
 		p.parts[i] = &records{proc: proc}
-		proc.PID, proc.Sources, proc.Bad, proc.Torn = p.key.pid, []string{p.path}, p.bad, p.torn
+		proc.PID, proc.Sources, proc.Bad, proc.Torn = p.key.pid, []string{p.path}, p.bad, p.torn != nil
+		proc.tear(p.path, proc.Torn, p.torn)
 		proc.RelativeClock = p.relative
 		if p.ranked {
 			proc.sayNumber(identity.Line, identity.Rank, p.key.rank)

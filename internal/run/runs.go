@@ -259,11 +259,12 @@ func sameCommand(s, later *rundir.Run) bool {
 func (j *Job) part(list []*attemptStarts) *Job {
 	out := &Job{ID: j.ID, SessionTag: j.SessionTag}
 	from, to := int64(math.MaxInt64), int64(0)
+	attempts := make(map[int]bool, len(list))
 	for _, a := range list {
-		from, to = min(from, a.start), max(to, a.stop)
+		from, to, attempts[a.number] = min(from, a.start), max(to, a.stop), true
 	}
 	for _, p := range j.Processes {
-		if slices.ContainsFunc(list, func(a *attemptStarts) bool { return a.number == p.Attempt }) {
+		if attempts[p.Attempt] {
 			out.Processes = append(out.Processes, p)
 			out.Ranks = max(out.Ranks, p.WorldSize)
 			out.ID = cmp.Or(p.JobID, out.ID)

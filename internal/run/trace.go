@@ -86,6 +86,7 @@ func (p *traceProcess) supplement(x *records) {
 	if p.appEnd == Unknown && p.fileEnd == Unknown && from.appEnd != Unknown {
 		p.appEnd = from.appEnd
 	}
+	p.Bad, p.Torn = p.Bad+from.Bad, p.Torn || from.Torn // not Cut: the trace has what the lines would say
 	p.seen(from.LastSeen)
 	for i := range x.events {
 		if !p.events[x.events[i].Name] {
@@ -126,6 +127,7 @@ func (t *traceReader) file(path string) error {
 	}
 	for p := range touched {
 		p.Torn = p.Torn || st.Torn
+		p.tear(path, st.Torn, st.Cause)
 		p.Bad += st.Bad
 		p.RelativeClock = p.RelativeClock || p.LastSeen != Unknown && median < earliest/t.scale
 	}
@@ -219,18 +221,20 @@ func (t *traceReader) take(p *traceProcess, ev *dftracer.Event) {
 
 // end reads the last record of a file.
 func (t *traceReader) end(p *traceProcess, ev *dftracer.Event) {
-	proper := true
+	proper, later := true, false // written later, by somebody else
 	for i := range ev.Args {
 		a := &ev.Args[i]
 		switch a.Key {
-		case "recovered", "continued":
+		case "recovered", dft.ArgEndUnknown:
+			later = true
+		case "continued":
 			proper = false
 		case "events_lost", "spans_lost", "spans_unfinished":
 			p.Dropped += a.Int64()
 		}
 	}
-	if _, recovered := ev.Arg("recovered"); recovered {
-		return // written later, by somebody else
+	if later {
+		return
 	}
 	if at := ev.End(); t.framed(p, at) && proper {
 		p.fileEnd = max(p.fileEnd, at*t.scale)
@@ -269,6 +273,9 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
 			p.Dropped += n
 		}
+		return
+	case dft.KeyDamaged:
+		p.Cut = true
 		return
 	case dft.KeySpanBegin:
 		t.begin(p, ev, value)

@@ -1,6 +1,7 @@
 package secret_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,55 @@ func TestText(t *testing.T) {
 		if got := secret.Text("key " + text + " is wrong"); got != "key "+secret.Hidden+" is wrong" {
 			t.Errorf("%q", got)
 		}
+	}
+}
+
+// Secret keys of AWS have forty characters of base64, which hashes, paths and data share.
+// Those here are made up, but for the one of AWS's documentation.
+func TestAWSKeys(t *testing.T) {
+	for _, key := range []string{
+		"wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "3xK9/vQmR7tYpL2sWnZ4+bHcDfGjUaEi8oN1rXk5", "je7MtGbClwBF/2Zp9Utk/h3yCo8nvbEXAMPLEKEY",
+		"a+B1c/D2eF3gH4iJ5kL6mN7oP8qR9sT0uV+wX/yZ", "Zq8+1LtW4vXc/0PkNfYb3RmJ7sHdG2aUoE6iTw9C",
+	} {
+		for _, around := range []string{"%", "SignatureDoesNotMatch: % is not valid", "KeyError: '%'", `{"key": "%"}`, "s3 client (%) failed", "aws_secret_access_key %", "line\n%\nline", "%, % and %"} {
+			text := strings.ReplaceAll(around, "%", key)
+			if got, want := secret.Text(text), strings.ReplaceAll(around, "%", secret.Hidden); got != want {
+				t.Errorf("Text(%q) = %q, want %q", text, got, want)
+			}
+		}
+	}
+	for _, text := range []string{
+		"/usr/lib/python3.11/site-packages/torch/x",                     // a path
+		"/usr/lib/python3/dist/packages/torch/nn1",                      // of forty letters
+		"data/ImageNet2012/train/n01440764/ILSVRC",                      // a relative one
+		"Users/Anna/Projects2026/LLaMA3/Check/v12",                      // with names in capitals
+		"runs/2026/11/28/Job1234/Rank07/Step00010",                      // of numbers
+		"https://huggingface.co/meta-llama/Llama-3.1-8B/resolve/main/x", // an address
+		"commit of main is not there",                                   //
+	} {
+		if got := secret.Text(text); got != text {
+			t.Errorf("Text(%q) = %q", text, got)
+		}
+	}
+}
+
+// TestAWSKeysAreRandom: keys are found whatever their letters are, nearly always.
+func TestAWSKeysAreRandom(t *testing.T) {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	from := rand.New(rand.NewPCG(1, 2))
+	missed := 0
+	const all = 2000
+	for range all {
+		var key [40]byte
+		for i := range key {
+			key[i] = letters[from.IntN(len(letters))]
+		}
+		if strings.Contains(secret.Text("x "+string(key[:])+" y"), string(key[:])) {
+			missed++
+		}
+	}
+	if missed > all/500 {
+		t.Errorf("%d of %d keys were kept", missed, all)
 	}
 }
 

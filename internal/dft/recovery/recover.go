@@ -238,6 +238,7 @@ func (r *recovery) mendMembers() error {
 			return ferr
 		}
 		r.report.CutBytes += next - off
+		r.state.damaged = r.state.damaged || next < r.size || !infile.EndsFlushed(r.f, r.size)
 		if next < r.size {
 			// Damage in the middle of a file is no torn tail: what comes out of
 			// such a member reads like a trace and may be wrong.
@@ -392,6 +393,7 @@ func (r *recovery) rest(src *infile.Lines) []byte {
 func (r *recovery) cut(at, n int64) {
 	if n > 0 {
 		r.damaged(at)
+		r.state.damaged = true
 		r.report.CutBytes += n
 	}
 }

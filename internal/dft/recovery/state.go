@@ -59,6 +59,7 @@ type traceState struct {
 	seen     idSet                  // of the events
 	parents  map[uint64]*absent
 	heads    []string // names of the first records
+	damaged  bool     // records were lost in other ways than by the end of the writer
 	part     bool     // of a rotated trace: parents may be in another one
 }
 
@@ -199,6 +200,16 @@ func (s *traceState) closing() (text []byte, bracket string, closed, invented in
 	}
 	for i := range unfinished {
 		add(&unfinished[i])
+	}
+	if s.damaged && !s.ended {
+		ev := dft.Record(dft.NameCustom, dft.KeyDamaged, dft.String("", "1"))
+		ev.PID, ev.TID = s.pid, s.tid
+		if enc.HasID(ev.Phase) {
+			s.lastID++
+			ev.ID = s.lastID
+			heads++
+		}
+		add(&ev)
 	}
 	if !s.ended {
 		n := s.lines + heads + len(open) + len(unfinished)

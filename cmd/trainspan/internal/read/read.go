@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
@@ -57,15 +58,27 @@ func scanRecords(ctx context.Context, a *ui.App, path string, bar *ui.Progress, 
 	aside := 0
 	for _, p := range procs {
 		aside += p.Aside
-		if p.Bad > 0 {
-			a.Problem("%s: %s skipped that are no records; see "+see.Damaged, path, human.Plural(p.Bad, "line"))
-		}
-		if p.Torn {
-			a.Problem("%s: the file is cut off inside a record; what is before was used; see "+see.Damaged, path)
-		}
 	}
+	TellDamage(a, nil, procs)
 	TellAside(a, path, int64(aside))
 	return nil
+}
+
+// TellDamage tells what is wrong with the files that processes were read from, and which
+// were left out. It is what makes the exit status 1 for all commands that read jobs.
+func TellDamage(a *ui.App, skipped []*runs.FileError, procs []*runs.Process) {
+	for _, s := range skipped {
+		a.Problem("%s: left out: %s; see "+see.NotATrace, s.Path, ui.Explain(s.Err))
+	}
+	for _, p := range procs {
+		source := strings.Join(p.Sources, ", ")
+		if p.Bad > 0 {
+			a.Problem("%s: %s skipped that are no records; trainspan validate lists them; see "+see.Damaged, source, human.Plural(p.Bad, "line"))
+		}
+		if p.Torn {
+			a.Problem("%s: the file is damaged or cut off; what can be read was used, trainspan recover repairs it; see "+see.Damaged, source)
+		}
+	}
 }
 
 // ReadRecords returns the spans of a file of JSON lines as events, one process after

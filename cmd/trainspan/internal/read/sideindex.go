@@ -124,6 +124,9 @@ func missing(t *tally, info *FileInfo) []string {
 	if t.repaired {
 		out = append(out, "what the program would have written after it was killed; the trace was recovered")
 	}
+	if t.unended {
+		out = append(out, "the end of the program: the trace was made of one that did not show it")
+	}
 	if t.lost > 0 {
 		out = append(out, human.Plural(t.lost, "event")+" that the writer had to drop")
 	}

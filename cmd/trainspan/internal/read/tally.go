@@ -29,6 +29,7 @@ type tally struct {
 	ended    bool // an end record was seen
 	part     bool // continues another file
 	repaired bool // by recover
+	unended  bool // it was made of a trace that does not show the end
 
 	who   *runs.FileTracker
 	judge *filetime.Judge
@@ -106,7 +107,8 @@ func (t *tally) framing(ev *dftracer.Event) {
 	case dft.NameEnd:
 		t.ended = true
 		_, repaired := ev.Arg("recovered")
-		t.repaired = t.repaired || repaired
+		_, unknown := ev.Arg(dft.ArgEndUnknown)
+		t.repaired, t.unended = t.repaired || repaired, t.unended || unknown
 		if a, ok := ev.Arg("events_lost"); ok {
 			t.lost = max(t.lost, a.Int64())
 		}

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -16,19 +17,21 @@ type OutputFile struct {
 	ours   outfile.Proof
 	draft  *outfile.Draft // nil for a pipe or a device
 	device *os.File
+	// interrupted is why the writing to a device may have ended.
+	interrupted func() error
 }
 
 // CreateOutput begins a file. An existing one is an error unless force is set.
-// Pipes and devices are written directly.
-func CreateOutput(path string, force bool) (*OutputFile, error) {
+// Pipes and devices are written directly; a pipe waits for its reader until the context ends.
+func CreateOutput(ctx context.Context, path string, force bool) (*OutputFile, error) {
 	if err := CheckOutput(path, force, nil); err != nil {
 		return nil, err
 	}
 	o := &OutputFile{path: path, ours: forced(force)}
 	var err error
 	if outfile.AsIs(path) {
-		o.device, err = outfile.OpenAppend(path)
-		o.Writer = o.device
+		o.device, err = outfile.OpenPipe(ctx, path)
+		o.Writer, o.interrupted = o.device, ctx.Err
 	} else {
 		o.draft, err = outfile.Begin(path, 0o644)
 		o.Writer = o.draft
@@ -57,6 +60,9 @@ func (o *OutputFile) Finish(err error) error {
 	case o.draft == nil:
 		if closeErr := o.device.Close(); err == nil {
 			err = closeErr
+		}
+		if stopped := o.interrupted(); err != nil && stopped != nil {
+			err = stopped
 		}
 	case err != nil:
 		o.draft.Discard()

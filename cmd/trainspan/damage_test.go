@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+	"github.com/trainspan/trainspan/internal/gziptest"
+)
+
+// TestStatusOfDamage: each command that reads a damaged file ends with status 1 and tells
+// of the file on standard error; what can be read is used.
+func TestStatusOfDamage(t *testing.T) {
+	dir := t.TempDir()
+	good := filepath.Join(dir, "good.pfw.gz")
+	if err := makeTrace([]string{good}); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := gziptest.Text(t, data)
+	whole := gziptest.Pack(text)
+	changed := func(at int) []byte {
+		out := bytes.Clone(whole)
+		out[at] ^= 0x10
+		return out
+	}
+	lines := bytes.SplitAfter(bytes.Clone(text), []byte("\n"))
+	lines[len(lines)/2] = []byte("{nonsense\n")
+	damages := map[string][]byte{
+		"cut":      whole[:len(whole)*6/10],
+		"bit":      changed(len(whole) * 8 / 10),
+		"checksum": changed(len(whole) - 6),
+		"line":     gziptest.Pack(bytes.Join(lines, nil)),
+		"tail":     append(bytes.Clone(whole), "\x00garbage\xff\x00garbage\xff"...),
+	}
+	for name, data := range damages {
+		in := filepath.Join(dir, name+".pfw.gz")
+		if err := os.WriteFile(in, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out := func(ext string) string { return filepath.Join(dir, name+"-out"+ext) }
+		for _, c := range []string{
+			"report IN", "report IN --json", "report IN --full", "digest IN -o " + out(".digest"), "runs IN",
+			"info IN", "summary IN", "steps IN", "slowest IN", "events IN", "validate IN", "index IN",
+			"convert IN --to v2 -o " + out(".v2.pfw"), "convert IN --to chrome -o " + out(".json"), "convert IN --to otlp -o " + out(".otlp.jsonl"), "convert IN --to parquet -o " + out(".parquet"),
+			"merge IN -o " + out(".pfw.gz"), "split IN -o " + out(""),
+		} {
+			var stdout, stderr bytes.Buffer
+			status := run(context.Background(), strings.Fields(strings.ReplaceAll(c, "IN", in)), ui.Streams{Out: &stdout, Err: &stderr})
+			told := stderr.String()
+			if strings.HasPrefix(c, "validate") {
+				told = stdout.String() // the defects are its result
+			}
+			if status != ui.StatusData || !strings.Contains(told, in) {
+				t.Errorf("%s of a file with %q: status %d, want 1; told: %s", c, name, status, told)
+			}
+		}
+	}
+	want(t, "report", good, "--json")
+}
