@@ -40,7 +40,7 @@ class Dynamo(DFTracerAI):
     """Arguments of the spans, and whether there are any."""
 
     def __init__(self, name=None, epoch=None, step=None, image_idx=None, image_size=None, enable=True):
-        DFTracerAI.__init__(self, CAT_DYNAMO, name, epoch, step, image_idx, image_size, enable, _variant="detached")
+        super().__init__(cat=CAT_DYNAMO, name=name, epoch=epoch, step=step, image_idx=image_idx, image_size=image_size, enable=enable)
 
     def _traced(self, graph, backward=False):
         """A function that runs a graph."""

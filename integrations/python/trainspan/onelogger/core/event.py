@@ -3,7 +3,7 @@
 from enum import Enum
 from typing import Union
 
-from ._enum import StrEnum
+from ..._enum import StrEnum
 from .attributes import Attributes, attributes_of
 from .exceptions import assert_that
 from .time import TracingTimestamp
