@@ -5,7 +5,7 @@ those of DFTracer: function.OPERATOR.OVERLOAD, method.NAME, PATH.TYPE_PATH.
 PyTorch is imported when something is compiled, not before.
 """
 
-from . import _ring
+from . import _ring, unframed
 from .dftracer import DFTRACER_ENABLE, DFTracerAI
 
 CAT_DYNAMO = "dynamo"
@@ -55,15 +55,19 @@ class Dynamo(DFTracerAI):
 
         class Traced(torch.fx.Interpreter):
             def run_node(self, node):
-                n = names.get(node)
-                if n is None or tracer.off:
-                    return super().run_node(node)
-                token = _ring.start(n)
                 try:
-                    return super().run_node(node)
-                finally:
-                    args = dict(tracer._extra, grad_enabled=int(torch.is_grad_enabled()))
-                    _ring.end(token, dict(args, phase="backward") if backward else args)
+                    n = names.get(node)
+                    if n is None or tracer.off:
+                        return super().run_node(node)
+                    token = _ring.start(n)
+                    try:
+                        return super().run_node(node)
+                    finally:
+                        args = dict(tracer._extra, grad_enabled=int(torch.is_grad_enabled()))
+                        _ring.end(token, dict(args, phase="backward") if backward else args)
+                except BaseException as e:
+                    unframed(e)
+                    raise
 
         return Traced(graph).run
 
