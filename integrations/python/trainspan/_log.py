@@ -110,7 +110,10 @@ def _tensor(value):
 
 
 def _number(key, value):
-    """An argument that is a number, as the original makes it: what is none raises."""
+    """An argument that is a number, as the original makes it: what is none raises, but for
+    the sizes of an image, which guides print."""
+    if key == "image_size" and isinstance(value, (tuple, list)):
+        return _plain(value)
     if type(value).__module__ == "numpy":
         value = plain(value)
     elif not isinstance(value, _BARE) and _tensor(value):
