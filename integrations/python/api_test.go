@@ -113,3 +113,85 @@ func TestPlainTrace(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 }
+
+// TestDFTracerSwitches: whether a node is on is read at each call, also by methods that a
+// program has kept and by iterators and spans that have begun.
+func TestDFTracerSwitches(t *testing.T) {
+	rings := t.TempDir()
+	pyrun.Output(t, pyrun.Command(t, rings, `
+from trainspan.dftracer import DFTracerAI, ai
+fetch, forward = ai.dataloader.fetch, ai.compute.forward
+fetch.disable()
+for i in fetch.iter(range(3)):  # the wait for the second is the first that began while it was on
+    fetch.enable()
+for i in fetch.iter(range(2)):
+    fetch.disable()
+start, stop = forward.start, forward.stop
+start(), stop()
+forward.disable()
+start(), stop()
+forward.enable()
+with ai.compute.backward:
+    ai.compute.disable()
+ai.compute.enable()
+with ai.compute.backward:
+    ai.compute.disable()
+    ai.compute.enable()
+step = ai.compute.step(lambda x: x)
+step(1)
+ai.compute.step.disable()
+step(2)
+ai.compute.step.enable()
+given = ai.compute.step(lambda x: x, args={"a": 1})
+given(3)
+ai.disable()
+given(4)
+ai.enable()
+own = DFTracerAI(cat="own", name="own")
+call = own(lambda: None)
+own.update(args={"k": 2})
+call()
+`))
+	_, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
+	got, _ := lines(t, traces[0])
+	want := strings.Split(strings.TrimSpace(`
+dataloader/fetch.iter count=2
+dataloader/fetch.block count=2
+dataloader/fetch.iter count=3
+dataloader/fetch.block count=3
+dataloader/fetch.iter count=1
+compute/forward
+compute/backward
+compute/step
+compute/step a=1
+own/own k=2`), "\n")
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestDFTracerOverride: the with statements, decorators, start and stop of a class of the
+// program's are spans, once each.
+func TestDFTracerOverride(t *testing.T) {
+	rings := t.TempDir()
+	pyrun.Output(t, pyrun.Command(t, rings, `
+import contextlib
+from trainspan.dftracer import DFTracerAI, ai
+class Own(DFTracerAI):
+    def __enter__(self):
+        return super().__enter__()
+own = Own(cat="own", name="own")
+with own: pass
+own.start(), own.stop()
+own(lambda: None)()
+with contextlib.ExitStack() as stack:
+    stack.enter_context(ai.checkpoint.init)
+type(ai).__enter__(ai.compute); type(ai).__exit__(ai.compute, KeyError, KeyError(), None)
+`))
+	_, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
+	got, _ := lines(t, traces[0])
+	want := []string{"own/own", "own/own", "own/own", "checkpoint/checkpoint.init", "compute/compute otel.status_code=ERROR"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

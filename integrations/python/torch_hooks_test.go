@@ -26,6 +26,25 @@ func TestTorchHarmless(t *testing.T) {
 	}
 }
 
+// TestTorchTracebacks: errors of the program are what they are without the hooks, and
+// no frame of ours is in their tracebacks.
+func TestTorchTracebacks(t *testing.T) {
+	printed := func(env string) string {
+		j := newTorchJob(t, "tracebacks.py")
+		j.Env = append(j.Env, env)
+		return j.run(t)
+	}
+	got, want := printed("TRAINSPAN_TORCH=1"), printed("TRAINSPAN_TORCH=0")
+	if !strings.Contains(want, "ValueError KeyError('missing')") || strings.Contains(want, "nothing was raised") {
+		t.Fatalf("without the hooks it printed\n%s", want)
+	}
+	for i, line := range strings.Split(want, "\n") {
+		if lines := strings.Split(got, "\n"); i >= len(lines) || lines[i] != line {
+			t.Errorf("line %d with the hooks:\n%s\nwant\n%s", i+1, lines[min(i, len(lines)-1)], line)
+		}
+	}
+}
+
 // TestTorchRanks: collectives, groups, checkpoints and spawned workers.
 func TestTorchRanks(t *testing.T) {
 	j := newTorchJob(t, "ranks.py")

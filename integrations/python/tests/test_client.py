@@ -3,6 +3,7 @@ never raises, and that it leaves what it wraps as it was."""
 
 import ast
 import asyncio
+import contextlib
 import copy
 import inspect
 import os
@@ -350,12 +351,94 @@ class On(unittest.TestCase):
         from trainspan.dftracer import ai, dft_fn, dftracer
 
         for odd in (1, "text", [1], Odd(), len, float("nan"), 1 << 80, None):
-            with ai.compute.forward(args=odd), ai.compute.forward(args={"k": odd}, epoch=odd), dft_fn("c", "n") as f:
-                f.update(args=odd)
+            with ai.compute.forward(args={"k": odd}), dft_fn("c", "n") as f:
+                f.update(args={"k": odd})
                 f.log_metadata("key", odd)
             dftracer.get_instance().log_metadata_event(odd, odd)
             with onelogger.timed_span("name", {"a": odd}):
                 pass
+
+    def test_wrong_types_raise_as_in_the_original(self):
+        ai, node, fn = self.dft.ai, self.dft.DFTracerAI, self.dft.dft_fn
+        for call, error in (
+            (lambda: ai.update(epoch="x"), ValueError), (lambda: ai.update(step=[1]), TypeError), (lambda: ai.update(epoch=float("nan")), ValueError),
+            (lambda: ai.compute(image_size="x"), ValueError), (lambda: ai.compute(args=5), AttributeError), (lambda: ai.update(args=5), AttributeError),
+            (lambda: node("x"), TypeError), (lambda: self.dft.IO("x", "y"), TypeError), (lambda: fn("c", "n", epoch="x"), ValueError),
+            (lambda: fn("c", "n").update(step=object()), TypeError),
+        ):  # fmt: skip
+            with self.subTest(error=error), self.assertRaises(error):
+                call()
+        ai.disable()
+        try:
+            self.assertIs(ai.update(epoch="x"), ai)  # which looks at nothing where it is off
+        finally:
+            ai.enable()
+
+        log = fn("c").log
+
+        @log
+        def f(step, epoch="train"):
+            return step
+
+        self.assertEqual(f("x"), "x", "a parameter of the program's own may be anything")
+
+    def test_nodes_are_ordinary_objects(self):
+        ai, node = self.dft.ai, self.dft.DFTracerAI
+        with contextlib.ExitStack() as stack:
+            self.assertIs(stack.enter_context(ai.compute), ai.compute)
+            stack.enter_context(ai.compute.forward(args={"a": 1}))
+        cls = type(ai.compute)
+        self.assertIs(cls.__enter__(ai.compute), ai.compute)
+        cls.__exit__(ai.compute, None, None, None)
+        self.assertEqual((ai.compute.start(), ai.compute.stop()), (None, None))
+
+        class Counted(node):
+            entered = left = 0
+
+            def __enter__(self):
+                self.entered += 1
+                return super().__enter__()
+
+            def __exit__(self, *error):
+                self.left += 1
+                return super().__exit__(*error)
+
+        counted = Counted(cat="own", name="counted")
+        with counted as inside:
+            self.assertIs(inside, counted)
+        counted.start()
+        counted.stop()
+
+        @counted
+        def f():
+            return 3
+
+        @counted
+        async def g():
+            return 4
+
+        self.assertEqual((f(), asyncio.run(g())), (3, 4))
+        self.assertEqual((counted.entered, counted.left), (4, 4))
+        again = pickle.loads(pickle.dumps(node(cat="own", name="kept", epoch=3)))
+        self.assertEqual((type(again), again.cat, again.name, again._extra), (node, "own", "kept", {"epoch": 3}))
+        with ai.checkpoint.init:
+            pass
+        self.assertEqual(ai.checkpoint.init(lambda: 5)(), 5)
+        self.assertEqual(ai.checkpoint.init.name, "checkpoint.init")
+
+    def test_enums_are_enums(self):
+        import enum
+
+        d = self.dft
+        self.assertEqual([c.value for c in d.ProfileCategory], "compute data dataloader comm device checkpoint pipeline other".split())
+        self.assertEqual((d.ComputeEvent("forward").name, d.ComputeEvent["STEP"].value), ("FORWARD", "step"))
+        word = d.CommunicationEvent.ALL_REDUCE
+        self.assertTrue(isinstance(word, enum.Enum) and isinstance(word, str) and isinstance(word, d.CommunicationEvent))
+        self.assertEqual((str(word), format(word), "%s" % word, word, word + "s"), ("all_reduce",) * 4 + ("all_reduces",))
+        self.assertIs(pickle.loads(pickle.dumps(word)), word)
+        with self.assertRaises(ValueError):
+            d.ComputeEvent("none")
+        self.assertEqual((int(d.TagDType.FLOAT), d.TagType.KEY.name, d.TagValue("5", d.TagDType.INT).value()), (1, "KEY", (0, 5)))
 
     def test_methods_of_all_kinds(self):
         from trainspan.dftracer import ai, dft_fn

@@ -78,7 +78,11 @@ for line in sys.stdin.read().strip().split("\n"):
             exec(first, scope)
             text = repr(eval(last.strip(), scope))
     except BaseException as e:
-        text = "%s: %s" % (type(e).__name__, e)
+        trace, frames = e.__traceback__.tb_next, []
+        while trace is not None and sys.version_info >= (3, 11):  # before, a traceback keeps what a function has raised again
+            frames.append(trace.tb_frame.f_code.co_filename.rpartition("/")[2])
+            trace = trace.tb_next
+        text = "%s: %s %s" % (type(e).__name__, e, frames)
     text = re.sub(r"0x[0-9a-f]+|st_[a-z]*time\w*=\d+|st_ino=\d+|tmp\w+|(?<=fd=)\d+", "*", text.replace(D, "D"))
     print(line, "->", text)
 """

@@ -55,6 +55,16 @@ def passing(error, undo=None, *args):
         del error  # its trace has this frame
 
 
+def unframed(error):
+    """Takes the frame that calls this out of the traceback of an error, which is the program's
+    and only passes there: what users read ends as without us. The caller goes on with a
+    bare raise; before Python 3.11 that puts the traceback back."""
+    trace, frame = error.__traceback__, sys._getframe(1)
+    while trace is not None and trace.tb_frame is frame:
+        trace = trace.tb_next
+    BaseException.with_traceback(error, trace)  # a class may refuse that its attributes are set
+
+
 def quiet(f):
     """f, which gives None where it would raise."""
 

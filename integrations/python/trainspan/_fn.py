@@ -4,8 +4,8 @@ iterator."""
 import sys
 from threading import get_ident
 
-from . import _ring, passing, quiet
-from ._log import _KEYS, DFTRACER_ENABLE, _gather, _meta, _relate, dftracer
+from . import _ring, passing, quiet, unframed
+from ._log import _KEYS, DFTRACER_ENABLE, _gather, _meta, _number, _plain, _relate, dftracer
 
 
 def _like(call, f):
@@ -24,16 +24,17 @@ def _wrap(n, f, node, arguments=None):
     """f inside spans n, with what arguments gives for those of a call."""
     if isinstance(f, (staticmethod, classmethod)):
         return type(f)(_wrap(n, f.__func__, node, arguments))
-    if getattr(getattr(f, "__code__", None), "co_flags", 0) & 0x180:  # a coroutine
+    if _awaited(f):
 
         async def call(*args, **kwargs):
             span = _begin(n, node, arguments, args, kwargs)
             try:
                 value = await f(*args, **kwargs)
-            except BaseException:
-                _finish(n, span, True)
+            except BaseException as e:
+                _finish(n, node, span, True)
+                unframed(e)
                 raise
-            _finish(n, span, None)
+            _finish(n, node, span)
             return value
 
     elif arguments is None:
@@ -44,15 +45,50 @@ def _wrap(n, f, node, arguments=None):
             span = _begin(n, node, arguments, args, kwargs)
             try:
                 value = f(*args, **kwargs)
-            except BaseException:
-                _finish(n, span, True)
+            except BaseException as e:
+                _finish(n, node, span, True)
+                unframed(e)
                 raise
-            _finish(n, span, None)
+            _finish(n, node, span)
             return value
 
     call = _like(call, f)
     call.__trainspan__ = n
     return call
+
+
+def _within(node, f):
+    """f inside a with statement of a node, whose class has a way of its own."""
+    if isinstance(f, (staticmethod, classmethod)):
+        return type(f)(_within(node, f.__func__))
+    if _awaited(f):
+
+        async def call(*args, **kwargs):
+            try:
+                with node:
+                    return await f(*args, **kwargs)
+            except BaseException as e:
+                unframed(e)
+                raise
+
+    else:
+
+        def call(*args, **kwargs):
+            try:
+                with node:
+                    return f(*args, **kwargs)
+            except BaseException as e:
+                unframed(e)
+                raise
+
+    call = _like(call, f)
+    call.__trainspan__ = node._n
+    return call
+
+
+def _awaited(f):
+    """Whether a function is one of coroutines."""
+    return getattr(getattr(f, "__code__", None), "co_flags", 0) & 0x180
 
 
 def _begin(n, node, arguments, args, kwargs):
@@ -62,43 +98,59 @@ def _begin(n, node, arguments, args, kwargs):
     return _ring.start(n), given or None
 
 
-def _finish(n, span, failed):
+def _finish(n, node, span, failed=None):
     token, args = span
-    if failed is None:
+    if token is None:
+        return
+    if node.off:
+        _ring.drop(token)
+    elif failed is None:
         _ring.end(token, args)
-    elif token is not None:
+    else:
         _ring.stop(n, args, failed, token)
 
 
 def _iterate(node, iterator, names, count_key="count"):
     """The elements of an iterator, with a span for the wait for each and one for
-    the work on it. A body that is left ends its span."""
+    the work on it. A body that is left ends its span. What began or ended while the node
+    was off has none."""
     waits, works = names
-    if node.off:
-        yield from iterator
-        return
-    clock, counted, extra = _ring.clock, _ring.counted, node._extra
-    plain = count_key == "count"
-    t = clock()
-    count = 0
-    _ring.fetches(waits, True)
+    clock, counted, plain = _ring.clock, _ring.counted, count_key == "count"
+    count, said = 0, False
     try:
+        t = 0 if node.off else clock()
+        if t and waits:
+            said = True
+            _ring.fetches(waits, True)
         for value in iterator:
             count += 1
-            if waits and not node.off:
-                if plain and not extra:
+            on = not node.off
+            if on and t and waits:
+                if plain and not node._extra:
                     counted(waits, t, None, count)
                 else:
-                    _ring.event(waits, t + _ring.now() - clock(), _ring.now(), dict(extra, **{count_key: count}))
-            token = _ring.start(works) if works and not node.off else None
+                    _ring.event(waits, t + _ring.now() - clock(), _ring.now(), dict(node._extra, **{count_key: count}))
+            token = _ring.start(works) if works and on else None
             try:
                 yield value
             finally:
                 if token is not None:
-                    counted(works, 0, token, count) if plain and not extra else _ring.end(token, dict(extra, **{count_key: count}))
-            t = clock()
+                    if node.off:
+                        _ring.drop(token)
+                    elif plain and not node._extra:
+                        counted(works, 0, token, count)
+                    else:
+                        _ring.end(token, dict(node._extra, **{count_key: count}))
+            t = 0 if node.off else clock()
+            if waits and said != bool(t):
+                said = not said
+                _ring.fetches(waits, said)
+    except BaseException as e:
+        unframed(e)
+        raise
     finally:
-        _ring.fetches(waits, False)
+        if said:
+            _ring.fetches(waits, False)
 
 
 def _parameters(f, names):
@@ -130,6 +182,16 @@ def _parameters(f, names):
     return parameters
 
 
+def _parameter(key, value):
+    """A parameter of the program's as an argument: a call of its own function fails by no
+    text where a number is meant."""
+    try:
+        return _number(key, value)
+    except Exception as e:
+        passing(e)
+        return _plain(value)
+
+
 class dft_fn:
     """Spans of a category: a context manager, a decorator of functions by log, and
     an iterator."""
@@ -138,7 +200,7 @@ class dft_fn:
         self._enable = enable
         self._cat, self._open = str(cat), {}
         self._name = str(name or sys._getframe(1).f_code.co_name)
-        self._arguments = self._extra = _gather({}, None, (epoch, step, image_idx, image_size))
+        self._arguments = self._extra = {} if self.off else _gather({}, None, (epoch, step, image_idx, image_size))
         self._relations, self._last = {}, {}
         self._t = 0 if self.off else _ring.now()
 
@@ -167,7 +229,7 @@ class dft_fn:
     def __exit__(self, kind, error, trace):
         tokens = self._open.get(get_ident())
         if tokens:
-            _finish(_ring.name(self._name, self._cat), (tokens.pop(), self._all()), None if kind is None else True)
+            _finish(_ring.name(self._name, self._cat), self, (tokens.pop(), self._all()), None if kind is None else True)
             if not tokens:
                 self._open.pop(get_ident(), None)
 
@@ -236,7 +298,7 @@ class dft_fn:
             try:
                 if parameters is not None:
                     found = parameters(args, kwargs)
-                    self._last = _gather({}, None, [found.get(key) for key in _KEYS])
+                    self._last = {key: _parameter(key, found[key]) for key in _KEYS if found.get(key) is not None}
                     given.update(self._last)
             except Exception as e:
                 passing(e)

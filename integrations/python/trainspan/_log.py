@@ -66,21 +66,15 @@ def get_default_args(func):
     return {k: v.default for k, v in inspect.signature(func).parameters.items() if v.default is not v.empty}
 
 
-class TagType:
-    KEY, VALUE, IGNORE = range(3)
-
-
-class TagDType:
-    INT, FLOAT, STRING = range(3)
-
-
 class TagValue:
-    def __init__(self, value, dtype=TagDType.STRING, tag_type=TagType.KEY):
+    """An argument of a type: of TagDType, or its number."""
+
+    def __init__(self, value, dtype=2, tag_type=0):
         self._dtype, self._tag_type = dtype, tag_type
-        self._value = (int, float, str)[dtype](value)
+        self._value = (int, float, str)[int(dtype)](value)
 
     def value(self):
-        return (self._tag_type, self._value)
+        return (int(self._tag_type), self._value)
 
 
 _BARE = (str, int, float)
@@ -107,18 +101,34 @@ def _speaks(value, depth):
         if depth == 0 or len(value) > 64:
             return False
         return all(_speaks(v, depth - 1) for v in (itertools.chain(*value.items()) if isinstance(value, dict) else value))
-    tensor = ("shape", "__array__", "__dlpack__", "__cuda_array_interface__", "__torch_function__")
-    return isinstance(value, _BARE) or not any(hasattr(type(value), attr) for attr in tensor)
+    return isinstance(value, _BARE) or not _tensor(value)
+
+
+def _tensor(value):
+    """Whether a value may wait for its device when it is asked for something."""
+    return any(hasattr(type(value), attr) for attr in ("shape", "__array__", "__dlpack__", "__cuda_array_interface__", "__torch_function__"))
+
+
+def _number(key, value):
+    """An argument that is a number, as the original makes it: what is none raises, but for
+    the sizes of an image, which guides print."""
+    if key == "image_size" and isinstance(value, (tuple, list)):
+        return _plain(value)
+    if type(value).__module__ == "numpy":
+        value = plain(value)
+    elif not isinstance(value, _BARE) and _tensor(value):
+        return plain(value)
+    return float(value) if key == "image_size" else int(value)
 
 
 def _gather(into, args, values):
     """Adds arguments and those that have a place of their own to a dictionary."""
     for key, value in zip(_KEYS, values):
         if value is not None:
-            value = _plain(value)
-            into[key] = float(value) if key == "image_size" and isinstance(value, int) else value
-    for key, value in args.items() if hasattr(args, "items") else ():
-        into[str(key)] = _plain(value)
+            into[key] = _number(key, value)
+    if args is not None:
+        for key, value in args.items():
+            into[str(key)] = _plain(value)
     return into
 
 

@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 
-from . import environ, passing, plain, quiet
+from . import environ, passing, plain, quiet, unframed
 
 MAGIC = b"TSRING\0\2"  # the last byte is the version
 SLOT = 64
@@ -680,32 +680,27 @@ def _build():
         """Whether a span of the program is open on this thread."""
         return any(e is not None and named[entry(e)[1]][2] != "torch" for e in local.s[2:])
 
-    def enter(n, value=None, note=()):
-        """A function that starts a span n and gives the value. With metadata=True it
-        writes metadata of the name note instead."""
-
-        def enter(metadata=False):
-            if metadata:
-                return mark(NOTE, name(*note), None, 0, 0)
+    def enter(node):
+        """__enter__ of a node: starts its span, unless the node is off."""
+        n = node._quick
+        if n:
             try:
                 s = local.s
                 s[1][n] = t = clock()
                 s.append((t, n, s, True))
+                return node
             except BaseException as e:
                 passing(e, undo, n)
-                start(n)
-            return value
+        if not node.off:
+            push(node._n, None, None)
+        return node
 
-        return enter
-
-    def leave(n, note=()):
-        """A function that ends the innermost span n, with the arguments of __exit__ or
-        metadata as for enter."""
-
-        def leave(kind=None, error=None, trace=None, metadata=False):
-            if metadata or kind is True:
-                return mark(NOTE, name(*note), None, 0, 0)
-            try:
+    def leave(node, kind=None, error=None, trace=None):
+        """__exit__ of a node: ends its innermost span of this thread, or forgets that where
+        the node is off by now."""
+        n = node._quick
+        try:
+            if n:
                 s = local.s
                 top = s.pop()
                 t1 = clock()
@@ -714,36 +709,46 @@ def _build():
                     pack(page, place, top[0], t1, s[0], len(s), n)
                     return
                 s.append(top)
-                finish(s, None, t1, None, n if kind is None else n | FAILED)
-            except StopIteration:
-                late(top[0], t1, s[0], len(s), 0, 0, n)
-            except BaseException as e:
-                passing(e, lose)
+            elif node.off:
+                if local is not None and len(local.s) > 2:
+                    forget(node._n)
+                return
+            stop(node._n, node._extra, None if kind is None else True)
+        except StopIteration:
+            late(top[0], t1, s[0], len(s), 0, 0, n)
+        except BaseException as e:
+            passing(e, lose)
 
-        return leave
+    @quiet
+    def forget(n):
+        """Forgets the innermost span n of this thread."""
+        i = find(local.s, None, n)
+        if i:
+            drop(entry(local.s[i]))
 
     def wrap(n, f, node):
         """f inside a span n, unless the node is off."""
 
         def call(*args, **kwargs):
-            if node.off:
-                return f(*args, **kwargs)
             token = None
             try:
-                try:
-                    s = local.s
-                    s[1][n] = t = clock()
-                    token = (t, n, s, True)
-                    s.append(token)
-                except Exception as e:
-                    passing(e)
-                    token = start(n)
+                if not node.off:
+                    try:
+                        s = local.s
+                        s[1][n] = t = clock()
+                        token = (t, n, s, True)
+                        s.append(token)
+                    except Exception as e:
+                        passing(e)
+                        token = start(n)
                 value = f(*args, **kwargs)
-            except BaseException:
+            except BaseException as e:
                 if token is not None:
-                    stop(n, None, True, token)
+                    drop(token) if node.off else stop(n, None, True, token)
+                unframed(e)
                 raise
-            end(token)
+            if token is not None:
+                drop(token) if node.off else end(token)
             return value
 
         return call

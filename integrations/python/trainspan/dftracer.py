@@ -9,13 +9,12 @@ As with DFTracer, nothing is recorded unless DFTRACER_ENABLE is 1. Under
 `trainspan run` it is recorded unless DFTRACER_ENABLE is 0.
 """
 
-import itertools
 import sys
 
 from . import _ring, quiet
-from ._fn import _iterate, _wrap, dft_fn
+from ._fn import _iterate, _within, _wrap, dft_fn
 from ._log import *  # noqa: F403 the names of the original
-from ._log import _gather, _meta, _nothing
+from ._log import _KEYS, _gather, _meta
 
 
 def get_iter_block_name(name):
@@ -26,10 +25,11 @@ def get_iter_handle_name(name):
     return name if name.endswith(".iter") else name + ".iter"
 
 
-def _detached(cat, name, on, extra):
-    """A node that is not part of the tree."""
-    node = DFTracerAI(cat, name, enable=on, _variant="detached")
-    node._extra = extra
+def _alone(cls, cat, name, on, extra, variant="detached", above=0):
+    """A node without what __init__ of its class does."""
+    node = cls.__new__(cls)
+    node._cat, node._name, node._above, node._children, node._updates, node._extra = cat, name, None, {}, {}, extra
+    node._n = _ring.name(name, cat, variant, above)
     node._set(on)
     return node
 
@@ -46,62 +46,75 @@ class DFTracerAI:
     """A node of the tree: a category and a name. It is a decorator, a context
     manager, and has start and stop."""
 
-    # Functions in slots: a with statement finds them as if they were methods, and
-    # each node has its own, which know their span.
-    __slots__ = ("__enter__", "__exit__", "start", "stop", "cat", "name", "off", "_n", "_above", "_children", "_extra", "_updates", "_wanted", "__dict__", "__weakref__")
+    # _quick is the number of the node's spans where they are written the quick way: while
+    # it is on and has no arguments of its own. Else it is 0.
+    __slots__ = ("off", "_quick", "_n", "_cat", "_name", "_above", "_children", "_extra", "_updates", "_wanted", "__dict__", "__weakref__")
 
-    def __init__(self, cat, name=None, epoch=None, step=None, image_idx=None, image_size=None, enable=True, _above=None, _variant=0):
-        self.cat, self.name = str(cat), str(name or cat)
-        self._above, self._children, self._updates = _above, {}, {}
-        self._extra = _gather({}, None, (epoch, step, image_idx, image_size)) if _variant else {}
-        self._n = _ring.name(self.name, self.cat, _variant, _above._n if _above is not None else 0)
+    def __init__(self, *, cat, name=None, epoch=None, step=None, image_idx=None, image_size=None, enable=True, _above=None):
+        self._cat, self._name = str(cat), str(name or cat)
+        self._above, self._children, self._updates, self._extra = _above, {}, {}, {}
+        self._n = _ring.name(self._name, self._cat, 0, _above._n if _above is not None else 0)
         self._set(enable and (_above is None or not _above.off))
-        if not _variant and (epoch, step, image_idx, image_size) != (None,) * 4:
+        if (epoch, step, image_idx, image_size) != (None,) * 4:
             self.update(epoch, step, image_idx, image_size)
+
+    __enter__, __exit__ = _ring.enter, _ring.leave
+
+    def start(self, metadata=False):
+        if metadata:
+            self._note(START_METADATA_NAME)
+        else:
+            self.__enter__()
+
+    def stop(self, metadata=False):
+        if metadata:
+            self._note(STOP_METADATA_NAME)
+        else:
+            self.__exit__(None, None, None)
+
+    def _note(self, which):
+        if not self.off:
+            _ring.mark(_ring.NOTE, _ring.name(self._name + "." + which, self._cat, "note"), None, 0, 0)
 
     def _set(self, on):
         self._wanted, self.off = bool(on), not (on and DFTRACER_ENABLE)
-        if self.off:
-            self.__enter__, self.__exit__, self.start, self.stop = itertools.repeat(self).__next__, _nothing, _nothing, _nothing
-            return
-        self.start = self.__enter__ = _ring.enter(self._n, self, (self.name + ".start", self.cat, "note"))
-        self.stop = self.__exit__ = self._leave if self._extra else _ring.leave(self._n, (self.name + ".end", self.cat, "note"))
-
-    def _leave(self, kind=None, error=None, trace=None, metadata=False):
-        if metadata or kind is True:
-            _ring.leave(self._n, (self.name + ".end", self.cat, "note"))(True)
-        else:
-            _ring.stop(self._n, dict(self._extra), kind)
+        self._quick = 0 if self.off or self._extra else self._n
 
     def _child(self, attr, name):
         child = self._children.get(attr)
         if child is None:
-            child = self._children[attr] = DFTracerAI(self.cat, name, _above=self)
+            child = self._children[attr] = DFTracerAI(cat=self._cat, name=name, _above=self)
+            child._extra = {key: self._extra[key] for key in _KEYS if key in self._extra}
+            child._set(child._wanted)
         return child
 
     def __call__(self, fn=None, *, enable=None, epoch=None, step=None, image_idx=None, image_size=None, args=None):
-        node = self
-        extra = _gather({}, args, (epoch, step, image_idx, image_size))
-        if extra or fn is None:
+        extra = _gather({}, args or None, (epoch, step, image_idx, image_size))
+        on = self._wanted if enable is None else enable
+        if fn is None:
             # A copy that is not part of the tree: it records even where the node is
             # off, and its arguments stay its own.
-            node = _detached(self.cat, self.name, enable if enable is not None else not self.off, extra)
-        if fn is None:
-            return node
-        if node.off or enable is False:
+            return _alone(DFTracerAI, self._cat, self._name, on, extra)
+        if not on or not DFTRACER_ENABLE:
             return fn
-        return _wrap(node._n, fn, node, (lambda args, kwargs: dict(node._extra)) if node._extra else None)
+        if extra:
+            return _wrap(_ring.name(self._name, self._cat, "detached"), fn, self, lambda args, kwargs: extra)
+        if type(self).__enter__ is not _enter or type(self).__exit__ is not _leave:
+            return _within(self, fn)
+        return _wrap(self._n, fn, self, (lambda args, kwargs: self._extra) if self._own else None)
 
     def iter(self, iterator, *, include_block=True, include_iter=True, iter_name=None, block_name=None):
-        names = (include_iter and (iter_name or get_iter_handle_name(self.name)), include_block and (block_name or get_iter_block_name(self.name)))
-        return _iterate(self, iterator, [name and _ring.name(name, self.cat, ("loop", self._n), self._n) for name in names])
+        names = (include_iter and (iter_name or get_iter_handle_name(self._name)), include_block and (block_name or get_iter_block_name(self._name)))
+        return _iterate(self, iterator, [name and _ring.name(name, self._cat, ("loop", self._n), self._n) for name in names])
 
-    def init(self, fn=None, *, enable=None, epoch=None, step=None, image_idx=None, image_size=None, args=None):
-        child = self.derive(INIT_NAME)
-        return child(fn, enable=enable, epoch=epoch, step=step, image_idx=image_idx, image_size=image_size, args=args)
+    @property
+    def init(self):
+        """The node of what is made before: a decorator, which takes what any node takes, and
+        a context manager."""
+        return self.derive(INIT_NAME)
 
     def derive(self, name):
-        name = self.name + "." + name
+        name = self._name + "." + name
         return self._child(name, name)
 
     def create_children(self, names):
@@ -112,17 +125,28 @@ class DFTracerAI:
         """Arguments for the spans of the node and those below it that end later."""
         if not DFTRACER_ENABLE:
             return self
-        if self._above is None and self.cat != ROOT_CAT:
-            _gather(self._extra, args, (epoch, step, image_idx, image_size))
-            self._set(not self.off)
+        if self.off:
+            for child in self._children.values():
+                child.update(epoch, step, image_idx, image_size, args)
             return self
-        _gather(self._updates, args, (epoch, step, image_idx, image_size))
-        if epoch is not None or step is not None:
-            _ring.position(epoch, step, n=self._n)
-        rest = _gather({}, args, (None, None, image_idx, image_size))
-        if rest:
-            _ring.mark(_ring.UPDATE, self._n, rest, 0, 0)
+        given = _gather({}, args, (epoch, step, image_idx, image_size))
+        if self._own:
+            self._extra.update(given)
+            self._set(True)
+            for child in self._children.values():
+                child.update(epoch, step, image_idx, image_size, args)
+            return self
+        self._updates.update(given)
+        if "epoch" in given or "step" in given:
+            _ring.position(given.pop("epoch", None), given.pop("step", None), n=self._n)
+        if given:
+            _ring.mark(_ring.UPDATE, self._n, given, 0, 0)
         return self
+
+    @property
+    def _own(self):
+        """Whether the node is part of no tree: its arguments are its own."""
+        return self._above is None and self._cat != ROOT_CAT
 
     def _switch(self, on):
         self._set(on)
@@ -137,7 +161,8 @@ class DFTracerAI:
         self._switch(False)
         _ring.switch(self._n, 0)
 
-    reset = _nothing
+    def reset(self):
+        pass
 
     def __reduce__(self):
         path, node = [], self
@@ -146,7 +171,7 @@ class DFTracerAI:
             node = node._above
         if node is ai:
             return _node, tuple(path)
-        return _detached, (self.cat, self.name, not self.off, self._extra)
+        return _alone, (type(self), self._cat, self._name, self._wanted, self._extra), self.__dict__ or None
 
     def get_time(self):
         return dftracer.get_instance().get_time()
@@ -165,8 +190,8 @@ class DFTracerAI:
     def _enable(self):
         return self._wanted
 
-    _cat = property(lambda self: self.cat)
-    _name = property(lambda self: self.name)
+    cat = property(lambda self: self._cat)
+    name = property(lambda self: self._name)
     _arguments_int = property(lambda self: self._given(int))
     _arguments_float = property(lambda self: self._given(float))
     _arguments_string = property(lambda self: self._given(str))
@@ -178,8 +203,7 @@ class DFTracerAI:
         return {key: (0, value) for key, value in given.items() if isinstance(value, kind)}
 
 
-def _events(name, words):
-    return type(name, (), {word.upper(): word for word in words})
+_enter, _leave = DFTracerAI.__enter__, DFTracerAI.__exit__
 
 
 _TREE = {
@@ -193,7 +217,6 @@ _TREE = {
     "other": ("Other", "OtherEvent", "log"),
 }
 _IO = ("data", "checkpoint", "other")  # that have a node for I/O
-ProfileCategory = _events("ProfileCategory", _TREE)
 
 
 class IO(DFTracerAI):
@@ -201,32 +224,35 @@ class IO(DFTracerAI):
 
     __slots__ = ()
 
-    def __init__(self, cat, parent_name, epoch=None, step=None, image_idx=None, image_size=None, enable=True, _above=None):
+    def __init__(self, *, cat, parent_name, epoch=None, step=None, image_idx=None, image_size=None, enable=True, _above=None):
         name = str(parent_name) + ".io"
-        DFTracerAI.__init__(self, cat, name, epoch, step, image_idx, image_size, enable, _above)
-        self.create_children({word: name + "." + word for word in ("open", "read", "write", "close")})
+        super().__init__(cat=cat, name=name, epoch=epoch, step=step, image_idx=image_idx, image_size=image_size, enable=enable, _above=_above)
+        self.create_children({word: name + "." + word for word in _EVENTS["IOEvent"].split()})
 
 
 def _category(cls, cat, words):
-    def __init__(self, epoch=None, step=None, image_idx=None, image_size=None, enable=True, _above=None):
-        DFTracerAI.__init__(self, cat, cat, epoch, step, image_idx, image_size, enable, _above)
+    def __init__(self, epoch=None, step=None, image_idx=None, image_size=None, enable=True, *, _above=None):
+        given = {"epoch": epoch, "step": step, "image_idx": image_idx, "image_size": image_size, "enable": enable}
+        DFTracerAI.__init__(self, cat=cat, _above=_above, **given)
         self.create_children({word: "other." + word if cat == "other" else word for word in words})
         if cat in _IO:
-            self._children["io"] = self.io = IO(cat, cat, enable=enable, _above=self)
+            self._children["io"] = self.io = IO(cat=cat, parent_name=cat, _above=self, **given)
 
-    return type(cls, (DFTracerAI,), {"__slots__": (), "__init__": __init__})
+    __init__.__qualname__ = cls + ".__init__"
+    return type(cls, (DFTracerAI,), {"__slots__": (), "__init__": __init__, "__module__": __name__})
 
 
-IOEvent = _events("IOEvent", ("open", "read", "write", "close"))
+_EVENTS = {"IOEvent": "open read write close", "ProfileCategory": " ".join(_TREE)}  # the members of enums
 for _cat, (_cls, _event, _words) in _TREE.items():
-    globals()[_cls], globals()[_event] = _category(_cls, _cat, _words.split()), _events(_event, _words.split())
+    globals()[_cls], _EVENTS[_event] = _category(_cls, _cat, _words.split()), _words
 
 
 class AI(DFTracerAI):
     """The tree. Its root is the span of the whole run."""
 
     def __init__(self, epoch=None, step=None, image_idx=None, image_size=None, enable=True):
-        DFTracerAI.__init__(self, ROOT_CAT, ROOT_NAME, epoch, step, image_idx, image_size, enable)
+        given = {"epoch": epoch, "step": step, "image_idx": image_idx, "image_size": image_size, "enable": enable}
+        super().__init__(cat=ROOT_CAT, name=ROOT_NAME, **given)
         for cat, (cls, _, _) in _TREE.items():
             self._children[cat] = node = globals()[cls](enable=enable, _above=self)
             setattr(self, cat, node)
@@ -283,7 +309,7 @@ EntityID = int
 
 
 def __getattr__(name):
-    """What takes other modules, which few programs need."""
+    """What takes other modules, which few programs need: enums are made when they are used."""
     if name in _DYNAMO:
         import importlib
 
@@ -297,6 +323,15 @@ def __getattr__(name):
             members[word] = number = int(given or number + 1)
         globals()[name] = made = IntEnum(name, members, module=__name__)
         return made
+    if name in _EVENTS:
+        from ._enum import StrEnum
+
+        globals()[name] = made = StrEnum(name, {word.upper(): word for word in _EVENTS[name].split()}, module=__name__)
+        return made
+    if name in ("TagType", "TagDType"):
+        from . import _enum
+
+        return getattr(_enum, name)
     if name in _PARTS:
         return sys.modules[__name__]
     raise AttributeError("module %r has no attribute %r" % (__name__, name))
@@ -330,6 +365,6 @@ def alias():
 if DFTRACER_ENABLE and DFTRACER_LOG_LEVEL in ("DEBUG", "INFO"):
     setup_stream_logger().info("DFTracer was enabled.")
 
-__all__ = [_old for _old in dict(globals()) if not _old.startswith("_") and _old not in ("sys", "itertools", "quiet", "python", "logger")]
-__all__ += ["Dynamo", "dynamo", "create_backend", *_ENTITIES]
+__all__ = [_old for _old in dict(globals()) if not _old.startswith("_") and _old not in ("sys", "quiet", "python", "logger")]
+__all__ += ["Dynamo", "dynamo", "create_backend", "TagType", "TagDType", *_ENTITIES, *_EVENTS]
 del _cat, _cls, _event, _words, _old

@@ -1,4 +1,4 @@
-from enum import IntEnum
+from enum import Enum, IntEnum
 from logging import Logger
 from types import FrameType, TracebackType
 from typing import Any, Callable, Iterable, Iterator, Mapping, TypeVar, overload
@@ -78,102 +78,101 @@ class EntityRelation(IntEnum):
     ALTERNATE_OF = 21
     DEPENDS_ON = 22
 
-class TagType:
-    KEY: int
-    VALUE: int
-    IGNORE: int
+class TagType(Enum):
+    KEY = 0
+    VALUE = 1
+    IGNORE = 2
+    def __int__(self) -> int: ...
 
-class TagDType:
-    INT: int
-    FLOAT: int
-    STRING: int
+class TagDType(Enum):
+    INT = 0
+    FLOAT = 1
+    STRING = 2
+    def __int__(self) -> int: ...
 
 class TagValue:
-    def __init__(self, value: Any, dtype: int = ..., tag_type: int = ...) -> None: ...
+    def __init__(self, value: Any, dtype: TagDType | int = ..., tag_type: TagType | int = ...) -> None: ...
     def value(self) -> tuple[int, int | float | str]: ...
 
 class DFTracerAI:
-    cat: str
-    name: str
     off: bool
-    def __init__(self, cat: str, name: str | None = ..., epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ..., _variant: Any = ...) -> None: ...
-    # Each node has functions of its own in the place of these.
+    def __init__(self, *, cat: str, name: str | None = ..., epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: Any = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
     @property
-    def start(self) -> Callable[..., Any]: ...
+    def cat(self) -> str: ...
     @property
-    def stop(self) -> Callable[..., Any]: ...
+    def name(self) -> str: ...
+    def start(self, metadata: bool = ...) -> None: ...
+    def stop(self, metadata: bool = ...) -> None: ...
     def __enter__(self: _S) -> _S: ...
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def __exit__(self, kind: type[BaseException] | None = ..., error: BaseException | None = ..., trace: TracebackType | None = ...) -> None: ...
     @overload
     def __call__(self: _S, fn: None = ..., *, enable: bool | None = ..., epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., args: _Args = ...) -> DFTracerAI: ...
     @overload
     def __call__(self, fn: _F, *, enable: bool | None = ..., epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., args: _Args = ...) -> _F: ...
     def iter(self, iterator: Iterable[_T], *, include_block: bool = ..., include_iter: bool = ..., iter_name: str | None = ..., block_name: str | None = ...) -> Iterator[_T]: ...
-    @overload
-    def init(self, fn: None = ..., *, enable: bool | None = ..., epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., args: _Args = ...) -> DFTracerAI: ...
-    @overload
-    def init(self, fn: _F, *, enable: bool | None = ..., epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., args: _Args = ...) -> _F: ...
+    @property
+    def init(self) -> DFTracerAI: ...
     def derive(self, name: str) -> DFTracerAI: ...
     def create_children(self, names: Mapping[str, str]) -> None: ...
     def update(self: _S, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., args: _Args = ...) -> _S: ...
     def enable(self) -> None: ...
     def disable(self) -> None: ...
-    def reset(self, *args: Any) -> Any: ...
+    def reset(self) -> None: ...
     def get_time(self) -> int: ...
     def log_metadata(self, key: str, value: Any) -> None: ...
     @property
     def profiler(self: _S) -> _S: ...
 
-class ProfileCategory:
-    COMPUTE: str
-    DATA: str
-    DATALOADER: str
-    COMM: str
-    DEVICE: str
-    CHECKPOINT: str
-    PIPELINE: str
-    OTHER: str
+class ProfileCategory(str, Enum):
+    COMPUTE = "compute"
+    DATA = "data"
+    DATALOADER = "dataloader"
+    COMM = "comm"
+    DEVICE = "device"
+    CHECKPOINT = "checkpoint"
+    PIPELINE = "pipeline"
+    OTHER = "other"
 
 class IO(DFTracerAI):
     open: DFTracerAI
     read: DFTracerAI
     write: DFTracerAI
     close: DFTracerAI
-    def __init__(self, cat: str, parent_name: str, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
+    def __init__(self, *, cat: str, parent_name: str, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
 
-class IOEvent:
-    OPEN: str
-    READ: str
-    WRITE: str
-    CLOSE: str
+class IOEvent(str, Enum):
+    OPEN = "open"
+    READ = "read"
+    WRITE = "write"
+    CLOSE = "close"
 
 class Compute(DFTracerAI):
     forward: DFTracerAI
     backward: DFTracerAI
     step: DFTracerAI
-    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
+    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., *, _above: DFTracerAI | None = ...) -> None: ...
 
-class ComputeEvent:
-    FORWARD: str
-    BACKWARD: str
-    STEP: str
+class ComputeEvent(str, Enum):
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    STEP = "step"
 
 class Data(DFTracerAI):
     preprocess: DFTracerAI
     item: DFTracerAI
     io: IO
-    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
+    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., *, _above: DFTracerAI | None = ...) -> None: ...
 
-class DataEvent:
-    PREPROCESS: str
-    ITEM: str
+class DataEvent(str, Enum):
+    PREPROCESS = "preprocess"
+    ITEM = "item"
 
 class DataLoader(DFTracerAI):
     fetch: DFTracerAI
-    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
+    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., *, _above: DFTracerAI | None = ...) -> None: ...
 
-class DataLoaderEvent:
-    FETCH: str
+class DataLoaderEvent(str, Enum):
+    FETCH = "fetch"
 
 class Communication(DFTracerAI):
     send: DFTracerAI
@@ -187,58 +186,58 @@ class Communication(DFTracerAI):
     scatter: DFTracerAI
     reduce_scatter: DFTracerAI
     all_to_all: DFTracerAI
-    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
+    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., *, _above: DFTracerAI | None = ...) -> None: ...
 
-class CommunicationEvent:
-    SEND: str
-    RECEIVE: str
-    BARRIER: str
-    BCAST: str
-    REDUCE: str
-    ALL_REDUCE: str
-    GATHER: str
-    ALL_GATHER: str
-    SCATTER: str
-    REDUCE_SCATTER: str
-    ALL_TO_ALL: str
+class CommunicationEvent(str, Enum):
+    SEND = "send"
+    RECEIVE = "receive"
+    BARRIER = "barrier"
+    BCAST = "bcast"
+    REDUCE = "reduce"
+    ALL_REDUCE = "all_reduce"
+    GATHER = "gather"
+    ALL_GATHER = "all_gather"
+    SCATTER = "scatter"
+    REDUCE_SCATTER = "reduce_scatter"
+    ALL_TO_ALL = "all_to_all"
 
 class Device(DFTracerAI):
     transfer: DFTracerAI
-    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
+    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., *, _above: DFTracerAI | None = ...) -> None: ...
 
-class DeviceEvent:
-    TRANSFER: str
+class DeviceEvent(str, Enum):
+    TRANSFER = "transfer"
 
 class Checkpoint(DFTracerAI):
     capture: DFTracerAI
     restart: DFTracerAI
     io: IO
-    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
+    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., *, _above: DFTracerAI | None = ...) -> None: ...
 
-class CheckpointEvent:
-    CAPTURE: str
-    RESTART: str
+class CheckpointEvent(str, Enum):
+    CAPTURE = "capture"
+    RESTART = "restart"
 
 class Pipeline(DFTracerAI):
     epoch: DFTracerAI
     train: DFTracerAI
     evaluate: DFTracerAI
     test: DFTracerAI
-    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
+    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., *, _above: DFTracerAI | None = ...) -> None: ...
 
-class PipelineEvent:
-    EPOCH: str
-    TRAIN: str
-    EVALUATE: str
-    TEST: str
+class PipelineEvent(str, Enum):
+    EPOCH = "epoch"
+    TRAIN = "train"
+    EVALUATE = "evaluate"
+    TEST = "test"
 
 class Other(DFTracerAI):
     log: DFTracerAI
     io: IO
-    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., _above: DFTracerAI | None = ...) -> None: ...
+    def __init__(self, epoch: int | None = ..., step: int | None = ..., image_idx: int | None = ..., image_size: int | None = ..., enable: bool = ..., *, _above: DFTracerAI | None = ...) -> None: ...
 
-class OtherEvent:
-    LOG: str
+class OtherEvent(str, Enum):
+    LOG = "log"
 
 class AI(DFTracerAI):
     compute: Compute

@@ -5,7 +5,7 @@ those of DFTracer: function.OPERATOR.OVERLOAD, method.NAME, PATH.TYPE_PATH.
 PyTorch is imported when something is compiled, not before.
 """
 
-from . import _ring
+from . import _ring, unframed
 from .dftracer import DFTRACER_ENABLE, DFTracerAI
 
 CAT_DYNAMO = "dynamo"
@@ -40,7 +40,7 @@ class Dynamo(DFTracerAI):
     """Arguments of the spans, and whether there are any."""
 
     def __init__(self, name=None, epoch=None, step=None, image_idx=None, image_size=None, enable=True):
-        DFTracerAI.__init__(self, CAT_DYNAMO, name, epoch, step, image_idx, image_size, enable, _variant="detached")
+        super().__init__(cat=CAT_DYNAMO, name=name, epoch=epoch, step=step, image_idx=image_idx, image_size=image_size, enable=enable)
 
     def _traced(self, graph, backward=False):
         """A function that runs a graph."""
@@ -55,15 +55,19 @@ class Dynamo(DFTracerAI):
 
         class Traced(torch.fx.Interpreter):
             def run_node(self, node):
-                n = names.get(node)
-                if n is None or tracer.off:
-                    return super().run_node(node)
-                token = _ring.start(n)
                 try:
-                    return super().run_node(node)
-                finally:
-                    args = dict(tracer._extra, grad_enabled=int(torch.is_grad_enabled()))
-                    _ring.end(token, dict(args, phase="backward") if backward else args)
+                    n = names.get(node)
+                    if n is None or tracer.off:
+                        return super().run_node(node)
+                    token = _ring.start(n)
+                    try:
+                        return super().run_node(node)
+                    finally:
+                        args = dict(tracer._extra, grad_enabled=int(torch.is_grad_enabled()))
+                        _ring.end(token, dict(args, phase="backward") if backward else args)
+                except BaseException as e:
+                    unframed(e)
+                    raise
 
         return Traced(graph).run
 

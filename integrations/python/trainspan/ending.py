@@ -2,7 +2,7 @@
 
 import sys
 
-from . import _ring, passing, quiet
+from . import _ring, passing, quiet, unframed
 
 _told = False
 
@@ -44,8 +44,12 @@ def telling(f):
     def call(*args, **kwargs):
         try:
             return f(*args, **kwargs)
-        except SystemExit:
+        except SystemExit as e:
             tell()
+            unframed(e)
+            raise
+        except BaseException as e:
+            unframed(e)
             raise
 
     return call

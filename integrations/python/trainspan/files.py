@@ -14,7 +14,7 @@ import mmap
 import os
 import sys
 
-from . import _opened, _paths, _ring
+from . import _opened, _paths, _ring, unframed
 from ._opened import _maps, _open
 from ._paths import (
     CLOSE, MKDIR, NONE, OPEN, PREAD, PWRITE, READ, SEEK, STAT, SYNC, WRITE,
@@ -34,17 +34,21 @@ _CALLS = {
 _CALL = """
 def of(original, n):
     def f(fd, {given}):
-        file = numbers.get(fd)
-        if file is None:
-            return original(fd, {given})
-        t = clock()
         try:
-            value = original(fd, {given})
-        except OSError:
-            called(n, t, {asked}, -1, {place}, file)
+            file = numbers.get(fd)
+            if file is None:
+                return original(fd, {given})
+            t = clock()
+            try:
+                value = original(fd, {given})
+            except OSError:
+                called(n, t, {asked}, -1, {place}, file)
+                raise
+            called(n, t, {asked}, {result}, {place}, file)
+            return value
+        except BaseException as e:
+            unframed(e)
             raise
-        called(n, t, {asked}, {result}, {place}, file)
-        return value
 
     return f
 """
@@ -65,20 +69,24 @@ def _on_path(name, n):
     original = getattr(os, name)
 
     def f(*args, **kwargs):
-        if not kwargs:
-            file = below(args[0] if args else ".")
-        else:
-            file = below(args[0] if args else kwargs.get("path", ".")) if kwargs.get("dir_fd") is None else 0
-        if not file:
-            return original(*args, **kwargs)
-        t = clock()
         try:
-            value = original(*args, **kwargs)
-        except OSError:
-            called(n, t, NONE, -1, NONE, file)
+            if not kwargs:
+                file = below(args[0] if args else ".")
+            else:
+                file = below(args[0] if args else kwargs.get("path", ".")) if kwargs.get("dir_fd") is None else 0
+            if not file:
+                return original(*args, **kwargs)
+            t = clock()
+            try:
+                value = original(*args, **kwargs)
+            except OSError:
+                called(n, t, NONE, -1, NONE, file)
+                raise
+            called(n, t, NONE, NONE, NONE, file)
+            return value
+        except BaseException as e:
+            unframed(e)
             raise
-        called(n, t, NONE, NONE, NONE, file)
-        return value
 
     return f
 
@@ -88,78 +96,106 @@ def _functions():
     open_, stat_, mkdir_ = os.open, os.stat, os.mkdir
 
     def open(path, flags, mode=0o777, *, dir_fd=None):
-        file = below(path) if dir_fd is None else 0
-        if not file:
-            return open_(path, flags, mode, dir_fd=dir_fd)
-        asked = mode if flags & os.O_CREAT else NONE
-        t = clock()
         try:
-            fd = open_(path, flags, mode)
-        except OSError:
-            called(OPEN, t, flags | os.O_CLOEXEC, -1, asked, file)
+            file = below(path) if dir_fd is None else 0
+            if not file:
+                return open_(path, flags, mode, dir_fd=dir_fd)
+            asked = mode if flags & os.O_CREAT else NONE
+            t = clock()
+            try:
+                fd = open_(path, flags, mode)
+            except OSError:
+                called(OPEN, t, flags | os.O_CLOEXEC, -1, asked, file)
+                raise
+            numbers[fd] = file
+            called(OPEN, t, flags | os.O_CLOEXEC, NONE, asked, file)
+            return fd
+        except BaseException as e:
+            unframed(e)
             raise
-        numbers[fd] = file
-        called(OPEN, t, flags | os.O_CLOEXEC, NONE, asked, file)
-        return fd
 
     def stat(path, *, dir_fd=None, follow_symlinks=True):
-        if type(path) is not str or dir_fd is not None or (file := known.get(path)) is None:
-            file = below(path) if dir_fd is None else 0
-        if not file:
-            return stat_(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
-        t = clock()
         try:
-            value = stat_(path) if follow_symlinks else stat_(path, follow_symlinks=follow_symlinks)
-        except OSError:
-            called(STAT, t, NONE, -1, NONE, file)
+            if type(path) is not str or dir_fd is not None or (file := known.get(path)) is None:
+                file = below(path) if dir_fd is None else 0
+            if not file:
+                return stat_(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+            t = clock()
+            try:
+                value = stat_(path) if follow_symlinks else stat_(path, follow_symlinks=follow_symlinks)
+            except OSError:
+                called(STAT, t, NONE, -1, NONE, file)
+                raise
+            called(STAT, t, NONE, NONE, NONE, file)
+            return value
+        except BaseException as e:
+            unframed(e)
             raise
-        called(STAT, t, NONE, NONE, NONE, file)
-        return value
 
     def mkdir(path, mode=0o777, *, dir_fd=None):
-        file = below(path) if dir_fd is None else 0
-        if not file:
-            return mkdir_(path, mode, dir_fd=dir_fd)
-        t = clock()
         try:
-            mkdir_(path, mode)
-        except OSError:
-            called(MKDIR, t, mode, -1, NONE, file)
+            file = below(path) if dir_fd is None else 0
+            if not file:
+                return mkdir_(path, mode, dir_fd=dir_fd)
+            t = clock()
+            try:
+                mkdir_(path, mode)
+            except OSError:
+                called(MKDIR, t, mode, -1, NONE, file)
+                raise
+            called(MKDIR, t, mode, NONE, NONE, file)
+        except BaseException as e:
+            unframed(e)
             raise
-        called(MKDIR, t, mode, NONE, NONE, file)
 
     def two_paths(original, n):
         def f(src, dst, *, src_dir_fd=None, dst_dir_fd=None):
-            file = to = 0
-            if src_dir_fd is None and dst_dir_fd is None:
-                file, to = below(src), below(dst)
-            if not (file or to):
-                return original(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
-            both = [names.get(number) or os.fsdecode(path) for number, path in ((file, src), (to, dst))]
-            t = clock()
             try:
-                original(src, dst)
-            except OSError:
-                called(n, t, NONE, -1, NONE, _ring.path_of("\0".join(both)) or 0)
+                file = to = 0
+                if src_dir_fd is None and dst_dir_fd is None:
+                    file, to = below(src), below(dst)
+                if not (file or to):
+                    return original(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+                both = [names.get(number) or os.fsdecode(path) for number, path in ((file, src), (to, dst))]
+                t = clock()
+                try:
+                    original(src, dst)
+                except OSError:
+                    called(n, t, NONE, -1, NONE, _ring.path_of("\0".join(both)) or 0)
+                    raise
+                called(n, t, NONE, NONE, NONE, _ring.path_of("\0".join(both)) or 0)
+            except BaseException as e:
+                unframed(e)
                 raise
-            called(n, t, NONE, NONE, NONE, _ring.path_of("\0".join(both)) or 0)
 
         return f
 
     def close(fd):
         try:
-            return close_file(fd)
-        finally:
-            numbers.pop(fd, None)
+            try:
+                return close_file(fd)
+            finally:
+                numbers.pop(fd, None)
+        except BaseException as e:
+            unframed(e)
+            raise
 
     def closerange(low, high):
-        for fd in [fd for fd in numbers if low <= fd < high]:
-            del numbers[fd]
-        return closerange_(low, high)
+        try:
+            for fd in [fd for fd in numbers if low <= fd < high]:
+                del numbers[fd]
+            return closerange_(low, high)
+        except BaseException as e:
+            unframed(e)
+            raise
 
     def dup2(fd, fd2, inheritable=True):
-        numbers.pop(fd2, None)
-        return dup2_(fd, fd2, inheritable)
+        try:
+            numbers.pop(fd2, None)
+            return dup2_(fd, fd2, inheritable)
+        except BaseException as e:
+            unframed(e)
+            raise
 
     made = {name: _on_file(name) for name in _CALLS}
     close_file, closerange_, dup2_ = made["close"], os.closerange, os.dup2

@@ -10,7 +10,7 @@ import sys
 import weakref
 from threading import get_ident
 
-from trainspan import _ring, quiet
+from trainspan import _ring, quiet, unframed
 
 from . import hooks
 
@@ -170,8 +170,7 @@ def _collectives(module):
 def _waits(module):
     """What a call with async_op gave back is waited for later."""
     work = getattr(module, "Work", None) or sys.modules["torch._C._distributed_c10d"].Work
-    wait = hooks.wrap(work.wait, lambda *_: _begin("wait"), _end, hooks.COMM)
-    work.wait = lambda self, *args, **kwargs: wait(self, *args, **kwargs)
+    work.wait = hooks.wrap(work.wait, lambda *_: _begin("wait"), _end, hooks.COMM)
 
 
 def _collective(fn, event, names=None):
@@ -250,8 +249,12 @@ def _hooks(module):
                     group.unregister_post_hook(0x7453)
 
     def destroy_process_group(group=None):
-        release(None if group is module.GroupMember.WORLD else group)
-        return destroy(group)
+        try:
+            release(None if group is module.GroupMember.WORLD else group)
+            return destroy(group)
+        except BaseException as e:
+            unframed(e)
+            raise
 
     # What a hook is told is made when it is looked at, tensors too: nothing is where a
     # function of Python has the collective.
@@ -289,9 +292,13 @@ def _hooks(module):
             hooked.append(ref)
 
     def _new_process_group_helper(*args, **kwargs):
-        made = make(*args, **kwargs)
-        follow(made, kwargs["backend"] if "backend" in kwargs else args[3])
-        return made
+        try:
+            made = make(*args, **kwargs)
+            follow(made, kwargs["backend"] if "backend" in kwargs else args[3])
+            return made
+        except BaseException as e:
+            unframed(e)
+            raise
 
     hooks.replace(module, "_new_process_group_helper", _new_process_group_helper)
     hooks.replace(module, "destroy_process_group", destroy_process_group)

@@ -11,7 +11,7 @@ import sys
 from threading import get_ident, local
 from types import MethodType
 
-from trainspan import _ring, ending, environ, passing, quiet
+from trainspan import _ring, ending, environ, passing, quiet, unframed
 
 from . import device
 from .loop import FORWARD, IN_BACKWARD, IN_FORWARD, IN_STEP, INSIDE, PARTS, STEPPED, TRAINED, Loop
@@ -141,25 +141,29 @@ def wrap(fn, before, after, here):
     def call(*args, **kwargs):
         if _compiling():
             return fn(*args, **kwargs)
-        inside = here.inside
-        if inside.busy:
-            return fn(*args, **kwargs)
-        token = result = None
         try:
-            inside.busy = 1
+            inside = here.inside
+            if inside.busy:
+                return fn(*args, **kwargs)
+            token = result = None
             try:
-                token = before(args, kwargs)
-            except Exception as e:
-                passing(e)
-            result = fn(*args, **kwargs)
-            return result
-        finally:
-            inside.busy = 0
-            if token is not None:
+                inside.busy = 1
                 try:
-                    after(token, args, kwargs, result)
+                    token = before(args, kwargs)
                 except Exception as e:
                     passing(e)
+                result = fn(*args, **kwargs)
+                return result
+            finally:
+                inside.busy = 0
+                if token is not None:
+                    try:
+                        after(token, args, kwargs, result)
+                    except Exception as e:
+                        passing(e)
+        except BaseException as e:
+            unframed(e)
+            raise
 
     return call
 
@@ -187,12 +191,16 @@ def _marked(fn, name):
     """fn between two marks on the device, if that is in use."""
 
     def call(*args, **kwargs):
-        mark = _device and _device.begin(name)
         try:
-            return fn(*args, **kwargs)
-        finally:
-            if mark is not None:
-                _device.end(mark)
+            mark = _device and _device.begin(name)
+            try:
+                return fn(*args, **kwargs)
+            finally:
+                if mark is not None:
+                    _device.end(mark)
+        except BaseException as e:
+            unframed(e)
+            raise
 
     return call if name in ("forward", "backward", "step") else fn
 
@@ -227,25 +235,29 @@ def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, afte
             put(plain)
 
         def look(*args, **kwargs):
-            outer, bit, token = here.inside, 0, None
-            if outer.busy or _compiling() or loop.inside(busy):
-                return impl(*args, **kwargs)
             try:
-                outer.busy = 1
-                token = begin(args)
-                if get_ident() == loop.thread:
-                    bit = inside
-                    loop.work |= bit
-                value = called(*args, **kwargs)
-            finally:
-                outer.busy = 0
-                loop.work &= ~bit
-                end(token)
-                if ended is not None:
-                    ended()
-            if after is not None:
-                after(args)
-            return value
+                outer, bit, token = here.inside, 0, None
+                if outer.busy or _compiling() or loop.inside(busy):
+                    return impl(*args, **kwargs)
+                try:
+                    outer.busy = 1
+                    token = begin(args)
+                    if get_ident() == loop.thread:
+                        bit = inside
+                        loop.work |= bit
+                    value = called(*args, **kwargs)
+                finally:
+                    outer.busy = 0
+                    loop.work &= ~bit
+                    end(token)
+                    if ended is not None:
+                        ended()
+                if after is not None:
+                    after(args)
+                return value
+            except BaseException as e:
+                unframed(e)
+                raise
 
         _marking.append(mark)
         wholes.append(whole)
@@ -274,22 +286,26 @@ def _quick(need, within, then, after=None):
             impl = fn
 
         def call(*args, **kwargs):
-            if loop.work != need or get_ident() != loop.quick or loop.stack[-1] is not loop.top:
-                return look(*args, **kwargs)
-            v = loop.frame
             try:
-                loop.work = within
-                v[at] = clock()
-                value = impl(*args, **kwargs) if kwargs else impl(*args)
-            finally:
-                loop.work = then
+                if loop.work != need or get_ident() != loop.quick or loop.stack[-1] is not loop.top:
+                    return look(*args, **kwargs)
+                v = loop.frame
                 try:
-                    v[until] = clock()
-                except BaseException as e:  # a fork, or a signal
-                    passing(e)
-            if after is not None and not loop.by_batch:
-                after(args)
-            return value
+                    loop.work = within
+                    v[at] = clock()
+                    value = impl(*args, **kwargs) if kwargs else impl(*args)
+                finally:
+                    loop.work = then
+                    try:
+                        v[until] = clock()
+                    except BaseException as e:  # a fork, or a signal
+                        passing(e)
+                if after is not None and not loop.by_batch:
+                    after(args)
+                return value
+            except BaseException as e:
+                unframed(e)
+                raise
 
         return call, put
 
@@ -338,19 +354,23 @@ def _module(module):
             impl = fn
 
         def call(*args, **kwargs):
-            if loop.work or get_ident() != loop.quick or loop.stack[-1] is not loop.top or id(args[0]) != loop.model or not args[0].training or not loop.grad():
-                return look(*args, **kwargs)
-            v = loop.frame
             try:
-                loop.work = within
-                v[at] = clock()
-                return impl(*args, **kwargs) if kwargs else impl(*args)
-            finally:
-                loop.work = FORWARD
+                if loop.work or get_ident() != loop.quick or loop.stack[-1] is not loop.top or id(args[0]) != loop.model or not args[0].training or not loop.grad():
+                    return look(*args, **kwargs)
+                v = loop.frame
                 try:
-                    v[until] = clock()
-                except BaseException as e:  # a fork, or a signal
-                    passing(e)
+                    loop.work = within
+                    v[at] = clock()
+                    return impl(*args, **kwargs) if kwargs else impl(*args)
+                finally:
+                    loop.work = FORWARD
+                    try:
+                        v[until] = clock()
+                    except BaseException as e:  # a fork, or a signal
+                        passing(e)
+            except BaseException as e:
+                unframed(e)
+                raise
 
         return call, put
 
@@ -373,13 +393,17 @@ def _autograd(module):
 
     def follow(impl):
         def backward(*args, **kwargs):
-            loop.restore()
-            hook = gradients.models and gradients.follow(*args, **kwargs)
             try:
-                return impl(*args, **kwargs)
-            finally:
-                if hook:
-                    gradients.end(hook)
+                loop.restore()
+                hook = gradients.models and gradients.follow(*args, **kwargs)
+                try:
+                    return impl(*args, **kwargs)
+                finally:
+                    if hook:
+                        gradients.end(hook)
+            except BaseException as e:
+                unframed(e)
+                raise
 
         return backward
 
@@ -423,18 +447,22 @@ def _optimizer(module):
             impl = fn
 
         def call(*args, **kwargs):
-            v = loop.frame
-            if v is loop.zeroed or get_ident() != loop.quick or loop.stack[-1] is not loop.top:
-                return look(*args, **kwargs)
             try:
-                loop.zeroed = v
-                v[at] = clock()
-                return impl(*args, **kwargs) if kwargs else impl(*args)
-            finally:
+                v = loop.frame
+                if v is loop.zeroed or get_ident() != loop.quick or loop.stack[-1] is not loop.top:
+                    return look(*args, **kwargs)
                 try:
-                    v[until] = clock()
-                except BaseException as e:
-                    passing(e)
+                    loop.zeroed = v
+                    v[at] = clock()
+                    return impl(*args, **kwargs) if kwargs else impl(*args)
+                finally:
+                    try:
+                        v[until] = clock()
+                    except BaseException as e:
+                        passing(e)
+            except BaseException as e:
+                unframed(e)
+                raise
 
         return call, put
 
@@ -443,19 +471,27 @@ def _optimizer(module):
     made = cls.__init__
 
     def __init__(self, *args, **kwargs):
-        loop.arm(self)
-        made(self, *args, **kwargs)
+        try:
+            loop.arm(self)
+            made(self, *args, **kwargs)
+        except BaseException as e:
+            unframed(e)
+            raise
 
     replace(cls, "__init__", __init__)
     replace(cls, "zero_grad", zero_grad)
     # The step of a class is wrapped when its first instance is made, as PyTorch does. Its
     # global hooks would do, but Dynamo gives up a frame that has any.
     def first(self):
-        made_first(self)
-        owner = type(self)
-        if not getattr(owner.step, "__trainspan_step__", False):
-            replace(owner, "step", step(owner.step))
-            owner.step.__trainspan_step__ = True
+        try:
+            made_first(self)
+            owner = type(self)
+            if not getattr(owner.step, "__trainspan_step__", False):
+                replace(owner, "step", step(owner.step))
+                owner.step.__trainspan_step__ = True
+        except BaseException as e:
+            unframed(e)
+            raise
 
     name = "_patch_step_function" if hasattr(cls, "_patch_step_function") else "_hook_for_profile"
     made_first = getattr(cls, name)
@@ -469,11 +505,15 @@ def _scaler(module):
     impl = cls.step
 
     def step(self, optimizer, *args, **kwargs):
-        before = loop.stepped
-        result = impl(self, optimizer, *args, **kwargs)
-        if loop.stepped == before and not loop.by_batch:
-            loop.updated(optimizer)
-        return result
+        try:
+            before = loop.stepped
+            result = impl(self, optimizer, *args, **kwargs)
+            if loop.stepped == before and not loop.by_batch:
+                loop.updated(optimizer)
+            return result
+        except BaseException as e:
+            unframed(e)
+            raise
 
     if "step" in vars(cls):
         replace(cls, "step", step)

@@ -4,7 +4,7 @@ import os
 import sys
 from threading import get_ident
 
-from trainspan import _ring, quiet
+from trainspan import _ring, quiet, unframed
 
 from . import hooks
 from .loop import INSIDE, IN_STEP, IN_WAIT, samples
@@ -66,54 +66,62 @@ def _dataloader(module):
                 loop.ended(id(iterator))
 
     def look(self):
-        inside = here.inside
-        if inside.busy or loop.inside(INSIDE):
-            return wait(self)
-        feeds, token = True, None
         try:
-            inside.busy = 1
-            feeds = loop.here()
-            token = begin(self, feeds)
-            batch = wait(self)
+            inside = here.inside
+            if inside.busy or loop.inside(INSIDE):
+                return wait(self)
+            feeds, token = True, None
+            try:
+                inside.busy = 1
+                feeds = loop.here()
+                token = begin(self, feeds)
+                batch = wait(self)
+            except BaseException as e:
+                failed(self, e, token, feeds)
+                raise
+            finally:
+                inside.busy = 0
+            end(token, None if feeds else {"background": 1})
+            if feeds:
+                start_up.came(True)
+                loop.got(self, batch)
+            return batch
         except BaseException as e:
-            failed(self, e, token, feeds)
+            unframed(e)
             raise
-        finally:
-            inside.busy = 0
-        end(token, None if feeds else {"background": 1})
-        if feeds:
-            start_up.came(True)
-            loop.got(self, batch)
-        return batch
 
     def __next__(self):
         """From one batch to the next where the program trained on it, and asks the same
         iterator, in training mode: the wait is part of the next step."""
-        if loop.work & TRAINS != 1 or get_ident() != loop.quick or loop.stack[-1] is not loop.top or loop.flow != id(self) and not loop.flows(id(self)) or not loop.grad():
-            return look(self)
-        v, root, new = loop.frame, loop.root(), None
-        if root is not None and not root.training:
-            return look(self)
         try:
-            new = slots.step()
-            loop.step = step = loop.step + 1
-            if not slots.placed:
-                v[5] = step
-            v[6] = loop.samples
-            v[3] = new[1] = clock()
-            loop.frame, loop.work = new, IN_WAIT
-            if not step & loop.rarely:
-                loop.now_and_then()
-            batch = wait(self)
-            new[2] = clock()
-            loop.samples = batch.size(0) if type(batch) is Tensor else samples(batch)
-            loop.work = 0
-            return batch
-        except BaseException as e:
-            if new is None and isinstance(e, StopIteration):  # the region is full
+            if loop.work & TRAINS != 1 or get_ident() != loop.quick or loop.stack[-1] is not loop.top or loop.flow != id(self) and not loop.flows(id(self)) or not loop.grad():
                 return look(self)
-            if loop.frame is new:
-                failed(self, e, None, True, loop.unfed(new))
+            v, root, new = loop.frame, loop.root(), None
+            if root is not None and not root.training:
+                return look(self)
+            try:
+                new = slots.step()
+                loop.step = step = loop.step + 1
+                if not slots.placed:
+                    v[5] = step
+                v[6] = loop.samples
+                v[3] = new[1] = clock()
+                loop.frame, loop.work = new, IN_WAIT
+                if not step & loop.rarely:
+                    loop.now_and_then()
+                batch = wait(self)
+                new[2] = clock()
+                loop.samples = batch.size(0) if type(batch) is Tensor else samples(batch)
+                loop.work = 0
+                return batch
+            except BaseException as e:
+                if new is None and isinstance(e, StopIteration):  # the region is full
+                    return look(self)
+                if loop.frame is new:
+                    failed(self, e, None, True, loop.unfed(new))
+                raise
+        except BaseException as e:
+            unframed(e)
             raise
 
     hooks.replace(cls, "__next__", __next__ if recorded else look)
@@ -140,8 +148,12 @@ def _fetchers(module):
                 hooks.replace(cls, "fetch", hooks.wrap(cls.fetch, lambda *_: start(), hooks._end, hooks._Here()))
 
     def __init__(self, *args, **kwargs):
-        made(self, *args, **kwargs)
-        follow()
+        try:
+            made(self, *args, **kwargs)
+            follow()
+        except BaseException as e:
+            unframed(e)
+            raise
 
     hooks.replace(module._BaseDatasetFetcher, "__init__", __init__)
 

@@ -4,7 +4,7 @@ import sys
 import weakref
 from threading import get_ident
 
-from trainspan import _ring, quiet
+from trainspan import _ring, quiet, unframed
 
 from . import comm, hooks
 
@@ -76,10 +76,14 @@ def _data_parallel(module):
     follow = quiet(lambda model: gradients.add(model, comm.said(model.process_group)))
 
     def __init__(self, *args, **kwargs):
-        begin = _ring.clock()
-        made(self, *args, **kwargs)
-        hooks._loop.start_up.touch(begin)
-        follow(self)
+        try:
+            begin = _ring.clock()
+            made(self, *args, **kwargs)
+            hooks._loop.start_up.touch(begin)
+            follow(self)
+        except BaseException as e:
+            unframed(e)
+            raise
 
     if "comm" in hooks._on:
         hooks.replace(cls, "__init__", __init__)

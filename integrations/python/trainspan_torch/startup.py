@@ -7,7 +7,7 @@ import json
 from threading import get_ident
 
 import trainspan
-from trainspan import _ring, quiet
+from trainspan import _ring, quiet, unframed
 
 from . import hooks
 
@@ -87,13 +87,19 @@ class StartUp:
         fn = getattr(owner, name)
 
         def call(*args, **kwargs):
-            if hooks._compiling() or not self.undo:
+            if hooks._compiling():
                 return fn(*args, **kwargs)
-            begin = _ring.clock()
             try:
-                return fn(*args, **kwargs)
-            finally:
-                self.touch(begin)
+                if not self.undo:
+                    return fn(*args, **kwargs)
+                begin = _ring.clock()
+                try:
+                    return fn(*args, **kwargs)
+                finally:
+                    self.touch(begin)
+            except BaseException as e:
+                unframed(e)
+                raise
 
         def undo():
             if getattr(owner, name) is call:
@@ -145,13 +151,17 @@ def device(module):
     init, loop = module._lazy_init, hooks._loop
 
     def _lazy_init(*args, **kwargs):
-        if module.is_initialized():
-            return init(*args, **kwargs)
-        begin = _ring.clock()
         try:
-            return init(*args, **kwargs)
-        finally:
-            loop.start_up.add("device", begin, _ring.clock())
+            if module.is_initialized():
+                return init(*args, **kwargs)
+            begin = _ring.clock()
+            try:
+                return init(*args, **kwargs)
+            finally:
+                loop.start_up.add("device", begin, _ring.clock())
+        except BaseException as e:
+            unframed(e)
+            raise
 
     hooks.replace(module, "_lazy_init", _lazy_init)
 

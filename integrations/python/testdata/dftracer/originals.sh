@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# originals.sh [PROGRAM.py...]: runs SEEDS random programs (SEEDS=40), from the seed SEED on, and the programs given, with the original
-# DFTracer and with this library, and compares their traces record by record: differences are those of docs/differences.md, or defects.
+# originals.sh [PROGRAM.py...]: runs SEEDS random programs (SEEDS=40), from the seed SEED on, those of idioms, and the programs given, with
+# the original DFTracer and with this library, and compares what they print and their traces record by record: differences are those of
+# docs/differences.md, or defects.
 # The original is kept in $XDG_CACHE_HOME/trainspan; remove it there to install it anew.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -20,4 +21,4 @@ fi
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 (cd "$here/../../../../cmd/trainspan" && "${GO:-go}" build -o "$out/trainspan" .)
-TMPDIR=$out "${PYTHON:-python3}" -B "$here/side.py" --original "$dir/bin/python" --trainspan "$out/trainspan" --seeds "${SEEDS:-40}" --seed "${SEED:-0}" "$@"
+TMPDIR=$out "${PYTHON:-python3}" -B "$here/side.py" --original "$dir/bin/python" --trainspan "$out/trainspan" --seeds "${SEEDS:-40}" --seed "${SEED:-0}" "$here"/idioms/*.py "$@"

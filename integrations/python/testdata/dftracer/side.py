@@ -5,13 +5,15 @@ record by record.
 
 The original is pydftracer 2.0.6 with dftracer 2.2.0, in an environment of its own. A
 program imports `dftracer.python` or `dftracer.logger`; for ours `trainspan.` goes before.
-Besides the given programs it runs those of random_program, one for each seed. What may
+Besides the given programs it runs those of random_program, one for each seed; what they print
+is compared too. What may
 differ is in RULES and in docs/differences.md; all else is a defect, and the status is 1.
 """
 
 import argparse
 import collections
 import glob
+import itertools
 import json
 import os
 import random
@@ -116,7 +118,7 @@ def random_program(seed):
 
 
 def run(program, ours, options):
-    """The records of a program's trace."""
+    """What a program prints, and the records of its trace."""
     folder = tempfile.mkdtemp(prefix="originals-")
     try:
         os.mkdir(os.path.join(folder, "data"))
@@ -139,7 +141,7 @@ def run(program, ours, options):
                 subprocess.run([options.trainspan, "validate", path], check=True, timeout=300, stdout=subprocess.DEVNULL)
             with open(path) as f:
                 records += [json.loads(line) for line in f if line.startswith("{")]
-        return comparable(records, os.path.realpath(folder), ours)
+        return done.stdout, comparable(records, os.path.realpath(folder), ours)
     finally:
         shutil.rmtree(folder)
 
@@ -157,7 +159,7 @@ def comparable(records, folder, ours):
     paths = {r["args"]["value"]: r["args"]["name"].replace(folder, ".") for r in records if r["name"] == "FH"}
     found = collections.Counter()
     for r in records:
-        args = {k: v for k, v in r.get("args", {}).items() if k not in ("hhash", "level", "p_idx")}
+        args = {k: v for k, v in r.get("args", {}).items() if k not in ("hhash", "level", "p_idx", "otel.status_code")}
         name, cat = r["name"], r["cat"]
         if name == "CM" and args["name"] not in ("time_metric",) and not args["name"].startswith(("written", "clock", "world_size", "open")):
             if args["name"].endswith((".start", ".end")):
@@ -188,7 +190,10 @@ def comparable(records, folder, ours):
 
 
 def compare(name, program, options):
-    theirs, ours = run(program, False, options), run(program, True, options)
+    (said, theirs), (says, ours) = run(program, False, options), run(program, True, options)
+    for one, other in itertools.zip_longest(said.splitlines(), says.splitlines()):
+        if one != other:
+            print("%s: the original prints\n  %s\nand ours\n  %s" % (name, one, other))
     wrong = [(theirs[k], ours[k], k) for k in sorted(theirs | ours) if theirs[k] != ours[k]]
     if wrong:
         print("%s: %d of %d kinds of records differ (original, ours):" % (name, len(wrong), len(theirs | ours)))
@@ -196,7 +201,7 @@ def compare(name, program, options):
             print("  %d  %d  %s" % row)
         with open(os.path.join(tempfile.gettempdir(), "originals-%s.py" % os.path.basename(name)), "w") as f:
             f.write(program)
-    return sum(theirs.values()), len(wrong)
+    return sum(theirs.values()), len(wrong) + (said != says)
 
 
 def main():

@@ -15,8 +15,9 @@ class Recorder(ABC):
         """Stops a span."""
 
     @abstractmethod
-    def event(self, span, event):
-        """Adds an event to an open span, and gives the event."""
+    def event(self, span, event=None):
+        """Adds an event to an open span, and gives the event. An event alone is one of the
+        span that the caller is in."""
 
     @abstractmethod
     def error(self, span, error_message, exception=None):

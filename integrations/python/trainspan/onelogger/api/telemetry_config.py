@@ -2,7 +2,7 @@
 
 from typing import Protocol, runtime_checkable
 
-from ..core._enum import StrEnum
+from ..._enum import StrEnum
 
 
 class ApplicationType(StrEnum):

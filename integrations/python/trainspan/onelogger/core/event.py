@@ -1,9 +1,10 @@
 """Things that happened during a span."""
 
+import traceback
 from enum import Enum
 from typing import Union
 
-from ._enum import StrEnum
+from ..._enum import StrEnum
 from .attributes import Attributes, attributes_of
 from .exceptions import assert_that
 from .time import TracingTimestamp
@@ -98,13 +99,17 @@ class ErrorEvent(Event):
         if attributes:
             every.add_attributes(attributes_of(attributes))
         super().__init__(StandardEventName.ERROR, timestamp, every)
+        if exception_type is not None and exception_traceback is None:
+            self.exception_traceback = traceback.format_exc()  # as in the original, no attribute
 
     @classmethod
     def create(cls, error_message, exception=None, exception_traceback=None):
-        kind = text = None
-        if exception is not None:
-            kind, text = type(exception).__name__, str(exception)
-        return cls(TracingTimestamp.now(), error_message, kind, text, exception_traceback)
+        if exception is None:
+            return cls(TracingTimestamp.now(), error_message, None, None, exception_traceback)
+        event = cls(TracingTimestamp.now(), error_message, type(exception).__name__, str(exception), exception_traceback)
+        if exception_traceback is None:
+            event.exception_traceback = "".join(traceback.format_exception(type(exception), exception, exception.__traceback__))
+        return event
 
     def to_json(self):
         """As of an event, with what is known of the exception."""

@@ -4,7 +4,7 @@ import uuid
 from enum import Enum
 from typing import Union
 
-from ._enum import StrEnum
+from ..._enum import StrEnum
 from .attributes import Attribute, Attributes, attributes_of
 from .event import Event, StandardEventName
 from .exceptions import assert_that

@@ -55,7 +55,9 @@ class DefaultRecorder(Recorder):
         self._stop_own(span, stop_event_attributes, stop_time)
 
     @guarded
-    def event(self, span, event):
+    def event(self, span, event=None):
+        if event is None:
+            span, event = self._latest.get(), span
         assert_that(span, "No span to add event to")
         self._event(span, event)
         _wire.call("event", span=_wire.reference(span), name=event.name_str, attributes=_wire.values(event.attributes),

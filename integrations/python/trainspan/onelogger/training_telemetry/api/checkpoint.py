@@ -1,6 +1,6 @@
 """How checkpoints are saved."""
 
-from ...core._enum import StrEnum
+from ...._enum import StrEnum
 
 
 class CheckPointStrategy(StrEnum):

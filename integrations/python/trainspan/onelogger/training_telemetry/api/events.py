@@ -1,6 +1,6 @@
 """What happens in training."""
 
-from ...core._enum import StrEnum
+from ...._enum import StrEnum
 
 
 class StandardTrainingJobEventName(StrEnum):

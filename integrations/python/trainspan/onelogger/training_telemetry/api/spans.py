@@ -1,6 +1,6 @@
 """The spans of training."""
 
-from ...core._enum import StrEnum
+from ...._enum import StrEnum
 
 
 class StandardTrainingJobSpanName(StrEnum):

@@ -80,7 +80,7 @@ class TrainingRecorder(DefaultRecorder):
     def stop(self, span, stop_event_attributes=None, stop_time=None):
         super().stop(span, stop_event_attributes, stop_time)
 
-    def event(self, span, event):
+    def event(self, span, event=None):
         return super().event(span, event)
 
     def _stop_own(self, span, stop_attributes, at):

@@ -97,6 +97,14 @@ class TrainingTelemetryProvider(metaclass=Single):
         configs = manager.generate_export_config(exporters_config, config_file_path)
         self._exporters += manager.create_exporters_from_config(configs, self._build())
 
+    def configure(self, config, exporters=()):
+        """Takes a configuration and exporters, and makes the provider: the short form."""
+        self.with_base_config(flat(config))
+        for exporter in exporters:
+            self.with_exporter(exporter)
+        self.configure_provider()
+        return self
+
     def configure_provider(self):
         if self._done:
             raise OneLoggerError("You can only call configure_provider once per application.")

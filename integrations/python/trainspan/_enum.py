@@ -1,0 +1,32 @@
+"""Enums on every Python, those of DFTracer among them."""
+
+import enum
+
+
+if hasattr(enum, "StrEnum"):
+    StrEnum = enum.StrEnum
+else:  # before Python 3.11
+
+    class StrEnum(str, enum.Enum):
+        """An enum of texts: a member is, and prints as, its value."""
+
+        __str__ = str.__str__
+        __format__ = str.__format__  # type: ignore[assignment]
+
+
+class TagType(enum.Enum):
+    """What an argument is for."""
+
+    KEY, VALUE, IGNORE = range(3)
+
+    def __int__(self):
+        return self.value
+
+
+class TagDType(enum.Enum):
+    """The type of an argument."""
+
+    INT, FLOAT, STRING = range(3)
+
+    def __int__(self):
+        return self.value
