@@ -219,11 +219,14 @@ func (p *process) release() error {
 }
 
 // unwritten counts what is not in the trace when that could not be written to its end:
-// the spans that wait in the ring, and the slots that are there no more. Time bounds it,
-// and the count is the least then.
+// the spans that wait in the ring, and the slots that are there no more. Where ctx ends
+// before all are counted there are more.
 func (p *process) unwritten(ctx context.Context) (waiting, lost int64) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), counting)
-	defer cancel()
+	if ctx.Err() != nil {
+		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), counting)
+		defer cancel()
+		ctx = short
+	}
 	lost, err := p.ring.Unsaved()
 	if err != nil {
 		lost = 0 // its error was that of reading, too
@@ -249,7 +252,7 @@ func (p *process) left() int64 {
 	return p.stats.Waiting
 }
 
-// counting bounds the time for unwritten. It is shorter than grace.
+// counting is the time that unwritten gets when ctx has ended. It is shorter than grace.
 const counting = grace / 2
 
 // finish reads the rest of the ring of a process that is gone, or that is left

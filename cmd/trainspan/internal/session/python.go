@@ -23,6 +23,7 @@ import (
 	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/exporters/ledger"
 	"github.com/trainspan/trainspan/internal/environ"
+	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/internal/pyclient"
 	"github.com/trainspan/trainspan/internal/pydrain"
@@ -220,6 +221,19 @@ func (p *pythonSide) unsent() string {
 	return fmt.Sprintf("%d of %d spans of Python processes were not sent: %s", d.Lost, d.Spans, strings.Join(slices.Sorted(maps.Keys(d.Causes)), ", "))
 }
 
+// missing says what no file has, and the way out where there is one, empty for nothing.
+func (p *pythonSide) missing(dir string) string {
+	st := p.drain.Stats()
+	var parts []string
+	if st.Waiting > 0 {
+		parts = append(parts, fmt.Sprintf("%s of Python processes could not be written and wait in shared memory: make room, then run trainspan import %s", human.Plural(st.Waiting, "span"), dir))
+	}
+	if st.Lost > 0 {
+		parts = append(parts, fmt.Sprintf("%s of Python processes lost", human.Plural(st.Lost, "record")))
+	}
+	return strings.Join(parts, "; ")
+}
+
 // unseen says why nothing was recorded of a command that has run Python, as far as
 // that can be known, and the way out. It is empty where something was, or no
 // Python was seen to run.
@@ -258,7 +272,7 @@ func (p *pythonSide) describe(r *rundir.Run) {
 	}
 	st := p.drain.Stats()
 	if st.Processes > 0 {
-		r.Python = &rundir.Python{Processes: st.Processes, Spans: st.Spans, Lost: st.Lost, Bad: st.Bad, Sent: st.Delivery.Sent, Unsent: st.Delivery.Lost}
+		r.Python = &rundir.Python{Processes: st.Processes, Spans: st.Spans, Lost: st.Lost, Waiting: st.Waiting, Bad: st.Bad, Sent: st.Delivery.Sent, Unsent: st.Delivery.Lost}
 	}
 	r.Ring = p.rings
 }

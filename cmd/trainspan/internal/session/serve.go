@@ -191,6 +191,9 @@ func (s *Session) finish(m *launch.Exited, told func()) {
 		if s.python.other != "" {
 			s.problem("the program's environment has the client of another version (%s), and that of this command was used: install both from one wheel; see "+see.Python, s.python.other)
 		}
+		if missing := s.python.missing(s.where.Dir); missing != "" {
+			s.lack("%s; see "+see.File, missing)
+		}
 		if lost := s.python.unsent(); lost != "" {
 			s.problem("%s; see "+see.Delivery, lost)
 		}
