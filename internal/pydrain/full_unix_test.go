@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"syscall"
@@ -20,6 +21,22 @@ import (
 	"github.com/trainspan/trainspan/internal/ringtest"
 	"github.com/trainspan/trainspan/internal/until"
 )
+
+// alone runs a test in a process of its own, for limits that hold for all of a process. It
+// reports true in the one that asks for that.
+func alone(t *testing.T) bool {
+	t.Helper()
+	const variable = "PYDRAIN_TEST_ALONE"
+	if os.Getenv(variable) != "" {
+		return false
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
+	cmd.Env = append(os.Environ(), variable+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return true
+}
 
 // fullDisk lets no file of this process grow beyond some bytes, until its result is called.
 // What is written to a mapping is not bounded by that.
@@ -94,6 +111,9 @@ func inTraces(t *testing.T, dir string) (spans, twice int) {
 // While the file takes nothing no region is given back, however many were read; when it
 // works again all of it is written, and the ring is emptied and deleted.
 func TestRingKeepsWhatADiskDoesNotTake(t *testing.T) {
+	if alone(t) {
+		return
+	}
 	const regions = 40
 	path, n := spansRing(t, regions)
 	out := t.TempDir()
@@ -124,6 +144,9 @@ func TestRingKeepsWhatADiskDoesNotTake(t *testing.T) {
 // A disk that is full to the end: what is not in the trace waits in the ring, is counted,
 // and an import writes exactly that.
 func TestDiskFullToTheEnd(t *testing.T) {
+	if alone(t) {
+		return
+	}
 	const regions = 20
 	path, n := spansRing(t, regions)
 	out := t.TempDir()

@@ -90,25 +90,27 @@ _HOLDS = (list, tuple, set, frozenset, dict)
 def _plain(value):
     """An argument as DFTracer takes it: numbers and text, alone or in a tag, and the text
     of all else. Nothing is asked of a tensor, which might wait for its device."""
-    if isinstance(value, TagValue):
-        return value._value
-    if isinstance(value, _BARE) or type(value).__module__ == "numpy":
-        return plain(value)
+    kind = type(value)
     try:
+        if issubclass(kind, TagValue):
+            return value._value
+        if issubclass(kind, _BARE) or kind.__module__ == "numpy":
+            return plain(value)
         return str(value) if _speaks(value, 3) else plain(value)
     except Exception as e:
         passing(e)
-        return type(value).__name__
+        return kind.__name__
 
 
 def _speaks(value, depth):
     """Whether the text of a value is at hand."""
-    if isinstance(value, _HOLDS):
+    kind = type(value)
+    if issubclass(kind, _HOLDS):
         if depth == 0 or len(value) > 64:
             return False
-        return all(_speaks(v, depth - 1) for v in (itertools.chain(*value.items()) if isinstance(value, dict) else value))
+        return all(_speaks(v, depth - 1) for v in (itertools.chain(*value.items()) if issubclass(kind, dict) else value))
     tensor = ("shape", "__array__", "__dlpack__", "__cuda_array_interface__", "__torch_function__")
-    return isinstance(value, _BARE) or not any(hasattr(type(value), attr) for attr in tensor)
+    return issubclass(kind, _BARE) or not any(hasattr(kind, attr) for attr in tensor)
 
 
 def _gather(into, args, values):
@@ -116,9 +118,13 @@ def _gather(into, args, values):
     for key, value in zip(_KEYS, values):
         if value is not None:
             value = _plain(value)
-            into[key] = float(value) if key == "image_size" and isinstance(value, int) else value
-    for key, value in args.items() if hasattr(args, "items") else ():
-        into[str(key)] = _plain(value)
+            into[key] = float(value) if key == "image_size" and type(value) is int else value
+    if args is not None:
+        try:
+            for key, value in args.items() if hasattr(args, "items") else ():
+                into[str(key)] = _plain(value)
+        except Exception as e:  # the program's own object
+            passing(e)
     return into
 
 

@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 
-from . import environ, passing, plain, quiet
+from . import deep, environ, passing, plain, quiet
 
 MAGIC = b"TSRING\0\2"  # the last byte is the version
 SLOT = 64
@@ -528,6 +528,8 @@ def _build():
                 token = (t, n, s, False)
                 s.append(token)
                 return token
+        except deep:
+            return None
         except BaseException as e:
             passing(e, undo, n)
         return push(n, at, args)
@@ -589,6 +591,9 @@ def _build():
             finish(s, token, t1 if at is None else at - offset, args, n or w, count)
         except StopIteration:
             late(t, t1, s[0], len(s), 0, count, w)
+        except deep:
+            if words is not None:
+                words[35] += 1
         except BaseException as e:
             passing(e, lose)
 
@@ -691,6 +696,8 @@ def _build():
                 s = local.s
                 s[1][n] = t = clock()
                 s.append((t, n, s, True))
+            except deep:
+                pass
             except BaseException as e:
                 passing(e, undo, n)
                 start(n)
@@ -717,6 +724,9 @@ def _build():
                 finish(s, None, t1, None, n if kind is None else n | FAILED)
             except StopIteration:
                 late(top[0], t1, s[0], len(s), 0, 0, n)
+            except deep:
+                if words is not None:
+                    words[35] += 1
             except BaseException as e:
                 passing(e, lose)
 
@@ -735,6 +745,8 @@ def _build():
                     s[1][n] = t = clock()
                     token = (t, n, s, True)
                     s.append(token)
+                except deep:
+                    pass
                 except Exception as e:
                     passing(e)
                     token = start(n)
@@ -804,6 +816,8 @@ def _build():
             s = local.s
             page, place = take()
             pack_call(page, place, t, t1, s[0], len(s), a, b, c, file, n | NUMBERS)
+        except deep:
+            pass
         except Exception as e:
             passing(e)
             late_call(n, t, t1, a, b, c, file)
@@ -827,6 +841,8 @@ def _build():
                     epoch = text(args)
                 page, place = slot()
                 pack_more(page, place, clock(), 0, s[0], len(s), epoch, step, n | kind)
+        except deep:
+            pass
         except Exception as e:
             passing(e)
 

@@ -226,10 +226,10 @@ func (p *pythonSide) missing(dir string) string {
 	st := p.drain.Stats()
 	var parts []string
 	if st.Waiting > 0 {
-		parts = append(parts, fmt.Sprintf("%s of Python processes could not be written and wait in shared memory: make room, then run trainspan import %s", human.Plural(st.Waiting, "span"), dir))
+		parts = append(parts, fmt.Sprintf("%s of Python processes could not be written and wait in shared memory: make room, then run trainspan import %s; see "+see.File, human.Plural(st.Waiting, "span"), dir))
 	}
 	if st.Lost > 0 {
-		parts = append(parts, fmt.Sprintf("%s of Python processes lost", human.Plural(st.Lost, "record")))
+		parts = append(parts, fmt.Sprintf("%s of Python processes lost; see "+see.Python, human.Plural(st.Lost, "record")))
 	}
 	return strings.Join(parts, "; ")
 }
