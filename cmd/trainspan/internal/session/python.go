@@ -37,6 +37,8 @@ import (
 type pythonSide struct {
 	drain *pydrain.Drain
 	dirs  []string // that this start made, removed at the end
+	owner int      // trainspan run
+	locks []*os.File
 	rings string   // folders of rings, as in PATH
 
 	versions []string // of Python that have loaded the client, such as 3.11
@@ -54,7 +56,7 @@ const sharedMemory = "/dev/shm"
 // where nothing can be written there, in shared memory or the directory of the
 // start.
 func startPython(s *start, ready *launch.Ready) (_ *pythonSide, err error) {
-	p := &pythonSide{}
+	p := &pythonSide{owner: s.set.PID}
 	defer func() {
 		if err != nil {
 			p.remove()
@@ -177,6 +179,7 @@ func (p *pythonSide) folder(in ...string) (dir string, err error) {
 		}
 		if err == nil {
 			p.dirs = append(p.dirs, dir)
+			p.own(dir, os.Getpid(), p.owner)
 			return dir, nil
 		}
 		errs = append(errs, err)
@@ -188,6 +191,22 @@ func (p *pythonSide) remove() {
 	for _, dir := range p.dirs {
 		_ = RemoveFolder(dir) // where anything else is in it, it stays
 	}
+	for _, f := range p.locks {
+		_ = f.Close() // nothing was written
+	}
+	p.locks = nil
+}
+
+// started says that the command needs the folders too, and deletes those that others have
+// left.
+func (p *pythonSide) started(pid int) {
+	if p == nil {
+		return
+	}
+	for _, dir := range p.dirs {
+		nameOwner(dir, pid)
+	}
+	sweep(os.TempDir(), sharedMemory)
 }
 
 // close reads what the rings hold. Where that fails they are left for trainspan

@@ -121,7 +121,7 @@ func unrecorded(line *launch.Line, messages <-chan launch.Message) {
 // Alone is what the environment of a command gets of which nothing is recorded, so that a
 // program finds the client that it imports, and what is called when that has ended.
 func Alone() (*launch.Ready, func()) {
-	client, ready := &pythonSide{}, launch.Ready{Env: map[string]launch.Bytes{environ.Torch: "0"}}
+	client, ready := &pythonSide{owner: os.Getppid()}, launch.Ready{Env: map[string]launch.Bytes{environ.Torch: "0"}}
 	if _, err := client.client(&ready); err != nil {
 		ready.Env = nil // such a program has it elsewhere, or fails
 	}
