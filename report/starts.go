@@ -55,9 +55,7 @@ func (r *Report) outcomes(j *run.Job) {
 		var starts []*rundir.Run
 		from, to := a.Start, a.Stop // of its commands: what they say comes after the last rank
 		for _, s := range j.Starts {
-			// Of one whose end nobody saw the last sign of life may be long before that.
-			unseen := (s.State == rundir.Running || s.EndedBy == rundir.ByUnknown) && s.Attempt == a.Number
-			if s.Started.UnixNano() <= a.Stop && (s.Seen.UnixNano() >= a.Start || unseen) {
+			if s.During(a.Number, a.Start, a.Stop) {
 				starts = append(starts, s)
 				from, to = min(from, s.Started.UnixNano()), max(to, s.Seen.UnixNano())
 			}

@@ -367,6 +367,14 @@ func (r *Run) Continues(o *Run) bool {
 // Told reports whether it says of a start when that was.
 func (r *Run) Told() bool { return r.Version >= 1 && !r.Started.IsZero() }
 
+// During reports whether the command ran in the time of an attempt, whose number counts
+// from 1. Where nobody saw its end the last sign of life may be from long before that: then
+// it ran in the attempt that has its number.
+func (r *Run) During(attempt int, start, stop int64) bool {
+	unseen := (r.State == Running || r.EndedBy == ByUnknown) && r.Attempt+1 == attempt
+	return r.Started.UnixNano() <= stop && (r.Seen.UnixNano() >= start || unseen)
+}
+
 // Took is how long the command ran, as far as is known.
 func (r *Run) Took() time.Duration {
 	end := r.Seen
