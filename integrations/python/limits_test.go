@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -114,4 +115,41 @@ for value in (Sly(), Hidden(), Mute()):
     ai.compute.update(image_idx=value)
 print("on")
 `, "on")
+}
+
+// What handlers of signals record is in the ring or counted as lost, also while the ring is
+// opened and while the program goes on in another region.
+func TestSignalStormIsCounted(t *testing.T) {
+	for _, interpreter := range interpreters(t) {
+		t.Run(filepath.Base(interpreter), func(t *testing.T) {
+			rings := t.TempDir()
+			cmd := pyrun.Command(t, rings, `
+import signal
+from trainspan.dftracer import ai
+made = 0
+def handler(number, frame):
+    global made
+    with ai.compute.backward:
+        made += 1
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 1e-5, 1e-4)
+while made < 5: # in part before anything of the program itself is recorded
+    pass
+for i in range(30000):
+    with ai.compute.forward:
+        pass
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(made + 30000)
+`)
+			cmd.Path, cmd.Args[0] = interpreter, interpreter
+			made, err := strconv.ParseInt(strings.TrimSpace(pyrun.Output(t, cmd)), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			st, err := pydrain.Import(context.Background(), []string{rings}, pydrain.Options{Out: t.TempDir(), Attempt: -1})
+			if err != nil || st.Bad != 0 || st.Spans > made || st.Spans+st.Lost < made {
+				t.Errorf("%d spans were made: %d are there and %d counted as lost (%+v, error %v)", made, st.Spans, st.Lost, st, err)
+			}
+		})
+	}
 }
