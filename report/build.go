@@ -295,6 +295,13 @@ func quality(j *Job, led *goodput.Report) Quality {
 		}
 	}
 	q.Files = len(files)
+	lost := int64(0)
+	for _, s := range j.Job.Starts {
+		if s.Python != nil {
+			lost, q.Waiting = lost+s.Python.Lost, q.Waiting+s.Python.Waiting
+		}
+	}
+	q.Dropped = max(q.Dropped, lost) // a trace that was cut off does not tell
 	for _, f := range j.Skipped {
 		// A file with the name of a trace was to be one.
 		if errors.Is(f, run.ErrForeign) && !infile.NamedTrace(f.Path) {

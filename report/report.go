@@ -262,6 +262,7 @@ type Quality struct {
 	BadLines int      `json:"bad_lines"`
 	Torn     int      `json:"torn_files"`
 	Dropped  int64    `json:"spans_dropped"`
+	Waiting  int64    `json:"spans_waiting,omitempty"` // in rings, for trainspan import
 	// Aside counts records with times that cannot be, BadNumbers ranks, world
 	// sizes and attempts that cannot, and Relative the processes whose clock
 	// counts from something that their files do not say.

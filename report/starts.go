@@ -22,7 +22,7 @@ func appendStart(all []start, r *rundir.Run, err error) []start {
 	}
 	return append(all, start{rundir.Run{Version: r.Version, Session: r.Session, Job: r.Job, Key: r.Key, Start: r.Start, Attempt: r.Attempt, Program: r.Program, Script: r.Script, Flags: r.Flags, Host: r.Host, Rank: r.Rank, State: r.State, Started: r.Started, Seen: r.Seen, Ended: r.Ended, CommandPID: r.CommandPID,
 		EndedBy: r.EndedBy, ExitStatus: r.ExitStatus, Signal: r.Signal, Error: r.Error,
-		Stopped: r.Stopped, StoppedAt: r.StoppedAt, Scheduler: r.Scheduler, TimeLimit: r.TimeLimit, Evidence: r.Evidence}})
+		Stopped: r.Stopped, StoppedAt: r.StoppedAt, Scheduler: r.Scheduler, TimeLimit: r.TimeLimit, Evidence: r.Evidence, Python: r.Python}})
 }
 
 // uniqueStarts gives each once, in an order that does not depend on who was read first.
@@ -59,7 +59,7 @@ func (r *Report) outcomes(j *run.Job) {
 		var starts []*rundir.Run
 		from, to := a.Start, a.Stop // of its commands: what they say comes after the last rank
 		for _, s := range j.Starts {
-			if s.Started.UnixNano() <= a.Stop && s.Seen.UnixNano() >= a.Start {
+			if s.During(a.Number, a.Start, a.Stop) {
 				starts = append(starts, s)
 				from, to = min(from, s.Started.UnixNano()), max(to, s.Seen.UnixNano())
 			}

@@ -251,7 +251,11 @@ func (s *screen) checkpoints(r *Report) {
 
 func (s *screen) quality(r *Report) {
 	q := &r.Quality
-	s.head(fmt.Sprintf("DATA  %s, %s, %d lines unreadable, %s cut off, %s dropped", human.Plural(q.Files, "file"), human.Plural(int(q.Spans), "span"), q.BadLines, human.Plural(q.Torn, "file"), human.Plural(int(q.Dropped), "span")))
+	waiting := ""
+	if q.Waiting > 0 {
+		waiting = fmt.Sprintf(", %d waiting for trainspan import", q.Waiting)
+	}
+	s.head(fmt.Sprintf("DATA  %s, %s, %d lines unreadable, %s cut off, %s dropped%s", human.Plural(q.Files, "file"), human.Plural(int(q.Spans), "span"), q.BadLines, human.Plural(q.Torn, "file"), human.Plural(int(q.Dropped), "span"), waiting))
 	const most = 5
 	list := slices.Clone(q.Remarks)
 	for _, f := range q.Skipped {

@@ -349,6 +349,9 @@ func confidence(r *Report) (string, []string) {
 		}
 	}
 	q := &r.Quality
+	if q.Waiting > 0 {
+		doubt(1, human.Plural(q.Waiting, "span")+" not in a file yet: run trainspan import")
+	}
 	if len(q.Skipped) > 0 {
 		doubt(1, human.Plural(len(q.Skipped), "file")+" left out")
 	}

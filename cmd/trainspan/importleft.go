@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/session"
@@ -89,7 +91,29 @@ func importRun(ctx context.Context, a *ui.App, left *rundir.Left, rings []string
 		_ = ring.Remove(path) // else it is imported once more, which is said by its name
 	}
 	removeFolders(left)
+	if err := rundir.Amend(left.Path, func(r *rundir.Run) { imported(r, &st) }); err != nil {
+		a.Problem("%s: does not tell of this import: %v; see "+see.File, left.Path, err)
+	}
 	return showRings(a, &st, o)
+}
+
+// imported brings the run.json of a start up to date whose rings are in files now. That
+// they end says nothing of how the command did.
+func imported(r *rundir.Run, st *pydrain.Stats) {
+	if r.State == rundir.Running {
+		r.State, r.EndedBy = rundir.Ended, rundir.ByUnknown
+	}
+	if r.Python == nil {
+		r.Python = &rundir.Python{Processes: st.Processes, Spans: st.Spans, Bad: st.Bad}
+	}
+	r.Python.Lost, r.Python.Waiting = max(r.Python.Lost, st.Lost), 0
+	var folders []string
+	for _, folder := range filepath.SplitList(r.Ring) {
+		if _, err := os.Stat(folder); err == nil {
+			folders = append(folders, folder)
+		}
+	}
+	r.Ring = strings.Join(folders, string(filepath.ListSeparator))
 }
 
 // removeFolders deletes the folders of a start that hold no ring any more.

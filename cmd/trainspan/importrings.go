@@ -94,6 +94,9 @@ func judgeRings(a *ui.App, st *pydrain.Stats) {
 	if st.Lost > 0 {
 		a.Problem("%s lost before they were read; see "+see.Python, human.Plural(st.Lost, "record"))
 	}
+	if st.Waiting > 0 {
+		a.Problem("%s could not be written and stay in their rings: make room, then import them again; see "+see.File, human.Plural(st.Waiting, "span"))
+	}
 	if st.Bad > 0 {
 		a.Problem("%s left out that cannot be true; see "+see.Damaged, human.Plural(st.Bad, "record"))
 	}

@@ -127,7 +127,7 @@ func runCommand(a *ui.App, args []string, set session.Settings) error {
 	}
 	code := launch.Run(launch.Options{
 		Path: path, Args: args, Env: os.Environ(),
-		Helper: []string{"trainspan", helperCommand}, Settings: set, Note: a.Note, Out: a.Stderr,
+		Helper: []string{"trainspan", helperCommand}, Settings: set, Alone: session.Alone, Note: a.Note, Out: a.Stderr,
 		Terminal: func() launch.Terminal {
 			return launch.Terminal{Columns: a.Columns(a.Stderr), Color: a.Paint(a.Stderr).On}
 		},

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/trainspan/trainspan/integrations/python"
 	"github.com/trainspan/trainspan/internal/outfile"
@@ -63,7 +64,8 @@ func Unpack(dir string) error {
 			fmt.Fprintf(&all, "%d %s\n%s", len(text), name, text)
 		}
 	}
-	if err := unpack(filepath.Join(dir, filepath.FromSlash(modules)), all.Bytes()); err != nil {
+	// Where no file may be that long Python takes each module from its own file.
+	if err := unpack(filepath.Join(dir, filepath.FromSlash(modules)), all.Bytes()); err != nil && !errors.Is(err, syscall.EFBIG) {
 		return fmt.Errorf("python: unpack the client: %w", err)
 	}
 	return nil

@@ -125,20 +125,27 @@ func (d *Drain) settled(path string) {
 
 func (d *Drain) failed(path string, err error) {
 	d.o.log().Warn("the ring of a Python process cannot be read", "path", path, "error", err, "see", see.Python)
+	d.note(err)
+}
+
+func (d *Drain) note(err error) {
 	d.mu.Lock()
 	d.stats.Errors++
 	d.errs = append(d.errs, fmt.Errorf("python: %w", err))
 	d.mu.Unlock()
 }
 
-// follow reads a ring until its process is gone, or the drain closes.
+// follow reads a ring until its process is gone, or the drain closes. While the trace
+// takes nothing the ring keeps what comes.
 func (d *Drain) follow(p *process) {
 	pause := pollLeast
 	ticked, checked, released := time.Now(), time.Now(), time.Now()
 	var err error
 	for running := true; running && err == nil; {
-		var n int
-		n, err = p.read()
+		n, full := 0, p.full()
+		if !full {
+			n, err = p.read()
+		}
 		// Waking up costs more than a few spans, and often the processor is one that
 		// trains.
 		if pause *= 2; n > batch {
@@ -155,11 +162,11 @@ func (d *Drain) follow(p *process) {
 		case <-time.After(wait):
 		}
 		now := time.Now()
-		if err == nil && now.Sub(ticked) > beginAfter/2 {
+		if err == nil && !full && now.Sub(ticked) > beginAfter/2 {
 			ticked = now
 			err = p.tick(now.UnixNano())
 		}
-		if held := p.ring.Held(); err == nil && held > 0 && (now.Sub(released) > releaseEvery || held >= holdMost/2) {
+		if held := p.ring.Held(); err == nil && held > 0 && (now.Sub(released) > releaseEvery || held >= releaseMany && !p.fails.Load()) {
 			released = now
 			err = p.release()
 		}
@@ -191,7 +198,13 @@ func (d *Drain) finish(p *process, err error) {
 	delete(d.procs, p)
 	d.stats.add(p)
 	d.mu.Unlock()
-	if err != nil {
+	switch {
+	case err == nil:
+	case p.left() > 0:
+		d.o.log().Warn("the trace of a Python process is not complete: the other spans wait in its ring for trainspan import",
+			"spans", p.left(), "path", p.ring.Path, "error", err, "see", see.File)
+		d.note(err)
+	default:
 		d.failed(p.ring.Path, err)
 	}
 }

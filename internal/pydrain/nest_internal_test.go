@@ -76,3 +76,35 @@ func TestNothingThatHasEndedIsAnnounced(t *testing.T) {
 		}
 	}
 }
+
+// A function that calls itself has one cell: what is announced as the outermost open span is
+// the innermost one, deeper than spans nest. Each span has its own id all the same.
+func TestRecursionIsAnnouncedOnce(t *testing.T) {
+	for _, deepest := range []int{3, maxDepth + 300} {
+		path := filepath.Join(t.TempDir(), "trace.pfw")
+		w, err := dftracer.Create(path, &dftracer.Options{Compression: dftracer.CompressNone})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newNesting(&writer{source: &source{o: &Options{}, told: make(map[string]bool)}, w: w})
+		f := &node{key: dftracer.NewKey("compute", "forward"), epoch: -1, step: -1}
+		th := &thread{tid: 1}
+		const at = int64(1_700_000_000_000_000_000)
+		p.announce(th, []began{{node: f, start: at + int64(deepest)*1000}}, at+1e9)
+		for depth := deepest; depth > 0; depth-- {
+			p.end(th, span{node: f, start: at + int64(depth)*1000, end: at + 1e9 + int64(deepest-depth)*1000, thread: th}, min(depth, maxDepth), false)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		dftest.Check(t, path)
+		ids := make(map[uint64]int)
+		for _, ev := range dftest.Events(t, path) {
+			if ev.Phase == dftracer.PhaseComplete {
+				if ids[ev.ID]++; ids[ev.ID] > 1 {
+					t.Errorf("%d deep: id %d is that of %d spans, want 1", deepest, ev.ID, ids[ev.ID])
+				}
+			}
+		}
+	}
+}

@@ -62,7 +62,8 @@ type Stats struct {
 	Processes int   `json:"processes"` // whose rings were read
 	Spans     int64 `json:"spans"`     // read
 	Again     int64 `json:"again"`     // of those, left out: an earlier reader of the ring had written them
-	Lost      int64 `json:"lost"`      // slots that were lost before they were read
+	Lost      int64 `json:"lost"`      // slots that were overwritten before they were read and written, and lines of files that are gone
+	Waiting   int64 `json:"waiting"`   // spans that could not be written and are in their ring, for Import
 	Bad       int64 `json:"bad"`       // slots and lines that cannot be true
 	Open      int64 `json:"open"`      // spans that had not ended when their process was gone
 	Calls     int64 `json:"calls"`     // of one-logger's callbacks

@@ -2,6 +2,7 @@ package pydrain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/internal/ring"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/telemetry"
@@ -25,6 +27,7 @@ type process struct {
 	files files
 	calls *calls // nil until the program calls back
 	open  int64  // spans that had not ended
+	gone  int64  // lines that were in its trace, or on their way to it, and are in the ring no more
 }
 
 // beginAfter is how long a span is open before its begin is written.
@@ -70,16 +73,24 @@ func newProcess(ctx context.Context, o *Options, r *ring.Ring, live bool) (*proc
 		rank := p.id.Rank.Get()
 		t.Process.Rank = &rank
 	}
-	if t.OnError == nil {
-		t.OnError = func(err error) { p.log.Warn("trace of a Python process", "error", err, "see", see.File) }
+	onError := t.OnError
+	if onError == nil {
+		onError = func(err error) { p.log.Warn("trace of a Python process", "error", err, "see", see.File) }
+	}
+	t.OnError = func(err error) {
+		if o := (*dftracer.Outage)(nil); errors.As(err, &o) {
+			src.fails.Store(!o.Over)
+		}
+		onError(err)
 	}
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return nil, err
 	}
+	p.file = p.name()
 	if !live {
-		p.written = findWritten(ctx, r.Path, o.Out, p.name(), r.PID)
+		p.written = findWritten(ctx, r.Path, o.Out, p.file, r.PID)
 	}
-	w, err := dftracer.Create(filepath.Join(o.Out, p.name()), &t)
+	w, err := dftracer.Create(filepath.Join(o.Out, p.file), &t)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +116,7 @@ func (p *process) count() {
 	st := p.ring.Stats()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stats.Spans, p.stats.Again, p.stats.Lost, p.stats.Bad, p.stats.Open = st.Spans, p.again, st.Lost, st.Bad, p.open
+	p.stats.Spans, p.stats.Again, p.stats.Lost, p.stats.Bad, p.stats.Open = st.Spans, p.again, st.Lost+p.gone, st.Bad, p.open
 	if p.calls != nil {
 		p.stats.Calls = p.calls.n
 	}
@@ -178,26 +189,71 @@ func (p *process) tick(now int64) error {
 	return err
 }
 
-// How often regions of the ring are given back, and how many are kept when the
-// trace cannot be written: 8 MB of shared memory.
 const (
+	// Regions of the ring are given back so often, and sooner where there are so many.
 	releaseEvery = 250 * time.Millisecond
-	holdMost     = 16
+	releaseMany  = 8
+	// waitMost is how many bytes wait in memory for a trace that cannot be written, before
+	// what comes waits in the ring: a quarter of what its writer takes, which never has to
+	// lose lines then. What is sent to a backend stops there too.
+	waitMost = outfile.DefaultHold / 4
 )
 
-// release gives back what was read from the ring once it is in the file, so that
-// a kill of this process loses nothing. A disk that stalls is not waited for long.
+// full reports whether what comes has to wait in the ring.
+func (p *process) full() bool { return p.fails.Load() && p.w.Stats().Held >= waitMost }
+
+// release gives back what was read from the ring once it is in the file. Until then it
+// stays there: for Import, whatever becomes of the disk and of this process. A disk that
+// stalls is not waited for long.
 func (p *process) release() error {
 	for _, t := range p.threads {
 		p.settleAll(t)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := p.w.FlushContext(ctx); err != nil && p.ring.Held() < holdMost {
+	if p.w.FlushContext(ctx) != nil {
 		return nil // the writer reports what goes wrong
 	}
+	p.gone = int64(p.w.Stats().Lost) // of a file that was deleted, say
 	return p.ring.Release()
 }
+
+// unwritten counts what is not in the trace when that could not be written to its end:
+// the spans that wait in the ring, and the slots that are there no more. Where ctx ends
+// before all are counted there are more.
+func (p *process) unwritten(ctx context.Context) (waiting, lost int64) {
+	if ctx.Err() != nil {
+		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), counting)
+		defer cancel()
+		ctx = short
+	}
+	lost, err := p.ring.Unsaved()
+	if err != nil {
+		lost = 0 // its error was that of reading, too
+	}
+	r, err := ring.Open(p.ring.Path, ring.Options{})
+	if err != nil {
+		return 0, lost
+	}
+	defer r.Close()
+	seen := findWritten(ctx, p.ring.Path, p.o.Out, p.file, p.ring.PID)
+	_ = r.Finish(ctx, func(rec *ring.Record) { // as above
+		if rec.Kind == ring.KindSpan && !seen.take(spanOf(p.nodes.of(rec.Name), rec.Start/1000, rec.End/1000)) {
+			waiting++
+		}
+	})
+	return waiting, lost
+}
+
+// left is how many spans wait in the ring when all is over.
+func (p *process) left() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stats.Waiting
+}
+
+// counting is the time that unwritten gets when ctx has ended. It is shorter than grace.
+const counting = grace / 2
 
 // finish reads the rest of the ring of a process that is gone, or that is left
 // to itself, as long as reading is not over, and closes what was written.
@@ -236,6 +292,14 @@ func (p *process) finish(ctx, reading context.Context) error {
 	p.w.SetEnd(time.Unix(0, p.last), args...)
 	if closeErr := p.w.CloseContext(ctx); err == nil { // before what goes over a network, which may take its time
 		err = closeErr
+	}
+	if err != nil {
+		waiting, lost := p.unwritten(ctx)
+		p.gone += lost
+		p.count()
+		p.mu.Lock()
+		p.stats.Waiting = waiting
+		p.mu.Unlock()
 	}
 	p.relay.finish(p.threads)
 	p.calls.close(ctx, p.open > 0)
@@ -281,6 +345,7 @@ func (s *Stats) add(p *process) {
 	s.Spans += p.stats.Spans
 	s.Again += p.stats.Again
 	s.Lost += p.stats.Lost
+	s.Waiting += p.stats.Waiting
 	s.Bad += p.stats.Bad
 	s.Open += p.stats.Open
 	s.Calls += p.stats.Calls

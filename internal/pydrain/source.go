@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/identity"
@@ -26,6 +27,8 @@ type source struct {
 	last  int64           // the latest time in the ring
 	told  map[string]bool // which bounds the log says were reached
 	news  func()          // takes what the process has said about itself since
+	file  string          // the name that its trace was given
+	fails atomic.Bool     // the trace cannot be written at present
 
 	mu    sync.Mutex
 	stats Stats // guarded by mu, for those who ask

@@ -121,6 +121,9 @@ func (t *thread) above(depth int) (outer, number int) {
 func (t *thread) ended(s *span, depth int, id uint64) uint64 {
 	if b, ok := t.known[s.start]; ok && (b.node == s.node || b.depth == depth) {
 		delete(t.known, s.start)
+		if l := t.peek(b.depth); b.depth != depth && l.id == b.id && l != &unknown {
+			l.id = 0 // it was not that one, as where a function calls itself
+		}
 		return b.id
 	}
 	return id

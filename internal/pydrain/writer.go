@@ -88,7 +88,7 @@ func (p *writer) write(s *span, parent uint64) {
 		s.below = nil
 	}
 	start, end := s.start/1000, s.end/1000
-	if p.written != nil && p.written.take(writtenSpan{dft.KeyCat(s.node.key), dft.KeyName(s.node.key), start, end - start}) {
+	if p.written != nil && p.written.take(spanOf(s.node, start, end)) {
 		p.again++
 		s.args = nil
 		return

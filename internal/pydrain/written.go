@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/ring"
 )
 
@@ -17,6 +18,11 @@ type written map[writtenSpan]int
 type writtenSpan struct {
 	cat, name string
 	ts, dur   int64
+}
+
+// spanOf is a span of a node as a trace has it, by its times in microseconds.
+func spanOf(n *node, start, end int64) writtenSpan {
+	return writtenSpan{dft.KeyCat(n.key), dft.KeyName(n.key), start, end - start}
 }
 
 // take reports whether a span is there, once for each.

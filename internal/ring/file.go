@@ -122,6 +122,17 @@ func (m *mapped) done(c cursor) {
 // Held is how many regions were read and not given back.
 func (m *mapped) Held() int { return len(m.held) }
 
+// overwritten is how many slots of regions that were read and not given back the writer
+// has used again since, because it found no other space.
+func (m *mapped) overwritten() (slots int64) {
+	for _, c := range m.held {
+		if !m.current(c) {
+			slots += regionSlots
+		}
+	}
+	return slots
+}
+
 // Release gives the regions that were read back to the writer. Call it when what
 // was read is in a file: a reader that is killed before leaves the regions to the
 // next one. Without it the writer goes on in new space.
@@ -129,12 +140,15 @@ func (m *mapped) Release() (err error) {
 	defer guard(&err)()
 	for _, c := range m.held {
 		holds, _ := m.entry(c.region)
-		b := m.regions[c.region]
-		if b == nil || holds&^stepsBit != c.activation {
+		if holds&^stepsBit != c.activation {
 			continue
 		}
-		for i := range regionSlots {
-			if holds&stepsBit == 0 { // the writer clears the others itself
+		if holds&stepsBit == 0 { // the writer clears the others itself
+			b, err := m.region(c.region) // with many of them it is not mapped any more
+			if err != nil {
+				return err
+			}
+			for i := range regionSlots {
 				store(b, i*slotSize+atWord, 0)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 const (
 	lookAhead = 256 // slots, while the writer is in the region
 	maxHoles  = 4096
-	maxRounds = 1024 // of a Read: batches, and holes between them
+	maxRounds = 128 // of a Read: batches, and holes between them
 
 	maxActivation = 1 << 40 // centuries
 )

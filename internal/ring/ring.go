@@ -126,6 +126,17 @@ func (r *Ring) Stats() Stats {
 	return s
 }
 
+// Unsaved is how many slots were read, not given back, and overwritten since: they are
+// in the ring no more.
+func (r *Ring) Unsaved() (slots int64, err error) {
+	defer guard(&err)()
+	slots = r.overwritten()
+	if r.next.region >= 0 && !r.current(r.next) {
+		slots += int64(r.next.slot)
+	}
+	return slots, nil
+}
+
 // Close closes the ring and leaves its files.
 func (r *Ring) Close() {
 	r.close()

@@ -18,6 +18,7 @@ const (
 	Cells       = 135168
 	Activations = 256
 	Used        = 264
+	Ticks       = 112 // when the process was started
 )
 
 // Image is the file of a ring.

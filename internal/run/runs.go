@@ -22,7 +22,7 @@ func (j *Job) runs(all []*rundir.Run) []*Job {
 	var rest []*rundir.Run // of which no process told
 	for _, s := range starts {
 		during := func(a *attemptStarts) bool {
-			return of(s, a.jobs) && s.Started.UnixNano() <= a.stop && s.Seen.UnixNano() >= a.start
+			return of(s, a.jobs) && s.During(a.number, a.start, a.stop)
 		}
 		if !match(list, s, during) {
 			rest = append(rest, s)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -148,9 +149,10 @@ type Python struct {
 	Processes int   `json:"processes"`
 	Spans     int64 `json:"spans"`
 	Lost      int64 `json:"lost"`
-	Bad       int64 `json:"bad"`    // that could not be true
-	Sent      int64 `json:"sent"`   // spans that a backend took
-	Unsent    int64 `json:"unsent"` // and that were lost on their way to one
+	Waiting   int64 `json:"waiting"` // spans that no file has, and that trainspan import finds in the rings
+	Bad       int64 `json:"bad"`     // that could not be true
+	Sent      int64 `json:"sent"`    // spans that a backend took
+	Unsent    int64 `json:"unsent"`  // and that were lost on their way to one
 }
 
 // File is the run.json of a start.
@@ -158,6 +160,7 @@ type File struct {
 	path string
 	ours outfile.Proof
 	seen int64 // where the last activity is in it, 0 without one
+	size int   // of what was written, 0 before
 }
 
 // CreateFile takes the first free name: run.json, run.run2.json, ... It also says
@@ -183,19 +186,91 @@ func CreateFile(dir string) (*File, int, error) {
 func (f *File) Path() string { return f.path }
 
 // Write replaces the file, unless somebody else has put another one there. Readers
-// see the old one or the new one.
+// see the old one or the new one. Where there is no space for a new file it is written
+// into the space of the old one, as far as it fits there: what is known of the end of the
+// command is not lost.
 func (f *File) Write(r *Run) error {
 	r.Version = Version
-	text, err := json.MarshalIndent(r, "", "  ")
+	text, seen, err := form(r)
 	if err != nil {
 		return err
 	}
-	text, seen := fixSeen(append(text, '\n'), r.Seen)
+	text = pad(text, (len(text)+spare)/block*block+block)
 	ours, err := shared.replace(f.path, text, 0o644, f.ours)
 	if err == nil {
-		f.ours, f.seen = ours, seen
+		f.ours, f.seen, f.size = ours, seen, len(text)
+		return nil
+	}
+	if errors.Is(err, fs.ErrExist) || f.size == 0 {
+		return err
+	}
+	for _, part := range []*Run{r, r.without(false), r.without(true)} {
+		if text, seen, formErr := form(part); formErr == nil && len(text) <= f.size {
+			if shared.patch(f.path, 0, pad(text, f.size), f.ours) == nil {
+				f.seen = seen
+				return nil
+			}
+			break
+		}
 	}
 	return err
+}
+
+// A run.json ends with spaces up to a multiple of block, at least spare of them: a file
+// takes as much of a disk without them.
+const (
+	block = 4096
+	spare = 1024
+)
+
+// form is the text of a run.json, and where the last activity is in it.
+func form(r *Run) ([]byte, int64, error) {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return nil, 0, err
+	}
+	text, seen := fixSeen(append(text, '\n'), r.Seen)
+	return text, seen, nil
+}
+
+// pad makes a text as long as size with spaces before its last line feed.
+func pad(text []byte, size int) []byte {
+	n := size - len(text)
+	return append(append(text[:len(text)-1:len(text)-1], bytes.Repeat([]byte(" "), n)...), '\n')
+}
+
+// without is the run without its longest lists: processes and, with all, what was found
+// and went wrong.
+func (r *Run) without(all bool) *Run {
+	short := *r
+	short.MoreProcesses += len(r.Processes)
+	short.Processes = nil
+	if all {
+		short.GPUs, short.Evidence, short.Problems = nil, nil, nil
+	}
+	return &short
+}
+
+// Amend changes a run.json that nobody writes any more. It leaves one that has fields
+// which this program does not know.
+func Amend(path string, change func(*Run)) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	text, err := io.ReadAll(io.LimitReader(f, maxRun+1))
+	if err != nil {
+		return err
+	}
+	r := &Run{}
+	known := json.NewDecoder(bytes.NewReader(text))
+	known.DisallowUnknownFields()
+	if err := known.Decode(r); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	change(r)
+	return (&File{path: path, ours: outfile.Same(f)}).Write(r)
 }
 
 // Beat brings the last activity up to date in the file as it is: on a shared file
@@ -261,6 +336,7 @@ func Parse(text []byte) (*Run, error) {
 // Left is a start that may have left rings unread: its telemetry process was killed.
 type Left struct {
 	Dir     string // where its files are
+	Path    string // of the run.json
 	Run     *Run
 	Folders []string // of rings, those that are there
 }
@@ -290,6 +366,14 @@ func (r *Run) Continues(o *Run) bool {
 
 // Told reports whether it says of a start when that was.
 func (r *Run) Told() bool { return r.Version >= 1 && !r.Started.IsZero() }
+
+// During reports whether the command ran in the time of an attempt, whose number counts
+// from 1. Where nobody saw its end the last sign of life may be from long before that: then
+// it ran in the attempt that has its number.
+func (r *Run) During(attempt int, start, stop int64) bool {
+	unseen := (r.State == Running || r.EndedBy == ByUnknown) && r.Attempt+1 == attempt
+	return r.Started.UnixNano() <= stop && (r.Seen.UnixNano() >= start || unseen)
+}
 
 // Took is how long the command ran, as far as is known.
 func (r *Run) Took() time.Duration {
@@ -335,7 +419,7 @@ func find(dirs []string) (out []Left) {
 			if err != nil {
 				return nil //nolint:nilerr // as above
 			}
-			left := Left{Dir: filepath.Dir(path), Run: r}
+			left := Left{Dir: filepath.Dir(path), Path: path, Run: r}
 			for _, folder := range filepath.SplitList(r.Ring) {
 				if info, err := os.Stat(folder); err == nil && info.IsDir() {
 					left.Folders = append(left.Folders, folder)

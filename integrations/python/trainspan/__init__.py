@@ -12,6 +12,11 @@ environ = os.environ  # below trainspan run what that had said when the process 
 client = None  # what stands in sys.meta_path below trainspan run: when the interpreter was ready, what was imported
 
 
+# What is left out without a word, since there is no room for a call that looks at it. It is the
+# program's own limit: Python 3.8 ends a program that goes on above it, so there it passes.
+deep = RecursionError if sys.version_info >= (3, 9) else ()
+
+
 def interrupted(error):
     """Whether a handler of a signal or a trace function raised an error: these get the
     frame that they interrupt."""
@@ -26,6 +31,8 @@ def alien(error):
     if outside:
         return True
     ours = frame is not None and frame.f_code.co_filename.startswith(_folder)
+    if not deep and isinstance(error, RecursionError):
+        return True
     return not isinstance(error, Exception) or ours and type(error).__module__.partition(".")[0] not in ("builtins", "struct", "torch")
 
 
@@ -71,6 +78,8 @@ def quiet(f):
     def call(*args, **kwargs):
         try:
             return f(*args, **kwargs)
+        except deep:
+            return None
         except Exception as e:
             return passing(e)
 
@@ -79,11 +88,13 @@ def quiet(f):
 
 
 def plain(value):
-    """A number or a text. Nothing is asked of a tensor, which might wait for its device."""
-    if isinstance(value, (str, int, float)):
+    """A number or a text. Nothing is asked of a tensor, which might wait for its device, and
+    of no value what class it says it has."""
+    kind = type(value)
+    if issubclass(kind, (str, int, float)):
         return value
-    if isinstance(value, os.PathLike):
+    if issubclass(kind, os.PathLike):
         return os.fspath(value)
-    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+    if kind.__module__ == "numpy" and getattr(value, "shape", None) == ():
         return value.item()
-    return type(value).__name__
+    return kind.__name__

@@ -84,39 +84,42 @@ _HOLDS = (list, tuple, set, frozenset, dict)
 def _plain(value):
     """An argument as DFTracer takes it: numbers and text, alone or in a tag, and the text
     of all else. Nothing is asked of a tensor, which might wait for its device."""
-    if isinstance(value, TagValue):
-        return value._value
-    if isinstance(value, _BARE) or type(value).__module__ == "numpy":
-        return plain(value)
+    kind = type(value)
     try:
+        if issubclass(kind, TagValue):
+            return value._value
+        if issubclass(kind, _BARE) or kind.__module__ == "numpy":
+            return plain(value)
         return str(value) if _speaks(value, 3) else plain(value)
     except Exception as e:
         passing(e)
-        return type(value).__name__
+        return kind.__name__
 
 
 def _speaks(value, depth):
     """Whether the text of a value is at hand."""
-    if isinstance(value, _HOLDS):
+    kind = type(value)
+    if issubclass(kind, _HOLDS):
         if depth == 0 or len(value) > 64:
             return False
-        return all(_speaks(v, depth - 1) for v in (itertools.chain(*value.items()) if isinstance(value, dict) else value))
-    return isinstance(value, _BARE) or not _tensor(value)
+        return all(_speaks(v, depth - 1) for v in (itertools.chain(*value.items()) if issubclass(kind, dict) else value))
+    return issubclass(kind, _BARE) or not _tensor(kind)
 
 
-def _tensor(value):
-    """Whether a value may wait for its device when it is asked for something."""
-    return any(hasattr(type(value), attr) for attr in ("shape", "__array__", "__dlpack__", "__cuda_array_interface__", "__torch_function__"))
+def _tensor(kind):
+    """Whether a value of a class may wait for its device when it is asked for something."""
+    return any(hasattr(kind, attr) for attr in ("shape", "__array__", "__dlpack__", "__cuda_array_interface__", "__torch_function__"))
 
 
 def _number(key, value):
     """An argument that is a number, as the original makes it: what is none raises, but for
     the sizes of an image, which guides print."""
-    if key == "image_size" and isinstance(value, (tuple, list)):
+    kind = type(value)
+    if key == "image_size" and issubclass(kind, (tuple, list)):
         return _plain(value)
-    if type(value).__module__ == "numpy":
+    if kind.__module__ == "numpy":
         value = plain(value)
-    elif not isinstance(value, _BARE) and _tensor(value):
+    elif not issubclass(kind, _BARE) and _tensor(kind):
         return plain(value)
     return float(value) if key == "image_size" else int(value)
 
@@ -127,8 +130,13 @@ def _gather(into, args, values):
         if value is not None:
             into[key] = _number(key, value)
     if args is not None:
-        for key, value in args.items():
-            into[str(key)] = _plain(value)
+        try:
+            for key, value in args.items():
+                into[str(key)] = _plain(value)
+        except AttributeError:
+            raise  # no mapping: the original raises it as well
+        except Exception as e:  # the program's own object
+            passing(e)
     return into
 
 

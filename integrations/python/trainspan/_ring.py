@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 
-from . import environ, passing, plain, quiet, unframed
+from . import deep, environ, passing, plain, quiet, unframed
 
 MAGIC = b"TSRING\0\2"  # the last byte is the version
 SLOT = 64
@@ -116,7 +116,8 @@ def _build():
     offset = time.time_ns() - clock()  # the wall clock is read once
     lock = threading.RLock()
     words = side = inode = path = log = local = threads = None
-    opened = growing = False
+    opened = opening = growing = False
+    missed = 0  # records of handlers of signals that came while the ring was opened
     activation, forks, told = 0, 0, 0  # told: bytes of the side file
     current = [0, 0]  # activations in use: for slots, for steps
     pages = []  # mappings of the file, and where each begins in it
@@ -282,8 +283,8 @@ def _build():
         pages.clear()
 
     def open_ring():
-        nonlocal on, opened, offset, local, threads, told
-        opened = True
+        nonlocal on, opened, opening, offset, local, threads, told, missed
+        opened = opening = True
         why = ""
         try:
             offset = time.time_ns() - clock()
@@ -305,6 +306,8 @@ def _build():
             activate(0, 0)
             words[0] = int.from_bytes(MAGIC, "little")
             local = Thread()
+            words[35] += missed
+            missed = 0
             why = "recording to " + path
         except BaseException as e:
             local = None
@@ -313,6 +316,8 @@ def _build():
             passing(e)
             opened, on = True, False
             why = "nothing is recorded: %s; see trainspan help a-python-process-is-not-recorded" % str(e).rstrip("; ")
+        finally:
+            opening = False
         if environ.get("TRAINSPAN_VERBOSE") == "1":
             sys.stderr.write("trainspan[%d]: %s\n" % (os.getpid(), why))
 
@@ -412,10 +417,13 @@ def _build():
 
     def ready():
         """Whether there is a ring. The first call opens it, once there is a place."""
+        nonlocal missed
         if on and local is None and (log or _GIVEN):
             with lock:
                 if not opened:
                     open_ring()
+                elif opening:  # a handler of a signal inside of it
+                    missed += 1
         return on and local is not None
 
     def chain_of(data):
@@ -528,6 +536,8 @@ def _build():
                 token = (t, n, s, False)
                 s.append(token)
                 return token
+        except deep:
+            return None
         except BaseException as e:
             passing(e, undo, n)
         return push(n, at, args)
@@ -589,6 +599,9 @@ def _build():
             finish(s, token, t1 if at is None else at - offset, args, n or w, count)
         except StopIteration:
             late(t, t1, s[0], len(s), 0, count, w)
+        except deep:
+            if words is not None:
+                words[35] += 1
         except BaseException as e:
             passing(e, lose)
 
@@ -689,6 +702,8 @@ def _build():
                 s[1][n] = t = clock()
                 s.append((t, n, s, True))
                 return node
+            except deep:
+                return node
             except BaseException as e:
                 passing(e, undo, n)
         if not node.off:
@@ -716,6 +731,9 @@ def _build():
             stop(node._n, node._extra, None if kind is None else True)
         except StopIteration:
             late(top[0], t1, s[0], len(s), 0, 0, n)
+        except deep:
+            if words is not None:
+                words[35] += 1
         except BaseException as e:
             passing(e, lose)
 
@@ -738,6 +756,8 @@ def _build():
                         s[1][n] = t = clock()
                         token = (t, n, s, True)
                         s.append(token)
+                    except deep:
+                        pass
                     except Exception as e:
                         passing(e)
                         token = start(n)
@@ -809,6 +829,8 @@ def _build():
             s = local.s
             page, place = take()
             pack_call(page, place, t, t1, s[0], len(s), a, b, c, file, n | NUMBERS)
+        except deep:
+            pass
         except Exception as e:
             passing(e)
             late_call(n, t, t1, a, b, c, file)
@@ -832,6 +854,8 @@ def _build():
                     epoch = text(args)
                 page, place = slot()
                 pack_more(page, place, clock(), 0, s[0], len(s), epoch, step, n | kind)
+        except deep:
+            pass
         except Exception as e:
             passing(e)
 
@@ -917,7 +941,7 @@ def _build():
 
     def child():
         """After a fork: the mapping is the parent's."""
-        nonlocal lock, words, side, path, local, take, opened, activation, forks, on, growing
+        nonlocal lock, words, side, path, local, take, opened, activation, forks, on, growing, opening, missed
         lock = threading.RLock()
         if side is not None:
             if ours():
@@ -928,7 +952,7 @@ def _build():
         words = side = path = local = None
         take = slots.step = exhausted
         current[:] = 0, 0
-        opened, activation, on, growing = False, 0, wanted, False
+        opened, activation, on, growing, opening, missed = False, 0, wanted, False, False, 0
         forks += 1
 
     @quiet

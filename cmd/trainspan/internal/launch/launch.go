@@ -28,6 +28,9 @@ type Options struct {
 	// Helper is the command line of the telemetry process, its program first.
 	// Empty runs the command without one.
 	Helper []string
+	// Alone, when not nil, returns what the environment of the command gets where there is
+	// no telemetry process, and what is called when the command has ended.
+	Alone func() (*Ready, func())
 	// Settings go to the telemetry process as its first message.
 	Settings any
 
@@ -65,6 +68,7 @@ type launcher struct {
 	pipe  *os.File // of to
 	relay *relay
 	exits chan exit
+	clean func() // after the command
 	dir   string // of the files, empty for none
 }
 
@@ -84,7 +88,7 @@ func Run(o Options) int {
 	if o.Finish == 0 {
 		o.Finish = defaultFinish
 	}
-	l := &launcher{o: o, ready: make(chan *Ready, 1), told: make(chan struct{}), done: make(chan struct{}), exits: make(chan exit, 16)}
+	l := &launcher{o: o, ready: make(chan *Ready, 1), told: make(chan struct{}), done: make(chan struct{}), exits: make(chan exit, 16), clean: func() {}}
 	l.relay = newRelay(l.done, func(n int) { l.send(&Message{Asked: n}) })
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals, Passed()...)
@@ -92,6 +96,7 @@ func Run(o Options) int {
 	adopt()
 	helper := l.startHelper()
 	env := l.environment(signals)
+	defer func() { l.clean() }()
 
 	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}}
 	pid, err := syscall.ForkExec(o.Path, o.Args, attr)
@@ -254,7 +259,7 @@ func (l *launcher) environment(signals <-chan os.Signal) []string {
 				return withVariables(l.o.Env, r)
 			default:
 			}
-			return l.o.Env
+			return l.alone()
 		case <-timeout.C:
 			l.o.Note("no telemetry: it was not ready within %v; the command runs without; see "+see.Run, l.o.Prepare)
 			l.hangUp()
@@ -262,9 +267,19 @@ func (l *launcher) environment(signals <-chan os.Signal) []string {
 			nobody := make(chan struct{}) // is asked for signals from now on
 			close(nobody)
 			l.relay.deaf = nobody
-			return l.o.Env
+			return l.alone()
 		}
 	}
+}
+
+// alone is the environment of a command without a telemetry process.
+func (l *launcher) alone() []string {
+	if l.o.Alone == nil {
+		return l.o.Env
+	}
+	r, clean := l.o.Alone()
+	l.clean = clean
+	return withVariables(l.o.Env, r)
 }
 
 // withVariables puts variables in the place of those of the same name.

@@ -23,6 +23,7 @@ import (
 	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/exporters/ledger"
 	"github.com/trainspan/trainspan/internal/environ"
+	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/outfile"
 	"github.com/trainspan/trainspan/internal/pyclient"
 	"github.com/trainspan/trainspan/internal/pydrain"
@@ -36,6 +37,8 @@ import (
 type pythonSide struct {
 	drain *pydrain.Drain
 	dirs  []string // that this start made, removed at the end
+	owner int      // trainspan run
+	locks []*os.File
 	rings string   // folders of rings, as in PATH
 
 	versions []string // of Python that have loaded the client, such as 3.11
@@ -53,7 +56,7 @@ const sharedMemory = "/dev/shm"
 // where nothing can be written there, in shared memory or the directory of the
 // start.
 func startPython(s *start, ready *launch.Ready) (_ *pythonSide, err error) {
-	p := &pythonSide{}
+	p := &pythonSide{owner: s.set.PID}
 	defer func() {
 		if err != nil {
 			p.remove()
@@ -176,6 +179,7 @@ func (p *pythonSide) folder(in ...string) (dir string, err error) {
 		}
 		if err == nil {
 			p.dirs = append(p.dirs, dir)
+			p.own(dir, os.Getpid(), p.owner)
 			return dir, nil
 		}
 		errs = append(errs, err)
@@ -187,6 +191,22 @@ func (p *pythonSide) remove() {
 	for _, dir := range p.dirs {
 		_ = RemoveFolder(dir) // where anything else is in it, it stays
 	}
+	for _, f := range p.locks {
+		_ = f.Close() // nothing was written
+	}
+	p.locks = nil
+}
+
+// started says that the command needs the folders too, and deletes those that others have
+// left.
+func (p *pythonSide) started(pid int) {
+	if p == nil {
+		return
+	}
+	for _, dir := range p.dirs {
+		nameOwner(dir, pid)
+	}
+	sweep(os.TempDir(), sharedMemory)
 }
 
 // close reads what the rings hold. Where that fails they are left for trainspan
@@ -218,6 +238,19 @@ func (p *pythonSide) unsent() string {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d spans of Python processes were not sent: %s", d.Lost, d.Spans, strings.Join(slices.Sorted(maps.Keys(d.Causes)), ", "))
+}
+
+// missing says what no file has, and the way out where there is one, empty for nothing.
+func (p *pythonSide) missing(dir string) string {
+	st := p.drain.Stats()
+	var parts []string
+	if st.Waiting > 0 {
+		parts = append(parts, fmt.Sprintf("%s of Python processes could not be written and wait in shared memory: make room, then run trainspan import %s; see "+see.File, human.Plural(st.Waiting, "span"), dir))
+	}
+	if st.Lost > 0 {
+		parts = append(parts, fmt.Sprintf("%s of Python processes lost; see "+see.Python, human.Plural(st.Lost, "record")))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // unseen says why nothing was recorded of a command that has run Python, as far as
@@ -260,7 +293,7 @@ func (p *pythonSide) describe(r *rundir.Run) {
 	}
 	st := p.drain.Stats()
 	if st.Processes > 0 {
-		r.Python = &rundir.Python{Processes: st.Processes, Spans: st.Spans, Lost: st.Lost, Bad: st.Bad, Sent: st.Delivery.Sent, Unsent: st.Delivery.Lost}
+		r.Python = &rundir.Python{Processes: st.Processes, Spans: st.Spans, Lost: st.Lost, Waiting: st.Waiting, Bad: st.Bad, Sent: st.Delivery.Sent, Unsent: st.Delivery.Lost}
 	}
 	r.Ring = p.rings
 }

@@ -60,6 +60,17 @@ func (r *record) problem(format string, args ...any) {
 	}
 }
 
+// lack is problem for what the files lack: it is the first of the problems and, without
+// a report, said all the same.
+func (r *record) lack(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	r.mu.Lock()
+	r.run.Problems = slices.Insert(r.run.Problems, 0, text)
+	r.said++
+	r.mu.Unlock()
+	r.say("%s", text)
+}
+
 // say writes a line for the person at the terminal.
 func (r *record) say(format string, args ...any) {
 	_, _ = visible.Fprintf(r.out, "trainspan: "+format+"\n", args...) // nobody is left to tell

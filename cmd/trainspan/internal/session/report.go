@@ -53,8 +53,8 @@ func (s *Session) report(terminal launch.Terminal, told func()) {
 		s.say("the starts of this job take longer to read: the report will be %s", filepath.Join(s.where.Dir, page))
 		s.problems()
 		s.say("%s", s.end(nil))
+		told()
 	}
-	told()
 	<-done
 }
 

@@ -101,12 +101,9 @@ func (t terminal) Write(p []byte) (int, error) {
 // unrecorded is all that is left to do where nothing can be recorded: a program
 // that imports the client has to find it, and signals are still heard.
 func unrecorded(line *launch.Line, messages <-chan launch.Message) {
-	client, ready := &pythonSide{}, launch.Ready{Env: map[string]launch.Bytes{environ.Torch: "0"}}
-	defer client.remove()
-	if _, err := client.client(&ready); err != nil {
-		ready.Env = nil // such a program has it elsewhere, or fails
-	}
-	_ = line.Send(&launch.Message{Ready: &ready}) // if it is gone, the messages end
+	ready, remove := Alone()
+	defer remove()
+	_ = line.Send(&launch.Message{Ready: ready}) // if it is gone, the messages end
 	pid := 0
 	for m := range messages {
 		switch {
@@ -119,6 +116,16 @@ func unrecorded(line *launch.Line, messages <-chan launch.Message) {
 	if pid > 0 {
 		waitFor(pid)
 	}
+}
+
+// Alone is what the environment of a command gets of which nothing is recorded, so that a
+// program finds the client that it imports, and what is called when that has ended.
+func Alone() (*launch.Ready, func()) {
+	client, ready := &pythonSide{owner: os.Getppid()}, launch.Ready{Env: map[string]launch.Bytes{environ.Torch: "0"}}
+	if _, err := client.client(&ready); err != nil {
+		ready.Env = nil // such a program has it elsewhere, or fails
+	}
+	return &ready, client.remove
 }
 
 // hear tells trainspan run of every signal that this process gets, and does
@@ -172,8 +179,9 @@ func (s *Session) asked(sig syscall.Signal, at time.Time) {
 // closing bounds the time for each part to end.
 const closing = 20 * time.Second
 
-// finish completes the files and reports. It calls told when it has printed all of the
-// report. A nil m means that nobody knows how the command ended.
+// finish completes the files and reports. It calls told when it has nothing more to say
+// or write, but for a page that takes long. Nil is a command of which nobody knows how it
+// ended.
 func (s *Session) finish(m *launch.Exited, told func()) {
 	s.outcome(m)
 	close(s.stopBeat)
@@ -191,6 +199,9 @@ func (s *Session) finish(m *launch.Exited, told func()) {
 		if s.python.other != "" {
 			s.problem("the program's environment has the client of another version (%s), and that of this command was used: install both from one wheel; see "+see.Python, s.python.other)
 		}
+		if missing := s.python.missing(s.where.Dir); missing != "" {
+			s.lack("%s", missing)
+		}
 		if lost := s.python.unsent(); lost != "" {
 			s.problem("%s; see "+see.Delivery, lost)
 		}
@@ -202,8 +213,8 @@ func (s *Session) finish(m *launch.Exited, told func()) {
 	if m != nil && m.Failed == "" && !s.set.Quiet {
 		s.report(m.Terminal, told)
 	}
-	told()
 	s.write()
+	told()
 }
 
 // outcome notes how the command ended.

@@ -64,6 +64,7 @@ func (s *Session) started(m *launch.Started) {
 	if !s.set.NoUsage {
 		s.try("the sampling of resources", func() error { s.usage = startUsage(s.start, m.PID, s.cgroup); return nil })
 	}
+	s.python.started(m.PID)
 	if s.profiles != nil {
 		s.profiles.start()
 	}

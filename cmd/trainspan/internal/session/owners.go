@@ -1,0 +1,109 @@
+//go:build unix
+
+package session
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/proc"
+	"github.com/trainspan/trainspan/internal/ring"
+)
+
+// ownerPrefix begins the names of empty files in a folder of a start: each names a process
+// that may still need the folder. Their extension is one that every version of trainspan
+// import takes for the folder's own.
+const ownerPrefix = "owner-"
+
+// own locks a folder as long as this process lives, and then names those that need it. A
+// folder without a lock is no error: the names of its owners keep it.
+func (p *pythonSide) own(dir string, pids ...int) {
+	if f, err := os.Open(dir); err == nil {
+		outfile.Lock(f)
+		p.locks = append(p.locks, f)
+	}
+	for _, pid := range pids {
+		nameOwner(dir, pid)
+	}
+}
+
+// nameOwner says that a process may need a folder.
+func nameOwner(dir string, pid int) {
+	f, err := outfile.Create(filepath.Join(dir, ownerName(pid)), 0o600)
+	if err == nil {
+		_ = f.Close() // nothing was written
+	}
+}
+
+// ownerName identifies a process: by its number, when it was started, in which PID
+// namespace, and of which boot.
+func ownerName(pid int) string {
+	started := uint64(0)
+	if s, err := proc.Read("/proc", pid); err == nil {
+		started = s.Started
+	}
+	return fmt.Sprintf("%s%d-%d-%s%s", ownerPrefix, pid, started, machine(), ring.SideExt)
+}
+
+// machine is the PID namespace of this process and the boot of its kernel, empty where
+// they are not known.
+func machine() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	info, err := os.Stat("/proc/self/ns/pid")
+	if err != nil {
+		return ""
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%d-%.8s", stat.Ino, boot)
+}
+
+// sweep deletes the folders of starts of this user that were killed with all that needs
+// them, and that hold no ring: what is in one waits for trainspan import.
+func sweep(in ...string) {
+	for _, up := range in {
+		dirs, _ := filepath.Glob(filepath.Join(up, folderPrefix+"*")) // of a pattern in up: nothing is found
+		for _, dir := range dirs {
+			if abandoned(dir) {
+				_ = RemoveFolder(dir) // one of somebody else, or with a ring, stays
+			}
+		}
+	}
+}
+
+// abandoned reports whether nobody needs a folder any more: it has owners, all of them have
+// ended as far as this process can see, and no process holds its lock. A folder that is
+// just being made has no owner yet, so that its lock is not taken here.
+func abandoned(dir string) bool {
+	owners, err := filepath.Glob(filepath.Join(dir, ownerPrefix+"*"+ring.SideExt))
+	here := machine()
+	if err != nil || len(owners) == 0 || here == "" {
+		return false
+	}
+	for _, path := range owners {
+		var pid int
+		var started uint64
+		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), ownerPrefix), ring.SideExt)
+		if n, err := fmt.Sscanf(name, "%d-%d-", &pid, &started); err != nil || n != 2 {
+			return false
+		}
+		if name != fmt.Sprintf("%d-%d-%s", pid, started, here) || proc.Alive(pid, started) {
+			return false // also one of another container or machine, which cannot be asked
+		}
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer f.Close() //nolint:errcheck // only read
+	return outfile.Lock(f)
+}

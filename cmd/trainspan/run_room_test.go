@@ -1,0 +1,249 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/rundir"
+)
+
+// smallDisk makes a file system of so many bytes, with a function that makes it larger.
+func smallDisk(t *testing.T, size string) (dir string, grow func()) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root can make a small file system")
+	}
+	dir = t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size="+size); err != nil {
+		t.Skipf("no small file system can be made here: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir, func() {
+		if err := unix.Mount("none", dir, "tmpfs", unix.MS_REMOUNT, "size=100m"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// tracedSpans counts the different spans of category compute in the traces of a folder.
+func tracedSpans(t *testing.T, dir string) int64 {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "trace*.pfw.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type key struct {
+		name    string
+		ts, dur int64
+		nth     int
+	}
+	all := make(map[key]bool)
+	for _, path := range paths {
+		here := make(map[key]int)
+		_, _ = dftracer.Scan(path, nil, func(ev *dftracer.Event) error { // one is cut off
+			if ev.Phase == dftracer.PhaseComplete && ev.Cat == "compute" {
+				k := key{name: ev.Name, ts: ev.TS, dur: ev.Dur}
+				here[k]++
+				k.nth = here[k]
+				for all[k] {
+					k.nth++
+				}
+				all[k] = true
+			}
+			return nil
+		})
+	}
+	return int64(len(all))
+}
+
+// A job on a disk that stays full ends with its own status, which run.json keeps. What the
+// file did not take waits in the ring, and all say how much that is; an import writes it.
+// An import of a job whose end nobody has written down does not make one of it.
+func TestRunOnADiskThatStaysFull(t *testing.T) {
+	python := pyrun.Interpreter(t)
+	if testing.Short() {
+		t.Skip("records 150,000 spans: make test-long")
+	}
+	const rounds, total = 50_000, 150_000
+	program := filepath.Join(t.TempDir(), "train.py")
+	text := fmt.Sprintf(`
+import sys
+from trainspan.dftracer import ai
+for i in range(%d):
+    with ai.compute.forward:
+        pass
+    with ai.compute.backward:
+        pass
+    with ai.compute.step:
+        pass
+sys.exit(3)
+`, rounds)
+	if err := os.WriteFile(program, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, forgotten := range map[string]bool{"": false, "and the end was not written down": true} {
+		t.Run(name, func(t *testing.T) {
+			dir, grow := smallDisk(t, "200k")
+			job := filepath.Join(dir, "job")
+			s := prepare(t, dir, "-q", "--dir", job, "--", python, program)
+			if status := s.finish(); status != 3 {
+				t.Fatalf("status %d, want 3: %s", status, s.err.String())
+			}
+			r, where := theRun(t, dir)
+			if r.State != rundir.Ended || r.ExitStatus == nil || *r.ExitStatus != 3 || r.Python == nil {
+				t.Fatalf("run.json says %+v, want an end with status 3", r)
+			}
+			if sum := tracedSpans(t, job) + r.Python.Waiting; r.Python.Waiting == 0 || r.Python.Lost != 0 || sum != total {
+				t.Errorf("%+v, with those in the trace %d; want %d, none lost", r.Python, sum, total)
+			}
+			if want := fmt.Sprintf("%d", r.Python.Waiting/1000); !strings.Contains(s.err.String(), want) || !strings.Contains(s.err.String(), "trainspan import "+job) {
+				t.Errorf("the command says %q, want the %d spans that wait and the way out", s.err.String(), r.Python.Waiting)
+			}
+			if status, out, _ := call("report", job, "--json"); status != 0 || !strings.Contains(out, fmt.Sprintf(`"spans_waiting": %d`, r.Python.Waiting)) {
+				t.Errorf("the report (status %d) does not say that %d spans wait", status, r.Python.Waiting)
+			}
+			grow()
+			outcome := "FAILED with status 3"
+			if forgotten {
+				outcome = "END UNKNOWN"
+				if err := rundir.Amend(filepath.Join(where, rundir.FileName), func(r *rundir.Run) {
+					r.State, r.Ended, r.EndedBy, r.ExitStatus, r.Seen, r.PID, r.TelemetryPID = rundir.Running, nil, "", nil, r.Started, 0, 0
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if status, _, problems := call("import", job); status != 0 {
+				t.Errorf("import: status %d: %s", status, problems)
+			}
+			if got := tracedSpans(t, job); got != total {
+				t.Errorf("after the import %d spans, want %d", got, total)
+			}
+			if r, _ := theRun(t, dir); r.Python.Waiting != 0 || r.Ring != "" {
+				t.Errorf("after the import run.json has %+v and rings in %q, want none", r.Python, r.Ring)
+			}
+			if _, out, _ := call("report", job); !strings.Contains(out, outcome) {
+				t.Errorf("the report says %.80q, want %s", out, outcome)
+			}
+		})
+	}
+}
+
+// snapshot is what is below a folder: names, sizes and times.
+func snapshot(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			fmt.Fprintf(&b, "%s is gone\n", path)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if info, err := d.Info(); err == nil && !d.IsDir() {
+			fmt.Fprintf(&b, "%s %d %v\n", path, info.Size(), info.ModTime())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// When trainspan run has returned all is in its folder, and nothing changes there.
+func TestNothingIsWrittenAfterTheReturn(t *testing.T) {
+	for name, flags := range map[string][]string{"with a report": nil, "quiet": {"-q"}} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := prepare(t, dir, append(flags, "--", "runjob", "train", "20", "0")...)
+			if err := s.Run(); err != nil {
+				t.Fatal(err)
+			}
+			at := snapshot(t, dir)
+			s.settle()
+			if later := snapshot(t, dir); later != at {
+				t.Errorf("at the return there was\n%sand later\n%s", at, later)
+			}
+			if page := strings.Contains(at, "report.html "); page != (flags == nil) || strings.Contains(at, ".tmp ") {
+				t.Errorf("at the return there was\n%s", at)
+			}
+		})
+	}
+}
+
+// A program that imports the client finds it where telemetry cannot start: without file
+// numbers, and where no file may be as long as the client in one.
+func TestClientWithoutTelemetry(t *testing.T) {
+	python := pyrun.Interpreter(t)
+	for name, limit := range map[string]string{"few open files": "-n 12", "short files": "-f 100"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := prepare(t, dir, "-q", "--dir", filepath.Join(dir, "job"), "--", python, "-c", "from trainspan.dftracer import ai\nwith ai.compute.forward: pass\nprint('fine')")
+			s.Cmd.Args = append([]string{"bash", "-c", "ulimit " + limit + `; exec "$0" "$@"`}, s.Cmd.Args...)
+			s.Cmd.Args[3] = s.Cmd.Path
+			bash, err := exec.LookPath("bash")
+			if err != nil {
+				t.Skip(err)
+			}
+			s.Cmd.Path = bash
+			if status := s.finish(); status != 0 || s.out.String() != "fine\n" {
+				t.Errorf("status %d, output %q, want 0 and fine: %s", status, s.out.String(), s.err.String())
+			}
+			if left, _ := filepath.Glob(filepath.Join(strings.TrimPrefix(s.tmp, "TMPDIR="), "trainspan-*")); len(left) > 0 {
+				t.Errorf("%q is left", left)
+			}
+		})
+	}
+}
+
+// What a kill of all of a start leaves goes with the next start of the user.
+func TestNextStartSweeps(t *testing.T) {
+	dir := t.TempDir()
+	s := prepare(t, dir, "-q", "--", "sh", "-c", "echo ready; exec sleep 600")
+	s.begin()
+	s.expect("ready")
+	helper := helperOf(t, s.Process.Pid)
+	var folders []string
+	r, _ := theRun(t, dir)
+	for _, folder := range filepath.SplitList(r.Ring) {
+		folders = append(folders, strings.TrimSuffix(folder, "/rings"))
+	}
+	for _, pid := range append(children(s.Process.Pid), s.Process.Pid) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	_, _ = s.Process.Wait()
+	settled(t, s.tmp)
+	if len(folders) == 0 || helper == 0 {
+		t.Fatalf("folders %q", folders)
+	}
+	for _, folder := range folders {
+		if _, err := os.Stat(folder); err != nil {
+			t.Errorf("after the kill: %v", err)
+		}
+	}
+	next := prepare(t, t.TempDir(), "-q", "--", "true")
+	next.Env = append(next.Env, s.tmp)
+	if status := next.finish(); status != 0 {
+		t.Errorf("status %d: %s", status, next.err.String())
+	}
+	settled(t, s.tmp)
+	for _, folder := range folders {
+		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is there after the next start: %v", folder, err)
+		}
+	}
+}
