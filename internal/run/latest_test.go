@@ -25,6 +25,7 @@ func TestLatest(t *testing.T) {
 		"nothing is known":                   {0, false, nil, 0, true},
 		"its flush interval":                 {500, false, nil, 500, false},
 		"it ended in good order":             {500, true, nil, 0, true},
+		"a save that ended after it":         {500, true, nil, -100, true},
 		"the end of its launcher":            {500, false, []*rundir.Run{start(8, 200, rundir.ByExit)}, 200, false},
 		"a launcher that went on":            {500, false, []*rundir.Run{start(8, 9000, rundir.ByExit)}, 500, false},
 		"it is the command":                  {500, false, []*rundir.Run{start(7, 300, rundir.BySignal)}, 300, true},
@@ -40,7 +41,7 @@ func TestLatest(t *testing.T) {
 			last := at(0).UnixNano()
 			p := &run.Process{PID: 7, Host: "h", JobID: "j", LastSeen: last, End: run.NoEnd, Flush: tt.flush * 1e6}
 			if tt.ended {
-				p.End = last
+				p.End = last + tt.want*1e6
 			}
 			j := &run.Job{Starts: tt.starts}
 			got, exact := j.Latest(p)
