@@ -58,11 +58,6 @@ var contractJobs = map[string]func(t *testing.T, dir string){
 		}
 		put(t, files[0], data[:len(data)*3/4])
 	},
-	"digest": func(t *testing.T, dir string) {
-		from := t.TempDir()
-		attempts(jobgen.Attempt{Ranks: 4, Steps: 30, Slow: 2, Extra: [4]float64{0, 0, 20, 0}})(t, from)
-		want(t, "digest", from, "-o", filepath.Join(dir, "job.digest"))
-	},
 }
 
 func attempts(all ...jobgen.Attempt) func(*testing.T, string) {
