@@ -39,7 +39,7 @@ type pythonSide struct {
 	dirs  []string // that this start made, removed at the end
 	owner int      // trainspan run
 	locks []*os.File
-	rings string   // folders of rings, as in PATH
+	rings string // folders of rings, as in PATH
 
 	versions []string // of Python that have loaded the client, such as 3.11
 	other    string   // a file of an installed client that is not the command's
