@@ -351,7 +351,9 @@ spans = [span(1, "rl.sft.job", now - 10**9, now, "", [])]
 spans += [span(2 + i, "rl.sft.step", now - 10**9 + i * 10**8, now - 10**9 + (i + 1) * 10**8, "%016x" % 1, step(i)) for i in range(9)]
 body = {"resourceSpans": [{"resource": {"attributes": [{"key": "nv.dl.rank", "value": {"stringValue": "3"}}]},
     "scopeSpans": [{"scope": {"name": "nemo_rl"}, "spans": spans}]}]}
-request = urllib.request.Request(os.environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"], json.dumps(body).encode(), {"Content-Type": "application/json"})
+headers = dict(h.split("=", 1) for h in os.environ["OTEL_EXPORTER_OTLP_TRACES_HEADERS"].split(","))
+headers["Content-Type"] = "application/json"
+request = urllib.request.Request(os.environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"], json.dumps(body).encode(), headers)
 print(urllib.request.urlopen(request).read().decode())
 `
 	dir := t.TempDir()

@@ -353,7 +353,7 @@ func library(t *testing.T, dir string) string {
 
 // frontDoor is the README's program, which goes on for ever.
 func frontDoor(t *testing.T, dir string) string {
-	return overlay(t, dir, "first", "main.go", "range 10 {", "range 1 << 40 {", "\t\tstep.End()\n", "\t\ttime.Sleep(2 * time.Millisecond)\n\t\tstep.End()\n\t\trecorded()\n",
+	return overlay(t, dir, "first", "main.go", "range 200 {", "range 1 << 40 {", "\t\tstep.End()\n", "\t\ttime.Sleep(2 * time.Millisecond)\n\t\tstep.End()\n\t\trecorded()\n",
 		"\t\"log\"\n", "\t\"log\"\n\t\"time\"\n")
 }
 

@@ -63,16 +63,22 @@ func number(a *dftracer.Arg) int64 {
 // nanoseconds reads a number of microseconds, which may have a fraction.
 func nanoseconds(a *dftracer.Arg) int64 { return int64(math.Round(a.Float64() * 1000)) }
 
+// SetStep notes the number in a step argument, after SetName. It is the number of a step
+// or a collective, unless that has one of its own, and the step that other work is in.
+func (s *Span) SetStep(n int64) {
+	if s.Step == Unknown && (s.StepRule != vocab.StepNone || s.Class == vocab.ClassCollective) {
+		s.Step = n
+	}
+	if inStep(s.Class) {
+		s.Within = n + 1
+	}
+}
+
 // argument takes what an argument says of a span.
 func (s *Span) argument(a *dftracer.Arg) {
 	switch a.Key {
 	case argStep:
-		if s.Step == Unknown && (s.StepRule != vocab.StepNone || s.Class == vocab.ClassCollective) {
-			s.Step = number(a)
-		}
-		if inStep(s.Class) {
-			s.Within = number(a) + 1
-		}
+		s.SetStep(number(a))
 	case argIteration:
 		s.Step = number(a)
 	case argEpoch:

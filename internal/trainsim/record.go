@@ -132,13 +132,13 @@ func (j *Job) Feed(open func(*run.Process) run.Sink) (*run.Job, error) {
 }
 
 func (s *Span) run() run.Span {
-	sp := run.Span{ID: uint64(s.ID + 1), Parent: uint64(s.Parent + 1), Start: s.Start * 1000, End: run.NoEnd, Step: int64(s.Step), Epoch: run.Unknown, First: run.Unknown, Thread: s.Thread}
+	sp := run.Span{ID: uint64(s.ID + 1), Parent: uint64(s.Parent + 1), Start: s.Start * 1000, End: run.NoEnd, Step: run.Unknown, Epoch: run.Unknown, First: run.Unknown, Thread: s.Thread}
 	sp.SetName(s.Cat, s.Name)
 	if s.End != Open {
 		sp.End = s.End * 1000
 	}
-	if sp.StepRule == vocab.StepNone && sp.Class != vocab.ClassCollective {
-		sp.Step = run.Unknown
+	if s.Step >= 0 {
+		sp.SetStep(int64(s.Step))
 	}
 	if s.Launch >= 0 && sp.Class == vocab.ClassDeviceWork {
 		sp.Launch = (s.Start - s.lag()) * 1000
