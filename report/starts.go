@@ -54,6 +54,7 @@ func (r *Report) outcomes(j *run.Job) {
 	for _, p := range j.Processes {
 		of[p.Attempt] = append(of[p.Attempt], p)
 	}
+	helpers := run.During(j.Helpers)
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
 		var starts []*rundir.Run
@@ -68,11 +69,7 @@ func (r *Report) outcomes(j *run.Job) {
 		if !a.Silent {
 			procs = slices.Clone(of[a.Number])
 		}
-		for _, p := range j.Helpers {
-			if p.Start <= to && p.LastSeen >= from {
-				procs = append(procs, p)
-			}
-		}
+		procs = append(procs, helpers(from, to)...)
 		a.Outcome = run.OutcomeOf(starts, procs)
 		if a.Number == r.running && !a.Silent && (a.Outcome == nil || a.Outcome.How == run.Unfinished) {
 			a.Running, a.Outcome = true, nil

@@ -29,9 +29,14 @@ type steps struct {
 func timeline(j *Job, tables []*replay.Table) *steps {
 	s := &steps{phases: make(map[string][]float64)}
 	all := 0
+	has := make(map[replay.Phase]bool)
 	for _, t := range tables {
-		if t != nil {
-			all += len(t.Steps)
+		if t == nil {
+			continue
+		}
+		all += len(t.Steps)
+		for _, p := range replay.Phases() {
+			has[p] = has[p] || t.Has(p)
 		}
 	}
 	s.number, s.attempt = make([]int64, 0, all), make([]int, 0, all)
@@ -68,7 +73,7 @@ func timeline(j *Job, tables []*replay.Table) *steps {
 		for _, p := range replay.Phases() {
 			name := p.String()
 			x := s.phases[name]
-			if !slices.ContainsFunc(tables, func(t *replay.Table) bool { return t != nil && t.Has(p) }) {
+			if !has[p] {
 				continue
 			}
 			if x == nil {

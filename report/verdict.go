@@ -83,6 +83,10 @@ func (r *Report) gainsInRun() {
 	if r.Profile != nil {
 		return
 	}
+	undone := make(map[int]int) // steps, by attempt
+	for i := range r.Ledger.Disruptions {
+		undone[r.Ledger.Disruptions[i].After] += r.Ledger.Disruptions[i].Iterations
+	}
 	kept := make([]int, len(r.Attempts))
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
@@ -94,27 +98,36 @@ func (r *Report) gainsInRun() {
 		if c.WindowSteps > 0 {
 			kept[i] = int(c.LastStep - c.FirstStep + 1)
 		}
-		for k := range r.Ledger.Disruptions {
-			if d := &r.Ledger.Disruptions[k]; d.After == a.Number {
-				kept[i] = max(kept[i]-d.Iterations, 0)
-			}
-		}
+		kept[i] = max(kept[i]-undone[a.Number], 0)
 	}
+	more := r.savedByOthers(kept)
 	c := r.Ledger.Categories
 	steps := (c[goodput.Productive] + c[goodput.DataWait] + c[goodput.CheckpointSave]) / int64(max(len(r.Ranks), 1))
 	for i := range r.Attempts {
-		v := r.Attempts[i].Straggler
-		if v == nil {
-			continue
+		if v := r.Attempts[i].Straggler; v != nil {
+			v.InRun(r.Ledger.Wall, steps, kept[i], more[i])
 		}
-		more := 0.0
-		for k := range r.Attempts {
-			if o := r.Attempts[k].Straggler; k != i && o != nil && o.Kind == v.Kind && slices.Equal(o.Ranks, v.Ranks) {
-				more += o.Saved * float64(kept[k])
-			}
-		}
-		v.InRun(r.Ledger.Wall, steps, kept[i], more)
 	}
+}
+
+// savedByOthers returns for each attempt what repairs save in the kept steps of the other
+// attempts with the same finding. It adds those before and those after: what is left of
+// the sum of all without one would not be exact.
+func (r *Report) savedByOthers(kept []int) []float64 {
+	more := make([]float64, len(r.Attempts))
+	add := func(sums map[string]float64, i int) {
+		if v := r.Attempts[i].Straggler; v != nil {
+			finding := fmt.Sprint(v.Kind, v.Ranks)
+			more[i] += sums[finding]
+			sums[finding] += v.Saved * float64(kept[i])
+		}
+	}
+	before, after := make(map[string]float64), make(map[string]float64)
+	for i := range r.Attempts {
+		add(before, i)
+		add(after, len(r.Attempts)-1-i)
+	}
+	return more
 }
 
 func perRank(n int) string {

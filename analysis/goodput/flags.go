@@ -3,6 +3,7 @@ package goodput
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/trainspan/trainspan/internal/run"
 )
@@ -47,8 +48,12 @@ type Flag struct {
 
 // flags adds those of one rank.
 func (r *rankView) flags(v *view, out []Flag) []Flag {
+	seen := make([]int64, len(r.attempts)) // the last sign of life of an attempt and those before
 	for k := range r.attempts {
-		out = r.flagAttempt(v, k, out)
+		if seen[k] = min(r.attempts[k].stop, v.asOf); k > 0 {
+			seen[k] = max(seen[k], seen[k-1])
+		}
+		out = r.flagAttempt(v, k, seen[:k], out)
 	}
 	writers := make(map[int]int64)
 	for _, a := range r.rivals {
@@ -84,7 +89,7 @@ func (l *Ledger) missing(seen map[int]bool) (out []int) {
 	return out
 }
 
-func (r *rankView) flagAttempt(v *view, k int, out []Flag) []Flag {
+func (r *rankView) flagAttempt(v *view, k int, seen []int64, out []Flag) []Flag {
 	a := &r.attempts[k]
 	say := func(kind FlagKind, value int64) {
 		out = append(out, Flag{Kind: kind, Rank: r.id, Attempt: a.Attempt, Value: value})
@@ -95,11 +100,8 @@ func (r *rankView) flagAttempt(v *view, k int, out []Flag) []Flag {
 			say(NoHeartbeat, 0)
 		}
 	}
-	for j := range k {
-		if stop := min(r.attempts[j].stop, v.asOf); stop > a.Start {
-			say(ClockSkew, stop-a.Start)
-			break
-		}
+	if j := sort.Search(k, func(j int) bool { return seen[j] > a.Start }); j < k { // the first of them
+		say(ClockSkew, seen[j]-a.Start)
 	}
 	if a.Dropped > 0 {
 		say(SpansDropped, a.Dropped)

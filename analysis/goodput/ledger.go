@@ -12,6 +12,7 @@ import (
 // may be called concurrently only while nothing is added.
 type Ledger struct {
 	ranks    map[int]*rank
+	having   map[int][]int // the ranks that have an attempt, by its number, in order
 	tried    []Interval
 	expected int // ranks that the job should have, 0 when that is not known
 }
@@ -38,7 +39,7 @@ func (l *Ledger) Add(b *Builder) error {
 
 func (l *Ledger) add(a *attempt) {
 	if l.ranks == nil {
-		l.ranks = make(map[int]*rank)
+		l.ranks, l.having = make(map[int]*rank), make(map[int][]int)
 	}
 	r := l.ranks[a.Rank]
 	if r == nil {
@@ -48,6 +49,9 @@ func (l *Ledger) add(a *attempt) {
 	at, found := slices.BinarySearchFunc(r.attempts, a, func(x, y *attempt) int { return cmp.Compare(x.Attempt, y.Attempt) })
 	if !found {
 		r.attempts = slices.Insert(r.attempts, at, a)
+		ranks := l.having[a.Attempt]
+		at, _ = slices.BinarySearch(ranks, a.Rank)
+		l.having[a.Attempt] = slices.Insert(ranks, at, a.Rank)
 		return
 	}
 	have := r.attempts[at]
@@ -109,23 +113,21 @@ type Iteration struct {
 }
 
 // Iterations returns those of one attempt by start, of the lowest rank that has any.
-func (l *Ledger) Iterations(attempt int) (out []Iteration) {
-	for _, id := range l.rankIDs() {
-		for _, a := range l.ranks[id].attempts {
-			if a.Attempt != attempt {
-				continue
+func (l *Ledger) Iterations(number int) (out []Iteration) {
+	for _, id := range l.having[number] {
+		of := l.ranks[id].attempts
+		at, _ := slices.BinarySearchFunc(of, number, func(a *attempt, n int) int { return cmp.Compare(a.Attempt, n) })
+		a := of[at]
+		all, _ := a.packed.open(nil)
+		before := int64(0)
+		for i := range all {
+			it := &all[i]
+			first := it.number
+			if a.unnumbered > 0 {
+				first = before
 			}
-			all, _ := a.packed.open(nil)
-			before := int64(0)
-			for i := range all {
-				it := &all[i]
-				first := it.number
-				if a.unnumbered > 0 {
-					first = before
-				}
-				if before += int64(it.count()); it.end != run.NoEnd {
-					out = append(out, Iteration{First: first, Last: first + int64(it.more), End: it.end})
-				}
+			if before += int64(it.count()); it.end != run.NoEnd {
+				out = append(out, Iteration{First: first, Last: first + int64(it.more), End: it.end})
 			}
 		}
 		if len(out) > 0 {

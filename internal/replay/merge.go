@@ -90,4 +90,5 @@ func (s *State) mergeRank(r int, from *rankState) {
 		c.p.renumber(ids)
 		s.insert(to, &c.p)
 	}
+	s.packRank(to)
 }

@@ -70,10 +70,14 @@ func (s *State) insert(rs *rankState, p *program) {
 // else; call it when no more steps are expected soon.
 func (s *State) Pack() {
 	for _, rs := range s.ranks {
-		was := rs.steps.n
-		rs.disputed += rs.steps.pack()
-		s.cells += rs.steps.n - was
+		s.packRank(rs)
 	}
+}
+
+func (s *State) packRank(rs *rankState) {
+	was := rs.steps.n
+	rs.disputed += rs.steps.pack()
+	s.cells += rs.steps.n - was
 }
 
 // Len is how many steps the State holds, those of each rank counted.
@@ -93,6 +97,9 @@ func (s *State) forget() {
 }
 
 func (s *State) trim() {
+	if s.cells <= s.opt.MaxCells { // packing makes no more of them
+		return
+	}
 	s.Pack()
 	if s.cells <= s.opt.MaxCells {
 		return

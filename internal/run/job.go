@@ -156,11 +156,31 @@ func (p *Process) seen(t int64) {
 	p.Start, p.LastSeen = min(p.Start, t), max(p.LastSeen, t)
 }
 
-// prepares reports whether p is what a start ran before the program that trains, as in
-// sh -c 'prep; train': it made no step. Where a launcher gave ranks it may be an attempt
-// that failed as it began, which the launcher started again.
-func (p *Process) prepares(o *Process) bool {
-	return !o.RankKnown && p.JobID == o.JobID && p.Host == o.Host && p.recordedAttempt() == o.recordedAttempt() && p.LastSeen <= o.Start && o.Steps.Count > 0
+// command is what the processes without a rank of one start on one host have in common.
+type command struct {
+	job, host string
+	attempt   int
+}
+
+func (p *Process) command() command { return command{p.JobID, p.Host, p.recordedAttempt()} }
+
+// preparations returns what reports whether a process is what a start ran before the
+// program that trains, as in sh -c 'prep; train': it made no step. Where a launcher gave
+// ranks it may be an attempt that failed as it began, which the launcher started again.
+func preparations(all []*Process) func(p *Process) bool {
+	trained := make(map[command]int64) // the latest start of what made steps
+	for _, o := range all {
+		if at, ok := trained[o.command()]; !o.RankKnown && o.Steps.Count > 0 && (!ok || o.Start > at) {
+			trained[o.command()] = o.Start
+		}
+	}
+	return func(p *Process) bool {
+		if p.RankKnown || p.JobID == "" || p.recordedAttempt() <= 0 || p.Steps.Count > 0 || p.Steps.Begun {
+			return false
+		}
+		at, ok := trained[p.command()]
+		return ok && p.LastSeen <= at
+	}
 }
 
 // finish settles the times after the last record.

@@ -286,11 +286,10 @@ func (j *Job) settle() {
 	slices.SortStableFunc(j.Processes, byTime)
 	j.unite()
 	j.single()
-	all := slices.Clone(j.Processes)
+	prepares := preparations(j.Processes)
 	trains := slices.ContainsFunc(j.Processes, func(p *Process) bool { return p.Training })
 	j.Processes = slices.DeleteFunc(j.Processes, func(p *Process) bool {
-		helper := trains && !p.Training || p.Spans == 0 && !p.Training ||
-			!p.RankKnown && p.JobID != "" && p.recordedAttempt() > 0 && p.Steps.Count == 0 && !p.Steps.Begun && slices.ContainsFunc(all, p.prepares)
+		helper := trains && !p.Training || p.Spans == 0 && !p.Training || prepares(p)
 		if helper {
 			j.Helpers = append(j.Helpers, p)
 		}

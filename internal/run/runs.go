@@ -3,8 +3,10 @@ package run
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/trainspan/trainspan/internal/rundir"
 )
@@ -46,11 +48,22 @@ func (j *Job) runs(all []*rundir.Run) []*Job {
 		out = []*Job{j}
 	}
 	for _, part := range out {
-		attempts := slices.DeleteFunc(slices.Clone(list), func(a *attemptStarts) bool {
-			return !slices.ContainsFunc(part.Processes, func(p *Process) bool { return p.Attempt == a.number })
-		})
+		numbers, mine := make(map[int]bool), make(map[*rundir.Run]bool)
+		for _, p := range part.Processes {
+			numbers[p.Attempt] = true
+		}
+		var attempts []*attemptStarts
+		for _, a := range list {
+			if !numbers[a.number] {
+				continue
+			}
+			attempts = append(attempts, a)
+			for _, s := range a.starts {
+				mine[s] = true
+			}
+		}
 		for _, s := range starts {
-			if slices.ContainsFunc(attempts, func(a *attemptStarts) bool { return slices.Contains(a.starts, s) }) {
+			if mine[s] {
 				part.Starts = append(part.Starts, s)
 			}
 		}
@@ -282,36 +295,72 @@ func (j *Job) part(list []*attemptStarts) *Job {
 // a launcher gave no id, the start on each node has a number and an id of its own, and
 // what they have in common is the size of the world, of which each has other ranks.
 func (j *Job) atOnce() {
-	list := j.attemptStarts()
-	for i, b := range list {
-		for _, a := range list[:i] {
-			if a.start < b.stop && b.start < a.stop && a.complements(b) {
-				for _, p := range b.procs {
-					p.Attempt = a.number
-				}
-				a.start, a.stop = min(a.start, b.start), max(a.stop, b.stop)
-				a.jobs, a.procs = append(a.jobs, b.jobs...), append(a.procs, b.procs...)
-				b.procs, b.start, b.stop = nil, math.MaxInt64, 0
-				break
+	var kept []*nodes
+	var reach []int64 // the latest stop of those up to each of kept
+	for _, a := range j.attemptStarts() {
+		b := nodesOf(a)
+		if b == nil {
+			continue
+		}
+		first := sort.Search(len(kept), func(i int) bool { return reach[i] > b.start })
+		i := slices.IndexFunc(kept[first:], func(a *nodes) bool { return a.start < b.stop && b.start < a.stop && !a.meets(b) })
+		if i < 0 {
+			kept, reach = append(kept, b), append(reach, b.stop)
+			if n := len(reach) - 1; n > 0 {
+				reach[n] = max(reach[n], reach[n-1])
 			}
+			continue
+		}
+		i += first
+		kept[i].add(b)
+		for ; i < len(reach) && reach[i] < b.stop; i++ {
+			reach[i] = b.stop
 		}
 	}
 }
 
-// complements reports whether two attempts have other ranks and hosts of one world.
-func (a *attemptStarts) complements(b *attemptStarts) bool {
-	if len(a.jobs) == 0 || len(b.jobs) == 0 || slices.ContainsFunc(a.jobs, func(id string) bool { return slices.Contains(b.jobs, id) }) {
-		return false
+// nodes are attempts at one time that have some of the ranks of a world, each others.
+type nodes struct {
+	*attemptStarts
+	world int
+	ranks map[int]bool
+	of    map[string]bool // their hosts
+	ids   map[string]bool
+}
+
+// nodesOf returns nil for an attempt whose records do not say which ranks of which world
+// and which job it has.
+func nodesOf(a *attemptStarts) *nodes {
+	if len(a.jobs) == 0 {
+		return nil
 	}
-	ranks, hosts := make(map[int]bool), make(map[string]bool)
+	n := &nodes{attemptStarts: a, world: a.procs[0].WorldSize, ranks: make(map[int]bool), of: make(map[string]bool), ids: make(map[string]bool)}
 	for _, p := range a.procs {
-		ranks[p.Rank], hosts[p.Host] = true, true
-	}
-	world := a.procs[0].WorldSize
-	for _, p := range slices.Concat(a.procs, b.procs) {
-		if !p.RankKnown || p.WorldSize != world || p.Rank >= world {
-			return false
+		if !p.RankKnown || p.WorldSize != n.world || p.Rank >= n.world {
+			return nil
 		}
+		n.ranks[p.Rank], n.of[p.Host] = true, true
 	}
-	return !slices.ContainsFunc(b.procs, func(p *Process) bool { return ranks[p.Rank] || hosts[p.Host] })
+	for _, id := range a.jobs {
+		n.ids[id] = true
+	}
+	return n
+}
+
+// meets reports whether b, which may be one more of the nodes, is of another world, or has
+// a rank, a host or an id of theirs.
+func (n *nodes) meets(b *nodes) bool {
+	return n.world != b.world || slices.ContainsFunc(b.jobs, func(id string) bool { return n.ids[id] }) ||
+		slices.ContainsFunc(b.procs, func(p *Process) bool { return n.ranks[p.Rank] || n.of[p.Host] })
+}
+
+// add makes b one of the nodes, and its attempt theirs.
+func (n *nodes) add(b *nodes) {
+	for _, p := range b.procs {
+		p.Attempt = n.number
+	}
+	n.start, n.stop = min(n.start, b.start), max(n.stop, b.stop)
+	maps.Copy(n.ranks, b.ranks)
+	maps.Copy(n.of, b.of)
+	maps.Copy(n.ids, b.ids)
 }

@@ -100,7 +100,7 @@ func TestBefore(t *testing.T) {
 	}
 }
 
-// Attempts that complement each other are of other jobs, ranks and hosts of one world.
+// Attempts that complement each other are of other ids, ranks and hosts of one world.
 func TestComplements(t *testing.T) {
 	proc := func(rank int, host string) *Process {
 		p := newProcess()
@@ -124,8 +124,9 @@ func TestComplements(t *testing.T) {
 		a := &attemptStarts{jobs: []string{"a"}, procs: []*Process{proc(0, "one"), proc(1, "one")}}
 		b := &attemptStarts{jobs: c.jobs, procs: []*Process{proc(2, "two"), proc(3, "two")}}
 		c.change(b.procs[1])
-		if got := a.complements(b); got != c.want {
-			t.Errorf("%s: %v", name, got)
+		n, m := nodesOf(a), nodesOf(b)
+		if got := m != nil && !n.meets(m); got != c.want {
+			t.Errorf("%s: complements = %v, want %v", name, got, c.want)
 		}
 	}
 }

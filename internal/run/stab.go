@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"slices"
+	"sort"
 )
 
 func newRunning(procs []*Process) *running {
@@ -47,6 +48,54 @@ func (r *running) at(t int64) (latest int) {
 		latest = max(latest, r.latest[i])
 	}
 	return latest
+}
+
+// During returns what gives those of some processes that lived in a stretch of time, its
+// ends included, in their order.
+func During(procs []*Process) func(from, to int64) []*Process {
+	n := len(procs)
+	byStart := make([]int, n)
+	for i := range byStart {
+		byStart[i] = i
+	}
+	slices.SortStableFunc(byStart, func(a, b int) int { return cmp.Compare(procs[a].Start, procs[b].Start) })
+	seen := make([]int64, 2*n) // a tree of the latest signs of life; i is above 2i and 2i+1
+	for i, of := range byStart {
+		seen[n+i] = procs[of].LastSeen
+	}
+	for i := n - 1; i > 0; i-- {
+		seen[i] = max(seen[2*i], seen[2*i+1])
+	}
+	return func(from, to int64) (out []*Process) {
+		var found []int
+		var look func(i int)
+		look = func(i int) {
+			switch {
+			case seen[i] < from:
+			case i >= n:
+				found = append(found, byStart[i-n])
+			default:
+				look(2 * i)
+				look(2*i + 1)
+			}
+		}
+		end := sort.Search(n, func(i int) bool { return procs[byStart[i]].Start > to })
+		for lo, hi := n, n+end; lo < hi; lo, hi = lo/2, hi/2 {
+			if lo&1 == 1 {
+				look(lo)
+				lo++
+			}
+			if hi&1 == 1 {
+				hi--
+				look(hi)
+			}
+		}
+		slices.Sort(found)
+		for _, i := range found {
+			out = append(out, procs[i])
+		}
+		return out
+	}
 }
 
 // freeRanks finds the lowest rank that no process has at a moment. It is asked
