@@ -116,6 +116,23 @@ class Alone(unittest.TestCase):
             self.assertEqual(run(program, folder), (0, "", ""))
             self.assertEqual(len([n for n in os.listdir(folder) if n.endswith(".ring")]), 1)
 
+    def test_a_ring_that_could_not_be_made(self):
+        """Nothing of it is left, and the next folder has the ring."""
+        program = (
+            "import os\n"
+            "real = os.posix_fallocate\n"
+            "def refuse(*args):\n"
+            "    os.posix_fallocate = real\n"
+            "    raise OSError('full')\n"
+            "os.posix_fallocate = refuse\n"
+            "from trainspan.dftracer import ai\n"
+            "with ai.compute.forward: pass\n"
+            "print(len([f for f in os.listdir('/proc/self/fd') if os.path.realpath('/proc/self/fd/' + f).endswith('.names')]))\n"
+        )
+        with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
+            self.assertEqual(run(program, first + ":" + second), (0, "1\n", ""))
+            self.assertEqual((os.listdir(first), len(os.listdir(second))), ([], 2))
+
     def test_changed_environment(self):
         program = (
             "import os\n"

@@ -726,7 +726,7 @@ def _build():
                 s.append(top)
             elif node.off:
                 if local is not None and len(local.s) > 2:
-                    forget(node._n)
+                    abandon(node._n)
                 return
             stop(node._n, node._extra, None if kind is None else True)
         except StopIteration:
@@ -738,7 +738,7 @@ def _build():
             passing(e, lose)
 
     @quiet
-    def forget(n):
+    def abandon(n):
         """Forgets the innermost span n of this thread."""
         i = find(local.s, None, n)
         if i:
