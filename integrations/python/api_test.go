@@ -151,6 +151,30 @@ own = DFTracerAI(cat="own", name="own")
 call = own(lambda: None)
 own.update(args={"k": 2})
 call()
+import threading
+entered, disabled = threading.Event(), threading.Event()
+def other():
+    with ai.comm:
+        with ai.device:
+            entered.set()
+            disabled.wait()
+        for _ in range(3):
+            with ai.device: pass
+        with ai.comm.send: pass  # inside of comm alone: the span that was open is forgotten
+thread = threading.Thread(target=other)
+thread.start()
+entered.wait()
+ai.device.disable()
+with ai.device: pass  # this thread has none open, the other has
+disabled.set()
+thread.join()
+ai.device.enable()
+with ai.device: pass
+ai.device.disable()
+with ai.device: pass
+with ai.device: pass
+ai.device.enable()
+with ai.device: pass
 `))
 	_, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
 	got, _ := lines(t, traces[0])
@@ -164,7 +188,11 @@ compute/forward
 compute/backward
 compute/step
 compute/step a=1
-own/own k=2`), "\n")
+own/own k=2
+device/device
+device/device
+comm/send
+comm/comm`), "\n")
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}

@@ -443,6 +443,25 @@ class On(unittest.TestCase):
         self.assertEqual(ai.checkpoint.init(lambda: 5)(), 5)
         self.assertEqual(ai.checkpoint.init.name, "checkpoint.init")
 
+    def test_nodes_that_are_off_look_for_no_spans(self):
+        """None is what __exit__ returns at without a look at the open spans of the thread."""
+        program = (
+            "from trainspan.dftracer import ai\n"
+            "print(ai.device._quick is not None)\n"
+            "ai.device.disable()\n"
+            "print(ai.device._quick)\n"
+            "with ai.compute.forward:\n"
+            "    ai.compute.disable()\n"
+            "    print(ai.compute.forward._quick)\n"
+            "print(ai.compute.forward._quick)\n"
+            "with ai.compute.forward: pass\n"
+            "print(ai.compute.forward._quick)\n"
+            "ai.enable()\n"
+            "print(ai.compute.forward._quick == ai.compute.forward._n, ai.device._quick == ai.device._n)\n"
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(run(program, folder), (0, "True\nNone\n0\n0\nNone\nTrue True\n", ""))
+
     def test_enums_are_enums(self):
         import enum
 

@@ -1,6 +1,7 @@
 """Tests of trainspan.onelogger: the shape of its API, its checks, its exporters. What it
 records is compared with recorded runs in package telemetry."""
 
+import contextlib
 import json
 import logging
 import os
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 import unittest
 from pathlib import Path
 
@@ -136,6 +138,56 @@ class Shape(Case):
         self.assertEqual(error.to_json()["exception_traceback"], error.exception_traceback)
         self.assertIsNone(ErrorEvent.create("no exception").exception_traceback)
         self.assertEqual(ErrorEvent.create("m", KeyError("k"), "given").exception_traceback, "given")
+
+    def test_idioms(self):
+        """The programs of idioms do what they do with the original, which wrote the texts."""
+        folder = HERE.parent / "testdata" / "onelogger" / "idioms"
+        env = dict(os.environ, PYTHONPATH=str(HERE.parent))
+        for program in sorted(folder.glob("*.py")):
+            with self.subTest(program.stem), tempfile.TemporaryDirectory() as here:
+                path = Path(here, program.name)
+                path.write_text(program.read_text().replace("from nv_one_logger.", "from trainspan.onelogger."))
+                done = subprocess.run([sys.executable, "-B", str(path)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=120)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertEqual(done.stdout.splitlines(), program.with_suffix(".txt").read_text().splitlines())
+
+    def test_no_frame_in_tracebacks(self):
+        def with_statement():
+            with log.timed_span("a"), log.timed_span("b"):
+                raise KeyError("k")
+
+        def stack():
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(log.timed_span("a"))
+                raise KeyError("k")
+
+        @log.timed_span("c")
+        def decorated():
+            raise KeyError("k")
+
+        kept = Kept()
+        recorder = self.start(kept)
+        for f in (with_statement, stack, decorated):
+            with self.subTest(f.__name__):
+                try:
+                    f()
+                except KeyError as e:
+                    files = {os.path.basename(frame.filename) for frame in traceback.extract_tb(e.__traceback__)}
+                self.assertEqual(files - {"contextlib.py"}, {Path(__file__).name})
+        recorder.close()
+        self.assertEqual([("timed_span.py" in e.exception_traceback) for e in kept.errors], [False] * 4)
+
+    def test_a_context_is_entered_again(self):
+        kept = Kept()
+        recorder = self.start(kept)
+        context = log.timed_span("again")
+        with context as outer, context as inner:
+            self.assertIs(inner.parent_span, outer)
+        with context:
+            pass
+        context.__exit__(None, None, None)  # nobody entered it
+        recorder.close()
+        self.assertEqual([call for call in kept.calls if call[0] == "stop"], [("stop", "again")] * 3)
 
     def test_every_short_name(self):
         for name in log.__all__:

@@ -706,7 +706,7 @@ def _build():
                 return node
             except BaseException as e:
                 passing(e, undo, n)
-        if not node.off:
+        if n is not None and not node.off:
             push(node._n, None, None)
         return node
 
@@ -724,9 +724,11 @@ def _build():
                     pack(page, place, top[0], t1, s[0], len(s), n)
                     return
                 s.append(top)
+            elif n is None:
+                return
             elif node.off:
-                if local is not None and len(local.s) > 2:
-                    abandon(node._n)
+                if local is not None and (node._n >= NAMES or local.s[1][node._n]):
+                    abandon(node)
                 return
             stop(node._n, node._extra, None if kind is None else True)
         except StopIteration:
@@ -738,11 +740,25 @@ def _build():
             passing(e, lose)
 
     @quiet
-    def abandon(n):
-        """Forgets the innermost span n of this thread."""
-        i = find(local.s, None, n)
+    def abandon(node):
+        """Forgets the innermost span of this thread of a node that is off by now. Where the
+        thread has none, its cell is empty from now on, so that nobody looks for one again."""
+        s, n = local.s, node._n
+        i = find(s, None, n)
         if i:
-            drop(entry(local.s[i]))
+            return drop(entry(s[i]))
+        if n < NAMES and s[1] is not no_cells:
+            s[1][n] = 0
+        if unused(n):
+            node._quick = None
+            if not node.off:  # it was switched on meanwhile
+                node._set(node._wanted)
+
+    @quiet
+    def unused(n):
+        """Whether no thread has a span n open, as far as the cells show."""
+        first = CELLS // 8 + n
+        return local is None or n < NAMES and not no_cells[n] and not any(words[first : first + THREADS * NAMES : NAMES])
 
     def wrap(n, f, node):
         """f inside a span n, unless the node is off."""
@@ -965,7 +981,7 @@ def _build():
 
 
 _made = _build()
-for _name in """enabled now name start step end_step slots end stop drop inside crowded fetches enter leave wrap event counted path_of file_of
+for _name in """enabled now name start step end_step slots end stop drop inside crowded fetches enter leave unused wrap event counted path_of file_of
 called mark switch point failed position meta call start_call configure
 disable close clock wanted""".split():
     globals()[_name] = _made[_name]

@@ -47,7 +47,8 @@ class DFTracerAI:
     manager, and has start and stop."""
 
     # _quick is the number of the node's spans where they are written the quick way: while
-    # it is on and has no arguments of its own. Else it is 0.
+    # it is on and has no arguments of its own. It is None while the node is off and no
+    # thread has a span of it open. Else it is 0.
     __slots__ = ("off", "_quick", "_n", "_cat", "_name", "_above", "_children", "_extra", "_updates", "_wanted", "__dict__", "__weakref__")
 
     def __init__(self, *, cat, name=None, epoch=None, step=None, image_idx=None, image_size=None, enable=True, _above=None):
@@ -78,7 +79,10 @@ class DFTracerAI:
 
     def _set(self, on):
         self._wanted, self.off = bool(on), not (on and DFTRACER_ENABLE)
-        self._quick = 0 if self.off or self._extra else self._n
+        if self.off:
+            self._quick = None if _ring.unused(self._n) else 0
+        else:
+            self._quick = 0 if self._extra else self._n
 
     def _child(self, attr, name):
         child = self._children.get(attr)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs each recorded scenario and SEEDS random programs (SEEDS=40) with the original one-logger, and with this library in Go and
-# in Python, and compares record by record: differences are those of docs/differences.md, or defects.
+# in Python, and what the programs of idioms print, and compares record by record: differences are those of docs/differences.md, or defects.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../../.." && pwd)
@@ -28,6 +28,9 @@ mkdir -p "$out/random"
 for seed in $(seq 1 "${SEEDS:-40}"); do
 	"$env" python3 -B "$here/generate.py" "$seed" >"$out/random/$seed.json"
 	record "random_$seed" "$out/random/$seed.json"
+done
+for program in "$here"/idioms/*.py; do
+	"$env" python3 -B "$program" | diff - "${program%.py}.txt" >&2 || { echo "originals: $(basename "$program" .py).txt is not what the original does" >&2; exit 1; }
 done
 "$env" python3 -B "$here/names.py" nv_one_logger | diff - "$here/names.txt" >&2 || { echo "originals: names.txt is not what the original has" >&2; exit 1; }
 (cd "$root" && ONE_LOGGER_ONLY=$out/golden "${GO:-go}" test -short -count=1 ./telemetry -run '^TestGolden(Python)?$')

@@ -1,6 +1,6 @@
 """Spans of the program's own by a name."""
 
-from contextlib import contextmanager
+from contextlib import ContextDecorator
 
 from .._guard import active
 from ..core.span import Span
@@ -12,22 +12,37 @@ def get_recorder():
     return OneLoggerProvider.instance().recorder
 
 
-@contextmanager
+class _Timed(ContextDecorator):
+    """A span around each body that enters it, also around one inside of another."""
+
+    def __init__(self, name, *attributes):
+        self._name, self._attributes, self._entered = name, attributes, []
+
+    def _recreate_cm(self):
+        return type(self)(self._name, *self._attributes)
+
+    def __enter__(self):
+        recorder, span = active(), None
+        if recorder is not None:
+            of_span, of_start = self._attributes
+            span = recorder.start(span_name=self._name, span_attributes=of_span, start_event_attributes=of_start)
+        self._entered.append((recorder, span))
+        return Span.create(str(self._name)) if span is None else span
+
+    def __exit__(self, kind, error, trace):
+        recorder, span = self._entered.pop() if self._entered else (None, None)
+        if span is None:
+            return
+        try:
+            if kind is not None and kind is not GeneratorExit:  # that is how a generator ends which nobody asks any more
+                span._failed = error or kind
+            if isinstance(error, Exception):
+                recorder.error(span, "Error in %s: " % self._name, error)
+        finally:
+            recorder.stop(span)
+
+
 def timed_span(name, span_attributes=None, start_event_attributes=None):
     """A span around the body, with its error if it raises one. Where telemetry is off, it
     is one that nobody records."""
-    recorder = active()
-    span = None if recorder is None else recorder.start(
-        span_name=name, span_attributes=span_attributes, start_event_attributes=start_event_attributes
-    )
-    if span is None:
-        yield Span.create(str(name))
-        return
-    try:
-        yield span
-    except BaseException as e:
-        span._failed = e
-        recorder.error(span, "Error in %s: " % name, e)
-        raise
-    finally:
-        recorder.stop(span)
+    return _Timed(name, span_attributes, start_event_attributes)

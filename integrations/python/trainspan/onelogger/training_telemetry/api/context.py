@@ -14,21 +14,23 @@ from .checkpoint import CheckPointStrategy
 class Context(ContextDecorator):
     """The span between two callbacks."""
 
-    __slots__ = ("_name", "_start", "_end", "_args", "_span")
+    __slots__ = ("_name", "_start", "_end", "_args", "_entered")
 
     def __init__(self, name, start, end, *args):
-        self._name, self._start, self._end, self._args = name, start, end, args
+        self._name, self._start, self._end, self._args, self._entered = name, start, end, args, []
 
     def _recreate_cm(self):
         return type(self)(self._name, self._start, self._end, *self._args)
 
     def __enter__(self):
-        span = self._span = self._start(*self._args)
+        span = self._start(*self._args)
+        self._entered.append(span)
         return Span.create(self._name) if span is None else span
 
     def __exit__(self, kind, error, trace):
-        if kind is not None and self._span is not None:
-            self._span._failed = error or kind or True
+        span = self._entered.pop() if self._entered else None
+        if kind is not None and span is not None:
+            span._failed = error or kind or True
             self._hurt()
         self._end()
 
