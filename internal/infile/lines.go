@@ -16,6 +16,13 @@ const MaxLine = 64 << 20
 // ErrLongLine is returned for a line that has more than MaxLine bytes.
 var ErrLongLine = fmt.Errorf("line is longer than %d MiB", MaxLine>>20)
 
+// MaxEmpty bounds the empty lines that follow each other. No writer of traces writes two,
+// and a compressed file of one MiB may have 10^9, which take minutes to read.
+const MaxEmpty = 1 << 20
+
+// ErrEmptyLines ends a text that has more than MaxEmpty empty lines in a row.
+var ErrEmptyLines = fmt.Errorf("more than %d empty lines follow each other, as in no trace; if the file is to be trusted, remove them: grep . FILE, or zcat FILE | grep . | gzip", MaxEmpty)
+
 // Lines cuts text into lines without copying them. The zero value has none.
 type Lines struct {
 	r          io.Reader
@@ -24,6 +31,7 @@ type Lines struct {
 	read       int64 // bytes of r
 	err        error
 	skipping   bool // inside a line that is too long
+	empty      int  // lines that came last
 	stop       func() error
 }
 
@@ -45,6 +53,12 @@ func (l *Lines) Next() ([]byte, error) {
 			if l.skipping {
 				l.skipping = false
 				return nil, ErrLongLine
+			}
+			if len(line) > 0 && line[0] > ' ' || len(bytes.TrimSpace(line)) > 0 {
+				l.empty = 0
+			} else if l.empty++; l.empty > MaxEmpty {
+				l.start, l.end, l.err = 0, 0, ErrEmptyLines
+				return nil, l.err
 			}
 			return line, nil
 		}

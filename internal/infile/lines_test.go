@@ -85,3 +85,34 @@ func TestLinesStop(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestEmptyLines: empty lines are lines until too many follow each other, which ends the text.
+func TestEmptyLines(t *testing.T) {
+	for name, c := range map[string]struct {
+		text  string
+		lines int
+		err   error
+	}{
+		"as many as may be":       {strings.Repeat("\n", infile.MaxEmpty), infile.MaxEmpty, io.EOF},
+		"with something between":  {strings.Repeat("\n", infile.MaxEmpty) + "x" + strings.Repeat("\n", infile.MaxEmpty), 2 * infile.MaxEmpty, io.EOF},
+		"too many":                {strings.Repeat("\n", infile.MaxEmpty+1) + "x\n", infile.MaxEmpty, infile.ErrEmptyLines},
+		"too many, with blanks":   {strings.Repeat(" \t\r\n", infile.MaxEmpty+1) + "x\n", infile.MaxEmpty, infile.ErrEmptyLines},
+		"too many after one line": {"x" + strings.Repeat("\n", infile.MaxEmpty+2), infile.MaxEmpty + 1, infile.ErrEmptyLines},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var l infile.Lines
+			l.Reset(strings.NewReader(c.text), nil)
+			n := 0
+			_, err := l.Next()
+			for ; err == nil; _, err = l.Next() {
+				n++
+			}
+			if n != c.lines || !errors.Is(err, c.err) {
+				t.Errorf("got %d lines, then %v; want %d, then %v", n, err, c.lines, c.err)
+			}
+			if rest, err := l.Rest(); len(rest) > 0 || err != nil {
+				t.Errorf("then %q, %v", rest, err)
+			}
+		})
+	}
+}

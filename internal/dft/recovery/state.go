@@ -176,7 +176,7 @@ func (s *traceState) cross(ev *dft.Event) {
 // where there is none, as lines, and the bracket.
 func (s *traceState) closing() (text []byte, bracket string, closed, invented int) {
 	unfinished := s.unfinished()
-	add, enc := s.encoder(&text)
+	add, enc := s.encoder(&text, s.bare || s.host == "")
 	heads := 0
 	for _, ev := range s.missingHeads() {
 		if enc.HasID(ev.Phase) {
@@ -220,6 +220,7 @@ func (s *traceState) closing() (text []byte, bracket string, closed, invented in
 		if len(unfinished) > 0 {
 			args = append(args, dft.Int("unfinished_spans", int64(len(unfinished))))
 		}
+		add, _ = s.encoder(&text, false) // an end without arguments would be that of a program that ended well
 		add(&dft.Event{ID: s.lastID + 1, Name: dft.NameEnd, Cat: dft.CatDFTracer, Type: dft.TypeDFTracer, PID: s.pid, TID: s.tid, TS: s.lastTS, Level: 1, Args: args})
 	}
 	if s.opened && !s.closed {
@@ -228,9 +229,9 @@ func (s *traceState) closing() (text []byte, bracket string, closed, invented in
 	return text, bracket, len(open), len(unfinished)
 }
 
-// encoder returns a function that appends a record in the form of the trace.
-func (s *traceState) encoder(text *[]byte) (func(*dft.Event), *dft.Encoder) {
-	bare := s.bare || s.host == ""
+// encoder returns a function that appends a record in the form of the trace; bare ones
+// have no arguments.
+func (s *traceState) encoder(text *[]byte, bare bool) (func(*dft.Event), *dft.Encoder) {
 	enc := dft.NewEncoder(s.dialect, bare, s.nested, int(s.pid), "")
 	var c dft.Clock
 	return func(ev *dft.Event) {

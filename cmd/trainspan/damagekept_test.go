@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/gziptest"
+)
+
+// TestDamageIsKept: a trace that is made of a damaged one, or of one without an end, does
+// not look as if the program had ended well. It has no span around all others, whose own
+// end would be on record, and its records have hashes of a host or not.
+func TestDamageIsKept(t *testing.T) {
+	dir := t.TempDir()
+	for _, hash := range []string{"", `"hhash":"abc123","level":1`} {
+		var text strings.Builder
+		text.WriteString("[\n")
+		event := func(id int, cat, name string, at, took int) {
+			fmt.Fprintf(&text, `{"id":%d,"name":%q,"cat":%q,"pid":7,"tid":7,"ts":%d,"dur":%d,"ph":"X","args":{%s}}`+"\n", id, name, cat, 1_700_000_000_000_000+at, took, hash)
+		}
+		event(0, "dftracer", "start", 0, 0)
+		for i := range 400 {
+			event(1+i, "training", "training_iteration", 1000*i, 900)
+		}
+		killed := []byte(text.String())
+		event(401, "dftracer", "end", 500_000, 0)
+		good := gziptest.Pack([]byte(text.String()))
+		for name, c := range map[string]struct {
+			data []byte
+			want string
+		}{
+			"whole":  {good, "COMPLETED"},
+			"killed": {gziptest.Pack(killed), "END UNKNOWN"},
+			"cut":    {good[:len(good)*6/10], "END UNKNOWN"},
+		} {
+			in := filepath.Join(dir, name+".pfw.gz")
+			if err := os.WriteFile(in, c.data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, verb := range []string{"convert IN --to v2 -o OUT", "convert IN --to v1 -o OUT", "merge IN -o OUT", "recover IN -o OUT"} {
+				out := filepath.Join(dir, "made.pfw.gz")
+				call(strings.Fields(strings.NewReplacer("IN", in, "OUT", out).Replace(verb))...)
+				_, text, problems := call("report", "--json", out)
+				if !strings.Contains(text, `"outcome": "`+c.want+`"`) {
+					t.Errorf("%s of a trace (%s) that was %s: no %s in the report: %.300s%s", verb, hash, name, c.want, text, problems)
+				}
+				if err := os.Remove(out); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
