@@ -116,8 +116,9 @@ def _build():
     offset = time.time_ns() - clock()  # the wall clock is read once
     lock = threading.RLock()
     words = side = inode = path = log = local = threads = None
-    opened = opening = growing = False
-    missed = 0  # records of handlers of signals that came while the ring was opened
+    closed = [True]  # until the ring is opened: by who takes this out, which is one step
+    growing = False
+    losses = itertools.count()  # its next number is how many records of this process are lost
     activation, forks, told = 0, 0, 0  # told: bytes of the side file
     current = [0, 0]  # activations in use: for slots, for steps
     pages = []  # mappings of the file, and where each begins in it
@@ -180,7 +181,7 @@ def _build():
         text = encode(record).encode("utf-8", "replace") + b"\n"
         if side is not None:
             if told + len(text) > MOST_TEXT or not _within("Max file size", told + len(text)):
-                words[35] += 1
+                lose()
                 raise OSError("the side file is full")
             if not ours():
                 reopen()
@@ -283,8 +284,7 @@ def _build():
         pages.clear()
 
     def open_ring():
-        nonlocal on, opened, opening, offset, local, threads, told, missed
-        opened = opening = True
+        nonlocal on, offset, local, threads, told
         why = ""
         try:
             offset = time.time_ns() - clock()
@@ -306,18 +306,16 @@ def _build():
             activate(0, 0)
             words[0] = int.from_bytes(MAGIC, "little")
             local = Thread()
-            words[35] += missed
-            missed = 0
+            publish()
             why = "recording to " + path
         except BaseException as e:
             local = None
             forget()
-            opened = False  # it was interrupted, and is tried again
+            closed.append(True)  # if it was interrupted, it is tried again
             passing(e)
-            opened, on = True, False
+            closed.clear()
+            on = False
             why = "nothing is recorded: %s; see trainspan help a-python-process-is-not-recorded" % str(e).rstrip("; ")
-        finally:
-            opening = False
         if environ.get("TRAINSPAN_VERBOSE") == "1":
             sys.stderr.write("trainspan[%d]: %s\n" % (os.getpid(), why))
 
@@ -412,18 +410,20 @@ def _build():
                     finally:
                         growing = False
         if words is not None and not steps:
-            words[35] += 1
+            lose()
         raise OSError("no slot")
 
     def ready():
         """Whether there is a ring. The first call opens it, once there is a place."""
-        nonlocal missed
         if on and local is None and (log or _GIVEN):
             with lock:
-                if not opened:
+                try:
+                    closed.pop()
+                except IndexError:
+                    if local is None:  # a handler of a signal while the ring is opened
+                        next(losses)
+                else:
                     open_ring()
-                elif opening:  # a handler of a signal inside of it
-                    missed += 1
         return on and local is not None
 
     def chain_of(data):
@@ -577,7 +577,17 @@ def _build():
     @quiet
     def lose():
         """Counts what an interrupted end may have lost."""
-        words[35] += 1
+        next(losses)
+        publish()
+
+    def publish():
+        """Writes the number of losses into the ring. A handler of a signal, or another
+        thread, may count between any two steps of this, so that it is written until it is
+        the number that was counted."""
+        written = None
+        while written != repr(losses):
+            written = repr(losses)  # "count(5)"
+            words[35] = int(written[6:-1])
 
     def end(token, args=None, n=None, at=None, count=0):
         """Ends a span, with arguments and a count, by another name if n is given, and at
@@ -601,7 +611,8 @@ def _build():
             late(t, t1, s[0], len(s), 0, count, w)
         except deep:
             if words is not None:
-                words[35] += 1
+                next(losses)
+                words[35] += 1  # there is no room for a call
         except BaseException as e:
             passing(e, lose)
 
@@ -735,7 +746,8 @@ def _build():
             late(top[0], t1, s[0], len(s), 0, 0, n)
         except deep:
             if words is not None:
-                words[35] += 1
+                next(losses)
+                words[35] += 1  # there is no room for a call
         except BaseException as e:
             passing(e, lose)
 
@@ -939,7 +951,7 @@ def _build():
         """Says where the ring goes without `trainspan run`."""
         nonlocal log, on, wanted
         log = log or path if force else path
-        if force and not opened:
+        if force and closed:
             on = wanted = enable is None or wanted
 
     def disable():
@@ -957,7 +969,7 @@ def _build():
 
     def child():
         """After a fork: the mapping is the parent's."""
-        nonlocal lock, words, side, path, local, take, opened, activation, forks, on, growing, opening, missed
+        nonlocal lock, words, side, path, local, take, activation, forks, on, growing, losses
         lock = threading.RLock()
         if side is not None:
             if ours():
@@ -968,7 +980,8 @@ def _build():
         words = side = path = local = None
         take = slots.step = exhausted
         current[:] = 0, 0
-        opened, activation, on, growing, opening, missed = False, 0, wanted, False, False, 0
+        activation, on, growing, losses = 0, wanted, False, itertools.count()
+        closed[:] = (True,)
         forks += 1
 
     @quiet
