@@ -105,7 +105,6 @@ type Files struct {
 
 	made    func(path string) // is called for each new file, unless nil
 	journal *journal          // nil without one
-	left    []string          // of it
 
 	stop    chan struct{}
 	stops   sync.Once
@@ -278,15 +277,11 @@ func (f *Files) Close(ctx context.Context) error {
 			f.err = fmt.Errorf("otlpreceiver: %w", err)
 		}
 		if f.journal != nil {
-			f.left = f.journal.close(ctx.Done(), f.err == nil)
+			f.journal.close(ctx.Done(), f.err == nil)
 		}
 	})
 	return f.err
 }
-
-// Left returns the files of the journal that Close has left, since trace files may lack
-// spans that are in them: [Replay] adds them.
-func (f *Files) Left() []string { return f.left }
 
 // create makes the file of a process.
 func (f *Files) create(from assemble.Sender, rs *tracepb.ResourceSpans) (assemble.Made, error) {
