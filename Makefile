@@ -6,9 +6,9 @@ FUZZTIME ?= 10s
 PKGS ?= ./... ./cmd/trainspan/... ./examples/...
 # The race detector needs a C compiler; Go says 0 where there is none.
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
-NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) integrations/gomlx release report/browser tools
+NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) integrations/gomlx release report/browser
 
-.PHONY: install demo demo-faults demo-python pictures test test-long times torch torch-new originals originals-dftracer race goroutines hold bench bench-python e2e e2e-short dask duckdb collector nested growth mutate dead fuzz check fmt lint vet tidy api release wheels house clean
+.PHONY: install demo demo-faults demo-python pictures test test-long times torch torch-new originals originals-dftracer race goroutines hold bench bench-python e2e e2e-short dask duckdb collector nested growth mutate dead fuzz check fmt lint vet tidy api release wheels clean
 
 # install builds the command for this machine and installs it with the Python client:
 # into the virtual environment of PYTHON, or the command alone into BIN.
@@ -141,7 +141,6 @@ collector:
 nested:
 	for m in $(NESTED); do (cd $$m && $(GO) vet ./...) || exit 1; done
 	cd report/browser && $(GO) test ./...
-	cd tools && $(GO) test ./...
 	$(MAKE) -C collector test
 	cd integrations/gomlx && $(GO) test ./...
 
@@ -154,13 +153,6 @@ growth:
 mutate:
 	@test -n "$(PKG)" || { echo "name a package: make mutate PKG=./analysis/goodput"; exit 2; }
 	@$(GO) run ./internal/mutate $(ARGS) $(PKG)
-
-# house prints code lines, exported names and who uses them, backward references
-# between files and the largest types: of all packages, in minutes, or of PKG in
-# seconds; ARGS=-names lists the names of PKG.
-house:
-	@cd tools && $(GO) build -o ../bin/house ./house
-	@bin/house $(ARGS) $(PKG)
 
 # dead prints the functions that nothing reaches, of all modules at once, in some minutes.
 dead: bin/deadcode
@@ -189,7 +181,6 @@ vet:
 # that none of what they need is in the library's go.mod.
 lint: bin/golangci-lint
 	bin/golangci-lint run $(PKGS)
-	cd tools && ../bin/golangci-lint run ./...
 
 bin/golangci-lint: tools/go.mod
 	cd tools && $(GO) build -o ../bin/ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

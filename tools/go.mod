@@ -2,7 +2,7 @@ module github.com/trainspan/trainspan/tools
 
 go 1.26.0
 
-require golang.org/x/tools v0.52.0
+require golang.org/x/tools v0.52.0 // indirect
 
 require (
 	4d63.com/gocheckcompilerdirectives v1.4.0 // indirect
