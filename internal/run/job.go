@@ -124,7 +124,7 @@ type Damage struct {
 
 // add adds what is wrong with further files of the same process.
 func (d *Damage) add(o *Damage) {
-	d.Torn, d.RelativeClock = d.Torn || o.Torn, d.RelativeClock || o.RelativeClock
+	d.Torn, d.Cut, d.RelativeClock = d.Torn || o.Torn, d.Cut || o.Cut, d.RelativeClock || o.RelativeClock
 	d.Bad, d.Dropped, d.Aside, d.BadNumbers = d.Bad+o.Bad, d.Dropped+o.Dropped, d.Aside+o.Aside, d.BadNumbers+o.BadNumbers
 	d.Doubt = cmp.Or(d.Doubt, o.Doubt)
 }

@@ -257,7 +257,7 @@ func (j *Job) single() {
 		})
 		switch {
 		case i < 0:
-		case p.spanned():
+		case p.spanned(), len(p.Failures) > 0: // it may tell how another failed
 			j.Helpers = append(j.Helpers, p)
 		default:
 			list[i].Sources = append(list[i].Sources, p.Sources...)

@@ -87,3 +87,28 @@ func TestSamplesAreOfTheirProcess(t *testing.T) {
 		}
 	}
 }
+
+// A launcher that has no span of its own and reports how a rank failed is heard, although
+// samples of its processor know more of its time.
+func TestSamplesDoNotHideAFailure(t *testing.T) {
+	sample := func(at int64) string {
+		return fmt.Sprintf(`{"id":ID,"name":"cpu","cat":"resources","pid":7,"tid":7,"ts":%d,"ph":"C","args":{"hhash":"h","user_cores":1}}`, base+at)
+	}
+	failed := fmt.Sprintf(`{"id":10,"name":"CM","cat":"dftracer","pid":7,"tid":7,"ph":"M","args":{"hhash":"h","name":"error","value":"%d","failed_pid":8,"exit_status":7}}`, base+1600)
+	dir := files(t, map[string]string{
+		"resources.pfw": process(3, 0, 2000, "", sample(1), sample(1000), sample(2100)),
+		"trace-7.pfw":   process(7, 1500, 1700, "", failed),
+		"trace-8.pfw":   process(8, 200, 1500, "", fmt.Sprintf(`{"id":10,"name":"train.iteration","cat":"pipeline","pid":8,"tid":1,"ts":%d,"dur":50,"ph":"X","args":{"hhash":"h","level":1,"p_idx":-1,"step":0}}`, base+300)),
+	})
+	r := readAll(t, dir)
+	if len(r.jobs) != 1 {
+		t.Fatalf("got %d jobs, want 1", len(r.jobs))
+	}
+	var got []run.Failure
+	for _, p := range append(r.jobs[0].Processes, r.jobs[0].Helpers...) {
+		got = append(got, p.Failures...)
+	}
+	if len(got) != 1 || got[0].Child != 8 || got[0].Status != 7 {
+		t.Errorf("Failures = %+v, want status 7 of process 8", got)
+	}
+}
