@@ -15,7 +15,7 @@ cd "$root"
 
 echo "1/2 building the command"
 rm -f bin/trainspan
-CGO_ENABLED=0 "$go" build -v -o bin/trainspan ./cmd/trainspan 2>&1 | awk '
+CGO_ENABLED=0 GOGC=${GOGC:-400} "$go" build -v -o bin/trainspan ./cmd/trainspan 2>&1 | awk '
 	/^[a-z0-9.]+(\/[A-Za-z0-9._-]+)*$/ { if (++n % 50 == 0) print "    " n " packages compiled"; next }
 	{ print }'
 test -x bin/trainspan || { echo "the command was not built" >&2; exit 1; }
