@@ -44,6 +44,12 @@ func TestSite(t *testing.T) {
 				"print(trainspan.environ['TRAINSPAN_RING'] != '', trainspan.__path__[0] == os.path.dirname(trainspan.__file__))",
 			want: "True True",
 		},
+		"imported, another version installed": { // later in sys.path than the client
+			own: "mine = 1", as: "trainspan/__init__.py",
+			program: "import sys, shutil; shutil.rmtree(sys.path[1])\n" +
+				"import trainspan.dftracer\nprint(trainspan.__path__[0].startswith(sys.path[1]))",
+			want: "True",
+		},
 		"its own":      {own: "import sys; sys.own = 7", program: "import sys, sitecustomize; print(sys.own, sitecustomize.__file__.split('/')[-2])", want: "7 own"},
 		"a broken one": {own: "1/0", program: "print('on')", want: "on", err: "ZeroDivisionError"},
 		"a package":    {own: "import sys; sys.own = 7", as: "sitecustomize/__init__.py", program: "import sys; print(sys.own)", want: "7"},

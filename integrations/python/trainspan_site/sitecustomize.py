@@ -30,6 +30,7 @@ class _Client:
 
     def __init__(self, folder):
         self.begun = self.now()
+        self.folder = folder
         self.thread = _thread.get_ident()
         self.spec = _spec()
         self.started = False  # torch was imported
@@ -57,8 +58,9 @@ class _Client:
     def find_spec(self, name, path=None, target=None):
         if name in self.texts:
             file = self.texts[name][0]
-            if path is None:  # the program may have a module of that name, before this folder
-                spec = sys.modules["_frozen_importlib_external"].PathFinder.find_spec(name)
+            if path is None:  # the program may have a module of that name before this folder
+                before = sys.path[: sys.path.index(self.folder)] if self.folder in sys.path else None
+                spec = sys.modules["_frozen_importlib_external"].PathFinder.find_spec(name, before)
                 if spec is not None and spec.loader is not None and spec.origin != file:
                     return spec
             spec = sys.modules["_frozen_importlib"].ModuleSpec(name, self, origin=file)
