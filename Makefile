@@ -8,7 +8,7 @@ PKGS ?= ./... ./cmd/trainspan/... ./examples/...
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 NESTED = benchmarks collector/dftracerexporter e2e $(if $(RACE),e2e/duckdb) integrations/gomlx release report/browser
 
-.PHONY: install demo demo-faults demo-python pictures test test-long times torch torch-new originals originals-dftracer race goroutines hold bench bench-python e2e e2e-short dask duckdb collector nested growth mutate dead fuzz check fmt lint vet tidy api release wheels clean
+.PHONY: install demo demo-faults demo-python pictures test test-long times torch torch-new originals originals-dftracer race goroutines hold bench bench-python e2e e2e-short dask duckdb collector nested growth dead fuzz check fmt lint vet tidy api release wheels clean
 
 # install builds the command for this machine and installs it with the Python client:
 # into the virtual environment of PYTHON, or the command alone into BIN.
@@ -147,12 +147,6 @@ nested:
 # growth prints what 16 times the input costs, and fails where it is over 24 times.
 growth:
 	@$(GO) test -run '^$$' -bench Growth -benchtime 1x $(PKGS) | awk '/^pkg:/ {sub(".*/trainspan/", "", $$2); pkg=$$2} /x16/ {print pkg, $$0} /^FAIL|panic/ {bad=1; print} /x16/ {for (i=2; i<=NF; i++) if ($$i == "x16" && $$(i-1) > 24) bad=1} END {exit bad}'
-
-# mutate prints the small changes of the package PKG that its tests do not notice,
-# of a sample of 40. ARGS="-n 100 -seed 2 -long" takes others; internal/mutate.
-mutate:
-	@test -n "$(PKG)" || { echo "name a package: make mutate PKG=./analysis/goodput"; exit 2; }
-	@$(GO) run ./internal/mutate $(ARGS) $(PKG)
 
 # dead prints the functions that nothing reaches, of all modules at once, in some minutes.
 dead: bin/deadcode

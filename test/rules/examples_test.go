@@ -1,20 +1,15 @@
-package arch
+package rules
 
 import (
-	"bytes"
 	"go/ast"
-	"os/exec"
 	"path"
 	"strings"
 	"testing"
 )
 
-// most is how many lines go doc may print of a public package: two screens.
-const most = 100
-
-// TestPublicPackages checks that each package that programs of others call has an
-// Example, and a documentation that is read in a minute.
-func TestPublicPackages(t *testing.T) {
+// TestPublicPackagesHaveExamples checks that each package whose functions other
+// programs call has an Example.
+func TestPublicPackagesHaveExamples(t *testing.T) {
 	calls, examples := map[string]bool{}, map[string]bool{} // folders of packages
 	for s := range sources(t, func(p string) bool {
 		return !strings.Contains("/"+p, "/internal/") && !below(p, []string{"cmd", "examples", "benchmarks", "e2e", "release", "tools", "report/browser"})
@@ -31,24 +26,12 @@ func TestPublicPackages(t *testing.T) {
 			}
 		}
 	}
-	for dir := range calls {
-		if !calls[dir] {
-			continue
-		}
-		if !examples[dir] {
+	for dir, called := range calls {
+		if called && !examples[dir] {
 			t.Errorf("%s has no Example", dir)
-		}
-		cmd := exec.Command("go", "doc", ".")
-		cmd.Dir = path.Join("../..", dir)
-		out, err := cmd.Output()
-		if err != nil {
-			t.Errorf("go doc of %s: %v", dir, err)
-		}
-		if n := bytes.Count(out, []byte("\n")); n > most {
-			t.Errorf("go doc of %s has %d lines, at most %d are wanted", dir, n, most)
 		}
 	}
 	if len(calls) < 20 {
-		t.Errorf("only %d packages were looked at", len(calls))
+		t.Errorf("read %d packages, want at least 20", len(calls))
 	}
 }

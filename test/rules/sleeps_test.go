@@ -1,4 +1,4 @@
-package arch
+package rules
 
 import (
 	"go/ast"

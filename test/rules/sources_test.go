@@ -1,4 +1,6 @@
-package arch
+// Package rules checks conventions of the source that no linter knows: who may write
+// files, which package owns which words, and that tests wait for conditions.
+package rules
 
 import (
 	"errors"
@@ -57,4 +59,14 @@ func sources(t *testing.T, about func(path string) bool) iter.Seq[source] {
 func product(path string) bool {
 	return !strings.HasSuffix(path, "_test.go") && (!below(path, []string{"collector"}) || below(path, []string{"collector/dftracerexporter"})) &&
 		!below(path, []string{"examples", "benchmarks", "e2e", "integrations/gomlx", "report/browser", "release", "tools"})
+}
+
+// below reports whether path is one of folders, or in one of them.
+func below(path string, folders []string) bool {
+	for _, f := range folders {
+		if path == f || strings.HasPrefix(path, f+"/") {
+			return true
+		}
+	}
+	return false
 }
