@@ -60,11 +60,11 @@ func TestWheelTools(t *testing.T) {
 			t.Errorf("%v\n%s\n%s", err, out, manifest)
 		}
 	}
-	release, err := filepath.Abs("../release")
+	release, err := filepath.Abs("../tools/release")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := do("make", "-C", release, "wheels", "DIST="+dir, "PLATFORMS=linux/amd64 linux/arm64"); err != nil {
+	if out, err := do("env", "DIST="+dir, "PLATFORMS=linux/amd64 linux/arm64", release, "wheels"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	wheels, err := filepath.Glob(filepath.Join(dir, "*.whl"))

@@ -3,7 +3,7 @@ processor, and their ratio.
 
     python3 benchmarks/python/dftracer_cost.py [ROUNDS]
 
-The interpreter has DFTracer: `make originals-dftracer` leaves one in
+The interpreter has DFTracer: `tools/ci/originals dftracer` leaves one in
 $XDG_CACHE_HOME/trainspan/originals-dftracer/bin/python. Both run in one process, in blocks that
 take turns, so that what else the machine does meets both; a figure is the median of its
 blocks, with all threads of the process. Traces go to a temporary folder.

@@ -1,6 +1,6 @@
 """What telemetry adds to a step of training, beside what else one would take for it:
 
-    make bench-python
+    tools/bench-python
 
 One job trains a small model, as it is and with each of the tools, set up as its own
 documents say. All run at the same time and take turns of some steps each, so that

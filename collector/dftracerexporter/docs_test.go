@@ -20,7 +20,7 @@ func TestReadmeNamesEverySetting(t *testing.T) {
 	}
 }
 
-// What mdatagen made is of this metadata.yaml. "make -C collector generated"
+// What mdatagen made is of this metadata.yaml. "tools/collector generated"
 // compares every byte, where the tool can be had.
 func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	read := func(path string) string {

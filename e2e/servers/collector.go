@@ -14,7 +14,7 @@ import (
 
 // Collector returns the path of the distribution trainspan-collector, bin/ below
 // the root of the repository. If it is not there, or older than the list of its
-// parts, it is built as collector/ says, which takes a minute or more; ctx bounds it.
+// parts, tools/collector builds it, which takes a minute or more; ctx bounds it.
 func Collector(ctx context.Context, root string) (string, error) {
 	path, dir := filepath.Join(root, "bin", "trainspan-collector"), filepath.Join(root, "collector")
 	parts, err := os.Stat(filepath.Join(dir, "builder.yaml"))
@@ -24,7 +24,7 @@ func Collector(ctx context.Context, root string) (string, error) {
 	if built, err := os.Stat(path); err == nil && built.ModTime().After(parts.ModTime()) {
 		return path, nil
 	}
-	out, err := exec.CommandContext(ctx, "make", "-C", dir, "collector").CombinedOutput()
+	out, err := exec.CommandContext(ctx, filepath.Join(root, "tools", "collector")).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("servers: build the Collector: %w", errors.Join(err, ctx.Err(), lastLines(out)))
 	}

@@ -47,7 +47,7 @@ func TestWheel(t *testing.T) {
 		return string(out)
 	}
 
-	// As the release's Makefile does, with commands in folders of their platforms.
+	// As tools/release does, with commands in folders of their platforms.
 	platform := filepath.Join(dir, "linux_"+runtime.GOARCH)
 	command := filepath.Join(platform, "trainspan")
 	notices := filepath.Join(dir, "notices")

@@ -82,7 +82,7 @@ func BenchmarkPythonImport(b *testing.B) {
 }
 
 // What an iteration costs a program that tells one-logger's API of it, in microseconds, and
-// how many times more it costs with the original, where make originals has installed that.
+// how many times more it costs with the original, where tools/ci/originals onelogger has installed that.
 func BenchmarkOneLogger(b *testing.B) {
 	rings := memory(b)
 	d, err := pydrain.New(pydrain.Options{Dir: rings, Out: b.TempDir(), Attempt: -1})

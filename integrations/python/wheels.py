@@ -4,7 +4,7 @@ time and nothing of the machine, so that the same input gives the same bytes.
     python3 wheels.py OUT VERSION NOTICES COMMAND-amd64 [COMMAND-arm64]
 
 VERSION is the output of git describe, NOTICES a file with the licences of the modules
-that the commands link. `make wheels` calls it so. As a backend of pip it builds the
+that the commands link. `tools/release wheels` calls it so. As a backend of pip it builds the
 command of this machine, with Go and without NOTICES: `pip install ./integrations/python`.
 """
 

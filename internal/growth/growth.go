@@ -44,7 +44,7 @@ func Bytes(f func()) uint64 {
 }
 
 // Bench times f(n) and f(16 n) in turns and reports the least of each, and their
-// ratio as "x16". make growth fails where that is over Most.
+// ratio as "x16". tools/ci/growth fails where that is over Most.
 func Bench(b *testing.B, n int, f func(n int)) {
 	b.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // what is measured is f

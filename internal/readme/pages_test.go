@@ -2,8 +2,10 @@ package readme
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -45,7 +47,8 @@ var (
 	fence   = regexp.MustCompile("(?s)```(\\w*)\n(.*?)```")
 	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	linkTo  = regexp.MustCompile(`\]\(([^)\s:#]*)(#[^)\s]*)?\)`)
-	makes   = regexp.MustCompile(`\bmake (?:-C (\S+) )?([a-z][a-z0-9-]*)`)
+	makes   = regexp.MustCompile(`(?m)^(?:.*&& )?make ((?:[a-z][a-z0-9-]* ?)+)`)
+	script  = regexp.MustCompile(`\btools/[a-z][a-z0-9/-]*`)
 	quoted  = regexp.MustCompile("`([^`\n]+)`")
 )
 
@@ -149,12 +152,13 @@ func TestPictures(t *testing.T) {
 		}
 	}
 	if total > 300<<10 {
-		t.Errorf("the pictures have %d bytes: make pictures makes smaller ones", total)
+		t.Errorf("the pictures have %d bytes, want at most 307200: tools/pictures writes them", total)
 	}
 }
 
-// TestMakeTargets checks the targets that the pages name.
+// TestMakeTargets checks that the targets and the scripts of tools that the pages name exist.
 func TestMakeTargets(t *testing.T) {
+	targets := makeTargets(t)
 	n := 0
 	for _, p := range pages(t) {
 		mentions := strings.Join(p.commands(), "\n")
@@ -162,22 +166,74 @@ func TestMakeTargets(t *testing.T) {
 			mentions += "\n" + m[1]
 		}
 		for _, m := range makes.FindAllStringSubmatch(mentions, -1) {
-			file, err := os.ReadFile(filepath.Join(root, m[1], "Makefile"))
-			if err != nil {
-				file, err = os.ReadFile(filepath.Join(root, filepath.Dir(p.name), m[1], "Makefile"))
-			}
-			if err != nil {
-				t.Errorf("%s: %s: there is no Makefile", p.name, m[0])
-				continue
-			}
 			n++
-			if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(m[2]) + `:`).Match(file) {
-				t.Errorf("%s: %s: there is no such target", p.name, m[0])
+			for name := range strings.FieldsSeq(m[1]) {
+				if !slices.Contains(targets, name) {
+					t.Errorf("%s: %s: no target %s in %v", p.name, m[0], name, targets)
+				}
+			}
+		}
+		for _, name := range script.FindAllString(mentions, -1) {
+			n++
+			if info, err := os.Stat(filepath.Join(root, name)); err != nil || !info.IsDir() && info.Mode()&0o100 == 0 {
+				t.Errorf("%s: %s: no such script", p.name, name)
 			}
 		}
 	}
-	if n < 5 {
-		t.Errorf("only %d targets were found", n)
+	if n < 20 {
+		t.Errorf("found %d targets and scripts, want at least 20", n)
+	}
+}
+
+// makeTargets returns the phony targets of the Makefile.
+func makeTargets(t *testing.T) []string {
+	t.Helper()
+	_, list, _ := strings.Cut(textOf(t, filepath.Join(root, "Makefile")), "\n.PHONY: ")
+	list, _, _ = strings.Cut(list, "\n")
+	return strings.Fields(list)
+}
+
+// make alone lists the targets, each with what it does, and make -n starts no program
+// but make itself.
+func TestMakeStartsNothing(t *testing.T) {
+	program, err := exec.LookPath("make")
+	if err != nil {
+		t.Skip(err)
+	}
+	targets := makeTargets(t)
+	if len(targets) != 12 {
+		t.Errorf("the targets are %v, want 12", targets)
+	}
+	help := exec.Command(program)
+	help.Dir = root
+	out, err := help.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := regexp.MustCompile(`(?m)^  (\S+) +\S`).FindAllStringSubmatch(string(out), -1)
+	for i, name := range targets {
+		if len(listed) != len(targets) || listed[i][1] != name {
+			t.Fatalf("make lists\n%swant a line for each of %v", out, targets)
+		}
+	}
+	// Everything that a recipe or $(shell) could start leaves a file here.
+	bin, marks := t.TempDir(), t.TempDir()
+	for _, name := range []string{"awk", "bash", "cat", "env", "git", "go", "id", "python3", "rm", "uname"} {
+		text := "#!/bin/sh\necho >" + filepath.Join(marks, name) + "\n"
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(text), 0o700); err != nil { //nolint:gosec // it is run
+			t.Fatal(err)
+		}
+	}
+	for _, name := range targets {
+		dry := exec.Command(program, "-n", "GO=go", name)
+		dry.Dir, dry.Env = root, []string{"PATH=" + bin}
+		if out, err := dry.CombinedOutput(); err != nil || len(out) == 0 {
+			t.Errorf("make -n %s: %v\n%s", name, err, out)
+		}
+		started, err := os.ReadDir(marks)
+		if err != nil || len(started) != 0 {
+			t.Errorf("make -n %s started %v, %v", name, started, err)
+		}
 	}
 }
 

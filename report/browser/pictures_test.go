@@ -52,7 +52,7 @@ type picture struct {
 func TestPictures(t *testing.T) {
 	out, faults := os.Getenv("TRAINSPAN_PICTURES"), os.Getenv("TRAINSPAN_FAULTS")
 	if out == "" {
-		t.Skip("make pictures sets TRAINSPAN_PICTURES and TRAINSPAN_FAULTS")
+		t.Skip("tools/pictures sets TRAINSPAN_PICTURES and TRAINSPAN_FAULTS")
 	}
 	ctx := browser(t)
 	dir := t.TempDir()
