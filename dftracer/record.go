@@ -105,13 +105,14 @@ func NewLanes(first int64) *Lanes { return dft.NewLanes(first) }
 // LineError says why a line of a trace was skipped.
 type LineError = dft.LineError
 
-// Report is the result of a validation, Problem one defect that it found, and
-// ProblemGroup all of one kind.
-type (
-	Report       = validate.Report
-	Problem      = validate.Problem
-	ProblemGroup = validate.ProblemGroup
-)
+// Report is the result of a validation.
+type Report = validate.Report
+
+// Problem is one defect that a validation found.
+type Problem = validate.Problem
+
+// ProblemGroup is all the defects of one kind that a validation found.
+type ProblemGroup = validate.ProblemGroup
 
 // ValidateOptions relaxes a validation. The zero value, and nil, are strict.
 type ValidateOptions = validate.Options

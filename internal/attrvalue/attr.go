@@ -34,7 +34,7 @@ func AppendOTel(dst []attribute.KeyValue, attrs []Attr) []attribute.KeyValue {
 	return dst
 }
 
-// String, Int, Float and Bool make an Attr of one scalar.
+// String returns an Attr with a string.
 func String(key, value string) Attr { return Attr{KeyValue: attribute.String(key, value)} }
 
 // Int makes an integer attribute.

@@ -6,7 +6,7 @@ import (
 	"github.com/trainspan/trainspan/internal/jsontext"
 )
 
-// encoder turns events into lines of one dialect. It holds only what never
+// Encoder turns events into lines of one dialect. It holds only what never
 // changes after it was made, so goroutines share it.
 type Encoder struct {
 	dialect Dialect
@@ -23,6 +23,7 @@ type Encoder struct {
 	closing string // what ends an X or C line
 }
 
+// NewEncoder returns an Encoder of a process: noMetadata leaves arguments out, nest adds levels and parents.
 func NewEncoder(d Dialect, noMetadata, nest bool, pid int, host string) *Encoder {
 	e := &Encoder{dialect: d, args: !noMetadata, nest: nest && !noMetadata, Pid: int64(pid)}
 	e.host = string(AppendHash(HashOf(d, host), nil, d))
@@ -37,7 +38,7 @@ func NewEncoder(d Dialect, noMetadata, nest bool, pid int, host string) *Encoder
 	return e
 }
 
-// hasID reports whether records of a phase carry an id.
+// HasID reports whether records of a phase carry an id.
 func (e *Encoder) HasID(p Phase) bool {
 	return p <= PhaseComplete || p == PhaseMetadata && e.dialect != V22
 }
@@ -50,7 +51,7 @@ func (e *Encoder) phase(p Phase) string {
 	return `,"ph":"` + string(rune(p.letter())) + `"`
 }
 
-// appendSpan is append for a complete event whose names are encoded already, as
+// AppendSpan is Append for a complete event whose names are encoded already, as
 // some of its arguments may be: text.
 func (e *Encoder) AppendSpan(dst []byte, c *Clock, key *Key, s *Span, args []Arg, text []byte) []byte {
 	dst = append(dst, `{"id":`...)
@@ -79,7 +80,7 @@ func (e *Encoder) AppendSpan(dst []byte, c *Clock, key *Key, s *Span, args []Arg
 	return append(dst, "}}\n"...)
 }
 
-// append encodes any event. ID must be set for the phases that carry one.
+// Append encodes any event. ID must be set for the phases that carry one.
 func (e *Encoder) Append(dst []byte, c *Clock, ev *Event) []byte {
 	switch ev.Phase {
 	case PhaseMetadata:
@@ -277,7 +278,7 @@ func appendValue(dst []byte, a *Arg, d Dialect) []byte {
 	return AppendArg(*a, dst, d)
 }
 
-// clock appends timestamps. Neighbouring events share their seconds, so those
+// Clock appends timestamps. Neighbouring events share their seconds, so those
 // digits are made once and copied. The same goes for their process and lane.
 type Clock struct {
 	sec  int64

@@ -43,7 +43,7 @@ func (h *Hashes) lookup(kind, text string) (string, bool) {
 	return name, ok
 }
 
-// note remembers a hash record; other events are none of its business.
+// Note remembers a hash record; other events are none of its business.
 func (h *Hashes) Note(ev *Event) {
 	if h == nil || ev.Phase != PhaseMetadata || len(ev.Name) != 2 || ev.Name[1] != 'H' {
 		return

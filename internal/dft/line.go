@@ -16,7 +16,7 @@ func (e *LineError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e
 // Unwrap returns the reason.
 func (e *LineError) Unwrap() error { return e.Err }
 
-// trimLine removes what may surround a record: blanks, commas of writers
+// TrimLine removes what may surround a record: blanks, commas of writers
 // that separate records, and the framing brackets.
 func TrimLine(line []byte) []byte {
 	if n := len(line); n > 1 && line[0] == '{' && line[n-1] == '}' {
@@ -31,6 +31,7 @@ func TrimLine(line []byte) []byte {
 	return line
 }
 
+// GuessDialect returns the dialect of a line that was parsed into ev; before is that of the lines before it.
 func GuessDialect(line []byte, ev *Event, before Dialect) Dialect {
 	if bytes.Contains(line, []byte(`"ph":"`)) {
 		if ev.HostHash != "" && bytes.Contains(line, []byte(`"hhash":"`)) {

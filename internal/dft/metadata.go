@@ -19,7 +19,7 @@ const (
 	KeyFlushInterval = "flush_interval_us"
 )
 
-// argLost is how many lines the end event says are missing.
+// ArgLost is how many lines the end event says are missing.
 const ArgLost = "events_lost"
 
 // ArgEndUnknown is the argument of an end event that is not the program's own: the trace
@@ -30,6 +30,7 @@ const ArgEndUnknown = "end_unknown"
 // lost by damage before this trace was made, and with them its end.
 const KeyDamaged = "damaged"
 
+// Record returns a metadata record of a kind, with a name and a value.
 func Record(kind, name string, value Arg) Event {
 	value.Key = "value"
 	return Event{Phase: PhaseMetadata, Type: TypeDFTracer, Name: kind, Cat: CatDFTracer, Args: []Arg{String("name", name), value}}

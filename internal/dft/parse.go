@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/internal/jsontext"
 )
 
-// parse fills ev from one line without its line feed. Args reuse ev's memory.
+// Parse fills ev from one line without its line feed. Args reuse ev's memory.
 func (p *Parser) Parse(line []byte, ev *Event) error {
 	args := ev.Args[:0]
 	*ev = Event{Parent: NoParent, Args: args}
@@ -61,7 +61,7 @@ func rest(b []byte, i int) (w uint64) {
 	return w
 }
 
-// fast reports whether it understood the line. A line it takes is valid JSON.
+// Fast reports whether it understood the line. A line it takes is valid JSON.
 func (p *Parser) Fast(b []byte, ev *Event) bool {
 	if len(b) < 2 || b[0] != '{' {
 		return false
@@ -334,7 +334,7 @@ func (p *Parser) hashText(b []byte, i int) (string, int, bool) {
 	return p.intern.get(b[i:next]), next, true
 }
 
-// digits reads an unsigned integer that is written in the one way JSON allows.
+// Digits reads an unsigned integer that is written in the one way JSON allows.
 func Digits(b []byte, i int) (uint64, int, bool) {
 	if i+8 <= len(b) {
 		w := binary.LittleEndian.Uint64(b[i:])

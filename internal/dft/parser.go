@@ -8,7 +8,7 @@ var (
 	errNotObject = errors.New("not a JSON object")
 )
 
-// parser turns lines into events. The common form, compact and with plain
+// Parser turns lines into events. The common form, compact and with plain
 // values, takes one pass over the bytes; everything else that is valid JSON
 // goes through encoding/json.
 type Parser struct {
@@ -26,11 +26,11 @@ type Parser struct {
 	names      [8]string
 }
 
-// keys says which members a record has.
+// Keys says which members a record has.
 type Keys uint16
 
 const (
-	HasID Keys = 1 << iota
+	HasID Keys = 1 << iota // id
 	HasName
 	HasCat
 	HasPID

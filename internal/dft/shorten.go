@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxLine is the longest line, its line feed included, that readers take.
+// MaxLine is the longest line, its line feed included, that readers take.
 const MaxLine = 16*1024 - 1
 
-// maxArgs is how much text of arguments fits into a line whatever its names are.
+// MaxArgs is how much text of arguments fits into a line whatever its names are.
 const MaxArgs = MaxLine - 6*2*maxKeyPart - 512
 
 // shorten returns s cut to at most limit bytes with a note of how much is
@@ -25,13 +25,14 @@ func shorten(s string, limit int) (string, bool) {
 	return s[:cut] + "...[+" + strconv.Itoa(len(s)-cut) + " bytes]", true
 }
 
-// quickSize bounds, without looking at any byte, what an event can take:
+// QuickSize bounds, without looking at any byte, what an event can take:
 // every byte of a string may become six.
 func QuickSize(ev *Event) int {
 	n := 512 + 6*(len(ev.Name)+len(ev.Cat)+len(ev.HostHash))
 	return n + ArgsSize(ev.Args)
 }
 
+// ArgsSize returns an upper bound of the bytes that arguments take.
 func ArgsSize(args []Arg) int {
 	n := 0
 	for i := range args {
@@ -40,7 +41,7 @@ func ArgsSize(args []Arg) int {
 	return n
 }
 
-// appendFitting encodes an event whose line may be too long. It looks for the
+// AppendFitting encodes an event whose line may be too long. It looks for the
 // greatest length to which strings can be cut so that the line fits; shorter
 // strings stay whole. It reports how many strings were cut or left out. The work
 // is bounded by the size of the event: what cannot fit is not encoded.

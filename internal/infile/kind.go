@@ -43,7 +43,7 @@ var kinds = [...]string{"of no known kind", "a trace", "JSON lines", "OTLP spans
 
 func (k Kind) String() string { return kinds[k] }
 
-// Of a profiler: what trainspan import takes for profiles and logs.
+// Profiler reports whether trainspan import reads the file as a profile or a log.
 func (k Kind) Profiler() bool { return k == Profile || k == CompileLog || k == Tar }
 
 // How files begin that are no text.

@@ -39,7 +39,6 @@ var eraNames = [...]string{
 	"profiler clock, no anchor",
 }
 
-// String returns a short description.
 // MarshalText returns the words of String.
 func (e Era) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
 

@@ -13,7 +13,7 @@ import (
 type Existing uint8
 
 const (
-	// NextName, the zero value, takes the next free name: trace.run2.pfw.gz.
+	// NextName is the zero value: it takes the next free name: trace.run2.pfw.gz.
 	NextName Existing = iota
 	// Fail returns an error that matches fs.ErrExist.
 	Fail

@@ -18,7 +18,7 @@ import (
 // ErrInUse is why a file is not recovered that a process is writing.
 var ErrInUse = errors.New("a process is writing this file; wait for its end")
 
-// RecoverOptions configures Recover. The zero value, and nil, are ready for use.
+// Options configures File. The zero value, and nil, are ready for use.
 type Options struct {
 	// Output is where the repaired trace goes; "" replaces the file itself, which
 	// keeps its owner and its permissions.
@@ -35,7 +35,7 @@ type Options struct {
 	Stop func() error
 }
 
-// RecoverReport says what Recover found and did.
+// Report is what File found and did.
 type Report struct {
 	Clean    bool        // the trace was complete; nothing was changed
 	Dialect  dft.Dialect // guessed from the records
@@ -51,11 +51,11 @@ type Report struct {
 	DamagedAt int64
 }
 
-// Recover repairs the trace of a process that was killed: it cuts the file to
+// File repairs the trace of a process that was killed: it cuts the file to
 // its last whole line, closes the spans that were open according to their
 // begin records with the argument truncated:1, and appends the end event with
 // recovered:1 and the closing bracket. A complete trace is left alone. The
-// repaired trace is written beside the file and then renamed, so that Recover
+// repaired trace is written beside the file and then renamed, so that File
 // itself can be interrupted. A file that a Writer has open is refused where the
 // file system has locks. Parents that were never written, because they had not
 // run for long, get an event named unfinished around their children.

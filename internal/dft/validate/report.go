@@ -95,7 +95,7 @@ func (r *Report) sortGroups() {
 	slices.SortStableFunc(r.Groups, func(a, b ProblemGroup) int { return cmp.Compare(a.First.Line, b.First.Line) })
 }
 
-// ValidateOptions relaxes Validate. The zero value, and nil, are strict.
+// Options relaxes a validation. The zero value, and nil, are strict.
 type Options struct {
 	// AllowUnfinished accepts a trace without end event and closing bracket,
 	// such as that of a running or killed process.

@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/infile"
 )
 
-// Validate reads a whole trace, plain or gzip, and reports everything in it
+// Stream reads a whole trace, plain or gzip, and reports everything in it
 // that a strict reader could stumble over: JSON, framing, key types, the order
 // of the first records, ids, parents, containment and lanes. Its memory does not
 // grow with the number of events, only with that of lanes, of distinct names and
@@ -60,7 +60,7 @@ func Stream(r io.Reader, opts *Options) (Report, error) {
 	return v.report, nil
 }
 
-// ValidateFile is Validate for a file.
+// File is Stream for a file.
 func File(path string, opts *Options) (Report, error) {
 	f, err := os.Open(path)
 	if err != nil {

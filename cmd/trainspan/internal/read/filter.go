@@ -41,6 +41,7 @@ type Filter struct {
 // numbers is a range of whole numbers, both ends included.
 type numbers struct{ From, To int64 }
 
+// Flags adds the flags of a filter to a command.
 func (q *Filter) Flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&q.category, "category", nil, `only these categories; "*" stands for anything`)
 	f.StringSliceVar(&q.name, "name", nil, `only spans of these names; "*" stands for anything`)
@@ -230,6 +231,7 @@ func parseNumbers(flag string, list []string) (out []numbers, err error) {
 	return out, nil
 }
 
+// Within reports whether a list of ranges holds n.
 func Within(list []numbers, n int64) bool {
 	return slices.ContainsFunc(list, func(r numbers) bool { return n >= r.From && n <= r.To })
 }

@@ -56,6 +56,7 @@ func (f *FileJudge) Counts(ev *dftracer.Event) bool {
 	return true
 }
 
+// End ends the judgement of a file.
 func (j *TimeJudge) End(path string, f *FileJudge) {
 	if f.aside > 0 {
 		j.aside[path] = f.aside

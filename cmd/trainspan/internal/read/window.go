@@ -25,6 +25,7 @@ func (w Window) has(ev *dftracer.Event) bool {
 	return w.HasTime(ev.TS)
 }
 
+// HasTime reports whether the window holds a time in microseconds.
 func (w Window) HasTime(us int64) bool { return w.all() || us >= w.From && us < w.To }
 
 // parseMoment reads a time as people, RFC 3339 and this program write it.

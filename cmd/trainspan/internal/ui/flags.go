@@ -32,7 +32,11 @@ func NewChoice(to *string, words ...string) *Choice {
 }
 
 func (c *Choice) String() string { return *c.to }
-func (c *Choice) Type() string   { return "string" }
+
+// Type implements pflag.Value.
+func (c *Choice) Type() string { return "string" }
+
+// Set implements pflag.Value.
 func (c *Choice) Set(word string) error {
 	if !slices.Contains(c.words, word) {
 		return fmt.Errorf("choose one of %s", strings.Join(c.words, ", "))

@@ -151,6 +151,7 @@ func (s *Spinner) turn() {
 	}
 }
 
+// Finish stops the spinner and clears its line.
 func (s *Spinner) Finish() {
 	if s == nil {
 		return

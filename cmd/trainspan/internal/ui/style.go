@@ -25,21 +25,28 @@ func (p Painter) wrap(code, s string) visible.Own {
 	return visible.Own("\x1b[" + code + "m" + s + "\x1b[0m")
 }
 
+// Head paints a heading.
 func (p Painter) Head(s string) visible.Own { return p.wrap("1", s) }
 
+// Dim paints what matters less.
 func (p Painter) Dim(s string) visible.Own { return p.wrap("2", s) }
 
+// Good paints good news.
 func (p Painter) Good(s string) visible.Own { return p.wrap("32", s) }
 
+// Amber paints a warning.
 func (p Painter) Amber(s string) visible.Own { return p.wrap("33", s) }
 
+// Bad paints bad news.
 func (p Painter) Bad(s string) visible.Own { return p.wrap("31", s) }
 
+// Terminal reports whether w is a terminal.
 func Terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// PrintJSON writes v as indented JSON.
 func PrintJSON(to *visible.Writer, v any) error {
 	enc := json.NewEncoder(visible.JSON(to))
 	enc.SetEscapeHTML(false)
@@ -52,6 +59,7 @@ func PrintJSON(to *visible.Writer, v any) error {
 // is put in front of one, so that each other reader would have the wrong name.
 type CsvWriter struct{ *csv.Writer }
 
+// NewCSV returns a writer of CSV.
 func NewCSV(w io.Writer) *CsvWriter { return &CsvWriter{csv.NewWriter(w)} }
 
 // Row writes a row, which it changes.
