@@ -51,7 +51,7 @@ func write(w Sink, ev Event) {
 func OfProcess(e *Event) bool { return e.Name == NameProcess || e.Name == NameProcessName }
 
 // WriteCustom writes custom metadata, a CM record: a key and a text, and further
-// Arguments, on the lane of the process itself. Readers expect text even for numbers.
+// arguments, on the lane of the process itself. Readers expect text even for numbers.
 func WriteCustom(w Sink, key, value string, args ...Arg) {
 	all := append([]Arg{String("name", key), String("value", value)}, args...)
 	write(w, Event{Phase: PhaseMetadata, Name: NameCustom, Cat: CatDFTracer, Args: all})
