@@ -1,11 +1,14 @@
 package telemetry_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -15,6 +18,9 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -108,6 +114,47 @@ func ExampleProvider_Tracer() {
 	// event retry
 	// stop download shard
 	// stop application
+}
+
+// The program chooses every output itself: a trace and a file of JSON lines.
+func ExampleNewTrainingTelemetryBuilder() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // temporary
+	lines, trace := filepath.Join(dir, "telemetry.jsonl"), filepath.Join(dir, "trace.pfw.gz")
+
+	// snippet:builder
+	tel, err := telemetry.NewTrainingTelemetryBuilder().
+		WithBaseConfig(config.Base{ApplicationName: "charlm", SessionTag: config.Value("run-42"), WorldSize: config.Value(1)}).
+		WithTrainingConfig(config.Training{PerfTag: config.Value("small"), GlobalBatchSize: config.Value(32)}).
+		WithExporter(file.New(lines, nil)).
+		WithExporter(pfw.New(trace, nil)).
+		ConfigureProvider(ctx)
+	// end:builder
+	if err != nil {
+		panic(err)
+	}
+	ctx, loop := tel.Start(ctx, spans.TrainingLoop, telemetry.LoopStart{IterationsStart: 0})
+	for i := range 10 {
+		_, step := tel.Start(ctx, spans.TrainingIteration)
+		step.SetLoss(1 / float64(i+1))
+		step.End()
+	}
+	loop.End()
+	if err := tel.Shutdown(ctx); err != nil {
+		panic(err)
+	}
+
+	report, err := dftracer.ValidateFile(trace, nil)
+	fmt.Println(report.Counts["pipeline/train.iteration/X"], "iterations in the trace, error", err, report.Err())
+	records, err := os.ReadFile(lines)
+	fmt.Println(bytes.Count(records, []byte("training_metrics_update")), "metrics update in the file, error", err)
+	// Output:
+	// 10 iterations in the trace, error <nil> <nil>
+	// 1 metrics update in the file, error <nil>
 }
 
 // A program that is told everything by somebody else: the time, who it is, what its
