@@ -40,11 +40,14 @@ func Example() {
 	defer telemetry.SetDefault(tel)()
 
 	ctx := context.Background()
+	// snippet:callbacks
 	cb := callbacks.Default()
 	cb.OnAppStart(ctx)
 	cb.OnTrainStart(ctx, callbacks.TrainStart{IterationsStart: 0})
 	for range 2 {
 		cb.OnTrainingSingleIterationStart(ctx)
+		cb.OnModelForwardStart(ctx)
+		cb.OnModelForwardEnd(ctx)
 		cb.OnTrainingSingleIterationEnd(ctx, callbacks.IterationEnd{Loss: callbacks.Some(0.5)})
 	}
 	cb.OnSaveCheckpointStart(ctx, callbacks.SaveStart{GlobalStep: 2})
@@ -52,8 +55,11 @@ func Example() {
 	cb.OnSaveCheckpointEnd(ctx)
 	cb.OnTrainEnd(ctx)
 	cb.OnAppEnd(ctx)
+	// end:callbacks
 	// Output:
+	// stop model_forward
 	// stop training_single_iteration
+	// stop model_forward
 	// stop training_single_iteration
 	// stop checkpoint_save_sync
 	// stop training_loop

@@ -25,8 +25,8 @@ func TestCharlm(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	total := 0
-	for i, style := range []string{"callbacks", "scopes", "mixed"} {
-		cmd := exec.CommandContext(untilDeadline(t), program, "-fresh", "-epochs", "1", "-steps", "20", "-hidden", "16", "-layers", "1", "-style", style, "-out", filepath.Join(dir, style))
+	for i := range 2 {
+		cmd := exec.CommandContext(untilDeadline(t), program, "-fresh", "-epochs", "1", "-steps", "20", "-hidden", "16", "-layers", "1", "-out", filepath.Join(dir, fmt.Sprint("run", i)))
 		cmd.Env = append(os.Environ(), "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+j.HTTP, "OTEL_SERVICE_NAME=charlm", fmt.Sprint("TORCHELASTIC_RESTART_COUNT=", i))
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -34,7 +34,7 @@ func TestCharlm(t *testing.T) {
 		}
 		counts := sentLine.FindSubmatch(out)
 		if counts == nil || string(counts[2]) != "0" {
-			t.Fatalf("%s does not say that nothing was lost:\n%s", style, out)
+			t.Fatalf("run %d lost spans:\n%s", i, out)
 		}
 		sent, err := strconv.Atoi(string(counts[1]))
 		if err != nil {
@@ -49,7 +49,7 @@ func TestCharlm(t *testing.T) {
 		for _, s := range found {
 			info, ok := spans.Lookup(s.Name)
 			if parent := ids[s.ParentID].Name; ok && parent != info.Parent && parent != spans.Epoch {
-				t.Errorf("%s: %s is below %q, want %q", style, s.Name, parent, info.Parent)
+				t.Errorf("run %d: %s is below %q, want %q", i, s.Name, parent, info.Parent)
 			}
 		}
 	}

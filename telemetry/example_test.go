@@ -78,6 +78,45 @@ func Example() {
 	// stop training_loop
 }
 
+// A span as long as a function call, with others below it: the context carries the
+// parent. An error of the function is recorded and returned unchanged.
+func ExampleProvider_Run() {
+	ctx := context.Background()
+	tel := exampleProvider()
+	defer tel.Shutdown(ctx)
+
+	trainOn := func(batch int) (loss float64, err error) { return 1 / float64(batch+1), nil }
+	// snippet:run
+	err := tel.Run(ctx, spans.TrainingLoop, func(ctx context.Context) error {
+		for batch := range 2 {
+			err := tel.Run(ctx, spans.TrainingIteration, func(ctx context.Context) error {
+				_, forward := tel.Start(ctx, spans.ModelForward)
+				loss, err := trainOn(batch) // your model
+				forward.EndErr(&err)
+				telemetry.FromContext(ctx).SetLoss(loss)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return tel.Run(ctx, spans.CheckpointSave, func(context.Context) error {
+			return errors.New("disk full")
+		}, telemetry.SaveStart{GlobalStep: 2})
+	}, telemetry.LoopStart{IterationsStart: 0})
+	// end:run
+	fmt.Println(err)
+	// Output:
+	// start training_loop
+	// event training_metrics_update
+	// start checkpoint_save_sync
+	// application_error save_checkpoint_failure
+	// event sync_checkpoint_metrics_update
+	// stop checkpoint_save_sync
+	// stop training_loop
+	// disk full
+}
+
 // A scope around a function. Its error is recorded and comes back unchanged.
 func ExampleProvider_TimedSpan() {
 	ctx := context.Background()

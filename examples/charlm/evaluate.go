@@ -19,13 +19,8 @@ func (t *trainer) validationDue() bool {
 	return t.pos.Step%int64(t.opts.validateEvery) == 0
 }
 
-// validationBatches are the same in every validation, so that losses compare.
-func (t *trainer) validationBatches(ctx context.Context) iter.Seq2[data.Batch, error] {
-	return once(ctx, t.valid, t.opts.validateSteps)
-}
-
-// validateBatch returns the mean loss of one batch without learning from it.
-func (t *trainer) validateBatch(ctx context.Context, b data.Batch) (float64, error) {
+// lossOf returns the mean loss of one batch without learning from it.
+func (t *trainer) lossOf(ctx context.Context, b data.Batch) (float64, error) {
 	if err := t.transfer(ctx, b); err != nil {
 		return 0, err
 	}
@@ -37,25 +32,15 @@ func (t *trainer) finishValidation(losses []float64) {
 	t.report.line("step %d: validation loss %.4f", t.pos.Step, mean(losses))
 }
 
-// testBatches are the batches of the test, made of text never seen before.
-func (t *trainer) testBatches(ctx context.Context) iter.Seq2[data.Batch, error] {
-	return once(ctx, t.test, t.opts.testSteps)
-}
-
-// testBatch returns the mean loss of one batch without learning from it.
-func (t *trainer) testBatch(ctx context.Context, b data.Batch) (float64, error) {
-	return t.validateBatch(ctx, b)
-}
-
 // finishTest reports the mean loss and what it means.
 func (t *trainer) finishTest(losses []float64) {
 	loss := mean(losses)
 	t.report.line("test: loss %.4f, %.2f bits per character, perplexity %.2f", loss, loss/math.Ln2, math.Exp(loss))
 }
 
-// once ranges over the first batches of a loader and closes it at the end of
-// the loop, however that ends.
-func once(ctx context.Context, l *data.Loader, count int) iter.Seq2[data.Batch, error] {
+// firstBatches ranges over the first batches of a loader, which are the same every
+// time, and closes it at the end of the loop, however that ends.
+func firstBatches(ctx context.Context, l *data.Loader, count int) iter.Seq2[data.Batch, error] {
 	return func(yield func(data.Batch, error) bool) {
 		it := l.Epoch(ctx, 0, 0, count)
 		defer it.Close()

@@ -9,9 +9,9 @@
 //
 // It records itself: out holds a DFTracer trace of every run and a JSON-lines
 // file with the records of all of them, and the spans go to an OTLP backend when
-// OTEL_EXPORTER_OTLP_ENDPOINT names one. The job is written in three styles, by
-// callbacks, by scopes and mixed with package ai; -style chooses one. loop.go
-// has the same loop with nothing recorded.
+// OTEL_EXPORTER_OTLP_ENDPOINT names one. loop.go has all that is recorded: spans of
+// telemetry around the phases, and in the loop that runs for every batch spans of
+// package ai and of plain OpenTelemetry. Package callbacks has an example of its own.
 package main
 
 import (
@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, stop <-chan struct{}, stdout, stder
 	return 0
 }
 
-// train runs the job in the chosen style and prints its summary.
+// train runs the job and prints its summary.
 func train(ctx context.Context, opts options, report *reporter, stop <-chan struct{}) (err error) {
 	began := time.Now()
 	rec, err := setUpTelemetry(ctx, opts)
@@ -73,7 +73,7 @@ func train(ctx context.Context, opts options, report *reporter, stop <-chan stru
 		report.end()
 		err = errors.Join(err, t.close(), rec.finish(ctx, report))
 	}()
-	if err := styles[opts.style](ctx, t); err != nil {
+	if err := t.runJob(ctx); err != nil {
 		return err
 	}
 	report.line("step %d after %.1f s, checkpoints in %s", t.pos.Step, time.Since(began).Seconds(), t.store.Dir())

@@ -190,11 +190,11 @@ func TestCheckpointsOfAnotherRun(t *testing.T) {
 
 func TestBadFlagsAreAllNamed(t *testing.T) {
 	var stderr bytes.Buffer
-	args := []string{"-batch", "0", "-hidden", "-3", "-lr", "7", "-style", "baroque", "-telemetry", "perhaps", "-progress", "maybe", "-resume", "-fresh"}
+	args := []string{"-batch", "0", "-hidden", "-3", "-lr", "7", "-telemetry", "perhaps", "-progress", "maybe", "-resume", "-fresh"}
 	if code := run(t.Context(), args, nil, &bytes.Buffer{}, &stderr); code != 2 {
 		t.Errorf("exit status %d, want 2", code)
 	}
-	for _, want := range []string{"-batch is 0", "-hidden is -3", "-lr is 7", `-style is "baroque"`, `-telemetry is "perhaps"`, `-progress is "maybe"`, "-resume and -fresh"} {
+	for _, want := range []string{"-batch is 0", "-hidden is -3", "-lr is 7", `-telemetry is "perhaps"`, `-progress is "maybe"`, "-resume and -fresh"} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("%q is not named in\n%s", want, stderr.String())
 		}

@@ -5,9 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/trainspan/trainspan/examples/charlm/internal/data"
 	"github.com/trainspan/trainspan/examples/charlm/internal/model"
@@ -37,7 +35,6 @@ type options struct {
 	testSteps       int
 	resume          bool
 	fresh           bool
-	style           string
 	telemetry       string
 	progress        string
 }
@@ -74,7 +71,6 @@ func parseOptions(args []string, usage io.Writer) (options, error) {
 	f.IntVar(&o.testSteps, "test-steps", 20, "batches of the test at the end")
 	f.BoolVar(&o.resume, "resume", false, "continue from the newest checkpoint in -out")
 	f.BoolVar(&o.fresh, "fresh", false, "remove the checkpoints and the telemetry in -out and start anew")
-	f.StringVar(&o.style, "style", "scopes", "how the loop is instrumented: "+strings.Join(styleNames(), ", "))
 	f.StringVar(&o.telemetry, "telemetry", "on", "record the run: on or off")
 	f.StringVar(&o.progress, "progress", "auto", "progress bar: auto (on a terminal), on or off")
 	if err := f.Parse(args); err != nil {
@@ -115,9 +111,6 @@ func (o *options) validate() error {
 	if o.resume && o.fresh {
 		bad("-resume and -fresh exclude each other")
 	}
-	if styles[o.style] == nil {
-		bad("-style is %q, want one of %s", o.style, strings.Join(styleNames(), ", "))
-	}
 	if o.telemetry != "on" && o.telemetry != "off" {
 		bad("-telemetry is %q, want on or off", o.telemetry)
 	}
@@ -126,5 +119,3 @@ func (o *options) validate() error {
 	}
 	return errors.Join(errs...)
 }
-
-func styleNames() []string { return slices.Sorted(maps.Keys(styles)) }

@@ -77,93 +77,100 @@ func checkPairs(t *testing.T, all []record) map[string]int {
 	return counts
 }
 
-func instrumented() []string {
-	return slices.DeleteFunc(styleNames(), func(s string) bool { return s == "none" })
-}
-
-// TestStylesRecordTheSameJob runs every style over a job with every phase: it
-// is stopped, resumed, validated, saved and tested.
-func TestStylesRecordTheSameJob(t *testing.T) {
+// TestJobIsRecorded runs a job with every phase: it is stopped, resumed, validated,
+// saved and tested.
+func TestJobIsRecorded(t *testing.T) {
 	text := sourceTree(t)
-	for _, style := range instrumented() {
-		for _, async := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s async=%v", style, async), func(t *testing.T) {
-				more := []string{"-style", style, "-checkpoint-every", "15"}
-				save, saved := spans.CheckpointSaveSync, "sync"
-				if async {
-					more = append(more, "-async-checkpoint")
-					save, saved = spans.CheckpointSaveAsync, "async"
-				}
-				out := t.TempDir()
-				t.Setenv("TRAINSPAN_LOG_EVERY_N_TRAIN_ITERATIONS", "10")
-				runOK(t, nil, small(out, text, append(more, "-epochs", "1")...)...)
-				first := len(records(t, filepath.Join(out, "telemetry-0.jsonl")))
-				runOK(t, nil, small(out, text, append(more, "-resume", "-epochs", "3")...)...)
+	for _, async := range []bool{false, true} {
+		t.Run(fmt.Sprintf("async=%v", async), func(t *testing.T) {
+			more := []string{"-checkpoint-every", "15"}
+			save, saved := spans.CheckpointSaveSync, "sync"
+			if async {
+				more = append(more, "-async-checkpoint")
+				save, saved = spans.CheckpointSaveAsync, "async"
+			}
+			out := t.TempDir()
+			t.Setenv("TRAINSPAN_LOG_EVERY_N_TRAIN_ITERATIONS", "10")
+			runOK(t, nil, small(out, text, append(more, "-epochs", "1")...)...)
+			first := len(records(t, filepath.Join(out, "telemetry-0.jsonl")))
+			runOK(t, nil, small(out, text, append(more, "-resume", "-epochs", "3")...)...)
 
-				all := records(t, filepath.Join(out, "telemetry-0.jsonl"))[first:]
-				counts := checkPairs(t, all)
-				want := map[string]int{
-					spans.Application: 1, spans.DistributedInit: 1, spans.DataLoaderInit: 1, spans.ModelInit: 1,
-					spans.OptimizerInit: 1, spans.CheckpointLoad: 1, spans.TrainingLoop: 1, spans.Epoch: 2,
-					spans.ValidationLoop: 2, spans.TestingLoop: 1, save: 3, // at steps 30, 45 and 60
+			all := records(t, filepath.Join(out, "telemetry-0.jsonl"))[first:]
+			counts := checkPairs(t, all)
+			want := map[string]int{
+				spans.Application: 1, spans.DistributedInit: 1, spans.DataLoaderInit: 1, spans.ModelInit: 1,
+				spans.OptimizerInit: 1, spans.CheckpointLoad: 1, spans.TrainingLoop: 1, spans.Epoch: 2,
+				spans.ValidationLoop: 2, spans.TestingLoop: 1, save: 3, // at steps 30, 45 and 60
+			}
+			if async {
+				want[spans.CheckpointSaveFinalization] = 3
+			}
+			for name, n := range want {
+				if counts[name] != n {
+					t.Errorf("%d spans %s, want %d", counts[name], name, n)
 				}
-				if async {
-					want[spans.CheckpointSaveFinalization] = 3
+			}
+			updates := events(all, spans.EventTrainingMetricsUpdate)
+			if len(updates) != 4 {
+				t.Fatalf("%d metrics updates, want 4", len(updates))
+			}
+			last := updates[3].Event.Attributes
+			for key, want := range map[string]float64{
+				"current_iteration": 59, "train_iterations_start": 20, "num_train_samples": 40 * 16, "train_tokens": 40 * 16,
+			} {
+				if last[key] != want {
+					t.Errorf("the last update has %s %v, want %v", key, last[key], want)
 				}
-				for name, n := range want {
-					if counts[name] != n {
-						t.Errorf("%d spans %s, want %d", counts[name], name, n)
-					}
-				}
-				updates := events(all, spans.EventTrainingMetricsUpdate)
-				if len(updates) != 4 {
-					t.Fatalf("%d metrics updates, want 4", len(updates))
-				}
-				last := updates[3].Event.Attributes
-				for key, want := range map[string]float64{
-					"current_iteration": 59, "train_iterations_start": 20, "num_train_samples": 40 * 16, "train_tokens": 40 * 16,
-				} {
-					if last[key] != want {
-						t.Errorf("the last update has %s %v, want %v", key, last[key], want)
-					}
-				}
-				if loss, _ := last["latest_loss"].(float64); !(loss > 0) {
-					t.Errorf("the last update has no loss: %v", last)
-				}
-				successes := events(all, spans.EventSaveCheckpointSuccess)
-				if len(successes) != 3 {
-					t.Fatalf("%d saves succeeded, want 3", len(successes))
-				}
-				final := successes[2].Event.Attributes
-				if final["checkpoint_strategy"] != saved || final["current_iteration"] != 60.0 {
-					t.Errorf("the last save is %v", final)
-				}
-				if n := len(events(all, spans.EventError)); n != 0 {
-					t.Errorf("%d errors were recorded", n)
-				}
-			})
-		}
+			}
+			if loss, _ := last["latest_loss"].(float64); !(loss > 0) {
+				t.Errorf("the last update has no loss: %v", last)
+			}
+			successes := events(all, spans.EventSaveCheckpointSuccess)
+			if len(successes) != 3 {
+				t.Fatalf("%d saves succeeded, want 3", len(successes))
+			}
+			final := successes[2].Event.Attributes
+			if final["checkpoint_strategy"] != saved || final["current_iteration"] != 60.0 {
+				t.Errorf("the last save is %v", final)
+			}
+			if n := len(events(all, spans.EventError)); n != 0 {
+				t.Errorf("%d errors were recorded", n)
+			}
+		})
 	}
 }
 
-// TestTelemetryChangesNothing compares the last checkpoints of the plain job
-// and of every style, with telemetry on and off, byte for byte.
+// TestTelemetryChangesNothing compares the last checkpoints of a job with telemetry on
+// and off with that of a loop with nothing around it, byte for byte.
 func TestTelemetryChangesNothing(t *testing.T) {
 	text := sourceTree(t)
-	plain := t.TempDir()
-	runOK(t, nil, small(plain, text, "-style", "none", "-telemetry", "off")...)
-	want := read(t, plain, 40)
-	for _, style := range instrumented() {
-		for _, on := range []string{"on", "off"} {
-			out := t.TempDir()
-			runOK(t, nil, small(out, text, "-style", style, "-telemetry", on, "-async-checkpoint")...)
-			if !bytes.Equal(read(t, out, 40), want) {
-				t.Errorf("style %s, telemetry %s: the weights differ from those of the plain job", style, on)
+	plain := ready(t, text)
+	for epoch := range plain.opts.epochs {
+		if epoch > 0 { // the first has begun
+			plain.startEpoch(t.Context())
+		}
+		for plain.epochGoesOn() {
+			loss := half(t, plain)
+			if err := plain.optimizerStep(t.Context()); err != nil {
+				t.Fatal(err)
 			}
-			_, err := os.Stat(filepath.Join(out, "telemetry-0.jsonl"))
-			if (err == nil) != (on == "on") {
-				t.Errorf("style %s, telemetry %s: the file's error is %v", style, on, err)
-			}
+			plain.finishStep(loss)
+		}
+		plain.endEpoch()
+	}
+	if _, err := plain.saveSync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := read(t, plain.opts.out, 40)
+	for _, on := range []string{"on", "off"} {
+		out := t.TempDir()
+		runOK(t, nil, small(out, text, "-telemetry", on, "-async-checkpoint")...)
+		if !bytes.Equal(read(t, out, 40), want) {
+			t.Errorf("telemetry %s: the weights differ from those of the plain loop", on)
+		}
+		_, err := os.Stat(filepath.Join(out, "telemetry-0.jsonl"))
+		if (err == nil) != (on == "on") {
+			t.Errorf("telemetry %s: the file's error is %v", on, err)
 		}
 	}
 }
@@ -171,39 +178,37 @@ func TestTelemetryChangesNothing(t *testing.T) {
 // TestFailedSaveIsRecorded takes the checkpoints' directory away.
 func TestFailedSaveIsRecorded(t *testing.T) {
 	text := sourceTree(t)
-	for _, style := range instrumented() {
-		for _, async := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s async=%v", style, async), func(t *testing.T) {
-				out := t.TempDir()
-				args := small(out, text, "-style", style, "-validate-every", "10", "-checkpoint-every", "10")
-				if async {
-					args = append(args, "-async-checkpoint")
-				}
-				saboteur := writerFunc(func(p []byte) {
-					if strings.Contains(string(p), "step 10: validation") { // right before the first save
-						if err := os.RemoveAll(filepath.Join(out, "checkpoints")); err != nil {
-							t.Error(err)
-						}
+	for _, async := range []bool{false, true} {
+		t.Run(fmt.Sprintf("async=%v", async), func(t *testing.T) {
+			out := t.TempDir()
+			args := small(out, text, "-validate-every", "10", "-checkpoint-every", "10")
+			if async {
+				args = append(args, "-async-checkpoint")
+			}
+			saboteur := writerFunc(func(p []byte) {
+				if strings.Contains(string(p), "step 10: validation") { // right before the first save
+					if err := os.RemoveAll(filepath.Join(out, "checkpoints")); err != nil {
+						t.Error(err)
 					}
-				})
-				var stderr bytes.Buffer
-				if code := run(t.Context(), args, nil, saboteur, &stderr); code != 1 || !strings.Contains(stderr.String(), "no such file") {
-					t.Fatalf("exit status %d: %s", code, stderr.String())
-				}
-				all := records(t, filepath.Join(out, "telemetry-0.jsonl"))
-				checkPairs(t, all)
-				if n := len(events(all, spans.EventSaveCheckpointSuccess)); n != 0 {
-					t.Errorf("%d saves succeeded, want none", n)
-				}
-				failures := events(all, spans.EventSaveCheckpointFailure)
-				if len(failures) == 0 {
-					t.Fatal("no failure was recorded")
-				}
-				if step := failures[0].Event.Attributes["current_iteration"]; step != 10.0 {
-					t.Errorf("the failure is of step %v, want 10: %v", step, failures[0])
 				}
 			})
-		}
+			var stderr bytes.Buffer
+			if code := run(t.Context(), args, nil, saboteur, &stderr); code != 1 || !strings.Contains(stderr.String(), "no such file") {
+				t.Fatalf("exit status %d: %s", code, stderr.String())
+			}
+			all := records(t, filepath.Join(out, "telemetry-0.jsonl"))
+			checkPairs(t, all)
+			if n := len(events(all, spans.EventSaveCheckpointSuccess)); n != 0 {
+				t.Errorf("%d saves succeeded, want none", n)
+			}
+			failures := events(all, spans.EventSaveCheckpointFailure)
+			if len(failures) == 0 {
+				t.Fatal("no failure was recorded")
+			}
+			if step := failures[0].Event.Attributes["current_iteration"]; step != 10.0 {
+				t.Errorf("the failure is of step %v, want 10: %v", step, failures[0])
+			}
+		})
 	}
 }
 

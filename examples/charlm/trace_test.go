@@ -15,52 +15,50 @@ import (
 	"github.com/trainspan/trainspan/internal/summary"
 )
 
-// TestTracesAreValid checks the trace of every style against a strict reader,
+// TestTracesAreValid checks the trace against a strict reader,
 // and counts its events.
 func TestTracesAreValid(t *testing.T) {
 	text := sourceTree(t)
-	for _, style := range instrumented() {
-		for _, async := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s async=%v", style, async), func(t *testing.T) {
-				out := t.TempDir()
-				args := small(out, text, "-style", style, "-checkpoint-every", "15")
-				saves := "checkpoint/capture/X"
-				if async {
-					args = append(args, "-async-checkpoint")
-					saves = "checkpoint/capture.async/X"
+	for _, async := range []bool{false, true} {
+		t.Run(fmt.Sprintf("async=%v", async), func(t *testing.T) {
+			out := t.TempDir()
+			args := small(out, text, "-checkpoint-every", "15")
+			saves := "checkpoint/capture/X"
+			if async {
+				args = append(args, "-async-checkpoint")
+				saves = "checkpoint/capture.async/X"
+			}
+			printed := runOK(t, nil, args...)
+			path := filepath.Join(out, "trace.pfw.gz")
+			report := dftest.Check(t, path)
+			want := map[string]int{
+				"ai_root/ai_root/X": 1, "comm/comm.init/X": 1, "dataloader/dataloader.init/X": 1,
+				"compute/compute.init/X": 1, "compute/step.init/X": 1, "checkpoint/restart/X": 1,
+				"pipeline/train/X": 1, "pipeline/epoch.block/X": 2, "pipeline/train.iteration/X": 40,
+				"dataloader/fetch.iter/X": 40, "device/transfer/X": 40,
+				"compute/backward/X": 40, "compute/step.zero_grad/X": 40, "comm/all_reduce/X": 40, "compute/step/X": 40,
+				"pipeline/evaluate/X": 2, "pipeline/evaluate.iteration/X": 4,
+				"pipeline/test/X": 1, "pipeline/test.iteration/X": 2, saves: 3,
+			}
+			if async {
+				want["checkpoint/capture.finalize/X"] = 3
+			}
+			for key, n := range want {
+				if report.Counts[key] != n {
+					t.Errorf("%d events %s, want %d", report.Counts[key], key, n)
 				}
-				printed := runOK(t, nil, args...)
-				path := filepath.Join(out, "trace.pfw.gz")
-				report := dftest.Check(t, path)
-				want := map[string]int{
-					"ai_root/ai_root/X": 1, "comm/comm.init/X": 1, "dataloader/dataloader.init/X": 1,
-					"compute/compute.init/X": 1, "compute/step.init/X": 1, "checkpoint/restart/X": 1,
-					"pipeline/train/X": 1, "pipeline/epoch.block/X": 2, "pipeline/train.iteration/X": 40,
-					"dataloader/fetch.iter/X": 40, "device/transfer/X": 40,
-					"compute/backward/X": 40, "compute/step.zero_grad/X": 40, "comm/all_reduce/X": 40, "compute/step/X": 40,
-					"pipeline/evaluate/X": 2, "pipeline/evaluate.iteration/X": 4,
-					"pipeline/test/X": 1, "pipeline/test.iteration/X": 2, saves: 3,
-				}
-				if async {
-					want["checkpoint/capture.finalize/X"] = 3
-				}
-				for key, n := range want {
-					if report.Counts[key] != n {
-						t.Errorf("%d events %s, want %d", report.Counts[key], key, n)
-					}
-				}
-				if n := report.Counts["compute/forward/X"]; n < 40 {
-					t.Errorf("%d forward passes, want 40 or more", n)
-				}
-				all := dftest.Events(t, path)
-				checkSteps(t, all)
-				checkLayers(t, all)
-				checkFiles(t, all)
-				if !strings.Contains(printed, path) {
-					t.Errorf("the trace is not named in\n%s", printed)
-				}
-			})
-		}
+			}
+			if n := report.Counts["compute/forward/X"]; n < 40 {
+				t.Errorf("%d forward passes, want 40 or more", n)
+			}
+			all := dftest.Events(t, path)
+			checkSteps(t, all)
+			checkLayers(t, all)
+			checkFiles(t, all)
+			if !strings.Contains(printed, path) {
+				t.Errorf("the trace is not named in\n%s", printed)
+			}
+		})
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// trainer is one training job. Each of its phases is a method; a loop calls them
-// in order, from one goroutine, and decides what to record around them.
+// trainer is one training job. Each of its phases is a method; loop.go calls them
+// in order, from one goroutine, and records them.
 type trainer struct {
 	opts   options
 	stop   <-chan struct{} // closed when the job is asked to end after the step

@@ -155,11 +155,11 @@ func TestEvaluationLearnsNothing(t *testing.T) {
 	tr := ready(t, sourceTree(t))
 	before := slices.Clone(tr.replicas[0].net.Params())
 	pass := func() (losses []float64) {
-		for b, err := range tr.validationBatches(t.Context()) {
+		for b, err := range firstBatches(t.Context(), tr.valid, tr.opts.validateSteps) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			loss, err := tr.validateBatch(t.Context(), b)
+			loss, err := tr.lossOf(t.Context(), b)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -171,8 +171,8 @@ func TestEvaluationLearnsNothing(t *testing.T) {
 	if len(first) != 2 || !slices.Equal(first, pass()) {
 		t.Errorf("two validations of the same weights differ: %v", first)
 	}
-	for b := range tr.testBatches(t.Context()) { // a loop that is left early closes its loader
-		if _, err := tr.testBatch(t.Context(), b); err != nil {
+	for b := range firstBatches(t.Context(), tr.test, tr.opts.testSteps) { // a loop that is left early closes its loader
+		if _, err := tr.lossOf(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
 		break

@@ -29,7 +29,7 @@ type job struct {
 	send  *config.Export // rings: what is sent by OTLP
 	most  int            // requests: how many attributes, events and links are kept of a span
 	level pytorch.Level  // profiles: what is sent by OTLP
-	train []string       // no recording: the example charlm runs with these flags
+	train bool           // no recording: the example charlm runs
 }
 
 // input is the archive or the script of a job, empty if it has none.
@@ -45,8 +45,8 @@ func (j *job) input() (string, error) {
 
 // replay replays the recording.
 func (j *job) replay(t *testing.T) (*outputs, error) {
-	if j.train != nil {
-		return runCharlm(t, j.train...)
+	if j.train {
+		return runCharlm(t)
 	}
 	path, err := j.input()
 	if err != nil {
@@ -129,7 +129,7 @@ func (j *job) text(outs *outputs, f *form) (string, error) {
 func (j *job) form() *form {
 	path, err := j.input()
 	switch {
-	case j.train != nil:
+	case j.train:
 		return &form{noTimes: true, noHost: true, hide: map[string]bool{"latest_loss": true, "checkpoint_size": true, "node_name": true}}
 	case err == nil && filepath.Base(path) == "script.txt":
 		return &form{noHost: true, hide: map[string]bool{"exception_traceback": true}}

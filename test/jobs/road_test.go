@@ -69,7 +69,7 @@ func TestMain(m *testing.M) {
 }
 
 // runCharlm trains with so few steps that it takes no time.
-func runCharlm(t *testing.T, args ...string) (*outputs, error) {
+func runCharlm(t *testing.T) (*outputs, error) {
 	program, err := charlm()
 	if err != nil {
 		return nil, err
@@ -81,10 +81,9 @@ func runCharlm(t *testing.T, args ...string) (*outputs, error) {
 		}
 	}
 	c := newCollector(t)
-	cmd := exec.Command(program, append([]string{
+	cmd := exec.Command(program,
 		"-out", filepath.Join(dir, "out"), "-text", text, "-epochs", "2", "-steps", "3", "-batch", "4", "-context", "3", "-embed", "2", "-hidden", "3", "-layers", "1",
-		"-workers", "1", "-replicas", "1", "-validate-every", "0", "-validate-steps", "1", "-test-steps", "1", "-checkpoint-every", "2", "-progress", "off",
-	}, args...)...)
+		"-workers", "1", "-replicas", "1", "-validate-every", "0", "-validate-steps", "1", "-test-steps", "1", "-checkpoint-every", "2", "-progress", "off")
 	// Which span is open while another goroutine reads ahead, depends on this machine.
 	config := filepath.Join(dir, "config.yaml")
 	settings := "outputs:\n  trace: {io: false}\n  otlp: {metrics: false, endpoint: \"" + c.URL + "\"}\n"

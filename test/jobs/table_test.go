@@ -97,8 +97,6 @@ var jobs = []job{
 	// What is kept of a span, where that is not all.
 	{name: "otlp-limits", of: "otlp-python", most: 1},
 
-	// A real training in Go, of each style.
-	{name: "charlm-callbacks", train: []string{"-style", "callbacks"}, long: true},
-	{name: "charlm-scopes", train: []string{"-style", "scopes"}, long: true},
-	{name: "charlm-mixed", train: []string{"-style", "mixed"}, long: true},
+	// A real training in Go.
+	{name: "charlm", train: true, long: true},
 }
