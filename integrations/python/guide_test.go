@@ -110,13 +110,13 @@ func parse(t *testing.T, data []byte) (records []record, lines int) {
 }
 
 // The test program of AI logging gives the lines that the original gives and,
-// record for record, what the Go example does.
+// record for record, what the same program in Go does.
 func TestAILogging(t *testing.T) {
 	for name, want := range map[string]int{
 		"normal": 76, "epoch_as_metadata": 76, "disable_all": 9, "disable_dataloader": 61, "disable_device": 70, "disable_compute": 52, "disable_ckpt": 73,
 	} {
 		t.Run(name, func(t *testing.T) {
-			golden, err := os.ReadFile(filepath.Join("..", "..", "examples", "ai_logging", "testdata", name+".golden"))
+			golden, err := os.ReadFile(filepath.Join("..", "..", "ai", "testdata", "logging", name+".golden"))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-"""The job of examples/ai_logging, with DFTracer's Python API: a linear model that
+"""The job of ai/logging_test.go, with DFTracer's Python API: a linear model that
 learns to say 1 to everything, and uses every kind of node."""
 
 import array

@@ -1,15 +1,44 @@
-package main
+package ai_test
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"iter"
+	"path/filepath"
 	"slices"
+	"testing"
 
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/ai"
+	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/internal/goldentrace"
+	"github.com/trainspan/trainspan/telemetry"
 )
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// The programs of DFTracer's guide to AI tracing are the examples of this file: each
+// writes the lines of its golden file.
+func TestGuide(t *testing.T) {
+	for name, program := range map[string]func(){
+		"loop": Example_trainingLoop, "hooks": ExampleNode_Begin, "iterators": ExampleIter, "decorators": ExampleWrapCall, "metadata": ExampleNode_NoteStart,
+	} {
+		t.Run(name, func(t *testing.T) {
+			ai.Root.Reset() // the default tree belongs to the process
+			t.Cleanup(ai.Root.Reset)
+			_, tel, path := newTree(t, "trace.pfw", &pfw.Options{NoBegin: true})
+			restore := telemetry.SetDefault(tel)
+			program()
+			restore()
+			if err := tel.Shutdown(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			goldentrace.Check(t, path, filepath.Join("testdata", "guide", name+".golden"), *update)
+		})
+	}
+}
 
 // batch and model stand for those of a real job.
 type (
@@ -42,10 +71,10 @@ func (m *model) backward(ctx context.Context, loss float64) {
 	m.weight -= 0.001 * loss
 }
 
-// loop is the complete training loop. The update at the top of the body holds
-// for the block that it is in.
-func loop(ctx context.Context) error {
-	ctx, train := ai.Pipeline.Train.StartContext(ctx)
+// A complete training loop. An update at the top of the body holds for the block that
+// it is in.
+func Example_trainingLoop() {
+	ctx, train := ai.Pipeline.Train.StartContext(context.Background())
 	defer train.End()
 	m := new(model)
 	for epoch := range ai.Pipeline.Epoch.Range(ctx, 3) {
@@ -55,7 +84,6 @@ func loop(ctx context.Context) error {
 			m.backward(ctx, m.forward(ctx, b))
 		}
 	}
-	return nil
 }
 
 // profilingHook is called by a framework, which gives no place for a handle.
@@ -73,9 +101,9 @@ func (h *profilingHook) beforeRun(ctx context.Context) {
 
 func (h *profilingHook) afterRun(ctx context.Context) { ai.Compute.Stop(ctx) }
 
-// hooks is a framework that calls its hooks one after the other, each on a
-// goroutine of its own.
-func hooks(ctx context.Context) error {
+// A framework calls its hooks one after the other, each on a goroutine of its own.
+func ExampleNode_Begin() {
+	ctx := context.Background()
 	call := func(hook func(context.Context)) {
 		done := make(chan struct{})
 		go func() {
@@ -93,12 +121,11 @@ func hooks(ctx context.Context) error {
 		call(h.afterRun)
 	}
 	call(h.end)
-	return nil
 }
 
-// iterators shows what can be iterated over and what is recorded of it.
-func iterators(ctx context.Context) error {
-	fetch := ai.DataLoader.Fetch
+// What can be iterated over, and what is recorded of it.
+func ExampleIter() {
+	ctx, fetch := context.Background(), ai.DataLoader.Fetch
 	batches := slices.Values([]batch{{1}, {2}})
 	for b := range ai.Iter(ctx, fetch, batches) {
 		transfer(ctx, b)
@@ -121,7 +148,6 @@ func iterators(ctx context.Context) error {
 		}
 		transfer(ctx, b)
 	}
-	return nil
 }
 
 func failing() iter.Seq2[batch, error] {
@@ -141,11 +167,12 @@ func newDataset(ctx context.Context) (d *dataset, err error) {
 	return d, err
 }
 
-// decorators wraps functions, with and without arguments, and switches nodes.
-func decorators(ctx context.Context) error {
+// Functions are wrapped, with and without arguments, and nodes are switched off and on.
+func ExampleWrapCall() {
+	ctx := context.Background()
 	d, err := newDataset(ctx)
 	if err != nil {
-		return err
+		panic(err)
 	}
 	collate := ai.Wrap(ai.Data.Preprocess.Derive("collate"), func(b batch) batch { return b })
 	step := ai.WrapCall(ai.Compute.With(attribute.String("arg1", "value1"), attribute.Int("arg2", 2)),
@@ -157,7 +184,7 @@ func decorators(ctx context.Context) error {
 		})
 	for _, item := range d.items {
 		if _, err := step(ctx, collate(item)); err != nil {
-			return err
+			panic(err)
 		}
 	}
 
@@ -166,14 +193,14 @@ func decorators(ctx context.Context) error {
 	ai.Compute.Forward.Start(ctx).End() // not recorded
 	forced := ai.Wrap(ai.Compute.Forward.ForceOn(), func(context.Context) error { return nil })
 	if err := forced(ctx); err != nil {
-		return err
+		panic(err)
 	}
-	return ai.Comm.AllReduce.ForceOff().Do(ctx, func(context.Context) error { return nil })
+	ai.Comm.AllReduce.ForceOff().Start(ctx).End() // not recorded
 }
 
-// metadata records epochs by their ends alone, at once.
-func metadata(ctx context.Context) error {
-	m := new(model)
+// The starts and ends of epochs are recorded at once, as metadata.
+func ExampleNode_NoteStart() {
+	ctx, m := context.Background(), new(model)
 	for epoch := range 2 {
 		ai.Pipeline.Epoch.NoteStart(ctx)
 		for step := range 2 {
@@ -182,5 +209,4 @@ func metadata(ctx context.Context) error {
 		}
 		ai.Pipeline.Epoch.NoteEnd(ctx)
 	}
-	return nil
 }
