@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/built"
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 )
 
 // daskPackages are those of the cluster that TestDask makes.
@@ -48,8 +48,8 @@ func TestDask(t *testing.T) {
 	}
 	program := built.Command(t)
 	job := filepath.Join(dir, "job")
-	l := jobgen.Large{Ranks: ranks, Steps: steps, Slow: ranks * 2 / 3, Extra: 12, Save: 50, Folder: max(8, ranks/80)}
-	if err := jobgen.WriteLarge(job, &l); err != nil {
+	l := trainsim.Large{Ranks: ranks, Steps: steps, Slow: ranks * 2 / 3, Extra: 12, Save: 50, Folder: max(8, ranks/80)}
+	if err := l.Write(job); err != nil {
 		t.Fatal(err)
 	}
 	parts, err := filepath.Glob(filepath.Join(job, "*"))

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/built"
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 )
 
 // TestDFAnalyzer has DFAnalyzer itself read traces, and holds the number and time of the
@@ -29,7 +29,7 @@ func TestDFAnalyzer(t *testing.T) {
 	folders := filepath.SplitList(os.Getenv("TRAINSPAN_DFANALYZER_TRACES"))
 	if len(folders) == 0 {
 		folders = []string{filepath.Join(dir, "job")}
-		if err := jobgen.WriteLarge(folders[0], &jobgen.Large{Ranks: 2, Steps: 30, Save: 10}); err != nil {
+		if err := (trainsim.Large{Ranks: 2, Steps: 30, Save: 10}).Write(folders[0]); err != nil {
 			t.Fatal(err)
 		}
 	}

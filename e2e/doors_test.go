@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 )
 
 // fence finds the blocks of code in a page.
@@ -163,13 +163,13 @@ func (n *newcomer) samples() {
 	n.t.Helper()
 	for _, job := range []struct {
 		dir string
-		of  jobgen.Attempt
+		of  trainsim.Attempt
 	}{
-		{".", jobgen.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{12}}},
-		{"base", jobgen.Attempt{Ranks: 2, Steps: 60}},
-		{"new", jobgen.Attempt{Ranks: 2, Steps: 60, Seed: 2}},
+		{".", trainsim.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{12}}},
+		{"base", trainsim.Attempt{Ranks: 2, Steps: 60}},
+		{"new", trainsim.Attempt{Ranks: 2, Steps: 60, Seed: 2}},
 	} {
-		if _, err := jobgen.Write(filepath.Join(n.dir, job.dir), &job.of); err != nil {
+		if _, err := job.of.Write(filepath.Join(n.dir, job.dir)); err != nil {
 			n.t.Fatal(err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/trainspan/trainspan/e2e/servers"
 	"github.com/trainspan/trainspan/internal/built"
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/internal/until"
 )
 
@@ -151,7 +151,7 @@ func TestSlurmArray(t *testing.T) {
 	ctx := untilDeadline(t)
 	s := startSlurm(ctx, t)
 	dir := t.TempDir()
-	if err := jobgen.WriteLarge(filepath.Join(dir, "job"), &jobgen.Large{Ranks: 12, Steps: 30, Slow: 7, Extra: 12, Save: 10, Folder: 2}); err != nil {
+	if err := (trainsim.Large{Ranks: 12, Steps: 30, Slow: 7, Extra: 12, Save: 10, Folder: 2}).Write(filepath.Join(dir, "job")); err != nil {
 		t.Fatal(err)
 	}
 	parts, err := filepath.Glob(filepath.Join(dir, "job", "*"))

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -17,7 +17,7 @@ func TestManyAttempts(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	const attempts = 130
 	for n := range attempts {
-		write(t, dir, jobgen.Attempt{Ranks: 1, Steps: 2, Number: n, Start: at.Add(time.Duration(n) * time.Minute), Plain: true})
+		write(t, dir, trainsim.Attempt{Ranks: 1, Steps: 2, Number: n, Start: at.Add(time.Duration(n) * time.Minute), Plain: true})
 	}
 	r := report.Build(collect(t, dir).Jobs()[0])
 	if len(r.Attempts) != attempts {

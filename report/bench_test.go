@@ -5,8 +5,8 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -52,7 +52,7 @@ func (c *counter) Write(p []byte) (int, error) { c.n += len(p); return len(p), n
 // benchLarge is of the job that benchmarks/cmd/scale measures.
 func benchLarge(b *testing.B, ranks int) {
 	dir := b.TempDir()
-	if err := jobgen.WriteLarge(dir, &jobgen.Large{Ranks: ranks, Steps: 1000, Slow: ranks * 2 / 3, Extra: 12, Save: 200}); err != nil {
+	if err := (trainsim.Large{Ranks: ranks, Steps: 1000, Slow: ranks * 2 / 3, Extra: 12, Save: 200}).Write(dir); err != nil {
 		b.Fatal(err)
 	}
 	benchReport(b, dir)
@@ -64,6 +64,6 @@ func BenchmarkReport1024Ranks(b *testing.B) { benchLarge(b, 1024) }
 
 func BenchmarkReport100kSteps(b *testing.B) {
 	dir := b.TempDir()
-	write(b, dir, jobgen.Attempt{Ranks: 8, Steps: 100_000, Slow: 3, Extra: [4]float64{12}, Save: 1000})
+	write(b, dir, trainsim.Attempt{Ranks: 8, Steps: 100_000, Slow: 3, Extra: [4]float64{12}, Save: 1000})
 	benchReport(b, dir)
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/growth"
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -24,7 +24,7 @@ func FuzzStart(f *testing.F) {
 // damage.
 func FuzzDigest(f *testing.F) {
 	dir := f.TempDir()
-	write(f, dir, jobgen.Attempt{Ranks: 2, Steps: 24, Save: 10})
+	write(f, dir, trainsim.Attempt{Ranks: 2, Steps: 24, Save: 10})
 	s := collect(f, dir)
 	var file bytes.Buffer
 	if err := s.WriteDigest(&file); err != nil {

@@ -5,7 +5,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -15,7 +15,7 @@ func Example() {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)                                                            //nolint:errcheck // temporary
-	if _, err := jobgen.Write(dir, &jobgen.Attempt{Ranks: 4, Steps: 60}); err != nil { // what a job leaves
+	if _, err := (trainsim.Attempt{Ranks: 4, Steps: 60}).Write(dir); err != nil { // what a job leaves
 		panic(err)
 	}
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -112,7 +112,7 @@ func TestSizes(t *testing.T) {
 	for _, c := range []struct{ ranks, steps int }{{1, 3}, {1, 20_000}, {130, 30}, {2, 1000}} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			dir := t.TempDir()
-			write(t, dir, jobgen.Attempt{Ranks: c.ranks, Steps: c.steps, Save: 10, Scale: 0.02})
+			write(t, dir, trainsim.Attempt{Ranks: c.ranks, Steps: c.steps, Save: 10, Scale: 0.02})
 			r := report.Build(read(t, dir))
 			screen(t, r)
 			if n := len(page(t, r)); n > 1<<20 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -14,7 +14,7 @@ import (
 // loss as that takes time.
 func TestLimits(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, jobgen.Attempt{Ranks: 4, Steps: 100, Seed: 3, Extra: [4]float64{0, 0, 12}})
+	write(t, dir, trainsim.Attempt{Ranks: 4, Steps: 100, Seed: 3, Extra: [4]float64{0, 0, 12}})
 	j := read(t, dir)
 	if r := report.Build(j); r.Limits != nil {
 		t.Errorf("without operations and peak there is %+v", r.Limits)

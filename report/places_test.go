@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -21,13 +21,13 @@ var (
 // page that is there.
 func TestLinks(t *testing.T) {
 	dir := t.TempDir()
-	a := jobgen.Attempt{Ranks: 4, Steps: 80, Save: 20, Killed: true, Slow: 2, Extra: [4]float64{12}}
-	end, err := jobgen.Write(dir, &a)
+	a := trainsim.Attempt{Ranks: 4, Steps: 80, Save: 20, Killed: true, Slow: 2, Extra: [4]float64{12}}
+	end, err := a.Write(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.Number, a.First, a.Start, a.Killed = 1, 60, end.Add(2*time.Second), false
-	if _, err := jobgen.Write(dir, &a); err != nil {
+	if _, err := a.Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	state, err := report.Load(nil, dir)

@@ -17,15 +17,15 @@ import (
 	"github.com/trainspan/trainspan/analysis/compare"
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/report"
 )
 
-func write(t testing.TB, dir string, a jobgen.Attempt) time.Time {
+func write(t testing.TB, dir string, a trainsim.Attempt) time.Time {
 	t.Helper()
-	end, err := jobgen.Write(dir, &a)
+	end, err := a.Write(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func read(t testing.TB, dir string) *report.Job {
 func faulty(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	a := jobgen.Attempt{Ranks: 8, Steps: 240, Save: 50, Killed: true, Slow: 3, Extra: [4]float64{14}, SlowAt: 60}
+	a := trainsim.Attempt{Ranks: 8, Steps: 240, Save: 50, Killed: true, Slow: 3, Extra: [4]float64{14}, SlowAt: 60}
 	end := write(t, dir, a)
 	a.Number, a.First, a.Start, a.Steps, a.Killed, a.Async, a.SlowAt = 1, 200, end.Add(3*time.Second), 300, false, true, 0
 	write(t, dir, a)
@@ -206,7 +206,7 @@ func TestScreen(t *testing.T) {
 // TestDevice: where it is recorded what devices did, steps are that.
 func TestDevice(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, jobgen.Attempt{Ranks: 4, Steps: 60, Device: true, Slow: 2, Extra: [4]float64{0, 0, 12}})
+	write(t, dir, trainsim.Attempt{Ranks: 4, Steps: 60, Device: true, Slow: 2, Extra: [4]float64{0, 0, 12}})
 	state, err := report.Load(nil, dir)
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +239,7 @@ func TestDevice(t *testing.T) {
 func TestLive(t *testing.T) {
 	dir := t.TempDir()
 	begin := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	end := write(t, dir, jobgen.Attempt{Ranks: 4, Steps: 400, Killed: true, Plain: true, Start: begin})
+	end := write(t, dir, trainsim.Attempt{Ranks: 4, Steps: 400, Killed: true, Plain: true, Start: begin})
 	shorten := func(rank, bytes int) {
 		t.Helper()
 		path := filepath.Join(dir, fmt.Sprintf("attempt0-rank%d.pfw", rank))
@@ -270,7 +270,7 @@ func TestLive(t *testing.T) {
 		t.Errorf("long after its last sign of life:\n%s", text)
 	}
 	// An attempt that another one followed is over, however new it is.
-	write(t, dir, jobgen.Attempt{Number: 1, Ranks: 4, Steps: 5, First: 300, Start: end.Add(time.Second)})
+	write(t, dir, trainsim.Attempt{Number: 1, Ranks: 4, Steps: 5, First: 300, Start: end.Add(time.Second)})
 	if r := report.Live(read(t, dir), end.Add(2*time.Second).UnixNano()); len(r.Attempts) != 2 || r.Attempts[0].Running || r.Attempts[1].Running {
 		t.Errorf("%+v", r.Attempts)
 	}
@@ -313,7 +313,7 @@ func TestJSON(t *testing.T) {
 // files that are no telemetry are counted.
 func TestFilesThatAreNone(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, jobgen.Attempt{Ranks: 1, Steps: 30})
+	write(t, dir, trainsim.Attempt{Ranks: 1, Steps: 30})
 	for name, text := range map[string]string{"trace-9.pfw.gz": "no gzip", "trace-8.pfw": "no line of a trace", "model.pt": "weights"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -334,7 +334,7 @@ func TestFilesThatAreNone(t *testing.T) {
 // no fault of it.
 func TestOneRank(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, jobgen.Attempt{Ranks: 1, Steps: 60, Save: 20})
+	write(t, dir, trainsim.Attempt{Ranks: 1, Steps: 60, Save: 20})
 	r := report.Build(read(t, dir))
 	text := strings.Join(screen(t, r), "\n")
 	if strings.Contains(text, "insufficient") || strings.Contains(text, "RANKS") || r.ExitCode() != 0 || r.Series.Heat != nil {
@@ -354,24 +354,24 @@ func TestBuildTwice(t *testing.T) {
 }
 
 func TestComparable(t *testing.T) {
-	runOf := func(name string, a jobgen.Attempt) *compare.Run {
+	runOf := func(name string, a trainsim.Attempt) *compare.Run {
 		dir := t.TempDir()
 		write(t, dir, a)
 		return report.Comparable(read(t, dir), name)
 	}
-	base := runOf("base", jobgen.Attempt{Ranks: 4, Steps: 150, Seed: 1})
+	base := runOf("base", trainsim.Attempt{Ranks: 4, Steps: 150, Seed: 1})
 	if base.WorldSize != 4 || base.Tokens != 4*2048 || len(base.Periods) < 140 || len(base.Phases["input"]) != len(base.Periods) || base.Goodput < 0.5 {
 		t.Errorf("%d ranks, %d tokens, %d periods, goodput %v", base.WorldSize, base.Tokens, len(base.Periods), base.Goodput)
 	}
 	for name, c := range map[string]struct {
-		a    jobgen.Attempt
+		a    trainsim.Attempt
 		want compare.Kind
 	}{
-		"same":   {jobgen.Attempt{Ranks: 4, Steps: 150, Seed: 2}, compare.NoDifference},
-		"slower": {jobgen.Attempt{Ranks: 4, Steps: 150, Seed: 3, Extra: [4]float64{5}}, compare.Slower},
-		"larger": {jobgen.Attempt{Ranks: 5, Steps: 150, Seed: 4}, compare.NotComparable},
-		"other":  {jobgen.Attempt{Ranks: 4, Steps: 150, Seed: 5, Weights: map[int]float64{0: 1.5, 1: 1.5, 2: 1.5, 3: 1.5}}, compare.NotComparable},
-		"short":  {jobgen.Attempt{Ranks: 4, Steps: 20, Seed: 6}, compare.NotComparable},
+		"same":   {trainsim.Attempt{Ranks: 4, Steps: 150, Seed: 2}, compare.NoDifference},
+		"slower": {trainsim.Attempt{Ranks: 4, Steps: 150, Seed: 3, Extra: [4]float64{5}}, compare.Slower},
+		"larger": {trainsim.Attempt{Ranks: 5, Steps: 150, Seed: 4}, compare.NotComparable},
+		"other":  {trainsim.Attempt{Ranks: 4, Steps: 150, Seed: 5, Weights: map[int]float64{0: 1.5, 1: 1.5, 2: 1.5, 3: 1.5}}, compare.NotComparable},
+		"short":  {trainsim.Attempt{Ranks: 4, Steps: 20, Seed: 6}, compare.NotComparable},
 	} {
 		if r := compare.Runs(base, runOf(name, c.a), nil); r.Kind != c.want {
 			t.Errorf("%s: %s", name, r.Sentence)

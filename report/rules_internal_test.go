@@ -18,11 +18,11 @@ import (
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/internal/human"
 	"github.com/trainspan/trainspan/internal/infile"
-	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/internal/profile"
 	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/internal/trainsim"
 )
 
 // Each doubt is said once, and the worst of them is how far the records can be trusted.
@@ -117,7 +117,7 @@ func TestNothingToImport(t *testing.T) {
 func TestStepsOfAJob(t *testing.T) {
 	dir := t.TempDir()
 	for number, ranks := range []int{1, 4} {
-		if _, err := jobgen.Write(dir, &jobgen.Attempt{Ranks: ranks, Steps: 60, Number: number, Start: time.Unix(1_700_000_000+100*int64(number), 0)}); err != nil {
+		if _, err := (trainsim.Attempt{Ranks: ranks, Steps: 60, Number: number, Start: time.Unix(1_700_000_000+100*int64(number), 0)}).Write(dir); err != nil {
 			t.Fatal(err)
 		}
 	}

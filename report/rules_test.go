@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -208,7 +208,7 @@ func TestRulesOfReports(t *testing.T) {
 	made("two attempts", func(dir string) {
 		start := time.Unix(2000, 0)
 		for n := range 2 {
-			end, err := jobgen.Write(dir, &jobgen.Attempt{Ranks: 2, Steps: 20, Number: n, Start: start, Killed: n == 0})
+			end, err := trainsim.Attempt{Ranks: 2, Steps: 20, Number: n, Start: start, Killed: n == 0}.Write(dir)
 			if err != nil {
 				t.Fatal(err)
 			}

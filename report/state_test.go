@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/internal/run"
 	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/report"
@@ -71,14 +70,14 @@ func firstDifference(have, want string) string {
 
 // stateJobs are jobs that differ in what parts must know of each other.
 func stateJobs(t *testing.T) map[string]string {
-	several := func(attempts ...jobgen.Attempt) string {
+	several := func(attempts ...trainsim.Attempt) string {
 		dir := t.TempDir()
 		for _, a := range attempts {
 			write(t, dir, a)
 		}
 		return dir
 	}
-	twice := several(jobgen.Attempt{Ranks: 3, Steps: 60})
+	twice := several(trainsim.Attempt{Ranks: 3, Steps: 60})
 	files, err := filepath.Glob(filepath.Join(twice, "*.gz"))
 	if err != nil || len(files) != 3 {
 		t.Fatal(files, err)
@@ -93,7 +92,7 @@ func stateJobs(t *testing.T) map[string]string {
 		}
 	}
 	large := t.TempDir()
-	if err := jobgen.WriteLarge(large, &jobgen.Large{Ranks: 16, Steps: 120, Slow: 5, Extra: 12, Save: 50}); err != nil {
+	if err := (trainsim.Large{Ranks: 16, Steps: 120, Slow: 5, Extra: 12, Save: 50}).Write(large); err != nil {
 		t.Fatal(err)
 	}
 	hang := t.TempDir()
@@ -113,10 +112,10 @@ func stateJobs(t *testing.T) map[string]string {
 		"killed and resumed": faulty(t),
 		"twelve spans":       large,
 		"a copy and others":  twice,
-		"missing rank":       several(jobgen.Attempt{Ranks: 6, Steps: 80, Skip: map[int]bool{2: true}}),
-		"work":               several(jobgen.Attempt{Ranks: 4, Steps: 90, Weights: map[int]float64{1: 1.4}}),
-		"two jobs": several(jobgen.Attempt{Ranks: 4, Steps: 50, Tag: "one"},
-			jobgen.Attempt{Ranks: 3, Steps: 40, Number: 1, Tag: "two", NoComm: true, Start: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}),
+		"missing rank":       several(trainsim.Attempt{Ranks: 6, Steps: 80, Skip: map[int]bool{2: true}}),
+		"work":               several(trainsim.Attempt{Ranks: 4, Steps: 90, Weights: map[int]float64{1: 1.4}}),
+		"two jobs": several(trainsim.Attempt{Ranks: 4, Steps: 50, Tag: "one"},
+			trainsim.Attempt{Ranks: 3, Steps: 40, Number: 1, Tag: "two", NoComm: true, Start: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}),
 	}
 }
 
@@ -197,7 +196,7 @@ func TestReportOfTheUnion(t *testing.T) {
 // TestDamagedDigest: whatever happens to a digest, reading it is an error.
 func TestDamagedDigest(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, jobgen.Attempt{Ranks: 2, Steps: 30})
+	write(t, dir, trainsim.Attempt{Ranks: 2, Steps: 30})
 	var file bytes.Buffer
 	if err := collect(t, dir).WriteDigest(&file); err != nil {
 		t.Fatal(err)
@@ -227,8 +226,8 @@ func TestDamagedDigest(t *testing.T) {
 // TestDigestIsSmall pins what a step of a rank takes.
 func TestDigestIsSmall(t *testing.T) {
 	dir := t.TempDir()
-	l := jobgen.Large{Ranks: 8, Steps: 1000, Slow: 3, Extra: 5, Save: 100}
-	if err := jobgen.WriteLarge(dir, &l); err != nil {
+	l := trainsim.Large{Ranks: 8, Steps: 1000, Slow: 3, Extra: 5, Save: 100}
+	if err := l.Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	s := collect(t, dir)
@@ -241,7 +240,7 @@ func TestDigestIsSmall(t *testing.T) {
 		t.Fatalf("%d steps of %d processes", steps, procs)
 	}
 	each := float64(file.Len()) / float64(steps)
-	t.Logf("%.1f bytes for a step of a rank with %d spans", each, jobgen.SpansPerStep)
+	t.Logf("%.1f bytes for a step of a rank with %d spans", each, trainsim.SpansPerStep)
 	if each > 80 {
 		t.Errorf("%.1f bytes for a step of a rank, want at most 80", each)
 	}
@@ -251,11 +250,11 @@ func TestDigestIsSmall(t *testing.T) {
 // report says the same of the job, and what is no longer exact.
 func TestWindowedDigest(t *testing.T) {
 	dir := t.TempDir()
-	l := jobgen.Large{Ranks: 4, Steps: 12_000, Slow: 2, Extra: 9, Save: 500}
+	l := trainsim.Large{Ranks: 4, Steps: 12_000, Slow: 2, Extra: 9, Save: 500}
 	if testing.Short() {
 		l.Steps = 3000
 	}
-	if err := jobgen.WriteLarge(dir, &l); err != nil {
+	if err := l.Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	s := collect(t, dir)

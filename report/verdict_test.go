@@ -5,20 +5,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/report"
 )
 
 func TestExitCodes(t *testing.T) {
 	for name, c := range map[string]struct {
-		a    jobgen.Attempt
+		a    trainsim.Attempt
 		want int
 	}{
-		"healthy": {jobgen.Attempt{Ranks: 4, Steps: 80}, 0},
-		"slow":    {jobgen.Attempt{Ranks: 4, Steps: 80, Slow: 1, Extra: [4]float64{0, 9}}, 3},
-		"hidden":  {jobgen.Attempt{Ranks: 4, Steps: 80, Slow: 1, Extra: [4]float64{0, 0, 20}, NoComm: true}, 4},
-		"short":   {jobgen.Attempt{Ranks: 4, Steps: 8}, 4},
-		"missing": {jobgen.Attempt{Ranks: 4, Steps: 80, Skip: map[int]bool{1: true}, Slow: 1, Extra: [4]float64{20}}, 4},
+		"healthy": {trainsim.Attempt{Ranks: 4, Steps: 80}, 0},
+		"slow":    {trainsim.Attempt{Ranks: 4, Steps: 80, Slow: 1, Extra: [4]float64{0, 9}}, 3},
+		"hidden":  {trainsim.Attempt{Ranks: 4, Steps: 80, Slow: 1, Extra: [4]float64{0, 0, 20}, NoComm: true}, 4},
+		"short":   {trainsim.Attempt{Ranks: 4, Steps: 8}, 4},
+		"missing": {trainsim.Attempt{Ranks: 4, Steps: 80, Skip: map[int]bool{1: true}, Slow: 1, Extra: [4]float64{20}}, 4},
 	} {
 		dir := t.TempDir()
 		write(t, dir, c.a)
@@ -33,16 +33,16 @@ func TestExitCodes(t *testing.T) {
 // Each doubt about the records is told, and no other.
 func TestDoubts(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	usual := jobgen.Attempt{Ranks: 2, Steps: 60, Start: at}
+	usual := trainsim.Attempt{Ranks: 2, Steps: 60, Start: at}
 	for name, c := range map[string]struct {
-		change func(a *jobgen.Attempt)
+		change func(a *trainsim.Attempt)
 		again  time.Duration // a second attempt, so long after the beginning of the first
 		want   []string
 	}{
 		"none":   {},
-		"killed": {change: func(a *jobgen.Attempt) { a.Killed = true }, want: []string{"an attempt ended without a sign of life after its last record"}},
+		"killed": {change: func(a *trainsim.Attempt) { a.Killed = true }, want: []string{"an attempt ended without a sign of life after its last record"}},
 		"clocks": {again: time.Second, want: []string{"clocks of attempts overlap"}},
-		"short":  {change: func(a *jobgen.Attempt) { a.Steps = 2 }, want: []string{"too few steps to tell warm-up from training"}},
+		"short":  {change: func(a *trainsim.Attempt) { a.Steps = 2 }, want: []string{"too few steps to tell warm-up from training"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

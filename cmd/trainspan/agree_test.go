@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -97,7 +97,7 @@ func TestVerbsAgree(t *testing.T) {
 		}
 		paths = append(paths, found...)
 	}
-	for name, a := range map[string][]jobgen.Attempt{
+	for name, a := range map[string][]trainsim.Attempt{
 		"async":    {{Ranks: 4, Steps: 50, Save: 10, Async: true}},
 		"device":   {{Ranks: 2, Steps: 30, Device: true}},
 		"silent":   {{Ranks: 3, Steps: 30, NoComm: true, Plain: true}},
@@ -109,7 +109,7 @@ func TestVerbsAgree(t *testing.T) {
 			if a[i].Start = next; i > 0 {
 				a[i].Start = next.Add(time.Minute)
 			}
-			end, err := jobgen.Write(dir, &a[i])
+			end, err := a[i].Write(dir)
 			if err != nil {
 				t.Fatal(err)
 			}

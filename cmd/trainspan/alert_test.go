@@ -19,9 +19,9 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/internal/replay"
 	runs "github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/internal/until"
 	"github.com/trainspan/trainspan/internal/visible"
 	"github.com/trainspan/trainspan/report"
@@ -98,7 +98,7 @@ func TestAlertCallsAgain(t *testing.T) {
 func TestAlert(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "told.json")
-	makeJob(t, dir, jobgen.Attempt{Ranks: 8, Steps: 60, Slow: 3, Extra: [4]float64{40}, Start: noon})
+	makeJob(t, dir, trainsim.Attempt{Ranks: 8, Steps: 60, Slow: 3, Extra: [4]float64{40}, Start: noon})
 	posted := make(chan []byte, 4)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

@@ -15,8 +15,8 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/internal/layout"
+	"github.com/trainspan/trainspan/internal/trainsim"
 )
 
 // onTerminal returns what a command line prints on a terminal of so many columns.
@@ -53,7 +53,7 @@ var sequences = regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]|\r")
 func TestColumns(t *testing.T) {
 	dir := t.TempDir()
 	fake := filepath.Join("..", "..", "integrations", "pytorch", "testdata")
-	for name, a := range map[string][]jobgen.Attempt{
+	for name, a := range map[string][]trainsim.Attempt{
 		"job":  {{Ranks: 12, Steps: 60, Slow: 2, Extra: [4]float64{12}, Save: 20, Killed: true}, {Ranks: 12, Steps: 80, Number: 1, First: 40}},
 		"base": {{Ranks: 2, Steps: 60}}, "new": {{Ranks: 2, Steps: 60, Scale: 1.2}},
 	} {

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/internal/trainsim"
 )
 
@@ -22,15 +21,15 @@ var makeJobs = flag.Bool("contract-jobs", false, "write the jobs of testdata/con
 // contractJobs are the jobs of our own. Their files are kept: what was written once must
 // stay readable, whatever the writers do by then.
 var contractJobs = map[string]func(t *testing.T, dir string){
-	"healthy":    attempts(jobgen.Attempt{Ranks: 3, Steps: 60}),
-	"slow-rank":  attempts(jobgen.Attempt{Ranks: 3, Steps: 60, Seed: 1, Slow: 2, Extra: [4]float64{0, 0, 20, 0}}),
-	"slow-input": attempts(jobgen.Attempt{Ranks: 3, Steps: 30, Slow: 1, Extra: [4]float64{15, 0, 0, 0}, SlowAt: 8}),
-	"hidden":     attempts(jobgen.Attempt{Ranks: 2, Steps: 22, NoComm: true, Plain: true}),
-	"device":     attempts(jobgen.Attempt{Ranks: 2, Steps: 24, Device: true}),
-	"async-save": attempts(jobgen.Attempt{Ranks: 2, Steps: 30, Save: 10, Async: true}),
-	"missing":    attempts(jobgen.Attempt{Ranks: 3, Steps: 24, Skip: map[int]bool{1: true}}),
-	"restarts": attempts(jobgen.Attempt{Ranks: 2, Steps: 25, Save: 10, Killed: true},
-		jobgen.Attempt{Ranks: 2, Steps: 25, Number: 1, First: 20, Save: 10, Killed: true}, jobgen.Attempt{Ranks: 2, Steps: 15, Number: 2, First: 40}),
+	"healthy":    attempts(trainsim.Attempt{Ranks: 3, Steps: 60}),
+	"slow-rank":  attempts(trainsim.Attempt{Ranks: 3, Steps: 60, Seed: 1, Slow: 2, Extra: [4]float64{0, 0, 20, 0}}),
+	"slow-input": attempts(trainsim.Attempt{Ranks: 3, Steps: 30, Slow: 1, Extra: [4]float64{15, 0, 0, 0}, SlowAt: 8}),
+	"hidden":     attempts(trainsim.Attempt{Ranks: 2, Steps: 22, NoComm: true, Plain: true}),
+	"device":     attempts(trainsim.Attempt{Ranks: 2, Steps: 24, Device: true}),
+	"async-save": attempts(trainsim.Attempt{Ranks: 2, Steps: 30, Save: 10, Async: true}),
+	"missing":    attempts(trainsim.Attempt{Ranks: 3, Steps: 24, Skip: map[int]bool{1: true}}),
+	"restarts": attempts(trainsim.Attempt{Ranks: 2, Steps: 25, Save: 10, Killed: true},
+		trainsim.Attempt{Ranks: 2, Steps: 25, Number: 1, First: 20, Save: 10, Killed: true}, trainsim.Attempt{Ranks: 2, Steps: 15, Number: 2, First: 40}),
 	"imbalance": simulated(trainsim.Job{Name: "imbalance", Layout: trainsim.DP, Ranks: 4, Steps: 30, Seed: 3, Noise: trainsim.None,
 		Faults: []trainsim.Fault{{What: trainsim.Imbalance, Phase: trainsim.Forward, Factor: 1.6}}}),
 	"hang": simulated(trainsim.Job{Name: "hang", Layout: trainsim.DP, Ranks: 4, Steps: 24, Seed: 5, Noise: trainsim.None,
@@ -44,7 +43,7 @@ var contractJobs = map[string]func(t *testing.T, dir string){
 	"lines": copied("layouts/attempts-killed"), // JSON lines beside traces, of three attempts
 	"ended": copied("layouts/attempts-ended"),
 	"damaged": func(t *testing.T, dir string) {
-		attempts(jobgen.Attempt{Ranks: 2, Steps: 24})(t, dir)
+		attempts(trainsim.Attempt{Ranks: 2, Steps: 24})(t, dir)
 		files, err := filepath.Glob(filepath.Join(dir, "*rank1*"))
 		if err != nil || len(files) != 1 {
 			t.Fatal(files, err)
@@ -60,14 +59,14 @@ var contractJobs = map[string]func(t *testing.T, dir string){
 	},
 }
 
-func attempts(all ...jobgen.Attempt) func(*testing.T, string) {
+func attempts(all ...trainsim.Attempt) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		var next time.Time
 		for i, a := range all {
 			if a.Start = next; i > 0 {
 				a.Start = next.Add(time.Minute)
 			}
-			end, err := jobgen.Write(dir, &a)
+			end, err := a.Write(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +143,7 @@ func profileOf(t *testing.T, rank int) []byte {
 		at += 1000
 	}
 	text, err := json.MarshalIndent(map[string]any{"schemaVersion": 1, "distributedInfo": map[string]any{"backend": "nccl", "rank": rank, "world_size": 2},
-		"baseTimeNanoseconds": jobgen.ProfileBase, "traceEvents": events}, "", " ")
+		"baseTimeNanoseconds": trainsim.ProfileBase, "traceEvents": events}, "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}

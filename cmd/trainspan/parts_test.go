@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 )
 
 // tree returns what is below a folder, path by path, with what the files hold.
@@ -40,8 +40,8 @@ func TestParquetParts(t *testing.T) {
 	t.Chdir(dir)
 	const nodes = 3
 	for node := range nodes { // of four ranks
-		l := jobgen.Large{Ranks: 4 * nodes, Steps: 20, Slow: 5, Extra: 12, Save: 10, First: 4 * node, Last: 4 * (node + 1)}
-		if err := jobgen.WriteLarge(fmt.Sprint("node", node), &l); err != nil {
+		l := trainsim.Large{Ranks: 4 * nodes, Steps: 20, Slow: 5, Extra: 12, Save: 10, First: 4 * node, Last: 4 * (node + 1)}
+		if err := l.Write(fmt.Sprint("node", node)); err != nil {
 			t.Fatal(err)
 		}
 	}

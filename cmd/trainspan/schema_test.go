@@ -16,7 +16,7 @@ import (
 
 	"github.com/trainspan/trainspan/analysis/compare"
 	"github.com/trainspan/trainspan/docs"
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -139,12 +139,12 @@ func TestSchemaFiles(t *testing.T) {
 // TestSchema: what the commands print has the fields of the schemas and no others.
 func TestSchema(t *testing.T) {
 	dir := t.TempDir()
-	job := func(name string, a jobgen.Attempt) string { return makeJob(t, filepath.Join(dir, name), a) }
-	slow := job("slow", jobgen.Attempt{Ranks: 4, Steps: 80, Slow: 2, Extra: [4]float64{12}, Save: 20})
-	base, fresh := job("base", jobgen.Attempt{Ranks: 2, Steps: 60}), job("new", jobgen.Attempt{Ranks: 2, Steps: 60, Scale: 1.2})
-	killed := job("killed", jobgen.Attempt{Ranks: 4, Steps: 60, Killed: true, Save: 10})
-	job("killed", jobgen.Attempt{Ranks: 4, Steps: 90, Number: 1, First: 50, Async: true})
-	few := job("few", jobgen.Attempt{Ranks: 1, Steps: 2})
+	job := func(name string, a trainsim.Attempt) string { return makeJob(t, filepath.Join(dir, name), a) }
+	slow := job("slow", trainsim.Attempt{Ranks: 4, Steps: 80, Slow: 2, Extra: [4]float64{12}, Save: 20})
+	base, fresh := job("base", trainsim.Attempt{Ranks: 2, Steps: 60}), job("new", trainsim.Attempt{Ranks: 2, Steps: 60, Scale: 1.2})
+	killed := job("killed", trainsim.Attempt{Ranks: 4, Steps: 60, Killed: true, Save: 10})
+	job("killed", trainsim.Attempt{Ranks: 4, Steps: 90, Number: 1, First: 50, Async: true})
+	few := job("few", trainsim.Attempt{Ranks: 1, Steps: 2})
 	trace := filepath.Join(dir, "small.pfw.gz")
 	check(makeTrace([]string{trace}))
 	profile := "../../integrations/pytorch/testdata/overlap.json"

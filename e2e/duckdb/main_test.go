@@ -14,7 +14,7 @@ import (
 	_ "github.com/duckdb/duckdb-go/v2" // the driver
 
 	"github.com/trainspan/trainspan/internal/built"
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 )
 
 // trainspan runs the command and returns what it printed.
@@ -44,14 +44,14 @@ func answer[T any](t *testing.T, args ...string) (v T) {
 // slow. A step takes about 60 ms times scale.
 func writeJob(t *testing.T, dir, tag string, scale float64) {
 	t.Helper()
-	a := jobgen.Attempt{Ranks: 8, Steps: 60, Save: 20, Killed: true, Slow: 3, Extra: [4]float64{0, 4, 8, 0}, Scale: scale, Seed: 7, Tag: tag}
-	end, err := jobgen.Write(dir, &a)
+	a := trainsim.Attempt{Ranks: 8, Steps: 60, Save: 20, Killed: true, Slow: 3, Extra: [4]float64{0, 4, 8, 0}, Scale: scale, Seed: 7, Tag: tag}
+	end, err := a.Write(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := a
 	b.Number, b.First, b.Steps, b.Killed, b.Start = 1, 40, 70, false, end.Add(10*time.Minute)
-	if _, err := jobgen.Write(dir, &b); err != nil {
+	if _, err := b.Write(dir); err != nil {
 		t.Fatal(err)
 	}
 }

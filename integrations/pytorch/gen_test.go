@@ -3,18 +3,18 @@ package pytorch_test
 import (
 	"bytes"
 
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 )
 
 const (
 	sharedTraces = "../../../shared/data/kineto/"
-	testBase     = jobgen.ProfileBase
+	testBase     = trainsim.ProfileBase
 )
 
 // generated returns a relative trace with n operators, each launching a
 // kernel, in steps of a thousand operators.
 func generated(n int, rank int) []byte {
 	var b bytes.Buffer
-	jobgen.WriteProfile(&b, n, rank)
+	trainsim.WriteProfile(&b, n, rank)
 	return b.Bytes()
 }

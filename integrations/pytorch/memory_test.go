@@ -7,7 +7,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/integrations/pytorch"
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 )
 
 // peakSink looks at the heap now and then while events come in.
@@ -49,7 +49,7 @@ func importStream(t *testing.T, n int) (peak uint64, events int, rep *pytorch.Re
 	src := pytorch.Source{Name: "big.json", Open: func() (io.ReadCloser, error) {
 		pr, pw := io.Pipe()
 		go func() {
-			jobgen.WriteProfile(pw, n, 0)
+			trainsim.WriteProfile(pw, n, 0)
 			pw.Close()
 		}()
 		return struct {

@@ -10,15 +10,15 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/fromrun"
-	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/internal/replay"
 	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/internal/vocab"
 )
 
-func write(t *testing.T, dir string, a jobgen.Attempt) {
+func write(t *testing.T, dir string, a trainsim.Attempt) {
 	t.Helper()
-	if _, err := jobgen.Write(dir, &a); err != nil {
+	if _, err := a.Write(dir); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -39,20 +39,20 @@ func attempts(t *testing.T, dir string) []fromrun.Attempt {
 
 func TestVerdicts(t *testing.T) {
 	for name, c := range map[string]struct {
-		a     jobgen.Attempt
+		a     trainsim.Attempt
 		kind  replay.Kind
 		rank  int
 		cause string
 	}{
-		"healthy":      {jobgen.Attempt{Ranks: 4, Steps: 60}, replay.Fine, -1, ""},
-		"input":        {jobgen.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{15}}, replay.SlowRanks, 2, "input"},
-		"compute":      {jobgen.Attempt{Ranks: 8, Steps: 60, Slow: 5, Extra: [4]float64{0, 4, 8}}, replay.SlowRanks, 5, "compute"},
-		"optimizer":    {jobgen.Attempt{Ranks: 4, Steps: 60, Slow: 1, Extra: [4]float64{0, 0, 0, 9}}, replay.SlowRanks, 1, "optimizer"},
-		"more work":    {jobgen.Attempt{Ranks: 4, Steps: 60, Weights: map[int]float64{3: 1.4}}, replay.Imbalance, 3, "work"},
-		"hidden":       {jobgen.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{0, 0, 15}, NoComm: true}, replay.Unknown, -1, ""},
-		"alone":        {jobgen.Attempt{Ranks: 1, Steps: 60}, replay.Unknown, -1, ""},
-		"missing rank": {jobgen.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{15}, Skip: map[int]bool{2: true}}, replay.Unknown, -1, ""},
-		"all killed":   {jobgen.Attempt{Ranks: 4, Steps: 60, Killed: true}, replay.Fine, -1, ""},
+		"healthy":      {trainsim.Attempt{Ranks: 4, Steps: 60}, replay.Fine, -1, ""},
+		"input":        {trainsim.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{15}}, replay.SlowRanks, 2, "input"},
+		"compute":      {trainsim.Attempt{Ranks: 8, Steps: 60, Slow: 5, Extra: [4]float64{0, 4, 8}}, replay.SlowRanks, 5, "compute"},
+		"optimizer":    {trainsim.Attempt{Ranks: 4, Steps: 60, Slow: 1, Extra: [4]float64{0, 0, 0, 9}}, replay.SlowRanks, 1, "optimizer"},
+		"more work":    {trainsim.Attempt{Ranks: 4, Steps: 60, Weights: map[int]float64{3: 1.4}}, replay.Imbalance, 3, "work"},
+		"hidden":       {trainsim.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{0, 0, 15}, NoComm: true}, replay.Unknown, -1, ""},
+		"alone":        {trainsim.Attempt{Ranks: 1, Steps: 60}, replay.Unknown, -1, ""},
+		"missing rank": {trainsim.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{15}, Skip: map[int]bool{2: true}}, replay.Unknown, -1, ""},
+		"all killed":   {trainsim.Attempt{Ranks: 4, Steps: 60, Killed: true}, replay.Fine, -1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -74,8 +74,8 @@ func TestVerdicts(t *testing.T) {
 
 func TestAttempts(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, jobgen.Attempt{Ranks: 4, Steps: 60, Killed: true})
-	write(t, dir, jobgen.Attempt{Ranks: 4, Steps: 80, Number: 1, First: 40, Slow: 1, Extra: [4]float64{20}})
+	write(t, dir, trainsim.Attempt{Ranks: 4, Steps: 60, Killed: true})
+	write(t, dir, trainsim.Attempt{Ranks: 4, Steps: 80, Number: 1, First: 40, Slow: 1, Extra: [4]float64{20}})
 	all := attempts(t, dir)
 	if len(all) != 2 || all[1].Number != 2 {
 		t.Fatalf("%+v", all)
@@ -90,7 +90,7 @@ func TestAttempts(t *testing.T) {
 // records were not written yet did not stop before the others.
 func TestUnevenFiles(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, jobgen.Attempt{Ranks: 4, Steps: 60, Killed: true, Plain: true})
+	write(t, dir, trainsim.Attempt{Ranks: 4, Steps: 60, Killed: true, Plain: true})
 	shorten := func(rank, lines int) {
 		t.Helper()
 		path := filepath.Join(dir, fmt.Sprintf("attempt0-rank%d.pfw", rank))
@@ -117,7 +117,7 @@ func TestUnevenFiles(t *testing.T) {
 // TestOrderOfLines: the order of lines and copies of files change nothing.
 func TestOrderOfLines(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, jobgen.Attempt{Ranks: 2, Steps: 50, Plain: true, Slow: 1, Extra: [4]float64{0, 0, 9}})
+	write(t, dir, trainsim.Attempt{Ranks: 2, Steps: 50, Plain: true, Slow: 1, Extra: [4]float64{0, 0, 9}})
 	want := attempts(t, dir)[0].State.Verdict()
 	files, err := filepath.Glob(filepath.Join(dir, "*.pfw"))
 	if err != nil || len(files) != 2 {

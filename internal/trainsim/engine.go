@@ -1,8 +1,12 @@
-// Package trainsim simulates distributed training jobs with faults, for tests: what
-// each rank would record, and what a repair truly gains, by running the job again
-// without the fault and with the same random numbers.
+// Package trainsim simulates distributed training jobs with faults, for tests and
+// benchmarks: what each rank would record, and what a repair truly gains, by running the
+// job again without the fault and with the same random numbers.
 //
-// A job is a set of lanes (the host of a rank, its device, its collectives, its
+// A [Job] has many layouts and faults, and its truth is known. An [Attempt] is one of
+// several attempts of a plain data-parallel job, a [Large] has any number of ranks, and
+// [WriteProfile] writes a profile of PyTorch.
+//
+// A Job is a set of lanes (the host of a rank, its device, its collectives, its
 // loader), each with a program of four kinds of operations: work, meet, signal and
 // await. Everything else (sends, overlapped buckets, queues, hosts that run ahead
 // of their devices) is made of these.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -54,7 +54,7 @@ func stretch(r *report.Report) {
 // draws all of its charts. The log says how long that takes.
 func TestLargePage(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := jobgen.Write(filepath.Join(dir, "job"), &jobgen.Attempt{Ranks: 1024, Steps: 40, Plain: true, Slow: 700, Extra: [4]float64{12}, Save: 10}); err != nil {
+	if _, err := (trainsim.Attempt{Ranks: 1024, Steps: 40, Plain: true, Slow: 700, Extra: [4]float64{12}, Save: 10}).Write(filepath.Join(dir, "job")); err != nil {
 		t.Fatal(err)
 	}
 	r := job(t, filepath.Join(dir, "job"), "1,024 ranks and 100,000 steps")

@@ -22,8 +22,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/trainspan/trainspan/internal/jobgen"
 	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/trainsim"
 	"github.com/trainspan/trainspan/report"
 )
 
@@ -134,13 +134,13 @@ func watch(t *testing.T, ctx context.Context) func() []string {
 func writePage(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	a := jobgen.Attempt{Ranks: 16, Steps: 240, Save: 50, Killed: true, Slow: 3, Extra: [4]float64{14}, SlowAt: 60}
-	end, err := jobgen.Write(filepath.Join(dir, "job"), &a)
+	a := trainsim.Attempt{Ranks: 16, Steps: 240, Save: 50, Killed: true, Slow: 3, Extra: [4]float64{14}, SlowAt: 60}
+	end, err := a.Write(filepath.Join(dir, "job"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.Number, a.First, a.Start, a.Steps, a.Killed, a.Async, a.SlowAt = 1, 200, end.Add(3*time.Second), 300, false, true, 0
-	if _, err := jobgen.Write(filepath.Join(dir, "job"), &a); err != nil {
+	if _, err := a.Write(filepath.Join(dir, "job")); err != nil {
 		t.Fatal(err)
 	}
 	set, err := run.Open(filepath.Join(dir, "job"))

@@ -18,7 +18,6 @@ var allowed = map[string]string{
 	"exporters/otlp/spill.go":          "cuts half a line off the file that it has made, locks and holds open",
 	"internal/otlpreceiver/journal.go": "empties and cuts files that it has made, locks and holds open",
 	"internal/goldentrace":             "tests",
-	"internal/jobgen":                  "tests",
 	"internal/trainsim":                "tests",
 	"internal/pyrun":                   "tests",
 	"internal/ringtest":                "tests",

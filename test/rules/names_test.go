@@ -32,7 +32,7 @@ func TestOnlyVocabKnowsNames(t *testing.T) {
 	}
 	used := make(map[string]bool)
 	about := func(path string) bool {
-		return product(path) && !below(path, []string{"spans", "internal/vocab", "internal/jobgen", "internal/goldentrace", "internal/dftest"})
+		return product(path) && !below(path, []string{"spans", "internal/vocab", "internal/goldentrace", "internal/dftest"})
 	}
 	for src := range sources(t, about) {
 		reason := ""

@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/benchmarks"
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 )
 
 func main() {
@@ -53,7 +53,7 @@ func main() {
 }
 
 type options struct {
-	job    jobgen.Large
+	job    trainsim.Large
 	dir    string
 	keep   bool
 	all    bool
@@ -82,7 +82,7 @@ func (o *options) run() error {
 	if _, err := os.Stat(o.dir); err != nil {
 		o.job.Slow, o.job.Extra, o.job.Save = o.job.Ranks*2/3, 12, 200
 		began := time.Now()
-		if err := jobgen.WriteLarge(o.dir, &o.job); err != nil {
+		if err := o.job.Write(o.dir); err != nil {
 			return err
 		}
 		fmt.Printf("written in %.0f s\n", time.Since(began).Seconds())
@@ -91,9 +91,9 @@ func (o *options) run() error {
 		}
 	}
 	files, bytes := size(o.dir)
-	events := o.job.Ranks * o.job.Steps * jobgen.SpansPerStep
+	events := o.job.Ranks * o.job.Steps * trainsim.SpansPerStep
 	fmt.Printf("%d ranks x %d steps x %d spans = %.1f M events in %d files, %.0f MB, %d cores\n",
-		o.job.Ranks, o.job.Steps, jobgen.SpansPerStep, float64(events)/1e6, files, float64(bytes)/1e6, runtime.GOMAXPROCS(0))
+		o.job.Ranks, o.job.Steps, trainsim.SpansPerStep, float64(events)/1e6, files, float64(bytes)/1e6, runtime.GOMAXPROCS(0))
 	if o.all {
 		return o.stages(work)
 	}

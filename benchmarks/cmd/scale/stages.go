@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/benchmarks"
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 )
 
 // stages measures what a job costs on its way to an answer, part by part as many machines
@@ -62,7 +62,7 @@ func (o *options) stages(work string) error {
 	fmt.Printf("| ranks | traces | digests of %d | report of digests | report of traces | data set |\n", len(parts))
 	fmt.Printf("| %d | %.1f files and %.0f kB a rank | %s; %.0f bytes a step of a rank | %s | %s | %s; %.1f bytes an event, %d files |\n",
 		o.job.Ranks, float64(files)/ranks, float64(traces)/ranks/1e3, cell(digest), float64(digested)/steps, cell(report), cell(whole), cell(convert),
-		float64(rows)/(steps*jobgen.SpansPerStep), tables)
+		float64(rows)/(steps*trainsim.SpansPerStep), tables)
 	fmt.Printf("by the clock: %v, %v, %v, %v\n", digest.Wall.Round(time.Second), report.Wall.Round(time.Second), whole.Wall.Round(time.Second), convert.Wall.Round(time.Second))
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/benchmarks"
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 )
 
 const (
@@ -158,7 +158,7 @@ func imported(t *tables, rows []row) error {
 	if err != nil {
 		return err
 	}
-	jobgen.WriteProfile(f, profileEvents, 0)
+	trainsim.WriteProfile(f, profileEvents, 0)
 	st, err := f.Stat()
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
@@ -176,7 +176,7 @@ func onJob(events float64, args ...string) func(*tables, []row) error {
 		}
 		times := 1.0
 		if events > 0 {
-			times = events / (jobRanks * jobSteps * jobgen.SpansPerStep)
+			times = events / (jobRanks * jobSteps * trainsim.SpansPerStep)
 		}
 		return t.commandBeside(rows[0], fill(args, dir), "read", dir, times)
 	}

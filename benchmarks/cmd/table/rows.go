@@ -15,7 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/trainspan/trainspan/benchmarks"
-	"github.com/trainspan/trainspan/internal/jobgen"
+	"github.com/trainspan/trainspan/internal/trainsim"
 )
 
 // row is a line of the table: what is measured, beside what, and what came out.
@@ -153,7 +153,7 @@ func (t *tables) job(ranks, steps int) (string, error) {
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	return dir, jobgen.WriteLarge(dir, &jobgen.Large{Ranks: ranks, Steps: steps, Slow: ranks * 2 / 3, Extra: 12, Save: 200})
+	return dir, trainsim.Large{Ranks: ranks, Steps: steps, Slow: ranks * 2 / 3, Extra: 12, Save: 200}.Write(dir)
 }
 
 // goTest runs a benchmark of a package of the module and returns its figures by unit, the

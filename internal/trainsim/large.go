@@ -1,8 +1,8 @@
-package jobgen
+package trainsim
 
 import (
-	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -11,10 +11,13 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// Large is a job of one attempt with any number of ranks. Each step of a rank
+// Large is a job of one attempt with any number of ranks, for benchmarks and tests of
+// scale. Each step of a rank
 // has [SpansPerStep] spans: its data, the copy to the device, forward, backward,
 // four buckets of gradients on another thread, the collective that all ranks
 // wait in, zero_grad, the optimizer and the iteration itself.
@@ -45,34 +48,19 @@ const (
 	largeSave     = 40_000
 )
 
-// WriteLarge writes the files of a job below dir.
-func WriteLarge(dir string, l *Large) error {
-	g := &large{Large: *l, start: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC).UnixMicro()}
+// Write writes the files of the job below dir.
+func (l Large) Write(dir string) error {
+	g := &large{Large: l, start: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC).UnixMicro()}
 	if g.Last == 0 {
 		g.Last = g.Ranks
 	}
 	g.plan()
-	var wait sync.WaitGroup
-	var mu sync.Mutex
-	var failed error
-	next := make(chan int)
-	for range runtime.GOMAXPROCS(0) {
-		wait.Go(func() {
-			for rank := range next {
-				if err := g.rank(dir, rank); err != nil {
-					mu.Lock()
-					failed = errors.Join(failed, err)
-					mu.Unlock()
-				}
-			}
-		})
-	}
+	var ranks errgroup.Group
+	ranks.SetLimit(runtime.GOMAXPROCS(0))
 	for rank := g.First; rank < g.Last; rank++ {
-		next <- rank
+		ranks.Go(func() error { return g.rank(dir, rank) })
 	}
-	close(next)
-	wait.Wait()
-	return failed
+	return ranks.Wait()
 }
 
 type large struct {
@@ -84,40 +72,34 @@ type large struct {
 // plan finds when all ranks leave each collective: they come to it as late as
 // the slowest, and what each does since the last one does not depend on others.
 func (g *large) plan() {
-	longest := make([]int64, g.Steps)
-	var mu sync.Mutex
+	n := runtime.GOMAXPROCS(0)
+	longest := make([][]int64, n) // of each goroutine: every n-th rank
 	var wait sync.WaitGroup
-	next := make(chan int)
-	for range runtime.GOMAXPROCS(0) {
+	for i := range longest {
 		wait.Go(func() {
-			mine := make([]int64, g.Steps)
-			for rank := range next {
+			longest[i] = make([]int64, g.Steps)
+			for rank := i; rank < g.Ranks; rank += n {
 				w := g.worker(rank)
 				for step := range g.Steps {
 					t := w.step(step)
-					mine[step] = max(mine[step], t.until())
+					longest[i][step] = max(longest[i][step], t.until())
 				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for i, v := range mine {
-				longest[i] = max(longest[i], v)
 			}
 		})
 	}
-	for rank := range g.Ranks {
-		next <- rank
-	}
-	close(next)
 	wait.Wait()
 	at := g.start + largeBegin
-	for _, d := range longest {
-		at += d + largeTransfer
+	for step := range g.Steps {
+		var most int64
+		for _, l := range longest {
+			most = max(most, l[step])
+		}
+		at += most + largeTransfer
 		g.releases = append(g.releases, at)
 	}
 }
 
-// worker returns what a rank does in each step, one after the other.
+// worker is a rank, which gives the times of its steps one after the other.
 type worker struct {
 	g    *large
 	rank int
@@ -218,4 +200,35 @@ func (g *large) rank(dir string, rank int) error {
 	span(uint64(loop), 1, "pipeline", "train", begin, end, app, 2, dftracer.Int("train_iterations_start", 0))
 	span(uint64(app), 1, "ai_root", "ai_root", g.start, end+1000, 0, 1)
 	return f.Close()
+}
+
+// ProfileBase is the time of day, in nanoseconds, that those of a profile count from.
+const ProfileBase = int64(1775078550000000000)
+
+// WriteProfile writes a profile of PyTorch with n operators, each launching a kernel,
+// in steps of a thousand operators: 3 n events, about 900 bytes each operator.
+// It does not look at errors of w.
+func WriteProfile(w io.Writer, n, rank int) {
+	fmt.Fprintf(w, "{\n  \"schemaVersion\": 1,\n  \"distributedInfo\": {\"backend\": \"nccl\", \"rank\": %d, \"world_size\": 2},\n  \"baseTimeNanoseconds\": %d,\n  \"traceEvents\": [\n", rank, ProfileBase)
+	us := func(ns int64) string { return fmt.Sprintf("%d.%03d", ns/1000, ns%1000) }
+	t := int64(4203669604595407)
+	const perStep = 1000
+	for i := range n {
+		ts := t + int64(i)*50_000
+		if i%perStep == 0 {
+			fmt.Fprintf(w, "  {\n    \"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"ProfilerStep#%d\", \"pid\": 4711, \"tid\": 4711,\n    \"ts\": %s, \"dur\": %s,\n    \"args\": {\n      \"External id\": 1\n    }\n  },\n",
+				i/perStep+3, us(ts-10_000), us(perStep*50_000-20_000))
+		}
+		fmt.Fprintf(w, "  {\n    \"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::addmm\", \"pid\": 4711, \"tid\": 4711,\n    \"ts\": %s, \"dur\": 28.125,\n    \"args\": {\n      \"External id\": %d,\"Sequence number\": %d, \"Fwd thread id\": 0, \"Input type\": [\"float\", \"float\", \"float\"], \"Input Dims\": [[128], [5, 128], [128, 128]], \"Ev Idx\": %d\n    }\n  },\n",
+			us(ts), i, i, i)
+		fmt.Fprintf(w, "  {\n    \"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": 4711, \"tid\": 4711,\n    \"ts\": %s, \"dur\": 4.250,\n    \"args\": {\n      \"External id\": %d,\"cbid\": 211, \"correlation\": %d\n    }\n  },\n",
+			us(ts+5_000), i, i+1)
+		sep := ","
+		if i == n-1 {
+			sep = ""
+		}
+		fmt.Fprintf(w, "  {\n    \"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"void gemm<128, 64>(int)\", \"pid\": 0, \"tid\": 7,\n    \"ts\": %s, \"dur\": 20.001,\n    \"args\": {\n      \"External id\": %d,\"queued\": 0, \"device\": 0, \"context\": 1,\n      \"stream\": 7, \"correlation\": %d,\n      \"registers per thread\": 16, \"grid\": [24, 1, 1], \"block\": [128, 1, 1]\n    }\n  }%s\n",
+			us(ts+12_000), i, i+1, sep)
+	}
+	_, _ = io.WriteString(w, "  ],\n  \"traceName\": \"/tmp/x.json\"\n}\n")
 }

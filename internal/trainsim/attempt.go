@@ -1,6 +1,4 @@
-// Package jobgen writes the traces of made-up training jobs, for tests: several
-// ranks that train in step, with faults whose truth is known.
-package jobgen
+package trainsim
 
 import (
 	"context"
@@ -15,8 +13,11 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// Attempt is one attempt of a job. The zero value of each field but Ranks and
-// Steps is a healthy job.
+// Attempt is one attempt of a data-parallel job of a few ranks, for what a report reads
+// besides the times of phases: attempts that go on from each other, killed processes,
+// missing files, saves, tags. Its ranks leave each collective together; a [Job] has
+// other layouts and faults. The zero value of each field but Ranks and Steps is a
+// healthy job.
 type Attempt struct {
 	Ranks, Steps int
 	Number       int       // from 0
@@ -39,12 +40,12 @@ type Attempt struct {
 	Weights map[int]float64 // tokens of a rank, 1 is usual; its forward and backward follow
 }
 
-// base are milliseconds of a step by phase: input, forward, backward,
+// attemptBase are milliseconds of a step by phase: input, forward, backward,
 // optimizer, and the transfer of the collective.
-var base = [5]float64{3, 14, 26, 4, 6}
+var attemptBase = [5]float64{3, 14, 26, 4, 6}
 
 // Write writes a file for each rank and returns when the attempt ended.
-func Write(dir string, a *Attempt) (time.Time, error) {
+func (a Attempt) Write(dir string) (time.Time, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return time.Time{}, err
 	}
@@ -56,7 +57,7 @@ func Write(dir string, a *Attempt) (time.Time, error) {
 	if scale == 0 {
 		scale = 1
 	}
-	g := &generator{a: a, rng: rand.New(rand.NewPCG(a.Seed, uint64(a.Number))), scale: scale * 1000, start: start.UnixMicro()}
+	g := &attempt{Attempt: a, rng: rand.New(rand.NewPCG(a.Seed, uint64(a.Number))), scale: scale * 1000, start: start.UnixMicro()}
 	if err := g.open(dir); err != nil {
 		return start, err
 	}
@@ -64,16 +65,16 @@ func Write(dir string, a *Attempt) (time.Time, error) {
 	return time.UnixMicro(g.release), g.close()
 }
 
-type generator struct {
-	a       *Attempt
+type attempt struct {
+	Attempt
 	rng     *rand.Rand
 	scale   float64 // microseconds of a millisecond
 	start   int64
 	release int64
-	ranks   []*rank
+	ranks   []*attemptRank
 }
 
-type rank struct {
+type attemptRank struct {
 	w    *dftracer.Writer
 	path string
 	n    int
@@ -84,22 +85,22 @@ type rank struct {
 	last int64 // when its data loading may begin
 }
 
-func (g *generator) open(dir string) error {
+func (g *attempt) open(dir string) error {
 	ext := ".pfw.gz"
-	if g.a.Plain {
+	if g.Plain {
 		ext = ".pfw"
 	}
-	for n := range g.a.Ranks {
-		r := &rank{n: n, off: int64(n) * 137}
+	for n := range g.Ranks {
+		r := &attemptRank{n: n, off: int64(n) * 137}
 		g.ranks = append(g.ranks, r)
-		if g.a.Skip[n] {
+		if g.Skip[n] {
 			continue
 		}
-		r.path = filepath.Join(dir, fmt.Sprintf("attempt%d-rank{rank}%s", g.a.Number, ext))
-		number := g.a.Number
+		r.path = filepath.Join(dir, fmt.Sprintf("attempt%d-rank{rank}%s", g.Number, ext))
+		number := g.Number
 		w, err := dftracer.Create(r.path, &dftracer.Options{
 			Start:   time.UnixMicro(g.start + r.off),
-			Process: dftracer.Process{PID: 1000*(number+1) + n, Host: "node-" + string(rune('a'+n/4%26)) + strconv.Itoa(n/104), Rank: &n, WorldSize: g.a.Ranks, Attempt: &number, SessionTag: g.tag(), JobID: "4711"},
+			Process: dftracer.Process{PID: 1000*(number+1) + n, Host: "node-" + string(rune('a'+n/4%26)) + strconv.Itoa(n/104), Rank: &n, WorldSize: g.Ranks, Attempt: &number, SessionTag: g.tag(), JobID: "4711"},
 		})
 		if err != nil {
 			return err
@@ -110,39 +111,38 @@ func (g *generator) open(dir string) error {
 	return nil
 }
 
-func (g *generator) tag() string {
-	if g.a.Tag != "" {
-		return g.a.Tag
+func (g *attempt) tag() string {
+	if g.Tag != "" {
+		return g.Tag
 	}
 	return "made-up"
 }
 
-func (r *rank) span(cat, name string, from, to, parent int64, level int, args ...dftracer.Arg) {
+func (r *attemptRank) span(cat, name string, from, to, parent int64, level int, args ...dftracer.Arg) {
 	if r.w != nil {
 		r.w.Write(&dftracer.Event{Name: name, Cat: cat, TID: 1, TS: from + r.off, Dur: to - from, Level: level, Parent: parent, Args: args})
 	}
 }
 
 // train goes through the steps: all ranks leave each collective together.
-func (g *generator) train() {
-	a := g.a
+func (g *attempt) train() {
 	begin := g.start + int64(400*g.scale)
 	for _, r := range g.ranks {
 		r.span("comm", "comm.init", g.start+1000, g.start+int64(120*g.scale), r.app, 2)
 		r.span("compute", "compute.init", g.start+int64(130*g.scale), g.start+int64(300*g.scale), r.app, 2)
-		if a.First > 0 {
-			r.span("checkpoint", "restart", g.start+int64(310*g.scale), begin-1000, r.app, 2, dftracer.Int("current_iteration", int64(a.First)))
+		if g.First > 0 {
+			r.span("checkpoint", "restart", g.start+int64(310*g.scale), begin-1000, r.app, 2, dftracer.Int("current_iteration", int64(g.First)))
 		}
 		r.last = begin
 	}
 	g.release = begin
-	for step := a.First; step < a.First+a.Steps; step++ {
-		g.step(step, step-a.First)
-		if a.Save > 0 && (step+1)%a.Save == 0 && !(a.Killed && step == a.First+a.Steps-1) {
+	for step := g.First; step < g.First+g.Steps; step++ {
+		g.step(step, step-g.First)
+		if g.Save > 0 && (step+1)%g.Save == 0 && !(g.Killed && step == g.First+g.Steps-1) {
 			g.save(step)
 		}
 	}
-	if a.Killed {
+	if g.Killed {
 		return
 	}
 	for _, r := range g.ranks {
@@ -150,16 +150,15 @@ func (g *generator) train() {
 			continue
 		}
 		r.w.Write(&dftracer.Event{ID: uint64(r.loop), Name: "train", Cat: "pipeline", TID: 1, TS: begin + r.off, Dur: r.now - begin, Level: 2, Parent: r.app,
-			Args: []dftracer.Arg{dftracer.Int("train_iterations_start", int64(a.First))}})
+			Args: []dftracer.Arg{dftracer.Int("train_iterations_start", int64(g.First))}})
 		r.w.Write(&dftracer.Event{ID: uint64(r.app), Name: "ai_root", Cat: "ai_root", TID: 1, TS: g.start + r.off, Dur: r.now - g.start + 1000, Level: 1})
 		g.release = max(g.release, r.now+1000)
 	}
 }
 
-func (g *generator) step(step, done int) {
-	a := g.a
+func (g *attempt) step(step, done int) {
 	weigh := func(n int) float64 {
-		if w := a.Weights[n]; w != 0 {
+		if w := g.Weights[n]; w != 0 {
 			return w
 		}
 		return 1
@@ -169,11 +168,11 @@ func (g *generator) step(step, done int) {
 	var arrive int64
 	for i, r := range g.ranks {
 		extra := [4]float64{}
-		if i == a.Slow && step >= a.SlowAt {
-			extra = a.Extra
+		if i == g.Slow && step >= g.SlowAt {
+			extra = g.Extra
 		}
 		long := func(p int, jitter float64) int64 {
-			ms := base[p]
+			ms := attemptBase[p]
 			if p == 1 || p == 2 {
 				ms *= weigh(i)
 			}
@@ -190,12 +189,12 @@ func (g *generator) step(step, done int) {
 		arrive = max(arrive, t.backward)
 		r.now = t.backward
 	}
-	g.release = arrive + int64(base[4]*(1+0.05*g.rng.NormFloat64())*g.scale)
+	g.release = arrive + int64(attemptBase[4]*(1+0.05*g.rng.NormFloat64())*g.scale)
 	for i, r := range g.ranks {
 		t := all[i]
-		end := g.release + int64((base[3]*(1+0.02*g.rng.NormFloat64()))*g.scale)
-		if i == a.Slow && step >= a.SlowAt {
-			end += int64(a.Extra[3] * g.scale)
+		end := g.release + int64((attemptBase[3]*(1+0.02*g.rng.NormFloat64()))*g.scale)
+		if i == g.Slow && step >= g.SlowAt {
+			end += int64(g.Extra[3] * g.scale)
 		}
 		id := int64(0)
 		if r.w != nil {
@@ -204,23 +203,23 @@ func (g *generator) step(step, done int) {
 		at := dftracer.Int("step", int64(step))
 		r.span("dataloader", "fetch.iter", t.input, t.iter, r.loop, 3)
 		switch {
-		case a.Device:
+		case g.Device:
 			r.launch("forward", t.iter, t.forward, id, at)
 			r.launch("backward", t.forward, g.release, id, at)
-			r.device("wait", t.forward+launch, t.backward, g.release)
-		case a.NoComm:
+			r.device("wait", t.forward+launchTime, t.backward, g.release)
+		case g.NoComm:
 			r.span("compute", "forward", t.iter, t.forward, id, 4, at)
 			r.span("compute", "backward", t.forward, g.release, id, 4, at)
 		default:
 			r.span("compute", "forward", t.iter, t.forward, id, 4, at)
 			r.span("compute", "backward", t.forward, t.backward, id, 4, at)
-			r.span("comm", "all_reduce", t.backward, g.release, id, 4, at, dftracer.String("pg", "0"), dftracer.Int("group_size", int64(a.Ranks)))
+			r.span("comm", "all_reduce", t.backward, g.release, id, 4, at, dftracer.String("pg", "0"), dftracer.Int("group_size", int64(g.Ranks)))
 		}
 		r.now, r.last = end, end
-		if a.Killed && done == a.Steps-1 {
+		if g.Killed && done == g.Steps-1 {
 			continue
 		}
-		if a.Device {
+		if g.Device {
 			r.launch("step", g.release, end, id, at)
 		} else {
 			r.span("compute", "step", g.release, end, id, 4, at)
@@ -232,25 +231,25 @@ func (g *generator) step(step, done int) {
 	}
 }
 
-// launch is how long the host takes to launch what the device does, in
+// launchTime is how long the host takes to launch what the device does, in
 // microseconds.
-const launch = 200
+const launchTime = 200
 
 // launch writes a phase of the host, and what the device did of it.
-func (r *rank) launch(name string, from, to, parent int64, at dftracer.Arg) {
-	r.span("compute", name, from, from+launch, parent, 4, at)
-	r.device(name, from+1, from+launch/2, to)
+func (r *attemptRank) launch(name string, from, to, parent int64, at dftracer.Arg) {
+	r.span("compute", name, from, from+launchTime, parent, 4, at)
+	r.device(name, from+1, from+launchTime/2, to)
 }
 
 // device writes what the device did of what the host asked for at a time.
-func (r *rank) device(name string, asked, from, to int64) {
+func (r *attemptRank) device(name string, asked, from, to int64) {
 	if r.w != nil {
 		r.w.Write(&dftracer.Event{Name: name, Cat: "device", TID: 1 << 30, TS: from + r.off, Dur: to - from, Level: 1, Parent: dftracer.NoParent,
 			Args: []dftracer.Arg{dftracer.Int("background", 1), dftracer.Float("lag_us", float64(from-asked))}})
 	}
 }
 
-func (g *generator) save(step int) {
+func (g *attempt) save(step int) {
 	for _, r := range g.ranks {
 		if r.w == nil {
 			continue
@@ -259,7 +258,7 @@ func (g *generator) save(step int) {
 		number := dftracer.Int("current_iteration", int64(step+1))
 		end := r.now + int64(40*g.scale)
 		name := "capture"
-		if g.a.Async {
+		if g.Async {
 			name, end = "capture.async", r.now+int64(8*g.scale)
 			r.span("checkpoint", "capture.finalize", end, end+int64(120*g.scale), r.app, 2, number, dftracer.Int("background", 1))
 		}
@@ -272,13 +271,13 @@ func (g *generator) save(step int) {
 	}
 }
 
-func (g *generator) close() error {
+func (g *attempt) close() error {
 	var failed error
 	for _, r := range g.ranks {
 		if r.w == nil {
 			continue
 		}
-		if !g.a.Killed {
+		if !g.Killed {
 			failed = errors.Join(failed, r.w.Close())
 			continue
 		}
