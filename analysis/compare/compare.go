@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/trainspan/trainspan/internal/robust"
+	"github.com/trainspan/trainspan/internal/student"
 )
 
 // Options of a comparison. Nil and the zero value are valid.
@@ -180,7 +179,7 @@ func middle(runs []*Run) *Run {
 // spread fills the intervals from how much runs of a side differ, on both sides alike.
 func (r *Result) spread(base, next []*Run) {
 	nu := float64(len(base) + len(next) - 2)
-	t := distuv.StudentsT{Sigma: 1, Nu: nu}.Quantile((1 + level) / 2)
+	t := student.Quantile((1+level)/2, nu)
 	compared := func(of func(*Run) float64) (iv Interval, a, b float64) {
 		ss := 0.0
 		side := func(runs []*Run) float64 {

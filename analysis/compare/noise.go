@@ -4,9 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/trainspan/trainspan/internal/robust"
+	"github.com/trainspan/trainspan/internal/student"
 )
 
 // Steps depend on their neighbours. How far the mean of a run is off by chance follows
@@ -138,9 +137,9 @@ func change(a, b estimate) (iv Interval, p float64) {
 	case v == 0:
 		return Interval{d, d, d}, 0
 	}
-	t := distuv.StudentsT{Sigma: 1, Nu: v * v / (a.variance*a.variance/a.freedom + b.variance*b.variance/b.freedom)}
-	w := t.Quantile((1+level)/2) * math.Sqrt(v)
-	return Interval{d, d - w, d + w}, 2 * t.Survival(math.Abs(d)/math.Sqrt(v))
+	nu := v * v / (a.variance*a.variance/a.freedom + b.variance*b.variance/b.freedom)
+	w := student.Quantile((1+level)/2, nu) * math.Sqrt(v)
+	return Interval{d, d - w, d + w}, 2 * student.Survival(math.Abs(d)/math.Sqrt(v), nu)
 }
 
 // beyond says on which side the change lies, 1 or -1: the whole interval lies on that

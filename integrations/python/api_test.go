@@ -210,6 +210,61 @@ with ai.device: pass
 	}
 }
 
+// TestFirstRecordOfAThread: whatever a thread records first is recorded, as one of that thread.
+func TestFirstRecordOfAThread(t *testing.T) {
+	rings := t.TempDir()
+	pyrun.Output(t, pyrun.Command(t, rings, `
+import threading
+from trainspan import _ring
+from trainspan.dftracer import ai, dftracer, dft_fn
+def within(node):
+    with node: pass
+n, called = (_ring.name(name, "own") for name in ("start", "called"))
+firsts = [
+    lambda: within(ai.compute.forward),
+    lambda: (ai.compute.backward.start(), ai.compute.backward.stop()),
+    ai.compute.step(lambda: None),
+    lambda: list(ai.dataloader.fetch.iter([1], include_block=False)),
+    lambda: list(ai.data.item.iter([1], include_iter=False)),
+    lambda: dftracer.get_instance().log_event("event", "own", dftracer.get_instance().get_time(), 0),
+    dft_fn("own").log(lambda: None, name="log"),
+    lambda: _ring.end(_ring.start(n)),
+    lambda: _ring.end(_ring.start(_ring.name("args", "own"), None, {"a": 1})),
+    lambda: _ring.called(called, _ring.clock(), 1, 2, 3, 0),
+    lambda: _ring.point(_ring.name("point", "own")),
+]
+for f in firsts:
+    thread = threading.Thread(target=f)
+    thread.start()
+    thread.join()
+    # One that ends what no thread has begun has nothing to say.
+    thread = threading.Thread(target=lambda: (ai.comm.stop(), _ring.stop(n), _ring.inside(n), _ring.crowded()))
+    thread.start()
+    thread.join()
+`))
+	st, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
+	var got []string
+	threads := map[int64]string{}
+	for _, ev := range dftest.Events(t, traces[0]) {
+		if ev.Phase == dftracer.PhaseMetadata || ev.Cat == dftracer.CatDFTracer {
+			continue
+		}
+		got = append(got, ev.Cat+"/"+ev.Name)
+		if other, ok := threads[ev.TID]; ok {
+			t.Errorf("%s and %s are of one thread", other, ev.Name)
+		}
+		threads[ev.TID] = ev.Name
+	}
+	slices.Sort(got)
+	want := []string{
+		"compute/backward", "compute/forward", "compute/step", "data/item.block", "dataloader/fetch.iter",
+		"own/args", "own/called", "own/event", "own/log", "own/point", "own/start",
+	}
+	if !slices.Equal(got, want) || st.Lost != 0 {
+		t.Errorf("got %v, %d lost, want %v", got, st.Lost, want)
+	}
+}
+
 // TestDFTracerOverride: the with statements, decorators, start and stop of a class of the
 // program's are spans, once each.
 func TestDFTracerOverride(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/internal/robust"
-	"gonum.org/v1/gonum/stat/distuv"
+	"github.com/trainspan/trainspan/internal/student"
 )
 
 // The least gain that is reported, by kind. Below, jobs without any fault have some:
@@ -75,7 +75,7 @@ func (o *outcome) bounds(j *job, k int) (low, high float64) {
 		d := o.span(0, from, to) - gain*with
 		sum, all = sum+d*d, all+with
 	}
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 1)}.Quantile(0.975)
+	t := student.Quantile(0.975, float64(n-1))
 	se := t * math.Sqrt(sum*float64(n)/float64(n-1)) / all
 	return max(gain-se, 0), gain + se
 }

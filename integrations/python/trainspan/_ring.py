@@ -36,6 +36,9 @@ CHUNK = 40  # bytes of text in a slot
 STEP = 16  # words of a step
 STEPS = 1 << 63  # of an activation whose region has steps
 MAX_TEXT = 16384
+# How struct and memoryview call a word and a number: a long, where that has eight bytes, is
+# written faster than a long long.
+W, I = "LQ"[struct.calcsize("L") < 8], "lq"[struct.calcsize("l") < 8]
 CALLED = "called"  # the variant of names whose spans callbacks make too
 LATEST = 1 << 62  # nanoseconds: no time is later, and no number greater
 
@@ -128,10 +131,10 @@ def _build():
     hooked, theirs = set(), set()  # name and category of the hooks' spans, and of the program's
     lines = []  # of the side file, again for the ring of a forked process
     short, lasting = itertools.count(1).__next__, itertools.count(LASTING).__next__
-    pack = struct.Struct("<QQII32xQ").pack_into
-    pack_more = struct.Struct("<QQIIqq16xQ").pack_into
-    pack_text = struct.Struct("<QII40sQ").pack_into
-    pack_call = struct.Struct("<QQIIqqqqQ").pack_into
+    pack = struct.Struct(W + W + "II32x" + W).pack_into
+    pack_more = struct.Struct(W + W + "II" + I + I + "16x" + W).pack_into
+    pack_text = struct.Struct(W + "II40s" + W).pack_into
+    pack_call = struct.Struct(W + W + "II" + 4 * I + W).pack_into
     no_cells = [0] * NAMES
     tracked = {"trackfd": False} if sys.version_info >= (3, 13) else {}
     kept = []  # mappings whose file number is somebody else's by now: with them it would be closed
@@ -151,19 +154,18 @@ def _build():
     slots.stopped = bool
     take = slots.step = exhausted  # take gives a mapping and the offset in it of a slot that is nobody else's
 
-    class Thread(threading.local):
-        def __init__(self):
-            number = threads()
-            cells = no_cells
-            if number < THREADS:
-                at = CELLS // 8 + number * NAMES
-                cells = words[at : at + NAMES]
-            # threading.current_thread would make one for a thread of C, which stays.
-            name = getattr(threading._active.get(threading.get_ident()), "name", "")
-            add_line({"t": number, "tid": threading.get_native_id(), "thread": name})
-            # Number, cells, then the open spans as (start, name, this list, whether
-            # they end before what is around them does).
-            self.s = [number, cells]
+    def register():
+        """Makes the state of this thread, which is local.s: number, cells, then the open
+        spans as (start, name, this list, whether they end before what is around them does)."""
+        number = threads()
+        cells = no_cells
+        if number < THREADS:
+            at = CELLS // 8 + number * NAMES
+            cells = words[at : at + NAMES]
+        # threading.current_thread would make one for a thread of C, which stays.
+        name = getattr(threading._active.get(threading.get_ident()), "name", "")
+        add_line({"t": number, "tid": threading.get_native_id(), "thread": name})
+        local.__dict__.setdefault("s", [number, cells])  # a handler of a signal may have made it
 
     def encode(values):
         """JSON, by a module that is loaded when there is something to record."""
@@ -259,7 +261,7 @@ def _build():
             reopen(os.O_CREAT | os.O_EXCL)
         finally:
             os.close(fd)
-        words = memoryview(pages[0][0])[:REGION].cast("Q")
+        words = memoryview(pages[0][0])[:REGION].cast(W)
         with open("/proc/self/stat", "rb") as f:  # with the pid the time of its start identifies the process
             ticks = int(f.read().rsplit(b")", 1)[1].split()[19])
         at = clock()
@@ -305,7 +307,8 @@ def _build():
             words[33] = 1
             activate(0, 0)
             words[0] = int.from_bytes(MAGIC, "little")
-            local = Thread()
+            local = threading.local()  # a class of our own would be slower to read
+            register()
             publish()
             why = "recording to " + path
         except BaseException as e:
@@ -330,7 +333,7 @@ def _build():
         page, at = slots_of(region)
         if steps:
             ends = range(at // 8 + STEP, (at + REGION) // 8 + 1, STEP)
-            fresh = map(memoryview(page).cast("q").__getitem__, map(slice, range(at // 8, (at + REGION) // 8, STEP), ends))
+            fresh = map(memoryview(page).cast(I).__getitem__, map(slice, range(at // 8, (at + REGION) // 8, STEP), ends))
         else:
             fresh = zip(itertools.repeat(page), range(at, at + REGION, SLOT))
         fresh, held = locked(fresh.__next__), (activation + 1) | steps
@@ -414,7 +417,8 @@ def _build():
         raise OSError("no slot")
 
     def ready():
-        """Whether there is a ring. The first call opens it, once there is a place."""
+        """Whether there is a ring, and this thread has its state. The first call opens it,
+        once there is a place."""
         if on and local is None and (log or _GIVEN):
             with lock:
                 try:
@@ -424,7 +428,11 @@ def _build():
                         next(losses)
                 else:
                     open_ring()
-        return on and local is not None
+        if not on or local is None:
+            return False
+        if not hasattr(local, "s"):
+            register()
+        return True
 
     def chain_of(data):
         """Writes bytes into slots of their own; gives their id."""
@@ -706,6 +714,7 @@ def _build():
 
     def enter(node):
         """__enter__ of a node: starts its span, unless the node is off."""
+        global undo, push  # of the module: a call copies each variable of _build that it can see
         n = node._quick
         if n:
             try:
@@ -724,6 +733,7 @@ def _build():
     def leave(node, kind=None, error=None, trace=None):
         """__exit__ of a node: ends its innermost span of this thread, or forgets that where
         the node is off by now."""
+        global abandon, stop, late, lose
         n = node._quick
         try:
             if n:
@@ -824,7 +834,7 @@ def _build():
     def counted(n, t, token, count):
         """Ends an element of an iterator that began at t or with a token."""
         t1 = clock()
-        if local is None and not ready():  # it may be the first of the process
+        if (local is None or token is None) and not ready():  # it may be the first of the thread
             return
         s = local.s if token is None else token[2]
         depth = len(s)
@@ -994,7 +1004,7 @@ def _build():
 
 
 _made = _build()
-for _name in """enabled now name start step end_step slots end stop drop inside crowded fetches enter leave unused wrap event counted path_of file_of
+for _name in """enabled now name start step end_step slots end stop drop inside crowded fetches enter leave undo push abandon late lose unused wrap event counted path_of file_of
 called mark switch point failed position meta call start_call configure
 disable close clock wanted""".split():
     globals()[_name] = _made[_name]
