@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/contract"
 )
@@ -267,10 +268,24 @@ func sharedFiles(dir string) func(*testing.T) ([]contractJob, error) {
 	}
 }
 
-func sharedProfiles(*testing.T) ([]contractJob, error) {
+// sharedProfiles are copies with a time of modification of their own: a profile without
+// a time base has no other time.
+func sharedProfiles(t *testing.T) ([]contractJob, error) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(contractShared, "data", "kineto"))); err != nil {
+		return nil, err
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	for _, file := range files {
+		at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		err = errors.Join(err, os.Chtimes(file, at, at))
+	}
+	if err != nil {
+		return nil, err
+	}
 	// Of one of them, reports beside a busy machine count a record set aside, and others none.
 	unsteady := "ddp_v100_2gpu_compiled_eager_memory_torch2.0dev.json.gz"
-	return below(filepath.Join(contractShared, "data", "kineto"), func(e fs.DirEntry) bool { return e.Name() != "manifest.json" && e.Name() != unsteady })
+	return below(dir, func(e fs.DirEntry) bool { return e.Name() != "manifest.json" && e.Name() != unsteady })
 }
 
 var compareView = contract.View{Form: contract.Object, Keep: []string{""}, Drop: []string{"base", "new", "sentence"}, Prose: []string{"notes[]", "reasons[]"}}
