@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/trainspan/trainspan/internal/infile"
-	"github.com/trainspan/trainspan/internal/parallel"
 	"github.com/trainspan/trainspan/internal/run"
 )
 
@@ -126,14 +128,20 @@ func fromProfiles(set *run.Set, stop func() error, imports importer, paths []str
 // readDigests reads several at a time.
 func readDigests(stop func() error, paths []string) ([]*State, error) {
 	out, errs := make([]*State, len(paths)), make([]error, len(paths))
-	parallel.Do(0, len(paths), func(i int) {
-		if stop != nil {
-			errs[i] = stop()
-		}
-		if errs[i] == nil {
-			out[i], errs[i] = readDigestFile(paths[i])
-		}
-	})
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, path := range paths {
+		g.Go(func() error { // errors keep the order of the paths, and one leaves the others alone
+			if stop != nil {
+				errs[i] = stop()
+			}
+			if errs[i] == nil {
+				out[i], errs[i] = readDigestFile(path)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // no function fails
 	return out, errors.Join(errs...)
 }
 

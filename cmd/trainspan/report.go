@@ -50,9 +50,6 @@ profiles and compile logs of PyTorch, alone or in a tar, where there is nothing 
 and answers on one screen: how the job ended, what costs most and why, what to do
 next, and where the time went. --full adds the tables behind it.
 
-A table of operations in Parquet, as StragglerAnalysis publishes them, is one job: the
-verdict on its steps, and the slowdown by their definition.
-
 Without a directory the job that trainspan run started last is reported, of those in
 trainspan-runs; where it has started none, what programs have recorded there.
 
@@ -110,9 +107,6 @@ func runReport(ctx context.Context, a *ui.App, args []string, o *reportOptions) 
 		default:
 			return ui.Usage("no directory is given, and %s has no run of trainspan run; name that of a job, such as out/demo", rundir.Root)
 		}
-	}
-	if done, err := reportOperations(ctx, a, args, o); done {
-		return err
 	}
 	basis, err := o.limits(a.Streams.Lookup)
 	if err != nil {

@@ -1,7 +1,17 @@
-// Package replay is the detector of package analysis/replay: programs of steps, their
-// replay with and without something repaired, and the verdict. What only other packages
-// of this module ask of it is exported here alone: packed states, windows, the table of
-// steps, several attempts, and what two runs differ by.
+// Package replay reports what holds a training job up, and what a repair would gain.
+//
+//	st := replay.New(&replay.Options{WorldSize: 8})
+//	st.SetRank(3, replay.Rank{Host: "node-b"})
+//	st.Add(&replay.Step{Rank: 3, Number: 17, Spans: spans}) // of every rank and step, in any order
+//	fmt.Println(st.Verdict().Sentence)
+//
+// Each step of a rank is kept as a program: its own work, and the meetings with other
+// ranks in the order in which the rank came to them. The programs of all ranks are
+// replayed as they were, which must take the recorded times, and again with something
+// repaired. The difference is the gain of the repair. Times of two ranks are never
+// subtracted, because their clocks may be days apart.
+//
+// A [State] holds the steps of one attempt, and a [Watch] judges a run while it lasts.
 package replay
 
 // Phase is what a rank does during a span.

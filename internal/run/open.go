@@ -10,13 +10,15 @@ import (
 	"math"
 	"os"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/infile"
-	"github.com/trainspan/trainspan/internal/parallel"
 )
 
 // Set is the telemetry files of one or more jobs. It is not safe for
@@ -137,9 +139,7 @@ const (
 // file that is gone by then is none: it was there under a temporary name.
 func (s *Set) sniff(paths []string) {
 	groups, errs := make([]*group, len(paths)), make([]error, len(paths))
-	parallel.Do(s.Workers, len(paths), func(i int) {
-		groups[i], errs[i] = look(paths[i])
-	})
+	s.each(len(paths), func(i int) { groups[i], errs[i] = look(paths[i]) })
 	for i, path := range paths {
 		switch {
 		case errors.Is(errs[i], fs.ErrNotExist):
@@ -151,6 +151,19 @@ func (s *Set) sniff(paths []string) {
 			s.records = append(s.records, path)
 		}
 	}
+}
+
+// workers returns how many files are read at a time.
+func (s *Set) workers() int { return cmp.Or(max(s.Workers, 0), runtime.GOMAXPROCS(0)) }
+
+// each calls do for 0 to n-1 on several goroutines and returns when all calls have returned.
+func (s *Set) each(n int, do func(int)) {
+	var g errgroup.Group
+	g.SetLimit(s.workers())
+	for i := range n {
+		g.Go(func() error { do(i); return nil })
+	}
+	_ = g.Wait() // no function fails
 }
 
 // look says who wrote a trace; of JSON lines nothing is known yet.

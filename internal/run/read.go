@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/parallel"
 	"github.com/trainspan/trainspan/internal/rundir"
 )
 
@@ -73,7 +72,7 @@ type reading struct {
 
 // each runs do for 0 to n-1 on several goroutines.
 func (r *reading) each(n int, do func(int)) {
-	parallel.Do(r.set.Workers, n, func(i int) {
+	r.set.each(n, func(i int) {
 		if r.set.stopped() == nil {
 			do(i)
 		}

@@ -1,11 +1,9 @@
 package run
 
 import (
-	"cmp"
 	"errors"
 	"io"
 	"math"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -25,7 +23,7 @@ func (s *Set) readTraces(g *group, open func(*Process) Sink, skip func(path stri
 		medians: make(map[string]int64), scale: g.scale, latest: math.MaxInt64 / g.scale, stopped: s.stopped, skip: skip, events: s.Events,
 	}
 	if len(s.traces) == 1 {
-		t.workers = cmp.Or(max(s.Workers, 0), runtime.GOMAXPROCS(0))
+		t.workers = s.workers()
 	}
 	failed := t.all()
 	if t.wrong && failed == nil {

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/infile"
-	"github.com/trainspan/trainspan/internal/parallel"
 )
 
 // Expand returns the trace files that the arguments stand for, each once, in the
@@ -56,10 +58,16 @@ func WalkFiles(args ...string) ([]infile.Found, error) {
 // onlyTraces leaves out what lies in folders and is no trace.
 func onlyTraces(found []infile.Found) (out []infile.Found) {
 	is := make([]bool, len(found))
-	parallel.Do(0, len(found), func(i int) {
-		f := &found[i]
-		is[i] = !f.Below || f.Err != nil || infile.NamedTrace(f.Path) || infile.Is(f.Path, infile.Trace)
-	})
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range found {
+		g.Go(func() error {
+			f := &found[i]
+			is[i] = !f.Below || f.Err != nil || infile.NamedTrace(f.Path) || infile.Is(f.Path, infile.Trace)
+			return nil
+		})
+	}
+	_ = g.Wait() // no function fails
 	for i := range found {
 		if is[i] {
 			out = append(out, found[i])

@@ -3,7 +3,7 @@ package replay_test
 import (
 	"fmt"
 
-	"github.com/trainspan/trainspan/analysis/replay"
+	"github.com/trainspan/trainspan/internal/replay"
 )
 
 // steps makes four ranks of a job whose rank 2 waits 40 ms for data from step 30
