@@ -1,19 +1,22 @@
 package config
 
 import (
-	"fmt"
-	"iter"
+	"cmp"
+	"errors"
 	"net/url"
+	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/environ"
 	"github.com/trainspan/trainspan/internal/identity"
 )
 
-// Environ returns a lookup over "NAME=value" strings, such as os.Environ
-// returns, in the manner of os.LookupEnv. Of a repeated name the last counts.
+// Environ returns a lookup over "NAME=value" strings, such as os.Environ returns, in the
+// manner of os.LookupEnv. Of a repeated name the last counts.
 func Environ(vars []string) func(name string) (string, bool) {
 	m := make(map[string]string, len(vars))
 	for _, v := range vars {
@@ -27,162 +30,160 @@ func Environ(vars []string) func(name string) (string, bool) {
 	}
 }
 
-// environmentVariables returns the names of the variables that [Load] reads into
-// fields, each with the key of its field. Of several for one key the first that
-// is set counts; those of world_size are [DetectRanks]'s. That reads a few more, and TRAINSPAN_CONFIG names the
-// file.
-func environmentVariables() iter.Seq2[string, string] {
-	return func(yield func(name, key string) bool) {
-		for _, v := range variablesOf(reflect.TypeFor[Config](), "") {
-			for _, name := range v.names {
-				if !yield(name, v.key) {
-					return
-				}
-			}
-		}
+// variables returns the names of a setting's variables, the strongest first, and how
+// their text is written if the type does not show it.
+func (s *setting) variables() (names []string, as string) {
+	tag, as, _ := strings.Cut(s.field.Tag.Get("env"), ":")
+	switch tag {
+	case "":
+		return nil, ""
+	case "launcher": // which of them counts depends on others
+		return identity.WorldSizes(), tag
 	}
+	return strings.Split(tag, ","), as
 }
 
-// variables are those of one field. as is the way in which their text is
-// written, where the field's type does not tell it.
-type variables struct {
-	key, as string
-	names   []string
-	field   reflect.Type
-}
-
-// variablesOf reads the env tags of a struct: names, the strongest first, and
-// perhaps a colon and the way of writing.
-func variablesOf(t reflect.Type, path string) (all []variables) {
-	for _, k := range keysOf(t) {
-		f := t.FieldByIndex(k.index)
-		at := join(path, k.name)
-		if names, as, _ := strings.Cut(f.Tag.Get("env"), ":"); names != "" {
-			v := variables{at, as, strings.Split(names, ","), f.Type}
-			if as == "launcher" {
-				v.names = identity.WorldSizes()
-			}
-			all = append(all, v)
+// environment lays the variables that are set over the weaker sources. A variable that
+// is set to nothing counts as not set.
+func (l *loader) environment(lookup func(string) (string, bool)) {
+	var layer Config
+	ranks, bad := detectRanks(lookup)
+	l.cfg.Ranks = ranks
+	layer.WorldSize = ranks.WorldSize
+	r := reader{found: bad, places: map[string]string{}}
+	for _, s := range settingsOf(reflect.TypeFor[Config](), "") {
+		names, as := s.variables()
+		set := func(name string) bool { text, _ := lookup(name); return strings.TrimSpace(text) != "" }
+		i := slices.IndexFunc(names, set)
+		if i < 0 {
+			continue
 		}
-		if below := sectionType(f.Type); below != nil {
-			all = append(all, variablesOf(below, at)...)
+		text, _ := lookup(names[i])
+		text = strings.TrimSpace(text)
+		switch as {
+		case "launcher":
+			r.places[s.key] = names[i]
+			continue
+		case "exporters":
+			l.checkExporters(names[i], s.key, text)
 		}
-	}
-	return all
-}
-
-// readEnvironment makes a document of the variables that are set. A variable
-// that is set to nothing counts as not set. The second result lists the texts
-// that cannot be read, and the third what is suspicious.
-func readEnvironment(lookup func(string) (string, bool)) (root *node, found, suspect problems) {
-	root = &node{kind: mappingNode, where: "environment"}
-	for _, v := range variablesOf(reflect.TypeFor[Config](), "") {
-		for _, name := range v.names {
-			text, _ := lookup(name)
-			if text = strings.TrimSpace(text); text == "" {
-				continue
+		v, err := fromText(text, as, s.field.Type)
+		if to := reflect.New(s.field.Type).Elem(); err != nil {
+			if s.field.Type == reflect.TypeFor[Headers]() {
+				text = ""
 			}
-			if v.as == "launcher" { // which of them counts depends on others
-				r, bad := detectRanks(lookup)
-				if r.WorldSize.IsSet() {
-					root.put(strings.Split(v.key, "."), scalar(r.WorldSize.Get(), name))
-				}
-				for _, p := range bad.list {
-					if p.Field == v.key {
-						p.Message = strings.TrimPrefix(p.Message, v.key+" ")
-						found.list = append(found.list, p)
-					}
-				}
-				break
-			}
-			value, err := v.read(text, name)
-			if err != nil {
-				p := Problem{Field: v.key, Value: text, Message: err.Error(), Where: name}
-				if v.field == reflect.TypeFor[Headers]() {
-					p.Value = nil
-				}
-				found.list = append(found.list, p)
-			} else {
-				root.put(strings.Split(v.key, "."), value)
-			}
-			if v.as == "exporters" {
-				checkExporters(&suspect, name, v.key, text)
-			}
-			break
+			r.found = append(r.found, Problem{s.key, cmp.Or[any](text, nil), err.Error(), names[i]})
+		} else if r.set(to, v, s.key, names[i]); !to.IsZero() {
+			s.in(reflect.ValueOf(&layer).Elem()).Set(to)
 		}
 	}
-	return root, found, suspect
+	l.lay(&layer, &r)
 }
 
-// read reads the text of one variable.
-func (v *variables) read(text, name string) (*node, error) {
-	switch v.field {
-	case reflect.TypeFor[[]string](), reflect.TypeFor[Var[[]string]]():
-		if v.as == "dirs" {
-			return folders(text, name), nil
-		}
-		return textList(text, ",", name), nil
-	case reflect.TypeFor[Metadata](), reflect.TypeFor[Headers]():
-		return pairs(text, name)
-	}
-	switch v.as {
+// fromText reads the text of a variable, as far as its type does not say how. Errors
+// show no value: headers are written this way.
+func fromText(text, as string, t reflect.Type) (any, error) {
+	switch as {
 	case "not":
 		b, err := toBool(text)
-		return scalar(!b, name), err
+		return !b, err
 	case "exporters":
-		for item := range strings.SplitSeq(text, ",") {
-			if strings.TrimSpace(item) == "otlp" {
-				return scalar(true, name), nil
-			}
-		}
-		return scalar(false, name), nil
+		return slices.ContainsFunc(strings.Split(text, ","), func(word string) bool { return strings.TrimSpace(word) == "otlp" }), nil
 	case "ms":
 		ms, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || ms > int64(1<<63-1)/int64(time.Millisecond) || ms < 0 {
-			return nil, fmt.Errorf("must be a number of milliseconds")
+			return nil, errors.New("must be a number of milliseconds")
 		}
-		return scalar(time.Duration(ms)*time.Millisecond, name), nil
+		return time.Duration(ms) * time.Millisecond, nil
+	case "dirs":
+		return folders(text), nil
 	}
-	return scalar(text, name), nil
+	switch t {
+	case reflect.TypeFor[[]string](), reflect.TypeFor[Var[[]string]]():
+		return list(text, ","), nil
+	case reflect.TypeFor[Metadata](), reflect.TypeFor[Headers]():
+		return pairs(text)
+	}
+	return text, nil
 }
 
 // folders reads DFTracer's list, whose word "all" is the empty one.
-func folders(text, where string) *node {
+func folders(text string) []string {
 	if text == "all" {
-		return &node{kind: listNode, where: where}
+		return []string{}
 	}
-	return textList(text, ":", where)
+	return list(text, ":")
 }
 
-func textList(text, separator, name string) *node {
-	list := &node{kind: listNode, where: name}
+func list(text, separator string) []string {
+	items := []string{}
 	for item := range strings.SplitSeq(text, separator) {
 		if item = strings.TrimSpace(item); item != "" {
-			list.items = append(list.items, scalar(item, name))
+			items = append(items, item)
 		}
 	}
-	return list
+	return items
 }
 
-// pairs reads "key=value,key=value" with percent-encoded values. Its errors
-// show no value: headers are written this way.
-func pairs(text, name string) (*node, error) {
-	m := &node{kind: mappingNode, where: name}
-	for item := range strings.SplitSeq(text, ",") {
-		if strings.TrimSpace(item) == "" {
-			continue
-		}
+// pairs reads "key=value,key=value" with percent-encoded values.
+func pairs(text string) (any, error) {
+	m := mapping{}
+	for _, item := range list(text, ",") {
 		key, value, ok := strings.Cut(item, "=")
-		key = strings.TrimSpace(key)
-		if !ok || key == "" {
-			return nil, fmt.Errorf("must be written key=value,key=value")
+		if key = strings.TrimSpace(key); !ok || key == "" {
+			return nil, errors.New("must be written key=value,key=value")
 		}
-		decodedKey, keyErr := url.PathUnescape(key)
-		decoded, err := url.PathUnescape(strings.TrimSpace(value))
+		key, keyErr := url.PathUnescape(key)
+		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if err != nil || keyErr != nil {
-			return nil, fmt.Errorf("must be percent-encoded: a value has a stray %%")
+			return nil, errors.New("must be percent-encoded: a value has a stray %")
 		}
-		m.fields = append(m.fields, field{key: decodedKey, where: name, value: scalar(decoded, name)})
+		m = append(m, entry{key: key, value: value})
 	}
 	return m, nil
+}
+
+// exporters are the words of OTEL_TRACES_EXPORTER and its kind that are known to
+// OpenTelemetry; of them this library has otlp, and prometheus for metrics.
+var exporters = []string{"otlp", "none", "console", "logging", "prometheus", "zipkin", "jaeger"}
+
+// checkExporters warns of words that ask for what will not be there.
+func (l *loader) checkExporters(name, key, text string) {
+	for _, word := range list(text, ",") {
+		switch {
+		case word == "otlp", word == "none", word == "prometheus" && strings.HasSuffix(key, ".metrics"):
+		case slices.Contains(exporters, word):
+			l.warn(name, word, `this library has no such exporter, only "otlp"`)
+		default:
+			l.warn(name, word, "unknown exporter; the nearest known one is "+strconv.Quote(nearest(word, exporters)))
+		}
+	}
+}
+
+// otherVariables are read elsewhere, or mean something to DFTracer itself and nothing
+// here.
+var otherVariables = []string{
+	environ.File, dftracerFile, environ.Dir, environ.Run,
+	environ.Ring, environ.Torch, environ.Only, environ.Without, environ.Verbose,
+	"DFTRACER_INIT", "DFTRACER_INIT_COUNT", "DFTRACER_GOTCHA_PRIORITY", "DFTRACER_LOG_LEVEL", "DFTRACER_TIME_METRIC",
+	"DFTRACER_BIND_SIGNALS", "DFTRACER_ERROR",
+	"DFTRACER_LIBUV_THREADS", "DFTRACER_ENABLE_AGGREGATION", "DFTRACER_AGGREGATION_TYPE", "DFTRACER_AGGREGATION_FILE",
+	"DFTRACER_ENABLE_PAPI_TRACING", "DFTRACER_PAPI_EVENTS", "DFTRACER_PAPI_MULTIPLEX", "DFTRACER_PAPI_SAMPLE_INTERVAL_MS",
+	"DFTRACER_DISABLE_VARIORUM_POWER",
+}
+
+// checkNames warns of variables of the process that look like ours and have no effect: a
+// misspelt name would be ignored without a word.
+func (l *loader) checkNames() {
+	known := slices.Concat(otherVariables, identity.Variables())
+	for _, s := range settingsOf(reflect.TypeFor[Config](), "") {
+		names, _ := s.variables()
+		known = append(known, names...)
+	}
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		if ours := strings.HasPrefix(name, "TRAINSPAN_") || strings.HasPrefix(name, "DFTRACER_"); ours && !slices.Contains(known, name) {
+			l.warn(name, nil, "unknown variable, which has no effect; the nearest known one is "+nearest(name, known))
+		}
+	}
 }

@@ -1,4 +1,20 @@
 package config
 
-// EnvironmentVariables are those that the documents name.
-var EnvironmentVariables = environmentVariables
+import (
+	"iter"
+	"reflect"
+)
+
+// EnvironmentVariables returns the variables of all settings, with their keys.
+func EnvironmentVariables() iter.Seq2[string, string] {
+	return func(yield func(name, key string) bool) {
+		for _, s := range settingsOf(reflect.TypeFor[Config](), "") {
+			names, _ := s.variables()
+			for _, name := range names {
+				if !yield(name, s.key) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -238,9 +238,9 @@ func TestLoadReportsEveryProblemWithItsPlace(t *testing.T) {
 		`DFTRACER_TRACE_INTERVAL_MS: outputs.trace.write_interval: must be a number of milliseconds (got "soon")`,
 		`OTEL_EXPORTER_OTLP_HEADERS: outputs.otlp.headers: must be written key=value,key=value`,
 		`WORLD_SIZE: world_size: must be an integer (got "many")`,
-		`RANK: rank: rank must not be negative (got "-1")`,
-		path + `:1:19: application_name: application_name cannot be empty or whitespace-only (got " ")`,
-		path + `:7:33: training.log_every_n_train_iterations: log_every_n_train_iterations must be set to a positive value (got 0)`,
+		`RANK: rank: must not be negative (got "-1")`,
+		path + `:1:19: application_name: cannot be empty or whitespace-only (got " ")`,
+		path + `:7:33: training.log_every_n_train_iterations: must be set to a positive value (got 0)`,
 	}
 	var invalid *config.ValidationError
 	if !errors.As(err, &invalid) {
@@ -293,9 +293,9 @@ func decodeFile(t *testing.T, path string) config.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := config.Decode[config.Config](data, path)
-	if err != nil {
-		t.Fatal(err)
+	cfg, unknown, err := config.Decode[config.Config](data, path)
+	if err != nil || len(unknown) > 0 {
+		t.Fatal(unknown, err)
 	}
 	return cfg
 }
@@ -343,7 +343,7 @@ func flattenInto(out map[string]string, path string, v reflect.Value) {
 	for i := range v.NumField() {
 		key := v.Type().Field(i).Tag.Get("key")
 		switch {
-		case key == "-":
+		case key == "" && !v.Type().Field(i).Anonymous:
 		case v.Type().Field(i).Anonymous:
 			flattenInto(out, path, v.Field(i))
 		default:

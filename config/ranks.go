@@ -1,6 +1,8 @@
 package config
 
 import (
+	"cmp"
+
 	"github.com/trainspan/trainspan/internal/identity"
 )
 
@@ -55,24 +57,26 @@ func DetectRanks(lookup func(name string) (string, bool)) (Ranks, error) {
 
 func detectRanks(lookup func(string) (string, bool)) (Ranks, problems) {
 	if lookup == nil {
-		return Ranks{}, problems{}
+		return Ranks{}, nil
 	}
 	l := identity.FromEnvironment(lookup, func(text string) (int, error) { return toInt(text) })
-	r := Ranks{Rank: l.Rank, LocalRank: l.LocalRank, WorldSize: l.WorldSize, Attempt: l.Attempt, Job: l.Job, Run: l.Run}
-	return r, badVariables(l.Bad)
+	var found problems
+	for _, b := range l.Bad {
+		message := least(b.Least)
+		if b.Err != nil {
+			message = b.Err.Error()
+		}
+		found = append(found, Problem{Field: b.Key, Value: b.Text, Message: message, Where: b.Variable})
+	}
+	return Ranks{Rank: l.Rank, LocalRank: l.LocalRank, WorldSize: l.WorldSize, Attempt: l.Attempt, Job: l.Job, Run: l.Run}, found
 }
 
-// badVariables says what is wrong with variables of launchers.
-func badVariables(list []identity.Bad) (found problems) {
-	for _, b := range list {
-		message := "must be set to a positive value"
-		switch {
-		case b.Err != nil:
-			message = b.Err.Error()
-		case b.Least == 0:
-			message = "must not be negative"
+// take lays what another source gives over r.
+func (r *Ranks) take(o *Ranks) {
+	for _, v := range []struct{ to, from *Var[int] }{{&r.Rank, &o.Rank}, {&r.LocalRank, &o.LocalRank}, {&r.WorldSize, &o.WorldSize}, {&r.Attempt, &o.Attempt}} {
+		if v.from.IsSet() {
+			*v.to = *v.from
 		}
-		found.list = append(found.list, Problem{Field: b.Key, Value: b.Text, Message: b.Key + " " + message, Where: b.Variable})
 	}
-	return found
+	r.Job, r.Run = cmp.Or(o.Job, r.Job), cmp.Or(o.Run, r.Run)
 }

@@ -114,9 +114,9 @@ func TestSources(t *testing.T) {
 // fromPython reads what a Python program configures.
 func fromPython(t *testing.T, text string) config.Base {
 	t.Helper()
-	base, err := config.DecodeLax[config.Base](text)
-	if err != nil {
-		t.Fatal(err)
+	base, unknown, err := config.Decode[config.Base](text, "")
+	if err != nil || len(unknown) != strings.Count(text, "session_tagg") {
+		t.Fatal(unknown, err)
 	}
 	return base
 }
