@@ -18,3 +18,12 @@ func EnvironmentVariables() iter.Seq2[string, string] {
 		}
 	}
 }
+
+// DefaultTexts returns the default of each setting as its tag has it.
+func DefaultTexts() map[string]string {
+	texts := map[string]string{}
+	for _, s := range settingsOf(reflect.TypeFor[Config](), "") {
+		texts[s.key] = s.field.Tag.Get("default")
+	}
+	return texts
+}

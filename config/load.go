@@ -92,6 +92,11 @@ type loader struct {
 // lay puts one source over the weaker ones.
 func (l *loader) lay(layer *Config, r *reader) {
 	l.add(r.found)
+	for key, at := range r.places {
+		if strings.HasSuffix(key, ".") { // a section
+			l.places[key] = at
+		}
+	}
 	overlay(&l.cfg, layer, func(key string) { l.places[key] = r.places[key] })
 }
 
@@ -104,10 +109,23 @@ func (l *loader) add(more problems) {
 		if p.Where == "" && slices.ContainsFunc(before, reported) {
 			continue
 		} else if p.Where == "" {
-			p.Where = l.places[p.Field]
+			p.Where = l.place(p.Field)
 		}
 		l.found = append(l.found, p)
 	}
+}
+
+// place is where a setting was given, or the section that lacks it.
+func (l *loader) place(field string) string {
+	for field != "" {
+		if at, ok := l.places[field]; ok {
+			return at
+		} else if at, ok := l.places[field+"."]; ok {
+			return at
+		}
+		field = field[:max(0, strings.LastIndexByte(field, '.'))]
+	}
+	return ""
 }
 
 func (l *loader) warn(variable string, value any, message string) {

@@ -157,6 +157,9 @@ func (r *reader) section(v any, dst reflect.Value, path, at string) {
 		r.problem(cmp.Or(path, "configuration"), at, v, errors.New("must be a mapping of keys to values"))
 		return
 	}
+	if r.places != nil {
+		r.places[path+"."] = at
+	}
 	fields := slices.DeleteFunc(reflect.VisibleFields(dst.Type()), func(f reflect.StructField) bool { return f.Tag.Get("key") == "" })
 	given := map[string]string{} // the spelling used for each key
 	for _, e := range m {
