@@ -77,7 +77,7 @@ func TestDecodeTags(t *testing.T) {
 		{"function of a Go list", map[string]any{"perf_tag": func() any { return []string{"f"} }}, "[f] true"},
 		{"Go list", map[string]any{"perf_tags": []string{"g"}}, "[g] true"},
 	} {
-		tr, _, err := config.Decode[config.Training](c.src, "config")
+		tr, _, err := config.Decode[config.Training](bytesOf(c.src), "config")
 		if err != nil || tags(tr) != c.want {
 			t.Errorf("%s: %s, %v; want %s", c.name, tags(tr), err, c.want)
 		}
@@ -138,7 +138,7 @@ func TestUnknownKeys(t *testing.T) {
 		{"enabled: true", `unknown key "enabled"`}, // which of them is meant is unknown
 		{"rank: 1", `unknown key "rank"`},
 	} {
-		cfg, unknown, err := config.Decode[config.Config](c.src, "job")
+		cfg, unknown, err := config.Decode[config.Config](bytesOf(c.src), "job")
 		if err != nil || len(unknown) != 1 || !strings.Contains(unknown[0].String(), c.want) {
 			t.Errorf("%s: %v, %v; want %s", c.src, unknown, err, c.want)
 		}
@@ -161,13 +161,13 @@ func TestUnreadableDocuments(t *testing.T) {
 		"very deep":       {strings.Repeat("[", 1<<20), "too deep or too large"},
 		"aliases":         {bomb(), "too deep or too large"},
 	} {
-		_, _, err := config.Decode[config.Base](c.src, "f")
+		_, _, err := config.Decode[config.Base](bytesOf(c.src), "f")
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "config: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, src := range []any{"", "# only a comment", []byte(nil), nil, map[string]any(nil), "null", "\ufeffworld_size: 1"} {
-		if _, _, err := config.Decode[config.Base](src, "config"); err != nil {
+		if _, _, err := config.Decode[config.Base](bytesOf(src), "config"); err != nil {
 			t.Errorf("%q: %v", src, err)
 		}
 	}
@@ -256,4 +256,12 @@ func FuzzDecode(f *testing.F) {
 		_ = cfg.Validate()
 		cfg.CustomMetadata.Strings()
 	})
+}
+
+// bytesOf makes a document of a text.
+func bytesOf(src any) any {
+	if s, ok := src.(string); ok {
+		return []byte(s)
+	}
+	return src
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"net/url"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/document"
 	"github.com/trainspan/trainspan/internal/environ"
 	"github.com/trainspan/trainspan/internal/identity"
 )
@@ -47,37 +47,36 @@ func (s *setting) variables() (names []string, as string) {
 // is set to nothing counts as not set.
 func (l *loader) environment(lookup func(string) (string, bool)) {
 	var layer Config
-	ranks, bad := detectRanks(lookup)
-	l.cfg.Ranks = ranks
-	layer.WorldSize = ranks.WorldSize
-	r := reader{found: bad, places: map[string]string{}}
-	for _, s := range settingsOf(reflect.TypeFor[Config](), "") {
+	r := newReader(&layer)
+	layer.Ranks, r.found = detectRanks(lookup)
+	layer.WorldSize = layer.Ranks.WorldSize
+	for _, s := range r.all {
 		names, as := s.variables()
-		set := func(name string) bool { text, _ := lookup(name); return strings.TrimSpace(text) != "" }
-		i := slices.IndexFunc(names, set)
+		text := ""
+		i := slices.IndexFunc(names, func(name string) bool {
+			text, _ = lookup(name)
+			text = strings.TrimSpace(text)
+			return text != ""
+		})
 		if i < 0 {
 			continue
 		}
-		text, _ := lookup(names[i])
-		text = strings.TrimSpace(text)
-		switch as {
-		case "launcher":
+		if as == "launcher" {
 			r.places[s.key] = names[i]
 			continue
-		case "exporters":
+		} else if as == "exporters" {
 			l.checkExporters(names[i], s.key, text)
 		}
 		v, err := fromText(text, as, s.field.Type)
-		if to := reflect.New(s.field.Type).Elem(); err != nil {
-			if s.field.Type == reflect.TypeFor[Headers]() {
-				text = ""
-			}
-			r.found = append(r.found, Problem{s.key, cmp.Or[any](text, nil), err.Error(), names[i]})
-		} else if r.set(to, v, s.key, names[i]); !to.IsZero() {
-			s.in(reflect.ValueOf(&layer).Elem()).Set(to)
+		if err == nil {
+			r.set(&s, v, names[i])
+		} else if s.field.Type == reflect.TypeFor[Headers]() {
+			r.problem(s.key, names[i], nil, err)
+		} else {
+			r.problem(s.key, names[i], text, err)
 		}
 	}
-	l.lay(&layer, &r)
+	l.lay(&layer, r)
 }
 
 // fromText reads the text of a variable, as far as its type does not say how. Errors
@@ -85,7 +84,7 @@ func (l *loader) environment(lookup func(string) (string, bool)) {
 func fromText(text, as string, t reflect.Type) (any, error) {
 	switch as {
 	case "not":
-		b, err := toBool(text)
+		b, err := document.Bool(text)
 		return !b, err
 	case "exporters":
 		return slices.ContainsFunc(strings.Split(text, ","), func(word string) bool { return strings.TrimSpace(word) == "otlp" }), nil
@@ -127,7 +126,7 @@ func list(text, separator string) []string {
 
 // pairs reads "key=value,key=value" with percent-encoded values.
 func pairs(text string) (any, error) {
-	m := mapping{}
+	m := document.Mapping{}
 	for _, item := range list(text, ",") {
 		key, value, ok := strings.Cut(item, "=")
 		if key = strings.TrimSpace(key); !ok || key == "" {
@@ -138,7 +137,7 @@ func pairs(text string) (any, error) {
 		if err != nil || keyErr != nil {
 			return nil, errors.New("must be percent-encoded: a value has a stray %")
 		}
-		m = append(m, entry{key: key, value: value})
+		m = append(m, document.Entry{Key: key, Value: value})
 	}
 	return m, nil
 }
@@ -176,7 +175,7 @@ var otherVariables = []string{
 // misspelt name would be ignored without a word.
 func (l *loader) checkNames() {
 	known := slices.Concat(otherVariables, identity.Variables())
-	for _, s := range settingsOf(reflect.TypeFor[Config](), "") {
+	for _, s := range allSettings {
 		names, _ := s.variables()
 		known = append(known, names...)
 	}

@@ -55,7 +55,7 @@ func ExampleLoad() {
 }
 
 func ExampleDecode() {
-	_, unknown, err := config.Decode[config.Base]("application_name: charlm\nworldsize: 4\n", "job.yaml")
+	_, unknown, err := config.Decode[config.Base]([]byte("application_name: charlm\nworldsize: 4\n"), "job.yaml")
 	fmt.Println(unknown[0], err)
 	// Output: job.yaml:2:1: worldsize: unknown key "worldsize"; the nearest known key is "world_size" <nil>
 }

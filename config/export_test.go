@@ -1,14 +1,11 @@
 package config
 
-import (
-	"iter"
-	"reflect"
-)
+import "iter"
 
 // EnvironmentVariables returns the variables of all settings, with their keys.
 func EnvironmentVariables() iter.Seq2[string, string] {
 	return func(yield func(name, key string) bool) {
-		for _, s := range settingsOf(reflect.TypeFor[Config](), "") {
+		for _, s := range allSettings {
 			names, _ := s.variables()
 			for _, name := range names {
 				if !yield(name, s.key) {
@@ -22,7 +19,7 @@ func EnvironmentVariables() iter.Seq2[string, string] {
 // DefaultTexts returns the default of each setting as its tag has it.
 func DefaultTexts() map[string]string {
 	texts := map[string]string{}
-	for _, s := range settingsOf(reflect.TypeFor[Config](), "") {
+	for _, s := range allSettings {
 		texts[s.key] = s.field.Tag.Get("default")
 	}
 	return texts

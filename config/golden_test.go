@@ -53,10 +53,13 @@ func TestRefusedConfigs(t *testing.T) {
 
 // load reads and validates as a caller does who reads the reference's configs.
 func load(src any) (config.Base, error) {
-	if raw, ok := src.(json.RawMessage); ok {
-		src = []byte(raw)
+	switch text := src.(type) {
+	case string:
+		src = []byte(text)
+	case json.RawMessage:
+		src = []byte(text)
 	}
-	b, _, err := config.Decode[config.Base](src, "config")
+	b, _, err := config.Decode[config.Base](bytesOf(src), "config")
 	if err != nil {
 		return b, err
 	}

@@ -1,12 +1,15 @@
 package config
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"os"
 	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/trainspan/trainspan/internal/document"
 	"github.com/trainspan/trainspan/internal/environ"
 )
 
@@ -47,33 +50,27 @@ func Load(opts LoadOptions) (Config, error) {
 		l.checkNames()
 	}
 	if path, _ := lookup(dftracerFile); path != "" {
-		root, err := readFile(path)
-		if err != nil {
+		if err := l.file(path, (*reader).dftracer); err != nil {
 			return Config{}, err
 		}
-		l.dftracer(root)
 	}
 	if opts.Path == "" {
 		opts.Path, _ = lookup(environ.File)
 	}
 	if opts.Path != "" {
-		root, err := readFile(opts.Path)
-		if err != nil {
+		if err := l.file(opts.Path, func(r *reader, root any) { r.section(root, "", opts.Path) }); err != nil {
 			return Config{}, err
 		}
-		r, layer := reader{places: map[string]string{}}, Config{}
-		r.section(root, reflect.ValueOf(&layer).Elem(), "", opts.Path)
-		if opts.AllowUnknown {
-			l.cfg.Warnings = append(l.cfg.Warnings, r.unknown...)
-		} else {
-			r.found = append(r.found, r.unknown...)
-		}
-		l.lay(&layer, &r)
 	}
+	if opts.AllowUnknown {
+		l.cfg.Warnings, l.unknown = append(l.cfg.Warnings, l.unknown...), nil
+	}
+	l.add(l.unknown)
 	l.environment(lookup)
-	l.lay(&opts.Code, &reader{})
-	l.cfg.Ranks.take(&opts.Code.Ranks)
-	l.cfg.nameApplication()
+	l.lay(&opts.Code, newReader(&opts.Code))
+	service, _ := l.cfg.OTel.ResourceAttributes.Get("service.name")
+	name, _ := service.(string)
+	l.cfg.ApplicationName = cmp.Or(l.cfg.ApplicationName, l.cfg.OTel.ServiceName, name)
 	if !opts.Partial {
 		var p problems
 		l.cfg.validate(&p)
@@ -84,31 +81,63 @@ func Load(opts LoadOptions) (Config, error) {
 
 // loader joins sources from the weakest to the strongest.
 type loader struct {
-	cfg    Config
-	found  problems
-	places map[string]string // where the value of a setting came from
+	cfg            Config
+	found, unknown problems
+	places         map[string]string // where each setting and section came from
+}
+
+func (l *loader) file(path string, read func(r *reader, root any)) error {
+	root, err := document.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
+	var layer Config
+	r := newReader(&layer)
+	read(r, root)
+	l.lay(&layer, r)
+	return nil
+}
+
+// dftracer takes the settings that a configuration of DFTracer has; the rest of it is
+// about interception.
+func (r *reader) dftracer(root any) {
+	m, _ := root.(document.Mapping)
+	for _, s := range r.all {
+		for theirs := range strings.SplitSeq(s.field.Tag.Get("dftracer"), ",") {
+			e, ok := m.Get(strings.Split(theirs, ".")...)
+			if text, one := e.Value.(string); one && s.key == "outputs.trace.data_dirs" {
+				e.Value = folders(text)
+			}
+			if ok && e.Value != nil {
+				r.set(&s, e.Value, e.At)
+				break
+			}
+		}
+	}
 }
 
 // lay puts one source over the weaker ones.
 func (l *loader) lay(layer *Config, r *reader) {
 	l.add(r.found)
-	for key, at := range r.places {
-		if strings.HasSuffix(key, ".") { // a section
-			l.places[key] = at
+	l.unknown = append(l.unknown, r.unknown...)
+	for _, s := range r.all {
+		if at, ok := r.places[s.key]; ok && s.inner {
+			l.places[s.key] = at
 		}
 	}
 	overlay(&l.cfg, layer, func(key string) { l.places[key] = r.places[key] })
+	l.cfg.Ranks.take(&layer.Ranks)
 }
 
-// add takes problems, except about fields that have one already, themselves or their
-// section, and gives them their places.
+// add takes problems. Those without a place are of validation: a setting that has a
+// problem already, or is in a section that has, gets no other, and the rest get places.
 func (l *loader) add(more problems) {
 	before := l.found
 	for _, p := range more {
-		reported := func(q Problem) bool { return q.Field == p.Field || strings.HasPrefix(p.Field, q.Field+".") }
-		if p.Where == "" && slices.ContainsFunc(before, reported) {
-			continue
-		} else if p.Where == "" {
+		if p.Where == "" {
+			if slices.ContainsFunc(before, func(q Problem) bool { return q.Field == p.Field || strings.HasPrefix(p.Field, q.Field+".") }) {
+				continue
+			}
 			p.Where = l.place(p.Field)
 		}
 		l.found = append(l.found, p)
@@ -116,50 +145,17 @@ func (l *loader) add(more problems) {
 }
 
 // place is where a setting was given, or the section that lacks it.
-func (l *loader) place(field string) string {
-	for field != "" {
-		if at, ok := l.places[field]; ok {
-			return at
-		} else if at, ok := l.places[field+"."]; ok {
-			return at
-		}
-		field = field[:max(0, strings.LastIndexByte(field, '.'))]
+func (l *loader) place(key string) string {
+	at, ok := l.places[key]
+	for !ok && key != "" {
+		key = key[:max(0, strings.LastIndexByte(key, '.'))]
+		at, ok = l.places[key]
 	}
-	return ""
+	return at
 }
 
 func (l *loader) warn(variable string, value any, message string) {
 	l.cfg.Warnings = append(l.cfg.Warnings, Problem{Value: value, Message: message, Where: variable})
-}
-
-// dftracer takes the settings that a configuration of DFTracer has; the rest of it is
-// about interception.
-func (l *loader) dftracer(root any) {
-	m, _ := root.(mapping)
-	r, layer := reader{places: map[string]string{}}, Config{}
-	for _, s := range settingsOf(reflect.TypeFor[Config](), "") {
-		for theirs := range strings.SplitSeq(s.field.Tag.Get("dftracer"), ",") {
-			e, ok := m.get(strings.Split(theirs, ".")...)
-			if text, one := e.value.(string); one && s.key == "outputs.trace.data_dirs" {
-				e.value = folders(text)
-			}
-			if ok && e.value != nil {
-				r.set(s.in(reflect.ValueOf(&layer).Elem()), e.value, s.key, e.at)
-				break
-			}
-		}
-	}
-	l.lay(&layer, &r)
-}
-
-// nameApplication takes the service name if nothing else names the application.
-func (c *Config) nameApplication() {
-	if c.ApplicationName == "" {
-		c.ApplicationName = c.OTel.ServiceName
-	}
-	if name, ok := c.OTel.ResourceAttributes.Get("service.name"); ok && c.ApplicationName == "" {
-		c.ApplicationName, _ = name.(string)
-	}
 }
 
 // overlay copies into dst every setting of src that is not zero; entries of metadata and
@@ -168,29 +164,27 @@ func (c *Config) nameApplication() {
 func overlay[T Config | Base | Training](dst, src *T, onSet func(key string)) {
 	to, from := reflect.ValueOf(dst).Elem(), reflect.ValueOf(src).Elem()
 	all := settingsOf(to.Type(), "")
-	given := make([]reflect.Value, len(all))
-	for i, s := range all {
+	given := slices.DeleteFunc(slices.Clone(all), func(s setting) bool {
 		v, err := from.FieldByIndexErr(s.index)
-		if err != nil || v.IsZero() {
-			continue
-		}
-		given[i] = v
+		return err != nil || v.IsZero()
+	})
+	for _, s := range given {
 		for name := range strings.SplitSeq(s.field.Tag.Get("clears"), ",") {
-			section := s.key[:strings.LastIndexByte(s.key, '.')+1]
-			if j := slices.IndexFunc(all, func(o setting) bool { return o.key == section+name }); j >= 0 {
-				all[j].in(to).SetZero()
+			if i := slices.IndexFunc(all, func(o setting) bool { return o.section == s.section && o.is(name) }); i >= 0 {
+				all[i].in(to).SetZero()
 			}
 		}
 	}
-	for i, s := range all {
-		if given[i].IsValid() {
-			copySetting(s.in(to), given[i])
+	for _, s := range given {
+		if f := s.in(to); !s.inner {
+			copySetting(f, from.FieldByIndex(s.index))
 			onSet(s.key)
+		} else if f.Kind() == reflect.Pointer && f.IsNil() {
+			f.Set(reflect.New(f.Type().Elem()))
 		}
 	}
 }
 
-// copySetting copies the value of one setting.
 func copySetting(dst, src reflect.Value) {
 	switch v := src.Interface().(type) {
 	case Metadata:
@@ -215,10 +209,6 @@ func copySetting(dst, src reflect.Value) {
 	case Var[[]string]:
 		if dst.Set(src); !v.IsFunc() {
 			dst.Set(reflect.ValueOf(Value(slices.Clone(v.Get()))))
-		}
-	case *Training: // its settings follow
-		if dst.IsNil() {
-			dst.Set(reflect.ValueOf(&Training{}))
 		}
 	default:
 		dst.Set(src)

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 
+	"github.com/trainspan/trainspan/internal/document"
 	"github.com/trainspan/trainspan/internal/identity"
 )
 
@@ -27,29 +28,13 @@ type Ranks struct {
 	Run string
 }
 
-// DetectRanks reads what launchers gave this process. Of each row the first
-// variable that is set counts; run joins all that are set.
-//
-//	rank        RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, PMIX_RANK, FLUX_TASK_RANK,
-//	            SLURM_PROCID, JOB_COMPLETION_INDEX (Kubernetes)
-//	local rank  LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, FLUX_TASK_LOCAL_ID, SLURM_LOCALID
-//	world size  TRAINSPAN_WORLD_SIZE, WORLD_SIZE, OMPI_COMM_WORLD_SIZE, PMI_SIZE,
-//	            FLUX_JOB_SIZE, SLURM_NTASKS
-//	attempt     TRAINSPAN_ATTEMPT, TORCHELASTIC_RESTART_COUNT, SLURM_RESTART_COUNT
-//	job, run    TRAINSPAN_JOB, TORCHELASTIC_RUN_ID, SLURM_JOB_ID (run: with SLURM_ARRAY_TASK_ID and SLURM_STEP_ID),
-//	            FLUX_JOB_ID, PBS_JOBID, LSB_JOBID, PMIX_NAMESPACE
-//
-// Where torchrun has started the process (TORCHELASTIC_RUN_ID, GROUP_RANK or
-// LOCAL_WORLD_SIZE is set), what MPI, Slurm, Flux and Kubernetes say is about its
-// node. Without RANK the rank then is that of the node (GROUP_RANK, NODE_RANK,
-// SLURM_NODEID, SLURM_PROCID, JOB_COMPLETION_INDEX) * LOCAL_WORLD_SIZE + LOCAL_RANK, and
-// the world size GROUP_WORLD_SIZE * LOCAL_WORLD_SIZE. A LOCAL_RANK that Slurm did not
-// give says as well that SLURM_PROCID, SLURM_NTASKS and JOB_COMPLETION_INDEX are about
-// nodes or pods.
+// DetectRanks reads what launchers gave this process: torchrun, Open MPI, PMI, PMIx, Flux,
+// Slurm and Kubernetes. docs/configuration.md has the variables in their order. If
+// torchrun has started the process, what the others give is about its node.
 //
 // The lookup is one as os.LookupEnv; nil knows no variable. The error is a
-// [*ValidationError] that names every variable with a bad value; what could be
-// read is in the Ranks.
+// [*ValidationError] that names every variable with a bad value; the Ranks hold what
+// could be read.
 func DetectRanks(lookup func(name string) (string, bool)) (Ranks, error) {
 	r, problems := detectRanks(lookup)
 	return r, problems.err()
@@ -59,7 +44,7 @@ func detectRanks(lookup func(string) (string, bool)) (Ranks, problems) {
 	if lookup == nil {
 		return Ranks{}, nil
 	}
-	l := identity.FromEnvironment(lookup, func(text string) (int, error) { return toInt(text) })
+	l := identity.FromEnvironment(lookup, func(text string) (int, error) { return document.Int(text) })
 	var found problems
 	for _, b := range l.Bad {
 		message := least(b.Least)

@@ -114,7 +114,7 @@ func TestSources(t *testing.T) {
 // fromPython reads what a Python program configures.
 func fromPython(t *testing.T, text string) config.Base {
 	t.Helper()
-	base, unknown, err := config.Decode[config.Base](text, "")
+	base, unknown, err := config.Decode[config.Base]([]byte(text), "")
 	if err != nil || len(unknown) != strings.Count(text, "session_tagg") {
 		t.Fatal(unknown, err)
 	}
