@@ -56,7 +56,7 @@ type Base struct {
 	// SessionTag groups the runs that belong together.
 	SessionTag Var[string] `key:"session_tag" alias:"session_tag_or_fn" env:"TRAINSPAN_SESSION_TAG" default:"the launcher's job, or this run"`
 	// WorldSize is the number of ranks of the job.
-	WorldSize Var[int] `key:"world_size" alias:"world_size_or_fn" env:"launcher" rule:"min=1" default:"the launcher's, else 1"`
+	WorldSize Var[int] `key:"world_size" alias:"world_size_or_fn" env:"TRAINSPAN_WORLD_SIZE:launcher" rule:"min=1" default:"the launcher's, else 1"`
 	// IsBaselineRun marks a run that others are compared with.
 	IsBaselineRun Var[bool] `key:"is_baseline_run" alias:"is_baseline_run_or_fn" env:"TRAINSPAN_IS_BASELINE_RUN" default:"false"`
 	// CustomMetadata travels with the first record of the job. The order is kept; values are texts, bools, numbers or lists of these.
@@ -151,7 +151,7 @@ type OTel struct {
 	// ServiceName is the resource's service.name; it wins over the same key in ResourceAttributes.
 	ServiceName string `key:"service_name" env:"OTEL_SERVICE_NAME" default:"the resource attribute, else the application name"`
 	// ResourceAttributes describe the process. Values are texts, bools or numbers.
-	ResourceAttributes Metadata `key:"resource_attributes" env:"OTEL_RESOURCE_ATTRIBUTES" rule:"keys,scalars"`
+	ResourceAttributes Metadata `key:"resource_attributes" env:"OTEL_RESOURCE_ATTRIBUTES" rule:"keys=scalars"`
 }
 
 // ErrorStrategy is what happens to an error inside the telemetry code. The zero value

@@ -225,7 +225,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		fields = append(fields, p.Field)
 	}
 	want := []string{
-		"application_name", "world_size", "custom_metadata.a", "custom_metadata", "error_strategy", "logger.level",
+		"application_name", "world_size", "custom_metadata", "custom_metadata.a", "error_strategy", "logger.level",
 		"training.global_batch_size", "training.log_every_n_train_iterations", "training.save_checkpoint_strategy", "training.perf_tags", "training.flops_per_sample",
 	}
 	if !slices.Equal(fields, want) {

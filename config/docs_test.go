@@ -182,7 +182,7 @@ func accepted(f reflect.StructField) string {
 
 func variables(f reflect.StructField) string {
 	names, as, _ := strings.Cut(f.Tag.Get("env"), ":")
-	if names == "launcher" {
+	if as == "launcher" {
 		names = strings.Join(identity.WorldSizes(), ",")
 	}
 	note := map[string]string{"ms": " (ms)", "not": " (inverted)", "dirs": " (separated by `:`)"}[as]

@@ -30,19 +30,6 @@ func Environ(vars []string) func(name string) (string, bool) {
 	}
 }
 
-// variables returns the names of a setting's variables, the strongest first, and how
-// their text is written if the type does not show it.
-func (s *setting) variables() (names []string, as string) {
-	tag, as, _ := strings.Cut(s.field.Tag.Get("env"), ":")
-	switch tag {
-	case "":
-		return nil, ""
-	case "launcher": // which of them counts depends on others
-		return identity.WorldSizes(), tag
-	}
-	return strings.Split(tag, ","), as
-}
-
 // environment lays the variables that are set over the weaker sources. A variable that
 // is set to nothing counts as not set.
 func (l *loader) environment(lookup func(string) (string, bool)) {
@@ -51,9 +38,8 @@ func (l *loader) environment(lookup func(string) (string, bool)) {
 	layer.Ranks, r.found = detectRanks(lookup)
 	layer.WorldSize = layer.Ranks.WorldSize
 	for _, s := range r.all {
-		names, as := s.variables()
 		text := ""
-		i := slices.IndexFunc(names, func(name string) bool {
+		i := slices.IndexFunc(s.env, func(name string) bool {
 			text, _ = lookup(name)
 			text = strings.TrimSpace(text)
 			return text != ""
@@ -61,19 +47,17 @@ func (l *loader) environment(lookup func(string) (string, bool)) {
 		if i < 0 {
 			continue
 		}
-		if as == "launcher" {
-			r.places[s.key] = names[i]
-			continue
-		} else if as == "exporters" {
-			l.checkExporters(names[i], s.key, text)
+		if s.as == "exporters" {
+			l.checkExporters(s.env[i], s.key, text)
 		}
-		v, err := fromText(text, as, s.field.Type)
-		if err == nil {
-			r.set(&s, v, names[i])
+		if s.as == "launcher" { // which of them counts depends on others
+			r.places[s.key] = s.env[i]
+		} else if v, err := s.fromText(text); err == nil {
+			r.set(&s, v, s.env[i])
 		} else if s.field.Type == reflect.TypeFor[Headers]() {
-			r.problem(s.key, names[i], nil, err)
+			r.problem(s.key, s.env[i], nil, err)
 		} else {
-			r.problem(s.key, names[i], text, err)
+			r.problem(s.key, s.env[i], text, err)
 		}
 	}
 	l.lay(&layer, r)
@@ -81,8 +65,8 @@ func (l *loader) environment(lookup func(string) (string, bool)) {
 
 // fromText reads the text of a variable, as far as its type does not say how. Errors
 // show no value: headers are written this way.
-func fromText(text, as string, t reflect.Type) (any, error) {
-	switch as {
+func (s *setting) fromText(text string) (any, error) {
+	switch s.as {
 	case "not":
 		b, err := document.Bool(text)
 		return !b, err
@@ -97,7 +81,7 @@ func fromText(text, as string, t reflect.Type) (any, error) {
 	case "dirs":
 		return folders(text), nil
 	}
-	switch t {
+	switch s.field.Type {
 	case reflect.TypeFor[[]string](), reflect.TypeFor[Var[[]string]]():
 		return list(text, ","), nil
 	case reflect.TypeFor[Metadata](), reflect.TypeFor[Headers]():
@@ -176,8 +160,7 @@ var otherVariables = []string{
 func (l *loader) checkNames() {
 	known := slices.Concat(otherVariables, identity.Variables())
 	for _, s := range allSettings {
-		names, _ := s.variables()
-		known = append(known, names...)
+		known = append(known, s.env...)
 	}
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")

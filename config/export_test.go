@@ -6,9 +6,8 @@ import "iter"
 func EnvironmentVariables() iter.Seq2[string, string] {
 	return func(yield func(name, key string) bool) {
 		for _, s := range allSettings {
-			names, _ := s.variables()
-			for _, name := range names {
-				if !yield(name, s.key) {
+			for _, name := range s.env {
+				if name != "" && !yield(name, s.key) {
 					return
 				}
 			}

@@ -138,17 +138,12 @@ const (
 )
 
 // Traces configures how the spans of a run are spread over traces, so that a backend
-// can open each of them; its fields are those of [OTLP]. The zero Traces is one trace
-// for each start of the job, with the default budget.
+// can open each of them, as TraceSplit, TraceWindow and TraceBudget of [OTLP]. A rank
+// keeps to its share of the budget; a trace that is full is followed by another one. The
+// zero Traces is one trace for each start of the job, with the default budget.
 type Traces struct {
-	// Split is when a new trace begins; empty is [TracePerAttempt].
-	Split string
-	// Window is the number of iterations in one trace, for [TracePerWindow]. Zero is 1000.
-	Window int
-	// Budget is the most spans that one trace of the job may hold, all ranks together;
-	// every rank keeps to its share, which is at least [MinTraceBudget]. A trace that is
-	// full is followed by another one. Zero is 20,000, negative is no limit.
-	Budget int
+	Split          string
+	Window, Budget int
 }
 
 // The values of [Traces.Split] and [OTLP.TraceSplit].
@@ -174,42 +169,34 @@ type Prometheus struct {
 // TracesURL returns the address that spans go to: TracesEndpoint as it stands, else
 // Endpoint or the protocol's default, to which http/protobuf adds /v1/traces. With grpc
 // it may be a bare host:port.
-func (o *OTLP) TracesURL() string { return cmp.Or(o.TracesEndpoint, o.signalURL("v1/traces")) }
+func (o *OTLP) TracesURL() string { return o.signalURL(o.TracesEndpoint, "traces") }
 
 // LogsURL is what TracesURL is to spans. If only a TracesEndpoint is given, logs go to
 // the same receiver, if that address shows where its logs belong; else LogsURL is
 // empty: nothing is sent to a place that nobody chose.
-func (o *OTLP) LogsURL() string { return o.besides(o.LogsEndpoint, "v1/logs") }
+func (o *OTLP) LogsURL() string { return o.signalURL(o.LogsEndpoint, "logs") }
 
 // MetricsURL is what LogsURL is, for metrics.
-func (o *OTLP) MetricsURL() string { return o.besides(o.MetricsEndpoint, "v1/metrics") }
+func (o *OTLP) MetricsURL() string { return o.signalURL(o.MetricsEndpoint, "metrics") }
 
-// besides is the address of a signal that goes where the spans go.
-func (o *OTLP) besides(own, path string) string {
+func (o *OTLP) signalURL(own, signal string) string {
+	grpc, beside := o.Protocol == OTLPGRPC, o.Endpoint == "" && o.TracesEndpoint != ""
+	base, below := strings.CutSuffix(o.TracesEndpoint, "v1/traces")
 	switch {
 	case own != "":
 		return own
-	case o.Endpoint != "" || o.TracesEndpoint == "":
-		return o.signalURL(path)
-	case o.Protocol == OTLPGRPC:
+	case beside && grpc:
 		return o.TracesEndpoint
-	}
-	if base, ok := strings.CutSuffix(o.TracesEndpoint, "v1/traces"); ok {
-		return base + path
-	}
-	return ""
-}
-
-// signalURL is the address for a signal below Endpoint, or below the receiver that the
-// OpenTelemetry specification gives without one.
-func (o *OTLP) signalURL(path string) string {
-	if o.Protocol == OTLPGRPC {
+	case beside && below:
+		return base + "v1/" + signal
+	case beside:
+		return ""
+	case grpc: // the defaults are those of the OpenTelemetry specification
 		return cmp.Or(o.Endpoint, "http://localhost:4317")
 	}
-	base := cmp.Or(o.Endpoint, "http://localhost:4318")
-	u, err := url.Parse(base)
+	u, err := url.Parse(cmp.Or(o.Endpoint, "http://localhost:4318"))
 	if err != nil {
-		return strings.TrimSuffix(base, "/") + "/" + path
+		return strings.TrimSuffix(o.Endpoint, "/") + "/v1/" + signal
 	}
-	return u.JoinPath(path).String()
+	return u.JoinPath("v1", signal).String()
 }

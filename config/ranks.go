@@ -47,11 +47,14 @@ func detectRanks(lookup func(string) (string, bool)) (Ranks, problems) {
 	l := identity.FromEnvironment(lookup, func(text string) (int, error) { return document.Int(text) })
 	var found problems
 	for _, b := range l.Bad {
-		message := least(b.Least)
-		if b.Err != nil {
+		message := "must be set to a positive value"
+		switch {
+		case b.Err != nil:
 			message = b.Err.Error()
+		case b.Least == 0:
+			message = "must not be negative"
 		}
-		found = append(found, Problem{Field: b.Key, Value: b.Text, Message: message, Where: b.Variable})
+		found = append(found, Problem{b.Key, b.Text, message, b.Variable})
 	}
 	return Ranks{Rank: l.Rank, LocalRank: l.LocalRank, WorldSize: l.WorldSize, Attempt: l.Attempt, Job: l.Job, Run: l.Run}, found
 }

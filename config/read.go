@@ -12,6 +12,7 @@ import (
 	"github.com/agnivade/levenshtein"
 
 	"github.com/trainspan/trainspan/internal/document"
+	"github.com/trainspan/trainspan/internal/identity"
 )
 
 // setting is one field of a configuration, or a section of it.
@@ -21,7 +22,9 @@ type setting struct {
 	alias   string // one-logger's last part of the key
 	index   []int  // of the field, from the root
 	field   reflect.StructField
-	inner   bool // it is a section
+	env     []string // its variables, the strongest first
+	as      string   // how their text is written, if the type does not show it
+	inner   bool     // it is a section
 }
 
 // settingsOf lists the settings of a struct in their order, each section before what it has.
@@ -30,16 +33,17 @@ func settingsOf(t reflect.Type, section string) (all []setting) {
 		if f.Tag.Get("key") == "" {
 			continue
 		}
-		s := setting{section, join(section, f.Tag.Get("key")), f.Tag.Get("alias"), f.Index, f, false}
-		below := f.Type
-		if below.Kind() == reflect.Pointer {
-			below = below.Elem()
-		}
-		if below.Kind() == reflect.Struct && f.Tag.Get("env") == "" {
-			s.inner = true
+		names, as, _ := strings.Cut(f.Tag.Get("env"), ":")
+		s := setting{section, join(section, f.Tag.Get("key")), f.Tag.Get("alias"), f.Index, f, strings.Split(names, ","), as, names == ""}
+		if as == "launcher" {
+			s.env = identity.WorldSizes()
 		}
 		if all = append(all, s); !s.inner {
 			continue
+		}
+		below := f.Type
+		if below.Kind() == reflect.Pointer {
+			below = below.Elem()
 		}
 		for _, b := range settingsOf(below, s.key) {
 			b.index = slices.Concat(s.index, b.index)
