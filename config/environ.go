@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"net/url"
 	"os"
 	"reflect"
 	"slices"
@@ -15,8 +14,7 @@ import (
 	"github.com/trainspan/trainspan/internal/identity"
 )
 
-// Environ returns a lookup over "NAME=value" strings, such as os.Environ returns, in the
-// manner of os.LookupEnv. Of a repeated name the last counts.
+// Environ returns a lookup over "NAME=value" strings, such as os.Environ returns, as os.LookupEnv is. Of a repeated name the last counts.
 func Environ(vars []string) func(name string) (string, bool) {
 	m := make(map[string]string, len(vars))
 	for _, v := range vars {
@@ -30,8 +28,7 @@ func Environ(vars []string) func(name string) (string, bool) {
 	}
 }
 
-// environment lays the variables that are set over the weaker sources. A variable that
-// is set to nothing counts as not set.
+// environment lays the variables that are set over the weaker sources. A variable that is set to nothing counts as not set.
 func (l *loader) environment(lookup func(string) (string, bool)) {
 	var layer Config
 	r := newReader(&layer)
@@ -63,8 +60,7 @@ func (l *loader) environment(lookup func(string) (string, bool)) {
 	l.lay(&layer, r)
 }
 
-// fromText reads the text of a variable, as far as its type does not say how. Errors
-// show no value: headers are written this way.
+// fromText reads the text of a variable, as far as its type does not say how. Errors show no value: headers are written this way.
 func (s *setting) fromText(text string) (any, error) {
 	switch s.as {
 	case "not":
@@ -83,9 +79,9 @@ func (s *setting) fromText(text string) (any, error) {
 	}
 	switch s.field.Type {
 	case reflect.TypeFor[[]string](), reflect.TypeFor[Var[[]string]]():
-		return list(text, ","), nil
+		return document.List(text, ","), nil
 	case reflect.TypeFor[Metadata](), reflect.TypeFor[Headers]():
-		return pairs(text)
+		return document.Pairs(text)
 	}
 	return text, nil
 }
@@ -95,44 +91,15 @@ func folders(text string) []string {
 	if text == "all" {
 		return []string{}
 	}
-	return list(text, ":")
+	return document.List(text, ":")
 }
 
-func list(text, separator string) []string {
-	items := []string{}
-	for item := range strings.SplitSeq(text, separator) {
-		if item = strings.TrimSpace(item); item != "" {
-			items = append(items, item)
-		}
-	}
-	return items
-}
-
-// pairs reads "key=value,key=value" with percent-encoded values.
-func pairs(text string) (any, error) {
-	m := document.Mapping{}
-	for _, item := range list(text, ",") {
-		key, value, ok := strings.Cut(item, "=")
-		if key = strings.TrimSpace(key); !ok || key == "" {
-			return nil, errors.New("must be written key=value,key=value")
-		}
-		key, keyErr := url.PathUnescape(key)
-		value, err := url.PathUnescape(strings.TrimSpace(value))
-		if err != nil || keyErr != nil {
-			return nil, errors.New("must be percent-encoded: a value has a stray %")
-		}
-		m = append(m, document.Entry{Key: key, Value: value})
-	}
-	return m, nil
-}
-
-// exporters are the words of OTEL_TRACES_EXPORTER and its kind that are known to
-// OpenTelemetry; of them this library has otlp, and prometheus for metrics.
+// exporters are OpenTelemetry's words for OTEL_TRACES_EXPORTER and its kind; this library has otlp, and prometheus for metrics.
 var exporters = []string{"otlp", "none", "console", "logging", "prometheus", "zipkin", "jaeger"}
 
 // checkExporters warns of words that ask for what will not be there.
 func (l *loader) checkExporters(name, key, text string) {
-	for _, word := range list(text, ",") {
+	for _, word := range document.List(text, ",") {
 		switch {
 		case word == "otlp", word == "none", word == "prometheus" && strings.HasSuffix(key, ".metrics"):
 		case slices.Contains(exporters, word):
@@ -143,23 +110,19 @@ func (l *loader) checkExporters(name, key, text string) {
 	}
 }
 
-// otherVariables are read elsewhere, or mean something to DFTracer itself and nothing
-// here.
+// otherVariables are read elsewhere, or mean something to DFTracer itself and nothing here.
 var otherVariables = []string{
-	environ.File, dftracerFile, environ.Dir, environ.Run,
-	environ.Ring, environ.Torch, environ.Only, environ.Without, environ.Verbose,
+	environ.File, dftracerFile, environ.Dir, environ.Run, environ.Ring, environ.Torch, environ.Only, environ.Without, environ.Verbose,
 	"DFTRACER_INIT", "DFTRACER_INIT_COUNT", "DFTRACER_GOTCHA_PRIORITY", "DFTRACER_LOG_LEVEL", "DFTRACER_TIME_METRIC",
-	"DFTRACER_BIND_SIGNALS", "DFTRACER_ERROR",
-	"DFTRACER_LIBUV_THREADS", "DFTRACER_ENABLE_AGGREGATION", "DFTRACER_AGGREGATION_TYPE", "DFTRACER_AGGREGATION_FILE",
+	"DFTRACER_BIND_SIGNALS", "DFTRACER_ERROR", "DFTRACER_LIBUV_THREADS", "DFTRACER_ENABLE_AGGREGATION", "DFTRACER_AGGREGATION_TYPE", "DFTRACER_AGGREGATION_FILE",
 	"DFTRACER_ENABLE_PAPI_TRACING", "DFTRACER_PAPI_EVENTS", "DFTRACER_PAPI_MULTIPLEX", "DFTRACER_PAPI_SAMPLE_INTERVAL_MS",
 	"DFTRACER_DISABLE_VARIORUM_POWER",
 }
 
-// checkNames warns of variables of the process that look like ours and have no effect: a
-// misspelt name would be ignored without a word.
+// checkNames warns of variables of the process that look like ours and have no effect: a misspelt name would be ignored without a word.
 func (l *loader) checkNames() {
 	known := slices.Concat(otherVariables, identity.Variables())
-	for _, s := range allSettings {
+	for _, s := range allSettings() {
 		known = append(known, s.env...)
 	}
 	for _, v := range os.Environ() {

@@ -18,30 +18,21 @@ const dftracerFile = "DFTRACER_CONFIGURATION"
 
 // LoadOptions configures where [Load] finds a configuration.
 type LoadOptions struct {
-	// Path is the YAML or JSON file. Empty means the file that the variable
-	// TRAINSPAN_CONFIG names; when that is empty too, there is no file.
+	// Path is the YAML or JSON file. Empty means the file that the variable TRAINSPAN_CONFIG names; when that is empty too, there is no file.
 	Path string
-	// LookupEnv finds environment variables. Nil is os.LookupEnv; only then is the
-	// environment searched for misspelt names.
+	// LookupEnv finds environment variables. Nil is os.LookupEnv; only then is the environment searched for misspelt names.
 	LookupEnv func(name string) (string, bool)
-	// Code holds what the program itself sets. Every field in it that is not zero wins
-	// over the environment and the file.
+	// Code holds what the program itself sets. Every field in it that is not zero wins over the environment and the file.
 	Code Config
-	// AllowUnknown makes warnings of keys of the file that no field has.
-	AllowUnknown bool
 	// Partial leaves validation to the caller, who will add to the result.
 	Partial bool
 }
 
-// Load joins the file, the environment and code, and validates the result. Code wins
-// over the environment, and the environment over the file, field by field; custom
-// metadata, resource attributes and headers are joined key by key. If nothing else gives
-// them, the trace settings of the file that DFTRACER_CONFIGURATION names are taken, and
-// the service name for the application name. Suspicious things are in the Config's
-// Warnings.
+// Load joins the file, the environment and code, and validates the result. Code wins over the environment, and the environment over the file,
+// field by field; custom metadata, resource attributes and headers are joined key by key. If nothing else gives them, the trace settings of
+// the file that DFTRACER_CONFIGURATION names are taken, and the service name for the application name. Warnings hold what is suspicious.
 //
-// A file that cannot be read is an error by itself. Every other problem, of any source,
-// is in one [*ValidationError]; the Config then holds what fits.
+// A file that cannot be read is an error by itself. Every other problem is in one [*ValidationError]; the Config then holds what fits.
 func Load(opts LoadOptions) (Config, error) {
 	l := loader{places: map[string]string{}}
 	lookup := opts.LookupEnv
@@ -62,14 +53,10 @@ func Load(opts LoadOptions) (Config, error) {
 			return Config{}, err
 		}
 	}
-	if opts.AllowUnknown {
-		l.cfg.Warnings, l.unknown = append(l.cfg.Warnings, l.unknown...), nil
-	}
-	l.add(l.unknown)
 	l.environment(lookup)
 	l.lay(&opts.Code, newReader(&opts.Code))
-	service, _ := l.cfg.OTel.ResourceAttributes.Get("service.name")
-	name, _ := service.(string)
+	attribute, _ := l.cfg.OTel.ResourceAttributes.Get("service.name")
+	name, _ := attribute.(string)
 	l.cfg.ApplicationName = cmp.Or(l.cfg.ApplicationName, l.cfg.OTel.ServiceName, name)
 	if !opts.Partial {
 		var p problems
@@ -81,9 +68,9 @@ func Load(opts LoadOptions) (Config, error) {
 
 // loader joins sources from the weakest to the strongest.
 type loader struct {
-	cfg            Config
-	found, unknown problems
-	places         map[string]string // where each setting and section came from
+	cfg    Config
+	found  problems
+	places map[string]string // where each setting and section came from
 }
 
 func (l *loader) file(path string, read func(r *reader, root any)) error {
@@ -98,8 +85,7 @@ func (l *loader) file(path string, read func(r *reader, root any)) error {
 	return nil
 }
 
-// dftracer takes the settings that a configuration of DFTracer has; the rest of it is
-// about interception.
+// dftracer takes the settings that a configuration of DFTracer has; the rest of it is about interception.
 func (r *reader) dftracer(root any) {
 	m, _ := root.(document.Mapping)
 	for _, s := range r.all {
@@ -118,8 +104,7 @@ func (r *reader) dftracer(root any) {
 
 // lay puts one source over the weaker ones.
 func (l *loader) lay(layer *Config, r *reader) {
-	l.add(r.found)
-	l.unknown = append(l.unknown, r.unknown...)
+	l.add(append(r.found, r.unknown...))
 	for _, s := range r.all {
 		if at, ok := r.places[s.key]; ok && s.inner {
 			l.places[s.key] = at
@@ -129,8 +114,7 @@ func (l *loader) lay(layer *Config, r *reader) {
 	l.cfg.Ranks.take(&layer.Ranks)
 }
 
-// add takes problems. Those without a place are of validation: a setting that has a
-// problem already, or is in a section that has, gets no other, and the rest get places.
+// add takes problems. Those of validation have no place yet; they are left out if the setting or its section has a problem already.
 func (l *loader) add(more problems) {
 	before := l.found
 	for _, p := range more {
@@ -158,12 +142,11 @@ func (l *loader) warn(variable string, value any, message string) {
 	l.cfg.Warnings = append(l.cfg.Warnings, Problem{Value: value, Message: message, Where: variable})
 }
 
-// overlay copies into dst every setting of src that is not zero; entries of metadata and
-// headers are joined key by key. The two share no slice, map or pointer afterwards. It
-// calls onSet with the key of each.
+// overlay copies into dst every setting of src that is not zero; entries of metadata and headers are joined key by key. The two share no
+// slice, map or pointer afterwards. It calls onSet with the key of each.
 func overlay[T Config | Base | Training](dst, src *T, onSet func(key string)) {
 	to, from := reflect.ValueOf(dst).Elem(), reflect.ValueOf(src).Elem()
-	all := settingsOf(to.Type(), "")
+	all := settingsIn()[to.Type()]
 	given := slices.DeleteFunc(slices.Clone(all), func(s setting) bool {
 		v, err := from.FieldByIndexErr(s.index)
 		return err != nil || v.IsZero()

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Outputs configures where telemetry is written. Each output is on when it is switched
-// on, or when it has a place to go and is not switched off.
+// Outputs configures where telemetry is written. Each output is on when it is switched on, or has a place to go and is not switched off.
 type Outputs struct {
 	// File is the JSON-lines file with the native records.
 	File File `key:"file"`
@@ -24,9 +23,9 @@ type Outputs struct {
 type File struct {
 	// Enabled switches the output on or off.
 	Enabled Var[bool] `key:"enabled" env:"TRAINSPAN_FILE_ENABLED" default:"on when there is a path"`
-	// Path is the file to write. `{rank}`, `{pid}` and `{host}` are replaced, so that processes which share a configuration do not share a file.
+	// Path is the file to write. `{rank}`, `{pid}` and `{host}` are replaced, so that processes with one configuration have a file each.
 	Path string `key:"path" env:"TRAINSPAN_FILE_PATH" rule:"path" default:"required when enabled"`
-	// Compat asks for one-logger's records byte for byte: a start is held back until its span is known to last, and our own additions are left out.
+	// Compat asks for one-logger's records byte for byte: a start is held back until its span is known to last, and our additions are left out.
 	Compat Var[bool] `key:"compat" env:"TRAINSPAN_FILE_COMPAT" default:"false"`
 	// Append adds the records to a file that is already there. Otherwise they go to the next free name, `telemetry.run2.jsonl`.
 	Append Var[bool] `key:"append" env:"TRAINSPAN_FILE_APPEND" default:"false"`
@@ -75,8 +74,7 @@ const (
 	TraceV22 = "v22" // numbers for phases, and no brackets
 )
 
-// OTLP is the output that sends spans, logs and metrics to an OTLP receiver. Each field
-// follows the OTEL_EXPORTER_OTLP_* variable of its name.
+// OTLP is the output that sends spans, logs and metrics to an OTLP receiver. Each field follows the OTEL_EXPORTER_OTLP_* variable of its name.
 type OTLP struct {
 	// Enabled switches the output on or off. The variable switches it on when it lists `otlp`, and off otherwise.
 	Enabled Var[bool] `key:"enabled" env:"OTEL_TRACES_EXPORTER:exporters" default:"on when there is an endpoint"`
@@ -132,15 +130,11 @@ type OTLP struct {
 }
 
 // The values of [OTLP.Protocol], as OTEL_EXPORTER_OTLP_PROTOCOL has them.
-const (
-	OTLPGRPC = "grpc"
-	OTLPHTTP = "http/protobuf"
-)
+const OTLPGRPC, OTLPHTTP = "grpc", "http/protobuf"
 
-// Traces configures how the spans of a run are spread over traces, so that a backend
-// can open each of them, as TraceSplit, TraceWindow and TraceBudget of [OTLP]. A rank
-// keeps to its share of the budget; a trace that is full is followed by another one. The
-// zero Traces is one trace for each start of the job, with the default budget.
+// Traces configures how the spans of a run are spread over traces, so that a backend can open each of them, as TraceSplit, TraceWindow and
+// TraceBudget of [OTLP]. A rank keeps to its share of the budget; a trace that is full is followed by another one. The zero Traces is one
+// trace for each start of the job, with the default budget.
 type Traces struct {
 	Split          string
 	Window, Budget int
@@ -156,24 +150,20 @@ const (
 // MinTraceBudget is the smallest share of the budget of a trace that one rank is given.
 const MinTraceBudget = 32
 
-// Prometheus is the output that metrics can be fetched from by http. It is on when it
-// has an address.
+// Prometheus is the output that metrics can be fetched from by http. It is on when it has an address.
 type Prometheus struct {
-	// Address is the host:port on which metrics can be fetched, such as `127.0.0.1:9464`; port 0 takes a free one. An address that other
-	// machines can reach is refused.
+	// Address is the host:port on which metrics can be fetched, such as `127.0.0.1:9464`; port 0 takes a free one. It must be on loopback.
 	Address string `key:"address" env:"TRAINSPAN_PROMETHEUS_ADDRESS" default:"off"`
 	// AllowRemote accepts an address that other machines can reach: the metrics are then open to everybody who can.
 	AllowRemote Var[bool] `key:"allow_remote" env:"TRAINSPAN_PROMETHEUS_ALLOW_REMOTE" default:"false"`
 }
 
-// TracesURL returns the address that spans go to: TracesEndpoint as it stands, else
-// Endpoint or the protocol's default, to which http/protobuf adds /v1/traces. With grpc
-// it may be a bare host:port.
+// TracesURL returns the address that spans go to: TracesEndpoint as it stands, else Endpoint or the protocol's default, to which http/protobuf
+// adds /v1/traces. With grpc it may be a bare host:port.
 func (o *OTLP) TracesURL() string { return o.signalURL(o.TracesEndpoint, "traces") }
 
-// LogsURL is what TracesURL is to spans. If only a TracesEndpoint is given, logs go to
-// the same receiver, if that address shows where its logs belong; else LogsURL is
-// empty: nothing is sent to a place that nobody chose.
+// LogsURL is what TracesURL is to spans. If only a TracesEndpoint is given, logs go to the same receiver, if that address shows where its logs
+// belong; else LogsURL is empty: nothing is sent to a place that nobody chose.
 func (o *OTLP) LogsURL() string { return o.signalURL(o.LogsEndpoint, "logs") }
 
 // MetricsURL is what LogsURL is, for metrics.

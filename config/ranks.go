@@ -1,15 +1,14 @@
 package config
 
 import (
-	"cmp"
+	"reflect"
 
 	"github.com/trainspan/trainspan/internal/document"
 	"github.com/trainspan/trainspan/internal/identity"
 )
 
-// Ranks is what a launcher says about a process: its place in the job, and which
-// start of which job it is. An unset field is not known; a reader that needs a
-// number takes Rank.Or(0) and WorldSize.Or(1).
+// Ranks is what a launcher says about a process: its place in the job, and which start of which job it is. An unset field is not known; a
+// reader that needs a number takes Rank.Or(0) and WorldSize.Or(1).
 type Ranks struct {
 	// Rank counts the processes of the job from zero.
 	Rank Var[int]
@@ -19,22 +18,17 @@ type Ranks struct {
 	WorldSize Var[int]
 	// Attempt counts the starts of the job from zero.
 	Attempt Var[int]
-	// Job identifies the job at its launcher, the same on every rank and for
-	// every attempt.
+	// Job identifies the job at its launcher, the same on every rank and for every attempt.
 	Job string
-	// Run is the same on every rank of one start of the job and, together with
-	// Attempt, different for every other: all ids that launchers give. Empty
-	// means that nothing is known that all ranks share.
+	// Run is the same on every rank of one start of the job and, together with Attempt, different for every other: all ids that launchers
+	// give. Empty means that nothing is known that all ranks share.
 	Run string
 }
 
-// DetectRanks reads what launchers gave this process: torchrun, Open MPI, PMI, PMIx, Flux,
-// Slurm and Kubernetes. docs/configuration.md has the variables in their order. If
-// torchrun has started the process, what the others give is about its node.
+// DetectRanks reads what launchers gave this process: torchrun, Open MPI, PMI, PMIx, Flux, Slurm and Kubernetes. docs/configuration.md has the
+// variables in their order. If torchrun has started the process, what the others give is about its node.
 //
-// The lookup is one as os.LookupEnv; nil knows no variable. The error is a
-// [*ValidationError] that names every variable with a bad value; the Ranks hold what
-// could be read.
+// The lookup is one as os.LookupEnv; nil knows no variable. The error is a [*ValidationError] with every bad value; the rest is read.
 func DetectRanks(lookup func(name string) (string, bool)) (Ranks, error) {
 	r, problems := detectRanks(lookup)
 	return r, problems.err()
@@ -61,10 +55,10 @@ func detectRanks(lookup func(string) (string, bool)) (Ranks, problems) {
 
 // take lays what another source gives over r.
 func (r *Ranks) take(o *Ranks) {
-	for _, v := range []struct{ to, from *Var[int] }{{&r.Rank, &o.Rank}, {&r.LocalRank, &o.LocalRank}, {&r.WorldSize, &o.WorldSize}, {&r.Attempt, &o.Attempt}} {
-		if v.from.IsSet() {
-			*v.to = *v.from
+	to, from := reflect.ValueOf(r).Elem(), reflect.ValueOf(o).Elem()
+	for i := range from.NumField() {
+		if !from.Field(i).IsZero() {
+			to.Field(i).Set(from.Field(i))
 		}
 	}
-	r.Job, r.Run = cmp.Or(o.Job, r.Job), cmp.Or(o.Run, r.Run)
 }

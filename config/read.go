@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/agnivade/levenshtein"
@@ -34,7 +36,7 @@ func settingsOf(t reflect.Type, section string) (all []setting) {
 			continue
 		}
 		names, as, _ := strings.Cut(f.Tag.Get("env"), ":")
-		s := setting{section, join(section, f.Tag.Get("key")), f.Tag.Get("alias"), f.Index, f, strings.Split(names, ","), as, names == ""}
+		s := setting{section, join(section, f.Tag.Get("key")), f.Tag.Get("alias"), f.Index, f, document.List(names, ","), as, names == ""}
 		if as == "launcher" {
 			s.env = identity.WorldSizes()
 		}
@@ -53,7 +55,16 @@ func settingsOf(t reflect.Type, section string) (all []setting) {
 	return all
 }
 
-var allSettings = settingsOf(reflect.TypeFor[Config](), "")
+// settingsIn lists the settings of each type that can be read, by types.
+var settingsIn = sync.OnceValue(func() map[reflect.Type][]setting {
+	all := map[reflect.Type][]setting{}
+	for _, t := range []reflect.Type{reflect.TypeFor[Config](), reflect.TypeFor[Base](), reflect.TypeFor[Training]()} {
+		all[t] = settingsOf(t, "")
+	}
+	return all
+})
+
+func allSettings() []setting { return settingsIn()[reflect.TypeFor[Config]()] }
 
 // in returns the field of a setting, and makes the sections before it.
 func (s *setting) in(root reflect.Value) reflect.Value {
@@ -76,14 +87,12 @@ func (s *setting) is(name string) bool {
 
 func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
 
-// Decode reads a [Config], a [Base] or a [Training] from src: YAML or JSON as []byte, or
-// an object as encoding/json makes it or as Metadata, whose values may be a func() any
-// where the field takes a function. One-logger's names of keys are understood too. name
-// is what places are called in problems, usually a file's path.
+// Decode reads a [Config], a [Base] or a [Training] from src: YAML or JSON as []byte, or an object as encoding/json makes it or as Metadata,
+// whose values may be a func() any where the field takes a function. One-logger's names of keys are understood too. name is what places are
+// called in problems, usually a file's path.
 //
-// A key that no field has is in unknown, and does not fail. The error is a
-// [*ValidationError] with every value that does not fit its field, or the reason why src
-// cannot be read. The result is not validated.
+// A key that no field has is in unknown, and does not fail. The error is a [*ValidationError] with every value that does not fit its field, or
+// the reason why src cannot be read. The result is not validated.
 func Decode[T Config | Base | Training](src any, name string) (out T, unknown []Problem, err error) {
 	root := fromGo(src)
 	if text, ok := src.([]byte); ok {
@@ -100,9 +109,9 @@ func Decode[T Config | Base | Training](src any, name string) (out T, unknown []
 func fromGo(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
-		m := document.FromMap(v)
-		for i := range m {
-			m[i].Value = fromGo(m[i].Value)
+		m := document.Mapping{}
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			m = append(m, document.Entry{Key: key, Value: fromGo(v[key])})
 		}
 		return m
 	case Metadata:
@@ -145,7 +154,7 @@ type reader struct {
 
 func newReader[T Config | Base | Training](root *T) *reader {
 	v := reflect.ValueOf(root).Elem()
-	return &reader{root: v, all: settingsOf(v.Type(), ""), places: map[string]string{}}
+	return &reader{root: v, all: settingsIn()[v.Type()], places: map[string]string{}}
 }
 
 func (r *reader) section(v any, section, at string) {
@@ -212,12 +221,11 @@ func (r *reader) problem(key, at string, v any, err error) {
 	r.found = append(r.found, Problem{key, v, err.Error(), at})
 }
 
-// unknownKey describes a key that its section lacks. A key of one other place is meant
-// for that place, as in a flat configuration; for any other the nearest key is named.
+// unknownKey describes a key that its section lacks. A key of one other place is meant for that place; else the nearest key is named.
 func unknownKey(e document.Entry, all []setting, section string) Problem {
 	p := Problem{Field: join(section, e.Key), Where: e.KeyAt}
 	var places, known []string
-	for _, s := range allSettings {
+	for _, s := range allSettings() {
 		if s.is(e.Key) {
 			places = append(places, s.key)
 		}
@@ -275,8 +283,7 @@ func assignTo[T any](dst *T, v any, convert func(any) (T, error)) (err error) {
 	return err
 }
 
-// assignVar takes a function too. A result that does not fit counts as zero, which
-// validation refuses where it matters: a function may change its mind between calls.
+// assignVar takes a function too. A result that does not fit counts as zero at each call, which validation refuses where it matters.
 func assignVar[T any](dst *Var[T], v any, convert func(any) (T, error)) error {
 	if f, ok := v.(func() any); ok {
 		*dst = Func(func() T { t, _ := convert(f()); return t })

@@ -24,8 +24,7 @@ type Problem struct {
 	Value any
 	// Message describes what is wrong with it.
 	Message string
-	// Where is the place of the setting: "job.yaml:12:3", or the name of an environment
-	// variable. It is empty for a setting made in code.
+	// Where is the place of the setting: "job.yaml:12:3", or the name of an environment variable. It is empty for a setting made in code.
 	Where string
 }
 
@@ -53,8 +52,7 @@ func (p Problem) String() string {
 	return line + " (got " + got + ")"
 }
 
-// ValidationError is the error of a configuration that cannot be used. It holds every
-// problem found, not only the first.
+// ValidationError is the error of a configuration that cannot be used. It holds every problem found, not only the first.
 type ValidationError struct {
 	// Problems are in the order in which they were found, and never empty.
 	Problems []Problem
@@ -89,8 +87,7 @@ func (p problems) err() error {
 	return &ValidationError{Problems: p}
 }
 
-// Validate checks the whole of c and returns nil or a [*ValidationError] with every
-// problem. It calls the functions whose result a rule needs.
+// Validate checks the whole of c and returns nil or a [*ValidationError] with every problem. It calls the functions whose result a rule needs.
 func (c *Config) Validate() error {
 	var p problems
 	c.validate(&p)
@@ -108,7 +105,7 @@ func (b *Base) Validate() error {
 // checkRules checks each setting alone, by the rules in its tag.
 func (p *problems) checkRules(root any) {
 	v := reflect.ValueOf(root).Elem()
-	for _, s := range settingsOf(v.Type(), "") {
+	for _, s := range settingsIn()[v.Type()] {
 		f, err := v.FieldByIndexErr(s.index)
 		if err != nil || s.inner {
 			continue
@@ -120,7 +117,6 @@ func (p *problems) checkRules(root any) {
 	}
 }
 
-// placeholder is what looks like a word to be replaced.
 var placeholder = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
 // checkRule knows the words of rule tags. Metadata has rules of its own besides.
@@ -182,13 +178,12 @@ func (c *Config) validate(p *problems) {
 	p.when(c.Outputs.File.Enabled.Or(false) && c.Outputs.File.Path == "", "outputs.file.path", nil, "field required: the file output is switched on and needs a path")
 	c.Outputs.OTLP.validate(p)
 	c.Outputs.Prometheus.validate(p)
-	for i, v := range []Var[int]{c.Ranks.Rank, c.Ranks.LocalRank, c.Ranks.Attempt} {
-		name := []string{"rank", "local_rank", "attempt"}[i]
-		n, ok := evaluate(p, name, v)
-		p.when(ok && n < 0, name, n, "must not be negative")
+	for i, v := range []Var[int]{c.Ranks.Rank, c.Ranks.LocalRank, c.Ranks.Attempt, c.Ranks.WorldSize} {
+		key := []string{"rank", "local_rank", "attempt", "ranks.world_size"}[i]
+		n, ok := evaluate(p, key, v)
+		p.when(ok && n < 0, key, n, "must not be negative")
+		p.when(ok && n == 0 && i == 3, key, n, "must be set to a positive value")
 	}
-	n, ok := evaluate(p, "ranks.world_size", c.Ranks.WorldSize)
-	p.when(ok && n < 1, "ranks.world_size", n, "must be set to a positive value")
 }
 
 func (b *Base) validate(p *problems) {
@@ -228,8 +223,7 @@ func (o *OTLP) validate(p *problems) {
 	p.when(o.QueueSize > 0 && o.BatchSize > o.QueueSize, path+"batch_size", o.BatchSize, "must not be larger than queue_size, %d", o.QueueSize)
 }
 
-// checkEndpoint wants a URL with a host, or with grpc also host:port. What it shows of a
-// bad one holds no password.
+// checkEndpoint wants a URL with a host, or with grpc also host:port. What it shows of a bad one holds no password.
 func (o *OTLP) checkEndpoint(p *problems, field, endpoint string) {
 	u, err := url.Parse(endpoint)
 	if endpoint == "" || err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") {
@@ -254,9 +248,8 @@ func (o *Prometheus) validate(p *problems) {
 	p.when(!bad && !local && !o.AllowRemote.Or(false), key, o.Address, `other machines can reach it: write "127.0.0.1:%s", or set allow_remote`, port)
 }
 
-// evaluate reads a setting. A function that panics is a problem of the configuration,
-// not of the program that validates it. ok is false when the setting is unset or could
-// not be read.
+// evaluate reads a setting. A function that panics is a problem of the configuration, not of the program that validates it. ok is false when
+// the setting is unset or could not be read.
 func evaluate[T any](p *problems, field string, v Var[T]) (value T, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -98,4 +99,34 @@ func Texts(v any) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// List splits a text and leaves out blank items.
+func List(text, separator string) []string {
+	items := []string{}
+	for item := range strings.SplitSeq(text, separator) {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+// Pairs reads "key=value,key=value" with percent-encoded values, as OpenTelemetry's
+// variables have them. Its errors show no value: headers are written this way.
+func Pairs(text string) (any, error) {
+	m := Mapping{}
+	for _, item := range List(text, ",") {
+		key, value, ok := strings.Cut(item, "=")
+		if key = strings.TrimSpace(key); !ok || key == "" {
+			return nil, errors.New("must be written key=value,key=value")
+		}
+		key, keyErr := url.PathUnescape(key)
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if err != nil || keyErr != nil {
+			return nil, errors.New("must be percent-encoded: a value has a stray %")
+		}
+		m = append(m, Entry{Key: key, Value: value})
+	}
+	return m, nil
 }

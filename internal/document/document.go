@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"math/big"
 	"os"
 	"slices"
@@ -51,19 +50,6 @@ func (m Mapping) Get(path ...string) (Entry, bool) {
 	}
 	below, _ := m[i].Value.(Mapping)
 	return below.Get(path[1:]...)
-}
-
-// FromMap returns m, and the maps in it, as mappings, by the order of their keys.
-func FromMap(m map[string]any) Mapping {
-	out := Mapping{}
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		v := m[key]
-		if below, ok := v.(map[string]any); ok {
-			v = FromMap(below)
-		}
-		out = append(out, Entry{Key: key, Value: v})
-	}
-	return out
 }
 
 // ReadFile reads the document in a file.
