@@ -1,5 +1,6 @@
-// Package config holds the plain structs that describe one training job's telemetry, and reads them from YAML or JSON files, from the
-// environment and from code. It opens no exporter and no connection, and names every problem of a configuration at once.
+// Package config holds the plain structs that describe one training job's telemetry, and reads them
+// from YAML or JSON files, from the environment and from code. It opens no exporter and no
+// connection, and names every problem of a configuration at once.
 //
 // A configuration written in code is a composite literal:
 //
@@ -11,19 +12,24 @@
 //	}
 //	if err := base.Validate(); err != nil { ... }
 //
-// The zero value of every field means "not given"; [Base.WithDefaults] gives what then holds. Only the application name is required.
+// The zero value of every field means "not given"; [Base.WithDefaults] gives what then holds. Only
+// the application name is required.
 //
-// [Load] joins a file, the environment and code: code wins over the environment, and the environment over the file. [DetectRanks] reads what
-// launchers give. Nothing in this package reads the environment before one of them is called.
+// [Load] joins a file, the environment and code: code wins over the environment, and the
+// environment over the file. [DetectRanks] reads what launchers give. Nothing in this package reads
+// the environment before one of them is called.
 //
-// The tags of a field are all that is known of it: key is its name in a file, alias one-logger's, env its variables with the strongest first
-// and how their text is written, dftracer its keys in DFTracer's own file, rule what it must keep to, default what holds without it, and
-// clears the fields of weaker sources that it replaces. The first sentences of the comments are the reference in docs/configuration.md.
+// The tags of a field are all that is known of it: key is its name in a file, alias one-logger's,
+// env its variables with the strongest first and how their text is written, dftracer its keys in
+// DFTracer's own file, rule what it must keep to, default what holds without it, and clears the
+// fields of weaker sources that it replaces. The first sentences of the comments are the reference
+// in docs/configuration.md.
 package config
 
 import "time"
 
-// Config is the root of a configuration file: the job, which spans are exported, and where to. Its zero value asks for no output at all.
+// Config is the root of a configuration file: the job, which spans are exported, and where to. Its
+// zero value asks for no output at all.
 type Config struct {
 	// Base describes the job. In a file its fields stand at the top level.
 	Base
@@ -33,14 +39,16 @@ type Config struct {
 	Outputs Outputs `key:"outputs"`
 	// OTel holds the settings of OpenTelemetry as a whole.
 	OTel OTel `key:"otel"`
-	// Ranks is this process's place in the job as its launcher gives it. The environment or code gives it, not from a file, which serves all ranks.
+	// Ranks is this process's place in the job as its launcher gives it. The environment or code
+	// gives it, not from a file, which serves all ranks.
 	Ranks Ranks
-	// Warnings holds what [Load] found suspicious and did not refuse, such as a variable with a misspelt name. Package exporters logs it.
+	// Warnings holds what [Load] found suspicious and did not refuse, such as a variable with a
+	// misspelt name. Package exporters logs it.
 	Warnings []Problem
 }
 
-// Base describes the job: who it is, how many ranks it has, and how telemetry behaves in this one. A Base may be copied; copies share Training
-// and CustomMetadata until [Clone] parts them.
+// Base describes the job: who it is, how many ranks it has, and how telemetry behaves in this one.
+// A Base may be copied; copies share Training and CustomMetadata until [Clone] parts them.
 type Base struct {
 	// ApplicationName names the application. It must hold more than blanks.
 	ApplicationName string `key:"application_name" env:"TRAINSPAN_APPLICATION_NAME" rule:"filled" default:"the service name"`
@@ -50,7 +58,8 @@ type Base struct {
 	WorldSize Var[int] `key:"world_size" alias:"world_size_or_fn" env:"TRAINSPAN_WORLD_SIZE:launcher" rule:"min=1" default:"the launcher's, else 1"`
 	// IsBaselineRun marks a run that others are compared with.
 	IsBaselineRun Var[bool] `key:"is_baseline_run" alias:"is_baseline_run_or_fn" env:"TRAINSPAN_IS_BASELINE_RUN" default:"false"`
-	// CustomMetadata travels with the first record of the job. The order is kept; values are texts, bools, numbers or lists of these.
+	// CustomMetadata travels with the first record of the job. The order is kept; values are texts,
+	// bools, numbers or lists of these.
 	CustomMetadata Metadata `key:"custom_metadata" env:"TRAINSPAN_CUSTOM_METADATA" rule:"keys"`
 	// ErrorStrategy is what happens to errors inside telemetry.
 	ErrorStrategy ErrorStrategy `key:"error_strategy" alias:"error_handling_strategy" env:"TRAINSPAN_ERROR_STRATEGY" rule:"oneof=propagate_exceptions|disable_quietly_and_report_metric_error" default:"see [disabled ranks](#disabled-ranks)"`
@@ -60,7 +69,8 @@ type Base struct {
 	Logger Logger `key:"logger" alias:"logger_config"`
 	// SummaryDataSchemaVersion is reported as it is.
 	SummaryDataSchemaVersion string `key:"summary_data_schema_version" env:"TRAINSPAN_SUMMARY_DATA_SCHEMA_VERSION" default:"1.0.0"`
-	// ExplicitTimeWindow is the largest distance from now of a time given to a callback. A negative window accepts every time.
+	// ExplicitTimeWindow is the largest distance from now of a time given to a callback. A negative
+	// window accepts every time.
 	ExplicitTimeWindow time.Duration `key:"explicit_time_window" env:"TRAINSPAN_EXPLICIT_TIME_WINDOW" default:"10m"`
 	// Training describes the training job; nil when it comes later or never.
 	Training *Training `key:"training" alias:"telemetry_config"`
@@ -70,20 +80,24 @@ type Base struct {
 type Logger struct {
 	// Level is the least severe level that is logged.
 	Level string `key:"level" alias:"log_level" env:"TRAINSPAN_LOG_LEVEL" rule:"oneof=DEBUG|INFO|WARNING|ERROR|CRITICAL" default:"INFO, see [disabled ranks](#disabled-ranks)"`
-	// Format is a line format in Python's %-style. It is kept for Python jobs that share the file; it does not shape slog's output.
+	// Format is a line format in Python's %-style. It is kept for Python jobs that share the file;
+	// it does not shape slog's output.
 	Format string `key:"format" alias:"log_format" env:"TRAINSPAN_LOG_FORMAT" default:"%(name)s - %(levelname)s - %(message)s"`
-	// InfoPath is the file to which messages of INFO and above are added as lines of text, if Level lets them through. `{rank}`, `{pid}` and
-	// `{host}` are replaced; processes may share a file.
+	// InfoPath is the file to which messages of INFO and above are added as lines of text, if Level
+	// lets them through. `{rank}`, `{pid}` and `{host}` are replaced; processes may share a file.
 	InfoPath string `key:"info_path" alias:"log_file_path_for_info" env:"TRAINSPAN_LOG_INFO_PATH" rule:"path" default:"no file"`
 	// ErrorPath is the same for messages of ERROR and above.
 	ErrorPath string `key:"error_path" alias:"log_file_path_for_err" env:"TRAINSPAN_LOG_ERROR_PATH" rule:"path" default:"no file"`
 }
 
-// Training describes the training job. An unset number means "not known", and what depends on it is not reported.
+// Training describes the training job. An unset number means "not known", and what depends on it is
+// not reported.
 type Training struct {
-	// PerfTag names the performance-relevant shape of the job, so that like is compared with like. A list counts as PerfTags.
+	// PerfTag names the performance-relevant shape of the job, so that like is compared with like.
+	// A list counts as PerfTags.
 	PerfTag Var[string] `key:"perf_tag" alias:"perf_tag_or_fn" env:"TRAINSPAN_PERF_TAG" clears:"perf_tags" default:"the application name"`
-	// PerfTags replaces PerfTag for a job with several tags. A list of one stays a list in the records. The stronger source of the two decides.
+	// PerfTags replaces PerfTag for a job with several tags. A list of one stays a list in the
+	// records. The stronger source of the two decides.
 	PerfTags Var[[]string] `key:"perf_tags" env:"TRAINSPAN_PERF_TAGS" clears:"perf_tag"`
 	// GlobalBatchSize is the number of samples in one iteration over all ranks.
 	GlobalBatchSize Var[int] `key:"global_batch_size" alias:"global_batch_size_or_fn" env:"TRAINSPAN_GLOBAL_BATCH_SIZE" rule:"min=1"`
@@ -91,10 +105,11 @@ type Training struct {
 	MicroBatchSize Var[int] `key:"micro_batch_size" alias:"micro_batch_size_or_fn" env:"TRAINSPAN_MICRO_BATCH_SIZE"`
 	// SeqLength is the number of tokens in one sample.
 	SeqLength Var[int] `key:"seq_length" alias:"seq_length_or_fn" env:"TRAINSPAN_SEQ_LENGTH"`
-	// FlopsPerSample is the number of floating point operations that one sample costs. It must be positive when throughput is logged.
+	// FlopsPerSample is the number of floating point operations that one sample costs. It must be
+	// positive when throughput is logged.
 	FlopsPerSample Var[int] `key:"flops_per_sample" alias:"flops_per_sample_or_fn" env:"TRAINSPAN_FLOPS_PER_SAMPLE"`
-	// PeakFlops is the number of operations that one device can do in a second, dense and of the data type in use, for
-	// [MFU](report.md#limits).
+	// PeakFlops is the number of operations that one device can do in a second, dense and of the
+	// data type in use, for [MFU](report.md#limits).
 	PeakFlops Var[int] `key:"peak_flops" env:"TRAINSPAN_PEAK_FLOPS"`
 	// TrainIterationsTarget is the number of iterations the job aims at.
 	TrainIterationsTarget Var[int] `key:"train_iterations_target" alias:"train_iterations_target_or_fn" env:"TRAINSPAN_TRAIN_ITERATIONS_TARGET"`
@@ -112,29 +127,35 @@ type Training struct {
 	IsTestIterationsEnabled Var[bool] `key:"is_test_iterations_enabled" alias:"is_test_iterations_enabled_or_fn" env:"TRAINSPAN_IS_TEST_ITERATIONS_ENABLED" default:"true"`
 	// IsSaveCheckpointEnabled asks for checkpoint metrics.
 	IsSaveCheckpointEnabled Var[bool] `key:"is_save_checkpoint_enabled" alias:"is_save_checkpoint_enabled_or_fn" env:"TRAINSPAN_IS_SAVE_CHECKPOINT_ENABLED" default:"true"`
-	// SaveCheckpointStrategy is how checkpoints are written: before training goes on, or in the background.
+	// SaveCheckpointStrategy is how checkpoints are written: before training goes on, or in the
+	// background.
 	SaveCheckpointStrategy string `key:"save_checkpoint_strategy" env:"TRAINSPAN_SAVE_CHECKPOINT_STRATEGY" rule:"oneof=sync|async" default:"sync"`
-	// CustomMetadata travels with the training configuration, as the job's does with the job. A blank key is accepted.
+	// CustomMetadata travels with the training configuration, as the job's does with the job. A
+	// blank key is accepted.
 	CustomMetadata Metadata `key:"custom_metadata" env:"TRAINSPAN_TRAINING_CUSTOM_METADATA"`
 }
 
-// Export selects the spans that reach the native exporters. The zero value is the default: everything but the spans of single iterations. The
-// filter looks only at a span's own name, never at its parents.
+// Export selects the spans that reach the native exporters. The zero value is the default:
+// everything but the spans of single iterations. The filter looks only at a span's own name, never
+// at its parents.
 type Export struct {
 	// Mode is how SpanNames is read.
 	Mode string `key:"mode" env:"TRAINSPAN_EXPORT_MODE" rule:"oneof=EXPORT_ALL_SPANS|WHITELIST_SPANS|BLACKLIST_SPANS" default:"BLACKLIST_SPANS"`
-	// SpanNames lists the spans of a whitelist or a blacklist; any text is a span name. It must be empty to export all.
+	// SpanNames lists the spans of a whitelist or a blacklist; any text is a span name. It must be
+	// empty to export all.
 	SpanNames []string `key:"span_names" env:"TRAINSPAN_EXPORT_SPAN_NAMES" rule:"items" default:"the spans of single iterations"`
 }
 
-// UsesDefaultNames reports whether the default names are meant: a blacklist without a list of its own.
+// UsesDefaultNames reports whether the default names are meant: a blacklist without a list of its
+// own.
 func (e *Export) UsesDefaultNames() bool {
 	return (e.Mode == "" || e.Mode == Blacklist) && e.SpanNames == nil
 }
 
 // OTel holds the settings of OpenTelemetry as a whole.
 type OTel struct {
-	// SDKDisabled switches off everything that goes through OpenTelemetry; the file and the trace are still written.
+	// SDKDisabled switches off everything that goes through OpenTelemetry; the file and the trace
+	// are still written.
 	SDKDisabled Var[bool] `key:"sdk_disabled" env:"OTEL_SDK_DISABLED" default:"false"`
 	// ServiceName is the resource's service.name; it wins over the same key in ResourceAttributes.
 	ServiceName string `key:"service_name" env:"OTEL_SERVICE_NAME" default:"the resource attribute, else the application name"`
@@ -142,14 +163,16 @@ type OTel struct {
 	ResourceAttributes Metadata `key:"resource_attributes" env:"OTEL_RESOURCE_ATTRIBUTES" rule:"keys=scalars"`
 }
 
-// ErrorStrategy is what happens to an error inside the telemetry code. The zero value means "not given"; see [Base.WithDefaults].
+// ErrorStrategy is what happens to an error inside the telemetry code. The zero value means "not
+// given"; see [Base.WithDefaults].
 type ErrorStrategy string
 
 // The error strategies. Their values are the spellings used in files.
 const (
 	// PropagateErrors hands every telemetry error to the caller.
 	PropagateErrors ErrorStrategy = "propagate_exceptions"
-	// DisableQuietly reports the first telemetry error to every exporter and then switches telemetry off, so that training never notices.
+	// DisableQuietly reports the first telemetry error to every exporter and then switches
+	// telemetry off, so that training never notices.
 	DisableQuietly ErrorStrategy = "disable_quietly_and_report_metric_error"
 )
 

@@ -196,7 +196,7 @@ func TestExportRules(t *testing.T) {
 		{"empty whitelist", config.Export{Mode: config.Whitelist, SpanNames: []string{}}, empty + "WHITELIST_SPANS"},
 		{"missing whitelist", config.Export{Mode: config.Whitelist}, empty + "WHITELIST_SPANS"},
 		{"empty name", config.Export{Mode: config.Whitelist, SpanNames: []string{""}}, "an item must not be empty"},
-		{"unknown mode", config.Export{Mode: "WHITELIST"}, "the nearest is 'WHITELIST_SPANS'"},
+		{"unknown mode", config.Export{Mode: "WHITELIST"}, `did you mean "WHITELIST_SPANS"?`},
 	} {
 		err := settings.Validate(&config.Config{Export: c.export}, "export.", "export.")
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -234,7 +234,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	if got := strings.Count(err.Error(), "\n"); got != len(want) {
 		t.Errorf("%d lines for %d problems", got, len(want))
 	}
-	for _, part := range []string{"(got -2)", `(got "loud")`, "the nearest is 'INFO'", `panicked (got "no cluster")`} {
+	for _, part := range []string{"(got -2)", `(got "loud")`, `did you mean "INFO"?`, `panicked (got "no cluster")`} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("missing %s in\n%v", part, err)
 		}
@@ -260,7 +260,7 @@ func TestOutputRules(t *testing.T) {
 		t.Fatal("accepted")
 	}
 	for _, want := range []string{
-		"outputs.file.path: field required", "logger.info_path: unknown placeholder {rank2}", "logger.error_path: unknown placeholder {RANK}", "unknown placeholder {ranks}; the nearest known one is {rank}", "outputs.trace.dialect: must be 'v1', 'v2' or 'v22'", "outputs.trace.write_interval: must not be negative", "outputs.trace.buffer_size: must not be negative (got -1)",
+		"outputs.file.path: field required", "logger.info_path: unknown placeholder {rank2}", "logger.error_path: unknown placeholder {RANK}", `unknown placeholder {ranks}; did you mean "{rank}"?`, "outputs.trace.dialect: must be 'v1', 'v2' or 'v22'", "outputs.trace.write_interval: must not be negative", "outputs.trace.buffer_size: must not be negative (got -1)",
 		"outputs.trace.data_dirs: an item must not be empty", "outputs.otlp.protocol: must be 'grpc' or 'http/protobuf'", "outputs.otlp.endpoint: must be a URL",
 		`outputs.otlp.traces_endpoint: must be a URL such as "http://localhost:4318" (got "ftp://REDACTED@host")`, "outputs.otlp.headers: a name is empty",
 		"outputs.otlp.headers.x: the value holds a line break", "outputs.otlp.timeout", "outputs.otlp.compression: must be 'gzip' or 'none'", "outputs.otlp.client_certificate: must be set together",

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +25,7 @@ func TestDecodeGoValues(t *testing.T) {
 			"perf_tag_or_fn":          func() any { return []any{"a", "b"} },
 			"global_batch_size_or_fn": func() any { return json.Number("64") },
 			"micro_batch_size":        2.0,
-			"seq_length":              new(big.Int).SetInt64(9),
+			"seq_length":              int64(9),
 			"flops_per_sample":        uint32(7),
 			"train_samples_target":    " +1_000 ",
 			"is_log_throughput_enabled": func() any {
@@ -125,17 +124,19 @@ func TestDecodeIntegers(t *testing.T) {
 
 func TestUnknownKeys(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
-		{"world_sise: 1", `job:1:1: world_sise: unknown key "world_sise"; the nearest known key is "world_size"`},
-		{"session_tag_or_fm: 1", `the nearest known key is "session_tag_or_fn"`},
-		{"training: {batch_size: 1}", `job:1:12: training.batch_size: "batch_size" does not belong here; its key is "outputs.otlp.batch_size"`},
-		{"training: {batchsize: 1}", `job:1:12: training.batchsize: unknown key "batchsize"; the nearest known key is "training.`},
+		{"world_sise: 1", `job:1:1: world_sise: unknown key "world_sise"; did you mean "world_size"?`},
+		{"session_tag_or_fm: 1", `did you mean "session_tag"?`},
+		{"training: {batch_size: 1}", `job:1:12: training.batch_size: unknown key "batch_size"; did you mean "training.global_batch_size" or "training.micro_batch_size"?`},
+		{"training: {batchsize: 1}", `job:1:12: training.batchsize: unknown key "batchsize"; did you mean "training.global_batch_size" or "training.micro_batch_size"?`},
 		{"global_batch_size: 1", `"global_batch_size" does not belong here; its key is "training.global_batch_size"`},
 		{"perf_tag_or_fn: x", `its key is "training.perf_tag"`},
 		{"training: {world_size_or_fn: 8}", `job:1:12: training.world_size_or_fn: "world_size_or_fn" does not belong here; its key is "world_size"`},
 		{"logger: {span_names: [x]}", `its key is "export.span_names"`},
-		{`{"logger_config": {"log_levl": 1}}`, `job:1:20: logger.log_levl: unknown key "log_levl"; the nearest known key is "logger.log_level"`},
-		{"outputs: {trase: {}}", `the nearest known key is "outputs.trace"`},
-		{"enabled: true", `unknown key "enabled"`}, // which of them is meant is unknown
+		{`{"logger_config": {"log_levl": 1}}`, `job:1:20: logger.log_levl: unknown key "log_levl"; did you mean "logger.level"?`},
+		{"outputs: {trase: {}}", `did you mean "outputs.trace"?`},
+		{"enabled: true", `its key is "outputs.file.enabled" or "outputs.trace.enabled" or "outputs.otlp.enabled"`},
+		{"sessionTag: x", `did you mean "session_tag"?`},
+		{"api_key: x", `unknown key "api_key"; trainspan help configuration lists all keys`},
 		{"rank: 1", `unknown key "rank"`},
 	} {
 		cfg, unknown, err := config.Decode[config.Config](bytesOf(c.src), "job")

@@ -8,10 +8,12 @@ import (
 	"time"
 )
 
-// WithDefaults returns a copy of b in which nothing is open that has a default. r is the place of the process, as [DetectRanks] gives it.
-// SessionTag names the launcher's job; without one it is the application name for several ranks, and new for each start of a process on its
-// own. If telemetry is off for this rank, errors are handled quietly and the level is CRITICAL unless they are given. It calls the function of
-// EnableForCurrentRank, if there is one. Doing it again changes nothing.
+// WithDefaults returns a copy of b in which nothing is open that has a default. r is the place of
+// the process, as [DetectRanks] gives it. SessionTag names the launcher's job; without one it is
+// the application name for several ranks, and new for each start of a process on its own. If
+// telemetry is off for this rank, errors are handled quietly and the level is CRITICAL unless they
+// are given. It calls the function of EnableForCurrentRank, if there is one. Doing it again changes
+// nothing.
 func (b *Base) WithDefaults(r Ranks) Base {
 	c := Clone(b)
 	if !c.WorldSize.IsSet() {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"net/url"
 	"os"
 	"reflect"
 	"slices"
@@ -14,7 +15,8 @@ import (
 	"github.com/trainspan/trainspan/internal/identity"
 )
 
-// Environ returns a lookup over "NAME=value" strings, such as os.Environ returns, as os.LookupEnv is. Of a repeated name the last counts.
+// Environ returns a lookup over "NAME=value" strings, such as os.Environ returns, as os.LookupEnv
+// is. Of a repeated name the last counts.
 func Environ(vars []string) func(name string) (string, bool) {
 	m := make(map[string]string, len(vars))
 	for _, v := range vars {
@@ -28,7 +30,8 @@ func Environ(vars []string) func(name string) (string, bool) {
 	}
 }
 
-// environment lays the variables that are set over the weaker sources. A variable that is set to nothing counts as not set.
+// environment lays the variables that are set over the weaker sources. A variable that is set to
+// nothing counts as not set.
 func (l *loader) environment(lookup func(string) (string, bool)) {
 	var layer Config
 	r := newReader(&layer)
@@ -51,20 +54,19 @@ func (l *loader) environment(lookup func(string) (string, bool)) {
 			r.places[s.key] = s.env[i]
 		} else if v, err := s.fromText(text); err == nil {
 			r.set(&s, v, s.env[i])
-		} else if s.field.Type == reflect.TypeFor[Headers]() {
-			r.problem(s.key, s.env[i], nil, err)
 		} else {
-			r.problem(s.key, s.env[i], text, err)
+			r.unfit(&s, text, s.env[i], err)
 		}
 	}
 	l.lay(&layer, r)
 }
 
-// fromText reads the text of a variable, as far as its type does not say how. Errors show no value: headers are written this way.
+// fromText reads the text of a variable, as far as its type does not say how. Errors show no value:
+// headers are written this way.
 func (s *setting) fromText(text string) (any, error) {
 	switch s.as {
 	case "not":
-		b, err := document.Bool(text)
+		b, err := toBool(text)
 		return !b, err
 	case "exporters":
 		return slices.ContainsFunc(strings.Split(text, ","), func(word string) bool { return strings.TrimSpace(word) == "otlp" }), nil
@@ -79,9 +81,9 @@ func (s *setting) fromText(text string) (any, error) {
 	}
 	switch s.field.Type {
 	case reflect.TypeFor[[]string](), reflect.TypeFor[Var[[]string]]():
-		return document.List(text, ","), nil
+		return splitList(text, ","), nil
 	case reflect.TypeFor[Metadata](), reflect.TypeFor[Headers]():
-		return document.Pairs(text)
+		return pairs(text)
 	}
 	return text, nil
 }
@@ -91,21 +93,22 @@ func folders(text string) []string {
 	if text == "all" {
 		return []string{}
 	}
-	return document.List(text, ":")
+	return splitList(text, ":")
 }
 
-// exporters are OpenTelemetry's words for OTEL_TRACES_EXPORTER and its kind; this library has otlp, and prometheus for metrics.
+// exporters are OpenTelemetry's words for OTEL_TRACES_EXPORTER and its kind; this library has otlp,
+// and prometheus for metrics.
 var exporters = []string{"otlp", "none", "console", "logging", "prometheus", "zipkin", "jaeger"}
 
 // checkExporters warns of words that ask for what will not be there.
 func (l *loader) checkExporters(name, key, text string) {
-	for _, word := range document.List(text, ",") {
+	for _, word := range splitList(text, ",") {
 		switch {
 		case word == "otlp", word == "none", word == "prometheus" && strings.HasSuffix(key, ".metrics"):
 		case slices.Contains(exporters, word):
 			l.warn(name, word, `this library has no such exporter, only "otlp"`)
 		default:
-			l.warn(name, word, "unknown exporter; the nearest known one is "+strconv.Quote(nearest(word, exporters)))
+			l.warn(name, word, "unknown exporter"+didYouMean(word, exporters))
 		}
 	}
 }
@@ -119,7 +122,8 @@ var otherVariables = []string{
 	"DFTRACER_DISABLE_VARIORUM_POWER",
 }
 
-// checkNames warns of variables of the process that look like ours and have no effect: a misspelt name would be ignored without a word.
+// checkNames warns of variables of the process that look like ours and have no effect: a misspelt
+// name would be ignored without a word.
 func (l *loader) checkNames() {
 	known := slices.Concat(otherVariables, identity.Variables())
 	for _, s := range allSettings() {
@@ -128,7 +132,37 @@ func (l *loader) checkNames() {
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")
 		if ours := strings.HasPrefix(name, "TRAINSPAN_") || strings.HasPrefix(name, "DFTRACER_"); ours && !slices.Contains(known, name) {
-			l.warn(name, nil, "unknown variable, which has no effect; the nearest known one is "+nearest(name, known))
+			l.warn(name, nil, "unknown variable, which has no effect"+didYouMean(name, known))
 		}
 	}
+}
+
+// splitList splits a text and leaves out blank items.
+func splitList(text, separator string) []string {
+	items := []string{}
+	for item := range strings.SplitSeq(text, separator) {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+// pairs reads "key=value,key=value" with percent-encoded values, as OpenTelemetry's variables
+// have them.
+func pairs(text string) (any, error) {
+	m := document.Mapping{}
+	for _, item := range splitList(text, ",") {
+		key, value, ok := strings.Cut(item, "=")
+		if key = strings.TrimSpace(key); !ok || key == "" {
+			return nil, errors.New("must be written key=value,key=value")
+		}
+		key, keyErr := url.PathUnescape(key)
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if err != nil || keyErr != nil {
+			return nil, errors.New("must be percent-encoded: a value has a stray %")
+		}
+		m = append(m, document.Entry{Key: key, Value: value})
+	}
+	return m, nil
 }

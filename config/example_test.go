@@ -36,7 +36,7 @@ func ExampleBase_Validate() {
 	fmt.Println(base.Validate())
 	// Output:
 	// config: 2 problems:
-	//   application_name: cannot be empty or whitespace-only (got " ")
+	//   application_name: cannot be empty or whitespace-only: name the application in a file, in TRAINSPAN_APPLICATION_NAME or in code (got " ")
 	//   world_size: must be set to a positive value (got 0)
 }
 
@@ -57,7 +57,7 @@ func ExampleLoad() {
 func ExampleDecode() {
 	_, unknown, err := config.Decode[config.Base]([]byte("application_name: charlm\nworldsize: 4\n"), "job.yaml")
 	fmt.Println(unknown[0], err)
-	// Output: job.yaml:2:1: worldsize: unknown key "worldsize"; the nearest known key is "world_size" <nil>
+	// Output: job.yaml:2:1: worldsize: unknown key "worldsize"; did you mean "world_size"? <nil>
 }
 
 // A program that adds to what it has loaded checks the whole afterwards.
@@ -75,7 +75,7 @@ func ExampleConfig_Validate() {
 	cfg.Outputs.Trace.Dialect = config.TraceV22 // or TraceV1, TraceV2
 	fmt.Println(cfg.Validate())
 	// Output:
-	// outputs.trace.dialect: must be 'v1', 'v2' or 'v22'; the nearest is 'v1' (got "v3")
+	// outputs.trace.dialect: must be 'v1', 'v2' or 'v22'; did you mean "v1"? (got "v3")
 	// <nil>
 }
 

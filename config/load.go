@@ -18,21 +18,27 @@ const dftracerFile = "DFTRACER_CONFIGURATION"
 
 // LoadOptions configures where [Load] finds a configuration.
 type LoadOptions struct {
-	// Path is the YAML or JSON file. Empty means the file that the variable TRAINSPAN_CONFIG names; when that is empty too, there is no file.
+	// Path is the YAML or JSON file. Empty means the file that the variable TRAINSPAN_CONFIG names;
+	// when that is empty too, there is no file.
 	Path string
-	// LookupEnv finds environment variables. Nil is os.LookupEnv; only then is the environment searched for misspelt names.
+	// LookupEnv finds environment variables. Nil is os.LookupEnv; only then is the environment
+	// searched for misspelt names.
 	LookupEnv func(name string) (string, bool)
-	// Code holds what the program itself sets. Every field in it that is not zero wins over the environment and the file.
+	// Code holds what the program itself sets. Every field in it that is not zero wins over the
+	// environment and the file.
 	Code Config
 	// Partial leaves validation to the caller, who will add to the result.
 	Partial bool
 }
 
-// Load joins the file, the environment and code, and validates the result. Code wins over the environment, and the environment over the file,
-// field by field; custom metadata, resource attributes and headers are joined key by key. If nothing else gives them, the trace settings of
-// the file that DFTRACER_CONFIGURATION names are taken, and the service name for the application name. Warnings hold what is suspicious.
+// Load joins the file, the environment and code, and validates the result. Code wins over the
+// environment, and the environment over the file, field by field; custom metadata, resource
+// attributes and headers are joined key by key. If nothing else gives them, the trace settings of
+// the file that DFTRACER_CONFIGURATION names are taken, and the service name for the application
+// name. Warnings hold what is suspicious.
 //
-// A file that cannot be read is an error by itself. Every other problem is in one [*ValidationError]; the Config then holds what fits.
+// A file that cannot be read is an error by itself. Every other problem is in one
+// [*ValidationError]; the Config then holds what fits.
 func Load(opts LoadOptions) (Config, error) {
 	l := loader{places: map[string]string{}}
 	lookup := opts.LookupEnv
@@ -85,7 +91,8 @@ func (l *loader) file(path string, read func(r *reader, root any)) error {
 	return nil
 }
 
-// dftracer takes the settings that a configuration of DFTracer has; the rest of it is about interception.
+// dftracer takes the settings that a configuration of DFTracer has; the rest of it is about
+// interception.
 func (r *reader) dftracer(root any) {
 	m, _ := root.(document.Mapping)
 	for _, s := range r.all {
@@ -114,12 +121,15 @@ func (l *loader) lay(layer *Config, r *reader) {
 	l.cfg.Ranks.take(&layer.Ranks)
 }
 
-// add takes problems. Those of validation have no place yet; they are left out if the setting or its section has a problem already.
+// add takes problems. Those of validation have no place yet; they are left out if the setting or
+// its section has a problem already.
 func (l *loader) add(more problems) {
 	before := l.found
 	for _, p := range more {
 		if p.Where == "" {
-			if slices.ContainsFunc(before, func(q Problem) bool { return q.Field == p.Field || strings.HasPrefix(p.Field, q.Field+".") }) {
+			if slices.ContainsFunc(before, func(q Problem) bool {
+				return q.Field == "" || q.Field == p.Field || strings.HasPrefix(p.Field, q.Field+".")
+			}) {
 				continue
 			}
 			p.Where = l.place(p.Field)
@@ -142,8 +152,9 @@ func (l *loader) warn(variable string, value any, message string) {
 	l.cfg.Warnings = append(l.cfg.Warnings, Problem{Value: value, Message: message, Where: variable})
 }
 
-// overlay copies into dst every setting of src that is not zero; entries of metadata and headers are joined key by key. The two share no
-// slice, map or pointer afterwards. It calls onSet with the key of each.
+// overlay copies into dst every setting of src that is not zero; entries of metadata and headers
+// are joined key by key. The two share no slice, map or pointer afterwards. It calls onSet with the
+// key of each.
 func overlay[T Config | Base | Training](dst, src *T, onSet func(key string)) {
 	to, from := reflect.ValueOf(dst).Elem(), reflect.ValueOf(src).Elem()
 	all := settingsIn()[to.Type()]

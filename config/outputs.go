@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Outputs configures where telemetry is written. Each output is on when it is switched on, or has a place to go and is not switched off.
+// Outputs configures where telemetry is written. Each output is on when it is switched on, or has a
+// place to go and is not switched off.
 type Outputs struct {
 	// File is the JSON-lines file with the native records.
 	File File `key:"file"`
@@ -23,11 +24,14 @@ type Outputs struct {
 type File struct {
 	// Enabled switches the output on or off.
 	Enabled Var[bool] `key:"enabled" env:"TRAINSPAN_FILE_ENABLED" default:"on when there is a path"`
-	// Path is the file to write. `{rank}`, `{pid}` and `{host}` are replaced, so that processes with one configuration have a file each.
+	// Path is the file to write. `{rank}`, `{pid}` and `{host}` are replaced, so that processes
+	// with one configuration have a file each.
 	Path string `key:"path" env:"TRAINSPAN_FILE_PATH" rule:"path" default:"required when enabled"`
-	// Compat asks for one-logger's records byte for byte: a start is held back until its span is known to last, and our additions are left out.
+	// Compat asks for one-logger's records byte for byte: a start is held back until its span is
+	// known to last, and our additions are left out.
 	Compat Var[bool] `key:"compat" env:"TRAINSPAN_FILE_COMPAT" default:"false"`
-	// Append adds the records to a file that is already there. Otherwise they go to the next free name, `telemetry.run2.jsonl`.
+	// Append adds the records to a file that is already there. Otherwise they go to the next free
+	// name, `telemetry.run2.jsonl`.
 	Append Var[bool] `key:"append" env:"TRAINSPAN_FILE_APPEND" default:"false"`
 }
 
@@ -35,7 +39,8 @@ type File struct {
 type Trace struct {
 	// Enabled switches the output on or off.
 	Enabled Var[bool] `key:"enabled" env:"DFTRACER_ENABLE" dftracer:"enable" default:"on when there is a path"`
-	// Path is a prefix, or a file when it ends in `.pfw` or `.pfw.gz`. `{rank}`, `{pid}` and `{host}` are replaced.
+	// Path is a prefix, or a file when it ends in `.pfw` or `.pfw.gz`. `{rank}`, `{pid}` and
+	// `{host}` are replaced.
 	Path string `key:"path" env:"DFTRACER_LOG_FILE" dftracer:"tracer.log_file,profiler.log_file" rule:"path" default:"./trace"`
 	// Dialect is the generation of the format. Every known reader accepts v2.
 	Dialect string `key:"dialect" env:"TRAINSPAN_TRACE_DIALECT" rule:"oneof=v1|v2|v22" default:"v2"`
@@ -43,27 +48,32 @@ type Trace struct {
 	Metadata Var[bool] `key:"metadata" env:"DFTRACER_INC_METADATA" dftracer:"features.metadata" default:"true"`
 	// Compression writes the trace as gzip.
 	Compression Var[bool] `key:"compression" env:"DFTRACER_TRACE_COMPRESSION" dftracer:"tracer.compression,profiler.compression" default:"true"`
-	// BufferSize is the number of bytes of text that are gathered before they are written, one gzip member at a time.
+	// BufferSize is the number of bytes of text that are gathered before they are written, one gzip
+	// member at a time.
 	BufferSize int `key:"buffer_size" env:"DFTRACER_WRITE_BUFFER_SIZE" dftracer:"internal.write_buffer_size" rule:"min=0" default:"1048576"`
 	// WriteInterval is the longest time that an event waits in the buffer.
 	WriteInterval time.Duration `key:"write_interval" env:"DFTRACER_TRACE_INTERVAL_MS:ms" rule:"min=0" default:"500ms"`
 	// CoreAffinity asks for a record of the processors this process may use.
 	CoreAffinity Var[bool] `key:"core_affinity" env:"DFTRACER_SET_CORE_AFFINITY" dftracer:"features.core_affinity" default:"false"`
-	// CommandLine asks for the names of the program's flags, beside the program itself. Values and other arguments are never written.
+	// CommandLine asks for the names of the program's flags, beside the program itself. Values and
+	// other arguments are never written.
 	CommandLine Var[bool] `key:"command_line" env:"TRAINSPAN_TRACE_COMMAND_LINE" default:"false"`
 	// TIDs gives events the lane that they ran on as `tid`; otherwise it is 0.
 	TIDs Var[bool] `key:"tids" env:"DFTRACER_DISABLE_TIDS:not" dftracer:"features.tid" default:"true"`
-	// DataDirs lists the folders whose files are traced, as far as the program reads and writes them through
-	// [iofs](integrations.md#file-access); nothing is intercepted. The variable's word `all` means all files. A name with a scheme
-	// (`s3://bucket`) goes into a file only: the variable is cut at `:`.
+	// DataDirs lists the folders whose files are traced, as far as the program reads and writes
+	// them through [iofs](integrations.md#file-access); nothing is intercepted. The variable's word
+	// `all` means all files. A name with a scheme (`s3://bucket`) goes into a file only: the
+	// variable is cut at `:`.
 	DataDirs []string `key:"data_dirs" env:"DFTRACER_DATA_DIR:dirs" dftracer:"tracer.data_dirs,profiler.data_dirs" rule:"items" default:"all files"`
 	// IO traces calls on files.
 	IO Var[bool] `key:"io" env:"DFTRACER_DISABLE_IO:not" dftracer:"features.io.enable" default:"true"`
 	// POSIX traces the calls of category `POSIX`: open64, read, pread and their kind.
 	POSIX Var[bool] `key:"posix" env:"DFTRACER_DISABLE_POSIX:not" dftracer:"features.io.posix" default:"true"`
-	// STDIO traces the calls of category `STDIO`, which go to the buffer of a stream: fread, fwrite.
+	// STDIO traces the calls of category `STDIO`, which go to the buffer of a stream: fread,
+	// fwrite.
 	STDIO Var[bool] `key:"stdio" env:"DFTRACER_DISABLE_STDIO:not" dftracer:"features.io.stdio" default:"true"`
-	// AggregateIO asks for one record of all calls of a kind on a file in a second, instead of one for each call.
+	// AggregateIO asks for one record of all calls of a kind on a file in a second, instead of one
+	// for each call.
 	AggregateIO Var[bool] `key:"aggregate_io" env:"TRAINSPAN_TRACE_AGGREGATE_IO" default:"false"`
 }
 
@@ -74,22 +84,27 @@ const (
 	TraceV22 = "v22" // numbers for phases, and no brackets
 )
 
-// OTLP is the output that sends spans, logs and metrics to an OTLP receiver. Each field follows the OTEL_EXPORTER_OTLP_* variable of its name.
+// OTLP is the output that sends spans, logs and metrics to an OTLP receiver. Each field follows the
+// OTEL_EXPORTER_OTLP_* variable of its name.
 type OTLP struct {
-	// Enabled switches the output on or off. The variable switches it on when it lists `otlp`, and off otherwise.
+	// Enabled switches the output on or off. The variable switches it on when it lists `otlp`, and
+	// off otherwise.
 	Enabled Var[bool] `key:"enabled" env:"OTEL_TRACES_EXPORTER:exporters" default:"on when there is an endpoint"`
 	// Protocol is how data is sent.
 	Protocol string `key:"protocol" env:"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL,OTEL_EXPORTER_OTLP_PROTOCOL" rule:"oneof=grpc|http/protobuf" default:"http/protobuf"`
-	// Endpoint is the base URL of the receiver for all signals. With http, `/v1/traces`, `/v1/logs` or `/v1/metrics` is added. With grpc
-	// host:port is accepted too. It replaces the endpoints of single signals of weaker sources.
+	// Endpoint is the base URL of the receiver for all signals. With http, `/v1/traces`, `/v1/logs`
+	// or `/v1/metrics` is added. With grpc host:port is accepted too. It replaces the endpoints of
+	// single signals of weaker sources.
 	Endpoint string `key:"endpoint" env:"OTEL_EXPORTER_OTLP_ENDPOINT" clears:"traces_endpoint,logs_endpoint,metrics_endpoint" default:"http://localhost:4318, with grpc http://localhost:4317"`
 	// TracesEndpoint is the URL for spans, used as it stands; it wins over Endpoint.
 	TracesEndpoint string `key:"traces_endpoint" env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" default:"from endpoint"`
-	// LogsEndpoint is the same for logs. If only a TracesEndpoint ending in `/v1/traces` is given, logs go beside it.
+	// LogsEndpoint is the same for logs. If only a TracesEndpoint ending in `/v1/traces` is given,
+	// logs go beside it.
 	LogsEndpoint string `key:"logs_endpoint" env:"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT" default:"from endpoint"`
 	// MetricsEndpoint is the same for metrics.
 	MetricsEndpoint string `key:"metrics_endpoint" env:"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT" default:"from endpoint"`
-	// Logs sends the events of open spans as log records while OTLP is on. The variable means true when it lists `otlp`.
+	// Logs sends the events of open spans as log records while OTLP is on. The variable means true
+	// when it lists `otlp`.
 	Logs Var[bool] `key:"logs" env:"OTEL_LOGS_EXPORTER:exporters" default:"true"`
 	// Metrics sends metrics while OTLP is on. The variable means true when it lists `otlp`.
 	Metrics Var[bool] `key:"metrics" env:"OTEL_METRICS_EXPORTER:exporters" default:"true"`
@@ -109,17 +124,21 @@ type OTLP struct {
 	ClientCertificate string `key:"client_certificate" env:"OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE,OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"`
 	// ClientKey is a PEM file; set it together with ClientCertificate.
 	ClientKey string `key:"client_key" env:"OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY,OTEL_EXPORTER_OTLP_CLIENT_KEY"`
-	// QueueSize is the number of spans that may wait to be sent. When it is full, spans are dropped and counted, or moved to SpillDir.
+	// QueueSize is the number of spans that may wait to be sent. When it is full, spans are dropped
+	// and counted, or moved to SpillDir.
 	QueueSize int `key:"queue_size" env:"OTEL_BSP_MAX_QUEUE_SIZE" rule:"min=0" default:"2048"`
 	// BatchSize is the most spans sent at once, at most QueueSize.
 	BatchSize int `key:"batch_size" env:"OTEL_BSP_MAX_EXPORT_BATCH_SIZE" rule:"min=0" default:"512"`
 	// BatchDelay is the longest that a span waits for its batch to fill.
 	BatchDelay time.Duration `key:"batch_delay" env:"OTEL_BSP_SCHEDULE_DELAY:ms" rule:"min=0" default:"5s"`
-	// SpillDir is the folder for spans that cannot be delivered; without one they are dropped. See [otlp.md](otlp.md).
+	// SpillDir is the folder for spans that cannot be delivered; without one they are dropped. See
+	// [otlp.md](otlp.md).
 	SpillDir string `key:"spill_dir" env:"TRAINSPAN_OTLP_SPILL_DIR" rule:"nozero"`
-	// SpillBytes bounds the files in SpillDir, including those of other processes and of earlier runs. Past it spans are dropped and counted.
+	// SpillBytes bounds the files in SpillDir, including those of other processes and of earlier
+	// runs. Past it spans are dropped and counted.
 	SpillBytes int `key:"spill_bytes" env:"TRAINSPAN_OTLP_SPILL_BYTES" rule:"min=0" default:"268435456"`
-	// Segment is how long a long span may stay open before a finished segment of it is sent. Negative sends such spans in one piece.
+	// Segment is how long a long span may stay open before a finished segment of it is sent.
+	// Negative sends such spans in one piece.
 	Segment time.Duration `key:"segment" env:"TRAINSPAN_OTLP_SEGMENT" default:"10m"`
 	// TraceSplit is when a new trace begins; see [otlp.md](otlp.md).
 	TraceSplit string `key:"trace_split" env:"TRAINSPAN_OTLP_TRACE_SPLIT" rule:"oneof=per-attempt|per-epoch|per-window" default:"per-attempt"`
@@ -132,9 +151,10 @@ type OTLP struct {
 // The values of [OTLP.Protocol], as OTEL_EXPORTER_OTLP_PROTOCOL has them.
 const OTLPGRPC, OTLPHTTP = "grpc", "http/protobuf"
 
-// Traces configures how the spans of a run are spread over traces, so that a backend can open each of them, as TraceSplit, TraceWindow and
-// TraceBudget of [OTLP]. A rank keeps to its share of the budget; a trace that is full is followed by another one. The zero Traces is one
-// trace for each start of the job, with the default budget.
+// Traces configures how the spans of a run are spread over traces, so that a backend can open each
+// of them, as TraceSplit, TraceWindow and TraceBudget of [OTLP]. A rank keeps to its share of the
+// budget; a trace that is full is followed by another one. The zero Traces is one trace for each
+// start of the job, with the default budget.
 type Traces struct {
 	Split          string
 	Window, Budget int
@@ -150,20 +170,24 @@ const (
 // MinTraceBudget is the smallest share of the budget of a trace that one rank is given.
 const MinTraceBudget = 32
 
-// Prometheus is the output that metrics can be fetched from by http. It is on when it has an address.
+// Prometheus is the output that metrics can be fetched from by http. It is on when it has an
+// address.
 type Prometheus struct {
-	// Address is the host:port on which metrics can be fetched, such as `127.0.0.1:9464`; port 0 takes a free one. It must be on loopback.
+	// Address is the host:port on which metrics can be fetched, such as `127.0.0.1:9464`; port 0
+	// takes a free one. It must be on loopback.
 	Address string `key:"address" env:"TRAINSPAN_PROMETHEUS_ADDRESS" default:"off"`
-	// AllowRemote accepts an address that other machines can reach: the metrics are then open to everybody who can.
+	// AllowRemote accepts an address that other machines can reach: the metrics are then open to
+	// everybody who can.
 	AllowRemote Var[bool] `key:"allow_remote" env:"TRAINSPAN_PROMETHEUS_ALLOW_REMOTE" default:"false"`
 }
 
-// TracesURL returns the address that spans go to: TracesEndpoint as it stands, else Endpoint or the protocol's default, to which http/protobuf
-// adds /v1/traces. With grpc it may be a bare host:port.
+// TracesURL returns the address that spans go to: TracesEndpoint as it stands, else Endpoint or the
+// protocol's default, to which http/protobuf adds /v1/traces. With grpc it may be a bare host:port.
 func (o *OTLP) TracesURL() string { return o.signalURL(o.TracesEndpoint, "traces") }
 
-// LogsURL is what TracesURL is to spans. If only a TracesEndpoint is given, logs go to the same receiver, if that address shows where its logs
-// belong; else LogsURL is empty: nothing is sent to a place that nobody chose.
+// LogsURL is what TracesURL is to spans. If only a TracesEndpoint is given, logs go to the same
+// receiver, if that address shows where its logs belong; else LogsURL is empty: nothing is sent to
+// a place that nobody chose.
 func (o *OTLP) LogsURL() string { return o.signalURL(o.LogsEndpoint, "logs") }
 
 // MetricsURL is what LogsURL is, for metrics.

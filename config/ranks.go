@@ -3,12 +3,12 @@ package config
 import (
 	"reflect"
 
-	"github.com/trainspan/trainspan/internal/document"
 	"github.com/trainspan/trainspan/internal/identity"
 )
 
-// Ranks is what a launcher says about a process: its place in the job, and which start of which job it is. An unset field is not known; a
-// reader that needs a number takes Rank.Or(0) and WorldSize.Or(1).
+// Ranks is what a launcher says about a process: its place in the job, and which start of which job
+// it is. An unset field is not known; a reader that needs a number takes Rank.Or(0) and
+// WorldSize.Or(1).
 type Ranks struct {
 	// Rank counts the processes of the job from zero.
 	Rank Var[int]
@@ -20,15 +20,18 @@ type Ranks struct {
 	Attempt Var[int]
 	// Job identifies the job at its launcher, the same on every rank and for every attempt.
 	Job string
-	// Run is the same on every rank of one start of the job and, together with Attempt, different for every other: all ids that launchers
-	// give. Empty means that nothing is known that all ranks share.
+	// Run is the same on every rank of one start of the job and, together with Attempt, different
+	// for every other: all ids that launchers give. Empty means that nothing is known that all
+	// ranks share.
 	Run string
 }
 
-// DetectRanks reads what launchers gave this process: torchrun, Open MPI, PMI, PMIx, Flux, Slurm and Kubernetes. docs/configuration.md has the
-// variables in their order. If torchrun has started the process, what the others give is about its node.
+// DetectRanks reads what launchers gave this process: torchrun, Open MPI, PMI, PMIx, Flux, Slurm
+// and Kubernetes. docs/configuration.md has the variables in their order. If torchrun has started
+// the process, what the others give is about its node.
 //
-// The lookup is one as os.LookupEnv; nil knows no variable. The error is a [*ValidationError] with every bad value; the rest is read.
+// The lookup is one as os.LookupEnv; nil knows no variable. The error is a [*ValidationError] with
+// every bad value; the rest is read.
 func DetectRanks(lookup func(name string) (string, bool)) (Ranks, error) {
 	r, problems := detectRanks(lookup)
 	return r, problems.err()
@@ -38,7 +41,7 @@ func detectRanks(lookup func(string) (string, bool)) (Ranks, problems) {
 	if lookup == nil {
 		return Ranks{}, nil
 	}
-	l := identity.FromEnvironment(lookup, func(text string) (int, error) { return document.Int(text) })
+	l := identity.FromEnvironment(lookup, func(text string) (int, error) { return toInt(text) })
 	var found problems
 	for _, b := range l.Bad {
 		message := "must be set to a positive value"

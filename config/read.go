@@ -1,17 +1,14 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"maps"
+	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
-	"time"
-
-	"github.com/agnivade/levenshtein"
 
 	"github.com/trainspan/trainspan/internal/document"
 	"github.com/trainspan/trainspan/internal/identity"
@@ -27,6 +24,7 @@ type setting struct {
 	env     []string // its variables, the strongest first
 	as      string   // how their text is written, if the type does not show it
 	inner   bool     // it is a section
+	plain   []string // the last part of the key, and the alias, as plain words
 }
 
 // settingsOf lists the settings of a struct in their order, each section before what it has.
@@ -36,7 +34,11 @@ func settingsOf(t reflect.Type, section string) (all []setting) {
 			continue
 		}
 		names, as, _ := strings.Cut(f.Tag.Get("env"), ":")
-		s := setting{section, join(section, f.Tag.Get("key")), f.Tag.Get("alias"), f.Index, f, document.List(names, ","), as, names == ""}
+		key, alias := f.Tag.Get("key"), f.Tag.Get("alias")
+		s := setting{
+			section: section, key: join(section, key), alias: alias, plain: []string{plainWord(key), plainWord(alias)},
+			index: f.Index, field: f, env: splitList(names, ","), as: as, inner: names == "",
+		}
 		if as == "launcher" {
 			s.env = identity.WorldSizes()
 		}
@@ -87,12 +89,14 @@ func (s *setting) is(name string) bool {
 
 func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
 
-// Decode reads a [Config], a [Base] or a [Training] from src: YAML or JSON as []byte, or an object as encoding/json makes it or as Metadata,
-// whose values may be a func() any where the field takes a function. One-logger's names of keys are understood too. name is what places are
-// called in problems, usually a file's path.
+// Decode reads a [Config], a [Base] or a [Training] from src: YAML or JSON as []byte, or an object
+// as encoding/json makes it or as Metadata, whose values may be a func() any where the field takes
+// a function. One-logger's names of keys are understood too. name is what places are called in
+// problems, usually a file's path.
 //
-// A key that no field has is in unknown, and does not fail. The error is a [*ValidationError] with every value that does not fit its field, or
-// the reason why src cannot be read. The result is not validated.
+// A key that no field has is in unknown, and does not fail. The error is a [*ValidationError] with
+// every value that does not fit its field, or the reason why src cannot be read. The result is not
+// validated.
 func Decode[T Config | Base | Training](src any, name string) (out T, unknown []Problem, err error) {
 	root := fromGo(src)
 	if text, ok := src.([]byte); ok {
@@ -103,44 +107,6 @@ func Decode[T Config | Base | Training](src any, name string) (out T, unknown []
 	r := newReader(&out)
 	r.section(root, "", name)
 	return out, r.unknown, r.found.err()
-}
-
-// fromGo makes mappings of the objects in a Go value.
-func fromGo(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		m := document.Mapping{}
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			m = append(m, document.Entry{Key: key, Value: fromGo(v[key])})
-		}
-		return m
-	case Metadata:
-		m := document.Mapping{}
-		for _, e := range v {
-			m = append(m, document.Entry{Key: e.Key, Value: fromGo(e.Value)})
-		}
-		return m
-	}
-	return v
-}
-
-// toGo makes Metadata of the mappings in a value.
-func toGo(v any) any {
-	switch v := v.(type) {
-	case document.Mapping:
-		m := make(Metadata, len(v))
-		for i, e := range v {
-			m[i].Key, m[i].Value = e.Key, toGo(e.Value)
-		}
-		return m
-	case []any:
-		list := make([]any, len(v))
-		for i := range v {
-			list[i] = toGo(v[i])
-		}
-		return list
-	}
-	return v
 }
 
 // reader puts what one source has into fields, and collects what does not fit.
@@ -160,26 +126,25 @@ func newReader[T Config | Base | Training](root *T) *reader {
 func (r *reader) section(v any, section, at string) {
 	m, ok := v.(document.Mapping)
 	if !ok && v != nil {
-		r.problem(cmp.Or(section, "configuration"), at, v, errors.New("must be a mapping of keys to values"))
+		r.problem(section, at, v, errors.New("must be a mapping of keys to values"))
 	}
 	r.places[section] = at
-	given := map[string]string{} // the spelling used for each key
+	given := map[string]document.Entry{}
 	for _, e := range m {
 		i := slices.IndexFunc(r.all, func(s setting) bool { return s.section == section && s.is(e.Key) })
 		if i < 0 {
-			r.unknown = append(r.unknown, unknownKey(e, r.all, section))
+			r.unknown = append(r.unknown, Problem{Field: join(section, e.Key), Message: unknownKey(e.Key, section), Where: e.KeyAt})
 			continue
 		}
-		if r.all[i].field.Name == "PerfTag" && isList(e.Value) {
-			i++ // it is PerfTags, which is the next one
+		if r.all[i].field.Name == "PerfTag" && givesList(e.Value) {
+			i++ // PerfTags is the next setting
 		}
 		s := &r.all[i]
-		if before, twice := given[s.key]; twice {
-			r.problem(s.key, e.KeyAt, nil, fmt.Errorf("given twice, as %q and %q", before, e.Key))
-			continue
-		}
-		given[s.key] = e.Key
+		first, twice := given[s.key]
+		given[s.key] = e
 		switch {
+		case twice:
+			r.problem(s.key, e.KeyAt, nil, errors.New(strings.TrimSuffix(fmt.Sprintf("given twice, first as %q at %s", first.Key, first.KeyAt), " at ")))
 		case e.Value == nil:
 		case s.inner:
 			if f := s.in(r.root); f.Kind() == reflect.Pointer {
@@ -192,8 +157,8 @@ func (r *reader) section(v any, section, at string) {
 	}
 }
 
-// isList calls a function once to learn what it gives.
-func isList(v any) bool {
+// givesList calls a function once to learn what it gives.
+func givesList(v any) bool {
 	if f, ok := v.(func() any); ok {
 		v = f()
 	}
@@ -204,116 +169,56 @@ func isList(v any) bool {
 func (r *reader) set(s *setting, v any, at string) {
 	to := reflect.New(s.field.Type).Elem()
 	if err := assign(to, v); err != nil {
-		if s.field.Type == reflect.TypeFor[Headers]() {
-			v = nil // it is never shown, right or wrong
-		}
-		r.problem(s.key, at, v, err)
+		r.unfit(s, v, at, err)
 		return
 	}
 	s.in(r.root).Set(to)
 	r.places[s.key] = at
 }
 
-func (r *reader) problem(key, at string, v any, err error) {
-	if isList(v) {
-		v = nil // it may hold a secret; only a scalar is worth showing
+// unfit reports a value that does not fit its setting. Pairs are not shown: headers carry secrets.
+func (r *reader) unfit(s *setting, v any, at string, err error) {
+	switch s.field.Type {
+	case reflect.TypeFor[Headers](), reflect.TypeFor[Metadata]():
+		v = nil
 	}
+	r.problem(s.key, at, v, err)
+}
+
+func (r *reader) problem(key, at string, v any, err error) {
 	r.found = append(r.found, Problem{key, v, err.Error(), at})
 }
 
-// unknownKey describes a key that its section lacks. A key of one other place is meant for that place; else the nearest key is named.
-func unknownKey(e document.Entry, all []setting, section string) Problem {
-	p := Problem{Field: join(section, e.Key), Where: e.KeyAt}
-	var places, known []string
+// unknownKey describes a key that its section does not have, and names the keys that may be
+// meant: keys of the section that contain it or are nearly the same, the same key in another
+// section, or nearly the same one there.
+func unknownKey(key, section string) string {
+	var meant []string
+	word, least := plainWord(key), math.MaxInt
 	for _, s := range allSettings() {
-		if s.is(e.Key) {
-			places = append(places, s.key)
+		rank := math.MaxInt
+		for _, known := range s.plain {
+			if edits, near := editsBetween(word, known); near {
+				rank = min(rank, 2*edits)
+			}
+		}
+		if s.section != section && rank < math.MaxInt {
+			rank++
+		}
+		if rank < least {
+			meant, least = nil, rank
+		}
+		if rank == least && rank < math.MaxInt {
+			meant = append(meant, strconv.Quote(s.key))
 		}
 	}
-	if len(places) == 1 {
-		p.Message = fmt.Sprintf("%q does not belong here; its key is %q", e.Key, places[0])
-		return p
+	names := strings.Join(meant[:min(len(meant), 3)], " or ")
+	switch key := shown(key); {
+	case len(meant) == 0:
+		return fmt.Sprintf("unknown key %q; trainspan help configuration lists all keys", key)
+	case least == 1:
+		return fmt.Sprintf("%q does not belong here; its key is %s", key, names)
+	default:
+		return fmt.Sprintf("unknown key %q; did you mean %s?", key, names)
 	}
-	for _, s := range all {
-		if s.section == section {
-			known = append(known, s.key, join(section, cmp.Or(s.alias, s.field.Tag.Get("key"))))
-		}
-	}
-	p.Message = fmt.Sprintf("unknown key %q; the nearest known key is %q", e.Key, nearest(p.Field, known))
-	return p
-}
-
-// nearest returns the candidate with the fewest edits from word.
-func nearest(word string, candidates []string) string {
-	word = word[:min(len(word), 128)] // a key can be as long as the file
-	return slices.MinFunc(candidates, func(a, b string) int {
-		return cmp.Compare(levenshtein.ComputeDistance(word, a), levenshtein.ComputeDistance(word, b))
-	})
-}
-
-// assign puts a value into a field, or returns what is wanted instead.
-func assign(dst reflect.Value, v any) error {
-	switch p := dst.Addr().Interface().(type) {
-	case *Var[string]:
-		return assignVar(p, v, document.Text)
-	case *Var[int]:
-		return assignVar(p, v, document.Int)
-	case *Var[bool]:
-		return assignVar(p, v, document.Bool)
-	case *Var[[]string]:
-		return assignVar(p, v, document.Texts)
-	case *[]string:
-		return assignTo(p, v, document.Texts)
-	case *int:
-		return assignTo(p, v, document.Int)
-	case *time.Duration:
-		return assignTo(p, v, document.Duration)
-	case *Metadata:
-		return assignTo(p, v, toMetadata)
-	case *Headers:
-		return assignTo(p, v, toHeaders)
-	}
-	s, err := document.Text(v)
-	dst.SetString(s) // of a type of its own, perhaps
-	return err
-}
-
-func assignTo[T any](dst *T, v any, convert func(any) (T, error)) (err error) {
-	*dst, err = convert(v)
-	return err
-}
-
-// assignVar takes a function too. A result that does not fit counts as zero at each call, which validation refuses where it matters.
-func assignVar[T any](dst *Var[T], v any, convert func(any) (T, error)) error {
-	if f, ok := v.(func() any); ok {
-		*dst = Func(func() T { t, _ := convert(f()); return t })
-		return nil
-	}
-	t, err := convert(v)
-	*dst = Value(t)
-	return err
-}
-
-func toMetadata(v any) (Metadata, error) {
-	m, ok := toGo(v).(Metadata)
-	if !ok {
-		return nil, errors.New("must be a mapping of keys to values")
-	}
-	return m, nil
-}
-
-func toHeaders(v any) (Headers, error) {
-	m, ok := v.(document.Mapping)
-	if !ok {
-		return nil, errors.New("must be a mapping of names to values")
-	}
-	h := Headers{}
-	for _, e := range m {
-		s, err := document.Text(e.Value)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", e.Key, err)
-		}
-		h[e.Key] = s
-	}
-	return h, nil
 }

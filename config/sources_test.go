@@ -69,7 +69,7 @@ var sourceTable = []struct {
 
 	// What a source may not say.
 	{name: "a rank in a file", from: source{file: "rank: 3"}, faults: []string{`:1:1: rank: unknown key "rank"`}},
-	{name: "an unknown key of a file", from: source{file: "session_tagg: x"}, faults: []string{`:1:1: session_tagg: unknown key "session_tagg"; the nearest known key is "session_tag"`}},
+	{name: "an unknown key of a file", from: source{file: "session_tagg: x"}, faults: []string{`:1:1: session_tagg: unknown key "session_tagg"; did you mean "session_tag"?`}},
 	{name: "an unknown key of Python", from: source{python: `{"session_tagg": "x", "world_size_or_fn": 2}`}, key: "world_size", want: "2"},
 	{name: "an unknown key of DFTracer's file", from: source{dftracer: "enable: true\ngotcha: {priority: 1}"}, key: "outputs.trace.enabled", want: "true"},
 	{name: "a bad value in each source", from: source{dftracer: "enable: maybe", file: "world_size: many", environment: []string{"TRAINSPAN_SEQ_LENGTH=long"}},

@@ -2,8 +2,10 @@ package config
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"net"
 	"net/url"
 	"reflect"
@@ -12,8 +14,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/trainspan/trainspan/internal/pytext"
+	"github.com/agnivade/levenshtein"
+
 	"github.com/trainspan/trainspan/internal/secret"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // Problem is one thing that is wrong in a configuration.
@@ -24,35 +28,80 @@ type Problem struct {
 	Value any
 	// Message describes what is wrong with it.
 	Message string
-	// Where is the place of the setting: "job.yaml:12:3", or the name of an environment variable. It is empty for a setting made in code.
+	// Where is the place of the setting: "job.yaml:12:3", or the name of an environment variable.
+	// It is empty for a setting made in code.
 	Where string
 }
 
 // String writes the problem in one line: place, field, message, value.
 func (p Problem) String() string {
-	parts := slices.DeleteFunc([]string{p.Where, p.Field, p.Message}, func(s string) bool { return s == "" })
-	line := strings.Join(parts, ": ")
-	if p.Value == nil {
+	line := p.Message
+	if p.Field != "" {
+		line = shown(p.Field) + ": " + line
+	}
+	if p.Where != "" {
+		line = p.Where + ": " + line
+	}
+	if reflect.ValueOf(p.Value).Kind() == reflect.Func {
+		return line + " (got a function)"
+	}
+	if !isScalar(p.Value) { // a list or mapping may be long, and hold secrets
 		return line
 	}
-	got := string(pytext.AppendRepr(nil, p.Value))
-	switch v := p.Value.(type) {
-	case string:
-		got = strconv.Quote(v)
-	case bool:
-		got = strconv.FormatBool(v)
+	got := fmt.Sprint(p.Value)
+	got = secret.Text(got[:min(len(got), 1000)])
+	if _, number := p.Value.(json.Number); !number && reflect.ValueOf(p.Value).Kind() == reflect.String {
+		got = strconv.Quote(got)
 	}
-	if reflect.TypeOf(p.Value).Kind() == reflect.Func {
-		got = "a function"
-	}
-	const longest = 200 // a whole document may stand where a number was meant
-	if len(got) > longest {
-		got = strings.ToValidUTF8(got[:longest], "") + "…"
-	}
-	return line + " (got " + got + ")"
+	return line + " (got " + shown(got) + ")"
 }
 
-// ValidationError is the error of a configuration that cannot be used. It holds every problem found, not only the first.
+// shown returns a text on one line, as far as an error shows it.
+func shown(text string) string {
+	const longest = 200
+	if text = visible.Text(text); len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return text
+}
+
+// didYouMean names the candidate that may be meant by word, if there is one.
+func didYouMean(word string, candidates []string) string {
+	best, least := "", math.MaxInt
+	for _, c := range candidates {
+		if edits, near := editsBetween(plainWord(word), plainWord(c)); near && edits < least {
+			best, least = c, edits
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// editsBetween counts the edits between two plain words, and reports whether the known one may be
+// meant. A word that is more than half of it, such as batch_size of global_batch_size, needs none.
+func editsBetween(word, known string) (edits int, near bool) {
+	few := (len(word) + 2) / 3
+	switch {
+	case len(word) > len(known)/2 && strings.Contains(known, word):
+		return 0, true
+	case known == "" || len(word) > len(known)+few || len(known) > len(word)+few:
+		return 0, false
+	}
+	edits = levenshtein.ComputeDistance(word, known)
+	return edits, edits <= few
+}
+
+var separators = strings.NewReplacer("_", "", "-", "")
+
+// plainWord is a word without case, hyphens and underscores, and not longer than a name.
+func plainWord(word string) string {
+	return strings.ToLower(separators.Replace(word[:min(len(word), 128)]))
+}
+
+// ValidationError is the error of a configuration that cannot be used. It holds every problem
+// found, not only the first.
 type ValidationError struct {
 	// Problems are in the order in which they were found, and never empty.
 	Problems []Problem
@@ -63,11 +112,12 @@ func (e *ValidationError) Error() string {
 	if len(e.Problems) == 1 {
 		return "config: " + e.Problems[0].String()
 	}
-	text := fmt.Sprintf("config: %d problems:", len(e.Problems))
+	var text strings.Builder
+	fmt.Fprintf(&text, "config: %d problems:", len(e.Problems))
 	for _, p := range e.Problems {
-		text += "\n  " + p.String()
+		text.WriteString("\n  " + p.String())
 	}
-	return text
+	return text.String()
 }
 
 // problems collects what is wrong, setting by setting.
@@ -87,7 +137,8 @@ func (p problems) err() error {
 	return &ValidationError{Problems: p}
 }
 
-// Validate checks the whole of c and returns nil or a [*ValidationError] with every problem. It calls the functions whose result a rule needs.
+// Validate checks the whole of c and returns nil or a [*ValidationError] with every problem. It
+// calls the functions whose result a rule needs.
 func (c *Config) Validate() error {
 	var p problems
 	c.validate(&p)
@@ -123,11 +174,13 @@ var placeholder = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*\}`)
 func (p *problems) checkRule(name, arg, key string, field reflect.Value) {
 	switch v := field.Interface().(type) {
 	case Metadata:
+		given := map[string]bool{}
 		for i, e := range v {
 			kind := reflect.ValueOf(e.Value).Kind()
 			_, nested := e.Value.(Metadata)
 			p.when(name == "keys" && strings.TrimSpace(e.Key) == "", key, e.Key, "keys must be non-empty strings (entry %d)", i)
-			p.when(v.index(e.Key) != i, join(key, e.Key), e.Value, "given twice")
+			p.when(given[e.Key], join(key, e.Key), nil, "given twice")
+			given[e.Key] = true
 			p.when(arg == "scalars" && (kind == reflect.Invalid || kind == reflect.Slice), join(key, e.Key), e.Value, "must be a string, a bool or a number")
 			p.when(arg == "" && nested, join(key, e.Key), e.Value, "must be a string, a bool, a number, or a list of these")
 		}
@@ -146,11 +199,15 @@ func (p *problems) checkRule(name, arg, key string, field reflect.Value) {
 	case "min":
 		p.when(field.CanInt() && field.Int() < 0, key, field.Interface(), "must not be negative")
 	case "filled":
-		p.when(strings.TrimSpace(text) == "", key, text, "cannot be empty or whitespace-only")
+		var got any
+		if text != "" {
+			got = text
+		}
+		p.when(strings.TrimSpace(text) == "", key, got, "cannot be empty or whitespace-only: name the application in a file, in TRAINSPAN_APPLICATION_NAME or in code")
 	case "oneof":
 		words := strings.Split(arg, "|")
 		last := len(words) - 1
-		p.when(text != "" && !slices.Contains(words, text), key, text, "must be '%s' or '%s'; the nearest is '%s'", strings.Join(words[:last], "', '"), words[last], nearest(text, words))
+		p.when(text != "" && !slices.Contains(words, text), key, text, "must be '%s' or '%s'%s", strings.Join(words[:last], "', '"), words[last], didYouMean(text, words))
 	case "items":
 		for i := range field.Len() {
 			item := field.Index(i).String()
@@ -158,8 +215,8 @@ func (p *problems) checkRule(name, arg, key string, field reflect.Value) {
 		}
 	case "path": // a placeholder that nobody replaces would give all ranks one file
 		for _, word := range placeholder.FindAllString(text, -1) {
-			near := nearest(word, []string{"{rank}", "{pid}", "{host}"})
-			p.when(near != word, key, text, "unknown placeholder %s; the nearest known one is %s", word, near)
+			known := []string{"{rank}", "{pid}", "{host}"}
+			p.when(!slices.Contains(known, word), key, text, "unknown placeholder %s%s", word, didYouMean(word, known))
 		}
 		fallthrough
 	case "nozero":
@@ -223,7 +280,8 @@ func (o *OTLP) validate(p *problems) {
 	p.when(o.QueueSize > 0 && o.BatchSize > o.QueueSize, path+"batch_size", o.BatchSize, "must not be larger than queue_size, %d", o.QueueSize)
 }
 
-// checkEndpoint wants a URL with a host, or with grpc also host:port. What it shows of a bad one holds no password.
+// checkEndpoint wants a URL with a host, or with grpc also host:port. What it shows of a bad one
+// holds no password.
 func (o *OTLP) checkEndpoint(p *problems, field, endpoint string) {
 	u, err := url.Parse(endpoint)
 	if endpoint == "" || err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") {
@@ -244,12 +302,12 @@ func (o *Prometheus) validate(p *problems) {
 	host, port, err := net.SplitHostPort(o.Address)
 	_, perr := strconv.ParseUint(port, 10, 16)
 	bad, local := err != nil || perr != nil, host == "localhost" || net.ParseIP(host).IsLoopback()
-	p.when(bad, key, o.Address, `must be host:port, such as "127.0.0.1:9464"`)
+	p.when(bad, key, secret.Address(o.Address), `must be host:port, such as "127.0.0.1:9464"`)
 	p.when(!bad && !local && !o.AllowRemote.Or(false), key, o.Address, `other machines can reach it: write "127.0.0.1:%s", or set allow_remote`, port)
 }
 
-// evaluate reads a setting. A function that panics is a problem of the configuration, not of the program that validates it. ok is false when
-// the setting is unset or could not be read.
+// evaluate reads a setting. A function that panics is a problem of the configuration, not of the
+// program that validates it. ok is false when the setting is unset or could not be read.
 func evaluate[T any](p *problems, field string, v Var[T]) (value T, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {

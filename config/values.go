@@ -12,7 +12,8 @@ import (
 	"github.com/trainspan/trainspan/internal/secret"
 )
 
-// Var is a setting that is either a value or a function giving it: the optional value of the whole project. The zero Var is unset.
+// Var is a setting that is either a value or a function giving it: the optional value of the whole
+// project. The zero Var is unset.
 type Var[T any] = attributes.Opt[T]
 
 // Value returns a Var holding v. A slice or map in v is shared, not copied.
@@ -21,8 +22,9 @@ func Value[T any](v T) Var[T] { return attributes.Some(v) }
 // Func returns a Var that calls fn each time it is read. A nil fn gives an unset Var.
 func Func[T any](fn func() T) Var[T] { return attributes.SomeFunc(fn) }
 
-// Metadata is an ordered list of keys and values: the order in which they were written is the order in which they are reported. A value is a
-// string, bool, integer, float, a json.Number, a list of these, or nil. A nil Metadata is an empty list.
+// Metadata is an ordered list of keys and values: the order in which they were written is the order
+// in which they are reported. A value is a string, bool, integer, float, a json.Number, a list of
+// these, or nil. A nil Metadata is an empty list.
 type Metadata []struct {
 	Key   string
 	Value any
@@ -32,7 +34,8 @@ type Metadata []struct {
 //
 //	config.Pairs("model", "llama", "layers", 32)
 //
-// A key that is no string is written as text, and a last key without a value gets nil. A repeated key keeps its first place and last value.
+// A key that is no string is written as text, and a last key without a value gets nil. A repeated
+// key keeps its first place and last value.
 func Pairs(keysAndValues ...any) Metadata {
 	var m Metadata
 	for pair := range slices.Chunk(keysAndValues, 2) {
@@ -49,7 +52,8 @@ func (m Metadata) Get(key string) (any, bool) {
 	return nil, false
 }
 
-// With returns a copy in which key has the value given: in its old place if the key is there already, else at the end.
+// With returns a copy in which key has the value given: in its old place if the key is there
+// already, else at the end.
 func (m Metadata) With(key string, value any) Metadata {
 	c := slices.Clip(slices.Clone(m))
 	if i := c.index(key); i >= 0 {
@@ -59,7 +63,8 @@ func (m Metadata) With(key string, value any) Metadata {
 	return append(c, Metadata{{key, value}}...)
 }
 
-// Strings renders each entry as "key:value", the value as Python's str() writes it: True, None, 5.0, 1e-05, ['h200', 'b200'].
+// Strings renders each entry as "key:value", the value as Python's str() writes it: True, None,
+// 5.0, 1e-05, ['h200', 'b200'].
 func (m Metadata) Strings() (out []string) {
 	for _, e := range m {
 		out = append(out, string(pytext.AppendStr([]byte(e.Key+":"), e.Value)))
@@ -76,8 +81,9 @@ func (m Metadata) index(key string) int {
 	return -1
 }
 
-// Headers are the request headers of an output, by name. They often carry secrets, so printing, logging or marshalling a Headers shows the
-// names and hides the values. Read the values through the map.
+// Headers are the request headers of an output, by name. They often carry secrets, so printing,
+// logging or marshalling a Headers shows the names and hides the values. Read the values through
+// the map.
 type Headers map[string]string
 
 // Format writes the names, whatever the verb.

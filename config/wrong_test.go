@@ -24,8 +24,8 @@ func TestWrongFiles(t *testing.T) {
 			continue
 		}
 		got := strings.ReplaceAll(err.Error(), filepath.Dir(path)+"/", "") + "\n"
-		if strings.Contains(got, "hunter2") {
-			t.Errorf("%s: a secret is shown in\n%s", path, got)
+		if strings.Contains(got, "hunter2") || strings.ContainsAny(got, "\x1b\t\r") {
+			t.Errorf("%s: a secret or a control character is shown in\n%s", path, got)
 		}
 		golden := path + ".txt"
 		if *update {

@@ -1,35 +1,41 @@
-// Package document reads YAML, of which JSON is a part, into values that keep the order
-// of keys, all digits of numbers and the place of everything. Its limits keep a hostile
-// file from exhausting memory: aliases can multiply a small document without end.
+// Package document reads YAML and JSON into values that keep the order of keys, all digits
+// of numbers, and the place of everything in the file.
 package document
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 )
 
-// Limits of a document.
+// Limits of a document. A file beyond them is no configuration, and reading it would take
+// long: the parser's work grows with the square of the number of lines and of the depth of
+// brackets, and aliases can multiply a small document without end.
 const (
-	maxDepth    = 64
-	maxBrackets = 1000 // the parser's work grows with the square of their depth
-	maxValues   = 100_000
 	maxBytes    = 4 << 20
+	maxLines    = 10_000
+	maxBrackets = 1000
+	maxDepth    = 64
+	maxValues   = 100_000
 )
 
-var errTooLarge = errors.New("too deep or too large a document")
+var errTooLarge = errors.New("the document is too deep or too large for a configuration")
 
-// Mapping is an object. A value is a Mapping, a []any, a scalar, or nil for null.
+// Mapping is an object. A value is a Mapping, a []any, a scalar, or nil for null; an integer beyond
+// 64 bits is a json.Number.
 type Mapping []Entry
 
 // Entry is one key of a Mapping. KeyAt and At are the places of both, file:line:column,
@@ -66,27 +72,38 @@ func ReadFile(path string) (any, error) {
 
 // Read reads one document; nil stands for an empty one. Places begin with name.
 func Read(data []byte, name string) (any, error) {
-	if len(data) > maxBytes || deeplyNested(data) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	switch {
+	case !utf8.Valid(data):
+		return nil, fmt.Errorf("read %s: the file is not UTF-8 text; save it as UTF-8", name)
+	case len(data) > maxBytes || bytes.Count(data, []byte("\n")) > maxLines || deeplyNested(data):
 		return nil, fmt.Errorf("read %s: %w", name, errTooLarge)
 	}
-	file, err := parser.ParseBytes(bytes.TrimPrefix(data, []byte("\ufeff")), 0)
+	tokens := lexer.Tokenize(string(data))
+	// Consumers report a repeated key together with all other problems.
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		// The library's own text draws the source, which could show a secret.
 		if located := yaml.Error(nil); errors.As(err, &located) && located.GetToken() != nil {
-			pos := located.GetToken().Position
-			return nil, fmt.Errorf("read %s:%d:%d: %s", name, pos.Line, pos.Column, located.GetMessage())
+			return nil, fmt.Errorf("read %s: %s", place(name, located.GetToken()), strings.ReplaceAll(located.GetMessage(), "\t", `\t`))
 		}
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
+	docs := slices.DeleteFunc(file.Docs, func(d *ast.DocumentNode) bool {
+		_, directive := d.Body.(*ast.DirectiveNode)
+		return d.Body == nil || directive
+	})
 	r := reader{name: name, anchors: map[string]anchor{}}
-	docs := slices.DeleteFunc(file.Docs, func(d *ast.DocumentNode) bool { return d.Body == nil })
-	switch len(docs) {
-	case 0:
+	begins := slices.DeleteFunc(tokens, func(t *token.Token) bool { return t.Type != token.DocumentHeaderType })
+	switch {
+	case len(docs) > 1:
+		return nil, fmt.Errorf("read %s: more than one document", r.place(docs[1].Body))
+	case len(begins) > 1: // the library drops what follows an empty document
+		return nil, fmt.Errorf("read %s: more than one document", place(name, begins[1]))
+	case len(docs) == 0:
 		return nil, nil //nolint:nilnil // null is a value
-	case 1:
-		return r.value(docs[0].Body, 0)
 	}
-	return nil, fmt.Errorf("read %s: more than one document", r.place(docs[1].Body))
+	return r.value(docs[0].Body, 0)
 }
 
 func deeplyNested(data []byte) bool {
@@ -158,7 +175,7 @@ func (r *reader) value(n ast.Node, depth int) (any, error) {
 	case *ast.LiteralNode:
 		return n.Value.Value, nil
 	case *ast.StringNode:
-		return plainText(n), nil
+		return scalarText(n), nil
 	case ast.ScalarNode:
 		return n.GetValue(), nil
 	}
@@ -166,26 +183,33 @@ func (r *reader) value(n ast.Node, depth int) (any, error) {
 }
 
 func (r *reader) mapping(values []*ast.MappingValueNode, depth int) (any, error) {
-	m := Mapping{}
-	var merged []any
+	m, own := Mapping{}, map[string]bool{}
+	var merged Mapping
 	for _, n := range values {
 		v, err := r.value(n.Value, depth+1)
 		if err != nil {
 			return nil, err
 		}
-		if n.Key.IsMergeKey() {
-			list, _ := v.([]any)
-			merged = append(append(merged, v), list...)
+		if !n.Key.IsMergeKey() {
+			key := n.Key.GetToken().Value
+			m, own[key] = append(m, Entry{key, v, r.place(n.Key), r.place(n.Value)}), true
 			continue
 		}
-		m = append(m, Entry{n.Key.GetToken().Value, v, r.place(n.Key), r.place(n.Value)})
-	}
-	for _, from := range merged {
-		other, _ := from.(Mapping)
-		for _, e := range other {
-			if _, ok := m.Get(e.Key); !ok {
-				m = append(m, e)
+		list, ok := v.([]any)
+		if !ok {
+			list = []any{v}
+		}
+		for _, item := range list {
+			other, ok := item.(Mapping)
+			if !ok {
+				return nil, fmt.Errorf("read %s: << takes an alias of a mapping, or a list of these", r.place(n.Key))
 			}
+			merged = append(merged, other...)
+		}
+	}
+	for _, e := range merged {
+		if !own[e.Key] {
+			m, own[e.Key] = append(m, e), true
 		}
 	}
 	return m, nil
@@ -198,25 +222,29 @@ func (r *reader) place(n ast.Node) string {
 	if v, ok := n.(*ast.MappingValueNode); ok {
 		n = v.Key
 	}
-	if n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
+	if n == nil {
 		return r.name
 	}
-	pos := n.GetToken().Position
-	return fmt.Sprintf("%s:%d:%d", r.name, pos.Line, pos.Column)
+	return place(r.name, n.GetToken())
 }
 
-// plainText returns the value of a text. The library leaves integers beyond 64 bits and
+func place(name string, t *token.Token) string {
+	if t == nil || t.Position == nil {
+		return name
+	}
+	return fmt.Sprintf("%s:%d:%d", name, t.Position.Line, t.Position.Column)
+}
+
+var number = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+
+// scalarText returns the value of a text. The library leaves integers beyond 64 bits and
 // numbers such as 1e-5 as text, which YAML 1.2 reads as numbers unless they are quoted.
-func plainText(n *ast.StringNode) any {
-	const longest = 400 // more digits than any number a machine can use
-	if n.Token.Type != token.StringType || len(n.Value) > longest || strings.Trim(n.Value, "0123456789+-.eE") != "" {
+func scalarText(n *ast.StringNode) any {
+	if n.Token.Type != token.StringType || !number.MatchString(n.Value) {
 		return n.Value
 	}
-	if i, ok := new(big.Int).SetString(n.Value, 10); ok {
-		return i
-	}
-	if f, err := strconv.ParseFloat(n.Value, 64); err == nil {
+	if f, err := strconv.ParseFloat(n.Value, 64); err == nil && strings.ContainsAny(n.Value, ".eE") {
 		return f
 	}
-	return n.Value
+	return json.Number(n.Value)
 }
