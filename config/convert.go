@@ -192,6 +192,12 @@ func fromGo(v any) any {
 			m = append(m, document.Entry{Key: e.Key, Value: fromGo(e.Value)})
 		}
 		return m
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = fromGo(v[i])
+		}
+		return list
 	}
 	return v
 }

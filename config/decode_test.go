@@ -19,7 +19,7 @@ func TestDecodeGoValues(t *testing.T) {
 		"session_tag_or_fn": func() any { return "s" },
 		"world_size_or_fn":  func() any { n++; return n },
 		"is_baseline_run":   func() any { return true },
-		"custom_metadata":   config.Pairs("z", 1, "a", []string{"x"}),
+		"custom_metadata":   config.Pairs("z", 1, "a", []string{"x"}, "l", []any{map[string]any{"k": true}}),
 		"error_strategy":    "disable_quietly_and_report_metric_error",
 		"telemetry_config": map[string]any{
 			"perf_tag_or_fn":          func() any { return []any{"a", "b"} },
@@ -46,7 +46,7 @@ func TestDecodeGoValues(t *testing.T) {
 		"session":         b.SessionTag.Get() == "s" && b.SessionTag.IsFunc(),
 		"called per read": b.WorldSize.Get() == before+1 && b.WorldSize.Get() == before+2,
 		"baseline":        b.IsBaselineRun.Get(),
-		"metadata":        slices.Equal(b.CustomMetadata.Strings(), []string{"z:1", "a:['x']"}),
+		"metadata":        slices.Equal(b.CustomMetadata.Strings(), []string{"z:1", "a:['x']", "l:[{'k': True}]"}),
 		"strategy":        b.ErrorStrategy == config.DisableQuietly,
 		"tags":            tags(*tr) == "[a b] true",
 		"batch":           tr.GlobalBatchSize.Get() == 64,
