@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"math/big"
 	"reflect"
 	"strconv"
 	"strings"
@@ -30,8 +29,6 @@ func AppendRepr(dst []byte, v any) []byte {
 		return appendQuoted(dst, x)
 	case json.Number:
 		return appendNumber(dst, string(x))
-	case *big.Int:
-		return x.Append(dst, 10)
 	case fmt.Stringer:
 		return append(dst, x.String()...)
 	}

@@ -1,6 +1,7 @@
 package pytext_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/pytext"
@@ -16,6 +17,7 @@ func TestValues(t *testing.T) {
 		str, repr string
 	}{
 		{"it's", "it's", `"it's"`}, {true, "True", "True"}, {nil, "None", "None"}, {5.0, "5.0", "5.0"},
+		{json.Number("7046430720000000000000"), "7046430720000000000000", "7046430720000000000000"}, {json.Number("1e-5"), "1e-05", "1e-05"},
 		{[]any{"a", 1, nil}, "['a', 1, None]", "['a', 1, None]"},
 		{pairs{{"a", 1}, {"b", []string{"c"}}}, "{'a': 1, 'b': ['c']}", "{'a': 1, 'b': ['c']}"},
 	} {
