@@ -48,15 +48,17 @@ func Load(opts LoadOptions) (Config, error) {
 	}
 	if path, _ := lookup(dftracerFile); path != "" {
 		if err := l.file(path, (*reader).dftracer); err != nil {
-			return Config{}, err
+			return Config{}, fmt.Errorf("config: %s: %w", dftracerFile, err)
 		}
 	}
-	if opts.Path == "" {
-		opts.Path, _ = lookup(environ.File)
+	path, from := opts.Path, ""
+	if path == "" {
+		path, _ = lookup(environ.File)
+		from = environ.File + ": "
 	}
-	if opts.Path != "" {
-		if err := l.file(opts.Path, func(r *reader, root any) { r.section(root, "", opts.Path) }); err != nil {
-			return Config{}, err
+	if path != "" {
+		if err := l.file(path, func(r *reader, root any, path string) { r.section(root, "", path) }); err != nil {
+			return Config{}, fmt.Errorf("config: %s%w", from, err)
 		}
 	}
 	l.environment(lookup)
@@ -79,22 +81,22 @@ type loader struct {
 	places map[string]string // where each setting and section came from
 }
 
-func (l *loader) file(path string, read func(r *reader, root any)) error {
+func (l *loader) file(path string, read func(r *reader, root any, path string)) error {
 	root, err := document.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("config: %w", err)
+		return err
 	}
 	var layer Config
 	r := newReader(&layer)
-	read(r, root)
+	read(r, root, path)
 	l.lay(&layer, r)
 	return nil
 }
 
 // dftracer takes the settings that a configuration of DFTracer has; the rest of it is about
 // interception.
-func (r *reader) dftracer(root any) {
-	m, _ := root.(document.Mapping)
+func (r *reader) dftracer(root any, path string) {
+	m := r.mapping(root, "", path)
 	for _, s := range r.all {
 		for theirs := range strings.SplitSeq(s.field.Tag.Get("dftracer"), ",") {
 			e, ok := m.Get(strings.Split(theirs, ".")...)

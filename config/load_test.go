@@ -223,6 +223,12 @@ func TestLoadFindsFileByVariable(t *testing.T) {
 	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "testdata/none.yaml") {
 		t.Errorf("error = %v", err)
 	}
+	for _, name := range []string{"TRAINSPAN_CONFIG", "DFTRACER_CONFIGURATION"} {
+		_, err := config.Load(config.LoadOptions{LookupEnv: config.Environ([]string{name + "=testdata/none.yaml"})})
+		if want := "config: " + name + ": open testdata/none.yaml: "; !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("error = %v, want %s", err, want)
+		}
+	}
 }
 
 func TestLoadReportsEveryProblemWithItsPlace(t *testing.T) {

@@ -124,13 +124,9 @@ func newReader[T Config | Base | Training](root *T) *reader {
 }
 
 func (r *reader) section(v any, section, at string) {
-	m, ok := v.(document.Mapping)
-	if !ok && v != nil {
-		r.problem(section, at, v, errors.New("must be a mapping of keys to values"))
-	}
 	r.places[section] = at
 	given := map[string]document.Entry{}
-	for _, e := range m {
+	for _, e := range r.mapping(v, section, at) {
 		i := slices.IndexFunc(r.all, func(s setting) bool { return s.section == section && s.is(e.Key) })
 		if i < 0 {
 			r.unknown = append(r.unknown, Problem{Field: join(section, e.Key), Message: unknownKey(e.Key, section), Where: e.KeyAt})
@@ -155,6 +151,15 @@ func (r *reader) section(v any, section, at string) {
 			r.set(s, e.Value, e.At)
 		}
 	}
+}
+
+// mapping reports a value that is not a mapping, or null.
+func (r *reader) mapping(v any, section, at string) document.Mapping {
+	m, ok := v.(document.Mapping)
+	if !ok && v != nil {
+		r.problem(section, at, v, errors.New("must be a mapping of keys to values"))
+	}
+	return m
 }
 
 // givesList calls a function once to learn what it gives.

@@ -72,6 +72,8 @@ var sourceTable = []struct {
 	{name: "an unknown key of a file", from: source{file: "session_tagg: x"}, faults: []string{`:1:1: session_tagg: unknown key "session_tagg"; did you mean "session_tag"?`}},
 	{name: "an unknown key of Python", from: source{python: `{"session_tagg": "x", "world_size_or_fn": 2}`}, key: "world_size", want: "2"},
 	{name: "an unknown key of DFTracer's file", from: source{dftracer: "enable: true\ngotcha: {priority: 1}"}, key: "outputs.trace.enabled", want: "true"},
+	{name: "DFTracer's file with a list", from: source{dftracer: "[enable]"}, faults: []string{"dft.yaml: must be a mapping of keys to values"}},
+	{name: "a file with a list", from: source{file: "[session_tag]"}, faults: []string{"job.yaml: must be a mapping of keys to values"}},
 	{name: "a bad value in each source", from: source{dftracer: "enable: maybe", file: "world_size: many", environment: []string{"TRAINSPAN_SEQ_LENGTH=long"}},
 		faults: []string{":1:9: outputs.trace.enabled: must be true or false", `:1:13: world_size: must be an integer (got "many")`, `TRAINSPAN_SEQ_LENGTH: training.seq_length: must be an integer (got "long")`}},
 }
