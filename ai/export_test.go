@@ -240,7 +240,7 @@ func TestOnlyExporters(t *testing.T) {
 
 func TestDisabledRank(t *testing.T) {
 	tel := newProvider(t, func(b *telemetry.TrainingTelemetryBuilder) {
-		b.WithConfigOverride(config.Override{"enable_for_current_rank": false})
+		b.WithConfigOverride(func(b *config.Base) { b.EnableForCurrentRank = config.Value(false) })
 	})
 	tree := ai.NewTree(tel)
 	if tree.Compute.Start(context.Background()) != (ai.Scope{}) {

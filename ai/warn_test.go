@@ -28,7 +28,7 @@ var programs = map[string]func(*testing.T){
 	},
 	"provider that is off": func(t *testing.T) {
 		tel := newProvider(t, func(b *telemetry.TrainingTelemetryBuilder) {
-			b.WithConfigOverride(config.Override{"enable_for_current_rank": false})
+			b.WithConfigOverride(func(b *config.Base) { b.EnableForCurrentRank = config.Value(false) })
 		})
 		telemetry.SetDefault(tel)
 	},

@@ -179,7 +179,7 @@ func TestLogLevelsRise(t *testing.T) {
 }
 
 func TestExportRules(t *testing.T) {
-	const empty = "span_name_filter should be a non-empty list when export_customization_mode is "
+	const empty = "span_names should be a non-empty list when mode is "
 	for _, c := range []struct {
 		name   string
 		export config.Export
@@ -195,8 +195,8 @@ func TestExportRules(t *testing.T) {
 		{"whitelist", config.Export{Mode: config.Whitelist, SpanNames: []string{"application"}}, ""},
 		{"empty whitelist", config.Export{Mode: config.Whitelist, SpanNames: []string{}}, empty + "WHITELIST_SPANS"},
 		{"missing whitelist", config.Export{Mode: config.Whitelist}, empty + "WHITELIST_SPANS"},
-		{"empty name", config.Export{Mode: config.Whitelist, SpanNames: []string{""}}, "a span name must not be empty"},
-		{"unknown mode", config.Export{Mode: "WHITELIST"}, "the nearest is 'WHITELIST_SPANS'"},
+		{"empty name", config.Export{Mode: config.Whitelist, SpanNames: []string{""}}, "an item must not be empty"},
+		{"unknown mode", config.Export{Mode: "WHITELIST"}, `did you mean "WHITELIST_SPANS"?`},
 	} {
 		err := settings.Validate(&config.Config{Export: c.export}, "export.", "export.")
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -226,7 +226,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	}
 	want := []string{
 		"application_name", "world_size", "custom_metadata", "custom_metadata.a", "error_strategy", "logger.level",
-		"training.perf_tags", "training.global_batch_size", "training.log_every_n_train_iterations", "training.flops_per_sample", "training.save_checkpoint_strategy",
+		"training.global_batch_size", "training.log_every_n_train_iterations", "training.save_checkpoint_strategy", "training.perf_tags", "training.flops_per_sample",
 	}
 	if !slices.Equal(fields, want) {
 		t.Errorf("fields = %q", fields)
@@ -234,7 +234,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	if got := strings.Count(err.Error(), "\n"); got != len(want) {
 		t.Errorf("%d lines for %d problems", got, len(want))
 	}
-	for _, part := range []string{"(got -2)", `(got "loud")`, "the nearest is 'INFO'", `panicked (got "no cluster")`} {
+	for _, part := range []string{"(got -2)", `(got "loud")`, `did you mean "INFO"?`, `panicked (got "no cluster")`} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("missing %s in\n%v", part, err)
 		}
@@ -260,14 +260,14 @@ func TestOutputRules(t *testing.T) {
 		t.Fatal("accepted")
 	}
 	for _, want := range []string{
-		"outputs.file.path: field required", "logger.info_path: unknown placeholder {rank2}", "logger.error_path: unknown placeholder {RANK}", "unknown placeholder {ranks}; the nearest known one is {rank}", "outputs.trace.dialect: must be 'v1', 'v2' or 'v22'", "outputs.trace.write_interval: must not be negative", "outputs.trace.buffer_size: must not be negative (got -1)",
-		"outputs.trace.data_dirs: a folder must not be empty", "outputs.otlp.protocol: must be 'grpc' or 'http/protobuf'", "outputs.otlp.endpoint: must be a URL",
+		"outputs.file.path: field required", "logger.info_path: unknown placeholder {rank2}", "logger.error_path: unknown placeholder {RANK}", `unknown placeholder {ranks}; did you mean "{rank}"?`, "outputs.trace.dialect: must be 'v1', 'v2' or 'v22'", "outputs.trace.write_interval: must not be negative", "outputs.trace.buffer_size: must not be negative (got -1)",
+		"outputs.trace.data_dirs: an item must not be empty", "outputs.otlp.protocol: must be 'grpc' or 'http/protobuf'", "outputs.otlp.endpoint: must be a URL",
 		`outputs.otlp.traces_endpoint: must be a URL such as "http://localhost:4318" (got "ftp://REDACTED@host")`, "outputs.otlp.headers: a name is empty",
 		"outputs.otlp.headers.x: the value holds a line break", "outputs.otlp.timeout", "outputs.otlp.compression: must be 'gzip' or 'none'", "outputs.otlp.client_certificate: must be set together",
 		"outputs.otlp.batch_size: must not be larger than queue_size, 10 (got 20)", "outputs.otlp.batch_delay",
 		"outputs.otlp.logs_endpoint", "outputs.otlp.metrics_endpoint", "outputs.otlp.metrics_interval", "outputs.otlp.spill_dir", "outputs.otlp.spill_bytes: must not be negative (got -1)",
 		"outputs.otlp.trace_split: must be 'per-attempt', 'per-epoch' or 'per-window'", "outputs.otlp.trace_window: must not be negative", "outputs.otlp.trace_budget: must be at least 32",
-		`outputs.prometheus.address: other machines can reach it: write "127.0.0.1:9464", or set allow_remote`, "otel.resource_attributes: resource attribute keys", "otel.resource_attributes.list", "rank: must be at least 0",
+		`outputs.prometheus.address: other machines can reach it: write "127.0.0.1:9464", or set allow_remote`, "otel.resource_attributes: keys must be", "otel.resource_attributes.list", "rank: must not be negative",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("missing %q in\n%v", want, err)

@@ -2,139 +2,221 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
-	"math/big"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/trainspan/trainspan/internal/document"
 )
 
-// The converters turn a value from a source into the type of a field. They are
-// as lax as the reference: a whole float and a number in quotes are integers.
-// The error says what is wanted; the caller adds the field and the value.
+// assign puts a value of a file, a variable or a program into a field, or returns what the field
+// wants instead. The conversions are as lax as one-logger's: a whole float and a number in quotes
+// are integers.
+func assign(dst reflect.Value, v any) error {
+	switch p := dst.Addr().Interface().(type) {
+	case *Var[string]:
+		return assignVar(p, v, toText)
+	case *Var[int]:
+		return assignVar(p, v, toInt)
+	case *Var[bool]:
+		return assignVar(p, v, toBool)
+	case *Var[[]string]:
+		return assignVar(p, v, toTexts)
+	case *[]string:
+		return assignTo(p, v, toTexts)
+	case *int:
+		return assignTo(p, v, toInt)
+	case *time.Duration:
+		return assignTo(p, v, toDuration)
+	case *Metadata:
+		return assignTo(p, v, toMetadata)
+	case *Headers:
+		return assignTo(p, v, toHeaders)
+	}
+	s, err := toText(v)
+	dst.SetString(s) // string, or a type such as ErrorStrategy
+	return err
+}
 
+func assignTo[T any](dst *T, v any, convert func(any) (T, error)) (err error) {
+	*dst, err = convert(v)
+	return err
+}
+
+// assignVar takes a function too. A result that does not fit counts as zero at each call, which
+// validation refuses where it matters.
+func assignVar[T any](dst *Var[T], v any, convert func(any) (T, error)) error {
+	if f, ok := v.(func() any); ok {
+		*dst = Func(func() T { t, _ := convert(f()); return t })
+		return nil
+	}
+	t, err := convert(v)
+	*dst = Value(t)
+	return err
+}
+
+// toText refuses numbers, since they may not come out as they were written.
 func toText(v any) (string, error) {
-	if _, number := v.(json.Number); !number {
-		if rv := reflect.ValueOf(v); rv.Kind() == reflect.String {
-			return rv.String(), nil
+	if s, ok := v.(string); ok {
+		return s, nil
+	}
+	if isScalar(v) {
+		return "", errors.New("must be a string; put it in quotes")
+	}
+	return "", errors.New("must be a string")
+}
+
+// toInt reads digits, also with single underscores between them, or a float without a fraction.
+func toInt(v any) (int, error) {
+	switch v.(type) {
+	case string, json.Number:
+	default:
+		if k := reflect.ValueOf(v).Kind(); k < reflect.Int || k > reflect.Float64 {
+			return 0, errors.New("must be an integer")
 		}
 	}
-	switch v.(type) {
-	case nil, Metadata, []any:
-		return "", fmt.Errorf("must be a string")
+	digits := strings.TrimSpace(fmt.Sprint(v))
+	if !strings.HasPrefix(digits, "_") && !strings.HasSuffix(digits, "_") && !strings.Contains(digits, "__") {
+		digits = strings.ReplaceAll(digits, "_", "")
 	}
-	return "", fmt.Errorf("must be a string; put it in quotes")
-}
-
-func toInt(v any) (int, error) {
-	switch x := v.(type) {
-	case string:
-		return parseInt(x)
-	case json.Number:
-		return parseInt(string(x))
-	case *big.Int:
-		return fitInt(x)
+	i, err := strconv.Atoi(digits)
+	if err == nil {
+		return i, nil
 	}
-	rv := reflect.ValueOf(v)
-	switch rv.Kind() {
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return fitInt(big.NewInt(rv.Int()))
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		return fitInt(new(big.Int).SetUint64(rv.Uint()))
-	case reflect.Float32, reflect.Float64:
-		return wholeFloat(rv.Float())
-	}
-	return 0, fmt.Errorf("must be an integer")
-}
-
-// parseInt reads digits, also with single underscores between them, or a float
-// without a fraction.
-func parseInt(s string) (int, error) {
-	s = strings.TrimSpace(s)
-	if len(s) > 400 {
-		return 0, fmt.Errorf("must be an integer of fewer digits")
-	}
-	digits := s
-	if !strings.HasPrefix(s, "_") && !strings.HasSuffix(s, "_") && !strings.Contains(s, "__") {
-		digits = strings.ReplaceAll(s, "_", "")
-	}
-	if i, ok := new(big.Int).SetString(digits, 10); ok {
-		return fitInt(i)
-	}
-	if f, err := strconv.ParseFloat(digits, 64); err == nil && !strings.ContainsAny(digits, "xXpP_") {
-		return wholeFloat(f)
-	}
-	return 0, fmt.Errorf("must be an integer")
-}
-
-func fitInt(i *big.Int) (int, error) {
-	if !i.IsInt64() || int64(int(i.Int64())) != i.Int64() {
+	f, ferr := strconv.ParseFloat(digits, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, fmt.Errorf("does not fit in %d bits", strconv.IntSize)
+	case ferr != nil || strings.ContainsAny(digits, "xXpP_"):
+		return 0, errors.New("must be an integer")
+	case math.IsNaN(f) || math.IsInf(f, 0):
+		return 0, errors.New("must be a finite integer")
+	case f != math.Trunc(f):
+		return 0, errors.New("must be an integer without a fraction")
+	case f < math.MinInt || f >= math.MaxInt:
 		return 0, fmt.Errorf("does not fit in %d bits", strconv.IntSize)
 	}
-	return int(i.Int64()), nil
+	return int(f), nil
 }
 
-func wholeFloat(f float64) (int, error) {
-	switch {
-	case math.IsNaN(f) || math.IsInf(f, 0):
-		return 0, fmt.Errorf("must be a finite integer")
-	case f != math.Trunc(f):
-		return 0, fmt.Errorf("must be an integer without a fraction")
-	}
-	i, _ := big.NewFloat(f).Int(nil)
-	return fitInt(i)
-}
-
+// toBool reads true, yes, on, 1 and their opposites, in any case.
 func toBool(v any) (bool, error) {
-	if rv := reflect.ValueOf(v); rv.Kind() == reflect.Bool {
-		return rv.Bool(), nil
+	switch strings.ToLower(strings.TrimSpace(fmt.Sprint(v))) {
+	case "1", "true", "t", "yes", "y", "on":
+		return true, nil
+	case "0", "false", "f", "no", "n", "off":
+		return false, nil
 	}
-	if s, ok := v.(string); ok {
-		switch strings.ToLower(strings.TrimSpace(s)) {
-		case "1", "true", "t", "yes", "y", "on":
-			return true, nil
-		case "0", "false", "f", "no", "n", "off":
-			return false, nil
-		}
-	} else if i, err := toInt(v); err == nil && (i == 0 || i == 1) {
-		return i == 1, nil
-	}
-	return false, fmt.Errorf("must be true or false")
+	return false, errors.New("must be true or false")
 }
 
-// toDuration reads Go's notation. A bare number has no unit, so only zero is
-// understood.
+// toDuration reads Go's notation. A bare number has no unit, so only zero is accepted.
 func toDuration(v any) (time.Duration, error) {
-	if d, ok := v.(time.Duration); ok {
-		return d, nil
+	d, err := time.ParseDuration(strings.TrimSpace(fmt.Sprint(v)))
+	if err != nil {
+		return 0, errors.New(`must be a duration with its unit, such as "500ms" or "10s"`)
 	}
-	if s, ok := v.(string); ok {
-		if d, err := time.ParseDuration(strings.TrimSpace(s)); err == nil {
-			return d, nil
-		}
-	} else if i, err := toInt(v); err == nil && i == 0 {
-		return 0, nil
-	}
-	return 0, fmt.Errorf(`must be a duration with its unit, such as "500ms" or "10s"`)
+	return d, nil
 }
 
 func toTexts(v any) ([]string, error) {
 	if list, ok := v.([]string); ok {
-		return append([]string{}, list...), nil
+		return slices.Clone(list), nil
 	}
 	list, ok := v.([]any)
 	if !ok {
-		return nil, fmt.Errorf("must be a list of strings")
+		return nil, errors.New("must be a list of strings")
 	}
 	out := make([]string, len(list))
 	for i, item := range list {
-		s, err := toText(item)
-		if err != nil {
-			return nil, fmt.Errorf("must be a list of strings; item %d is none", i)
+		var err error
+		if out[i], err = toText(item); err != nil {
+			return nil, fmt.Errorf("must be a list of strings; item %d is not a string", i)
 		}
-		out[i] = s
 	}
 	return out, nil
+}
+
+func toMetadata(v any) (Metadata, error) {
+	m, ok := toGo(v).(Metadata)
+	if !ok {
+		return nil, errors.New("must be a mapping of keys to values")
+	}
+	return m, nil
+}
+
+// toHeaders shows no value in its errors: headers carry secrets.
+func toHeaders(v any) (Headers, error) {
+	m, ok := v.(document.Mapping)
+	if !ok {
+		return nil, errors.New("must be a mapping of names to values")
+	}
+	h := Headers{}
+	for _, e := range m {
+		s, err := toText(e.Value)
+		if _, twice := h[e.Key]; twice {
+			err = errors.New("given twice")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", shown(e.Key), err)
+		}
+		h[e.Key] = s
+	}
+	return h, nil
+}
+
+// isScalar reports whether v is a text, a bool or a number.
+func isScalar(v any) bool {
+	k := reflect.ValueOf(v).Kind()
+	return k == reflect.String || k >= reflect.Bool && k <= reflect.Float64
+}
+
+// fromGo makes mappings of the objects in a Go value.
+func fromGo(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		m := document.Mapping{}
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			m = append(m, document.Entry{Key: key, Value: fromGo(v[key])})
+		}
+		return m
+	case Metadata:
+		m := document.Mapping{}
+		for _, e := range v {
+			m = append(m, document.Entry{Key: e.Key, Value: fromGo(e.Value)})
+		}
+		return m
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = fromGo(v[i])
+		}
+		return list
+	}
+	return v
+}
+
+// toGo makes Metadata of the mappings in a value.
+func toGo(v any) any {
+	switch v := v.(type) {
+	case document.Mapping:
+		m := make(Metadata, len(v))
+		for i, e := range v {
+			m[i].Key, m[i].Value = e.Key, toGo(e.Value)
+		}
+		return m
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = toGo(v[i])
+		}
+		return list
+	}
+	return v
 }

@@ -1,58 +1,238 @@
 package config_test
 
 import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/identity"
 	"github.com/trainspan/trainspan/internal/settings"
 )
 
-// TestEveryFieldIsDocumented compares docs/configuration.md with the code.
-func TestEveryFieldIsDocumented(t *testing.T) {
-	data, err := os.ReadFile("../docs/configuration.md")
+var update = flag.Bool("update", false, "write the generated tables of the documents and the golden errors")
+
+const reference = "../docs/configuration.md"
+
+// TestReference compares the tables of docs/configuration.md with the structs, their
+// tags and their comments. -update writes them.
+func TestReference(t *testing.T) {
+	compare(t, reference, "settings", referenceTables(t))
+}
+
+// compare compares the text between two marks of a document, or writes it.
+func compare(t *testing.T, path, mark, want string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := map[string]string{}
-	for line := range strings.Lines(string(data)) {
-		if key, rest, ok := strings.Cut(strings.TrimPrefix(line, "| `"), "` | "); ok && strings.HasPrefix(line, "| `") {
-			rows[key] = rest
-		}
+	between := regexp.MustCompile(`(?s)(<!-- ` + mark + `: [^\n]*\n)(.*?)(<!-- end of ` + mark + ` -->)`)
+	m := between.FindSubmatch(text)
+	if m == nil {
+		t.Fatalf("%s has no place for %s", path, mark)
 	}
-	cfg := config.Config{Base: config.Base{Training: &config.Training{}}}
-	fields := flatten(&cfg)
-	for key := range fields {
-		if rows[key] == "" {
-			t.Errorf("no row for %s", key)
-		}
+	if string(m[2]) == want {
+		return
 	}
-	variables := map[string]bool{}
-	for name, key := range config.EnvironmentVariables() {
-		variables[name] = true
-		if !strings.Contains(rows[key], "`"+name+"`") {
-			t.Errorf("the row of %s does not name %s", key, name)
-		}
+	if !*update {
+		t.Errorf("%s is not what the structs say: go test ./config -update", path)
+		return
 	}
-	name := regexp.MustCompile("`([A-Z]+_[A-Z_]+)`")
-	for key, row := range rows {
-		if _, ok := fields[key]; !ok {
-			t.Errorf("row for %s, which is no field", key)
+	text = between.ReplaceAllLiteral(text, []byte(string(m[1])+want+string(m[3])))
+	if err := os.WriteFile(path, text, 0o644); err != nil { //nolint:gosec // a document
+		t.Fatal(err)
+	}
+}
+
+func referenceTables(t *testing.T) string {
+	docs := comments(t)
+	var out strings.Builder
+	for _, s := range []struct {
+		title, prefix, alias string
+		section              any
+	}{
+		{"The job", "", "", config.Base{}},
+		{"The library's own messages", "logger.", "logger_config", config.Logger{}},
+		{"Training", "training.", "telemetry_config", config.Training{}},
+		{"Which spans are exported", "export.", "", config.Export{}},
+		{"The JSON-lines file", "outputs.file.", "", config.File{}},
+		{"The trace", "outputs.trace.", "", config.Trace{}},
+		{"OTLP", "outputs.otlp.", "", config.OTLP{}},
+		{"Prometheus", "outputs.prometheus.", "", config.Prometheus{}},
+		{"OpenTelemetry as a whole", "otel.", "", config.OTel{}},
+	} {
+		typ := reflect.TypeOf(s.section)
+		fmt.Fprintf(&out, "\n### %s\n\n", s.title)
+		if s.alias != "" {
+			fmt.Fprintf(&out, "The section's name in one-logger is `%s`; it is accepted too.\n\n", s.alias)
 		}
-		columns := strings.Split(row, " | ")
-		for _, m := range name.FindAllStringSubmatch(columns[1], -1) {
-			if !variables[m[1]] {
-				t.Errorf("the row of %s names %s, which is not read", key, m[1])
+		out.WriteString("| key | also accepted | environment | type | default | meaning |\n| --- | --- | --- | --- | --- | --- |\n")
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			if docs[typ.Name()+"."+f.Name] == "" {
+				t.Errorf("%s.%s has no comment", typ.Name(), f.Name)
 			}
+			if k := f.Type.Kind(); k == reflect.Struct && f.Tag.Get("env") == "" || k == reflect.Pointer {
+				continue // a section of its own
+			}
+			fmt.Fprintf(&out, "| `%s%s` | %s | %s | %s | %s | %s |\n", s.prefix, f.Tag.Get("key"), accepted(f), variables(f), kind(f), defaultOf(f), meaning(typ, f, docs[typ.Name()+"."+f.Name]))
 		}
+	}
+	return strings.TrimPrefix(out.String(), "\n")
+}
+
+// comments returns the comments of the fields of package config, by Type.Field.
+func comments(t *testing.T) map[string]string {
+	out := map[string]string{}
+	for _, name := range []string{"config.go", "outputs.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok {
+				if s, ok := spec.Type.(*ast.StructType); ok {
+					for _, f := range s.Fields.List {
+						for _, id := range f.Names {
+							out[spec.Name.Name+"."+id.Name] = strings.Join(strings.Fields(f.Doc.Text()), " ")
+						}
+					}
+				}
+			}
+			return true
+		})
+	}
+	return out
+}
+
+// meaning is the comment of a field without its name, in the words of files.
+func meaning(section reflect.Type, f reflect.StructField, doc string) string {
+	text := strings.TrimPrefix(doc, f.Name+" ")
+	for _, verb := range []string{"is ", "are "} {
+		text = strings.TrimPrefix(text, verb)
+	}
+	for i := range section.NumField() {
+		other := section.Field(i)
+		text = regexp.MustCompile(`([a-z] )`+other.Name+`\b`).ReplaceAllString(text, "$1`"+other.Tag.Get("key")+"`")
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+func kind(f reflect.StructField) string {
+	words := map[reflect.Type]string{
+		reflect.TypeFor[config.Var[string]]():   "text or function",
+		reflect.TypeFor[config.Var[int]]():      "integer or function",
+		reflect.TypeFor[config.Var[bool]]():     "bool or function",
+		reflect.TypeFor[config.Var[[]string]](): "list of texts or function",
+		reflect.TypeFor[[]string]():             "list of texts",
+		reflect.TypeFor[config.Metadata]():      "mapping",
+		reflect.TypeFor[config.Headers]():       "mapping of texts",
+		reflect.TypeFor[time.Duration]():        "duration",
+		reflect.TypeFor[int]():                  "integer",
+	}
+	word := words[f.Type]
+	if word == "" {
+		word = "text"
+	}
+	for rule := range strings.SplitSeq(f.Tag.Get("rule"), ",") {
+		switch name, arg, _ := strings.Cut(rule, "="); name {
+		case "min":
+			word = strings.Replace(word+", at least "+arg, " or function, at least "+arg, ", at least "+arg+", or function", 1)
+		case "oneof":
+			word = "`" + strings.ReplaceAll(arg, "|", "`, `") + "`"
+		case "keys":
+			word += " without blank keys"
+		case "path":
+			word = "path"
+		}
+	}
+	return word
+}
+
+func defaultOf(f reflect.StructField) string {
+	text := f.Tag.Get("default")
+	switch {
+	case text == "" && f.Type == reflect.TypeFor[config.Var[int]]():
+		return "not known"
+	case text == "":
+		return "none"
+	}
+	return text
+}
+
+func accepted(f reflect.StructField) string {
+	var words []string
+	if alias := f.Tag.Get("alias"); alias != "" {
+		words = append(words, "`"+alias+"`")
+	}
+	if theirs := f.Tag.Get("dftracer"); theirs != "" {
+		words = append(words, "DFTracer: `"+strings.ReplaceAll(theirs, ",", "`, `")+"`")
+	}
+	return strings.Join(words, ", ")
+}
+
+func variables(f reflect.StructField) string {
+	names, as, _ := strings.Cut(f.Tag.Get("env"), ":")
+	if as == "launcher" {
+		names = strings.Join(identity.WorldSizes(), ",")
+	}
+	note := map[string]string{"ms": " (ms)", "not": " (inverted)", "dirs": " (separated by `:`)"}[as]
+	switch f.Type {
+	case reflect.TypeFor[config.Metadata](), reflect.TypeFor[config.Headers]():
+		note = " (pairs)"
+	case reflect.TypeFor[[]string](), reflect.TypeFor[config.Var[[]string]]():
+		if note == "" {
+			note = " (list)"
+		}
+	}
+	return "`" + strings.ReplaceAll(names, ",", "`, `") + "`" + note
+}
+
+// TestDefaultsAreAsDocumented reads the default of each field as a file would give it,
+// and compares it with what holds without any source.
+func TestDefaultsAreAsDocumented(t *testing.T) {
+	cfg := config.Config{Base: config.Base{ApplicationName: "a", Training: &config.Training{}}}
+	cfg.Base = cfg.WithDefaults(config.Ranks{})
+	cfg.Outputs.Trace, cfg.Outputs.OTLP = settings.Trace(cfg.Outputs.Trace), settings.OTLP(cfg.Outputs.OTLP)
+	holds, compared := flatten(&cfg), 0
+	for key, text := range config.DefaultTexts() {
+		got := holds[key]
+		if got == "" || got == "unset" || got == "0" || got == "[]" || strings.Contains(text, " ") && !strings.Contains(text, "%") {
+			continue // it holds where it is used, or is in words
+		}
+		sections := strings.Split(key, ".")
+		last := len(sections) - 1
+		src := map[string]any{sections[last]: text}
+		for i := last - 1; i >= 0; i-- {
+			src = map[string]any{sections[i]: src}
+		}
+		documented, unknown, err := config.Decode[config.Config](src, "")
+		if err != nil || len(unknown) > 0 {
+			t.Errorf("%s: the default %q cannot be read: %v, %v", key, text, unknown, err)
+			continue
+		}
+		if want := flatten(&documented)[key]; got != want {
+			t.Errorf("%s is %q without any source, and its documented default is %q", key, got, want)
+		}
+		compared++
+	}
+	if compared < 10 {
+		t.Errorf("only %d defaults are compared", compared)
 	}
 }
 
 // TestDocumentedFileIsAccepted loads the example of the document.
 func TestDocumentedFileIsAccepted(t *testing.T) {
-	data, err := os.ReadFile("../docs/configuration.md")
+	data, err := os.ReadFile(reference)
 	if err != nil {
 		t.Fatal(err)
 	}

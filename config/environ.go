@@ -1,19 +1,22 @@
 package config
 
 import (
-	"fmt"
-	"iter"
+	"errors"
 	"net/url"
+	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/document"
+	"github.com/trainspan/trainspan/internal/environ"
 	"github.com/trainspan/trainspan/internal/identity"
 )
 
-// Environ returns a lookup over "NAME=value" strings, such as os.Environ
-// returns, in the manner of os.LookupEnv. Of a repeated name the last counts.
+// Environ returns a lookup over "NAME=value" strings, such as os.Environ returns, as os.LookupEnv
+// is. Of a repeated name the last counts.
 func Environ(vars []string) func(name string) (string, bool) {
 	m := make(map[string]string, len(vars))
 	for _, v := range vars {
@@ -27,162 +30,139 @@ func Environ(vars []string) func(name string) (string, bool) {
 	}
 }
 
-// environmentVariables returns the names of the variables that [Load] reads into
-// fields, each with the key of its field. Of several for one key the first that
-// is set counts; those of world_size are [DetectRanks]'s. That reads a few more, and TRAINSPAN_CONFIG names the
-// file.
-func environmentVariables() iter.Seq2[string, string] {
-	return func(yield func(name, key string) bool) {
-		for _, v := range variablesOf(reflect.TypeFor[Config](), "") {
-			for _, name := range v.names {
-				if !yield(name, v.key) {
-					return
-				}
-			}
+// environment lays the variables that are set over the weaker sources. A variable that is set to
+// nothing counts as not set.
+func (l *loader) environment(lookup func(string) (string, bool)) {
+	var layer Config
+	r := newReader(&layer)
+	layer.Ranks, r.found = detectRanks(lookup)
+	layer.WorldSize = layer.Ranks.WorldSize
+	for _, s := range r.all {
+		text := ""
+		i := slices.IndexFunc(s.env, func(name string) bool {
+			text, _ = lookup(name)
+			text = strings.TrimSpace(text)
+			return text != ""
+		})
+		if i < 0 {
+			continue
+		}
+		if s.as == "exporters" {
+			l.checkExporters(s.env[i], s.key, text)
+		}
+		if s.as == "launcher" { // which of them counts depends on others
+			r.places[s.key] = s.env[i]
+		} else if v, err := s.fromText(text); err == nil {
+			r.set(&s, v, s.env[i])
+		} else {
+			r.unfit(&s, text, s.env[i], err)
 		}
 	}
+	l.lay(&layer, r)
 }
 
-// variables are those of one field. as is the way in which their text is
-// written, where the field's type does not tell it.
-type variables struct {
-	key, as string
-	names   []string
-	field   reflect.Type
-}
-
-// variablesOf reads the env tags of a struct: names, the strongest first, and
-// perhaps a colon and the way of writing.
-func variablesOf(t reflect.Type, path string) (all []variables) {
-	for _, k := range keysOf(t) {
-		f := t.FieldByIndex(k.index)
-		at := join(path, k.name)
-		if names, as, _ := strings.Cut(f.Tag.Get("env"), ":"); names != "" {
-			v := variables{at, as, strings.Split(names, ","), f.Type}
-			if as == "launcher" {
-				v.names = identity.WorldSizes()
-			}
-			all = append(all, v)
-		}
-		if below := sectionType(f.Type); below != nil {
-			all = append(all, variablesOf(below, at)...)
-		}
-	}
-	return all
-}
-
-// readEnvironment makes a document of the variables that are set. A variable
-// that is set to nothing counts as not set. The second result lists the texts
-// that cannot be read, and the third what is suspicious.
-func readEnvironment(lookup func(string) (string, bool)) (root *node, found, suspect problems) {
-	root = &node{kind: mappingNode, where: "environment"}
-	for _, v := range variablesOf(reflect.TypeFor[Config](), "") {
-		for _, name := range v.names {
-			text, _ := lookup(name)
-			if text = strings.TrimSpace(text); text == "" {
-				continue
-			}
-			if v.as == "launcher" { // which of them counts depends on others
-				r, bad := detectRanks(lookup)
-				if r.WorldSize.IsSet() {
-					root.put(strings.Split(v.key, "."), scalar(r.WorldSize.Get(), name))
-				}
-				for _, p := range bad.list {
-					if p.Field == v.key {
-						p.Message = strings.TrimPrefix(p.Message, v.key+" ")
-						found.list = append(found.list, p)
-					}
-				}
-				break
-			}
-			value, err := v.read(text, name)
-			if err != nil {
-				p := Problem{Field: v.key, Value: text, Message: err.Error(), Where: name}
-				if v.field == reflect.TypeFor[Headers]() {
-					p.Value = nil
-				}
-				found.list = append(found.list, p)
-			} else {
-				root.put(strings.Split(v.key, "."), value)
-			}
-			if v.as == "exporters" {
-				checkExporters(&suspect, name, v.key, text)
-			}
-			break
-		}
-	}
-	return root, found, suspect
-}
-
-// read reads the text of one variable.
-func (v *variables) read(text, name string) (*node, error) {
-	switch v.field {
-	case reflect.TypeFor[[]string](), reflect.TypeFor[Var[[]string]]():
-		if v.as == "dirs" {
-			return folders(text, name), nil
-		}
-		return textList(text, ",", name), nil
-	case reflect.TypeFor[Metadata](), reflect.TypeFor[Headers]():
-		return pairs(text, name)
-	}
-	switch v.as {
+// fromText reads the text of a variable, as far as its type does not say how. Errors show no value:
+// headers are written this way.
+func (s *setting) fromText(text string) (any, error) {
+	switch s.as {
 	case "not":
 		b, err := toBool(text)
-		return scalar(!b, name), err
+		return !b, err
 	case "exporters":
-		for item := range strings.SplitSeq(text, ",") {
-			if strings.TrimSpace(item) == "otlp" {
-				return scalar(true, name), nil
-			}
-		}
-		return scalar(false, name), nil
+		return slices.ContainsFunc(strings.Split(text, ","), func(word string) bool { return strings.TrimSpace(word) == "otlp" }), nil
 	case "ms":
 		ms, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || ms > int64(1<<63-1)/int64(time.Millisecond) || ms < 0 {
-			return nil, fmt.Errorf("must be a number of milliseconds")
+			return nil, errors.New("must be a number of milliseconds")
 		}
-		return scalar(time.Duration(ms)*time.Millisecond, name), nil
+		return time.Duration(ms) * time.Millisecond, nil
+	case "dirs":
+		return folders(text), nil
 	}
-	return scalar(text, name), nil
+	switch s.field.Type {
+	case reflect.TypeFor[[]string](), reflect.TypeFor[Var[[]string]]():
+		return splitList(text, ","), nil
+	case reflect.TypeFor[Metadata](), reflect.TypeFor[Headers]():
+		return pairs(text)
+	}
+	return text, nil
 }
 
 // folders reads DFTracer's list, whose word "all" is the empty one.
-func folders(text, where string) *node {
+func folders(text string) []string {
 	if text == "all" {
-		return &node{kind: listNode, where: where}
+		return []string{}
 	}
-	return textList(text, ":", where)
+	return splitList(text, ":")
 }
 
-func textList(text, separator, name string) *node {
-	list := &node{kind: listNode, where: name}
+// exporters are OpenTelemetry's words for OTEL_TRACES_EXPORTER and its kind; this library has otlp,
+// and prometheus for metrics.
+var exporters = []string{"otlp", "none", "console", "logging", "prometheus", "zipkin", "jaeger"}
+
+// checkExporters warns of words that ask for what will not be there.
+func (l *loader) checkExporters(name, key, text string) {
+	for _, word := range splitList(text, ",") {
+		switch {
+		case word == "otlp", word == "none", word == "prometheus" && strings.HasSuffix(key, ".metrics"):
+		case slices.Contains(exporters, word):
+			l.warn(name, word, `this library has no such exporter, only "otlp"`)
+		default:
+			l.warn(name, word, "unknown exporter"+didYouMean(word, exporters))
+		}
+	}
+}
+
+// otherVariables are read elsewhere, or mean something to DFTracer itself and nothing here.
+var otherVariables = []string{
+	environ.File, dftracerFile, environ.Dir, environ.Run, environ.Ring, environ.Torch, environ.Only, environ.Without, environ.Verbose,
+	"DFTRACER_INIT", "DFTRACER_INIT_COUNT", "DFTRACER_GOTCHA_PRIORITY", "DFTRACER_LOG_LEVEL", "DFTRACER_TIME_METRIC",
+	"DFTRACER_BIND_SIGNALS", "DFTRACER_ERROR", "DFTRACER_LIBUV_THREADS", "DFTRACER_ENABLE_AGGREGATION", "DFTRACER_AGGREGATION_TYPE", "DFTRACER_AGGREGATION_FILE",
+	"DFTRACER_ENABLE_PAPI_TRACING", "DFTRACER_PAPI_EVENTS", "DFTRACER_PAPI_MULTIPLEX", "DFTRACER_PAPI_SAMPLE_INTERVAL_MS",
+	"DFTRACER_DISABLE_VARIORUM_POWER",
+}
+
+// checkNames warns of variables of the process that look like ours and have no effect: a misspelt
+// name would be ignored without a word.
+func (l *loader) checkNames() {
+	known := slices.Concat(otherVariables, identity.Variables())
+	for _, s := range allSettings() {
+		known = append(known, s.env...)
+	}
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		if ours := strings.HasPrefix(name, "TRAINSPAN_") || strings.HasPrefix(name, "DFTRACER_"); ours && !slices.Contains(known, name) {
+			l.warn(name, nil, "unknown variable, which has no effect"+didYouMean(name, known))
+		}
+	}
+}
+
+// splitList splits a text and leaves out blank items.
+func splitList(text, separator string) []string {
+	items := []string{}
 	for item := range strings.SplitSeq(text, separator) {
 		if item = strings.TrimSpace(item); item != "" {
-			list.items = append(list.items, scalar(item, name))
+			items = append(items, item)
 		}
 	}
-	return list
+	return items
 }
 
-// pairs reads "key=value,key=value" with percent-encoded values. Its errors
-// show no value: headers are written this way.
-func pairs(text, name string) (*node, error) {
-	m := &node{kind: mappingNode, where: name}
-	for item := range strings.SplitSeq(text, ",") {
-		if strings.TrimSpace(item) == "" {
-			continue
-		}
+// pairs reads "key=value,key=value" with percent-encoded values, as OpenTelemetry's variables
+// have them.
+func pairs(text string) (any, error) {
+	m := document.Mapping{}
+	for _, item := range splitList(text, ",") {
 		key, value, ok := strings.Cut(item, "=")
-		key = strings.TrimSpace(key)
-		if !ok || key == "" {
-			return nil, fmt.Errorf("must be written key=value,key=value")
+		if key = strings.TrimSpace(key); !ok || key == "" {
+			return nil, errors.New("must be written key=value,key=value")
 		}
-		decodedKey, keyErr := url.PathUnescape(key)
-		decoded, err := url.PathUnescape(strings.TrimSpace(value))
+		key, keyErr := url.PathUnescape(key)
+		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if err != nil || keyErr != nil {
-			return nil, fmt.Errorf("must be percent-encoded: a value has a stray %%")
+			return nil, errors.New("must be percent-encoded: a value has a stray %")
 		}
-		m.fields = append(m.fields, field{key: decodedKey, where: name, value: scalar(decoded, name)})
+		m = append(m, document.Entry{Key: key, Value: value})
 	}
 	return m, nil
 }

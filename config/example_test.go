@@ -36,8 +36,8 @@ func ExampleBase_Validate() {
 	fmt.Println(base.Validate())
 	// Output:
 	// config: 2 problems:
-	//   application_name: application_name cannot be empty or whitespace-only (got " ")
-	//   world_size: world_size must be set to a positive value (got 0)
+	//   application_name: cannot be empty or whitespace-only: name the application in a file, in TRAINSPAN_APPLICATION_NAME or in code (got " ")
+	//   world_size: must be set to a positive value (got 0)
 }
 
 func ExampleLoad() {
@@ -54,25 +54,10 @@ func ExampleLoad() {
 	// Output: code env 16 3 512
 }
 
-func ExampleMerge() {
-	base := config.Base{
-		ApplicationName: "charlm",
-		SessionTag:      config.Value("run-42"),
-		WorldSize:       config.Value(8),
-		Training:        &config.Training{PerfTag: config.Value("small"), GlobalBatchSize: config.Value(32)},
-	}
-	merged, err := config.Merge(base, config.Override{
-		"world_size": 16,
-		"training":   config.Override{"log_every_n_train_iterations": 2},
-	})
-	fmt.Println(merged.WorldSize, merged.Training.GlobalBatchSize, merged.Training.LogEveryNTrainIterations, err)
-	// Output: 16 32 2 <nil>
-}
-
 func ExampleDecode() {
-	_, err := config.Decode[config.Base]("application_name: charlm\nworldsize: 4\n", "job.yaml")
-	fmt.Println(err)
-	// Output: config: job.yaml:2:1: worldsize: unknown key "worldsize"; the nearest known key is "world_size"
+	_, unknown, err := config.Decode[config.Base]([]byte("application_name: charlm\nworldsize: 4\n"), "job.yaml")
+	fmt.Println(unknown[0], err)
+	// Output: job.yaml:2:1: worldsize: unknown key "worldsize"; did you mean "world_size"? <nil>
 }
 
 // A program that adds to what it has loaded checks the whole afterwards.
@@ -90,7 +75,7 @@ func ExampleConfig_Validate() {
 	cfg.Outputs.Trace.Dialect = config.TraceV22 // or TraceV1, TraceV2
 	fmt.Println(cfg.Validate())
 	// Output:
-	// outputs.trace.dialect: must be 'v1', 'v2' or 'v22'; the nearest is 'v1' (got "v3")
+	// outputs.trace.dialect: must be 'v1', 'v2' or 'v22'; did you mean "v1"? (got "v3")
 	// <nil>
 }
 

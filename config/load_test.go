@@ -223,24 +223,31 @@ func TestLoadFindsFileByVariable(t *testing.T) {
 	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "testdata/none.yaml") {
 		t.Errorf("error = %v", err)
 	}
+	for _, name := range []string{"TRAINSPAN_CONFIG", "DFTRACER_CONFIGURATION"} {
+		_, err := config.Load(config.LoadOptions{LookupEnv: config.Environ([]string{name + "=testdata/none.yaml"})})
+		if want := "config: " + name + ": open testdata/none.yaml: "; !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("error = %v, want %s", err, want)
+		}
+	}
 }
 
 func TestLoadReportsEveryProblemWithItsPlace(t *testing.T) {
 	path := write(t, "job.yaml", "application_name: ' '\nsession_tag: s\nworldsize: 4\ntraining:\n  perf_tag: p\n  global_batch_size: abc\n  log_every_n_train_iterations: 0\nglobal_batch_sizes: 3\noutputs:\n  otlp:\n    endpont: x\n")
 	_, err := config.Load(config.LoadOptions{Path: path, LookupEnv: config.Environ([]string{
-		"RANK=-1", "WORLD_SIZE=many", "DFTRACER_TRACE_INTERVAL_MS=soon", "OTEL_EXPORTER_OTLP_HEADERS=secret",
+		"RANK=-1", "WORLD_SIZE=many", "DFTRACER_TRACE_INTERVAL_MS=soon", "OTEL_EXPORTER_OTLP_HEADERS=secret", "TRAINSPAN_CUSTOM_METADATA=a:secret",
 	})})
 	want := []string{
-		path + `:3:1: worldsize: unknown key "worldsize"; the nearest known key is "world_size"`,
+		path + `:3:1: worldsize: unknown key "worldsize"; did you mean "world_size"?`,
 		path + `:6:22: training.global_batch_size: must be an integer (got "abc")`,
-		path + `:8:1: global_batch_sizes: unknown key "global_batch_sizes"; the nearest known key is `,
-		path + `:11:5: outputs.otlp.endpont: unknown key "endpont"; the nearest known key is "outputs.otlp.endpoint"`,
+		path + `:8:1: global_batch_sizes: unknown key "global_batch_sizes"; did you mean "training.global_batch_size"?`,
+		path + `:11:5: outputs.otlp.endpont: unknown key "endpont"; did you mean "outputs.otlp.endpoint"?`,
 		`DFTRACER_TRACE_INTERVAL_MS: outputs.trace.write_interval: must be a number of milliseconds (got "soon")`,
 		`OTEL_EXPORTER_OTLP_HEADERS: outputs.otlp.headers: must be written key=value,key=value`,
+		`TRAINSPAN_CUSTOM_METADATA: custom_metadata: must be written key=value,key=value`,
 		`WORLD_SIZE: world_size: must be an integer (got "many")`,
-		`RANK: rank: rank must not be negative (got "-1")`,
-		path + `:1:19: application_name: application_name cannot be empty or whitespace-only (got " ")`,
-		path + `:7:33: training.log_every_n_train_iterations: log_every_n_train_iterations must be set to a positive value (got 0)`,
+		`RANK: rank: must not be negative (got "-1")`,
+		path + `:1:19: application_name: cannot be empty or whitespace-only: name the application in a file, in TRAINSPAN_APPLICATION_NAME or in code (got " ")`,
+		path + `:7:33: training.log_every_n_train_iterations: must be set to a positive value (got 0)`,
 	}
 	var invalid *config.ValidationError
 	if !errors.As(err, &invalid) {
@@ -293,9 +300,9 @@ func decodeFile(t *testing.T, path string) config.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := config.Decode[config.Config](data, path)
-	if err != nil {
-		t.Fatal(err)
+	cfg, unknown, err := config.Decode[config.Config](data, path)
+	if err != nil || len(unknown) > 0 {
+		t.Fatal(unknown, err)
 	}
 	return cfg
 }
@@ -343,7 +350,7 @@ func flattenInto(out map[string]string, path string, v reflect.Value) {
 	for i := range v.NumField() {
 		key := v.Type().Field(i).Tag.Get("key")
 		switch {
-		case key == "-":
+		case key == "" && !v.Type().Field(i).Anonymous:
 		case v.Type().Field(i).Anonymous:
 			flattenInto(out, path, v.Field(i))
 		default:

@@ -98,7 +98,7 @@ func TestMetadataFromFilesKeepsOrderAndDigits(t *testing.T) {
 		"yaml": "custom_metadata:\n  z: 7046430720000000000000\n  a: 1e-5\n  m: [h200, 'yes', yes, 1.0]\n  q: '1'\n  e:\n",
 		"json": "{\"custom_metadata\": {\n\t\"z\": 7046430720000000000000, \"a\": 1e-5, \"m\": [\"h200\", \"yes\", \"yes\", 1.0], \"q\": \"1\", \"e\": null}}",
 	} {
-		b, err := config.Decode[config.Base](text, "config")
+		b, _, err := config.Decode[config.Base]([]byte(text), "config")
 		if err != nil {
 			t.Fatal(name, err)
 		}

@@ -1,9 +1,14 @@
 package config
 
-import "time"
+import (
+	"cmp"
+	"net/url"
+	"strings"
+	"time"
+)
 
-// Outputs says where telemetry is written. Each output is on when it is
-// switched on, or when it has a place to go and is not switched off.
+// Outputs configures where telemetry is written. Each output is on when it is switched on, or has a
+// place to go and is not switched off.
 type Outputs struct {
 	// File is the JSON-lines file with the native records.
 	File File `key:"file"`
@@ -17,74 +22,195 @@ type Outputs struct {
 
 // File is the JSON-lines output.
 type File struct {
-	// Enabled switches the output on or off; unset means on when Path is set.
-	Enabled Var[bool] `key:"enabled" env:"TRAINSPAN_FILE_ENABLED"`
-	// Path is the file to write. {rank}, {pid} and {host} in it are replaced,
-	// so that processes which share a configuration do not share a file.
-	Path string `key:"path" env:"TRAINSPAN_FILE_PATH"`
-	// Compat asks for the reference's records byte for byte: a start is held
-	// back until its span is known to last, and our own additions are left
-	// out. Unset is false.
-	Compat Var[bool] `key:"compat" env:"TRAINSPAN_FILE_COMPAT"`
-	// Append adds the records to a file that is already there. Unset is false:
-	// they then go to the next free name, telemetry.run2.jsonl.
-	Append Var[bool] `key:"append" env:"TRAINSPAN_FILE_APPEND"`
+	// Enabled switches the output on or off.
+	Enabled Var[bool] `key:"enabled" env:"TRAINSPAN_FILE_ENABLED" default:"on when there is a path"`
+	// Path is the file to write. `{rank}`, `{pid}` and `{host}` are replaced, so that processes
+	// with one configuration have a file each.
+	Path string `key:"path" env:"TRAINSPAN_FILE_PATH" rule:"path" default:"required when enabled"`
+	// Compat asks for one-logger's records byte for byte: a start is held back until its span is
+	// known to last, and our additions are left out.
+	Compat Var[bool] `key:"compat" env:"TRAINSPAN_FILE_COMPAT" default:"false"`
+	// Append adds the records to a file that is already there. Otherwise they go to the next free
+	// name, `telemetry.run2.jsonl`.
+	Append Var[bool] `key:"append" env:"TRAINSPAN_FILE_APPEND" default:"false"`
 }
 
 // Trace is the DFTracer trace output.
 type Trace struct {
-	// Enabled switches the output on or off; unset means on when Path is set.
-	Enabled Var[bool] `key:"enabled" env:"DFTRACER_ENABLE"`
-	// Path is a prefix, or a file when it ends in .pfw or .pfw.gz. {rank},
-	// {pid} and {host} in it are replaced. Empty is "./trace".
-	Path string `key:"path" alias:"log_file" env:"DFTRACER_LOG_FILE"`
-	// Dialect is the grammar of the trace; empty is TraceV2.
-	Dialect string `key:"dialect" env:"TRAINSPAN_TRACE_DIALECT"`
-	// Metadata says whether events carry arguments. Unset is true.
-	Metadata Var[bool] `key:"metadata" env:"DFTRACER_INC_METADATA"`
-	// Compression says whether the trace is written as gzip. Unset is true.
-	Compression Var[bool] `key:"compression" env:"DFTRACER_TRACE_COMPRESSION"`
-	// BufferSize is the number of bytes of text gathered before they are
-	// written, one gzip member at a time. Zero is 1 MiB.
-	BufferSize int `key:"buffer_size" alias:"write_buffer_size" env:"DFTRACER_WRITE_BUFFER_SIZE"`
+	// Enabled switches the output on or off.
+	Enabled Var[bool] `key:"enabled" env:"DFTRACER_ENABLE" dftracer:"enable" default:"on when there is a path"`
+	// Path is a prefix, or a file when it ends in `.pfw` or `.pfw.gz`. `{rank}`, `{pid}` and
+	// `{host}` are replaced.
+	Path string `key:"path" env:"DFTRACER_LOG_FILE" dftracer:"tracer.log_file,profiler.log_file" rule:"path" default:"./trace"`
+	// Dialect is the generation of the format. Every known reader accepts v2.
+	Dialect string `key:"dialect" env:"TRAINSPAN_TRACE_DIALECT" rule:"oneof=v1|v2|v22" default:"v2"`
+	// Metadata adds arguments to events.
+	Metadata Var[bool] `key:"metadata" env:"DFTRACER_INC_METADATA" dftracer:"features.metadata" default:"true"`
+	// Compression writes the trace as gzip.
+	Compression Var[bool] `key:"compression" env:"DFTRACER_TRACE_COMPRESSION" dftracer:"tracer.compression,profiler.compression" default:"true"`
+	// BufferSize is the number of bytes of text that are gathered before they are written, one gzip
+	// member at a time.
+	BufferSize int `key:"buffer_size" env:"DFTRACER_WRITE_BUFFER_SIZE" dftracer:"internal.write_buffer_size" rule:"min=0" default:"1048576"`
 	// WriteInterval is the longest time that an event waits in the buffer.
-	// Zero is half a second.
-	WriteInterval time.Duration `key:"write_interval" env:"DFTRACER_TRACE_INTERVAL_MS:ms"`
+	WriteInterval time.Duration `key:"write_interval" env:"DFTRACER_TRACE_INTERVAL_MS:ms" rule:"min=0" default:"500ms"`
 	// CoreAffinity asks for a record of the processors this process may use.
-	// Unset is false.
-	CoreAffinity Var[bool] `key:"core_affinity" env:"DFTRACER_SET_CORE_AFFINITY"`
-	// CommandLine asks for the names of the program's flags in the trace, beside
-	// the program itself. Values and other arguments are never written. Unset is
-	// false.
-	CommandLine Var[bool] `key:"command_line" env:"TRAINSPAN_TRACE_COMMAND_LINE"`
-	// TIDs says whether events carry the lane that they ran on as their thread
-	// id; without, it is 0. Unset is true.
-	TIDs Var[bool] `key:"tids" env:"DFTRACER_DISABLE_TIDS:not"`
-	// DataDirs are the folders whose files are traced; empty means all files.
-	// This and the next four are about what the program reads and writes
-	// through package integrations/iofs: nothing is intercepted.
-	DataDirs []string `key:"data_dirs" env:"DFTRACER_DATA_DIR:dirs"`
-	// IO says whether calls on files are traced. Unset is true.
-	IO Var[bool] `key:"io" env:"DFTRACER_DISABLE_IO:not"`
-	// POSIX says whether those of category POSIX are: open64, read, pread and
-	// their kind. Unset is true.
-	POSIX Var[bool] `key:"posix" env:"DFTRACER_DISABLE_POSIX:not"`
-	// STDIO says whether those of category STDIO are, which go to the buffer of
-	// a stream: fread, fwrite. Unset is true.
-	STDIO Var[bool] `key:"stdio" env:"DFTRACER_DISABLE_STDIO:not"`
-	// AggregateIO asks for one record of all calls of a kind on a file in a
-	// second, instead of one for each call. Unset is false.
-	AggregateIO Var[bool] `key:"aggregate_io" env:"TRAINSPAN_TRACE_AGGREGATE_IO"`
+	CoreAffinity Var[bool] `key:"core_affinity" env:"DFTRACER_SET_CORE_AFFINITY" dftracer:"features.core_affinity" default:"false"`
+	// CommandLine asks for the names of the program's flags, beside the program itself. Values and
+	// other arguments are never written.
+	CommandLine Var[bool] `key:"command_line" env:"TRAINSPAN_TRACE_COMMAND_LINE" default:"false"`
+	// TIDs gives events the lane that they ran on as `tid`; otherwise it is 0.
+	TIDs Var[bool] `key:"tids" env:"DFTRACER_DISABLE_TIDS:not" dftracer:"features.tid" default:"true"`
+	// DataDirs lists the folders whose files are traced, as far as the program reads and writes
+	// them through [iofs](integrations.md#file-access); nothing is intercepted. The variable's word
+	// `all` means all files. A name with a scheme (`s3://bucket`) goes into a file only: the
+	// variable is cut at `:`.
+	DataDirs []string `key:"data_dirs" env:"DFTRACER_DATA_DIR:dirs" dftracer:"tracer.data_dirs,profiler.data_dirs" rule:"items" default:"all files"`
+	// IO traces calls on files.
+	IO Var[bool] `key:"io" env:"DFTRACER_DISABLE_IO:not" dftracer:"features.io.enable" default:"true"`
+	// POSIX traces the calls of category `POSIX`: open64, read, pread and their kind.
+	POSIX Var[bool] `key:"posix" env:"DFTRACER_DISABLE_POSIX:not" dftracer:"features.io.posix" default:"true"`
+	// STDIO traces the calls of category `STDIO`, which go to the buffer of a stream: fread,
+	// fwrite.
+	STDIO Var[bool] `key:"stdio" env:"DFTRACER_DISABLE_STDIO:not" dftracer:"features.io.stdio" default:"true"`
+	// AggregateIO asks for one record of all calls of a kind on a file in a second, instead of one
+	// for each call.
+	AggregateIO Var[bool] `key:"aggregate_io" env:"TRAINSPAN_TRACE_AGGREGATE_IO" default:"false"`
 }
 
-// Prometheus is the output that metrics can be fetched from by http. It is on
-// when it has an address.
+// The values of [Trace.Dialect].
+const (
+	TraceV1  = "v1"  // the first generation, with hashes as numbers
+	TraceV2  = "v2"  // hashes as hex strings
+	TraceV22 = "v22" // numbers for phases, and no brackets
+)
+
+// OTLP is the output that sends spans, logs and metrics to an OTLP receiver. Each field follows the
+// OTEL_EXPORTER_OTLP_* variable of its name.
+type OTLP struct {
+	// Enabled switches the output on or off. The variable switches it on when it lists `otlp`, and
+	// off otherwise.
+	Enabled Var[bool] `key:"enabled" env:"OTEL_TRACES_EXPORTER:exporters" default:"on when there is an endpoint"`
+	// Protocol is how data is sent.
+	Protocol string `key:"protocol" env:"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL,OTEL_EXPORTER_OTLP_PROTOCOL" rule:"oneof=grpc|http/protobuf" default:"http/protobuf"`
+	// Endpoint is the base URL of the receiver for all signals. With http, `/v1/traces`, `/v1/logs`
+	// or `/v1/metrics` is added. With grpc host:port is accepted too. It replaces the endpoints of
+	// single signals of weaker sources.
+	Endpoint string `key:"endpoint" env:"OTEL_EXPORTER_OTLP_ENDPOINT" clears:"traces_endpoint,logs_endpoint,metrics_endpoint" default:"http://localhost:4318, with grpc http://localhost:4317"`
+	// TracesEndpoint is the URL for spans, used as it stands; it wins over Endpoint.
+	TracesEndpoint string `key:"traces_endpoint" env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" default:"from endpoint"`
+	// LogsEndpoint is the same for logs. If only a TracesEndpoint ending in `/v1/traces` is given,
+	// logs go beside it.
+	LogsEndpoint string `key:"logs_endpoint" env:"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT" default:"from endpoint"`
+	// MetricsEndpoint is the same for metrics.
+	MetricsEndpoint string `key:"metrics_endpoint" env:"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT" default:"from endpoint"`
+	// Logs sends the events of open spans as log records while OTLP is on. The variable means true
+	// when it lists `otlp`.
+	Logs Var[bool] `key:"logs" env:"OTEL_LOGS_EXPORTER:exporters" default:"true"`
+	// Metrics sends metrics while OTLP is on. The variable means true when it lists `otlp`.
+	Metrics Var[bool] `key:"metrics" env:"OTEL_METRICS_EXPORTER:exporters" default:"true"`
+	// MetricsInterval is the time between two exports of metrics.
+	MetricsInterval time.Duration `key:"metrics_interval" env:"OTEL_METRIC_EXPORT_INTERVAL:ms" rule:"min=0" default:"1m"`
+	// Headers are sent with every request. Their values are never shown, in messages or in logs.
+	Headers Headers `key:"headers" env:"OTEL_EXPORTER_OTLP_TRACES_HEADERS,OTEL_EXPORTER_OTLP_HEADERS"`
+	// Timeout is the longest that one request may take.
+	Timeout time.Duration `key:"timeout" env:"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT,OTEL_EXPORTER_OTLP_TIMEOUT:ms" rule:"min=0" default:"10s"`
+	// Compression is how requests are compressed.
+	Compression string `key:"compression" env:"OTEL_EXPORTER_OTLP_TRACES_COMPRESSION,OTEL_EXPORTER_OTLP_COMPRESSION" rule:"oneof=gzip|none" default:"none"`
+	// Insecure asks for a plain connection with grpc, if the endpoint has no scheme.
+	Insecure Var[bool] `key:"insecure" env:"OTEL_EXPORTER_OTLP_TRACES_INSECURE,OTEL_EXPORTER_OTLP_INSECURE" default:"false"`
+	// Certificate is a PEM file with the authorities to trust.
+	Certificate string `key:"certificate" env:"OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE,OTEL_EXPORTER_OTLP_CERTIFICATE" default:"the system's"`
+	// ClientCertificate is a PEM file; set it together with ClientKey.
+	ClientCertificate string `key:"client_certificate" env:"OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE,OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"`
+	// ClientKey is a PEM file; set it together with ClientCertificate.
+	ClientKey string `key:"client_key" env:"OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY,OTEL_EXPORTER_OTLP_CLIENT_KEY"`
+	// QueueSize is the number of spans that may wait to be sent. When it is full, spans are dropped
+	// and counted, or moved to SpillDir.
+	QueueSize int `key:"queue_size" env:"OTEL_BSP_MAX_QUEUE_SIZE" rule:"min=0" default:"2048"`
+	// BatchSize is the most spans sent at once, at most QueueSize.
+	BatchSize int `key:"batch_size" env:"OTEL_BSP_MAX_EXPORT_BATCH_SIZE" rule:"min=0" default:"512"`
+	// BatchDelay is the longest that a span waits for its batch to fill.
+	BatchDelay time.Duration `key:"batch_delay" env:"OTEL_BSP_SCHEDULE_DELAY:ms" rule:"min=0" default:"5s"`
+	// SpillDir is the folder for spans that cannot be delivered; without one they are dropped. See
+	// [otlp.md](otlp.md).
+	SpillDir string `key:"spill_dir" env:"TRAINSPAN_OTLP_SPILL_DIR" rule:"nozero"`
+	// SpillBytes bounds the files in SpillDir, including those of other processes and of earlier
+	// runs. Past it spans are dropped and counted.
+	SpillBytes int `key:"spill_bytes" env:"TRAINSPAN_OTLP_SPILL_BYTES" rule:"min=0" default:"268435456"`
+	// Segment is how long a long span may stay open before a finished segment of it is sent.
+	// Negative sends such spans in one piece.
+	Segment time.Duration `key:"segment" env:"TRAINSPAN_OTLP_SEGMENT" default:"10m"`
+	// TraceSplit is when a new trace begins; see [otlp.md](otlp.md).
+	TraceSplit string `key:"trace_split" env:"TRAINSPAN_OTLP_TRACE_SPLIT" rule:"oneof=per-attempt|per-epoch|per-window" default:"per-attempt"`
+	// TraceWindow is the number of training iterations in one trace with per-window.
+	TraceWindow int `key:"trace_window" env:"TRAINSPAN_OTLP_TRACE_WINDOW" rule:"min=0" default:"1000"`
+	// TraceBudget is the most spans of one trace over all ranks, at least 32. Negative is no limit.
+	TraceBudget int `key:"trace_budget" env:"TRAINSPAN_OTLP_TRACE_BUDGET" default:"20000"`
+}
+
+// The values of [OTLP.Protocol], as OTEL_EXPORTER_OTLP_PROTOCOL has them.
+const OTLPGRPC, OTLPHTTP = "grpc", "http/protobuf"
+
+// Traces configures how the spans of a run are spread over traces, so that a backend can open each
+// of them, as TraceSplit, TraceWindow and TraceBudget of [OTLP]. A rank keeps to its share of the
+// budget; a trace that is full is followed by another one. The zero Traces is one trace for each
+// start of the job, with the default budget.
+type Traces struct {
+	Split          string
+	Window, Budget int
+}
+
+// The values of [Traces.Split] and [OTLP.TraceSplit].
+const (
+	TracePerAttempt = "per-attempt" // one trace for each start of the job
+	TracePerEpoch   = "per-epoch"   // a trace for every epoch
+	TracePerWindow  = "per-window"  // a trace for every window of iterations
+)
+
+// MinTraceBudget is the smallest share of the budget of a trace that one rank is given.
+const MinTraceBudget = 32
+
+// Prometheus is the output that metrics can be fetched from by http. It is on when it has an
+// address.
 type Prometheus struct {
-	// Address is the host:port to listen on, such as "127.0.0.1:9464". Port 0
-	// takes a free one. The host must be this machine's own loopback, unless
-	// AllowRemote is set.
-	Address string `key:"address" env:"TRAINSPAN_PROMETHEUS_ADDRESS"`
-	// AllowRemote allows an address that other machines can reach. The metrics
-	// are then open to everybody who can. Unset is false.
-	AllowRemote Var[bool] `key:"allow_remote" env:"TRAINSPAN_PROMETHEUS_ALLOW_REMOTE"`
+	// Address is the host:port on which metrics can be fetched, such as `127.0.0.1:9464`; port 0
+	// takes a free one. It must be on loopback.
+	Address string `key:"address" env:"TRAINSPAN_PROMETHEUS_ADDRESS" default:"off"`
+	// AllowRemote accepts an address that other machines can reach: the metrics are then open to
+	// everybody who can.
+	AllowRemote Var[bool] `key:"allow_remote" env:"TRAINSPAN_PROMETHEUS_ALLOW_REMOTE" default:"false"`
+}
+
+// TracesURL returns the address that spans go to: TracesEndpoint as it stands, else Endpoint or the
+// protocol's default, to which http/protobuf adds /v1/traces. With grpc it may be a bare host:port.
+func (o *OTLP) TracesURL() string { return o.signalURL(o.TracesEndpoint, "traces") }
+
+// LogsURL is what TracesURL is to spans. If only a TracesEndpoint is given, logs go to the same
+// receiver, if that address shows where its logs belong; else LogsURL is empty: nothing is sent to
+// a place that nobody chose.
+func (o *OTLP) LogsURL() string { return o.signalURL(o.LogsEndpoint, "logs") }
+
+// MetricsURL is what LogsURL is, for metrics.
+func (o *OTLP) MetricsURL() string { return o.signalURL(o.MetricsEndpoint, "metrics") }
+
+func (o *OTLP) signalURL(own, signal string) string {
+	grpc, beside := o.Protocol == OTLPGRPC, o.Endpoint == "" && o.TracesEndpoint != ""
+	base, below := strings.CutSuffix(o.TracesEndpoint, "v1/traces")
+	switch {
+	case own != "":
+		return own
+	case beside && grpc:
+		return o.TracesEndpoint
+	case beside && below:
+		return base + "v1/" + signal
+	case beside:
+		return ""
+	case grpc: // the defaults are those of the OpenTelemetry specification
+		return cmp.Or(o.Endpoint, "http://localhost:4317")
+	}
+	u, err := url.Parse(cmp.Or(o.Endpoint, "http://localhost:4318"))
+	if err != nil {
+		return strings.TrimSuffix(o.Endpoint, "/") + "/v1/" + signal
+	}
+	return u.JoinPath("v1", signal).String()
 }

@@ -1,12 +1,14 @@
 package config
 
 import (
+	"reflect"
+
 	"github.com/trainspan/trainspan/internal/identity"
 )
 
-// Ranks is what a launcher says about a process: its place in the job, and which
-// start of which job it is. An unset field is not known; a reader that needs a
-// number takes Rank.Or(0) and WorldSize.Or(1).
+// Ranks is what a launcher says about a process: its place in the job, and which start of which job
+// it is. An unset field is not known; a reader that needs a number takes Rank.Or(0) and
+// WorldSize.Or(1).
 type Ranks struct {
 	// Rank counts the processes of the job from zero.
 	Rank Var[int]
@@ -16,38 +18,20 @@ type Ranks struct {
 	WorldSize Var[int]
 	// Attempt counts the starts of the job from zero.
 	Attempt Var[int]
-	// Job identifies the job at its launcher, the same on every rank and for
-	// every attempt.
+	// Job identifies the job at its launcher, the same on every rank and for every attempt.
 	Job string
-	// Run is the same on every rank of one start of the job and, together with
-	// Attempt, different for every other: all ids that launchers give. Empty
-	// means that nothing is known that all ranks share.
+	// Run is the same on every rank of one start of the job and, together with Attempt, different
+	// for every other: all ids that launchers give. Empty means that nothing is known that all
+	// ranks share.
 	Run string
 }
 
-// DetectRanks reads what launchers gave this process. Of each row the first
-// variable that is set counts; run joins all that are set.
+// DetectRanks reads what launchers gave this process: torchrun, Open MPI, PMI, PMIx, Flux, Slurm
+// and Kubernetes. docs/configuration.md has the variables in their order. If torchrun has started
+// the process, what the others give is about its node.
 //
-//	rank        RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, PMIX_RANK, FLUX_TASK_RANK,
-//	            SLURM_PROCID, JOB_COMPLETION_INDEX (Kubernetes)
-//	local rank  LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, FLUX_TASK_LOCAL_ID, SLURM_LOCALID
-//	world size  TRAINSPAN_WORLD_SIZE, WORLD_SIZE, OMPI_COMM_WORLD_SIZE, PMI_SIZE,
-//	            FLUX_JOB_SIZE, SLURM_NTASKS
-//	attempt     TRAINSPAN_ATTEMPT, TORCHELASTIC_RESTART_COUNT, SLURM_RESTART_COUNT
-//	job, run    TRAINSPAN_JOB, TORCHELASTIC_RUN_ID, SLURM_JOB_ID (run: with SLURM_ARRAY_TASK_ID and SLURM_STEP_ID),
-//	            FLUX_JOB_ID, PBS_JOBID, LSB_JOBID, PMIX_NAMESPACE
-//
-// Where torchrun has started the process (TORCHELASTIC_RUN_ID, GROUP_RANK or
-// LOCAL_WORLD_SIZE is set), what MPI, Slurm, Flux and Kubernetes say is about its
-// node. Without RANK the rank then is that of the node (GROUP_RANK, NODE_RANK,
-// SLURM_NODEID, SLURM_PROCID, JOB_COMPLETION_INDEX) * LOCAL_WORLD_SIZE + LOCAL_RANK, and
-// the world size GROUP_WORLD_SIZE * LOCAL_WORLD_SIZE. A LOCAL_RANK that Slurm did not
-// give says as well that SLURM_PROCID, SLURM_NTASKS and JOB_COMPLETION_INDEX are about
-// nodes or pods.
-//
-// The lookup is one as os.LookupEnv; nil knows no variable. The error is a
-// [*ValidationError] that names every variable with a bad value; what could be
-// read is in the Ranks.
+// The lookup is one as os.LookupEnv; nil knows no variable. The error is a [*ValidationError] with
+// every bad value; the rest is read.
 func DetectRanks(lookup func(name string) (string, bool)) (Ranks, error) {
 	r, problems := detectRanks(lookup)
 	return r, problems.err()
@@ -55,16 +39,11 @@ func DetectRanks(lookup func(name string) (string, bool)) (Ranks, error) {
 
 func detectRanks(lookup func(string) (string, bool)) (Ranks, problems) {
 	if lookup == nil {
-		return Ranks{}, problems{}
+		return Ranks{}, nil
 	}
 	l := identity.FromEnvironment(lookup, func(text string) (int, error) { return toInt(text) })
-	r := Ranks{Rank: l.Rank, LocalRank: l.LocalRank, WorldSize: l.WorldSize, Attempt: l.Attempt, Job: l.Job, Run: l.Run}
-	return r, badVariables(l.Bad)
-}
-
-// badVariables says what is wrong with variables of launchers.
-func badVariables(list []identity.Bad) (found problems) {
-	for _, b := range list {
+	var found problems
+	for _, b := range l.Bad {
 		message := "must be set to a positive value"
 		switch {
 		case b.Err != nil:
@@ -72,7 +51,17 @@ func badVariables(list []identity.Bad) (found problems) {
 		case b.Least == 0:
 			message = "must not be negative"
 		}
-		found.list = append(found.list, Problem{Field: b.Key, Value: b.Text, Message: b.Key + " " + message, Where: b.Variable})
+		found = append(found, Problem{b.Key, b.Text, message, b.Variable})
 	}
-	return found
+	return Ranks{Rank: l.Rank, LocalRank: l.LocalRank, WorldSize: l.WorldSize, Attempt: l.Attempt, Job: l.Job, Run: l.Run}, found
+}
+
+// take lays what another source gives over r.
+func (r *Ranks) take(o *Ranks) {
+	to, from := reflect.ValueOf(r).Elem(), reflect.ValueOf(o).Elem()
+	for i := range from.NumField() {
+		if !from.Field(i).IsZero() {
+			to.Field(i).Set(from.Field(i))
+		}
+	}
 }

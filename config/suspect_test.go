@@ -21,9 +21,9 @@ func TestSuspiciousVariablesAreWarnedOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		`TRAINSPAN_SESSION_TAGS: unknown variable, which has no effect; the nearest known one is TRAINSPAN_SESSION_TAG`,
-		`DFTRACER_LOGFILE: unknown variable, which has no effect; the nearest known one is DFTRACER_LOG_FILE`,
-		`OTEL_TRACES_EXPORTER: unknown exporter; the nearest known one is "otlp" (got "otpl")`,
+		`TRAINSPAN_SESSION_TAGS: unknown variable, which has no effect; did you mean "TRAINSPAN_SESSION_TAG"?`,
+		`DFTRACER_LOGFILE: unknown variable, which has no effect; did you mean "DFTRACER_LOG_FILE"?`,
+		`OTEL_TRACES_EXPORTER: unknown exporter; did you mean "otlp"? (got "otpl")`,
 		`OTEL_TRACES_EXPORTER: this library has no such exporter, only "otlp" (got "console")`,
 	}
 	var lines []string

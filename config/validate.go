@@ -2,167 +2,317 @@ package config
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
+	"net"
+	"net/url"
+	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/agnivade/levenshtein"
+
+	"github.com/trainspan/trainspan/internal/secret"
+	"github.com/trainspan/trainspan/internal/visible"
 )
 
-// Validate checks the whole of c and returns nil or a [*ValidationError] with
-// every problem. It calls the functions of c once.
+// Problem is one thing that is wrong in a configuration.
+type Problem struct {
+	// Field is the key of the setting, as in a file: "training.seq_length".
+	Field string
+	// Value is what was found there; nil when nothing was given.
+	Value any
+	// Message describes what is wrong with it.
+	Message string
+	// Where is the place of the setting: "job.yaml:12:3", or the name of an environment variable.
+	// It is empty for a setting made in code.
+	Where string
+}
+
+// String writes the problem in one line: place, field, message, value.
+func (p Problem) String() string {
+	line := p.Message
+	if p.Field != "" {
+		line = shown(p.Field) + ": " + line
+	}
+	if p.Where != "" {
+		line = p.Where + ": " + line
+	}
+	if reflect.ValueOf(p.Value).Kind() == reflect.Func {
+		return line + " (got a function)"
+	}
+	if !isScalar(p.Value) { // a list or mapping may be long, and hold secrets
+		return line
+	}
+	got := fmt.Sprint(p.Value)
+	got = secret.Text(got[:min(len(got), 1000)])
+	if _, number := p.Value.(json.Number); !number && reflect.ValueOf(p.Value).Kind() == reflect.String {
+		got = strconv.Quote(got)
+	}
+	return line + " (got " + shown(got) + ")"
+}
+
+// shown returns a text on one line, as far as an error shows it.
+func shown(text string) string {
+	const longest = 200
+	if text = visible.Text(text); len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return text
+}
+
+// didYouMean names the candidate that may be meant by word, if there is one.
+func didYouMean(word string, candidates []string) string {
+	best, least := "", math.MaxInt
+	for _, c := range candidates {
+		if edits, near := editsBetween(plainWord(word), plainWord(c)); near && edits < least {
+			best, least = c, edits
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// editsBetween counts the edits between two plain words, and reports whether the known one may be
+// meant. A word that is more than half of it, such as batch_size of global_batch_size, needs none.
+func editsBetween(word, known string) (edits int, near bool) {
+	few := (len(word) + 2) / 3
+	switch {
+	case len(word) > len(known)/2 && strings.Contains(known, word):
+		return 0, true
+	case known == "" || len(word) > len(known)+few || len(known) > len(word)+few:
+		return 0, false
+	}
+	edits = levenshtein.ComputeDistance(word, known)
+	return edits, edits <= few
+}
+
+var separators = strings.NewReplacer("_", "", "-", "")
+
+// plainWord is a word without case, hyphens and underscores, and not longer than a name.
+func plainWord(word string) string {
+	return strings.ToLower(separators.Replace(word[:min(len(word), 128)]))
+}
+
+// ValidationError is the error of a configuration that cannot be used. It holds every problem
+// found, not only the first.
+type ValidationError struct {
+	// Problems are in the order in which they were found, and never empty.
+	Problems []Problem
+}
+
+// Error writes one problem per line.
+func (e *ValidationError) Error() string {
+	if len(e.Problems) == 1 {
+		return "config: " + e.Problems[0].String()
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "config: %d problems:", len(e.Problems))
+	for _, p := range e.Problems {
+		text.WriteString("\n  " + p.String())
+	}
+	return text.String()
+}
+
+// problems collects what is wrong, setting by setting.
+type problems []Problem
+
+// when adds a problem if something is wrong.
+func (p *problems) when(wrong bool, field string, value any, format string, args ...any) {
+	if wrong {
+		*p = append(*p, Problem{Field: field, Value: value, Message: fmt.Sprintf(format, args...)})
+	}
+}
+
+func (p problems) err() error {
+	if len(p) == 0 {
+		return nil
+	}
+	return &ValidationError{Problems: p}
+}
+
+// Validate checks the whole of c and returns nil or a [*ValidationError] with every problem. It
+// calls the functions whose result a rule needs.
 func (c *Config) Validate() error {
 	var p problems
 	c.validate(&p)
 	return p.err()
 }
 
-// Validate checks b and its training configuration and returns nil or a
-// [*ValidationError] with every problem. It calls the functions whose result a
-// rule speaks of, once each.
+// Validate checks b and its training configuration as [Config.Validate] does.
 func (b *Base) Validate() error {
 	var p problems
+	p.checkRules(b)
 	b.validate(&p)
 	return p.err()
 }
 
-func (c *Config) validate(p *problems) {
-	c.Base.validate(p)
-	c.Export.validate(p, "export")
-	c.Outputs.validate(p)
-	for i, e := range c.OTel.ResourceAttributes {
-		if strings.TrimSpace(e.Key) == "" {
-			p.add("otel.resource_attributes", e.Key, "resource attribute keys must be non-empty strings (entry %d)", i)
+// checkRules checks each setting alone, by the rules in its tag.
+func (p *problems) checkRules(root any) {
+	v := reflect.ValueOf(root).Elem()
+	for _, s := range settingsIn()[v.Type()] {
+		f, err := v.FieldByIndexErr(s.index)
+		if err != nil || s.inner {
+			continue
 		}
-		switch e.Value.(type) {
-		case nil, Metadata, []any:
-			p.add("otel.resource_attributes."+e.Key, e.Value, "must be a string, a bool or a number")
+		for rule := range strings.SplitSeq(s.field.Tag.Get("rule"), ",") {
+			name, arg, _ := strings.Cut(rule, "=")
+			p.checkRule(name, arg, s.key, f)
 		}
 	}
-	c.Ranks.validate(p)
 }
 
-func (r *Ranks) validate(p *problems) {
-	for _, f := range []struct {
-		name  string
-		value Var[int]
-		least int
-	}{{"rank", r.Rank, 0}, {"local_rank", r.LocalRank, 0}, {"ranks.world_size", r.WorldSize, 1}, {"attempt", r.Attempt, 0}} {
-		if n, ok := evaluate(p, f.name, f.value); ok && n < f.least {
-			p.add(f.name, n, "must be at least %d", f.least)
+var placeholder = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*\}`)
+
+// checkRule knows the words of rule tags. Metadata has rules of its own besides.
+func (p *problems) checkRule(name, arg, key string, field reflect.Value) {
+	switch v := field.Interface().(type) {
+	case Metadata:
+		given := map[string]bool{}
+		for i, e := range v {
+			kind := reflect.ValueOf(e.Value).Kind()
+			_, nested := e.Value.(Metadata)
+			p.when(name == "keys" && strings.TrimSpace(e.Key) == "", key, e.Key, "keys must be non-empty strings (entry %d)", i)
+			p.when(given[e.Key], join(key, e.Key), nil, "given twice")
+			given[e.Key] = true
+			p.when(arg == "scalars" && (kind == reflect.Invalid || kind == reflect.Slice), join(key, e.Key), e.Value, "must be a string, a bool or a number")
+			p.when(arg == "" && nested, join(key, e.Key), e.Value, "must be a string, a bool, a number, or a list of these")
 		}
+	case Var[bool]:
+		if name == "called" {
+			evaluate(p, key, v)
+		}
+	case Var[int]:
+		if name == "min" {
+			n, ok := evaluate(p, key, v)
+			p.when(ok && n < 1, key, n, "must be set to a positive value")
+		}
+	}
+	text := field.String()
+	switch name {
+	case "min":
+		p.when(field.CanInt() && field.Int() < 0, key, field.Interface(), "must not be negative")
+	case "filled":
+		var got any
+		if text != "" {
+			got = text
+		}
+		p.when(strings.TrimSpace(text) == "", key, got, "cannot be empty or whitespace-only: name the application in a file, in TRAINSPAN_APPLICATION_NAME or in code")
+	case "oneof":
+		words := strings.Split(arg, "|")
+		last := len(words) - 1
+		p.when(text != "" && !slices.Contains(words, text), key, text, "must be '%s' or '%s'%s", strings.Join(words[:last], "', '"), words[last], didYouMean(text, words))
+	case "items":
+		for i := range field.Len() {
+			item := field.Index(i).String()
+			p.when(strings.TrimSpace(item) == "", key, item, "an item must not be empty (item %d)", i)
+		}
+	case "path": // a placeholder that nobody replaces would give all ranks one file
+		for _, word := range placeholder.FindAllString(text, -1) {
+			known := []string{"{rank}", "{pid}", "{host}"}
+			p.when(!slices.Contains(known, word), key, text, "unknown placeholder %s%s", word, didYouMean(word, known))
+		}
+		fallthrough
+	case "nozero":
+		p.when(strings.ContainsRune(text, 0), key, text, "must not hold a zero byte")
+	}
+}
+
+// The validate methods check rules about several settings.
+
+func (c *Config) validate(p *problems) {
+	p.checkRules(c)
+	c.Base.validate(p)
+	mode, names := cmp.Or(c.Export.Mode, Blacklist), c.Export.SpanNames
+	p.when(mode == ExportAll && len(names) > 0, "export.span_names", names, "span_names should be empty when mode is %s", mode)
+	p.when((mode == Whitelist || mode == Blacklist) && len(names) == 0 && !c.Export.UsesDefaultNames(), "export.span_names", names, "span_names should be a non-empty list when mode is %s", mode)
+	p.when(c.Outputs.File.Enabled.Or(false) && c.Outputs.File.Path == "", "outputs.file.path", nil, "field required: the file output is switched on and needs a path")
+	c.Outputs.OTLP.validate(p)
+	c.Outputs.Prometheus.validate(p)
+	for i, v := range []Var[int]{c.Ranks.Rank, c.Ranks.LocalRank, c.Ranks.Attempt, c.Ranks.WorldSize} {
+		key := []string{"rank", "local_rank", "attempt", "ranks.world_size"}[i]
+		n, ok := evaluate(p, key, v)
+		p.when(ok && n < 0, key, n, "must not be negative")
+		p.when(ok && n == 0 && i == 3, key, n, "must be set to a positive value")
 	}
 }
 
 func (b *Base) validate(p *problems) {
-	if strings.TrimSpace(b.ApplicationName) == "" {
-		p.add("application_name", b.ApplicationName, "application_name cannot be empty or whitespace-only")
-	}
-	if n, ok := evaluate(p, "world_size", b.WorldSize); ok && n <= 0 {
-		p.add("world_size", n, "world_size must be set to a positive value")
-	}
-	for _, e := range b.CustomMetadata {
-		if strings.TrimSpace(e.Key) == "" {
-			p.add("custom_metadata", e.Key, "custom_metadata keys must be non-empty strings")
-		}
-	}
-	b.CustomMetadata.validate(p, "custom_metadata")
-	oneOf(p, "error_strategy", b.ErrorStrategy, PropagateErrors, DisableQuietly)
-	evaluate(p, "enable_for_current_rank", b.EnableForCurrentRank)
-	validatePath(p, "logger.info_path", b.Logger.InfoPath)
-	validatePath(p, "logger.error_path", b.Logger.ErrorPath)
-	oneOf(p, "logger.level", b.Logger.Level, "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-	if b.Training != nil {
-		b.Training.validate(p, "training")
-	}
-}
-
-func (t *Training) validate(p *problems, path string) {
-	if t.PerfTag.IsSet() && t.PerfTags.IsSet() {
-		p.add(join(path, "perf_tags"), nil, "perf_tag and perf_tags exclude each other")
-	}
-	at := join(path, "global_batch_size")
-	if n, ok := evaluate(p, at, t.GlobalBatchSize); ok && n <= 0 {
-		p.add(at, n, "global_batch_size must be set to a positive value")
-	}
-	at = join(path, "log_every_n_train_iterations")
-	if n, ok := evaluate(p, at, t.LogEveryNTrainIterations); ok && n <= 0 {
-		p.add(at, n, "log_every_n_train_iterations must be set to a positive value")
-	}
-	at = join(path, "flops_per_sample")
-	if on, _ := evaluate(p, join(path, "is_log_throughput_enabled"), t.IsLogThroughputEnabled); on {
-		const rule = "flops_per_sample must be set to a positive value when is_log_throughput_enabled is True"
-		switch n, ok := evaluate(p, at, t.FlopsPerSample); {
-		case !t.FlopsPerSample.IsSet():
-			p.add(at, nil, rule)
-		case ok && n <= 0:
-			p.add(at, n, rule)
-		}
-	}
-	oneOf(p, join(path, "save_checkpoint_strategy"), t.SaveCheckpointStrategy, CheckpointSync, CheckpointAsync)
-	t.CustomMetadata.validate(p, join(path, "custom_metadata"))
-}
-
-func (e *Export) validate(p *problems, path string) {
-	if !oneOf(p, join(path, "mode"), e.Mode, ExportAll, Whitelist, Blacklist) {
+	t := b.Training
+	if t == nil {
 		return
 	}
-	at := join(path, "span_names")
-	mode := cmp.Or(e.Mode, Blacklist)
-	switch {
-	case mode == ExportAll && len(e.SpanNames) > 0:
-		p.add(at, e.SpanNames, "span_name_filter should be empty when export_customization_mode is %s", mode)
-	case mode != ExportAll && len(e.SpanNames) == 0 && !e.UsesDefaultNames():
-		p.add(at, e.SpanNames, "span_name_filter should be a non-empty list when export_customization_mode is %s", mode)
-	}
-	for i, name := range e.SpanNames {
-		if name == "" {
-			p.add(at, name, "a span name must not be empty (item %d)", i)
-		}
+	p.when(t.PerfTag.IsSet() && t.PerfTags.IsSet(), "training.perf_tags", nil, "perf_tag and perf_tags exclude each other")
+	if on, _ := evaluate(new(problems), "", t.IsLogThroughputEnabled); on {
+		const key = "training.flops_per_sample"
+		n, ok := evaluate(p, key, t.FlopsPerSample)
+		p.when(ok && n <= 0 || !t.FlopsPerSample.IsSet(), key, nil, "flops_per_sample must be set to a positive value when is_log_throughput_enabled is True")
 	}
 }
 
-// validate checks what every metadata list must keep to.
-func (m Metadata) validate(p *problems, path string) {
-	for i, e := range m {
-		if m.index(e.Key) != i {
-			p.add(join(path, e.Key), e.Value, "given twice")
-		}
-		if nested, ok := e.Value.(Metadata); ok {
-			p.add(join(path, e.Key), nested, "must be a string, a bool, a number, or a list of these")
-		}
+// tokenCharacters are those that HTTP allows in the name of a header.
+const tokenCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~"
+
+func (o *OTLP) validate(p *problems) {
+	const path = "outputs.otlp."
+	o.checkEndpoint(p, path+"endpoint", o.Endpoint)
+	o.checkEndpoint(p, path+"traces_endpoint", o.TracesEndpoint)
+	o.checkEndpoint(p, path+"logs_endpoint", o.LogsEndpoint)
+	o.checkEndpoint(p, path+"metrics_endpoint", o.MetricsEndpoint)
+	on := o.Enabled.Or(true)
+	p.when(on && o.Logs.Or(false) && o.LogsURL() == "", path+"logs_endpoint", nil, "field required: traces_endpoint does not show where logs go")
+	p.when(on && o.Metrics.Or(false) && o.MetricsURL() == "", path+"metrics_endpoint", nil, "field required: traces_endpoint does not show where metrics go")
+	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
+		// Neither name nor value is shown: a secret may stand in the wrong place.
+		bad := name == "" || strings.Trim(name, tokenCharacters) != ""
+		p.when(bad, path+"headers", nil, "a name is empty or holds a character that HTTP does not allow")
+		p.when(!bad && strings.ContainsAny(o.Headers[name], "\r\n\x00"), path+"headers."+name, nil, "the value holds a line break or a zero byte")
 	}
+	p.when(o.ClientCertificate != "" && o.ClientKey == "", path+"client_key", nil, "must be set together with client_certificate")
+	p.when(o.ClientCertificate == "" && o.ClientKey != "", path+"client_certificate", nil, "must be set together with client_key")
+	p.when(o.TraceBudget > 0 && o.TraceBudget < MinTraceBudget, path+"trace_budget", o.TraceBudget, "must be at least %d, or negative for no limit", MinTraceBudget)
+	p.when(o.QueueSize > 0 && o.BatchSize > o.QueueSize, path+"batch_size", o.BatchSize, "must not be larger than queue_size, %d", o.QueueSize)
 }
 
-// oneOf accepts an unset value and the ones allowed.
-func oneOf[T ~string](p *problems, field string, got T, allowed ...T) bool {
-	if got == "" || slices.Contains(allowed, got) {
-		return true
+// checkEndpoint wants a URL with a host, or with grpc also host:port. What it shows of a bad one
+// holds no password.
+func (o *OTLP) checkEndpoint(p *problems, field, endpoint string) {
+	u, err := url.Parse(endpoint)
+	if endpoint == "" || err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") {
+		return
 	}
-	words := make([]string, len(allowed))
-	for i, a := range allowed {
-		words[i] = "'" + string(a) + "'"
-	}
-	last := len(words) - 1
-	p.add(field, string(got), "must be %s or %s; the nearest is '%s'",
-		strings.Join(words[:last], ", "), words[last], nearest(string(got), texts(allowed)))
-	return false
+	_, _, err = net.SplitHostPort(endpoint)
+	grpc := o.Protocol == OTLPGRPC
+	p.when(!grpc, field, secret.Address(endpoint), `must be a URL such as "http://localhost:4318"`)
+	p.when(grpc && (err != nil || strings.Contains(endpoint, "/")), field, secret.Address(endpoint), `must be a URL such as "http://localhost:4317", or host:port`)
 }
 
-func texts[T ~string](list []T) []string {
-	out := make([]string, len(list))
-	for i, v := range list {
-		out[i] = string(v)
+// validate wants host:port on loopback, or leave to listen elsewhere.
+func (o *Prometheus) validate(p *problems) {
+	if o.Address == "" {
+		return
 	}
-	return out
+	const key = "outputs.prometheus.address"
+	host, port, err := net.SplitHostPort(o.Address)
+	_, perr := strconv.ParseUint(port, 10, 16)
+	bad, local := err != nil || perr != nil, host == "localhost" || net.ParseIP(host).IsLoopback()
+	p.when(bad, key, secret.Address(o.Address), `must be host:port, such as "127.0.0.1:9464"`)
+	p.when(!bad && !local && !o.AllowRemote.Or(false), key, o.Address, `other machines can reach it: write "127.0.0.1:%s", or set allow_remote`, port)
 }
 
-// evaluate reads a setting. A function that panics is a problem of the
-// configuration, not of the program that validates it. ok is false when the
-// setting is unset or could not be read.
+// evaluate reads a setting. A function that panics is a problem of the configuration, not of the
+// program that validates it. ok is false when the setting is unset or could not be read.
 func evaluate[T any](p *problems, field string, v Var[T]) (value T, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
 			ok = false
-			p.add(field, fmt.Sprint(r), "the function of %s panicked", field)
+			p.when(true, field, fmt.Sprint(r), "the function of %s panicked", field)
 		}
 	}()
 	return v.Get(), v.IsSet()

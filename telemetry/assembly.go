@@ -61,10 +61,14 @@ func (b *TrainingTelemetryBuilder) config() (base config.Base, err error) {
 		return base, errors.New("no configuration was provided: call WithBaseConfig or WithConfigOverride")
 	}
 	if b.base != nil {
-		base = *b.base
+		base = config.Clone(b.base)
+		if len(b.overrides) > 0 {
+			settled := base.WithDefaults(config.Ranks{})
+			base.Logger.Level, base.ErrorStrategy = settled.Logger.Level, settled.ErrorStrategy
+		}
 	}
-	if base, err = config.Merge(base, b.overrides...); err != nil {
-		return base, err
+	for _, change := range b.overrides {
+		change(&base)
 	}
 	if b.training != nil {
 		t := config.Clone(b.training)

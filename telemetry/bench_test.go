@@ -138,7 +138,7 @@ func BenchmarkIterationAfter100000Updates(b *testing.B) {
 	c := benchmarkConfig()
 	c.Training.LogEveryNTrainIterations = config.Value(1)
 	ctx, cb := inLoop(b, func(t *telemetry.TrainingTelemetryBuilder) {
-		t.WithConfigOverride(config.Override{"training": map[string]any{"log_every_n_train_iterations": 50}})
+		t.WithConfigOverride(func(b *config.Base) { b.Training.LogEveryNTrainIterations = config.Value(50) })
 	})
 	for range 50 * 100_000 {
 		iterate(b, ctx, cb)

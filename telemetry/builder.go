@@ -24,7 +24,7 @@ import (
 // It is not safe for concurrent use.
 type TrainingTelemetryBuilder struct {
 	base      *config.Base
-	overrides []config.Override
+	overrides []func(*config.Base)
 	training  *config.Training
 	export    *config.Export
 
@@ -77,11 +77,13 @@ func (b *TrainingTelemetryBuilder) WithBaseConfig(base config.Base) *TrainingTel
 	return b
 }
 
-// WithConfigOverride merges a partial configuration into the base. Later
-// overrides win.
-func (b *TrainingTelemetryBuilder) WithConfigOverride(o config.Override) *TrainingTelemetryBuilder {
-	if b.fits("WithConfigOverride", false) {
-		b.overrides = append(b.overrides, o)
+// WithConfigOverride changes the base configuration, or an empty one, when the
+// provider is made. Overrides are called in their order, on a copy of the base whose
+// error strategy and log level are settled: a rank that an override switches off keeps
+// them.
+func (b *TrainingTelemetryBuilder) WithConfigOverride(change func(*config.Base)) *TrainingTelemetryBuilder {
+	if b.fits("WithConfigOverride", false) && change != nil {
+		b.overrides = append(b.overrides, change)
 	}
 	return b
 }

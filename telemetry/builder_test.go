@@ -31,7 +31,7 @@ func TestBuilderCanBeCorrected(t *testing.T) {
 	if _, err := b.ConfigureProvider(ctx); err == nil || !strings.Contains(err.Error(), "world_size") {
 		t.Fatalf("a job without ranks gave %v", err)
 	}
-	b.WithConfigOverride(config.Override{"world_size": 2})
+	b.WithConfigOverride(func(b *config.Base) { b.WorldSize = config.Value(2) })
 	if _, err := b.ConfigureProvider(ctx); err == nil || !strings.Contains(err.Error(), "no such folder") {
 		t.Fatalf("an exporter that cannot start gave %v", err)
 	}
@@ -324,7 +324,7 @@ func (s *seesContext) OnStart(ctx context.Context, sp sdktrace.ReadWriteSpan) {
 
 func TestMemoryStaysFlat(t *testing.T) {
 	ctx, cb := inLoop(t, func(b *telemetry.TrainingTelemetryBuilder) {
-		b.WithConfigOverride(config.Override{"training": map[string]any{"log_every_n_train_iterations": 1}})
+		b.WithConfigOverride(func(b *config.Base) { b.Training.LogEveryNTrainIterations = config.Value(1) })
 	})
 	live := func() uint64 {
 		runtime.GC()

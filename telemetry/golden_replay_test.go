@@ -1,6 +1,7 @@
 package telemetry_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +30,8 @@ type replay struct {
 	now  time.Time
 	path string
 
-	base      config.Base // as given to the builder
-	overrides []config.Override
+	base   config.Base // as given to the builder, with its overrides
+	asJSON object      // the same as the scenario has it
 
 	builder *telemetry.TrainingTelemetryBuilder
 	tel     *telemetry.Provider
@@ -158,7 +159,7 @@ func (r *replay) provider(st *step) error {
 	cfg, _ := st.Args.Get("config")
 	switch st.Call {
 	case "provider.with_base_config":
-		base, err := config.DecodeLax[config.Base](cfg)
+		base, _, err := config.Decode[config.Base](cfg, "")
 		if err == nil {
 			err = errors.Join(base.Validate(), required(&base))
 		}
@@ -166,13 +167,21 @@ func (r *replay) provider(st *step) error {
 			return err
 		}
 		if r.base.ApplicationName == "" {
-			r.base = base
+			r.base, r.asJSON = base, cfg.(object)
 		}
 		r.builder.WithBaseConfig(base)
 	case "provider.with_config_override":
-		o := config.Override(plain(cfg).(map[string]any))
-		r.overrides = append(r.overrides, o)
-		r.builder.WithConfigOverride(o)
+		// What a scenario overrides is part of a configuration in one-logger's words.
+		r.asJSON = merged(r.asJSON, cfg.(object))
+		base, _, err := config.Decode[config.Base](r.asJSON, "")
+		if err != nil {
+			return err
+		}
+		r.base = base
+		r.builder.WithConfigOverride(func(b *config.Base) {
+			base.ErrorStrategy, base.Logger.Level = cmp.Or(base.ErrorStrategy, b.ErrorStrategy), cmp.Or(base.Logger.Level, b.Logger.Level)
+			*b = base
+		})
 	case "provider.with_exporter":
 		r.builder.WithExporter(r.exporter(st))
 	case "provider.with_export_customization":
@@ -180,10 +189,8 @@ func (r *replay) provider(st *step) error {
 			Mode: st.text("mode"), SpanNames: st.strings("span_name_filter"),
 		})
 	case "provider.configure_provider":
-		if merged, err := config.MergeLax(r.base, r.overrides...); err == nil {
-			if err := required(&merged); err != nil {
-				return err
-			}
+		if err := required(&r.base); err != nil && r.asJSON != nil {
+			return err
 		}
 		tel, err := r.builder.ConfigureProvider(r.ctx)
 		if err == nil {
@@ -191,7 +198,7 @@ func (r *replay) provider(st *step) error {
 		}
 		return err
 	case "provider.set_training_telemetry_config":
-		t, err := config.DecodeLax[config.Training](cfg)
+		t, _, err := config.Decode[config.Training](cfg, "")
 		if err == nil {
 			err = required(&config.Base{SessionTag: config.Value(""), WorldSize: config.Value(1), Training: &t})
 		}
@@ -205,6 +212,20 @@ func (r *replay) provider(st *step) error {
 		r.t.Fatalf("unknown call %s", st.Call)
 	}
 	return r.builder.Err()
+}
+
+// merged lays an override over a configuration, as one-logger does.
+func merged(base, over object) object {
+	for _, e := range over {
+		before, _ := base.Get(e.Key)
+		if a, ok := before.(object); ok {
+			if b, ok := e.Value.(object); ok {
+				e.Value = merged(a, b)
+			}
+		}
+		base = base.With(e.Key, e.Value)
+	}
+	return base
 }
 
 // required tells of what the reference wants to be given and has a default here:

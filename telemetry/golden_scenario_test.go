@@ -292,20 +292,3 @@ func attrs(o object) []attributes.Attr {
 	}
 	return out
 }
-
-// plain turns ordered objects into the maps that overrides are made of.
-func plain(v any) any {
-	switch v := v.(type) {
-	case object:
-		m := make(map[string]any, len(v))
-		for _, e := range v {
-			if e.Key == "custom_metadata" {
-				m[e.Key] = e.Value // its order counts
-				continue
-			}
-			m[e.Key] = plain(e.Value)
-		}
-		return m
-	}
-	return v
-}

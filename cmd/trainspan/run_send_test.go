@@ -188,10 +188,11 @@ func TestRunSendsNothing(t *testing.T) {
 		"no such file":    {[]string{"TRAINSPAN_CONFIG=missing.yaml"}, "nothing is sent of Python processes: "},
 		"no parent":       {[]string{"TRACEPARENT=nonsense"}, "TRACEPARENT is ignored: "},
 		"a slip":          {[]string{"OTEL_TRACES_EXPORTER=otpl"}, "OTEL_TRACES_EXPORTER: unknown exporter"},
-		"a misspelt name": {[]string{"TRAINSPAN_SESION_TAG=x"}, "TRAINSPAN_SESION_TAG: unknown variable, which has no effect; the nearest known one is TRAINSPAN_SESSION_TAG"},
+		"a misspelt name": {[]string{"TRAINSPAN_SESION_TAG=x"}, "TRAINSPAN_SESION_TAG: unknown variable, which has no effect; did you mean \"TRAINSPAN_SESSION_TAG\"?"},
 		"a bad address":   {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://user:hunter2@" + strings.TrimPrefix(b.URL, "http://")}, "must not hold a user name or password"},
 		"an odd list":     {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + b.URL, "TRAINSPAN_EXPORT_MODE=WHITELIST_SPANS"}, "nothing is sent of Python processes: "},
 		"a bad variable":  {[]string{"OTEL_EXPORTER_OTLP_TIMEOUT=soon"}, "OTEL_EXPORTER_OTLP_TIMEOUT"},
+		"two problems":    {[]string{"TRAINSPAN_GLOBAL_BATCH_SIZE=x", "TRAINSPAN_SEQ_LENGTH=y"}, `config: 2 problems: TRAINSPAN_GLOBAL_BATCH_SIZE: training.global_batch_size: must be an integer (got "x"); TRAINSPAN_SEQ_LENGTH: `},
 		"a bad container": {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_HEADERS=hunter2"}, "OTEL_EXPORTER_OTLP_HEADERS"},
 	} {
 		t.Run(name, func(t *testing.T) {

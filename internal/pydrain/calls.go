@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -98,11 +99,19 @@ func (c *calls) base() (base config.Base) {
 	if t, ok := m["telemetry_config"].(map[string]any); ok {
 		c.asked(t, trainingPrefix)
 	}
-	base, err := config.DecodeLax[config.Base](c.asked(m, ""))
+	base, unknown, err := config.Decode[config.Base](c.asked(m, ""), "")
+	c.report(unknown, err)
+	return base
+}
+
+// report logs what is wrong with a configuration: telemetry goes on without it.
+func (c *calls) report(unknown []config.Problem, err error) {
+	for _, p := range unknown {
+		c.log.Warn("the configuration of a Python process", "ignored", p.String(), "see", see.PythonCalls)
+	}
 	if err != nil {
 		c.log.Warn("the configuration of a Python process", "error", err, "see", see.PythonCalls)
 	}
-	return base
 }
 
 // trainingPrefix stands before the fields of the training's configuration.
@@ -209,7 +218,10 @@ func (c *calls) replay(name string, at int64, v values, args []byte) error {
 	}
 	switch name {
 	case "set_training_telemetry_config":
-		t, err := config.DecodeLax[config.Training](c.asked(v, trainingPrefix))
+		given := maps.Clone(v)
+		delete(given, "line") // of the program
+		t, unknown, err := config.Decode[config.Training](c.asked(given, trainingPrefix), "")
+		c.report(unknown, err)
 		return errors.Join(err, c.tel.SetTrainingConfig(t))
 	case "on_app_end":
 		c.ended = true

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/rundir"
 	"github.com/trainspan/trainspan/internal/see"
 	"github.com/trainspan/trainspan/internal/visible"
@@ -44,7 +45,7 @@ const maxProblems = 50
 // started it is said at once; later the terminal is the command's, and it is said
 // at the end.
 func (r *record) problem(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	text := ui.OneLine(fmt.Sprintf(format, args...))
 	r.mu.Lock()
 	known := slices.Contains(r.run.Problems, text) || len(r.run.Problems) >= maxProblems
 	if !known {

@@ -104,8 +104,13 @@ func Explain(err error) string {
 	if errors.Is(err, jobs.ErrNoTelemetry) {
 		text += "; see " + see.NoTraining
 	}
-	return strings.ReplaceAll(text, "\n", "; ") // joined errors have a line each
+	return OneLine(text)
 }
+
+var oneLine = strings.NewReplacer(":\n  ", ": ", "\n  ", "; ", "\n", "; ")
+
+// OneLine puts an error with several problems, which has a line for each, on one line.
+func OneLine(text string) string { return oneLine.Replace(text) }
 
 // Each runs fn for one file after the other. A file that fails is reported and skipped; it is
 // an error when none is left.

@@ -1,45 +1,41 @@
-package config
+package pytext
 
 import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"math/big"
 	"reflect"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/trainspan/trainspan/internal/pytext"
 )
 
-// appendPyStr appends v as Python's str() writes it.
-func appendPyStr(dst []byte, v any) []byte {
+// AppendStr appends v as Python's str() writes it.
+func AppendStr(dst []byte, v any) []byte {
 	if _, number := v.(json.Number); !number && reflect.ValueOf(v).Kind() == reflect.String {
 		return append(dst, reflect.ValueOf(v).String()...)
 	}
-	return appendPyRepr(dst, v)
+	return AppendRepr(dst, v)
 }
 
-// appendPyRepr appends v as Python's repr() writes it, which is also how an
+// AppendRepr appends v as Python's repr() writes it, which is also how an
 // item of a list is written.
-func appendPyRepr(dst []byte, v any) []byte {
+func AppendRepr(dst []byte, v any) []byte {
 	switch x := v.(type) {
 	case nil:
 		return append(dst, "None"...)
 	case string:
-		return appendPyQuoted(dst, x)
+		return appendQuoted(dst, x)
 	case json.Number:
-		return appendPyNumber(dst, string(x))
-	case *big.Int:
-		return x.Append(dst, 10)
-	case Metadata:
-		return appendPyDict(dst, x)
+		return appendNumber(dst, string(x))
 	case fmt.Stringer:
 		return append(dst, x.String()...)
 	}
 	rv := reflect.ValueOf(v)
+	if entries := reflect.TypeFor[[]entry](); rv.Type().ConvertibleTo(entries) {
+		return appendDict(dst, rv.Convert(entries).Interface().([]entry))
+	}
 	switch rv.Kind() {
 	case reflect.Bool:
 		if rv.Bool() {
@@ -52,39 +48,45 @@ func appendPyRepr(dst []byte, v any) []byte {
 		return strconv.AppendUint(dst, rv.Uint(), 10)
 	case reflect.Float32:
 		// Python has only doubles: the text is that of the widened value.
-		return pytext.AppendFloat(dst, rv.Float())
+		return AppendFloat(dst, rv.Float())
 	case reflect.Float64:
-		return pytext.AppendFloat(dst, rv.Float())
+		return AppendFloat(dst, rv.Float())
 	case reflect.String:
-		return appendPyQuoted(dst, rv.String())
+		return appendQuoted(dst, rv.String())
 	case reflect.Slice, reflect.Array:
 		dst = append(dst, '[')
 		for i := range rv.Len() {
 			if i > 0 {
 				dst = append(dst, ", "...)
 			}
-			dst = appendPyRepr(dst, rv.Index(i).Interface())
+			dst = AppendRepr(dst, rv.Index(i).Interface())
 		}
 		return append(dst, ']')
 	}
 	return fmt.Append(dst, v)
 }
 
-func appendPyDict(dst []byte, m Metadata) []byte {
+// entry is one of a dict that keeps its order.
+type entry = struct {
+	Key   string
+	Value any
+}
+
+func appendDict(dst []byte, m []entry) []byte {
 	dst = append(dst, '{')
 	for i, e := range m {
 		if i > 0 {
 			dst = append(dst, ", "...)
 		}
-		dst = append(appendPyQuoted(dst, e.Key), ": "...)
-		dst = appendPyRepr(dst, e.Value)
+		dst = append(appendQuoted(dst, e.Key), ": "...)
+		dst = AppendRepr(dst, e.Value)
 	}
 	return append(dst, '}')
 }
 
-// appendPyNumber appends a JSON number: an int of any size digit for digit, a
+// appendNumber appends a JSON number: an int of any size digit for digit, a
 // number with a point or an exponent as a float.
-func appendPyNumber(dst []byte, s string) []byte {
+func appendNumber(dst []byte, s string) []byte {
 	if !strings.ContainsAny(s, ".eE") {
 		return append(dst, s...)
 	}
@@ -92,12 +94,12 @@ func appendPyNumber(dst []byte, s string) []byte {
 	if err != nil && !math.IsInf(f, 0) {
 		return append(dst, s...)
 	}
-	return pytext.AppendFloat(dst, f)
+	return AppendFloat(dst, f)
 }
 
-// appendPyQuoted appends s as Python writes a string inside a list: single
+// appendQuoted appends s as Python writes a string inside a list: single
 // quotes unless only those occur in s, and escapes for what cannot be printed.
-func appendPyQuoted(dst []byte, s string) []byte {
+func appendQuoted(dst []byte, s string) []byte {
 	quote := byte('\'')
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
 		quote = '"'

@@ -1,0 +1,229 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/trainspan/trainspan/internal/document"
+	"github.com/trainspan/trainspan/internal/identity"
+)
+
+// setting is one field of a configuration, or a section of it.
+type setting struct {
+	section string // the key of the section that it is in
+	key     string // with that of the section, such as "training.seq_length"
+	alias   string // one-logger's last part of the key
+	index   []int  // of the field, from the root
+	field   reflect.StructField
+	env     []string // its variables, the strongest first
+	as      string   // how their text is written, if the type does not show it
+	inner   bool     // it is a section
+	plain   []string // the last part of the key, and the alias, as plain words
+}
+
+// settingsOf lists the settings of a struct in their order, each section before what it has.
+func settingsOf(t reflect.Type, section string) (all []setting) {
+	for _, f := range reflect.VisibleFields(t) {
+		if f.Tag.Get("key") == "" {
+			continue
+		}
+		names, as, _ := strings.Cut(f.Tag.Get("env"), ":")
+		key, alias := f.Tag.Get("key"), f.Tag.Get("alias")
+		s := setting{
+			section: section, key: join(section, key), alias: alias, plain: []string{plainWord(key), plainWord(alias)},
+			index: f.Index, field: f, env: splitList(names, ","), as: as, inner: names == "",
+		}
+		if as == "launcher" {
+			s.env = identity.WorldSizes()
+		}
+		if all = append(all, s); !s.inner {
+			continue
+		}
+		below := f.Type
+		if below.Kind() == reflect.Pointer {
+			below = below.Elem()
+		}
+		for _, b := range settingsOf(below, s.key) {
+			b.index = slices.Concat(s.index, b.index)
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// settingsIn lists the settings of each type that can be read, by types.
+var settingsIn = sync.OnceValue(func() map[reflect.Type][]setting {
+	all := map[reflect.Type][]setting{}
+	for _, t := range []reflect.Type{reflect.TypeFor[Config](), reflect.TypeFor[Base](), reflect.TypeFor[Training]()} {
+		all[t] = settingsOf(t, "")
+	}
+	return all
+})
+
+func allSettings() []setting { return settingsIn()[reflect.TypeFor[Config]()] }
+
+// in returns the field of a setting, and makes the sections before it.
+func (s *setting) in(root reflect.Value) reflect.Value {
+	for _, i := range s.index {
+		if root.Kind() == reflect.Pointer {
+			if root.IsNil() {
+				root.Set(reflect.New(root.Type().Elem()))
+			}
+			root = root.Elem()
+		}
+		root = root.Field(i)
+	}
+	return root
+}
+
+// is reports whether a source may call the setting so.
+func (s *setting) is(name string) bool {
+	return name != "" && (join(s.section, name) == s.key || name == s.alias)
+}
+
+func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
+
+// Decode reads a [Config], a [Base] or a [Training] from src: YAML or JSON as []byte, or an object
+// as encoding/json makes it or as Metadata, whose values may be a func() any where the field takes
+// a function. One-logger's names of keys are understood too. name is what places are called in
+// problems, usually a file's path.
+//
+// A key that no field has is in unknown, and does not fail. The error is a [*ValidationError] with
+// every value that does not fit its field, or the reason why src cannot be read. The result is not
+// validated.
+func Decode[T Config | Base | Training](src any, name string) (out T, unknown []Problem, err error) {
+	root := fromGo(src)
+	if text, ok := src.([]byte); ok {
+		if root, err = document.Read(text, name); err != nil {
+			return out, nil, fmt.Errorf("config: %w", err)
+		}
+	}
+	r := newReader(&out)
+	r.section(root, "", name)
+	return out, r.unknown, r.found.err()
+}
+
+// reader puts what one source has into fields, and collects what does not fit.
+type reader struct {
+	root    reflect.Value
+	all     []setting
+	found   problems
+	unknown []Problem
+	places  map[string]string // where each setting and section was given
+}
+
+func newReader[T Config | Base | Training](root *T) *reader {
+	v := reflect.ValueOf(root).Elem()
+	return &reader{root: v, all: settingsIn()[v.Type()], places: map[string]string{}}
+}
+
+func (r *reader) section(v any, section, at string) {
+	r.places[section] = at
+	given := map[string]document.Entry{}
+	for _, e := range r.mapping(v, section, at) {
+		i := slices.IndexFunc(r.all, func(s setting) bool { return s.section == section && s.is(e.Key) })
+		if i < 0 {
+			r.unknown = append(r.unknown, Problem{Field: join(section, e.Key), Message: unknownKey(e.Key, section), Where: e.KeyAt})
+			continue
+		}
+		if r.all[i].field.Name == "PerfTag" && givesList(e.Value) {
+			i++ // PerfTags is the next setting
+		}
+		s := &r.all[i]
+		first, twice := given[s.key]
+		given[s.key] = e
+		switch {
+		case twice:
+			r.problem(s.key, e.KeyAt, nil, errors.New(strings.TrimSuffix(fmt.Sprintf("given twice, first as %q at %s", first.Key, first.KeyAt), " at ")))
+		case e.Value == nil:
+		case s.inner:
+			if f := s.in(r.root); f.Kind() == reflect.Pointer {
+				f.Set(reflect.New(f.Type().Elem()))
+			}
+			r.section(e.Value, s.key, e.At)
+		default:
+			r.set(s, e.Value, e.At)
+		}
+	}
+}
+
+// mapping reports a value that is not a mapping, or null.
+func (r *reader) mapping(v any, section, at string) document.Mapping {
+	m, ok := v.(document.Mapping)
+	if !ok && v != nil {
+		r.problem(section, at, v, errors.New("must be a mapping of keys to values"))
+	}
+	return m
+}
+
+// givesList calls a function once to learn what it gives.
+func givesList(v any) bool {
+	if f, ok := v.(func() any); ok {
+		v = f()
+	}
+	return reflect.ValueOf(v).Kind() == reflect.Slice
+}
+
+// set gives a setting its value.
+func (r *reader) set(s *setting, v any, at string) {
+	to := reflect.New(s.field.Type).Elem()
+	if err := assign(to, v); err != nil {
+		r.unfit(s, v, at, err)
+		return
+	}
+	s.in(r.root).Set(to)
+	r.places[s.key] = at
+}
+
+// unfit reports a value that does not fit its setting. Pairs are not shown: headers carry secrets.
+func (r *reader) unfit(s *setting, v any, at string, err error) {
+	switch s.field.Type {
+	case reflect.TypeFor[Headers](), reflect.TypeFor[Metadata]():
+		v = nil
+	}
+	r.problem(s.key, at, v, err)
+}
+
+func (r *reader) problem(key, at string, v any, err error) {
+	r.found = append(r.found, Problem{key, v, err.Error(), at})
+}
+
+// unknownKey describes a key that its section does not have, and names the keys that may be
+// meant: keys of the section that contain it or are nearly the same, the same key in another
+// section, or nearly the same one there.
+func unknownKey(key, section string) string {
+	var meant []string
+	word, least := plainWord(key), math.MaxInt
+	for _, s := range allSettings() {
+		rank := math.MaxInt
+		for _, known := range s.plain {
+			if edits, near := editsBetween(word, known); near {
+				rank = min(rank, 2*edits)
+			}
+		}
+		if s.section != section && rank < math.MaxInt {
+			rank++
+		}
+		if rank < least {
+			meant, least = nil, rank
+		}
+		if rank == least && rank < math.MaxInt {
+			meant = append(meant, strconv.Quote(s.key))
+		}
+	}
+	names := strings.Join(meant[:min(len(meant), 3)], " or ")
+	switch key := shown(key); {
+	case len(meant) == 0:
+		return fmt.Sprintf("unknown key %q; trainspan help configuration lists all keys", key)
+	case least == 1:
+		return fmt.Sprintf("%q does not belong here; its key is %s", key, names)
+	default:
+		return fmt.Sprintf("unknown key %q; did you mean %s?", key, names)
+	}
+}

@@ -1,0 +1,250 @@
+// Package document reads YAML and JSON into values that keep the order of keys, all digits
+// of numbers, and the place of everything in the file.
+package document
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Limits of a document. A file beyond them is no configuration, and reading it would take
+// long: the parser's work grows with the square of the number of lines and of the depth of
+// brackets, and aliases can multiply a small document without end.
+const (
+	maxBytes    = 4 << 20
+	maxLines    = 10_000
+	maxBrackets = 1000
+	maxDepth    = 64
+	maxValues   = 100_000
+)
+
+var errTooLarge = errors.New("the document is too deep or too large for a configuration")
+
+// Mapping is an object. A value is a Mapping, a []any, a scalar, or nil for null; an integer beyond
+// 64 bits is a json.Number.
+type Mapping []Entry
+
+// Entry is one key of a Mapping. KeyAt and At are the places of both, file:line:column,
+// empty in a Mapping that was not read.
+type Entry struct {
+	Key       string
+	Value     any
+	KeyAt, At string
+}
+
+// Get returns the entry at a path of keys.
+func (m Mapping) Get(path ...string) (Entry, bool) {
+	i := slices.IndexFunc(m, func(e Entry) bool { return e.Key == path[0] })
+	if i < 0 {
+		return Entry{}, false
+	} else if len(path) == 1 {
+		return m[i], true
+	}
+	below, _ := m[i].Value.(Mapping)
+	return below.Get(path[1:]...)
+}
+
+// ReadFile reads the document in a file.
+func ReadFile(path string) (any, error) {
+	if info, err := os.Stat(path); err == nil && info.Size() > maxBytes {
+		return nil, fmt.Errorf("read %s: %w", path, errTooLarge)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return Read(data, path)
+}
+
+// Read reads one document; nil stands for an empty one. Places begin with name.
+func Read(data []byte, name string) (any, error) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	switch {
+	case !utf8.Valid(data):
+		return nil, fmt.Errorf("read %s: the file is not UTF-8 text; save it as UTF-8", name)
+	case len(data) > maxBytes || bytes.Count(data, []byte("\n")) > maxLines || deeplyNested(data):
+		return nil, fmt.Errorf("read %s: %w", name, errTooLarge)
+	}
+	tokens := lexer.Tokenize(string(data))
+	// Consumers report a repeated key together with all other problems.
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		// The library's own text draws the source, which could show a secret.
+		if located := yaml.Error(nil); errors.As(err, &located) && located.GetToken() != nil {
+			return nil, fmt.Errorf("read %s: %s", place(name, located.GetToken()), strings.ReplaceAll(located.GetMessage(), "\t", `\t`))
+		}
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	docs := slices.DeleteFunc(file.Docs, func(d *ast.DocumentNode) bool {
+		_, directive := d.Body.(*ast.DirectiveNode)
+		return d.Body == nil || directive
+	})
+	r := reader{name: name, anchors: map[string]anchor{}}
+	begins := slices.DeleteFunc(tokens, func(t *token.Token) bool { return t.Type != token.DocumentHeaderType })
+	switch {
+	case len(docs) > 1:
+		return nil, fmt.Errorf("read %s: more than one document", r.place(docs[1].Body))
+	case len(begins) > 1: // the library drops what follows an empty document
+		return nil, fmt.Errorf("read %s: more than one document", place(name, begins[1]))
+	case len(docs) == 0:
+		return nil, nil //nolint:nilnil // null is a value
+	}
+	return r.value(docs[0].Body, 0)
+}
+
+func deeplyNested(data []byte) bool {
+	depth := 0
+	for _, c := range data { // brackets in text count too
+		switch c {
+		case '[', '{':
+			if depth++; depth > maxBrackets {
+				return true
+			}
+		case ']', '}':
+			depth = max(0, depth-1)
+		}
+	}
+	return false
+}
+
+// reader walks the syntax tree of a document.
+type reader struct {
+	name    string
+	anchors map[string]anchor
+	count   int
+}
+
+// anchor is a value that aliases repeat, and the number of values in it.
+type anchor struct {
+	value any
+	size  int
+}
+
+func (r *reader) value(n ast.Node, depth int) (any, error) {
+	if r.count++; depth > maxDepth || r.count > maxValues {
+		return nil, fmt.Errorf("read %s: %w", r.place(n), errTooLarge)
+	}
+	switch n := n.(type) {
+	case nil, *ast.NullNode:
+		return nil, nil //nolint:nilnil // null is a value
+	case *ast.MappingNode:
+		return r.mapping(n.Values, depth)
+	case *ast.MappingValueNode:
+		return r.mapping([]*ast.MappingValueNode{n}, depth)
+	case *ast.SequenceNode:
+		list := make([]any, len(n.Values))
+		for i, item := range n.Values {
+			v, err := r.value(item, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list[i] = v
+		}
+		return list, nil
+	case *ast.AnchorNode:
+		before := r.count
+		v, err := r.value(n.Value, depth+1)
+		r.anchors[n.Name.String()] = anchor{v, r.count - before}
+		return v, err
+	case *ast.AliasNode:
+		a, ok := r.anchors[n.Value.String()]
+		if !ok {
+			return nil, fmt.Errorf("read %s: unknown alias %q", r.place(n), n.Value.String())
+		}
+		r.count += a.size
+		return a.value, nil
+	case *ast.TagNode:
+		if n.Start.Value == "!!str" {
+			return n.Value.GetToken().Value, nil
+		}
+		return r.value(n.Value, depth+1)
+	case *ast.LiteralNode:
+		return n.Value.Value, nil
+	case *ast.StringNode:
+		return scalarText(n), nil
+	case ast.ScalarNode:
+		return n.GetValue(), nil
+	}
+	return nil, fmt.Errorf("read %s: cannot read a %s here", r.place(n), n.Type())
+}
+
+func (r *reader) mapping(values []*ast.MappingValueNode, depth int) (any, error) {
+	m, own := Mapping{}, map[string]bool{}
+	var merged Mapping
+	for _, n := range values {
+		v, err := r.value(n.Value, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		if !n.Key.IsMergeKey() {
+			key := n.Key.GetToken().Value
+			m, own[key] = append(m, Entry{key, v, r.place(n.Key), r.place(n.Value)}), true
+			continue
+		}
+		list, ok := v.([]any)
+		if !ok {
+			list = []any{v}
+		}
+		for _, item := range list {
+			other, ok := item.(Mapping)
+			if !ok {
+				return nil, fmt.Errorf("read %s: << takes an alias of a mapping, or a list of these", r.place(n.Key))
+			}
+			merged = append(merged, other...)
+		}
+	}
+	for _, e := range merged {
+		if !own[e.Key] {
+			m, own[e.Key] = append(m, e), true
+		}
+	}
+	return m, nil
+}
+
+func (r *reader) place(n ast.Node) string {
+	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
+		n = m.Values[0] // its own token is a colon
+	}
+	if v, ok := n.(*ast.MappingValueNode); ok {
+		n = v.Key
+	}
+	if n == nil {
+		return r.name
+	}
+	return place(r.name, n.GetToken())
+}
+
+func place(name string, t *token.Token) string {
+	if t == nil || t.Position == nil {
+		return name
+	}
+	return fmt.Sprintf("%s:%d:%d", name, t.Position.Line, t.Position.Column)
+}
+
+var number = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+
+// scalarText returns the value of a text. The library leaves integers beyond 64 bits and
+// numbers such as 1e-5 as text, which YAML 1.2 reads as numbers unless they are quoted.
+func scalarText(n *ast.StringNode) any {
+	if n.Token.Type != token.StringType || !number.MatchString(n.Value) {
+		return n.Value
+	}
+	if f, err := strconv.ParseFloat(n.Value, 64); err == nil && strings.ContainsAny(n.Value, ".eE") {
+		return f
+	}
+	return json.Number(n.Value)
+}
