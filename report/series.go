@@ -240,11 +240,11 @@ func (s *steps) series() *StepSeries {
 		out.Median = append(out.Median, robust.NearestRank(buf, 0.5)/1e6)
 		out.Max = append(out.Max, buf[len(buf)-1]/1e6)
 		for name, x := range s.phases {
-			out.Phases[name] = append(out.Phases[name], meanOf(x[at:end])/1e6)
+			out.Phases[name] = append(out.Phases[name], knownMean(x[at:end])/1e6)
 		}
 		if comm {
-			out.Wait = append(out.Wait, meanOf(s.wait[at:end])/1e6)
-			out.Transfer = append(out.Transfer, meanOf(s.transfer[at:end])/1e6)
+			out.Wait = append(out.Wait, knownMean(s.wait[at:end])/1e6)
+			out.Transfer = append(out.Transfer, knownMean(s.transfer[at:end])/1e6)
 		}
 		at = end
 	}
@@ -272,7 +272,7 @@ func heat(t *replay.Table, attempt int) *Heat {
 				}
 				slices.SortFunc(buf, func(a, b float64) int { return cmp.Compare(b, a) })
 				if len(buf) > 0 {
-					worst = max(worst, meanOf(buf[:(len(buf)+3)/4]))
+					worst = max(worst, knownMean(buf[:(len(buf)+3)/4]))
 				}
 			}
 			cells = append(cells, worst/1e6)

@@ -62,9 +62,16 @@ func timeline(j *Job, tables []*replay.Table) *steps {
 		s.count += len(t.Steps) * int(t.Per)
 		s.number = append(s.number, t.Steps...)
 		s.period = append(s.period, t.Period...)
+		values := make([]float64, len(t.Ranks))
+		ofRanks := func(value func(rank int) float64) []float64 {
+			for r := range values {
+				values[r] = value(r)
+			}
+			return values
+		}
 		for k := range t.Steps {
 			s.attempt = append(s.attempt, a.Number)
-			wait, transfer := mean(len(t.Ranks), func(r int) float64 { w, _ := t.Communication(r, k); return w }), math.NaN()
+			wait, transfer := knownMean(ofRanks(func(r int) float64 { w, _ := t.Communication(r, k); return w })), math.NaN()
 			if len(t.Ranks) > 0 {
 				_, transfer = t.Communication(0, k)
 			}
@@ -83,7 +90,7 @@ func timeline(j *Job, tables []*replay.Table) *steps {
 				x = append(x, math.NaN())
 			}
 			for k := range t.Steps {
-				x = append(x, mean(len(t.Ranks), func(r int) float64 { return t.Phase(p, r, k) }))
+				x = append(x, knownMean(ofRanks(func(r int) float64 { return t.Phase(p, r, k) })))
 			}
 			s.phases[name] = x
 		}
@@ -100,21 +107,16 @@ func timeline(j *Job, tables []*replay.Table) *steps {
 	return s
 }
 
-// mean of what is known of n values, NaN for none.
-func mean(n int, at func(int) float64) float64 {
-	sum, count := 0.0, 0
-	for i := range n {
-		if v := at(i); v == v {
-			sum, count = sum+v, count+1
-		}
+// knownMean returns the mean of the values that are not NaN, NaN if there are none.
+func knownMean(x []float64) float64 {
+	if slices.ContainsFunc(x, math.IsNaN) {
+		x = slices.DeleteFunc(slices.Clone(x), math.IsNaN)
 	}
-	if count == 0 {
+	if len(x) == 0 {
 		return math.NaN()
 	}
-	return sum / float64(count)
+	return robust.Mean(x)
 }
-
-func meanOf(x []float64) float64 { return mean(len(x), func(i int) float64 { return x[i] }) }
 
 func (s *steps) steps() Steps {
 	out := Steps{Compared: s.count, MaxAt: -1}
@@ -134,9 +136,9 @@ func (s *steps) steps() Steps {
 		if out.Phases == nil {
 			out.Phases = make(map[string]float64)
 		}
-		out.Phases[name] = meanOf(x) / 1e6
+		out.Phases[name] = knownMean(x) / 1e6
 	}
-	if w, t := meanOf(s.wait)/1e6, meanOf(s.transfer)/1e6; w == w && t == t {
+	if w, t := knownMean(s.wait)/1e6, knownMean(s.transfer)/1e6; w == w && t == t {
 		out.Wait, out.Transfer = &w, &t
 	}
 	return out

@@ -167,7 +167,7 @@ func (r *Result) judge(margin float64) Kind {
 func (r *Run) logMedian() float64 {
 	return math.Log(robust.Median(slices.Clone(r.Periods)))
 }
-func (r *Run) logMean() float64 { return math.Log(mean(r.Periods)) }
+func (r *Run) logMean() float64 { return math.Log(robust.Mean(r.Periods)) }
 
 // middle returns the run whose median is the middle one.
 func middle(runs []*Run) *Run {
@@ -187,7 +187,7 @@ func (r *Result) spread(base, next []*Run) {
 			for _, run := range runs {
 				x = append(x, of(run))
 			}
-			m := mean(x)
+			m := robust.Mean(x)
 			for _, v := range x {
 				ss += (v - m) * (v - m)
 			}

@@ -69,7 +69,7 @@ func meanVariance(x []float64, rho float64) float64 {
 	if n < 3 {
 		return math.NaN()
 	}
-	m, sum := mean(x), 0.0
+	m, sum := robust.Mean(x), 0.0
 	for k := 1; k <= waves(n); k++ {
 		w := math.Pi * float64(k) / float64(n-1)
 		c, before, twice := math.Cos(w/2), math.Cos(w/2), 2*math.Cos(w) // cos((i+½)w), each from the two before it
@@ -90,7 +90,7 @@ type estimate struct {
 }
 
 func meanOf(x []float64, rho float64) estimate {
-	return estimate{mean(x), meanVariance(x, rho), float64(waves(len(x)))}
+	return estimate{robust.Mean(x), meanVariance(x, rho), float64(waves(len(x)))}
 }
 
 // logMeanOf is that of the logarithm of the mean.
@@ -160,12 +160,4 @@ func (iv Interval) inside(margin float64) bool { return iv.Low > -margin && iv.H
 // exp turns a difference of logarithms into a relative change.
 func (iv Interval) exp() Interval {
 	return Interval{math.Expm1(iv.Change), math.Expm1(iv.Low), math.Expm1(iv.High)}
-}
-
-func mean(x []float64) float64 {
-	var s float64
-	for _, v := range x {
-		s += v
-	}
-	return s / float64(len(x))
 }

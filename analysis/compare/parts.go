@@ -7,6 +7,7 @@ import (
 
 	"github.com/trainspan/trainspan/internal/profile"
 	"github.com/trainspan/trainspan/internal/replay"
+	"github.com/trainspan/trainspan/internal/robust"
 )
 
 // Kinds of a [Part].
@@ -75,7 +76,7 @@ func (p *Part) Plus(o *Part) {
 // divide fills the parts. A run takes as long as its start, what was lost, and its steps
 // times their mean; that product changes by each factor times the mean of the other.
 func (r *Result) divide(a, b *Run) {
-	ma, mb := mean(a.Periods), mean(b.Periods)
+	ma, mb := robust.Mean(a.Periods), robust.Mean(b.Periods)
 	r.StepMS = (mb - ma) / 1e6
 	var steps float64 // seconds of the run for each millisecond of a step
 	known := a.Spent.Wall > 0 && b.Spent.Wall > 0

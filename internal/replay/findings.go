@@ -25,7 +25,7 @@ func (j *job) findings(was *outcome) (all []found) {
 	if j.allWait() {
 		add(j.repairInput(), candidate{floor: floorInput, of: func(gain float64) *found {
 			f := j.finding(InputSlow, nil, Input.String(), gain)
-			f.Evidence = &Evidence{Level: meanOf(j.means(rowOf(false, Input))) / 1e3}
+			f.Evidence = &Evidence{Level: robust.Mean(j.means(rowOf(false, Input))) / 1e3}
 			j.whenInput(f)
 			return f
 		}})
@@ -66,7 +66,7 @@ func (w *ownWork) allWait() bool {
 		return x != nil
 	}
 	of := w.means(rowOf(false, Input))
-	return slices.Min(of) > meanOf(of)/2
+	return slices.Min(of) > robust.Mean(of)/2
 }
 
 // whenInput says in how many of the judged rounds ranks wait for data, and whether it is
@@ -78,7 +78,7 @@ func (j *job) whenInput(f *found) {
 		for r := range x {
 			x[r] = j.time(row, s, r)
 		}
-		mean := meanOf(x)
+		mean := robust.Mean(x)
 		if mean < f.Evidence.Level*1e3/2 {
 			continue
 		}
@@ -221,7 +221,7 @@ func (j *job) when(f *found, e [][]float64, set []int) (from, to int) {
 	if z <= changeErrors || out >= in/3 {
 		from, to = 0, m
 	}
-	level := meanOf(x[from:to])
+	level := robust.Mean(x[from:to])
 	n := 0
 	var over []float64
 	for _, v := range x[from:to] {

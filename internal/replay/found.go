@@ -94,7 +94,7 @@ func (j *job) finding(kind Kind, ranks []int, cause string, gain float64) *found
 	f := &found{gain: gain}
 	f.Kind, f.Cause, f.Gain, f.FromStep, f.ToStep = kind, cause, gain, j.number(j.from), -1
 	f.Cost = costOf(gain)
-	f.Saved = f.Cost * meanOf(j.period[j.from:]) / 1e3
+	f.Saved = f.Cost * robust.Mean(j.period[j.from:]) / 1e3
 	for _, r := range ranks {
 		f.Ranks = append(f.Ranks, j.ranks[r])
 	}

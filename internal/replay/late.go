@@ -73,7 +73,7 @@ func medianWithout(x []float64, v float64) float64 {
 
 // correlation is that of neighbours in x.
 func correlation(x []float64) float64 {
-	mean, before := meanOf(x), 0.0
+	mean, before := robust.Mean(x), 0.0
 	var a, b float64
 	for _, v := range x {
 		v -= mean
@@ -83,14 +83,6 @@ func correlation(x []float64) float64 {
 		return 0
 	}
 	return b / a
-}
-
-func meanOf(x []float64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v
-	}
-	return sum / float64(max(len(x), 1))
 }
 
 // blockLength is twice the length over which n values with a correlation depend on
@@ -110,7 +102,7 @@ func blockLength(n int, rho float64, least int) int {
 func chance(x []float64, size int) (se float64, short bool) {
 	from, to, in, out, z := interval(x)
 	if z <= changeErrors {
-		from, to, in, out = 0, len(x), meanOf(x), 0
+		from, to, in, out = 0, len(x), robust.Mean(x), 0
 	}
 	rest := level(x, from, to, in, out)
 	return wander(rest) / math.Sqrt(float64(len(x))), size < blockLength(len(x), correlation(rest), 1)
@@ -154,7 +146,7 @@ func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to i
 		usual := robust.Median(slices.Clone(levels))
 		var more []int
 		for i, r := range role {
-			if !late[r] && min(levels[i]-usual, meanOf(e[r][from:to])) >= lateShare*j.typical() {
+			if !late[r] && min(levels[i]-usual, robust.Mean(e[r][from:to])) >= lateShare*j.typical() {
 				more = append(more, r)
 			}
 		}
@@ -167,9 +159,9 @@ func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to i
 			for s := range x {
 				x[s] = j.time(row, j.from+from+s, r) - others[from+s]
 			}
-			if se, _ := chance(x, len(x)); meanOf(x) > errors*se {
+			if se, _ := chance(x, len(x)); robust.Mean(x) > errors*se {
 				late[r] = true
-				out = append(out, lateRank{r, meanOf(x)})
+				out = append(out, lateRank{r, robust.Mean(x)})
 			}
 		}
 	}
@@ -197,7 +189,7 @@ func (j *job) lateInAll(e [][]float64, role []int, from, to, tests int) (out []l
 			if b == blocks-1 {
 				end = to
 			}
-			means[b*n+i] = meanOf(e[r][from+b*size : end])
+			means[b*n+i] = robust.Mean(e[r][from+b*size : end])
 			own[i] += means[b*n+i] / float64(blocks)
 		}
 	}
@@ -261,7 +253,7 @@ func steady(x []float64) bool {
 // interval finds the rounds in which x lies highest above the rest, by the extremes of
 // its cumulative sum.
 func interval(x []float64) (from, to int, in, out, z float64) {
-	mean := meanOf(x)
+	mean := robust.Mean(x)
 	sum, low, best := 0.0, 0.0, 0.0
 	lowAt := 0
 	for i, v := range x {
@@ -285,7 +277,7 @@ func change(x []float64, least int) (at int, before, after, z float64) {
 	if n < 2*least {
 		return 0, 0, 0, 0
 	}
-	mean := meanOf(x)
+	mean := robust.Mean(x)
 	sum, best := 0.0, -1.0
 	for i := range n - 1 {
 		sum += x[i] - mean
@@ -305,8 +297,8 @@ func change(x []float64, least int) (at int, before, after, z float64) {
 // apart in standard errors of series as correlated as x is.
 func apart(x []float64, from, to int) (in, out, z float64) {
 	n, k := float64(len(x)), float64(to-from)
-	in = meanOf(x[from:to])
-	out = (meanOf(x)*n - in*k) / (n - k)
+	in = robust.Mean(x[from:to])
+	out = (robust.Mean(x)*n - in*k) / (n - k)
 	if in == out {
 		return in, out, 0
 	}

@@ -191,7 +191,7 @@ func (j *job) held(was *outcome) bool {
 	if _, _, in, out, z := interval(least); z > changeErrors && in > 1.2*out {
 		return true
 	}
-	mx, my := meanOf(top), meanOf(least)
+	mx, my := robust.Mean(top), robust.Mean(least)
 	var xy, xx, yy float64
 	for s := range m {
 		xy += (top[s] - mx) * (least[s] - my)

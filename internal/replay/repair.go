@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/trainspan/trainspan/internal/robust"
 )
 
 // A rank is repaired by giving its work, of the kinds that make it late, the time that
@@ -27,7 +29,7 @@ func (w *ownWork) rowsOf(r int, usual *reference, from, to int, least float64) [
 			continue
 		}
 		others := usual.of(row, w.roleOf[r])
-		if more := w.mean(row, r, from, to) - meanOf(others[from-w.from:to-w.from]); more > 0 {
+		if more := w.mean(row, r, from, to) - robust.Mean(others[from-w.from:to-w.from]); more > 0 {
 			parts = append(parts, part{row, more})
 			all += more
 		}

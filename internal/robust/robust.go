@@ -1,5 +1,5 @@
-// Package robust has the order statistics that analysis uses: they are not
-// moved by a minority of wild values, as pauses and faults are.
+// Package robust has the order statistics that analysis uses, which pauses and faults
+// in a minority of the values do not move, and the mean.
 package robust
 
 import (
@@ -47,6 +47,16 @@ func MedianInt(x []int64, none int64) int64 {
 	slices.Sort(x)
 	lower, upper := x[(len(x)-1)/2], x[len(x)/2]
 	return lower + (upper-lower)/2
+}
+
+// Mean returns the mean of x, 0 if there are no values. Unlike an order statistic it moves
+// with a single wild value.
+func Mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(max(len(x), 1))
 }
 
 // NearestRank returns the quantile q of sorted x that is one of the values: the

@@ -89,3 +89,17 @@ func TestSortRuns(t *testing.T) {
 		}
 	}
 }
+
+func TestMean(t *testing.T) {
+	for _, c := range []struct {
+		x    []float64
+		want float64
+	}{{nil, 0}, {[]float64{3}, 3}, {[]float64{1, 2, 6}, 3}, {[]float64{-1, 1}, 0}} {
+		if got := robust.Mean(c.x); got != c.want {
+			t.Errorf("Mean(%v) = %v, want %v", c.x, got, c.want)
+		}
+	}
+	if got := robust.Mean([]float64{1, math.NaN()}); !math.IsNaN(got) {
+		t.Errorf("Mean of a NaN = %v, want NaN", got)
+	}
+}
