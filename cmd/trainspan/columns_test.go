@@ -76,7 +76,7 @@ func TestColumns(t *testing.T) {
 	for _, line := range []string{
 		"report job", "report job --full", "report base --full", "report profile.json --full", "runs .", "compare base new", "compare profile.json profile.json",
 		"summary small.pfw.gz", "summary job --top 5", "steps job --limit 8", "slowest small.pfw.gz", "slowest job", "info small.pfw.gz", "events small.pfw.gz --limit 5",
-		"validate small.pfw.gz", "validate loose.pfw", "import profile.json -o out.pfw.gz --force", "import profile.json -o out.pfw.gz --force -v", "index small.pfw.gz",
+		"validate small.pfw.gz", "validate loose.pfw", "import profile.json -o out.pfw.gz --force", "import profile.json -o out.pfw.gz --force -v",
 		"summary none.pfw", "report none",
 	} {
 		args := strings.Fields(line)

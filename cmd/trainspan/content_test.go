@@ -31,7 +31,6 @@ var byContent = map[string][]string{
 	"recover":  {"TRACE -o OUT.pfw"},
 	"convert":  {"TRACE --to chrome -o -", "TRACE --to otlp -o -", "TRACES --to parquet -o OUT", "RECORDS TRACE --to parquet -o OUT"},
 	"replay":   {"SPANS --endpoint http://127.0.0.1:1 --retry 1ns"},
-	"index":    {"TRACE"},
 	"report":   {"TRACE", "RECORDS", "DIGEST", "TRACES"},
 	"runs":     {"TRACE", "RECORDS", "DIGEST", "TRACES"},
 	"top":      {"TRACE", "RECORDS", "DIGEST"},

@@ -111,7 +111,6 @@ var writingCommands = []contractCommand{
 	{name: "split", args: func(_ []string, dir string) []string {
 		return []string{"split", "--json", filepath.Join(dir, "merged.pfw.gz"), "-o", filepath.Join(dir, "pieces")}
 	}, view: contract.View{Form: contract.Object, Keep: []string{"[].events"}}},
-	{name: "index", args: of("merged.pfw.gz", "index", "--json"), view: contract.View{Form: contract.Object, Keep: []string{"[].events"}}},
 	{name: "recover", args: func(paths []string, dir string) []string {
 		first, _ := filepath.Glob(filepath.Join(paths[0], "*.pfw*"))
 		return append([]string{"recover", "--json", "--force", "-o", filepath.Join(dir, "recovered.pfw.gz")}, first[:min(1, len(first))]...)
@@ -235,7 +234,7 @@ func commandLines(t *testing.T) ([]contractJob, error) {
 		"report --run frobnicate " + own + "healthy", "report --check " + own + "hang", "runs " + own + "restarts", "replay " + own + "healthy",
 		"slowest --top -1 " + own + "healthy", "steps --from frobnicate " + own + "healthy", "steps --json --csv " + own + "healthy", "summary --from +1h " + own + "healthy",
 		"validate " + own + "hang", "validate --unfinished " + own + "hang", "validate --foreign " + own + "hang", "validate --show 1000 " + own + "hang", "validate -q " + own + "damaged",
-		"alert", "alert " + own + "healthy", "top", "open OUT", "split OUT", "index OUT", "run", "run --frobnicate",
+		"alert", "alert " + own + "healthy", "top", "open OUT", "split OUT", "run", "run --frobnicate",
 	}
 	for _, command := range []string{"report", "summary", "steps", "events", "info", "slowest", "validate", "runs", "digest -o OUT", "convert --to v1 -o OUT", "merge -o OUT", "import -o OUT", "compare x", "recover", "replay"} {
 		lines = append(lines, command, command+" testdata/nowhere", command+" --frobnicate "+own+"healthy")

@@ -35,7 +35,7 @@ var groupOf = map[string]string{
 	"run": groupRecord, "import": groupRecord, "watch": groupRecord,
 	"report": groupAnswer, "compare": groupAnswer, "runs": groupAnswer, "summary": groupAnswer, "steps": groupAnswer, "slowest": groupAnswer,
 	"open": groupLook, "events": groupLook, "info": groupLook,
-	"validate": groupFiles, "recover": groupFiles, "merge": groupFiles, "split": groupFiles, "convert": groupFiles, "index": groupFiles, "digest": groupFiles,
+	"validate": groupFiles, "recover": groupFiles, "merge": groupFiles, "split": groupFiles, "convert": groupFiles, "digest": groupFiles,
 	"top": groupOperate, "alert": groupOperate, "replay": groupOperate,
 }
 

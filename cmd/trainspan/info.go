@@ -18,33 +18,31 @@ import (
 )
 
 func newInfo(a *ui.App) *cobra.Command {
-	var asJSON, noIndex bool
+	var asJSON bool
 	var q read.Filter
 	cmd := &cobra.Command{
 		Use:   "info FILE...",
 		Short: "Tell what is in a trace and what is missing",
 		Long: `Shows for each trace: dialect, size, gzip members, time span, processes with
 their ranks, how many events each category has, and what a complete trace would
-have besides. It uses the index beside a trace when there is a fresh one and the
-whole trace is asked about. Events are spans; the start and end records count as
-metadata. Events more than 30 days from the others are counted, but are no part of
-the time span. JSON lines of native telemetry are read too.
+have besides. Events are spans; the start and end records count as metadata. Events
+more than 30 days from the others are counted, but are no part of the time span.
+JSON lines of native telemetry are read too.
 
 The status is 1 when a trace is damaged or holds lines that are no records.`,
 		Example: `  trainspan info trace.pfw.gz
   trainspan info out/ --json | jq '.[] | select(.missing)'`,
 		ValidArgsFunction: ui.Traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runInfo(cmd.Context(), a, args, &q, asJSON, !noIndex)
+			return runInfo(cmd.Context(), a, args, &q, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array with one object per file")
-	cmd.Flags().BoolVar(&noIndex, "no-index", false, "read the trace even when it has a fresh index")
 	q.Flags(cmd.Flags())
 	return cmd
 }
 
-func runInfo(ctx context.Context, a *ui.App, args []string, q *read.Filter, asJSON, useIndex bool) error {
+func runInfo(ctx context.Context, a *ui.App, args []string, q *read.Filter, asJSON bool) error {
 	files, err := read.Expand(args)
 	if err != nil {
 		return err
@@ -55,7 +53,7 @@ func runInfo(ctx context.Context, a *ui.App, args []string, q *read.Filter, asJS
 	bar := a.StartProgress("info", files)
 	infos := make([]*read.FileInfo, 0, len(files))
 	err = a.Each(ctx, files, func(path string) error {
-		inspect := func() (*read.FileInfo, error) { return read.Inspect(ctx, a, path, useIndex, bar) }
+		inspect := func() (*read.FileInfo, error) { return read.Inspect(ctx, a, path, bar) }
 		if !q.All() || read.IsRecords(path) {
 			inspect = func() (*read.FileInfo, error) { return read.InspectPart(ctx, a, path, q, bar) }
 		}
@@ -160,8 +158,5 @@ func showInfo(a *ui.App, f *read.FileInfo) {
 	}
 	if len(f.Missing) == 0 {
 		line("missing", "nothing")
-	}
-	if f.FromIndex {
-		line("source", "the index %s%s", f.Path, read.IndexSuffix)
 	}
 }

@@ -22,29 +22,21 @@ import (
 	"github.com/trainspan/trainspan/internal/infile"
 )
 
-// Every member of the index can be read by itself, and together they are the file.
-func TestIndexDescribesMembers(t *testing.T) {
+// Every member of a trace can be read by itself, and together they are the file.
+func TestInfoDescribesMembers(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	path := filepath.Join(t.TempDir(), "job.pfw.gz")
 	writeJob(t, path, 50_000)
-	want(t, "index", path)
-	var idx read.FileInfo
-	text, err := os.ReadFile(path + read.IndexSuffix)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &idx); err != nil {
-		t.Fatal(err)
-	}
+	info := lines[[]read.FileInfo](t, "info", "--json", path)[0][0]
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(idx.Members) < 5 {
-		t.Fatalf("%d members", len(idx.Members))
+	if len(info.Members) < 5 {
+		t.Fatalf("%d members", len(info.Members))
 	}
 	var at, lines, events, total int64
-	for i, m := range idx.Members {
+	for i, m := range info.Members {
 		if m.Offset != at {
 			t.Errorf("member %d is at %d, want %d", i, m.Offset, at)
 		}
@@ -71,12 +63,12 @@ func TestIndexDescribesMembers(t *testing.T) {
 			}
 		}
 		if n != m.Events {
-			t.Errorf("member %d has %d events, index says %d", i, n, m.Events)
+			t.Errorf("member %d has %d events, info says %d", i, n, m.Events)
 		}
 		lines, events, total = lines+m.Lines, events+m.Events, total+m.Text
 	}
-	if at != int64(len(data)) || lines != idx.Lines || events != idx.Events || total != idx.Text {
-		t.Errorf("sums %d %d %d %d of %+v", at, lines, events, total, idx)
+	if at != int64(len(data)) || lines != info.Lines || events != info.Events || total != info.Text {
+		t.Errorf("sums %d %d %d %d of %+v", at, lines, events, total, info)
 	}
 }
 
@@ -90,7 +82,7 @@ func TestInfoIndependentOfLayout(t *testing.T) {
 	}
 	inspect := func(path string) *read.FileInfo {
 		t.Helper()
-		info, err := read.Inspect(context.Background(), nil, path, false, nil)
+		info, err := read.Inspect(context.Background(), nil, path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,16 +113,6 @@ func TestInfoIndependentOfLayout(t *testing.T) {
 		if got.Aligned != aligned {
 			t.Errorf("size %d: a line lies across members: %v, and %v is told", size, !aligned, !got.Aligned)
 		}
-		if len(got.Members) < 2 {
-			continue
-		}
-		// An index saves reading members only where lines end with them.
-		stretch := []string{"events", path, "--from", "+1s", "--to", "+1.2s"}
-		plain := want(t, stretch...)
-		want(t, "index", path)
-		if indexed := want(t, stretch...); indexed != plain || plain == "" {
-			t.Errorf("size %d: with an index there are %d bytes of events, not %d", size, len(indexed), len(plain))
-		}
 	}
 }
 
@@ -156,23 +138,17 @@ func TestInfoBehindDamage(t *testing.T) {
 	if err != nil || !st.Torn {
 		t.Fatalf("%+v: %v", st, err)
 	}
-	info, err := read.Inspect(context.Background(), nil, path, false, nil)
+	info, err := read.Inspect(context.Background(), nil, path, nil)
 	if err != nil || info.Events != want || want < 25_000 || info.DamagedAt != st.DamagedAt || info.BadLines > 0 && info.FirstBad != st.First[0].Error() {
 		t.Errorf("%d events of %d: %v %+v", info.Events, want, err, info)
 	}
 }
 
-// A summary of a stretch of time is the same with and without an index, and
-// the index keeps it from reading the rest.
+// A summary of a stretch of time has the events of that time.
 func TestSummaryOfAStretchOfTime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "job.pfw.gz")
 	writeJob(t, path, 60_000)
-	args := []string{"summary", "--json", path, "--from", "2023-11-14 22:13:25", "--to", "2023-11-14T22:13:26.5Z"}
-	plain := want(t, args...)
-	want(t, "index", path)
-	if indexed := want(t, args...); indexed != plain {
-		t.Errorf("with an index:\n%s\nwithout:\n%s", indexed, plain)
-	}
+	plain := want(t, "summary", "--json", path, "--from", "2023-11-14 22:13:25", "--to", "2023-11-14T22:13:26.5Z")
 	var sum struct{ Events int64 }
 	var whole struct{ Events int64 }
 	for text, to := range map[string]any{plain: &sum, want(t, "summary", "--json", path): &whole} {
@@ -182,32 +158,6 @@ func TestSummaryOfAStretchOfTime(t *testing.T) {
 	}
 	if sum.Events == 0 || sum.Events*5 > whole.Events {
 		t.Errorf("%d of %d events", sum.Events, whole.Events)
-	}
-	// Damage outside the stretch is not noticed, because it is not read.
-	stat, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	info := read.ReadIndex(path, stat)
-	if info == nil {
-		t.Fatal("the index is not fresh")
-	}
-	m := info.Members[len(info.Members)-3]
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.WriteAt(make([]byte, 100), m.Offset+m.Size/2); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chtimes(path, stat.ModTime(), stat.ModTime()); err != nil {
-		t.Fatal(err)
-	}
-	if indexed := want(t, args...); indexed != plain {
-		t.Error("members outside of the stretch were read")
 	}
 	for _, bad := range [][]string{{"--from", "yesterday"}, {"--from", "2024-01-01", "--to", "2023-01-01"}} {
 		if status, _, _ := cli(t, append([]string{"summary", path}, bad...)...); status != ui.StatusUse {

@@ -5,12 +5,12 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/trainsim"
@@ -165,22 +165,44 @@ func TestForce(t *testing.T) {
 	}
 }
 
-// An index replaces an index, and nothing else of that name.
-func TestIndexReplacesAnIndex(t *testing.T) {
-	trace := filepath.Join(t.TempDir(), "a.pfw.gz")
+// TestForeignIndexes reads folders in which other programs, such as dftracer-utils, have left their indexes.
+func TestForeignIndexes(t *testing.T) {
+	dir := t.TempDir()
+	trace := filepath.Join(dir, "a.pfw.gz")
 	largeTrace(t, trace)
-	for range 2 {
-		if status, _, problems := call("index", trace); status != ui.StatusOK {
-			t.Fatalf("status %d: %s", status, problems)
+	commands := []string{"info", "summary", "steps", "events", "report", "runs"}
+	type answer struct {
+		status        int
+		out, problems string
+	}
+	ask := func(command string) (a answer) {
+		a.status, a.out, a.problems = call(command, dir, "--json")
+		// The report counts the files that it leaves out.
+		a.out = regexp.MustCompile(`"foreign_files": \d+`).ReplaceAllString(a.out, `"foreign_files": N`)
+		return a
+	}
+	alone := map[string]answer{}
+	for _, command := range commands {
+		if alone[command] = ask(command); alone[command].status != ui.StatusOK {
+			t.Fatalf("%s: %+v", command, alone[command])
 		}
 	}
-	for _, text := range []string{"precious", `{"version":1}`, `{}`, ""} {
-		if err := os.WriteFile(trace+read.IndexSuffix, []byte(text), 0o600); err != nil {
+	for name, text := range map[string]string{
+		"a.pfw.gz.zindex": "SQLite format 3\x00\x10\x00\x01\x01\x00", "a.pfw.gz.zindex-wal": "\x37\x7f\x06\x82", "a.pfw.gz.idx": "SQLite format 3\x00",
+		".dftindex/CURRENT": "MANIFEST-000005\n", ".dftindex/LOCK": "", ".dftindex/000004.sst": "\x00\x01\x02\xff", ".dftindex/MANIFEST-000005": "\x56\xf9\xb8\xf8",
+		"a.pfw.gz.idx.json": `{"version":2,"file_size":1,"file_mtime_ns":1,"members":[]}`,
+	} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		status, _, problems := call("index", trace)
-		if got, err := os.ReadFile(trace + read.IndexSuffix); err != nil || string(got) != text || status == ui.StatusOK || !strings.Contains(problems, "is no index") {
-			t.Errorf("%q: status %d, %v: %s", text, status, err, problems)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, command := range commands {
+		if got := ask(command); got != alone[command] {
+			t.Errorf("%s: got %.400v, want as without the indexes: %.400v", command, got, alone[command])
 		}
 	}
 }

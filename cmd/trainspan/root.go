@@ -82,7 +82,7 @@ func newRoot(a *ui.App) *cobra.Command {
 	})
 	root.AddCommand(
 		newSummary(a), newInfo(a), newSteps(a), newSlowest(a), newEvents(a), newValidate(a), newOpen(a), newImport(a), newWatch(a), newMerge(a), newSplit(a),
-		newRecover(a), newConvert(a), newReplay(a), newIndex(a),
+		newRecover(a), newConvert(a), newReplay(a),
 		newReport(a), newRuns(a), newTop(a), newAlert(a), newDigest(a), newCompare(a),
 		newRun(a), newRunTelemetry(),
 	)

@@ -41,7 +41,7 @@ func TestReadersSendNothing(t *testing.T) {
 	verbs := map[string]string{
 		"summary": "TRACE", "info": "TRACE", "steps": "TRACE", "slowest": "TRACE", "events": "TRACE", "validate": "TRACE",
 		"import": "PROFILES -o OUT.pfw.gz", "watch": "PROFILES -o OUT.watched.pfw.gz --once --interval 1ms", "merge": "TRACE -o OUT.merged.pfw.gz",
-		"split": "TRACE -o OUT.pieces", "recover": "TRACE -o OUT.recovered.pfw.gz", "convert": "TRACE --to otlp -o OUT.otlp.jsonl", "index": "TRACE",
+		"split": "TRACE -o OUT.pieces", "recover": "TRACE -o OUT.recovered.pfw.gz", "convert": "TRACE --to otlp -o OUT.otlp.jsonl",
 		"report": "JOB --html OUT.html", "runs": "JOB", "digest": "JOB -o OUT.digest", "compare": "JOB JOB",
 		// These end with a person: what they read is what report and info do.
 		"open": "", "top": "", "version": "",

@@ -3,7 +3,6 @@ package read
 import (
 	"context"
 	"math"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -84,7 +83,7 @@ func (q *Filter) Prepare(ctx context.Context, files []string) (err error) {
 	}
 	var start int64
 	for _, path := range q.Who.ByStart(files) {
-		if first := q.look(ctx, path, len(ranks) > 0); first > 0 && (start == 0 || first < start) {
+		if first := q.look(ctx, path); first > 0 && (start == 0 || first < start) {
 			start = first
 		}
 	}
@@ -184,12 +183,7 @@ func (q *Filter) hasRank(path string, ev *dftracer.Event) bool {
 
 // look reads a file for what filters must know beforehand, and returns when its first
 // span began, 0 without one.
-func (q *Filter) look(ctx context.Context, path string, ranks bool) (start int64) {
-	if stat, err := os.Stat(path); err == nil && !ranks {
-		if info := ReadIndex(path, stat); info != nil {
-			return info.Start
-		}
-	}
+func (q *Filter) look(ctx context.Context, path string) (start int64) {
 	who := q.Who.File(path)
 	_ = Judging(func(judge *filetime.Judge) error { // what is wrong is told when the file is read for good
 		start = 0

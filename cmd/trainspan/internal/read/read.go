@@ -3,7 +3,6 @@ package read
 import (
 	"context"
 	"errors"
-	"os"
 	"strconv"
 	"strings"
 
@@ -17,9 +16,8 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// read calls fn with the events of a file that a filter lets through, in the
-// order of the file. With a fresh index, members that lie outside of its time are
-// not even read.
+// Events calls fn with the events of a file that a filter lets through, in the
+// order of the file.
 func Events(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui.Progress, fn func(*dftracer.Event) error) (*dft.Hashes, error) {
 	filtered := fn
 	if !q.All() {
@@ -32,13 +30,6 @@ func Events(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui.Prog
 	}
 	if IsRecords(path) {
 		return nil, scanRecords(ctx, a, path, bar, filtered)
-	}
-	if !q.Window.all() {
-		if stat, err := os.Stat(path); err == nil {
-			if info := ReadIndex(path, stat); info != nil && info.Aligned && info.Damaged == "" && info.BadLines == 0 {
-				return scanMembers(ctx, info, q.Window, bar, filtered)
-			}
-		}
 	}
 	_, hashes, err := Scan(ctx, a, path, bar, filtered)
 	return hashes, err

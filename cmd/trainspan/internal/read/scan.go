@@ -2,7 +2,6 @@ package read
 
 import (
 	"context"
-	"os"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
@@ -15,7 +14,7 @@ import (
 // Scan returns the events of one file in order and tells what is wrong with it.
 // It is an error when the file is no trace at all.
 func Scan(ctx context.Context, a *ui.App, path string, bar *ui.Progress, fn func(*dftracer.Event) error) (dftracer.ReadStats, *dft.Hashes, error) {
-	bar.File(path, knownEvents(path, bar))
+	bar.File(path, 0)
 	hashes := new(dft.Hashes)
 	st, err := dftracer.Scan(path, &dftracer.ReaderOptions{Hashes: hashes, Stop: ctx.Err}, func(ev *dftracer.Event) error {
 		bar.Step()
@@ -28,22 +27,7 @@ func Scan(ctx context.Context, a *ui.App, path string, bar *ui.Progress, fn func
 	return st, hashes, tellSkipped(a, path, &st)
 }
 
-// knownEvents returns how many events a fresh index promises, for the bar.
-func knownEvents(path string, bar *ui.Progress) int64 {
-	if bar == nil {
-		return 0
-	}
-	stat, err := os.Stat(path)
-	if err != nil {
-		return 0
-	}
-	if info := ReadIndex(path, stat); info != nil {
-		return info.Events
-	}
-	return 0
-}
-
-// judge tells about what was skipped.
+// tellSkipped reports what was skipped.
 func tellSkipped(a *ui.App, path string, st *dftracer.ReadStats) error {
 	if st.Events == 0 {
 		if IsRecords(path) {

@@ -1,16 +1,10 @@
 package read
 
 import (
-	"context"
-	"errors"
-	"io"
-	"os"
 	"strings"
 	"time"
 
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
 	"github.com/trainspan/trainspan/internal/filetime"
 )
 
@@ -37,43 +31,6 @@ func parseMoment(text string) (time.Time, bool) {
 		}
 	}
 	return time.Time{}, false
-}
-
-// scanMembers reads the members that can hold something of the window. Those
-// in which no span ends hold the metadata.
-func scanMembers(ctx context.Context, info *FileInfo, w Window, bar *ui.Progress, fn func(*dftracer.Event) error) (*dft.Hashes, error) {
-	f, err := os.Open(info.Path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // only read
-	var parts []io.Reader
-	bar.File(info.Path, info.Events)
-	for _, m := range info.Members {
-		if m.Events == 0 || m.Metadata > 0 || m.Start < w.To && m.End >= w.From {
-			parts = append(parts, io.NewSectionReader(f, m.Offset, m.Size))
-		}
-	}
-	hashes := new(dft.Hashes)
-	r, err := dftracer.NewReader(io.MultiReader(parts...), &dftracer.ReaderOptions{Hashes: hashes, Stop: ctx.Err})
-	if err != nil {
-		return nil, err
-	}
-	for {
-		ev, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err == nil {
-			err = fn(ev)
-		}
-		if err != nil {
-			return nil, err
-		}
-		bar.Step()
-	}
-	bar.EndFile()
-	return hashes, nil
 }
 
 // CanBe reports whether the times of an event can be, and counts them for the
