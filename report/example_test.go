@@ -14,7 +14,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir)                                                            //nolint:errcheck // temporary
+	defer os.RemoveAll(dir)                                                       //nolint:errcheck // temporary
 	if _, err := (trainsim.Attempt{Ranks: 4, Steps: 60}).Write(dir); err != nil { // what a job leaves
 		panic(err)
 	}
