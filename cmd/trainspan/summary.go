@@ -42,8 +42,7 @@ Per category and name: how often, the time in all, the time without the spans
 that ran inside on the same lane (self), and how it is spread. Percentiles are
 exact to 1.6 %.
 
-With an index (trainspan index), --from and --to read only the gzip members of
-that time. Memory does not grow with the size of the traces.`,
+Memory does not grow with the size of the traces.`,
 		Example: `  trainspan summary trace.pfw.gz
   trainspan summary 'out/trace-*.pfw.gz' --top 50
   trainspan summary out/ --json | jq '.processes[] | {rank, io_stall_us}'
