@@ -114,7 +114,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         described = None  # a copy without its history
     with tempfile.TemporaryDirectory() as at:
         command = os.path.join(at, "trainspan")
-        subprocess.run([os.environ.get("GO", "go"), "build", "-o", command, "./cmd/trainspan"], cwd=ROOT, env=dict(os.environ, CGO_ENABLED="0"), check=True)
+        subprocess.run([os.environ.get("GO") or "go", "build", "-o", command, "./cmd/trainspan"], cwd=ROOT, env=dict(os.environ, CGO_ENABLED="0"), check=True)
         return write(wheel_directory, described, None, command, platform.machine())
 
 
