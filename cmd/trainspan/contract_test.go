@@ -96,7 +96,7 @@ var readingCommands = []contractCommand{
 		Drop: []string{"[].path", "[].file_size", "[].file_mtime_ns", "[].members", "[].command", "[].folder", "[].program", "[].processes[].host", "[].open_spans", "[].format_version",
 			"[].version", "[].compression", "[].line_aligned", "[].start_us", "[].end_us", "[].processes[].pid", "[].metadata"},
 		Prose: []string{"[].missing[]"}}},
-	{name: "slowest", args: about("slowest", "--json"), view: contract.View{Form: contract.Object, Keep: []string{"[].dur_us", "[].rank", "[].step", "[].epoch"}}},
+	{name: "events --sort duration", args: about("events", "--sort", "duration", "--json"), view: contract.View{Form: contract.Lines, Keep: []string{"[].dur_us", "[].rank"}, Open: []string{"[].args"}}},
 	{name: "validate", args: about("validate", "--json"), view: contract.View{Form: contract.Object, Keep: []string{"[].ok", "[].dialect", "[].lines", "[].events", "[].counters", "[].metadata", "[].lanes", "[].open_spans", "[].orphans", "[].events_lost", "[].problem_count", "[].groups[].count"},
 		Open: []string{"[].counts"}}},
 	{name: "runs", args: about("runs", "--json"), view: contract.View{Form: contract.Lines, Keep: []string{""}, Drop: []string{"[].outcome", "[].diagnosis"}}},
@@ -232,11 +232,11 @@ func commandLines(t *testing.T) ([]contractJob, error) {
 		"convert " + own + "bodies/r0.pfw.gz --to frobnicate -o OUT", "convert " + own + "bodies/r0.pfw.gz --to v1 -o " + own + "bodies/r1.pfw.gz",
 		"digest " + own + "healthy", "import " + own + "healthy -o OUT", "recover " + own + "healthy -o OUT", "merge " + own + "healthy",
 		"report --run frobnicate " + own + "healthy", "report --check " + own + "hang", "runs " + own + "restarts", "replay " + own + "healthy",
-		"slowest --top -1 " + own + "healthy", "steps --from frobnicate " + own + "healthy", "steps --json --csv " + own + "healthy", "summary --from +1h " + own + "healthy",
+		"events --sort duration --limit 0 " + own + "healthy", "events --sort size " + own + "healthy", "events --all " + own + "healthy", "steps --from frobnicate " + own + "healthy", "steps --json --csv " + own + "healthy", "summary --from +1h " + own + "healthy",
 		"validate " + own + "hang", "validate --unfinished " + own + "hang", "validate --foreign " + own + "hang", "validate --show 1000 " + own + "hang", "validate -q " + own + "damaged",
 		"alert", "alert " + own + "healthy", "top", "open OUT", "split OUT", "run", "run --frobnicate",
 	}
-	for _, command := range []string{"report", "summary", "steps", "events", "info", "slowest", "validate", "runs", "digest -o OUT", "convert --to v1 -o OUT", "merge -o OUT", "import -o OUT", "compare x", "recover", "replay"} {
+	for _, command := range []string{"report", "summary", "steps", "events", "info", "validate", "runs", "digest -o OUT", "convert --to v1 -o OUT", "merge -o OUT", "import -o OUT", "compare x", "recover", "replay"} {
 		lines = append(lines, command, command+" testdata/nowhere", command+" --frobnicate "+own+"healthy")
 	}
 	var jobs []contractJob

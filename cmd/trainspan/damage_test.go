@@ -48,7 +48,7 @@ func TestStatusOfDamage(t *testing.T) {
 		out := func(ext string) string { return filepath.Join(dir, name+"-out"+ext) }
 		for _, c := range []string{
 			"report IN", "report IN --json", "report IN --full", "digest IN -o " + out(".digest"), "runs IN",
-			"info IN", "summary IN", "steps IN", "slowest IN", "events IN", "validate IN",
+			"info IN", "summary IN", "steps IN", "events IN --sort duration", "events IN", "validate IN",
 			"convert IN --to v2 -o " + out(".v2.pfw"), "convert IN --to chrome -o " + out(".json"), "convert IN --to otlp -o " + out(".otlp.jsonl"), "convert IN --to parquet -o " + out(".parquet"),
 			"merge IN -o " + out(".pfw.gz"), "split IN -o " + out(""),
 		} {

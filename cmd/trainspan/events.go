@@ -25,7 +25,9 @@ import (
 type eventsOptions struct {
 	json, csv bool
 	metadata  bool
+	all       bool
 	limit     int64
+	sort      string
 	filter    read.Filter
 }
 
@@ -40,14 +42,23 @@ and name, and its arguments. --json prints a JSON object per line, --csv a table
 with a first line of names; their times are microseconds, since 1970 where they
 are moments. Memory does not grow with the size of the traces.
 
+--sort duration prints the longest spans, the longest first: as a table, or with
+--json and --csv in the form of the other events. There are 20 of them unless
+--limit is given. What frames a run is left out unless --all is given: the
+application, loops, epochs and bodies of iterators.
+
 Events more than 30 days from the other times of their file are set aside; --from
 and --to show them.`,
 		Example: `  trainspan events trace.pfw.gz --category 'checkpoint*' --rank 0
   trainspan events trace.pfw.gz --from +10m --to +10m5s
   trainspan events out/ --name forward --json | jq .dur_us
+  trainspan events out/ --sort duration --category dataloader --limit 5
   trainspan events trace.pfw.gz --csv > trace.csv`,
 		ValidArgsFunction: ui.Traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(cmd.Flags().Changed("limit")); err != nil {
+				return err
+			}
 			return runEvents(cmd.Context(), a, args, &o)
 		},
 	}
@@ -55,9 +66,37 @@ and --to show them.`,
 	f.BoolVar(&o.json, "json", false, "print a JSON object per line")
 	f.BoolVar(&o.csv, "csv", false, "print comma-separated values")
 	f.BoolVar(&o.metadata, "metadata", false, "print metadata records and the framing too")
-	f.Int64Var(&o.limit, "limit", 0, "end after this many events; 0 is all")
+	f.Int64Var(&o.limit, "limit", 0, "end after this many events; 0 is all (default with --sort duration: 20)")
+	f.Var(ui.NewChoice(&o.sort, sortFile, sortDuration), "sort", "order: file (as recorded) or duration (the longest spans first)")
+	ui.Words(cmd, "sort", sortFile, sortDuration)
+	f.BoolVar(&o.all, "all", false, "with --sort duration, also what frames the run")
 	o.filter.Flags(f)
 	return cmd
+}
+
+// The orders of events.
+const (
+	sortFile     = "file"
+	sortDuration = "duration"
+)
+
+// check reports flags that contradict each other, and sets the limit of a sort if limited is false.
+func (o *eventsOptions) check(limited bool) error {
+	switch {
+	case o.json && o.csv:
+		return ui.Usage("--json and --csv: choose one")
+	case o.limit < 0:
+		return ui.Usage("--limit %d: give 0 or more", o.limit)
+	case o.sort != sortDuration && o.all:
+		return ui.Usage("--all: give --sort duration too; without it every event is printed")
+	case o.sort == sortDuration && o.metadata:
+		return ui.Usage("--metadata and --sort duration: choose one; metadata records have no duration")
+	case o.sort == sortDuration && !limited:
+		o.limit = longestLimit
+	case o.sort == sortDuration && o.limit == 0:
+		return ui.Usage("--limit 0 with --sort duration: give 1 or more; that many spans are kept in memory")
+	}
+	return nil
 }
 
 // eventPrinter prints events in one of the forms.
@@ -77,18 +116,23 @@ type eventPrinter struct {
 var eventColumns = []string{"file", "ts_us", "dur_us", "ph", "rank", "pid", "tid", "cat", "name", "epoch", "step", "id", "parent", "args"}
 
 func runEvents(ctx context.Context, a *ui.App, args []string, o *eventsOptions) error {
-	if o.json && o.csv {
-		return ui.Usage("--json and --csv: choose one")
-	}
-	if o.limit < 0 {
-		return ui.Usage("--limit %d: give 0 or more", o.limit)
-	}
 	files, err := read.Expand(args)
 	if err != nil {
 		return err
 	}
 	if err := o.filter.Prepare(ctx, files); err != nil {
 		return err
+	}
+	var longest longestSpans
+	if o.sort == sortDuration {
+		var first int64
+		if longest, first, err = readLongest(ctx, a, files, o); err != nil {
+			return err
+		}
+		if !o.json && !o.csv {
+			showLongest(a, longest, first, len(files) > 1)
+			return nil
+		}
 	}
 	p := &eventPrinter{w: bufio.NewWriterSize(a.Stdout, 64<<10), o: o, columns: a.Width()}
 	switch {
@@ -98,10 +142,30 @@ func runEvents(ctx context.Context, a *ui.App, args []string, o *eventsOptions) 
 		p.csv = ui.NewCSV(p.w)
 		_ = p.csv.Row(slices.Clone(eventColumns)) // the writer keeps its error
 	}
+	if o.sort == sortDuration {
+		for i := range longest {
+			s := &longest[i]
+			p.print(s.file, read.RankText(s.proc), &s.ev)
+		}
+	} else {
+		err = p.read(ctx, a, files)
+	}
+	if p.csv != nil {
+		p.csv.Flush()
+	}
+	if flushed := p.w.Flush(); err == nil {
+		err = flushed
+	}
+	return err
+}
+
+// read prints the events of files in their order.
+func (p *eventPrinter) read(ctx context.Context, a *ui.App, files []string) error {
+	o := p.o
 	var times read.TimeJudge
 	times.Reading()
 	bar := a.StartProgress("events", files)
-	err = a.Each(ctx, files, func(path string) error {
+	err := a.Each(ctx, files, func(path string) error {
 		if o.limit > 0 && p.n >= o.limit {
 			return nil
 		}
@@ -122,12 +186,6 @@ func runEvents(ctx context.Context, a *ui.App, args []string, o *eventsOptions) 
 			a.Note("%s: its times change by more than 30 days; what was shown was chosen by those before it", path)
 		}
 	}
-	if p.csv != nil {
-		p.csv.Flush()
-	}
-	if flushed := p.w.Flush(); err == nil {
-		err = flushed
-	}
 	return err
 }
 
@@ -136,18 +194,22 @@ func (p *eventPrinter) take(path string, ev *dftracer.Event) error {
 	if (ev.Phase == dftracer.PhaseMetadata || ev.Cat == dftracer.CatDFTracer) && !p.o.metadata {
 		return nil
 	}
-	switch {
-	case p.o.json:
-		p.json(path, read.RankText(who), ev)
-	case p.o.csv:
-		p.record(path, read.RankText(who), ev)
-	default:
-		p.text(read.RankText(who), ev)
-	}
+	p.print(path, read.RankText(who), ev)
 	if p.n++; p.n == p.o.limit {
 		return read.ErrEnough
 	}
 	return nil
+}
+
+func (p *eventPrinter) print(path, rank string, ev *dftracer.Event) {
+	switch {
+	case p.o.json:
+		p.json(path, rank, ev)
+	case p.o.csv:
+		p.record(path, rank, ev)
+	default:
+		p.text(rank, ev)
+	}
 }
 
 // text prints an event for people.

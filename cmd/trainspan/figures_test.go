@@ -27,7 +27,7 @@ type answers struct {
 	info    []read.FileInfo
 	steps   []stepJSON
 	events  []eventJSON
-	slowest []slowSpan
+	longest []eventJSON
 	rows    []eventRow // of the data set
 	table   []stepTableRow
 	ledger  []ledgerRow
@@ -115,7 +115,7 @@ func ask(t *testing.T, path string) *answers {
 	a := &answers{
 		report: lines[report.Report](t, "report", "--json", path)[0], summary: lines[summary.Result](t, "summary", "--json", path)[0],
 		info: lines[[]read.FileInfo](t, "info", "--json", path)[0], steps: lines[stepJSON](t, "steps", "--json", path),
-		events: lines[eventJSON](t, "events", "--json", path), slowest: lines[[]slowSpan](t, "slowest", "--json", "--all", "--top", "50", path)[0],
+		events: lines[eventJSON](t, "events", "--json", path), longest: lines[eventJSON](t, "events", "--sort", "duration", "--json", "--all", "--limit", "50", path),
 	}
 	if read.IsRecords(path) {
 		return a // the data set has the events of traces only
@@ -215,7 +215,7 @@ func (s said) spans(a *answers) {
 	s.say(many, "report", a.report.Quality.Spans)
 	longest := slices.MaxFunc(a.events, func(x, y eventJSON) int { return cmp.Compare(x.Dur, y.Dur) })
 	s.say("longest", "events", longest.Dur)
-	s.say("longest", "slowest", a.slowest[0].Dur)
+	s.say("longest", "events --sort", a.longest[0].Dur)
 }
 
 // processes: which there are, of which rank and attempt.

@@ -38,7 +38,7 @@ func TestInterruptEndsEveryCommand(t *testing.T) {
 	}
 	out := filepath.Join(dir, "out")
 	for _, line := range []string{
-		"summary TRACE", "summary TRACE --from +1ms", "info TRACE", "info TRACE --rank 0", "validate TRACE TORN", "events TRACE", "slowest TRACE", "steps TRACE",
+		"summary TRACE", "summary TRACE --from +1ms", "info TRACE", "info TRACE --rank 0", "validate TRACE TORN", "events TRACE", "events TRACE --sort duration", "steps TRACE",
 		"recover TORN", "merge TRACE TORN -o OUT.pfw.gz", "split TRACE -o OUT", "convert TRACE --to v1 -o OUT.pfw.gz",
 		"convert TRACE --to chrome -o OUT.json.gz", "convert TRACE --to otlp -o OUT.otlp.jsonl", "convert TRACE --to parquet -o OUT", "open TRACE --no-browser --port 0",
 		"replay DIR --endpoint http://127.0.0.1:1", "import PROFILE -o OUT.pfw.gz",

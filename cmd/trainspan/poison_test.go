@@ -204,7 +204,7 @@ func verbs(cmd *cobra.Command) (list []*cobra.Command) {
 // are files of poisonedFiles; each OUT is another name.
 var alike = []string{
 	"summary JOB RECORDS", "info TRACE RECORDS BYTES", "steps JOB --csv", "steps RANKS --csv", "steps JOB --json", "steps RANKS", "events TRACE --csv", "events TRACE --json --metadata",
-	"events TRACE --metadata", "slowest JOB --all", "slowest JOB TRACE --all", "validate TRACE TORN RANKS BYTES RECORDS", "validate --show 100 BYTES TRACE",
+	"events TRACE --metadata", "events JOB --sort duration --all", "events JOB TRACE --sort duration --all", "validate TRACE TORN RANKS BYTES RECORDS", "validate --show 100 BYTES TRACE",
 	"recover TORN", "recover BYTES -o OUT.pfw", "info JOB", "merge JOB -o OUT.pfw", "merge TRACE -o -", "split TRACE -o OUT", "split JOB -o OUT", "split RANKS -o OUT", "split TRACE -o OUT --by category",
 	"convert TRACE --to v1 -o OUT.pfw.gz", "convert TRACE --to v22 -o -", "convert TRACE --to chrome -o -", "convert TRACE --to otlp -o -", "convert TRACE --to chrome -o OUT.json",
 	"convert JOB --to parquet -o OUT", "convert TRACE --to parquet -o OUT --run POISON", "import PROFILE WORDS -v -o OUT.pfw", "import PROFILE -o OUT.pfw", "import PROFILE --json -o OUT.pfw",
@@ -359,7 +359,7 @@ for step in range(3):
 	if !strings.Contains(text, "spans of 1 process") {
 		t.Errorf("it says %q", text)
 	}
-	for _, verb := range []string{"import", "info", "events", "summary", "steps", "slowest", "validate", "report"} {
+	for _, verb := range []string{"import", "info", "events", "summary", "steps", "validate", "report"} {
 		cleanRun(t, verb, out)
 		cleanRun(t, verb, out, "--json")
 	}

@@ -81,7 +81,7 @@ func newRoot(a *ui.App) *cobra.Command {
 		return ui.Usage("%v; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(
-		newSummary(a), newInfo(a), newSteps(a), newSlowest(a), newEvents(a), newValidate(a), newOpen(a), newImport(a), newWatch(a), newMerge(a), newSplit(a),
+		newSummary(a), newInfo(a), newSteps(a), newEvents(a), newValidate(a), newOpen(a), newImport(a), newWatch(a), newMerge(a), newSplit(a),
 		newRecover(a), newConvert(a), newReplay(a),
 		newReport(a), newRuns(a), newTop(a), newAlert(a), newDigest(a), newCompare(a),
 		newRun(a), newRunTelemetry(),

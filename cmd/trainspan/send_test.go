@@ -39,7 +39,7 @@ func TestReadersSendNothing(t *testing.T) {
 	}
 	words := strings.NewReplacer("TRACE", trace, "JOB", filepath.Dir(trace), "PROFILES", profiles, "OUT", filepath.Join(dir, "out"))
 	verbs := map[string]string{
-		"summary": "TRACE", "info": "TRACE", "steps": "TRACE", "slowest": "TRACE", "events": "TRACE", "validate": "TRACE",
+		"summary": "TRACE", "info": "TRACE", "steps": "TRACE", "events": "TRACE", "validate": "TRACE",
 		"import": "PROFILES -o OUT.pfw.gz", "watch": "PROFILES -o OUT.watched.pfw.gz --once --interval 1ms", "merge": "TRACE -o OUT.merged.pfw.gz",
 		"split": "TRACE -o OUT.pieces", "recover": "TRACE -o OUT.recovered.pfw.gz", "convert": "TRACE --to otlp -o OUT.otlp.jsonl",
 		"report": "JOB --html OUT.html", "runs": "JOB", "digest": "JOB -o OUT.digest", "compare": "JOB JOB",

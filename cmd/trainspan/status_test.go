@@ -19,7 +19,7 @@ var statusCases = map[string][]string{
 	"1 a file is no trace":   {"summary TEXT", "info TEXT", "validate TEXT", "events EMPTY", "recover TEXT", "merge TEXT -o OUT2.pfw.gz"},
 	"1 a trace is damaged or cut off; what can be read was used": {"summary TORN", "info TORN", "validate TORN", "events TORN", "report TORN", "digest TORN -o OUT8.digest", "convert TORN --to v2 -o OUT3.pfw.gz"},
 	"1 lines had to be skipped":                                  {"summary LINES", "info LINES", "steps LINES", "merge LINES -o OUT4.pfw.gz"},
-	"1 one of several files cannot be used; the others were":     {"summary GOOD TEXT", "info GOOD EMPTY", "merge GOOD TEXT -o OUT5.pfw.gz", "slowest TEXT GOOD"},
+	"1 one of several files cannot be used; the others were":     {"summary GOOD TEXT", "info GOOD EMPTY", "merge GOOD TEXT -o OUT5.pfw.gz", "events TEXT GOOD --sort duration"},
 	"1 a file was refused by `import`":                           {"import PROFILE TEXTJSON -o OUT6.pfw.gz"},
 	"1 spans are left to replay":                                 {"replay SPANS --endpoint http://127.0.0.1:1 --retry 0s"},
 	"2 the command was used wrongly":                             {"summary", "nonsense", "events GOOD --limit x", "split GOOD TORN -o DIR", "replay GOOD", "summary GOOD --sort size"},

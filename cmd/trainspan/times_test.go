@@ -93,7 +93,7 @@ func TestTimesThatCannotBeInVerbs(t *testing.T) {
 		{"events --json", `"dur_us":900`, false},
 		{"events --csv", ",900,", false},
 		{"steps --csv", ",900,", false},
-		{"slowest --json --top 1000", `"dur_us": 900`, false},
+		{"events --json --sort duration --limit 1000", `"dur_us":900`, false},
 		{"info", "", false},
 		{"info --category *", "", false},
 		{"summary --json", "", false},

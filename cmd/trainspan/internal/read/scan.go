@@ -31,7 +31,7 @@ func Scan(ctx context.Context, a *ui.App, path string, bar *ui.Progress, fn func
 func tellSkipped(a *ui.App, path string, st *dftracer.ReadStats) error {
 	if st.Events == 0 {
 		if IsRecords(path) {
-			return ui.BadData("%s: JSON lines, not a trace: info, events, summary, steps, slowest and validate read them; see "+see.NotATrace, path)
+			return ui.BadData("%s: JSON lines, not a trace: info, events, summary, steps and validate read them; see "+see.NotATrace, path)
 		}
 		kind, err := infile.KindOf(path)
 		why := kind.String()
