@@ -27,6 +27,7 @@ type eventsOptions struct {
 	metadata  bool
 	all       bool
 	limit     int64
+	limited   bool // the user has given --limit
 	sort      string
 	filter    read.Filter
 }
@@ -43,9 +44,10 @@ with a first line of names; their times are microseconds, since 1970 where they
 are moments. Memory does not grow with the size of the traces.
 
 --sort duration prints the longest spans, the longest first: as a table, or with
---json and --csv in the form of the other events. There are 20 of them unless
---limit is given. What frames a run is left out unless --all is given: the
-application, loops, epochs and bodies of iterators.
+--json and --csv in the form of the other events. It prints 20 unless --limit is
+given, and reports on standard error how many spans there are. What frames a run
+is left out unless --all is given: the application, loops, epochs and bodies of
+iterators.
 
 Events more than 30 days from the other times of their file are set aside; --from
 and --to show them.`,
@@ -56,7 +58,8 @@ and --to show them.`,
   trainspan events trace.pfw.gz --csv > trace.csv`,
 		ValidArgsFunction: ui.Traces,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(cmd.Flags().Changed("limit")); err != nil {
+			o.limited = cmd.Flags().Changed("limit")
+			if err := o.check(); err != nil {
 				return err
 			}
 			return runEvents(cmd.Context(), a, args, &o)
@@ -80,8 +83,8 @@ const (
 	sortDuration = "duration"
 )
 
-// check reports flags that contradict each other, and sets the limit of a sort if limited is false.
-func (o *eventsOptions) check(limited bool) error {
+// check reports flags that contradict each other, and sets the default limit of --sort duration.
+func (o *eventsOptions) check() error {
 	switch {
 	case o.json && o.csv:
 		return ui.Usage("--json and --csv: choose one")
@@ -91,7 +94,7 @@ func (o *eventsOptions) check(limited bool) error {
 		return ui.Usage("--all: give --sort duration too; without it every event is printed")
 	case o.sort == sortDuration && o.metadata:
 		return ui.Usage("--metadata and --sort duration: choose one; metadata records have no duration")
-	case o.sort == sortDuration && !limited:
+	case o.sort == sortDuration && !o.limited:
 		o.limit = longestLimit
 	case o.sort == sortDuration && o.limit == 0:
 		return ui.Usage("--limit 0 with --sort duration: give 1 or more; that many spans are kept in memory")

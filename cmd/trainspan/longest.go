@@ -51,9 +51,9 @@ func (h *longestSpans) Pop() any {
 }
 
 // readLongest returns the o.limit longest spans of files, the longest first, and the start of the first span
-// of the files.
+// of the files. It reports on standard error how many there are if the default limit leaves spans out.
 func readLongest(ctx context.Context, a *ui.App, files []string, o *eventsOptions) (list longestSpans, first int64, err error) {
-	var n int64
+	var n int64 // spans that could be listed
 	var names vocab.Book
 	begin := func() { list, first, n = nil, 0, 0 }
 	err = read.Judged(ctx, a, "events", files, &o.filter, begin, func(path string) (func(*dftracer.Event) error, func(*dft.Hashes) error) {
@@ -83,6 +83,9 @@ func readLongest(ctx context.Context, a *ui.App, files []string, o *eventsOption
 		}
 		return take, func(*dft.Hashes) error { return nil }
 	})
+	if err == nil && !o.limited && n > o.limit {
+		a.Note("these are the %d longest of %s; --limit shows more", o.limit, human.Plural(n, "span"))
+	}
 	slices.SortFunc(list, func(a, b longSpan) int { return compareLongest(&a, &b) })
 	return list, first, err
 }

@@ -1,12 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/trainspan/trainspan/dftracer"
 )
 
 // TestArgumentsOfJSONLines: what a span of JSON lines says is what its events say, as
@@ -41,6 +47,63 @@ func TestArgumentsOfJSONLines(t *testing.T) {
 		}
 		if !reflect.DeepEqual(got[name], args) {
 			t.Errorf("status %d, %s: %v, want %v\n%s%s", status, name, got[name], args, out, errs)
+		}
+	}
+}
+
+// TestEventsByDuration compares the lines of --sort duration with those of all events, sorted.
+func TestEventsByDuration(t *testing.T) {
+	dir := t.TempDir()
+	key := dftracer.NewKey("compute", "forward")
+	for _, name := range []string{"a.pfw", "b.pfw.gz"} {
+		w, err := dftracer.Create(filepath.Join(dir, name), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range int64(30) {
+			// Several spans last equally long, and an argument is longer than the reader's table of strings keeps.
+			w.WriteComplete(&key, dftracer.Span{TID: 1, TS: 1_700_000_000_000_000 + 100*(i%7), Dur: 10 + i*7%13},
+				dftracer.Int("step", i), dftracer.String("note", name+strings.Repeat("x", 70)+strconv.FormatInt(i, 10)))
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, out, _ := call("events", dir, "--json")
+	all := slices.Collect(strings.Lines(out))
+	number := func(line, key string) (n int64) {
+		_, line, _ = strings.Cut(line, `"`+key+`":`)
+		_, _ = fmt.Sscan(line, &n)
+		return n
+	}
+	// A stable sort leaves spans that begin together in the order of the files.
+	slices.SortStableFunc(all, func(a, b string) int {
+		return cmp.Or(cmp.Compare(number(b, "dur_us"), number(a, "dur_us")), cmp.Compare(number(a, "ts_us"), number(b, "ts_us")))
+	})
+	if len(all) != 60 {
+		t.Fatalf("events printed %d lines, want 60", len(all))
+	}
+	for _, tt := range []struct {
+		limit string
+		want  int
+		note  string
+	}{
+		{"", 20, "these are the 20 longest of 60 spans; --limit shows more"},
+		{"1", 1, ""},
+		{"7", 7, ""},
+		{"60", 60, ""},
+		{"1000", 60, ""},
+	} {
+		args := []string{"events", dir, "--sort", "duration", "--json"}
+		if tt.limit != "" {
+			args = append(args, "--limit", tt.limit)
+		}
+		status, out, note := call(args...)
+		if got, want := out, strings.Join(all[:tt.want], ""); status != 0 || got != want {
+			t.Errorf("--limit %s: status %d, got\n%s\nwant\n%s", tt.limit, status, got, want)
+		}
+		if got := strings.TrimSuffix(strings.TrimPrefix(note, "trainspan: "), "\n"); got != tt.note {
+			t.Errorf("--limit %s: the note is %q, want %q", tt.limit, got, tt.note)
 		}
 	}
 }
