@@ -8,7 +8,7 @@ $XDG_CACHE_HOME/trainspan/originals-dftracer/bin/python. Both run in one process
 take turns, so that what else the machine does meets both; a figure is the median of its
 blocks, with all threads of the process. Traces go to a temporary folder.
 
-The row "of which Python" has, beside the original's with statement, one whose two methods
+The row "least in Python" has, beside the original's with statement, one whose two methods
 read the clock and pack the times into shared memory, and nothing else: what a span costs at
 least in a client without compiled code.
 """
@@ -68,7 +68,7 @@ def bodies(api, least=None):
     ai.device.disable()
     return {
         "with": loop("\n  with node: pass", node=node),
-        "  of which Python": loop("\n  with node: pass", node=least or node),
+        "  least in Python": loop("\n  with node: pass", node=least or node),
         "decorator": loop("f()", f=decorated),
         "start and stop": loop("node.start(); node.stop()", node=node),
         "iter, an element": lambda: drain(fetch.iter(range(TURNS))),
