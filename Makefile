@@ -31,9 +31,9 @@ check: ## check format, modules, vet, linters and tests, as before a commit
 	tools/ci/test $(TESTFLAGS)
 
 bench: ## measure recording and reading beside their rivals (ARGS=: docs/benchmarks.md)
-	cd benchmarks && $(or $(GO),go) run ./cmd/table $(ARGS)
+	cd test/bench && $(or $(GO),go) run ./cmd/table $(ARGS)
 
-e2e: ## test against real servers and DuckDB: e2e/README.md
+e2e: ## test against real servers and DuckDB: test/e2e/README.md
 	tools/ci/duckdb
 	tools/ci/e2e -v
 

@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/internal/direct"
+	"github.com/trainspan/trainspan/internal/record/direct"
 )
 
 // Epoch is the argument epoch, for Update and for single scopes.
@@ -90,9 +90,9 @@ func merge(before *direct.ScopeArgs, attrs []attribute.KeyValue) (next *direct.S
 		isInt := kv.Value.Type() == attribute.INT64
 		switch {
 		case isInt && kv.Key == attributes.Epoch:
-			next.Epoch = known(kv.Value.AsInt64())
+			next.Epoch = nonNegative(kv.Value.AsInt64())
 		case isInt && kv.Key == attributes.Step:
-			next.Step = known(kv.Value.AsInt64())
+			next.Step = nonNegative(kv.Value.AsInt64())
 		default:
 			at := slices.IndexFunc(next.Attrs, func(a attribute.KeyValue) bool { return a.Key == kv.Key })
 			if at < 0 && len(next.Attrs) >= maxArgs {
@@ -112,8 +112,8 @@ func merge(before *direct.ScopeArgs, attrs []attribute.KeyValue) (next *direct.S
 	return next, full
 }
 
-// known makes a negative number unknown.
-func known(n int64) attributes.Opt[int64] {
+// nonNegative makes a negative number unknown.
+func nonNegative(n int64) attributes.Opt[int64] {
 	if n < 0 {
 		return attributes.Opt[int64]{}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/trainspan/trainspan/ai"
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/internal/testkit/growth"
 )
 
 // manyKeys updates a new tree with ever new keys, at once or one by one.

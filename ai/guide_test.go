@@ -13,7 +13,7 @@ import (
 
 	"github.com/trainspan/trainspan/ai"
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/goldentrace"
+	"github.com/trainspan/trainspan/internal/testkit/goldentrace"
 	"github.com/trainspan/trainspan/telemetry"
 )
 

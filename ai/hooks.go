@@ -3,7 +3,7 @@ package ai
 import (
 	"context"
 
-	"github.com/trainspan/trainspan/internal/direct"
+	"github.com/trainspan/trainspan/internal/record/direct"
 )
 
 // Begin starts a scope that Stop ends: for hooks of a framework that cannot keep

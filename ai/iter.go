@@ -5,7 +5,7 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/trainspan/trainspan/internal/direct"
+	"github.com/trainspan/trainspan/internal/record/direct"
 )
 
 // IterOptions shapes what an iterator records. Nil and the zero value record

@@ -18,9 +18,9 @@ import (
 	"github.com/trainspan/trainspan/ai"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/goldentrace"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/goldentrace"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // This file has the test program of DFTracer's AI logging, in Go: a small training job
@@ -344,7 +344,7 @@ func countRecords(t *testing.T, path string) map[string]int {
 		cat, name := ev.Cat, ev.Name
 		if cat == dftracer.CatDFTracer {
 			key, value := ev.Meta()
-			if name != dft.NameCustom || key == "time_metric" {
+			if name != tracefile.NameCustom || key == "time_metric" {
 				continue
 			}
 			cat, name = name, key

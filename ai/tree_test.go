@@ -16,8 +16,8 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
@@ -179,7 +179,7 @@ func TestUpdate(t *testing.T) {
 		}
 	}
 	compute := find(t, got, "compute")
-	if a, _ := compute.Arg("epoch"); dft.KindOf(a) != dft.KindInt {
+	if a, _ := compute.Arg("epoch"); tracefile.KindOf(a) != tracefile.KindInt {
 		t.Error("epoch is no integer")
 	}
 }
@@ -326,9 +326,9 @@ func TestMetadata(t *testing.T) {
 	finish(t, tel, path)
 	var keys []string
 	for _, ev := range dftest.Events(t, path) {
-		if key, value := ev.Meta(); ev.Name == dft.NameCustom {
+		if key, value := ev.Meta(); ev.Name == tracefile.NameCustom {
 			keys = append(keys, key)
-			if len(value) != 16 || dft.KindOf(ev.Args[1]) != dft.KindString {
+			if len(value) != 16 || tracefile.KindOf(ev.Args[1]) != tracefile.KindString {
 				t.Errorf("%s has value %q", key, value)
 			}
 		}

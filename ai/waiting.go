@@ -37,7 +37,7 @@ func (w *waiting) take(ctx context.Context) (Scope, bool) {
 	}
 	at := len(w.open) - 1
 	for i := at; i >= 0; i-- {
-		if same(w.open[i].ctx, ctx) {
+		if sameContext(w.open[i].ctx, ctx) {
 			at = i
 			break
 		}
@@ -47,8 +47,8 @@ func (w *waiting) take(ctx context.Context) (Scope, bool) {
 	return s, true
 }
 
-// same compares contexts. Types that cannot be compared are different.
-func same(a, b context.Context) (equal bool) {
+// sameContext compares contexts. Types that cannot be compared are different.
+func sameContext(a, b context.Context) (equal bool) {
 	defer func() { _ = recover() }()
 	return a == b
 }

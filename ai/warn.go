@@ -6,9 +6,9 @@ import (
 	"os"
 	"sync/atomic"
 
-	"github.com/trainspan/trainspan/internal/active"
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/internal/settings"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/record/active"
+	"github.com/trainspan/trainspan/internal/record/settings"
 )
 
 // Bounds of what grows with what a program does.
@@ -61,6 +61,6 @@ func warnNodes(node fmt.Stringer) {
 
 func warn(once *atomic.Bool, message string, args ...any) {
 	if once.CompareAndSwap(false, true) {
-		slog.Warn(message, append(args, "see", see.Scopes)...)
+		slog.Warn(message, append(args, "see", helptopic.Scopes)...)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/settings"
+	"github.com/trainspan/trainspan/internal/record/settings"
 )
 
 func TestDetectRunAndAttempt(t *testing.T) {

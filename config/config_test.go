@@ -14,7 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/settings"
+	"github.com/trainspan/trainspan/internal/record/settings"
 )
 
 func TestVar(t *testing.T) {

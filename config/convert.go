@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/document"
+	"github.com/trainspan/trainspan/internal/platform/document"
 )
 
 // assign puts a value of a file, a variable or a program into a field, or returns what the field

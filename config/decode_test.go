@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/internal/testkit/growth"
 )
 
 func TestDecodeGoValues(t *testing.T) {

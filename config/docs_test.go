@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/identity"
-	"github.com/trainspan/trainspan/internal/settings"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/record/settings"
 )
 
 var update = flag.Bool("update", false, "write the generated tables of the documents and the golden errors")

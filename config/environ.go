@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/document"
-	"github.com/trainspan/trainspan/internal/environ"
-	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/platform/document"
+	"github.com/trainspan/trainspan/internal/platform/environ"
+	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
 // Environ returns a lookup over "NAME=value" strings, such as os.Environ returns, as os.LookupEnv

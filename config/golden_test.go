@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/settings"
+	"github.com/trainspan/trainspan/internal/record/settings"
 )
 
 // refused is one configuration that must not pass, and why.

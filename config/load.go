@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trainspan/trainspan/internal/document"
-	"github.com/trainspan/trainspan/internal/environ"
+	"github.com/trainspan/trainspan/internal/platform/document"
+	"github.com/trainspan/trainspan/internal/platform/environ"
 )
 
 // dftracerFile names a configuration file of DFTracer itself.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/settings"
+	"github.com/trainspan/trainspan/internal/record/settings"
 )
 
 // environmentTexts holds, for each variable, a value unlike testdata/job.yaml's

@@ -3,7 +3,7 @@ package config
 import (
 	"reflect"
 
-	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
 // Ranks is what a launcher says about a process: its place in the job, and which start of which job

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/trainspan/trainspan/internal/document"
-	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/platform/document"
+	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
 // setting is one field of a configuration, or a section of it.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/agnivade/levenshtein"
 
-	"github.com/trainspan/trainspan/internal/secret"
-	"github.com/trainspan/trainspan/internal/visible"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/redact"
 )
 
 // Problem is one thing that is wrong in a configuration.
@@ -49,7 +49,7 @@ func (p Problem) String() string {
 		return line
 	}
 	got := fmt.Sprint(p.Value)
-	got = secret.Text(got[:min(len(got), 1000)])
+	got = redact.Text(got[:min(len(got), 1000)])
 	if _, number := p.Value.(json.Number); !number && reflect.ValueOf(p.Value).Kind() == reflect.String {
 		got = strconv.Quote(got)
 	}
@@ -59,7 +59,7 @@ func (p Problem) String() string {
 // shown returns a text on one line, as far as an error shows it.
 func shown(text string) string {
 	const longest = 200
-	if text = visible.Text(text); len(text) > longest {
+	if text = display.Text(text); len(text) > longest {
 		text = strings.ToValidUTF8(text[:longest], "") + "…"
 	}
 	return text
@@ -289,8 +289,8 @@ func (o *OTLP) checkEndpoint(p *problems, field, endpoint string) {
 	}
 	_, _, err = net.SplitHostPort(endpoint)
 	grpc := o.Protocol == OTLPGRPC
-	p.when(!grpc, field, secret.Address(endpoint), `must be a URL such as "http://localhost:4318"`)
-	p.when(grpc && (err != nil || strings.Contains(endpoint, "/")), field, secret.Address(endpoint), `must be a URL such as "http://localhost:4317", or host:port`)
+	p.when(!grpc, field, redact.Address(endpoint), `must be a URL such as "http://localhost:4318"`)
+	p.when(grpc && (err != nil || strings.Contains(endpoint, "/")), field, redact.Address(endpoint), `must be a URL such as "http://localhost:4317", or host:port`)
 }
 
 // validate wants host:port on loopback, or leave to listen elsewhere.
@@ -302,7 +302,7 @@ func (o *Prometheus) validate(p *problems) {
 	host, port, err := net.SplitHostPort(o.Address)
 	_, perr := strconv.ParseUint(port, 10, 16)
 	bad, local := err != nil || perr != nil, host == "localhost" || net.ParseIP(host).IsLoopback()
-	p.when(bad, key, secret.Address(o.Address), `must be host:port, such as "127.0.0.1:9464"`)
+	p.when(bad, key, redact.Address(o.Address), `must be host:port, such as "127.0.0.1:9464"`)
 	p.when(!bad && !local && !o.AllowRemote.Or(false), key, o.Address, `other machines can reach it: write "127.0.0.1:%s", or set allow_remote`, port)
 }
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/internal/pytext"
-	"github.com/trainspan/trainspan/internal/secret"
+	"github.com/trainspan/trainspan/internal/platform/redact"
+	"github.com/trainspan/trainspan/internal/tracefile/pytext"
 )
 
 // Var is a setting that is either a value or a function giving it: the optional value of the whole
@@ -97,7 +97,7 @@ func (h Headers) MarshalText() ([]byte, error) { return []byte(h.names()), nil }
 func (h Headers) names() string {
 	parts := make([]string, 0, len(h))
 	for _, name := range slices.Sorted(maps.Keys(h)) {
-		parts = append(parts, name+"="+secret.Hidden)
+		parts = append(parts, name+"="+redact.Hidden)
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"text/template"
 
-	"github.com/trainspan/trainspan/internal/metrics"
-	"github.com/trainspan/trainspan/internal/metrics/promname"
+	"github.com/trainspan/trainspan/internal/export/metrics"
+	"github.com/trainspan/trainspan/internal/export/metrics/promname"
 )
 
 var update = flag.Bool("update", false, "write the alerts and the dashboards")

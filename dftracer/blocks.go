@@ -1,10 +1,14 @@
 package dftracer
 
 import (
+	"bytes"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 const (
@@ -84,8 +88,8 @@ func (b *blocks) newBlock() []byte {
 	return make([]byte, 0, b.size+blockSlack)
 }
 
-// of is the shard of a lane.
-func (b *blocks) of(tid int64) *shard { return &b.shards[uint64(tid)&b.mask] }
+// shardOf is the shard of a lane.
+func (b *blocks) shardOf(tid int64) *shard { return &b.shards[uint64(tid)&b.mask] }
 
 // append adds a line to a shard.
 func (b *blocks) append(s *shard, line []byte, end int64) {
@@ -202,5 +206,160 @@ func (b *blocks) retire() {
 	b.jobs <- metadata
 	for _, j := range events {
 		b.jobs <- j
+	}
+}
+
+// shard is one buffer of lines. Events on different lanes go to different
+// shards, and goroutines that run at the same time have different lanes, so
+// the lock is rarely contended.
+type shard struct {
+	mu    sync.Mutex
+	buf   []byte // nil once the writer is closed
+	lines int
+	clock tracefile.Clock
+	last  int64    // latest end of an event, microseconds
+	_     [64]byte // keeps neighbours off this cache line
+}
+
+// take swaps the shard's buffer for an empty one.
+func (s *shard) take(empty []byte) (full []byte, lines int) {
+	s.mu.Lock()
+	full, lines = s.buf, s.lines
+	s.buf, s.lines = empty, 0
+	s.mu.Unlock()
+	return full, lines
+}
+
+func (s *shard) filled() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.buf)
+}
+
+// append adds lines that are encoded, the last of them of an event that ends then. It
+// returns how much is in the buffer, and false where the writer is closed.
+func (s *shard) append(line []byte, end int64) (filled int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.buf == nil {
+		return 0, false
+	}
+	s.buf = append(s.buf, line...)
+	s.lines++
+	s.last = max(s.last, end)
+	return len(s.buf), true
+}
+
+// spares are the buffers that nobody fills. The one that came last is taken
+// first: it is in the processor's cache, and those at the bottom are never made
+// while the disk keeps up.
+type spares struct {
+	count chan struct{} // holds one entry for each of them
+	mu    sync.Mutex
+	stack [][]byte // nil: not made yet
+}
+
+func (f *spares) init(spare, most int) {
+	f.count = make(chan struct{}, most)
+	f.stack = make([][]byte, spare, most)
+	for range spare {
+		f.count <- struct{}{}
+	}
+}
+
+// take is called by those who got an entry of count.
+func (f *spares) take() []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	top := len(f.stack) - 1
+	b := f.stack[top]
+	f.stack = f.stack[:top]
+	return b
+}
+
+func (f *spares) put(b []byte) {
+	f.mu.Lock()
+	f.stack = append(f.stack, b)
+	f.mu.Unlock()
+	f.count <- struct{}{}
+}
+
+// clear drops the buffers that nobody fills.
+func (f *spares) clear(pool *Pool) {
+	for len(f.count) > 0 {
+		<-f.count
+		pool.giveBack(f.take())
+	}
+}
+
+// Pool is for a program that has many Writers open at once, each of which has
+// little to write: with [Options].Pool they have small buffers instead of two of
+// 160 KiB for every core, and share their compressors, which take
+// 2 MB each. A Writer that is used from many goroutines at a time, or all the
+// time, is faster without. It is safe for concurrent use.
+type Pool struct {
+	free   chan compressors
+	blocks chan []byte // that a Writer gave back
+}
+
+// compressors are those of one member at a time, by level.
+type compressors map[int]*gzip.Writer
+
+const (
+	// blockSlack lets the last line of a buffer end without a new allocation.
+	blockSlack = 32 << 10
+	// pooledSize is blockSize of a Writer that is one of many.
+	pooledSize = 32 << 10
+	// maxCompressors bounds the members that are compressed at a time.
+	maxCompressors = 4
+	// maxBlocks bounds the buffers that are kept for other Writers.
+	maxBlocks = 64
+)
+
+// NewPool returns a Pool. It has no goroutine and is not closed.
+func NewPool() *Pool {
+	p := &Pool{free: make(chan compressors, max(1, min(runtime.GOMAXPROCS(0), maxCompressors))), blocks: make(chan []byte, maxBlocks)}
+	for range cap(p.free) {
+		p.free <- make(compressors)
+	}
+	return p
+}
+
+// pack appends text to a buffer as one gzip member.
+func (p *Pool) pack(to *bytes.Buffer, level int, text []byte) {
+	c := <-p.free
+	defer func() { p.free <- c }()
+	z := c[level]
+	if z == nil {
+		var err error
+		if z, err = gzip.NewWriterLevel(to, level); err != nil {
+			panic(err) // Options has been checked
+		}
+		c[level] = z
+	} else {
+		z.Reset(to)
+	}
+	_, _ = z.Write(text) // into memory
+	_ = z.Close()
+}
+
+// block is an empty buffer, one that was given back if there is any.
+func (p *Pool) block() []byte {
+	select {
+	case b := <-p.blocks:
+		return b
+	default:
+		return make([]byte, 0, pooledSize+blockSlack)
+	}
+}
+
+// giveBack keeps a buffer for the next Writer.
+func (p *Pool) giveBack(b []byte) {
+	if p == nil || b == nil {
+		return
+	}
+	select {
+	case p.blocks <- b[:0]:
+	default:
 	}
 }

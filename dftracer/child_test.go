@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dft/recovery"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/until"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/until"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/recovery"
 )
 
 const (
@@ -55,7 +55,7 @@ func childMain(path string) {
 	lanes := dftracer.NewLanes(int64(os.Getpid()))
 	rootLane, tid := lanes.Begin(dftracer.Lane{}, time.Now().UnixMicro())
 	root := &dftracer.Event{ID: w.NextID(), Name: "train", Cat: "pipeline", TID: tid, TS: time.Now().UnixMicro(), Level: 1}
-	dft.WriteBegin(w, root)
+	tracefile.WriteBegin(w, root)
 	fmt.Println("ready")
 	var counts [childWriters]atomic.Int64
 	for g := range childWriters {

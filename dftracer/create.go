@@ -1,13 +1,15 @@
 package dftracer
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // Create makes the file at path and writes the start of a trace to it. The
@@ -23,11 +25,11 @@ func Create(path string, opts *Options) (*Writer, error) {
 	if path, err = o.resolvePath(path); err != nil {
 		return nil, fmt.Errorf("dftracer: %w", err)
 	}
-	existing := outfile.NextName
+	existing := fswrite.NextName
 	if o.Existing == ExistingFail {
-		existing = outfile.Fail
+		existing = fswrite.Fail
 	}
-	out, err := outfile.Open(path, existing)
+	out, err := fswrite.Open(path, existing)
 	if err != nil {
 		return nil, fmt.Errorf("dftracer: create %s: %w", path, err)
 	}
@@ -50,18 +52,18 @@ func NewWriter(w io.Writer, opts *Options) (*Writer, error) {
 		o.Compression = CompressMembers
 	}
 	o.RotateSize = 0
-	return newWriter(outfile.NewStream(w), "", o)
+	return newWriter(fswrite.NewStream(w), "", o)
 }
 
-func newWriter(out outfile.Output, path string, o Options) (*Writer, error) {
+func newWriter(out fswrite.Output, path string, o Options) (*Writer, error) {
 	w := allocWriter(path, o)
 	w.names.seed(o.Dialect, o.Process)
-	err := w.start(func(o outfile.Options) (*outfile.Sink, error) { return outfile.New(out, o) })
+	err := w.start(func(o fswrite.Options) (*fswrite.Sink, error) { return fswrite.New(out, o) })
 	if err != nil {
 		return nil, fmt.Errorf("dftracer: write %s: %w", path, err)
 	}
 	if o.Process.Rank != nil {
-		dft.WriteRank(w, *o.Process.Rank)
+		tracefile.WriteRank(w, *o.Process.Rank)
 	}
 	return w, nil
 }
@@ -70,7 +72,7 @@ func newWriter(out outfile.Output, path string, o Options) (*Writer, error) {
 func allocWriter(path string, o Options) *Writer {
 	nest := o.Nesting == NestingOn || o.Nesting == NestingAuto && o.Dialect != V22
 	w := &Writer{
-		enc:  dft.NewEncoder(o.Dialect, o.NoMetadata, nest, o.Process.PID, o.Process.Host),
+		enc:  tracefile.NewEncoder(o.Dialect, o.NoMetadata, nest, o.Process.PID, o.Process.Host),
 		opts: o,
 		path: path,
 		stop: make(chan struct{}),
@@ -82,7 +84,7 @@ func allocWriter(path string, o Options) *Writer {
 
 // start starts the goroutines, one of them the sink's. The start of the file is
 // written here, so that even a process that dies at once leaves a trace.
-func (w *Writer) start(sink func(outfile.Options) (*outfile.Sink, error)) (err error) {
+func (w *Writer) start(sink func(fswrite.Options) (*fswrite.Sink, error)) (err error) {
 	o := &w.opts
 	if w.pump, err = newPump(pumpOptions{o.Compression, o.Level, o.MemberSize, o.Pool}, w.blocks); err != nil {
 		return err
@@ -91,15 +93,15 @@ func (w *Writer) start(sink func(outfile.Options) (*outfile.Sink, error)) (err e
 	if err = format.open(); err != nil {
 		return err
 	}
-	out := outfile.Options{
-		Format: format, Hold: o.StallMemory, Wait: o.StallWait, Sync: outfile.SyncPolicy(o.Sync),
+	out := fswrite.Options{
+		Format: format, Hold: o.StallMemory, Wait: o.StallWait, Sync: fswrite.SyncPolicy(o.Sync),
 		Rotate: o.RotateSize, Pause: format.Pause, OnPath: o.OnPath, Now: o.Now,
 	}
 	if on := o.OnError; on != nil {
 		out.OnError = func(err error) { on(fmt.Errorf("dftracer: %w", err)) }
 	}
 	if o.RemoveEmpty {
-		out.Unwanted = func(last outfile.Part) bool {
+		out.Unwanted = func(last fswrite.Part) bool {
 			return last.Number == 0 && last.Lost == 0 && last.Lines-last.Metadata < minEvents
 		}
 	}
@@ -133,10 +135,77 @@ func (w *Writer) flushRegularly() {
 		case <-t.C:
 			if now := time.Now(); w.opts.Heartbeat > 0 && now.Sub(beat) >= w.opts.Heartbeat-every/2 {
 				beat = now
-				dft.WriteCustom(w, dft.KeyHeartbeat, strconv.FormatInt(w.opts.Now().UnixMicro(), 10))
+				tracefile.WriteCustom(w, tracefile.KeyHeartbeat, strconv.FormatInt(w.opts.Now().UnixMicro(), 10))
 			}
 			w.blocks.sealAll()
 			w.blocks.jobs <- job{op: opCheck}
 		}
 	}
+}
+
+const (
+	extPlain = ".pfw"
+	extGzip  = ".pfw.gz"
+)
+
+// hashedPath returns the name that the reference gives to a trace:
+// <prefix>-<hash16>-app.pfw.gz, or .pfw for plain text, where the hash is that
+// of program, host and process id. An extension .pfw or .pfw.gz of the prefix is dropped.
+func hashedPath(prefix string, p Process, plain bool) string {
+	p = p.withDefaults()
+	h := tracefile.HashOf(V2, p.Exec+"-"+p.Host+"-"+strconv.Itoa(p.PID))
+	ext := extGzip
+	if plain {
+		ext = extPlain
+	}
+	stem, _ := splitExt(prefix)
+	return stem + "-" + tracefile.HashText(h, V2) + "-app" + ext
+}
+
+// splitExt cuts an extension of a trace off a path.
+func splitExt(path string) (stem, ext string) {
+	for _, ext := range [...]string{extGzip, extPlain, ".gz"} {
+		if stem, ok := strings.CutSuffix(path, ext); ok && stem != "" {
+			return stem, ext
+		}
+	}
+	return path, ""
+}
+
+// resolvePath returns the path to create and settles the compression. A known
+// extension follows an explicit choice of compression; tools go by the name.
+func (o *Options) resolvePath(path string) (string, error) {
+	if path == "" {
+		return "", errors.New("there is no path: name the file to write")
+	}
+	name := fswrite.Name{Path: path, Rank: o.Process.Rank, WorldSize: o.Process.WorldSize, PID: o.Process.PID, Host: o.Process.Host}
+	resolve := name.Resolve
+	if o.HashName {
+		resolve = name.Expand // such a name is unique among processes
+	}
+	path, err := resolve()
+	if err != nil {
+		return "", err
+	}
+	if o.Compression == CompressAuto {
+		o.Compression = CompressMembers
+		if strings.HasSuffix(path, extPlain) || path == fswrite.Stdout {
+			o.Compression = CompressNone
+		}
+	}
+	plainText := o.Compression == CompressNone
+	if o.HashName {
+		return hashedPath(path, o.Process, plainText), nil
+	}
+	if fswrite.AsIs(path) {
+		return path, nil
+	}
+	stem, ext := splitExt(path)
+	switch {
+	case plainText && ext == extGzip:
+		return stem + extPlain, nil
+	case !plainText && ext == extPlain:
+		return stem + extGzip, nil
+	}
+	return path, nil
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dft/recovery"
-	"github.com/trainspan/trainspan/internal/dft/validate"
-	"github.com/trainspan/trainspan/internal/gziptest"
+	"github.com/trainspan/trainspan/internal/testkit/gziptest"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/recovery"
+	"github.com/trainspan/trainspan/internal/tracefile/validate"
 )
 
 // killed is the trace of a process that was killed while a span was open of
@@ -29,7 +29,7 @@ func killed(t *testing.T) string {
 	}
 	const ts = 1744611912990000
 	outer := w.NextID()
-	dft.WriteBegin(w, &dftracer.Event{ID: outer, Name: "train", Cat: "pipeline", TID: 9, TS: ts, Level: 1})
+	tracefile.WriteBegin(w, &dftracer.Event{ID: outer, Name: "train", Cat: "pipeline", TID: 9, TS: ts, Level: 1})
 	lost, early := w.NextID(), w.NextID()
 	w.Write(&dftracer.Event{Name: "fetch", Cat: "data", TID: 9, TS: ts + 10, Dur: 5, Level: 3, Parent: int64(lost)})
 	w.Write(&dftracer.Event{Name: "fetch", Cat: "data", TID: 9, TS: ts + 20, Dur: 7, Level: 3, Parent: int64(lost)})

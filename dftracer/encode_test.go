@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/jsontext"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/jsontext"
 )
 
 // lineWriter encodes single events.
@@ -74,17 +74,17 @@ func TestArgs(t *testing.T) {
 		{dftracer.String("k", "x"), `"x"`, 0, 0, 0, "x"},
 		{dftracer.Raw("k", `{"a":null}`), `{"a":null}`, 0, 0, 0, `{"a":null}`},
 		{dftracer.Raw("k", `{`), `"{"`, 0, 0, 0, `{`},
-		{dft.HashArg("k", 0x88fe0d6c9e446319), `"88fe0d6c9e446319"`, math.MaxInt64, 0x88fe0d6c9e446319, 0x88fe0d6c9e446319, "88fe0d6c9e446319"},
+		{tracefile.HashArg("k", 0x88fe0d6c9e446319), `"88fe0d6c9e446319"`, math.MaxInt64, 0x88fe0d6c9e446319, 0x88fe0d6c9e446319, "88fe0d6c9e446319"},
 	} {
 		a := test.arg
-		if got := string(dft.AppendArg(a, nil, dftracer.V2)); got != test.json {
+		if got := string(tracefile.AppendArg(a, nil, dftracer.V2)); got != test.json {
 			t.Errorf("JSON %s, want %s", got, test.json)
 		}
-		if a.Int64() != test.i || dft.Uint64(a) != test.u || a.Float64() != test.f || a.Text() != test.text {
-			t.Errorf("%s: Int64 %d, Uint64 %d, Float64 %v, Text %q", test.json, a.Int64(), dft.Uint64(a), a.Float64(), a.Text())
+		if a.Int64() != test.i || tracefile.Uint64(a) != test.u || a.Float64() != test.f || a.Text() != test.text {
+			t.Errorf("%s: Int64 %d, Uint64 %d, Float64 %v, Text %q", test.json, a.Int64(), tracefile.Uint64(a), a.Float64(), a.Text())
 		}
 	}
-	if got := string(dft.AppendArg(dft.HashArg("k", 12), nil, dftracer.V1)); got != "12" {
+	if got := string(tracefile.AppendArg(tracefile.HashArg("k", 12), nil, dftracer.V1)); got != "12" {
 		t.Errorf("V1 hash %s", got)
 	}
 }
@@ -127,7 +127,7 @@ func TestLongLines(t *testing.T) {
 }
 
 func TestWriteCompleteEqualsWrite(t *testing.T) {
-	key := dft.WithType(dftracer.NewKey("c\"at", "näme\n"), dft.TypeMPI)
+	key := tracefile.WithType(dftracer.NewKey("c\"at", "näme\n"), tracefile.TypeMPI)
 	args := []dftracer.Arg{dftracer.Int("epoch", 1), dftracer.String("s", strings.Repeat("z", 3000))}
 	for _, d := range []dftracer.Dialect{dftracer.V1, dftracer.V2, dftracer.V22} {
 		for _, bare := range []bool{false, true} {
@@ -138,7 +138,7 @@ func TestWriteCompleteEqualsWrite(t *testing.T) {
 			}
 			for _, ts := range []int64{-1, 0, 1, 999999, 1000000, 1000001, 1744611912990000, math.MaxInt64} {
 				w.WriteComplete(&key, dftracer.Span{ID: 77, TID: 5, TS: ts, Dur: 9, Level: 2, Parent: 3}, args...)
-				w.Write(&dftracer.Event{ID: 77, Name: dft.KeyName(key), Cat: dft.KeyCat(key), Type: dft.TypeMPI, TID: 5, TS: ts, Dur: 9, Level: 2, Parent: 3, Args: args})
+				w.Write(&dftracer.Event{ID: 77, Name: tracefile.KeyName(key), Cat: tracefile.KeyCat(key), Type: tracefile.TypeMPI, TID: 5, TS: ts, Dur: 9, Level: 2, Parent: 3, Args: args})
 			}
 			if err := w.Close(); err != nil {
 				t.Fatal(err)
@@ -277,7 +277,7 @@ func TestWriteEncoded(t *testing.T) {
 			var text []byte
 			for _, a := range args {
 				text, _ = jsontext.AppendKey(text, a.Key)
-				text = dft.AppendArg(a, text, dftracer.V2)
+				text = tracefile.AppendArg(a, text, dftracer.V2)
 			}
 			want := write(func() { l.w.WriteComplete(&key, span, args...) })
 			if got := write(func() { l.w.WriteEncoded(&key, span, text) }); got != want || !json.Valid([]byte(got)) {
@@ -286,11 +286,11 @@ func TestWriteEncoded(t *testing.T) {
 		}
 	}
 	for _, k := range []string{"level", "p_idx", "hhash", "a key\twith \"signs\"", "caf\xc3", strings.Repeat("long", 9)} {
-		if dft.Plain(k) {
+		if tracefile.Plain(k) {
 			t.Errorf("%q is plain", k)
 		}
 	}
-	if !dft.Plain("otel.status_code") {
+	if !tracefile.Plain("otel.status_code") {
 		t.Error("otel.status_code is not plain")
 	}
 	var none *dftracer.Writer

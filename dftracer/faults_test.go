@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dft/validate"
-	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/validate"
 )
 
 // TestTwoWritersOnOnePath reads every event of both over the two files.
@@ -165,7 +165,7 @@ func TestHeartbeat(t *testing.T) {
 			}
 			last := int64(0)
 			for ev := range rd.All() {
-				if key, value := ev.Meta(); ev.Name == dft.NameCustom && key == dft.KeyHeartbeat {
+				if key, value := ev.Meta(); ev.Name == tracefile.NameCustom && key == tracefile.KeyHeartbeat {
 					at, err := strconv.ParseInt(value, 10, 64)
 					if err != nil || at <= last || time.Now().UnixMicro()-at > 66_000_000 {
 						t.Errorf("heartbeat %q", value)

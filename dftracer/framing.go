@@ -1,12 +1,15 @@
 package dftracer
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/identity"
-	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/klauspost/compress/gzip"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // asctime is the date format of the start event.
@@ -19,18 +22,18 @@ func (f *framer) header() {
 	if d != V22 {
 		f.text = append(f.text, "[\n"...)
 	}
-	cwd, cmd, exec := dft.HashOf(d, who.Dir), dft.HashOf(d, who.Command), dft.HashOf(d, who.Exec)
-	f.add(dft.Record(dft.NameHostHash, who.Host, dft.HashArg("", dft.HashOf(d, who.Host))))
-	f.add(dft.Record(dft.NameThreadName, strconv.Itoa(who.PID), String("", dft.NameThreadName)))
+	cwd, cmd, exec := tracefile.HashOf(d, who.Dir), tracefile.HashOf(d, who.Command), tracefile.HashOf(d, who.Exec)
+	f.add(tracefile.Record(tracefile.NameHostHash, who.Host, tracefile.HashArg("", tracefile.HashOf(d, who.Host))))
+	f.add(tracefile.Record(tracefile.NameThreadName, strconv.Itoa(who.PID), String("", tracefile.NameThreadName)))
 	if d == V22 {
-		f.add(dft.Record(dft.NameCustom, "time_metric", String("", "US")))
+		f.add(tracefile.Record(tracefile.NameCustom, "time_metric", String("", "US")))
 	}
 	if !o.NoMetadata {
 		if d != V1 {
-			f.add(dft.Record(dft.NameFileHash, who.Dir, dft.HashArg("", cwd)))
+			f.add(tracefile.Record(tracefile.NameFileHash, who.Dir, tracefile.HashArg("", cwd)))
 		}
-		f.add(dft.Record(dft.NameStringHash, who.Command, dft.HashArg("", cmd)))
-		f.add(dft.Record(dft.NameStringHash, who.Exec, dft.HashArg("", exec)))
+		f.add(tracefile.Record(tracefile.NameStringHash, who.Command, tracefile.HashArg("", cmd)))
+		f.add(tracefile.Record(tracefile.NameStringHash, who.Exec, tracefile.HashArg("", exec)))
 	}
 	start := o.Now()
 	written := start
@@ -39,17 +42,17 @@ func (f *framer) header() {
 	}
 	args := make([]Arg, 0, 10)
 	if d != V1 {
-		args = append(args, dft.HashArg("cwd", cwd), versionArg(d, o.Version))
-		args = append(args, dft.HashArg("exec_hash", exec), dft.HashArg("cmd_hash", cmd))
+		args = append(args, tracefile.HashArg("cwd", cwd), versionArg(d, o.Version))
+		args = append(args, tracefile.HashArg("exec_hash", exec), tracefile.HashArg("cmd_hash", cmd))
 	} else {
-		args = append(args, dft.HashArg("cmd_hash", cmd), dft.HashArg("exec_hash", exec), versionArg(d, o.Version))
+		args = append(args, tracefile.HashArg("cmd_hash", cmd), tracefile.HashArg("exec_hash", exec), versionArg(d, o.Version))
 	}
 	args = append(args, String("date", start.Format(asctime)), Int("ppid", int64(who.PPID)))
 	args = append(args, o.identity()...)
 	if !o.Start.IsZero() {
 		args = append(args, Int(argWritten, written.UnixMicro()))
 	}
-	f.add(Event{Name: dft.NameStart, Cat: CatDFTracer, Type: dft.TypeDFTracer, TS: start.UnixMicro(), Level: 1, Args: args})
+	f.add(Event{Name: tracefile.NameStart, Cat: CatDFTracer, Type: tracefile.TypeDFTracer, TS: start.UnixMicro(), Level: 1, Args: args})
 }
 
 // argWritten is when a trace about another time was written.
@@ -74,7 +77,7 @@ func (o *Options) identity() []Arg {
 }
 
 // footer writes the end event and closes the brackets.
-func (f *framer) footer(p outfile.Part) {
+func (f *framer) footer(p fswrite.Part) {
 	d := f.o.Dialect
 	n := p.Lines
 	if d == V22 {
@@ -82,7 +85,7 @@ func (f *framer) footer(p outfile.Part) {
 	}
 	args := []Arg{Int("num_events", int64(n))}
 	if p.Lost > 0 {
-		args = append(args, Uint(dft.ArgLost, p.Lost))
+		args = append(args, Uint(tracefile.ArgLost, p.Lost))
 	}
 	end := f.end()
 	if p.Last {
@@ -93,15 +96,15 @@ func (f *framer) footer(p outfile.Part) {
 	if end.written != 0 {
 		args = append(args, Int(argWritten, end.written))
 	}
-	f.add(Event{Name: dft.NameEnd, Cat: CatDFTracer, Type: dft.TypeDFTracer, TS: end.ts, Level: 1, Args: args})
+	f.add(Event{Name: tracefile.NameEnd, Cat: CatDFTracer, Type: tracefile.TypeDFTracer, TS: end.ts, Level: 1, Args: args})
 	if d != V22 {
 		f.text = append(f.text, ']') // no line feed: old readers never look at an unfinished line
 	}
 }
 
 // missing writes the record of a gap.
-func (f *framer) missing(g outfile.Gap) {
-	ev := dft.Record(dft.NameCustom, dft.KeyEventsLost, String("", strconv.Itoa(g.Lines)))
+func (f *framer) missing(g fswrite.Gap) {
+	ev := tracefile.Record(tracefile.NameCustom, tracefile.KeyEventsLost, String("", strconv.Itoa(g.Lines)))
 	reason := "unknown"
 	if g.Cause != nil {
 		reason = g.Cause.Error()
@@ -112,7 +115,7 @@ func (f *framer) missing(g outfile.Gap) {
 
 // continued marks this file as a later part.
 func (f *framer) continued(n int) {
-	f.add(dft.Record(dft.NameCustom, dft.KeyPart, String("", strconv.Itoa(n))))
+	f.add(tracefile.Record(tracefile.NameCustom, tracefile.KeyPart, String("", strconv.Itoa(n))))
 }
 
 // versionArg follows the dialect: V1 has a number, later ones have text.
@@ -129,4 +132,146 @@ func versionArg(d Dialect, version string) Arg {
 		}
 	}
 	return Int("version", n)
+}
+
+// framer makes the start and the end of files and the records of gaps. Its
+// methods are called by the sink, on one goroutine.
+type framer struct {
+	o        *Options
+	enc      *tracefile.Encoder
+	names    *names
+	nextID   func() uint64
+	shorten  *atomic.Uint64  // counts strings that were cut
+	end      func() traceEnd // asked when a file ends
+	pump     *pump
+	clock    tracefile.Clock
+	line     []byte
+	text     []byte
+	lines    int
+	metadata int
+
+	single bool         // one gzip stream for all that is in a file
+	zip    *gzip.Writer // of it
+	packed bytes.Buffer
+}
+
+// traceEnd is what the Writer says at the end of the trace.
+type traceEnd struct {
+	ts, written int64 // of the end event; 0: when it is written
+	args        []Arg
+}
+
+// open makes the stream of a file that has one.
+func (f *framer) open() (err error) {
+	if f.single = f.o.Compression == CompressSingle; !f.single {
+		return nil
+	}
+	level := f.o.Level
+	if level == levelAdaptive {
+		level = levelSmall
+	}
+	f.zip, err = gzip.NewWriterLevel(&f.packed, level) // of a resumed file: another member
+	return err
+}
+
+// Begin implements fswrite.Format.
+func (f *framer) Begin(p fswrite.Part) fswrite.Block {
+	if f.single {
+		f.zip.Reset(&f.packed)
+	}
+	f.header()
+	if p.Number > 0 {
+		f.continued(p.Number)
+	}
+	if p.Number > 0 || p.Again {
+		for _, ev := range f.names.all() {
+			ev.ID = 0
+			f.add(ev)
+		}
+	}
+	return f.block(false)
+}
+
+// Encode implements fswrite.Format.
+func (f *framer) Encode(data []byte) []byte {
+	if !f.single {
+		return data
+	}
+	f.packed.Reset()
+	_, _ = f.zip.Write(data) // into memory
+	_ = f.zip.Flush()
+	return f.packed.Bytes()
+}
+
+// Gap implements fswrite.Format.
+func (f *framer) Gap(g fswrite.Gap) fswrite.Block {
+	f.missing(g)
+	return f.block(false)
+}
+
+// End implements fswrite.Format.
+func (f *framer) End(p fswrite.Part) fswrite.Block {
+	f.footer(p)
+	return f.block(true)
+}
+
+// Pause is fswrite.Options.Pause: the end of a gzip member.
+func (f *framer) Pause() fswrite.Block {
+	if !f.single {
+		return fswrite.Block{}
+	}
+	f.packed.Reset()
+	_ = f.zip.Close() // into memory
+	return fswrite.Block{Data: f.packed.Bytes()}
+}
+
+// add encodes a record.
+func (f *framer) add(ev Event) {
+	if ev.ID == 0 && f.enc.HasID(ev.Phase) {
+		ev.ID = f.nextID()
+	}
+	ev.TID = max(ev.TID, f.enc.Pid)
+	line, cuts := tracefile.AppendFitting(f.line[:0], &ev, func(dst []byte, ev *Event) []byte {
+		return f.enc.Append(dst, &f.clock, ev)
+	})
+	f.shorten.Add(uint64(cuts))
+	f.text = append(f.text, line...)
+	f.line = line
+	f.lines++
+	if ev.Phase == PhaseMetadata {
+		f.metadata++
+	}
+}
+
+// block hands out what was added, in the form in which it goes into the file.
+func (f *framer) block(last bool) fswrite.Block {
+	b := fswrite.Block{Data: f.text, Lines: f.lines, Metadata: f.metadata}
+	f.pump.bytes.Add(uint64(len(f.text)))
+	switch {
+	case f.o.Compression == CompressNone:
+	case f.single:
+		b.Data = f.Encode(f.text)
+		if last {
+			_ = f.zip.Close()
+			b.Data = f.packed.Bytes()
+		}
+	case f.o.Pool != nil:
+		f.packed.Reset()
+		f.o.Pool.pack(&f.packed, levelFast, f.text)
+		f.pump.members.Add(1)
+		b.Data = f.packed.Bytes()
+	default:
+		// A member of its own. That is rare, so nothing is kept for the next.
+		f.packed.Reset()
+		z, err := gzip.NewWriterLevel(&f.packed, levelFast)
+		if err != nil {
+			break // the level is valid
+		}
+		_, _ = z.Write(f.text)
+		_ = z.Close()
+		f.pump.members.Add(1)
+		b.Data = f.packed.Bytes()
+	}
+	f.text, f.lines, f.metadata = f.text[:0], 0, 0
+	return b
 }

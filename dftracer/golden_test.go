@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dft/validate"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/validate"
 )
 
 // fixed makes everything in a trace reproducible.
@@ -29,19 +29,19 @@ func writeEverything(t *testing.T, w *dftracer.Writer) {
 	t.Helper()
 	const ts = 1744611912990000
 	train := &dftracer.Event{ID: w.NextID(), Name: "train", Cat: "pipeline", TID: 1028567, TS: ts, Level: 1, Parent: dftracer.NoParent}
-	dft.WriteBegin(w, train)
-	dft.WriteRank(w, 3)
-	dft.WriteCores(w, []int{0, 1, 5})
-	dft.WriteCustom(w, "epoch.start", "1744611912990001")
-	file := w.Hash(dft.NameFileHash, "/p/lustre3/data/img_0.h5")
-	w.Hash(dft.NameFileHash, "/p/lustre3/data/img_0.h5")
-	text := w.Hash(dft.NameStringHash, "a \"quoted\" \\ string")
-	other := dft.HashText(w.Hash(dft.NameHostHash, "corona172"), w.Dialect())
-	key := dft.WithType(dftracer.NewKey("compute", "forward"), dft.TypePython)
+	tracefile.WriteBegin(w, train)
+	tracefile.WriteRank(w, 3)
+	tracefile.WriteCores(w, []int{0, 1, 5})
+	tracefile.WriteCustom(w, "epoch.start", "1744611912990001")
+	file := w.Hash(tracefile.NameFileHash, "/p/lustre3/data/img_0.h5")
+	w.Hash(tracefile.NameFileHash, "/p/lustre3/data/img_0.h5")
+	text := w.Hash(tracefile.NameStringHash, "a \"quoted\" \\ string")
+	other := tracefile.HashText(w.Hash(tracefile.NameHostHash, "corona172"), w.Dialect())
+	key := tracefile.WithType(dftracer.NewKey("compute", "forward"), tracefile.TypePython)
 	w.WriteComplete(&key, dftracer.Span{ID: w.NextID(), TID: 1028567, TS: ts + 10, Dur: 20, Level: 2, Parent: int64(train.ID)},
 		dftracer.Int("epoch", 1), dftracer.Int("step", 2), dftracer.Float("loss", 0.5), dftracer.Float("scale", 3))
-	w.Write(&dftracer.Event{Name: "read", Cat: "POSIX", Type: dft.TypeLibcIO, TID: 1028567, TS: ts + 40, Dur: 5, Level: 2, Parent: int64(train.ID),
-		Args: []dftracer.Arg{dft.HashArg("fhash", file), dftracer.Int("ret", 4096), dft.HashArg("shash", text),
+	w.Write(&dftracer.Event{Name: "read", Cat: "POSIX", Type: tracefile.TypeLibcIO, TID: 1028567, TS: ts + 40, Dur: 5, Level: 2, Parent: int64(train.ID),
+		Args: []dftracer.Arg{tracefile.HashArg("fhash", file), dftracer.Int("ret", 4096), tracefile.HashArg("shash", text),
 			dftracer.Uint("big", math.MaxUint64), dftracer.Int("neg", math.MinInt64), dftracer.Bool("cached", true),
 			dftracer.String("note", "tab\t\"<&>\" é \x01 \xff"), dftracer.Raw("shape", "[1,\n 2]"), dftracer.Raw("broken", "[1,"),
 			dftracer.Float("nan", math.NaN()), dftracer.Float("inf", math.Inf(-1)), dftracer.Int("level", 9)}})

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/internal/testkit/growth"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // badKeys are n arguments whose keys have to be repaired; with equal they are
@@ -44,7 +44,7 @@ var writeArgs = map[string]func(w *dftracer.Writer, args []dftracer.Arg){
 		w.Write(&dftracer.Event{Name: "n", Cat: "c", Args: args})
 	},
 	"begin": func(w *dftracer.Writer, args []dftracer.Arg) {
-		dft.WriteBegin(w, &dftracer.Event{ID: 7, Name: "n", Cat: "c", Args: args})
+		tracefile.WriteBegin(w, &dftracer.Event{ID: 7, Name: "n", Cat: "c", Args: args})
 	},
 	"counter": func(w *dftracer.Writer, args []dftracer.Arg) {
 		w.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: "c", Name: "n", TID: 1, TS: 1, Args: args})
@@ -106,7 +106,7 @@ func overlapping(n int) []dftracer.Event {
 }
 
 func BenchmarkGrowthOverlapping(b *testing.B) {
-	growth.Bench(b, 2000, func(n int) { dft.AssignLanes(overlapping(n), 0) })
+	growth.Bench(b, 2000, func(n int) { tracefile.AssignLanes(overlapping(n), 0) })
 }
 
 // However many keys are equal once they are repaired, each is once in the line,

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 func TestJSON(t *testing.T) {
@@ -23,7 +23,7 @@ func TestJSON(t *testing.T) {
 		{nil, `null`},
 		{make(chan int, 1), ``},
 	} {
-		got := dft.JSON(c.v)
+		got := tracefile.JSON(c.v)
 		if c.want == "" { // no JSON at all: a string that shows it
 			if len(got) < 3 || got[0] != '"' {
 				t.Errorf("%v: %s", c.v, got)
@@ -43,22 +43,22 @@ func TestFromJSON(t *testing.T) {
 		`true`: dftracer.Bool("k", true), `false`: dftracer.Int("k", 0), `null`: dftracer.Raw("k", "null"), ``: dftracer.Raw("k", "null"),
 		`[1, {"a": null}]`: dftracer.Raw("k", `[1,{"a":null}]`),
 	} {
-		if got := dft.FromJSON("k", []byte(text)); got != want {
+		if got := tracefile.FromJSON("k", []byte(text)); got != want {
 			t.Errorf("%s: %+v, want %+v", text, got, want)
 		}
 		if text == "" {
 			continue
 		}
 		for _, object := range []string{`{"k":` + text + `}`, ` { "a" : 1 , "k" : ` + text + ` } `, `{"k\u0061":[],"k":` + text + `}`} {
-			got, ok := dft.AppendObject(nil, []byte(object))
-			if last := len(got) - 1; !ok || last < 0 || got[last].Key != "k" || dft.KindOf(got[last]) != dft.KindOf(want) || got[last].Text() != want.Text() && dft.KindOf(want) != dft.KindRaw {
+			got, ok := tracefile.AppendObject(nil, []byte(object))
+			if last := len(got) - 1; !ok || last < 0 || got[last].Key != "k" || tracefile.KindOf(got[last]) != tracefile.KindOf(want) || got[last].Text() != want.Text() && tracefile.KindOf(want) != tracefile.KindRaw {
 				t.Errorf("%s: %+v, %v", object, got, ok)
 			}
 		}
 	}
 	before := []dftracer.Arg{dftracer.Int("x", 1)}
 	for text, want := range map[string]int{`{}`: 1, `{"a":1}`: 2, `{"a":1,"b":}`: -2, `{"a":1`: -2, `[1]`: -1, ``: -1, `null`: -1, `{"a":nul}`: -1, "\v{}": -1} {
-		if got, ok := dft.AppendObject(before, []byte(text)); len(got) != max(want, -want) || ok != (want > 0) {
+		if got, ok := tracefile.AppendObject(before, []byte(text)); len(got) != max(want, -want) || ok != (want > 0) {
 			t.Errorf("%s: %+v, %v", text, got, ok)
 		}
 	}
@@ -70,7 +70,7 @@ func FuzzAppendObject(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		args, ok := dft.AppendObject(nil, text)
+		args, ok := tracefile.AppendObject(nil, text)
 		var want map[string]json.RawMessage
 		valid := json.Unmarshal(text, &want) == nil && want != nil
 		if valid != ok {
@@ -87,7 +87,7 @@ func FuzzAppendObject(f *testing.F) {
 			t.Fatalf("%q: %+v", text, args)
 		}
 		for key, raw := range want {
-			if w := dft.FromJSON(key, raw); dft.KindOf(got[key]) != dft.KindOf(w) || dft.KindOf(w) != dft.KindRaw && got[key].Text() != w.Text() {
+			if w := tracefile.FromJSON(key, raw); tracefile.KindOf(got[key]) != tracefile.KindOf(w) || tracefile.KindOf(w) != tracefile.KindRaw && got[key].Text() != w.Text() {
 				t.Fatalf("%q: %+v, want %+v", text, got[key], w)
 			}
 		}
@@ -107,7 +107,7 @@ func TestWhole(t *testing.T) {
 		{dftracer.Float("", 7.5), none}, {dftracer.Float("", math.NaN()), none}, {dftracer.Float("", math.Inf(1)), none}, {dftracer.Float("", 1e300), none},
 		{dftracer.Uint("", math.MaxUint64), none}, {dftracer.String("", "seven"), none}, {dftracer.String("", ""), none}, {dftracer.String("", "1e300"), none}, {dftracer.Raw("", "[7]"), none},
 	} {
-		n, ok := dft.Whole(c.arg)
+		n, ok := tracefile.Whole(c.arg)
 		if ok != (c.want != none) || ok && n != c.want {
 			t.Errorf("%s: %d, %v, want %d", c.arg.Text(), n, ok, c.want)
 		}

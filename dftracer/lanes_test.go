@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // laneSpan is a finished span as the lane tests see it.
@@ -65,7 +65,7 @@ func TestLanesNestProperly(t *testing.T) {
 		t.Errorf("root ended on %d", got)
 	}
 	_, dTID := l.Begin(c, 9) // the moved child still takes its own children along
-	if got := dft.LaneOf(l, c); got != 101 || dTID != got {
+	if got := tracefile.LaneOf(l, c); got != 101 || dTID != got {
 		t.Errorf("outliving child on %d with its child on %d, want both on 101", got, dTID)
 	}
 }
@@ -85,7 +85,7 @@ func TestLanesIgnoreDeadHandles(t *testing.T) {
 		t.Errorf("%d lanes, want 1", l.Count())
 	}
 	var none *dftracer.Lanes
-	if h, tid := none.Begin(a, 1); h != (dftracer.Lane{}) || tid != 0 || none.End(h, 2) != 0 || dft.LaneOf(none, a) != 0 || none.Count() != 0 {
+	if h, tid := none.Begin(a, 1); h != (dftracer.Lane{}) || tid != 0 || none.End(h, 2) != 0 || tracefile.LaneOf(none, a) != 0 || none.Count() != 0 {
 		t.Error("a nil Lanes must do nothing")
 	}
 }
@@ -177,7 +177,7 @@ func TestAssignLanes(t *testing.T) {
 		}
 		events = append(events, ev)
 	}
-	dft.AssignLanes(events, 10)
+	tracefile.AssignLanes(events, 10)
 	for pid := int64(1); pid <= 2; pid++ {
 		var spans []laneSpan
 		for _, ev := range events {
@@ -195,7 +195,7 @@ func TestAssignLanes(t *testing.T) {
 		{ID: 1, TS: 10, Dur: 50, PID: 5},
 		{ID: 2, Parent: 1, TS: 15, Dur: 10, PID: 5},
 	}
-	dft.AssignLanes(tree, 5)
+	tracefile.AssignLanes(tree, 5)
 	if tree[1].TID != 5 || tree[2].TID != 5 || tree[0].TID != 6 {
 		t.Errorf("lanes %d %d %d, want 6 5 5", tree[0].TID, tree[1].TID, tree[2].TID)
 	}

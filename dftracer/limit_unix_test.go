@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
 )
 
 // childLimit traces into a file that may not grow beyond a limit, which is
@@ -51,7 +51,7 @@ func childLimit(path string) {
 // others write is an outage as well, which ends.
 func settled(call func() error) error {
 	for {
-		if err := call(); !errors.Is(err, outfile.ErrStalled) {
+		if err := call(); !errors.Is(err, fswrite.ErrStalled) {
 			return err
 		}
 	}

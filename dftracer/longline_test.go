@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/internal/testkit/growth"
 )
 
 // TestScanLongLine: in plain text, which Scan reads in pieces, a line that is too

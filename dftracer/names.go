@@ -3,7 +3,7 @@ package dftracer
 import (
 	"sync"
 
-	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // maxNames bounds the memory for names already written. When it is full the
@@ -24,7 +24,7 @@ type names struct {
 
 type nameKey struct {
 	kind byte
-	hash dft.Hash
+	hash tracefile.Hash
 }
 
 func (n *names) all() []Event {
@@ -44,11 +44,11 @@ func (n *names) remember(ev Event) {
 // seed notes the names of the start of a file.
 func (n *names) seed(d Dialect, p Process) {
 	n.seen = map[nameKey]struct{}{
-		{dft.NameHostHash[0], dft.HashOf(d, p.Host)}:      {},
-		{dft.NameStringHash[0], dft.HashOf(d, p.Command)}: {},
-		{dft.NameStringHash[0], dft.HashOf(d, p.Exec)}:    {},
+		{tracefile.NameHostHash[0], tracefile.HashOf(d, p.Host)}:      {},
+		{tracefile.NameStringHash[0], tracefile.HashOf(d, p.Command)}: {},
+		{tracefile.NameStringHash[0], tracefile.HashOf(d, p.Exec)}:    {},
 	}
 	if d != V1 {
-		n.seen[nameKey{dft.NameFileHash[0], dft.HashOf(d, p.Dir)}] = struct{}{}
+		n.seen[nameKey{tracefile.NameFileHash[0], tracefile.HashOf(d, p.Dir)}] = struct{}{}
 	}
 }

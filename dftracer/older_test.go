@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // TestOlderDialects: lines of DFTracer before 1.0, when it was called otherwise: with a
@@ -42,10 +42,10 @@ func TestOlderDialects(t *testing.T) {
 	if len(events) != 2 {
 		t.Fatalf("%d events", len(events))
 	}
-	if e := &events[0]; e.Dur != 100 || len(e.Args) != 3 || dft.Str(e.Args[1]) != `a,}",}` || e.Args[2].Int64() != 2 {
+	if e := &events[0]; e.Dur != 100 || len(e.Args) != 3 || tracefile.Str(e.Args[1]) != `a,}",}` || e.Args[2].Int64() != 2 {
 		t.Errorf("%+v", e)
 	}
-	if e := &events[1]; e.ID != 7 || e.TS != 1698080323775554 || e.Dur != 141 || e.PID != 33 || dft.Str(e.Args[0]) != "node7" {
+	if e := &events[1]; e.ID != 7 || e.TS != 1698080323775554 || e.Dur != 141 || e.PID != 33 || tracefile.Str(e.Args[0]) != "node7" {
 		t.Errorf("%+v", e)
 	}
 }

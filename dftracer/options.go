@@ -3,10 +3,14 @@ package dftracer
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // Nesting says whether events carry level and p_idx in their args.
@@ -62,7 +66,7 @@ const DefaultMemberSize = 1 << 20
 
 // DefaultFlushInterval is the FlushInterval of the zero Options, and what a killed
 // process loses.
-const DefaultFlushInterval = outfile.FlushInterval
+const DefaultFlushInterval = fswrite.FlushInterval
 
 const levelAdaptive = 0
 
@@ -150,10 +154,10 @@ type Options struct {
 }
 
 // Outage is an error about a time in which the file could not be written.
-type Outage = outfile.Outage
+type Outage = fswrite.Outage
 
 // ErrStalled is the cause of an Outage in which the file takes nothing.
-var ErrStalled error = outfile.ErrStalled
+var ErrStalled error = fswrite.ErrStalled
 
 func (o *Options) withDefaults() (Options, error) {
 	var opts Options
@@ -167,7 +171,7 @@ func (o *Options) withDefaults() (Options, error) {
 		opts.FlushInterval = DefaultFlushInterval
 	}
 	if opts.Heartbeat == 0 && opts.Start.IsZero() {
-		opts.Heartbeat = dft.DefaultHeartbeat
+		opts.Heartbeat = tracefile.DefaultHeartbeat
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -212,4 +216,52 @@ func dialectVersion(d Dialect) string {
 		return "2.2.0"
 	}
 	return "2.0.0"
+}
+
+// Process says who a trace is about. Every empty field of the first group is filled
+// in from the running process, which is right except for importers that write on
+// behalf of another one. What is empty of the second, its place in a job, is unknown.
+type Process struct {
+	PID, PPID int
+	Host      string // host name
+	Exec      string // base name of the program
+	Command   string // command line, its arguments joined by ";"; only the program unless given, see [CommandLine]
+	Dir       string // working directory
+
+	// Rank, when not nil, replaces {rank} in the path and is written as the
+	// PR record. Without it {rank} becomes 0.
+	Rank *int
+	// WorldSize is how many ranks the job has; 0 is unknown. Where it is above 1 it is an
+	// argument of the start event, so that readers can tell which ranks are missing, and
+	// where the path has no {rank} besides, "-rank2" goes before its extension.
+	WorldSize int
+	// Attempt counts the starts of the job from zero; nil is unknown. With
+	// JobID, the job's id at the launcher, and SessionTag it becomes an
+	// argument of the start event.
+	Attempt    *int
+	JobID      string
+	SessionTag string
+}
+
+func (p Process) withDefaults() Process {
+	if p.PID == 0 {
+		p.PID = os.Getpid()
+	}
+	if p.PPID == 0 {
+		p.PPID = os.Getppid()
+	}
+	if p.Host == "" {
+		p.Host = identity.HostName()
+	}
+	if p.Command == "" {
+		p.Command = tracefile.Arguments()[0]
+	}
+	if p.Exec == "" {
+		first, _, _ := strings.Cut(p.Command, ";")
+		p.Exec = filepath.Base(first)
+	}
+	if p.Dir == "" {
+		p.Dir, _ = os.Getwd()
+	}
+	return p
 }

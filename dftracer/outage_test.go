@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dft/validate"
-	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/validate"
 )
 
 var errDisk = errors.New("no space left")
@@ -175,7 +175,7 @@ func TestRemovedDirectory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.Hash(dft.NameFileHash, "/data/x")
+			w.Hash(tracefile.NameFileHash, "/data/x")
 			emit(w, 50)
 			_ = w.FlushContext(context.Background())
 			if err := os.RemoveAll(dir); err != nil {

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/growth"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // Writers that share their memory write what others write, in turns and at once.
@@ -90,7 +90,7 @@ func TestPoolSavesMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 5 {
-				dft.WriteCustom(w, "key", "value")
+				tracefile.WriteCustom(w, "key", "value")
 				if err := w.Suspend(t.Context()); err != nil {
 					t.Fatal(err)
 				}

@@ -3,11 +3,11 @@ package dftracer
 import (
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 func TestAProcessIsNamedWithoutItsArguments(t *testing.T) {
-	if got := (Process{}).withDefaults(); got.Command != dft.Arguments()[0] || got.Exec == "" {
+	if got := (Process{}).withDefaults(); got.Command != tracefile.Arguments()[0] || got.Exec == "" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
 )
 
 const (
@@ -35,7 +35,7 @@ type pumpOptions struct {
 type pump struct {
 	pumpOptions
 	blocks *blocks // where text comes from
-	sink   *outfile.Sink
+	sink   *fswrite.Sink
 
 	zip    *gzip.Writer // of the open member: fast or small
 	fast   *gzip.Writer

@@ -7,9 +7,10 @@ import (
 	"io"
 	"iter"
 	"os"
+	"time"
 
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // ReaderOptions configures reading. The zero value, and nil, are ready for use.
@@ -17,10 +18,10 @@ type ReaderOptions struct {
 	// OnBad is called for every skipped line, from the goroutine that reads.
 	OnBad func(*LineError)
 	// Hashes, when not nil, takes the names behind the hashes of the trace.
-	Hashes *dft.Hashes
+	Hashes *Hashes
 	// OnPiece, when not nil, is called by Scan for each gzip member, or some MiB of plain
 	// text, in the order of the file and, without Concurrent, after its events.
-	OnPiece func(*dft.Piece)
+	OnPiece func(*Piece)
 	// Workers is how many goroutines Scan uses; 0 means one per processor.
 	Workers int
 	// Concurrent makes Scan call its function from several goroutines at once and
@@ -68,8 +69,8 @@ func (s *ReadStats) bad(e LineError) {
 // with the next one. It is not safe for concurrent use.
 type Reader struct {
 	opts   ReaderOptions
-	lines  infile.Lines
-	parser dft.Parser
+	lines  fsread.Lines
+	parser tracefile.Parser
 	event  Event
 	stats  ReadStats
 	closer io.Closer
@@ -96,7 +97,7 @@ func NewReader(r io.Reader, opts *ReaderOptions) (*Reader, error) {
 	if opts != nil {
 		rd.opts = *opts
 	}
-	text, err := infile.Text(bufio.NewReaderSize(r, 64<<10))
+	text, err := fsread.Text(bufio.NewReaderSize(r, 64<<10))
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +116,7 @@ func (r *Reader) Next() (*Event, error) {
 			if r.take(line) {
 				return &r.event, nil
 			}
-		case errors.Is(err, infile.ErrLongLine):
+		case errors.Is(err, fsread.ErrLongLine):
 			r.stats.Lines++
 			r.bad(err)
 		default:
@@ -133,7 +134,7 @@ func (s *ReadStats) end(err error) error {
 	switch {
 	case errors.Is(err, io.EOF):
 		return io.EOF
-	case infile.Torn(err):
+	case fsread.Torn(err):
 		s.Torn, s.Cause = true, err
 		return io.EOF
 	}
@@ -148,7 +149,7 @@ func (r *Reader) takeRest() bool {
 		r.stats.Lines++
 		r.bad(err)
 	}
-	line = dft.TrimLine(line)
+	line = tracefile.TrimLine(line)
 	if len(line) == 0 {
 		return false
 	}
@@ -171,7 +172,7 @@ func (r *Reader) bad(err error) {
 func (r *Reader) take(line []byte) bool {
 	r.stats.Lines++
 	r.stats.Bytes += int64(len(line)) + 1
-	line = dft.TrimLine(line)
+	line = tracefile.TrimLine(line)
 	if len(line) == 0 {
 		return false
 	}
@@ -180,7 +181,7 @@ func (r *Reader) take(line []byte) bool {
 		return false
 	}
 	if r.stats.Events == 0 || r.event.Phase == PhaseMetadata {
-		r.stats.Dialect = dft.GuessDialect(line, &r.event, r.stats.Dialect)
+		r.stats.Dialect = tracefile.GuessDialect(line, &r.event, r.stats.Dialect)
 		r.opts.Hashes.Note(&r.event)
 	}
 	r.stats.Events++
@@ -213,4 +214,46 @@ func (r *Reader) Close() error {
 		return nil
 	}
 	return r.closer.Close()
+}
+
+// Stats says what a Writer has done so far.
+type Stats struct {
+	Lines     uint64        // records written or waiting for the disk, framing included; some of them may get lost
+	Bytes     uint64        // of text in those lines
+	DiskBytes uint64        // written to the file
+	Members   uint64        // gzip members of CompressMembers
+	Parts     uint64        // continuation files begun by rotation
+	Blocked   time.Duration // total time callers waited for the disk
+	Lost      uint64        // lines missing because the file failed, stalled or was deleted, or was not ready at the deadline of CloseContext
+	Late      uint64        // events written after Close, dropped
+	Shortened uint64        // strings cut to keep a line under 16 KiB
+	Repaired  uint64        // events whose negative numbers became 0
+	Outages   uint64        // times the file failed or stalled
+	Errors    uint64        // failed operations on the file
+	Buffered  int           // bytes of text not yet given to the compressor
+	Held      int           // bytes that wait for the file
+}
+
+// Stats returns the counts of this moment.
+func (w *Writer) Stats() Stats {
+	if w == nil {
+		return Stats{}
+	}
+	k := w.pump.sink.Stats()
+	return Stats{
+		Lines:     k.Lines + uint64(w.pump.waiting.Load()),
+		Bytes:     w.pump.bytes.Load(),
+		DiskBytes: k.Bytes,
+		Members:   w.pump.members.Load(),
+		Parts:     k.Parts,
+		Blocked:   time.Duration(w.blocks.blocked.Load()),
+		Lost:      k.Lost,
+		Late:      w.blocks.late.Load(),
+		Shortened: w.cuts.Load(),
+		Repaired:  w.fixed.Load(),
+		Outages:   k.Outages,
+		Errors:    k.Errors,
+		Buffered:  w.blocks.filled() + int(w.pump.pending.Load()),
+		Held:      k.Held,
+	}
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dft/recovery"
-	"github.com/trainspan/trainspan/internal/dft/validate"
-	"github.com/trainspan/trainspan/internal/growth"
-	"github.com/trainspan/trainspan/internal/gziptest"
-	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/testkit/growth"
+	"github.com/trainspan/trainspan/internal/testkit/gziptest"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/recovery"
+	"github.com/trainspan/trainspan/internal/tracefile/validate"
 )
 
 // describe is an event as comparable text.
@@ -35,8 +35,8 @@ func describe(ev *dftracer.Event) string {
 	}
 	for _, a := range ev.Args {
 		b = strconv.AppendQuote(append(b, ' '), a.Key)
-		b = strconv.AppendInt(append(b, ':'), int64(dft.KindOf(a)), 10)
-		b = dft.AppendArg(a, append(b, '='), dftracer.V2)
+		b = strconv.AppendInt(append(b, ':'), int64(tracefile.KindOf(a)), 10)
+		b = tracefile.AppendArg(a, append(b, '='), dftracer.V2)
 	}
 	return string(b)
 }
@@ -80,7 +80,7 @@ func TestReaderSkipsBadLines(t *testing.T) {
 		``,
 		`{"name":"c","cat":"c","pid":1,"tid":1,"ts":1,"dur":1,"ph":"B"}`,
 		`null`,
-		strings.Repeat("x", infile.MaxLine+1),
+		strings.Repeat("x", fsread.MaxLine+1),
 		`{"name":"d","cat":"c","pid":1,"tid":1,"ts":01,"dur":1,"ph":"X"}`,
 		`{"name":"e","cat":"c","pid":1,"tid":1,"ts":1,"dur":1,"ph":"C"}`,
 		"]"}, "\n")
@@ -170,7 +170,7 @@ func TestScanEqualsReader(t *testing.T) {
 			for _, opts := range []dftracer.ReaderOptions{{}, {Workers: 5}, {Concurrent: true}, {Concurrent: true, Workers: 7}, {Concurrent: true, Workers: 1}} {
 				var mu sync.Mutex
 				var got []string
-				hashes := new(dft.Hashes)
+				hashes := new(tracefile.Hashes)
 				opts.Hashes = hashes
 				sst, err := dftracer.Scan(path, &opts, func(ev *dftracer.Event) error {
 					mu.Lock()

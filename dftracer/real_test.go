@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // realTraces returns the files of a real run of the reference, which are not
@@ -24,7 +24,7 @@ func realTraces(t testing.TB) []string {
 func TestRealTrace(t *testing.T) {
 	events, hashes := 0, 0
 	for _, path := range realTraces(t) {
-		var names dft.Hashes
+		var names tracefile.Hashes
 		r, err := dftracer.OpenReader(path, &dftracer.ReaderOptions{Hashes: &names})
 		if err != nil {
 			t.Fatal(err)
@@ -38,9 +38,9 @@ func TestRealTrace(t *testing.T) {
 				continue
 			}
 			switch ev.Name {
-			case dft.NameHostHash, dft.NameFileHash, dft.NameStringHash:
+			case tracefile.NameHostHash, tracefile.NameFileHash, tracefile.NameStringHash:
 				name, value := ev.Meta()
-				if got := dft.HashText(dft.HashOf(dftracer.V1, name), dftracer.V1); got != value {
+				if got := tracefile.HashText(tracefile.HashOf(dftracer.V1, name), dftracer.V1); got != value {
 					t.Errorf("hash of %q is %s, the trace says %s", name, got, value)
 				}
 				hashes++
@@ -76,11 +76,11 @@ func TestHashVectors(t *testing.T) {
 		{"corona171", "9509357668201227806", "88fe0d6c9e446319"},
 		{"dlio_benchmark", "15997048988198709261", "de04e44a7b1b2401"},
 	} {
-		if got := dft.HashText(dft.HashOf(dftracer.V1, v.text), dftracer.V1); got != v.v1 {
+		if got := tracefile.HashText(tracefile.HashOf(dftracer.V1, v.text), dftracer.V1); got != v.v1 {
 			t.Errorf("V1 hash of %q is %s, want %s", v.text, got, v.v1)
 		}
 		for _, d := range []dftracer.Dialect{dftracer.V2, dftracer.V22} {
-			if got := dft.HashText(dft.HashOf(d, v.text), d); got != v.v2 {
+			if got := tracefile.HashText(tracefile.HashOf(d, v.text), d); got != v.v2 {
 				t.Errorf("%v hash of %q is %s, want %s", d, v.text, got, v.v2)
 			}
 		}

@@ -1,89 +1,89 @@
 package dftracer
 
 import (
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dft/recovery"
-	"github.com/trainspan/trainspan/internal/dft/validate"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/recovery"
+	"github.com/trainspan/trainspan/internal/tracefile/validate"
 )
 
 // Event is one line of a trace. The zero value of every field is valid.
 //
 // A Writer copies what it needs before Write returns. A Reader may reuse the
 // Event and its Args for the next line; its strings stay valid.
-type Event = dft.Event
+type Event = tracefile.Event
 
 // Span is what a complete event has besides its Key and its arguments.
 // The fields are those of Event.
-type Span = dft.Span
+type Span = tracefile.Span
 
 // NoParent is the Parent of a root event. Zero means the same when writing,
 // because ids start at 1; a Reader always returns NoParent.
-const NoParent = dft.NoParent
+const NoParent = tracefile.NoParent
 
 // CatDFTracer is the category of all framing and metadata.
-const CatDFTracer = dft.CatDFTracer
+const CatDFTracer = tracefile.CatDFTracer
 
 // Key is a category and an event name, encoded once. Programs that write the
 // same few names millions of times make their Keys beforehand. The zero Key
 // has an empty category and name. A Key fits every Writer and never changes.
-type Key = dft.Key
+type Key = tracefile.Key
 
 // NewKey returns the Key of a category and a name. Parts above 512 bytes are shortened.
-func NewKey(cat, name string) Key { return dft.NewKey(cat, name) }
+func NewKey(cat, name string) Key { return tracefile.NewKey(cat, name) }
 
 // Arg is one typed argument of an event: a key and a number or a string held
 // by value, so that an event with numbers needs no allocation. The zero Arg is
 // the integer 0 under an empty key.
-type Arg = dft.Arg
+type Arg = tracefile.Arg
 
 // Int returns an integer argument.
-func Int(key string, v int64) Arg { return dft.Int(key, v) }
+func Int(key string, v int64) Arg { return tracefile.Int(key, v) }
 
 // Uint returns an unsigned integer argument; all 64 bits are exact.
-func Uint(key string, v uint64) Arg { return dft.Uint(key, v) }
+func Uint(key string, v uint64) Arg { return tracefile.Uint(key, v) }
 
 // Float returns a floating point argument. It is written in the shortest form
 // that reads back as the same number, always with a point or an exponent, so
 // that 3 stays a float (3.0). JSON has no NaN and no infinity: they are
 // written as the strings "NaN", "Infinity" and "-Infinity".
-func Float(key string, v float64) Arg { return dft.Float(key, v) }
+func Float(key string, v float64) Arg { return tracefile.Float(key, v) }
 
 // String returns a string argument.
-func String(key, v string) Arg { return dft.String(key, v) }
+func String(key, v string) Arg { return tracefile.String(key, v) }
 
 // Bool returns the integer 1 or 0, as the reference does for a Python bool:
 // its readers know no booleans.
-func Bool(key string, v bool) Arg { return dft.Bool(key, v) }
+func Bool(key string, v bool) Arg { return tracefile.Bool(key, v) }
 
 // Raw returns an argument that is written as the given JSON text without its
 // line breaks. Text that is not valid JSON is written as a string instead.
-func Raw(key, text string) Arg { return dft.Raw(key, text) }
+func Raw(key, text string) Arg { return tracefile.Raw(key, text) }
 
 // Dialect is a generation of the format.
-type Dialect = dft.Dialect
+type Dialect = tracefile.Dialect
 
 // The dialects, named after the releases that wrote them. V2 is the default, which every
 // known reader accepts; V22 is the newest, with a type column and without brackets.
 const (
-	V2  = dft.V2
-	V1  = dft.V1
-	V22 = dft.V22
+	V2  = tracefile.V2
+	V1  = tracefile.V1
+	V22 = tracefile.V22
 )
 
 // Phase says what kind of record a line is.
-type Phase = dft.Phase
+type Phase = tracefile.Phase
 
 // The phases a line can have.
 const (
-	PhaseUnknown    = dft.PhaseUnknown    // never written
-	PhaseComplete   = dft.PhaseComplete   // X: a span with a start and a duration
-	PhaseCounter    = dft.PhaseCounter    // C: a sample of values at one moment
-	PhaseAggregated = dft.PhaseAggregated // A: many events folded into one, read but never written
-	PhaseMetadata   = dft.PhaseMetadata   // M: a fact about the process or a name behind a hash
+	PhaseUnknown    = tracefile.PhaseUnknown    // never written
+	PhaseComplete   = tracefile.PhaseComplete   // X: a span with a start and a duration
+	PhaseCounter    = tracefile.PhaseCounter    // C: a sample of values at one moment
+	PhaseAggregated = tracefile.PhaseAggregated // A: many events folded into one, read but never written
+	PhaseMetadata   = tracefile.PhaseMetadata   // M: a fact about the process or a name behind a hash
 )
 
 // Type is the producer column of the V22 dialect. Other dialects do not write it.
-type Type = dft.Type
+type Type = tracefile.Type
 
 // Lanes assigns every open span a lane, the tid of its record, such that spans
 // on one lane nest: a span goes to its parent's lane when the parent is the
@@ -92,18 +92,30 @@ type Type = dft.Type
 // nest spans by containment then show the real nesting for any number of goroutines.
 //
 // Begin and End may be called concurrently. A nil Lanes returns lane 0 for all.
-type Lanes = dft.Lanes
+type Lanes = tracefile.Lanes
 
 // Lane is the handle of an open span. The zero Lane is no span: a root's parent.
 // A handle may be used after End, and then changes nothing.
-type Lane = dft.Lane
+type Lane = tracefile.Lane
 
 // NewLanes returns lanes numbered from first. The process id is a good first:
 // it is the id of the main thread.
-func NewLanes(first int64) *Lanes { return dft.NewLanes(first) }
+func NewLanes(first int64) *Lanes { return tracefile.NewLanes(first) }
+
+// Hash stands for a host, file or other string in a trace. Hashes of different dialects
+// differ. [Writer.Hash] writes the record that names it.
+type Hash = tracefile.Hash
+
+// Hashes resolves the hashes of a trace to the names behind them, as far as their records
+// were read. It is safe for concurrent use; a nil Hashes resolves nothing.
+type Hashes = tracefile.Hashes
+
+// Piece is a part of a trace file that is read by itself: a gzip member, or some plain
+// text. Offset and Size are bytes of the file, Text bytes after decompression.
+type Piece = tracefile.Piece
 
 // LineError says why a line of a trace was skipped.
-type LineError = dft.LineError
+type LineError = tracefile.LineError
 
 // Report is the result of a validation.
 type Report = validate.Report
@@ -146,4 +158,4 @@ func Recover(path string, opts *RecoverOptions) (RecoverReport, error) {
 // CommandLine returns what can get a report of this process's command line without
 // telling a secret: the program and the names of its flags, joined by ";". A trace
 // has it if it is asked for, in [Process].
-func CommandLine() string { return dft.CommandLine() }
+func CommandLine() string { return tracefile.CommandLine() }

@@ -11,9 +11,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft/recovery"
-	"github.com/trainspan/trainspan/internal/growth"
-	"github.com/trainspan/trainspan/internal/gziptest"
+	"github.com/trainspan/trainspan/internal/testkit/growth"
+	"github.com/trainspan/trainspan/internal/testkit/gziptest"
+	"github.com/trainspan/trainspan/internal/tracefile/recovery"
 )
 
 // FuzzRecover repairs what may be a trace. What it repaired is a trace, in which

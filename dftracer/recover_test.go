@@ -17,11 +17,11 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dft/recovery"
-	"github.com/trainspan/trainspan/internal/dft/validate"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/gziptest"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/gziptest"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/recovery"
+	"github.com/trainspan/trainspan/internal/tracefile/validate"
 )
 
 // tornTrace returns a trace whose last part was never written: spans are open, and
@@ -35,7 +35,7 @@ func tornTrace(t testing.TB, opts *dftracer.Options) []byte {
 	}
 	const ts = 1744611912990000
 	long := &dftracer.Event{ID: w.NextID(), Name: "train", Cat: "pipeline", TID: 9, TS: ts, Level: 1}
-	dft.WriteBegin(w, long)
+	tracefile.WriteBegin(w, long)
 	short := w.NextID()
 	for i := range int64(20) {
 		w.Write(&dftracer.Event{Name: "read", Cat: "io", TID: 10, TS: ts + 100 + 10*i, Dur: 5, Level: 3, Parent: int64(short)})
@@ -228,7 +228,7 @@ func TestRecoverManyOpenSpans(t *testing.T) {
 		}
 		for i := range n {
 			ts := int64(1744611912990000 + 10*i)
-			dft.WriteBegin(w, &dftracer.Event{ID: w.NextID(), Name: fmt.Sprint("s", i), Cat: "c", TID: int64(i), TS: ts, Level: 1})
+			tracefile.WriteBegin(w, &dftracer.Event{ID: w.NextID(), Name: fmt.Sprint("s", i), Cat: "c", TID: int64(i), TS: ts, Level: 1})
 			w.Write(&dftracer.Event{Name: "e", Cat: "c", TID: int64(i), TS: ts + 1, Dur: 5, Level: 1})
 		}
 		_ = w.FlushContext(context.Background())

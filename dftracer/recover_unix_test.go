@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/dft/recovery"
+	"github.com/trainspan/trainspan/internal/tracefile/recovery"
 )
 
 // A trace that is repaired in place stays whose it was; one with other names is left,

@@ -9,8 +9,8 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // Scan reads a trace file with several goroutines, each taking a gzip member
@@ -64,7 +64,7 @@ type scan struct {
 
 // piece is a part of the file and what a worker found in it.
 type piece struct {
-	dft.Piece
+	Piece
 
 	batches chan *batch // ordered: events on their way to the caller
 	done    chan struct{}
@@ -84,7 +84,7 @@ type part struct {
 // add adds what follows, or why there is nothing.
 func (p *part) add(text []byte, err error) {
 	n := len(p.text) + len(text)
-	if p.long = p.long || err != nil || n > infile.MaxLine; p.long {
+	if p.long = p.long || err != nil || n > fsread.MaxLine; p.long {
 		p.text = p.text[:0]
 		return
 	}
@@ -143,7 +143,7 @@ func (s *scan) run() error {
 	for range s.opts.Workers {
 		workers.Go(func() {
 			var rd Reader
-			var m dft.Members
+			var m tracefile.Members
 			for p := range todo {
 				s.work(p, &rd, &m)
 			}
@@ -169,7 +169,7 @@ func (s *scan) run() error {
 func (s *scan) cancel() { s.once.Do(func() { close(s.quit) }) }
 
 // work parses the whole lines of a piece.
-func (s *scan) work(p *piece, rd *Reader, m *dft.Members) {
+func (s *scan) work(p *piece, rd *Reader, m *tracefile.Members) {
 	defer close(p.done)
 	if p.batches != nil {
 		defer close(p.batches)
@@ -186,7 +186,7 @@ func (s *scan) work(p *piece, rd *Reader, m *dft.Members) {
 	var end error
 	for {
 		line, err := rd.lines.Next()
-		if err != nil && !errors.Is(err, infile.ErrLongLine) {
+		if err != nil && !errors.Is(err, fsread.ErrLongLine) {
 			end = err
 			break
 		}
@@ -334,7 +334,7 @@ func (s *scan) single(line part, number int) error {
 	ok := false
 	if line.long {
 		s.join.stats.Lines++
-		s.join.bad(infile.ErrLongLine)
+		s.join.bad(fsread.ErrLongLine)
 	} else {
 		ok = s.join.take(line.text)
 	}
@@ -389,7 +389,7 @@ func (s *scan) torn(at int64, cause error) {
 
 // finishTail looks at what follows the last line feed of the file.
 func (s *scan) finishTail() error {
-	line := dft.TrimLine(s.tail.text)
+	line := tracefile.TrimLine(s.tail.text)
 	if len(line) == 0 && !s.tail.long {
 		return nil
 	}
@@ -402,4 +402,46 @@ func (s *scan) finishTail() error {
 		return nil
 	}
 	return s.single(s.tail, s.stats.Lines+1)
+}
+
+// pieces cuts the file and passes the parts on until emit returns false.
+func (s *scan) pieces(emit func(*piece) bool) error {
+	var head [10]byte
+	n, err := s.f.ReadAt(head[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if n < len(head) || !fsread.IsGzip(head[:]) {
+		for off := int64(0); off < s.size; off += pieceSize {
+			if !emit(&piece{Piece: Piece{Offset: off, Size: min(pieceSize, s.size-off)}}) {
+				break
+			}
+		}
+		return nil
+	}
+	find := tracefile.MemberFinder{R: s.f, Head: head, Size: s.size}
+	off := int64(0)
+	for off < s.size {
+		next, err := find.Next(off + 1)
+		if err != nil {
+			return err
+		}
+		if !emit(&piece{Piece: Piece{Offset: off, Size: next - off, Gzip: true}}) {
+			break
+		}
+		off = next
+	}
+	return nil
+}
+
+// open returns the text of a piece.
+func (s *scan) open(p *piece, m *tracefile.Members) (io.Reader, error) {
+	if !p.Gzip {
+		return io.NewSectionReader(s.f, p.Offset, p.Size), nil
+	}
+	// The member is read to its own end, not to that of the piece: the next
+	// piece may begin with bytes that only look like a member.
+	m.Start(s.f, p.Offset, s.size)
+	m.Room = p.Size
+	return m, m.Next()
 }

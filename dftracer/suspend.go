@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // Suspend writes everything to the file and closes it without the end of the
@@ -15,13 +15,13 @@ import (
 // file. It is for files that Create made.
 //
 // While the file fails or takes nothing, Suspend returns why and the Writer
-// goes on as before, unless the error matches dft.ErrClosed. Afterwards the Writer is closed, but not the trace: a
+// goes on as before, unless the error matches tracefile.ErrClosed. Afterwards the Writer is closed, but not the trace: a
 // trace that is not resumed has no end, as if the program had been killed.
 func (w *Writer) Suspend(ctx context.Context) error {
 	if w == nil {
 		return nil
 	}
-	if w.path == "" || outfile.AsIs(w.path) {
+	if w.path == "" || fswrite.AsIs(w.path) {
 		return fmt.Errorf("dftracer: suspend: only a file can be suspended: %w", errors.ErrUnsupported)
 	}
 	if err := w.FlushContext(ctx); err != nil {
@@ -30,11 +30,11 @@ func (w *Writer) Suspend(ctx context.Context) error {
 	w.closing.Lock()
 	defer w.closing.Unlock()
 	if w.closed {
-		return dft.ErrClosed
+		return tracefile.ErrClosed
 	}
 	w.drain()
 	if err := w.pump.sink.Suspend(ctx); err != nil {
-		w.err = fmt.Errorf("dftracer: suspend %s: %w (%w)", w.pump.sink.Path(), err, dft.ErrClosed)
+		w.err = fmt.Errorf("dftracer: suspend %s: %w (%w)", w.pump.sink.Path(), err, tracefile.ErrClosed)
 		return w.err
 	}
 	w.suspended = true
@@ -66,7 +66,7 @@ func (w *Writer) Resume() (*Writer, error) {
 	n.cuts.Store(w.cuts.Load())
 	n.blocks.late.Store(w.blocks.late.Load())
 	n.fixed.Store(w.fixed.Load())
-	err := n.start(func(o outfile.Options) (*outfile.Sink, error) { return outfile.Continue(w.pump.sink, o) })
+	err := n.start(func(o fswrite.Options) (*fswrite.Sink, error) { return fswrite.Continue(w.pump.sink, o) })
 	if err != nil {
 		return nil, fmt.Errorf("dftracer: resume %s: %w", w.path, err)
 	}

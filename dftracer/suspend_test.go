@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // spread writes a trace of a parent and its children with a suspension before
@@ -26,7 +26,7 @@ func spread(t *testing.T, path string, o *dftracer.Options, between func(part in
 	key, parent := dftracer.NewKey("compute", "step"), w.NextID()
 	for i := range children {
 		w.WriteComplete(&key, dftracer.Span{TID: int64(i % 3), TS: int64(100 + 10*i), Dur: 5, Parent: int64(parent)},
-			dft.HashArg("fhash", w.Hash(dft.NameFileHash, "data.bin")))
+			tracefile.HashArg("fhash", w.Hash(tracefile.NameFileHash, "data.bin")))
 		old := w
 		if err := old.Suspend(context.Background()); err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func TestSuspend(t *testing.T) {
 			}
 			names := 0
 			for _, ev := range dftest.Events(t, w.Path()) {
-				if key, _ := ev.Meta(); ev.Name == dft.NameFileHash && key == "data.bin" {
+				if key, _ := ev.Meta(); ev.Name == tracefile.NameFileHash && key == "data.bin" {
 					names++
 				}
 			}
@@ -156,13 +156,13 @@ func TestSuspendedFileChanges(t *testing.T) {
 // So is a file that somebody has taken to write it.
 func TestSuspendedFileIsTaken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.pfw")
-	var taken outfile.Output
+	var taken fswrite.Output
 	w, _ := spread(t, path, nil, func(i int) {
 		if i != 2 {
 			return
 		}
 		var err error
-		if taken, err = outfile.Open(path, outfile.Append); err != nil {
+		if taken, err = fswrite.Open(path, fswrite.Append); err != nil {
 			t.Fatal(err)
 		}
 	})

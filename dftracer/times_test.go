@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dft/validate"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/validate"
 )
 
 // frame returns the start and the end event of a trace.
@@ -24,9 +24,9 @@ func frame(t *testing.T, data []byte) (start, end dftracer.Event) {
 			t.Fatal(err)
 		}
 		switch {
-		case ev.Cat == dftracer.CatDFTracer && ev.Name == dft.NameStart:
+		case ev.Cat == dftracer.CatDFTracer && ev.Name == tracefile.NameStart:
 			start = copied(ev)
-		case ev.Cat == dftracer.CatDFTracer && ev.Name == dft.NameEnd:
+		case ev.Cat == dftracer.CatDFTracer && ev.Name == tracefile.NameEnd:
 			end = copied(ev)
 		}
 	}

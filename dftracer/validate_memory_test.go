@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft/validate"
+	"github.com/trainspan/trainspan/internal/tracefile/validate"
 )
 
 // brokenTrace has n spans on a few lanes, of which many break a rule.

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dft/recovery"
-	"github.com/trainspan/trainspan/internal/dft/validate"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/recovery"
+	"github.com/trainspan/trainspan/internal/tracefile/validate"
 )
 
 func TestValidateFindsDefects(t *testing.T) {
@@ -79,7 +79,7 @@ func TestRecoverClosesOpenSpans(t *testing.T) {
 			closed := &dftracer.Event{ID: w.NextID(), Name: "fetch", Cat: "data", TID: 9, TS: ts + 10, Level: 2, Parent: int64(outer.ID)}
 			async := &dftracer.Event{ID: w.NextID(), Name: "async", Cat: "data", TID: 9, TS: ts + 15, Level: 2, Parent: int64(outer.ID)}
 			for _, ev := range []*dftracer.Event{outer, closed, async, inner} {
-				dft.WriteBegin(w, ev)
+				tracefile.WriteBegin(w, ev)
 			}
 			closed.Dur = 10 // overlaps async, which its writer would have moved to another lane
 			w.Write(closed)

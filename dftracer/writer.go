@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // Writer writes one process's trace. Its methods may be called concurrently;
@@ -21,7 +21,7 @@ import (
 // that they are dropped, counted and reported, and a record in the file says so
 // once it works again.
 type Writer struct {
-	enc    *dft.Encoder
+	enc    *tracefile.Encoder
 	opts   Options
 	path   string
 	lastID atomic.Uint64
@@ -74,12 +74,12 @@ func (w *Writer) WriteComplete(key *Key, s Span, args ...Arg) {
 	if w == nil {
 		return
 	}
-	if dft.ArgsSize(args) > dft.MaxArgs {
+	if tracefile.ArgsSize(args) > tracefile.MaxArgs {
 		if s.ID == 0 {
 			s.ID = w.lastID.Add(1)
 		}
 		w.repaired(s.TS < 0 || s.Dur < 0 || s.TID < 0)
-		w.writeLong(dft.Long(key, s, args))
+		w.writeLong(tracefile.Long(key, s, args))
 		return
 	}
 	w.complete(key, &s, args, nil)
@@ -91,8 +91,8 @@ func (w *Writer) WriteComplete(key *Key, s Span, args ...Arg) {
 // line that readers refuse. A hash must be written as the dialect of the Writer does.
 // args is not kept.
 func (w *Writer) WriteEncoded(key *Key, s Span, args []byte) {
-	if len(args) > dft.MaxArgs {
-		all, _ := dft.AppendObject(nil, append(append([]byte{'{'}, args[1:]...), '}')) // of other text what is before the damage
+	if len(args) > tracefile.MaxArgs {
+		all, _ := tracefile.AppendObject(nil, append(append([]byte{'{'}, args[1:]...), '}')) // of other text what is before the damage
 		w.WriteComplete(key, s, all...)
 		return
 	}
@@ -108,7 +108,7 @@ func (w *Writer) complete(key *Key, s *Span, args []Arg, text []byte) {
 		s.ID = w.lastID.Add(1)
 	}
 	w.repaired(s.TS < 0 || s.Dur < 0 || s.TID < 0)
-	sh := w.blocks.of(s.TID)
+	sh := w.blocks.shardOf(s.TID)
 	sh.mu.Lock()
 	if sh.buf == nil {
 		sh.mu.Unlock()
@@ -137,11 +137,11 @@ func (w *Writer) Write(ev *Event) {
 	if w == nil || ev == nil {
 		return
 	}
-	if own := ev.TID == dft.OwnLane; own || ev.ID == 0 && w.enc.HasID(ev.Phase) {
+	if own := ev.TID == tracefile.OwnLane; own || ev.ID == 0 && w.enc.HasID(ev.Phase) {
 		copied := *ev
 		if own {
 			copied.TID = w.enc.Pid
-			if dft.OfProcess(ev) {
+			if tracefile.OfProcess(ev) {
 				w.names.remember(copied)
 			}
 		}
@@ -151,7 +151,7 @@ func (w *Writer) Write(ev *Event) {
 		ev = &copied
 	}
 	w.repaired(ev.TS < 0 || ev.Dur < 0 || ev.TID < 0 || ev.PID < 0)
-	if dft.QuickSize(ev) > dft.MaxLine {
+	if tracefile.QuickSize(ev) > tracefile.MaxLine {
 		w.writeLong(ev)
 		return
 	}
@@ -174,8 +174,8 @@ func (w *Writer) Write(ev *Event) {
 
 // writeLong writes an event whose strings may have to be shortened.
 func (w *Writer) writeLong(ev *Event) {
-	var c dft.Clock
-	line, cuts := dft.AppendFitting(nil, ev, func(dst []byte, ev *Event) []byte { return w.enc.Append(dst, &c, ev) })
+	var c tracefile.Clock
+	line, cuts := tracefile.AppendFitting(nil, ev, func(dst []byte, ev *Event) []byte { return w.enc.Append(dst, &c, ev) })
 	if cuts > 0 {
 		w.cuts.Add(uint64(cuts))
 	}
@@ -186,7 +186,7 @@ func (w *Writer) shardOf(ev *Event) *shard {
 	if ev.Phase == PhaseMetadata {
 		return &w.blocks.metadata
 	}
-	return w.blocks.of(ev.TID)
+	return w.blocks.shardOf(ev.TID)
 }
 
 // FlushContext waits until everything written before is in the file, until the context
@@ -196,7 +196,7 @@ func (w *Writer) FlushContext(ctx context.Context) error {
 	if w == nil {
 		return nil
 	}
-	return within(ctx, func() error { return w.flush(ctx, false) })
+	return waitFor(ctx, func() error { return w.flush(ctx, false) })
 }
 
 // Sync is FlushContext followed by forcing the file to the disk.
@@ -223,8 +223,8 @@ func (w *Writer) flush(ctx context.Context, sync bool) error {
 	return nil
 }
 
-// within waits for f until the end of the context; f then goes on by itself.
-func within(ctx context.Context, f func() error) error {
+// waitFor waits for f until the end of the context; f then goes on by itself.
+func waitFor(ctx context.Context, f func() error) error {
 	if ctx.Done() == nil {
 		return f()
 	}
@@ -345,13 +345,13 @@ func (w *Writer) drain() {
 }
 
 // Hash returns the hash of a text for HashArg; kind is that of its record, such as
-// dft.NameFileHash. The first use of a text writes the record.
-func (w *Writer) Hash(kind, s string) dft.Hash {
+// tracefile.NameFileHash. The first use of a text writes the record.
+func (w *Writer) Hash(kind, s string) Hash {
 	if w == nil {
 		return 0
 	}
-	h := dft.HashOf(w.opts.Dialect, s)
-	if w.opts.NoMetadata && kind != dft.NameHostHash {
+	h := tracefile.HashOf(w.opts.Dialect, s)
+	if w.opts.NoMetadata && kind != tracefile.NameHostHash {
 		return h
 	}
 	key := nameKey{kind[0], h}
@@ -365,7 +365,7 @@ func (w *Writer) Hash(kind, s string) dft.Hash {
 		n.seen = make(map[nameKey]struct{})
 	}
 	n.seen[key] = struct{}{}
-	ev := dft.Record(kind, s, dft.HashArg("", h))
+	ev := tracefile.Record(kind, s, tracefile.HashArg("", h))
 	ev.TID = w.enc.Pid
 	w.Write(&ev)
 	n.remember(ev)

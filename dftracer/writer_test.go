@@ -17,8 +17,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // trace runs a small tree of spans on lanes: a root in each goroutine, nested
@@ -48,7 +48,7 @@ func trace(w *dftracer.Writer, lanes *dftracer.Lanes, rounds int) (events int) {
 		wg.Wait()
 		end := now()
 		w.Write(&dftracer.Event{ID: id, Name: "iteration", Cat: "pipeline", TID: lanes.End(root, end), TS: start, Dur: end - start, Level: 1,
-			Args: []dftracer.Arg{dft.HashArg("fhash", w.Hash(dft.NameFileHash, "/data/"+strconv.Itoa(i%10)))}})
+			Args: []dftracer.Arg{tracefile.HashArg("fhash", w.Hash(tracefile.NameFileHash, "/data/"+strconv.Itoa(i%10)))}})
 		events += 5
 	}
 	return events
@@ -110,8 +110,8 @@ func TestFactsComeFirst(t *testing.T) {
 	for g := range 8 {
 		wg.Go(func() {
 			for i := range 500 {
-				h := w.Hash(dft.NameFileHash, "/data/"+strconv.Itoa(g)+"/"+strconv.Itoa(i))
-				w.Write(&dftracer.Event{Name: "read", Cat: "POSIX", TID: int64(g), TS: 1, Args: []dftracer.Arg{dft.HashArg("fhash", h)}})
+				h := w.Hash(tracefile.NameFileHash, "/data/"+strconv.Itoa(g)+"/"+strconv.Itoa(i))
+				w.Write(&dftracer.Event{Name: "read", Cat: "POSIX", TID: int64(g), TS: 1, Args: []dftracer.Arg{tracefile.HashArg("fhash", h)}})
 			}
 		})
 	}
@@ -119,7 +119,7 @@ func TestFactsComeFirst(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	var hashes dft.Hashes
+	var hashes tracefile.Hashes
 	r, err := dftracer.OpenReader(path, &dftracer.ReaderOptions{Hashes: &hashes})
 	if err != nil {
 		t.Fatal(err)
@@ -250,11 +250,11 @@ func testRotation(t *testing.T, file string, opts *dftracer.Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dft.WriteRank(w, 2)
-	h := w.Hash(dft.NameFileHash, "/data/x")
+	tracefile.WriteRank(w, 2)
+	h := w.Hash(tracefile.NameFileHash, "/data/x")
 	for lane := range int64(40) {
 		writeSteps(w, 10+lane, 400)
-		w.Write(&dftracer.Event{Name: "read", Cat: "POSIX", TID: 4, Args: []dftracer.Arg{dft.HashArg("fhash", h)}})
+		w.Write(&dftracer.Event{Name: "read", Cat: "POSIX", TID: 4, Args: []dftracer.Arg{tracefile.HashArg("fhash", h)}})
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -278,7 +278,7 @@ func testRotation(t *testing.T, file string, opts *dftracer.Options) {
 
 func TestPaths(t *testing.T) {
 	who := dftracer.Process{PID: 42, Host: "node/7", Exec: "train"}
-	hash := dft.HashText(dft.HashOf(dftracer.V2, "train-node/7-42"), dftracer.V2)
+	hash := tracefile.HashText(tracefile.HashOf(dftracer.V2, "train-node/7-42"), dftracer.V2)
 	rank := 5
 	for _, bad := range []string{"", "t-{rankk}.pfw.gz"} {
 		if _, err := dftracer.Create(bad, nil); err == nil || bad != "" && !strings.Contains(err.Error(), "{rankk}: the known ones are {rank}, {pid} and {host}") {
@@ -386,13 +386,13 @@ func TestNilWriter(t *testing.T) {
 	key := dftracer.NewKey("a", "b")
 	w.Write(&dftracer.Event{})
 	w.WriteComplete(&key, dftracer.Span{})
-	dft.WriteBegin(w, &dftracer.Event{})
-	dft.WriteCustom(w, "a", "b")
+	tracefile.WriteBegin(w, &dftracer.Event{})
+	tracefile.WriteCustom(w, "a", "b")
 	w.Write(&dftracer.Event{Phase: dftracer.PhaseCounter})
-	dft.WriteRank(w, 1)
-	dft.WriteCores(w, []int{1})
+	tracefile.WriteRank(w, 1)
+	tracefile.WriteCores(w, []int{1})
 	w.SetEnd(time.Time{})
-	if w.NextID() != 0 || w.Hash(dft.NameFileHash, "x") != 0 || w.Hash(dft.NameStringHash, "x") != 0 || w.Path() != "" || w.Stats() != (dftracer.Stats{}) {
+	if w.NextID() != 0 || w.Hash(tracefile.NameFileHash, "x") != 0 || w.Hash(tracefile.NameStringHash, "x") != 0 || w.Path() != "" || w.Stats() != (dftracer.Stats{}) {
 		t.Error("a nil Writer must do nothing")
 	}
 	if err := errors.Join(w.FlushContext(context.Background()), w.Sync(), w.Close()); err != nil {

@@ -14,20 +14,20 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/direct"
-	"github.com/trainspan/trainspan/internal/settings"
-	"github.com/trainspan/trainspan/internal/spancontext"
-	"github.com/trainspan/trainspan/internal/vocab"
+	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
+	"github.com/trainspan/trainspan/internal/record/failure"
+	"github.com/trainspan/trainspan/internal/record/segment"
+	"github.com/trainspan/trainspan/internal/record/settings"
+	"github.com/trainspan/trainspan/internal/record/spancontext"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
-	"github.com/trainspan/trainspan/telemetry/internal/failure"
-	"github.com/trainspan/trainspan/telemetry/internal/segment"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // scopePlan decides in what form the scopes of package ai are recorded.
 type scopePlan struct {
-	rec     *recorder
+	rec     *Recorder
 	hub     *dispatch.Hub
 	at      *outputs.Progress
 	plain   trace.Tracer // of spans that the recorder does not keep

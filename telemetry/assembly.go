@@ -15,16 +15,16 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/active"
-	"github.com/trainspan/trainspan/internal/delivery"
-	"github.com/trainspan/trainspan/internal/identity"
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/internal/settings"
-	"github.com/trainspan/trainspan/internal/spancontext"
+	"github.com/trainspan/trainspan/internal/export/delivery"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/record/active"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
+	"github.com/trainspan/trainspan/internal/record/meters"
+	"github.com/trainspan/trainspan/internal/record/segment"
+	"github.com/trainspan/trainspan/internal/record/settings"
+	"github.com/trainspan/trainspan/internal/record/spancontext"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
-	"github.com/trainspan/trainspan/telemetry/internal/meters"
-	"github.com/trainspan/trainspan/telemetry/internal/segment"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -133,7 +133,7 @@ func assemble(ctx context.Context, b *TrainingTelemetryBuilder, base config.Base
 		return p, nil
 	}
 	if len(b.outputs) == 0 {
-		log.Warn("telemetry has no outputs: nothing will be recorded; add one with WithExporter, WithSpanProcessor or WithSpanExporter", "see", see.NothingRecorded)
+		log.Warn("telemetry has no outputs: nothing will be recorded; add one with WithExporter, WithSpanProcessor or WithSpanExporter", "see", helptopic.NothingRecorded)
 	}
 	if err := a.attach(ctx); err != nil {
 		return nil, err
@@ -146,8 +146,8 @@ func assemble(ctx context.Context, b *TrainingTelemetryBuilder, base config.Base
 
 // recorder makes the recorder, which records nothing before the outputs are
 // attached.
-func (a *assembly) recorder(log *slog.Logger, base config.Base) *recorder {
-	r := &recorder{
+func (a *assembly) recorder(log *slog.Logger, base config.Base) *Recorder {
+	r := &Recorder{
 		facts:    facts{base: base, id: a.id},
 		strategy: base.ErrorStrategy,
 		time:     times{now: a.clock.nano, window: max(base.ExplicitTimeWindow, 0)},
@@ -172,7 +172,7 @@ func (a *assembly) parent(log *slog.Logger) trace.SpanContext {
 	}
 	sc, err := spancontext.Above(os.LookupEnv)
 	if err != nil {
-		log.Warn(err.Error(), "see", see.Variable)
+		log.Warn(err.Error(), "see", helptopic.Variable)
 	}
 	return sc
 }
@@ -208,7 +208,7 @@ func (a *assembly) attach(ctx context.Context) error {
 		var shared bool
 		if a.ids, shared = idsOf(a.id); !shared && !r.otel.above.IsValid() && a.spanExporters > 0 && a.id.LocalRank.IsSet() && a.id.Rank.Get() == 0 {
 			r.out.log.Warn("the launcher tells no id of this job, so that every rank has a trace of its own; "+
-				"set TRAINSPAN_JOB to a text that all ranks share and no other run has", "see", see.TracePerRank)
+				"set TRAINSPAN_JOB to a text that all ranks share and no other run has", "see", helptopic.TracePerRank)
 		}
 	}
 	a.run = a.traceRun(selected)
@@ -241,7 +241,7 @@ func (a *assembly) attachOutputs(ctx context.Context, selected *outputs.Selectio
 	offer := outputs.Telemetry{
 		Identity: a.id, Clock: a.clock.now, Logger: r.out.log, Progress: p.progress, Now: r.time.now,
 		Current: func() trace.SpanContext { return r.Current().SpanContext() },
-		Lost:    p.losses.lost, Metrics: a.metrics,
+		Lost:    p.losses.countLoss, Metrics: a.metrics,
 	}
 	all := slices.Clone(a.outputs)
 	if m, ok := a.metrics.(Output); ok {
@@ -299,7 +299,7 @@ func (a *assembly) sdk(ctx context.Context) *sdktrace.TracerProvider {
 	}
 	res, err := settings.Resource(ctx, a.id, tags, a.resource)
 	if err != nil {
-		a.p.rec.out.log.Warn("telemetry could not describe the process in full", "error", err, "see", see.Undescribed)
+		a.p.rec.out.log.Warn("telemetry could not describe the process in full", "error", err, "see", helptopic.Undescribed)
 	}
 	sampler := a.sampler
 	if sampler == nil {
@@ -321,6 +321,6 @@ func (a *assembly) meter() {
 	health, observed := observe(m, p.rec, p.hub)
 	p.closers = append(p.closers, health.close)
 	if err = errors.Join(err, observed); err != nil {
-		p.rec.out.log.Warn("telemetry could not make all of its metrics", "error", err, "see", see.Metrics)
+		p.rec.out.log.Warn("telemetry could not make all of its metrics", "error", err, "see", helptopic.Metrics)
 	}
 }

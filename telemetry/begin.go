@@ -2,11 +2,14 @@ package telemetry
 
 import (
 	"context"
+	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
-	"github.com/trainspan/trainspan/telemetry/internal/phase"
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/record/phase"
+	"github.com/trainspan/trainspan/internal/record/spantree"
 	"github.com/trainspan/trainspan/telemetry/outputs"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // begin starts a span. The lock is not held while OpenTelemetry works, so
@@ -14,7 +17,7 @@ import (
 // reserved first, then the OpenTelemetry span is started, then the record is
 // written. The context that is returned carries the span; it is ctx when
 // nothing was started.
-func (r *recorder) begin(ctx context.Context, p *startParams) (context.Context, *Span, error) {
+func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, *Span, error) {
 	if r == nil {
 		return ctx, nil, errNotConfigured
 	}
@@ -48,7 +51,7 @@ func (r *recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 }
 
 // scope starts the scope of a standard span.
-func (r *recorder) scope(ctx context.Context, name string, options []StartOption) (context.Context, *Span) {
+func (r *Recorder) scope(ctx context.Context, name string, options []StartOption) (context.Context, *Span) {
 	if r.off.Load() && r.why() == errDisabled { // for good: no word is lost about it
 		return ctx, nil
 	}
@@ -65,7 +68,7 @@ func (r *recorder) scope(ctx context.Context, name string, options []StartOption
 // span starts the scope of a span of any name, any number of times at once. A
 // standard name keeps its meaning in the trace file, but moves no training
 // state. anyTime lifts the window of explicit times.
-func (r *recorder) span(ctx context.Context, name string, start SpanStart, anyTime bool) (context.Context, *Span) {
+func (r *Recorder) span(ctx context.Context, name string, start SpanStart, anyTime bool) (context.Context, *Span) {
 	ctx, s, _ := r.begin(ctx, &startParams{
 		name: name, index: -1, scoped: true, at: start.Time, parent: start.Parent, anyTime: anyTime,
 		attrs: r.repairs.cleanCopy(start.Attributes), starts: r.repairs.cleanCopy(start.StartAttributes),
@@ -74,7 +77,7 @@ func (r *recorder) span(ctx context.Context, name string, start SpanStart, anyTi
 }
 
 // reserve checks the start and takes the name.
-func (r *recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span, error) {
+func (r *Recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span, error) {
 	t, wrong := r.time.instant(p.at, c.now, p.anyTime)
 	s := &Span{rec: r, index: p.index, scoped: p.scoped, ambient: p.ambient, step: int64(p.step)}
 	s.data.Name = p.name
@@ -120,11 +123,118 @@ func (r *recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span,
 
 // late warns of a start after the end. A program that switched telemetry off
 // hears nothing.
-func (r *recorder) late(span string) {
+func (r *Recorder) late(span string) {
 	if r == nil || r.out.logged.kinds.Load()&warnAfterEnd != 0 {
 		return
 	}
 	if r.why() == ErrClosed {
 		r.out.warn(warnAfterEnd, "a span was started after the end of the application or after Shutdown; it is not recorded", "span", span)
 	}
+}
+
+// Start describes the start of a span. The zero value starts it now.
+type Start struct {
+	Time time.Time // zero: now
+	// Attributes are set on the span when it starts.
+	Attributes []attributes.Attr
+}
+
+// End describes the end of a span. The zero value ends it now, well.
+type End struct {
+	Time time.Time // zero: now
+	Err  error     // why it failed; nil: it did not
+
+	anyTime bool // the window of explicit times does not hold
+	again   bool // a second end is as good as none
+}
+
+// Epoch is the number of an epoch, from zero, at its start.
+type Epoch int
+
+// LoopStart describes a training loop.
+type LoopStart struct {
+	Time time.Time // zero: now
+	// IterationsStart is the number of iterations that earlier runs of the
+	// job completed: the number of the first iteration of this loop.
+	IterationsStart int
+	// SamplesStart is the number of samples that earlier runs consumed.
+	// Unset: IterationsStart times the global batch size.
+	SamplesStart config.Var[int]
+	// IterationsTarget and SamplesTarget are where the job is to end. Unset:
+	// what the training configuration says.
+	IterationsTarget config.Var[int]
+	SamplesTarget    config.Var[int]
+}
+
+// IterationEnd describes the end of a training iteration.
+type IterationEnd struct {
+	Time time.Time // zero: now
+	// Err says why the iteration failed. A failed iteration is not counted as
+	// completed, productive or part of a throughput.
+	Err error
+	// Loss is reported with the next metrics update.
+	Loss attributes.Opt[float64]
+	// Samples and Tokens are what this iteration really consumed over all
+	// ranks, for jobs whose batches vary. Unset: the global batch size, and
+	// samples times the sequence length.
+	Samples attributes.Opt[int64]
+	Tokens  attributes.Opt[int64]
+}
+
+// SaveStart describes the start of a checkpoint save.
+type SaveStart struct {
+	Time       time.Time // zero: now
+	GlobalStep int       // the step that is saved
+}
+
+// SaveSuccess reports a checkpoint that is safely stored.
+type SaveSuccess struct {
+	Time       time.Time // zero: now
+	GlobalStep int       // the step that was saved
+	Size       attributes.Opt[int64]
+	Directory  string
+}
+
+// SaveFailure reports a checkpoint that could not be stored.
+type SaveFailure struct {
+	Time       time.Time // zero: now
+	GlobalStep int       // the step that was to be saved
+	Err        error
+}
+
+// Finalization describes the background part of an asynchronous save.
+type Finalization struct {
+	Time       time.Time // zero: now
+	GlobalStep int       // the step that is saved
+	Err        error     // at the end: why it failed
+}
+
+// SpanStart describes a span that is no phase of the training.
+type SpanStart struct {
+	Time time.Time // zero: now
+	// Parent is the parent; nil: the innermost open span of the context or,
+	// failing that, of the recorder.
+	Parent          *Span
+	Attributes      []attributes.Attr
+	StartAttributes []attributes.Attr // of the start event
+}
+
+// startParams are what begin needs to know of a span.
+type startParams struct {
+	name    string
+	index   int
+	at      time.Time
+	parent  *Span
+	ambient bool
+	scoped  bool // by a scope
+	byHand  bool // through Start of the recorder
+	anyTime bool // the time window does not hold
+	root    bool // it has no parent, whatever the context says
+	attrs   []attributes.Attr
+	starts  []attributes.Attr
+	loop    spantree.LoopStart // of a training loop
+	step    int                // of a checkpoint or epoch
+	values  spantree.Values    // of a training loop or save
+	options []trace.SpanStartOption
+	tracer  trace.Tracer // nil: the recorder's own
 }

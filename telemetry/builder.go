@@ -12,8 +12,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/settings"
-	"github.com/trainspan/trainspan/telemetry/internal/segment"
+	"github.com/trainspan/trainspan/internal/record/segment"
+	"github.com/trainspan/trainspan/internal/record/settings"
 )
 
 // TrainingTelemetryBuilder gathers what a [Provider] is made of. The methods

@@ -31,8 +31,8 @@ import (
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -235,7 +235,7 @@ func traceLines(t *testing.T, path string) (lines []string) {
 		}
 	}
 	for _, e := range events {
-		if e.Phase == dftracer.PhaseMetadata && e.Name != dft.NameCustom || e.Cat == dftracer.CatDFTracer && e.Phase == dftracer.PhaseComplete {
+		if e.Phase == dftracer.PhaseMetadata && e.Name != tracefile.NameCustom || e.Cat == dftracer.CatDFTracer && e.Phase == dftracer.PhaseComplete {
 			continue // framing: what is known of the process when the file is made
 		}
 		line := fmt.Sprintf("%d %s/%s at %d for %d, level %d, below %q:", e.Phase, e.Cat, e.Name, e.TS, e.Dur, e.Level, names[e.Parent])

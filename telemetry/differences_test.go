@@ -10,7 +10,7 @@ import (
 
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/grammar"
+	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 )
@@ -81,7 +81,7 @@ func TestNoMillisecondIsLost(t *testing.T) {
 		start := j.clock.Now()
 		s.EndWith(telemetry.End{Time: start.Add(time.Duration(ms) * time.Millisecond)})
 		all := j.mem.all()
-		if got := attrIn(all[len(all)-1].Span.Attributes, grammar.DurationMsec); got != fmt.Sprint(ms) {
+		if got := attrIn(all[len(all)-1].Span.Attributes, onelogger.DurationMsec); got != fmt.Sprint(ms) {
 			t.Fatalf("%d ms are recorded as %s", ms, got)
 		}
 	}
@@ -320,7 +320,7 @@ func TestPartialIntervalIsReported(t *testing.T) {
 		t.Fatalf("%d updates, want 2", len(updates))
 	}
 	last := updates[1]
-	if !last.Extension || attr(last, "num_iterations") != "3" || attr(last, grammar.PartialInterval) != "true" {
+	if !last.Extension || attr(last, "num_iterations") != "3" || attr(last, onelogger.PartialInterval) != "true" {
 		t.Errorf("the last update is %+v", last)
 	}
 	if updates[0].Extension {
@@ -337,9 +337,9 @@ func TestIterationThroughput(t *testing.T) {
 	// 64 samples of 1.25e12 operations on 8 ranks: 10 TFLOP/s for one second.
 	for key, want := range map[string]string{
 		"train_throughput_per_gpu": "5", "train_throughput_per_gpu_max": "10", "train_throughput_per_gpu_min": "5",
-		grammar.IterationThroughputPerGPUMax:  "10",
-		grammar.IterationThroughputPerGPUMin:  "3.3333333333333335",
-		grammar.IterationThroughputPerGPULast: "3.3333333333333335",
+		onelogger.IterationThroughputPerGPUMax:  "10",
+		onelogger.IterationThroughputPerGPUMin:  "3.3333333333333335",
+		onelogger.IterationThroughputPerGPULast: "3.3333333333333335",
 	} {
 		if got := attr(u, key); got != want {
 			t.Errorf("%s is %s, want %s", key, got, want)
@@ -363,7 +363,7 @@ func TestAsyncSaveTimes(t *testing.T) {
 	if len(got) != 2 {
 		t.Fatalf("%d updates, want 2", len(got))
 	}
-	if b, w := attr(got[0], grammar.CheckpointBlockingTimeSec), attr(got[0], grammar.CheckpointBackgroundTimeSec); b != "1" || w != "4" {
+	if b, w := attr(got[0], onelogger.CheckpointBlockingTimeSec), attr(got[0], onelogger.CheckpointBackgroundTimeSec); b != "1" || w != "4" {
 		t.Errorf("blocking %s s and background %s s, want 1 and 4", b, w)
 	}
 	if !got[0].Extension {

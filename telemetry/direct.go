@@ -5,19 +5,19 @@ import (
 	"fmt"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-
 	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/phase"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry/internal/phase"
 	"github.com/trainspan/trainspan/telemetry/outputs"
+	"go.opentelemetry.io/otel/attribute"
 )
 
 // Start starts a span of any name. A standard name may be open only once, and
 // a standard span with a timer cannot be started by hand: its callback or
 // scope does that. The span stays the parent of what is started without a
 // context until it is stopped.
-func (r *recorder) Start(ctx context.Context, name string, p SpanStart) (context.Context, *Span, error) {
+func (r *Recorder) Start(ctx context.Context, name string, p SpanStart) (context.Context, *Span, error) {
 	if r == nil {
 		return ctx, nil, errNotConfigured
 	}
@@ -26,17 +26,17 @@ func (r *recorder) Start(ctx context.Context, name string, p SpanStart) (context
 		ambient: true, byHand: true, attrs: r.repairs.cleanCopy(p.Attributes), starts: r.repairs.cleanCopy(p.StartAttributes),
 		values: r.values(true),
 	})
-	return ctx, s, off(err)
+	return ctx, s, ignoreOff(err)
 }
 
 // Stop stops a span, with attributes of its stop event. A span that is not open is
 // an error.
-func (r *recorder) Stop(s *Span, e End, stops ...attributes.Attr) error {
+func (r *Recorder) Stop(s *Span, e End, stops ...attributes.Attr) error {
 	if r == nil {
 		return errNotConfigured
 	}
 	attrs := r.repairs.cleanCopy(stops)
-	f, known := r.repairs.describe(e.Err, 1), r.known(s, e.Err)
+	f, known := r.repairs.describe(e.Err, 1), r.childFailedWith(s, e.Err)
 	return r.record(s, "stop", e.Time, false, func(c *call, t int64) {
 		if f != nil && !s.errored && !known {
 			r.out.event(c, s, outputs.KindError, f.Event("Error in "+s.data.Name+": ", t), s.index >= 0)
@@ -46,7 +46,7 @@ func (r *recorder) Stop(s *Span, e End, stops ...attributes.Attr) error {
 }
 
 // Event records an event of an open span: now, or at the given time.
-func (r *recorder) Event(s *Span, name string, attrs []attributes.Attr, at time.Time) error {
+func (r *Recorder) Event(s *Span, name string, attrs []attributes.Attr, at time.Time) error {
 	if r == nil {
 		return errNotConfigured
 	}
@@ -57,7 +57,7 @@ func (r *recorder) Event(s *Span, name string, attrs []attributes.Attr, at time.
 }
 
 // Error records an error of an open span. cause may be nil.
-func (r *recorder) Error(s *Span, message string, cause error) error {
+func (r *Recorder) Error(s *Span, message string, cause error) error {
 	if r == nil {
 		return errNotConfigured
 	}
@@ -69,7 +69,7 @@ func (r *recorder) Error(s *Span, message string, cause error) error {
 
 // TelemetryDataError reports that the telemetry data has a gap. Each output
 // takes only one such report; later ones are counted.
-func (r *recorder) TelemetryDataError(message string, attrs []attributes.Attr) error {
+func (r *Recorder) TelemetryDataError(message string, attrs []attributes.Attr) error {
 	if r == nil {
 		return errNotConfigured
 	}
@@ -80,7 +80,7 @@ func (r *recorder) TelemetryDataError(message string, attrs []attributes.Attr) e
 		return nil
 	})
 	r.out.deliver(&c)
-	return off(err)
+	return ignoreOff(err)
 }
 
 // addEvent is Event for handles: after the end of the span it does nothing, as
@@ -109,7 +109,7 @@ func (s *Span) recordError(message string, cause error, at time.Time, extra []at
 // record does something with an open span. anyTime lifts the window of
 // explicit times. Without a name for the call, a span that has ended is no
 // problem.
-func (r *recorder) record(s *Span, name string, at time.Time, anyTime bool, do func(c *call, t int64)) error {
+func (r *Recorder) record(s *Span, name string, at time.Time, anyTime bool, do func(c *call, t int64)) error {
 	c := call{now: r.time.now()}
 	t, wrong := r.time.instant(at, c.now, anyTime)
 	err := r.while(func() error {
@@ -130,9 +130,56 @@ func (r *recorder) record(s *Span, name string, at time.Time, anyTime bool, do f
 	case err == nil:
 		return nil
 	case err == ErrClosed || err == errDisabled:
-		return off(err)
+		return ignoreOff(err)
 	case name == "" && err == errNotRunning:
 		return nil
 	}
 	return r.fail(phase.Call{Record: name, Text: name}, err)
+}
+
+// FileLog returns what records calls on files, which package integrations/iofs
+// makes of what a program reads and writes. It is nil when no output wants
+// them: a trace file does unless its options switch them off.
+func (p *Provider) FileLog() direct.FileLog {
+	if p == nil || p.hub == nil {
+		return nil
+	}
+	switch logs := fileLogs(p.hub.FileLogs()); len(logs) {
+	case 0:
+		return nil
+	case 1:
+		return logs[0]
+	default:
+		return logs
+	}
+}
+
+// fileLogs record calls in several outputs.
+type fileLogs []direct.FileLog
+
+// Now implements direct.FileLog.
+func (l fileLogs) Now() int64 { return l[0].Now() }
+
+// File implements direct.FileLog.
+func (l fileLogs) File(path string) direct.File {
+	var files fileList
+	for _, one := range l {
+		if f := one.File(path); f != nil {
+			files = append(files, f)
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	return files
+}
+
+// fileList is one file in several outputs.
+type fileList []direct.File
+
+// Record implements direct.File.
+func (l fileList) Record(ctx context.Context, call direct.FileCall) {
+	for _, f := range l {
+		f.Record(ctx, call)
+	}
 }

@@ -3,7 +3,7 @@ package telemetry
 import (
 	"time"
 
-	"github.com/trainspan/trainspan/telemetry/internal/segment"
+	"github.com/trainspan/trainspan/internal/record/segment"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 

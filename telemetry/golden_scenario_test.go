@@ -12,7 +12,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/attrvalue"
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
 )
 
 // scenario is a recorded run: what was called, in order.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/dft/recovery"
-	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile/recovery"
 )
 
 // busyVariable makes the test program one that does nothing but use a processor,

@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
-	"github.com/trainspan/trainspan/internal/attrvalue"
-	"github.com/trainspan/trainspan/internal/grammar"
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
+	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -37,18 +38,18 @@ func (t tally) String() string {
 // losses report what gets lost on the way to a backend, and remember what they
 // have reported to the outputs for records.
 type losses struct {
-	rec *recorder
+	rec *Recorder
 	hub *dispatch.Hub
 
 	mu       sync.Mutex
 	reported tally
 }
 
-// lost is called when an output loses something on its way to a backend. Every
+// countLoss is called when an output loses something on its way to a backend. Every
 // loss is logged, the first one is reported to the other outputs too; the rest
 // is reported to them at the end.
-func (l *losses) lost(what, cause string, n int64, err error) {
-	l.rec.out.warn(0, "data was lost on its way to an OpenTelemetry backend", what, n, "cause", cause, "error", err, "see", see.Delivery)
+func (l *losses) countLoss(what, cause string, n int64, err error) {
+	l.rec.out.warn(0, "data was lost on its way to an OpenTelemetry backend", what, n, "cause", cause, "error", err, "see", helptopic.Delivery)
 	l.mu.Lock()
 	first := l.reported == nil && l.rec.why() == nil
 	if first {
@@ -64,7 +65,7 @@ func (l *losses) lost(what, cause string, n int64, err error) {
 func (l *losses) gap(lost int64, message string, local bool) {
 	l.rec.locked(func() { l.rec.out.gaps++ })
 	l.hub.PushDataError(dispatch.DataError{
-		Message: message, Attributes: attrvalue.Extend(attrvalue.Int(grammar.LostRecords, lost)),
+		Message: message, Attributes: attrvalue.Extend(attrvalue.Int(onelogger.LostRecords, lost)),
 		Time: l.rec.time.now(), Extension: true, Local: local,
 	})
 	l.hub.Drain()
@@ -101,7 +102,7 @@ func (l *losses) report() outputs.Losses {
 	if unwantedMetrics {
 		lostMetrics = 0
 	}
-	l.rest(lost)
+	l.reportRest(lost)
 	if lost.total() > 0 || lostMetrics > 0 {
 		args := []any{"spans", s.DroppedSpans, "of", s.EndedSpans, "causes", s.Drops}
 		if s.DroppedLogRecords > 0 {
@@ -110,13 +111,13 @@ func (l *losses) report() outputs.Losses {
 		if lostMetrics > 0 {
 			args = append(args, "metric_exports", lostMetrics)
 		}
-		l.rec.out.log.Warn("telemetry lost data on its way to OpenTelemetry backends", append(args, "see", see.Delivery)...)
+		l.rec.out.log.Warn("telemetry lost data on its way to OpenTelemetry backends", append(args, "see", helptopic.Delivery)...)
 	}
 	return all
 }
 
-// rest reports the losses that were not reported yet.
-func (l *losses) rest(lost tally) {
+// reportRest reports the losses that were not reported yet.
+func (l *losses) reportRest(lost tally) {
 	l.mu.Lock()
 	rest := tally{}
 	for what, n := range lost {
@@ -128,5 +129,78 @@ func (l *losses) rest(lost tally) {
 	l.mu.Unlock()
 	if len(rest) > 0 {
 		l.gap(rest.total(), "not delivered: "+rest.String(), true)
+	}
+}
+
+// Kinds of warnings. Each is given once for a provider.
+const (
+	warnAfterEnd uint32 = 1 << iota
+	warnEndedParent
+	warnSecondEnd
+	warnOutsideLoop
+	warnAttributes
+	warnStart
+)
+
+// section is the part of the documentation about a kind of warnings. Those
+// without a kind name theirs themselves.
+func section(kind uint32) string {
+	switch kind {
+	case warnAfterEnd:
+		return helptopic.AfterEnd
+	case warnEndedParent, warnOutsideLoop:
+		return helptopic.Parent
+	case warnSecondEnd:
+		return helptopic.EndedTwice
+	case warnAttributes:
+		return helptopic.Attributes
+	case warnStart:
+		return helptopic.Panics
+	}
+	return ""
+}
+
+// logLimit keeps a misuse in a loop from filling the log: the first, the tenth,
+// the hundredth and so on are logged.
+type logLimit struct {
+	kinds atomic.Uint32
+
+	mu     sync.Mutex
+	counts map[string]int64
+}
+
+// maxCounted bounds the messages that are told apart.
+const maxCounted = 256
+
+// allow reports whether the message is to be logged now, and how often it came.
+func (l *logLimit) allow(message string) (times int64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.counts == nil {
+		l.counts = make(map[string]int64)
+	}
+	if _, known := l.counts[message]; !known && len(l.counts) >= maxCounted {
+		message = "" // all the others together
+	}
+	l.counts[message]++
+	times = l.counts[message]
+	for n := times; ; n /= 10 {
+		if n == 1 {
+			return times, true
+		}
+		if n%10 != 0 {
+			return times, false
+		}
+	}
+}
+
+// misuse logs that a call was refused.
+func (o *outbox) misuse(call, problem string) {
+	if n, ok := o.logged.allow(call + problem); ok {
+		args := []any{"call", call, "error", problem, "see", helptopic.Refused}
+		if n > 1 {
+			args = append(args, "times", n)
+		}
+		o.log.Error("telemetry error", args...)
 	}
 }

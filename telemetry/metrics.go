@@ -10,10 +10,10 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/trainspan/trainspan/internal/metrics"
-	"github.com/trainspan/trainspan/telemetry/internal/books"
-	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
-	"github.com/trainspan/trainspan/telemetry/internal/phase"
+	"github.com/trainspan/trainspan/internal/export/metrics"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
+	"github.com/trainspan/trainspan/internal/record/phase"
+	"github.com/trainspan/trainspan/internal/record/spantree"
 )
 
 // healthMetrics are read when metrics are collected: times, open spans, what is
@@ -32,7 +32,7 @@ var lossTypes = [2]map[string]string{
 }
 
 // observe registers them.
-func observe(meter metric.Meter, r *recorder, hub *dispatch.Hub) (*healthMetrics, error) {
+func observe(meter metric.Meter, r *Recorder, hub *dispatch.Hub) (*healthMetrics, error) {
 	in := metrics.Maker{Meter: meter}
 	var all []metric.Observable
 	ints := map[*metrics.Metric]metric.Int64Observable{}
@@ -54,7 +54,7 @@ func observe(meter metric.Meter, r *recorder, hub *dispatch.Hub) (*healthMetrics
 	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		count := func(of *metrics.Metric, n int64, with ...metric.ObserveOption) { o.ObserveInt64(ints[of], n, with...) }
 		now, open := r.time.now(), int64(0)
-		var times books.Times
+		var times spantree.Times
 		r.locked(func() {
 			times = r.books.Times(r.time.made, now)
 			if r.tree.isOpen(phase.Training) {

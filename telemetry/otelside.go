@@ -7,14 +7,15 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
+	"github.com/trainspan/trainspan/internal/record/phase"
+	"github.com/trainspan/trainspan/internal/record/segment"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/internal/attrvalue"
-	"github.com/trainspan/trainspan/telemetry/internal/phase"
-	"github.com/trainspan/trainspan/telemetry/internal/segment"
-	"github.com/trainspan/trainspan/telemetry/outputs"
+	"go.opentelemetry.io/otel/trace/embedded"
 )
 
 // scopeName is the instrumentation scope of the spans that a recorder starts.
@@ -41,7 +42,7 @@ func (o *otelSide) start(ctx context.Context, s *Span, p *startParams) (panicked
 	}()
 	s.base, s.carrying = ctx, trace.ContextWithSpan(ctx, (*contextSpan)(s))
 	if s.parent != nil && FromContext(ctx) != s.parent {
-		ctx = below(ctx, s.parent)
+		ctx = withSpan(ctx, s.parent)
 	}
 	if !p.root {
 		ctx = o.joined(ctx)
@@ -66,19 +67,19 @@ func identify(s *Span) {
 	s.data.TraceID, s.data.SpanID = sc.TraceID(), sc.SpanID()
 }
 
-// below returns ctx with s as the span that it carries. Frameworks with hooks hold
+// withSpan returns ctx with s as the span that it carries. Frameworks with hooks hold
 // one context and start everything with it: then it is the one that the start
 // of s has made.
-func below(ctx context.Context, s *Span) context.Context {
-	if same(s.base, ctx) {
+func withSpan(ctx context.Context, s *Span) context.Context {
+	if sameContext(s.base, ctx) {
 		return s.carrying
 	}
 	return trace.ContextWithSpan(ctx, (*contextSpan)(s))
 }
 
-// same reports whether two contexts are known to be one. Not all types of contexts
+// sameContext reports whether two contexts are known to be one. Not all types of contexts
 // can be compared; pointers can, and the background is the most frequent.
-func same(a, b context.Context) bool {
+func sameContext(a, b context.Context) bool {
 	if b == context.Background() {
 		return a == b
 	}
@@ -168,3 +169,49 @@ func truncate(s *Span) {
 	}
 	s.otel.SetAttributes(attribute.Int(attributes.Truncated, 1))
 }
+
+// tracerProvider is another tracer provider with the rule of parents and the
+// records in front of it.
+type tracerProvider struct {
+	embedded.TracerProvider
+	rec   *Recorder
+	inner trace.TracerProvider
+}
+
+// Tracer implements trace.TracerProvider.
+func (t *tracerProvider) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
+	return &tracer{rec: t.rec, inner: t.inner.Tracer(name, options...)}
+}
+
+type tracer struct {
+	embedded.Tracer
+	rec   *Recorder
+	inner trace.Tracer
+}
+
+// Start implements trace.Tracer.
+func (t *tracer) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	cfg := trace.NewSpanStartConfig(options...)
+	p := &startParams{
+		name: name, index: -1, at: cfg.Timestamp(), anyTime: true, root: cfg.NewRoot(),
+		tracer: t.inner, options: options, attrs: t.rec.repairs.cleanCopy(attributes.From(cfg.Attributes()...)),
+	}
+	ctx, s, err := t.rec.begin(ctx, p)
+	if err != nil {
+		return t.inner.Start(ctx, name, options...)
+	}
+	return ctx, (*contextSpan)(s)
+}
+
+// The contract of outputs, under the names by which programs know it.
+type (
+	// Output is a place that telemetry writes to.
+	Output = outputs.Output
+	// Identity says who writes: the process and its place in the job.
+	Identity = outputs.Identity
+	// OutputHealth is what telemetry knows of an output for records.
+	OutputHealth = dispatch.Health
+)

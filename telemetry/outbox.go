@@ -9,14 +9,14 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/internal/attrvalue"
-	"github.com/trainspan/trainspan/internal/grammar"
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
+	"github.com/trainspan/trainspan/internal/record/failure"
+	"github.com/trainspan/trainspan/internal/record/meters"
+	"github.com/trainspan/trainspan/internal/record/phase"
+	"github.com/trainspan/trainspan/internal/record/spantree"
+	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry/internal/books"
-	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
-	"github.com/trainspan/trainspan/telemetry/internal/failure"
-	"github.com/trainspan/trainspan/telemetry/internal/meters"
-	"github.com/trainspan/trainspan/telemetry/internal/phase"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -41,7 +41,7 @@ type call struct {
 	events   []otelEvent
 	ends     []otelEnd // of spans, in order
 	own      otelEnd   // the last of them: of the span that the call ends
-	entry    books.Entry
+	entry    spantree.Entry
 	warnings []warning
 }
 
@@ -119,7 +119,7 @@ func (o *outbox) entry(c *call, s, loop *Span) {
 func (o *outbox) stop(c *call, s *Span, t int64, attrs []attributes.Attr, f *failure.Failure) otelEnd {
 	s.data.Stop = t
 	if s.mask != 0 {
-		s.data.Attributes = upsert(s.data.Attributes, attrvalue.Int(grammar.DurationMsec, (t-s.data.Start)/1e6))
+		s.data.Attributes = upsert(s.data.Attributes, attrvalue.Int(onelogger.DurationMsec, (t-s.data.Start)/1e6))
 		o.edge(c, s, outputs.KindStop, outputs.Event{Name: spans.EventSpanStop, Time: t, Attributes: attrs})
 	}
 	return otelEnd{span: s, at: t, fail: f}

@@ -8,10 +8,10 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/attrvalue"
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/record/phase"
+	"github.com/trainspan/trainspan/internal/record/spantree"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry/internal/books"
-	"github.com/trainspan/trainspan/telemetry/internal/phase"
 )
 
 // A StartOption says what a start of a standard span needs to know: a [Start],
@@ -28,13 +28,13 @@ type endOption interface{ end(e *ending) }
 // ending gathers the options of an end.
 type ending struct {
 	End
-	iteration books.Consumed
+	iteration spantree.Consumed
 	step      int
 }
 
 func (e End) end(to *ending) { to.End = e }
 func (e IterationEnd) end(to *ending) {
-	to.iteration, to.End = books.Consumed{Loss: e.Loss, Samples: e.Samples, Tokens: e.Tokens}, End{Time: e.Time, Err: e.Err}
+	to.iteration, to.End = spantree.Consumed{Loss: e.Loss, Samples: e.Samples, Tokens: e.Tokens}, End{Time: e.Time, Err: e.Err}
 }
 func (f Finalization) end(to *ending) { to.step, to.End = f.GlobalStep, End{Time: f.Time, Err: f.Err} }
 
@@ -53,7 +53,7 @@ func (p *startParams) setTime(at time.Time) {
 }
 
 func (l LoopStart) start(_ *repairs, p *startParams) error {
-	p.loop = books.LoopStart{
+	p.loop = spantree.LoopStart{
 		Iterations: l.IterationsStart, Samples: fixed(l.SamplesStart),
 		IterationsTarget: fixed(l.IterationsTarget), SamplesTarget: fixed(l.SamplesTarget),
 	}
@@ -99,7 +99,7 @@ func belongs(p *startParams, option string, indexes ...int) error {
 // standard gathers what the start of a standard span needs. name is that of a
 // row of the table, or spans.CheckpointSave for a save by the configured
 // strategy.
-func (p *startParams) standard(r *recorder, name string, options []StartOption) error {
+func (p *startParams) standard(r *Recorder, name string, options []StartOption) error {
 	p.name, p.index = name, spans.Index(name)
 	switch {
 	case name == spans.CheckpointSave, p.index == phase.SaveSync, p.index == phase.SaveAsync:
@@ -122,7 +122,7 @@ func (p *startParams) standard(r *recorder, name string, options []StartOption) 
 			return err
 		}
 	}
-	if need := neededBy(p.index); need != "" && !given(options) {
+	if need := neededBy(p.index); need != "" && !anyGiven(options) {
 		return fmt.Errorf("%s needs to know more: give a %s to its start", p.name, need)
 	}
 	return nil
@@ -157,7 +157,7 @@ func neededBy(index int) string {
 	return ""
 }
 
-func given(options []StartOption) bool {
+func anyGiven(options []StartOption) bool {
 	for _, o := range options {
 		switch o.(type) {
 		case Epoch, SaveStart, Finalization:
@@ -171,7 +171,7 @@ func given(options []StartOption) bool {
 // what is started without a context, except for a finalization, of which
 // several may be open for different steps. The error follows the error
 // strategy; a recorder that is off gives none.
-func (r *recorder) StartPhase(ctx context.Context, name string, options ...StartOption) (context.Context, error) {
+func (r *Recorder) StartPhase(ctx context.Context, name string, options ...StartOption) (context.Context, error) {
 	if !r.Recording() {
 		r.late(name)
 		return ctx, nil
@@ -188,7 +188,7 @@ func (r *recorder) StartPhase(ctx context.Context, name string, options ...Start
 
 // EndPhase ends the open standard span of that name; spans.CheckpointSave ends
 // the save that is open, and a finalization is found by its step.
-func (r *recorder) EndPhase(name string, options ...endOption) error {
+func (r *Recorder) EndPhase(name string, options ...endOption) error {
 	if !r.Recording() {
 		return nil
 	}

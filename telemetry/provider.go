@@ -14,9 +14,9 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/active"
-	"github.com/trainspan/trainspan/internal/direct"
-	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
+	"github.com/trainspan/trainspan/internal/record/active"
+	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -24,7 +24,7 @@ import (
 // tracer provider and the outputs. A nil Provider does nothing, and so does
 // one that is disabled for this rank. All methods are safe for concurrent use.
 type Provider struct {
-	rec      *recorder
+	rec      *Recorder
 	hub      *dispatch.Hub
 	sdk      *sdktrace.TracerProvider // nil when disabled
 	progress *outputs.Progress
@@ -88,7 +88,7 @@ func (p *Provider) TimedSpan(ctx context.Context, name string, fn func(context.C
 
 // Recorder returns what package callbacks and the replay of Python processes record
 // with, nil for a nil provider. Its type is no part of the API.
-func (p *Provider) Recorder() *recorder {
+func (p *Provider) Recorder() *Recorder {
 	if p == nil {
 		return nil
 	}

@@ -4,23 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/telemetry/internal/failure"
-	"github.com/trainspan/trainspan/telemetry/internal/phase"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/record/failure"
+	"github.com/trainspan/trainspan/internal/record/phase"
+	"github.com/trainspan/trainspan/internal/record/spantree"
 )
 
-// recorder keeps the state of a run, and starts and stops spans whose start and
-// end are far apart. All methods are safe for concurrent use; the nil recorder
-// answers errNotConfigured.
+// Recorder keeps the state of a run, and starts and stops spans whose start and
+// end are far apart. All methods are safe for concurrent use; those of a nil Recorder
+// return [ErrNotConfigured].
 //
-// Its lock guards state and arithmetic only. Configuration functions, Error
-// methods, span processors, outputs, the clock and the log are somebody
-// else's code, and are called before the lock is taken or after it is
-// released.
-type recorder struct {
+// [Provider.Recorder] returns it. Package callbacks has one function for each event of a
+// training; Recorder is for integrations that need spans of any name.
+type Recorder struct {
+	// The lock of state guards state and arithmetic only. Configuration functions, Error
+	// methods, span processors, outputs, the clock and the log are code of others, which
+	// is called before the lock is taken or after it is released.
 	state
 	facts
 	time     times
@@ -39,7 +42,7 @@ type hooks struct {
 
 // Recording reports whether anything is recorded: r is not nil, and was neither
 // switched off nor closed.
-func (r *recorder) Recording() bool { return r != nil && !r.off.Load() }
+func (r *Recorder) Recording() bool { return r != nil && !r.off.Load() }
 
 // times tells the time, and checks that of others.
 type times struct {
@@ -72,7 +75,7 @@ func (c *times) instant(at time.Time, now int64, anyTime bool) (int64, error) {
 // fail applies the error strategy to a problem that a call met: the outputs
 // get their telemetry data error, and either the caller gets the problem, or
 // telemetry ends quietly.
-func (r *recorder) fail(name phase.Call, problem error) error {
+func (r *Recorder) fail(name phase.Call, problem error) error {
 	message := fmt.Sprintf("Exception in telemetry code when calling %s: %s", name.Record, failure.RecordText(problem))
 	c := call{now: r.time.now()}
 	if r.while(func() error {
@@ -84,7 +87,7 @@ func (r *recorder) fail(name phase.Call, problem error) error {
 	}
 	r.out.deliver(&c)
 	if r.strategy == config.DisableQuietly {
-		r.out.log.Error("telemetry met a fatal error and is now disabled", "call", name.Text, "error", failure.Text(problem), "see", see.Refused)
+		r.out.log.Error("telemetry met a fatal error and is now disabled", "call", name.Text, "error", failure.Text(problem), "see", helptopic.Refused)
 		r.disable()
 		return nil
 	}
@@ -95,7 +98,7 @@ func (r *recorder) fail(name phase.Call, problem error) error {
 // disable switches telemetry off for good: what is open is stopped, what is
 // held back is written, and every output is closed; in the background where
 // something has to be sent over a network first.
-func (r *recorder) disable() {
+func (r *Recorder) disable() {
 	if !r.stopAll(errDisabled) {
 		return
 	}
@@ -111,7 +114,7 @@ func (r *recorder) disable() {
 // Where spans or records go over a network they are flushed instead and stay
 // open until the provider's Shutdown, to get a report of what was lost on the way.
 // Later calls do nothing.
-func (r *recorder) Close(ctx context.Context) error {
+func (r *Recorder) Close(ctx context.Context) error {
 	if r == nil {
 		return errNotConfigured
 	}
@@ -123,7 +126,7 @@ func (r *recorder) Close(ctx context.Context) error {
 
 // stopAll stops the open spans, and is the end of recording. It reports whether
 // that had not come before.
-func (r *recorder) stopAll(why error) (stopped bool) {
+func (r *Recorder) stopAll(why error) (stopped bool) {
 	if r.hooks.ending != nil && r.Recording() {
 		r.hooks.ending()
 	}
@@ -137,7 +140,7 @@ func (r *recorder) stopAll(why error) (stopped bool) {
 
 // ActiveSpans lists the open spans of a name in the order of their start; all
 // open spans for the empty name.
-func (r *recorder) ActiveSpans(name string) (open []*Span) {
+func (r *Recorder) ActiveSpans(name string) (open []*Span) {
 	if r != nil {
 		r.locked(func() { open = r.tree.list(name) })
 	}
@@ -146,9 +149,70 @@ func (r *recorder) ActiveSpans(name string) (open []*Span) {
 
 // Current is the span under which a callback without a context would start
 // its span, or nil.
-func (r *recorder) Current() *Span {
+func (r *Recorder) Current() *Span {
 	if r == nil {
 		return nil
 	}
 	return r.tree.current.Load()
+}
+
+// lifetime runs a function once, for any number of callers, who all wait for it.
+type lifetime struct {
+	state atomic.Pointer[life]
+}
+
+type life struct {
+	done chan struct{}
+	err  error
+}
+
+func (l *lifetime) end(f func() error) (err error) {
+	mine := &life{done: make(chan struct{})}
+	if !l.state.CompareAndSwap(nil, mine) {
+		other := l.state.Load()
+		<-other.done
+		return other.err
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("telemetry: shutdown panicked: %v", p)
+		}
+		mine.err = err
+		close(mine.done)
+	}()
+	return f()
+}
+
+// finish ends a span with everything that the end of its kind means: metrics
+// of an iteration, a loop, a save.
+func (r *Recorder) finish(s *Span, e End, used spantree.Consumed) error {
+	var v spantree.Values
+	switch s.index {
+	case phase.Iteration, phase.SaveSync, phase.SaveAsync, phase.Training:
+		v = r.values(false)
+	}
+	if s.index == phase.Application && r.hooks.ending != nil && r.Recording() && s.Active() {
+		r.hooks.ending()
+	}
+	c := call{now: r.time.now()}
+	at, wrong := r.time.instant(e.Time, c.now, e.anyTime)
+	end := finishing{End: e, at: at, wrong: wrong, used: used, failure: r.repairs.describe(e.Err, 2), known: r.childFailedWith(s, e.Err)}
+	var problem error
+	last := false // the span was ended that ends the recording
+	r.locked(func() {
+		var ended bool
+		ended, problem = r.end(&c, s, &end, &v)
+		if last = ended && s.index == phase.Application; last {
+			// The end of the application is the end of what is open below it.
+			r.stopOpen(&c, ErrClosed)
+		}
+	})
+	r.out.deliver(&c)
+	switch {
+	case last && r.hooks.closing != nil:
+		_ = r.hooks.closing(context.Background()) // logged where it happens: no outcome of this call
+	case problem != nil && !last:
+		return r.fail(phase.CallsOf(s.index).End, problem)
+	}
+	return nil
 }

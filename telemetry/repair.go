@@ -1,15 +1,15 @@
 package telemetry
 
 import (
+	"errors"
 	"slices"
 	"sync/atomic"
 
-	"go.opentelemetry.io/otel/attribute"
-
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/internal/attrvalue"
-	"github.com/trainspan/trainspan/internal/grammar"
-	"github.com/trainspan/trainspan/telemetry/internal/failure"
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/record/failure"
+	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
+	"go.opentelemetry.io/otel/attribute"
 )
 
 // maxAttributes bounds the attributes of a span: one that lives for weeks must
@@ -73,7 +73,7 @@ func (r *repairs) withExtra(attrs []attributes.Attr, extra []attribute.KeyValue)
 			r.values.Add(1)
 			continue
 		}
-		for a.Key == grammar.ErrorMessage || has(attrs, a.Key) {
+		for a.Key == onelogger.ErrorMessage || has(attrs, a.Key) {
 			a.Key = "user_" + a.Key
 		}
 		attrs = append(attrs, a)
@@ -103,3 +103,38 @@ func upsert(attrs []attributes.Attr, a attributes.Attr) []attributes.Attr {
 	}
 	return append(attrs, a)
 }
+
+// Errors that callers can test for.
+var (
+	// ErrClosed is returned by a recorder that was closed.
+	ErrClosed = errors.New("recorder is already closed")
+	// errDisabled is why a provider records nothing that is off for this rank,
+	// was disabled by force, or has switched itself off after an error. No
+	// method returns it: that telemetry is off is no error.
+	errDisabled = errors.New("telemetry is disabled")
+	// errNotConfigured is the answer of the nil provider and recorder.
+	errNotConfigured = errors.New("telemetry is not configured: call TrainingTelemetryBuilder.ConfigureProvider first")
+)
+
+// ignoreOff turns "telemetry is disabled" into no error at all: it is what the user
+// asked for, or was told before.
+func ignoreOff(err error) error {
+	if err == errDisabled {
+		return nil
+	}
+	return err
+}
+
+// silent hides that telemetry is off: to the training loop that is no error.
+func silent(err error) error {
+	if err == nil || errors.Is(err, ErrClosed) || errors.Is(err, errDisabled) || errors.Is(err, errNotConfigured) {
+		return nil
+	}
+	return err
+}
+
+// What the reference says of calls at the wrong time.
+var (
+	errNotRunning  = errors.New("Cannot add an event to a span that is not running.")
+	errTimerActive = errors.New("Cannot start timer since it is already active")
+)

@@ -4,25 +4,25 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/telemetry/internal/books"
-	"github.com/trainspan/trainspan/telemetry/internal/phase"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/record/phase"
+	"github.com/trainspan/trainspan/internal/record/spantree"
 )
 
 // CheckpointSucceeded records that a checkpoint is safely stored, with what it
 // makes productive. A step that was never started, or was reported before, is
 // a telemetry data error: the reference counts it with zeros.
-func (r *recorder) CheckpointSucceeded(p SaveSuccess) error {
-	return r.outcome(phase.Call{Record: "on_save_checkpoint_success", Text: "OnSaveCheckpointSuccess"}, p.Time, func(c *call, t int64, v *books.Values) error {
+func (r *Recorder) CheckpointSucceeded(p SaveSuccess) error {
+	return r.outcome(phase.Call{Record: "on_save_checkpoint_success", Text: "OnSaveCheckpointSuccess"}, p.Time, func(c *call, t int64, v *spantree.Values) error {
 		s, err := r.saveSpan(v)
 		if err != nil || !v.Saves {
 			return err
 		}
-		success := books.Success{
+		success := spantree.Success{
 			Step: int64(p.GlobalStep), At: t, Async: s.index == phase.Application, Size: p.Size, Directory: p.Directory,
 		}
 		if !r.books.Succeed(&success, &c.entry) {
-			c.warn(0, "the success of a checkpoint was reported that is not known", "step", success.Step, "see", see.Checkpoint)
+			c.warn(0, "the success of a checkpoint was reported that is not known", "step", success.Step, "see", helptopic.Checkpoint)
 			r.out.gap(c, fmt.Sprintf("save_checkpoint_success for step %d, which is unknown or was reported before", success.Step), nil)
 			return nil
 		}
@@ -36,12 +36,12 @@ func (r *recorder) CheckpointSucceeded(p SaveSuccess) error {
 }
 
 // CheckpointFailed records that a checkpoint could not be stored.
-func (r *recorder) CheckpointFailed(p SaveFailure) error {
+func (r *Recorder) CheckpointFailed(p SaveFailure) error {
 	if r == nil {
 		return errNotConfigured
 	}
 	f := r.repairs.describe(p.Err, 1)
-	return r.outcome(phase.Call{Record: "on_save_checkpoint_failure", Text: "OnSaveCheckpointFailure"}, p.Time, func(c *call, t int64, v *books.Values) error {
+	return r.outcome(phase.Call{Record: "on_save_checkpoint_failure", Text: "OnSaveCheckpointFailure"}, p.Time, func(c *call, t int64, v *spantree.Values) error {
 		s, err := r.saveSpan(v)
 		if err != nil { // the failed save is over
 			if s, err = r.tree.named(phase.Application); err != nil {
@@ -55,7 +55,7 @@ func (r *recorder) CheckpointFailed(p SaveFailure) error {
 }
 
 // outcome records what became of a save.
-func (r *recorder) outcome(name phase.Call, at time.Time, do func(c *call, t int64, v *books.Values) error) error {
+func (r *Recorder) outcome(name phase.Call, at time.Time, do func(c *call, t int64, v *spantree.Values) error) error {
 	if r == nil {
 		return errNotConfigured
 	}

@@ -10,11 +10,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/internal/attrvalue"
-	"github.com/trainspan/trainspan/internal/grammar"
-	"github.com/trainspan/trainspan/telemetry/internal/books"
-	"github.com/trainspan/trainspan/telemetry/internal/failure"
-	"github.com/trainspan/trainspan/telemetry/internal/phase"
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/record/failure"
+	"github.com/trainspan/trainspan/internal/record/phase"
+	"github.com/trainspan/trainspan/internal/record/spantree"
+	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 )
 
 // Name is the name of the span.
@@ -54,7 +54,7 @@ func (s *Span) id() string {
 	if s == nil {
 		return ""
 	}
-	return string(grammar.AppendUUID(nil, s.data.TraceID, s.data.SpanID))
+	return string(onelogger.AppendUUID(nil, s.data.TraceID, s.data.SpanID))
 }
 
 // Err is what went wrong with the span in telemetry: a start that was refused
@@ -146,7 +146,7 @@ func (s *Span) finish(e End) {
 			s.note(err)
 		}
 	}
-	s.note(s.rec.finish(s, e, books.Consumed{}))
+	s.note(s.rec.finish(s, e, spantree.Consumed{}))
 }
 
 // note keeps a problem for Err.
@@ -158,22 +158,22 @@ func (s *Span) note(err error) {
 
 // SetLoss gives the loss of a training iteration before its end.
 func (s *Span) SetLoss(loss float64) {
-	s.setIteration(books.Consumed{Loss: attributes.Some(loss)})
+	s.setIteration(spantree.Consumed{Loss: attributes.Some(loss)})
 }
 
 // SetSamples says how many samples a training iteration really consumed over
 // all ranks, before its end.
 func (s *Span) SetSamples(n int64) {
-	s.setIteration(books.Consumed{Samples: attributes.Some(n)})
+	s.setIteration(spantree.Consumed{Samples: attributes.Some(n)})
 }
 
 // SetTokens says how many tokens a training iteration really consumed over
 // all ranks, before its end.
 func (s *Span) SetTokens(n int64) {
-	s.setIteration(books.Consumed{Tokens: attributes.Some(n)})
+	s.setIteration(spantree.Consumed{Tokens: attributes.Some(n)})
 }
 
-func (s *Span) setIteration(e books.Consumed) {
+func (s *Span) setIteration(e spantree.Consumed) {
 	if s != nil && s.rec != nil && s.index == phase.Iteration {
 		s.rec.locked(func() { s.iteration.Add(e) })
 	}

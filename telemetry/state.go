@@ -1,17 +1,20 @@
 package telemetry
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/internal/attrvalue"
-	"github.com/trainspan/trainspan/internal/grammar"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/record/failure"
+	"github.com/trainspan/trainspan/internal/record/phase"
+	"github.com/trainspan/trainspan/internal/record/settings"
+	"github.com/trainspan/trainspan/internal/record/spantree"
+	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry/internal/books"
-	"github.com/trainspan/trainspan/telemetry/internal/failure"
-	"github.com/trainspan/trainspan/telemetry/internal/phase"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -25,7 +28,7 @@ type state struct {
 	mu    sync.Mutex // see locked
 	ended error      // why nothing is recorded any more: ErrClosed or errDisabled
 	tree  tree
-	books books.Books
+	books spantree.Books
 	out   outbox
 
 	errors, repairedTimes int64 // counts
@@ -72,7 +75,7 @@ func (r *state) prepare(c *call, s *Span, p *startParams, t int64) (err error) {
 		}
 		s.data.Attributes = r.books.StartSave(p.index, s.step, &p.values, nil)
 	case phase.Finalization:
-		s.data.Attributes = attrvalue.Extend(attrvalue.Int(grammar.CurrentIteration, s.step))
+		s.data.Attributes = attrvalue.Extend(attrvalue.Int(onelogger.CurrentIteration, s.step))
 	case phase.Iteration:
 		r.progress.SetStep(r.books.Done())
 		if !r.books.Training() || r.tree.byName[phase.Training] == nil {
@@ -107,14 +110,14 @@ type finishing struct {
 	End
 	at      int64
 	wrong   error // with the time
-	used    books.Consumed
+	used    spantree.Consumed
 	failure *failure.Failure
 	known   bool // a span below has recorded the failure
 }
 
 // end is the part of finish under the lock. It reports whether the span was open
 // and ended.
-func (r *state) end(c *call, s *Span, e *finishing, v *books.Values) (ended bool, problem error) {
+func (r *state) end(c *call, s *Span, e *finishing, v *spantree.Values) (ended bool, problem error) {
 	if r.ended != nil || s.state != spanOpen {
 		if s.state == spanEnded && r.ended == nil && !e.again {
 			c.warn(warnSecondEnd, "a span was ended twice; the second end has no effect", "span", s.data.Name)
@@ -129,7 +132,7 @@ func (r *state) end(c *call, s *Span, e *finishing, v *books.Values) (ended bool
 	s.iteration.Add(e.used)
 	if s.index >= 0 {
 		loop, _ := r.tree.named(phase.Training)
-		problem = r.books.End(&books.Ending{
+		problem = r.books.End(&spantree.Ending{
 			Index: s.index, Step: s.step, At: t, Took: t - s.data.Start, Now: c.now, Failure: f, Repaired: repaired,
 			Used: s.iteration, Loop: loop != nil,
 		}, v, r.out.meters != nil, &c.entry)
@@ -154,7 +157,7 @@ func (r *state) end(c *call, s *Span, e *finishing, v *books.Values) (ended bool
 
 // saveSpan returns the open span that a save's outcome belongs to: the save
 // itself, or the application for an asynchronous one, whose span is long over.
-func (r *state) saveSpan(v *books.Values) (*Span, error) {
+func (r *state) saveSpan(v *spantree.Values) (*Span, error) {
 	if v.Async {
 		return r.tree.named(phase.Application)
 	}
@@ -167,8 +170,8 @@ func (r *state) pending(step int64) (pending bool) {
 	return pending
 }
 
-// known reports whether a span below has ended with the same error.
-func (r *state) known(s *Span, err error) bool {
+// childFailedWith reports whether a span below has ended with the same error.
+func (r *state) childFailedWith(s *Span, err error) bool {
 	if s == nil || err == nil {
 		return false
 	}
@@ -237,3 +240,109 @@ func (r *state) notBefore(s *Span, t int64) (end int64, repaired bool) {
 	}
 	return t, false
 }
+
+// facts are what is known of the run from its configuration.
+type facts struct {
+	base     config.Base
+	id       Identity
+	training atomic.Pointer[config.Training] // nil while it is not known
+}
+
+// values reads the training configuration; targets too if asked.
+func (r *facts) values(targets bool) spantree.Values {
+	if r == nil {
+		return spantree.Values{}
+	}
+	return spantree.Read(r.training.Load(), &r.base, targets)
+}
+
+// initEvent returns the content of the one_logger_initialization event.
+func (r *facts) initEvent() (attrs []attributes.Attr, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a configuration function panicked: %v", p)
+		}
+	}()
+	a := onelogger.Initialization{
+		WorldSize:                int64(r.base.WorldSize.Get()),
+		TelemetryVersion:         r.id.Version,
+		EnableForCurrentRank:     r.base.EnableForCurrentRank.Or(true),
+		SessionTag:               r.base.SessionTag.Get(),
+		IsBaselineRun:            r.base.IsBaselineRun.Get(),
+		SummaryDataSchemaVersion: r.base.SummaryDataSchemaVersion,
+		NodeName:                 r.id.Host,
+		Rank:                     int64(r.id.Rank.Get()),
+	}
+	if len(r.base.CustomMetadata) > 0 {
+		a.CustomMetadata = r.base.CustomMetadata.Strings()
+	}
+	return a.Append(nil), nil
+}
+
+// firstEvents are the events that the start of the application records. They
+// read the whole configuration, so that they are made before the lock is taken:
+// its functions are the program's.
+func (r *facts) firstEvents(start, now int64, clean func([]attributes.Attr) []attributes.Attr) ([]outputs.Event, error) {
+	attrs, err := r.initEvent()
+	if err != nil {
+		return nil, err
+	}
+	all := []outputs.Event{{Name: spans.EventOneLoggerInitialization, Time: start, Attributes: clean(attrs)}}
+	if t := r.training.Load(); t != nil {
+		if attrs, err = spantree.TrainingEvent(t); err != nil {
+			return all, err
+		}
+		all = append(all, configEvent(clean(attrs), now))
+	}
+	return all, nil
+}
+
+func configEvent(attrs []attributes.Attr, at int64) outputs.Event {
+	return outputs.Event{Name: spans.EventUpdateTrainingTelemetryConfig, Time: at, Attributes: attrs}
+}
+
+// SetTrainingConfig sets the training configuration of a job that learns it
+// after its start. It can be set once. Without an open application span it is
+// stored, to be reported when the application starts, and the call is an error.
+func (p *Provider) SetTrainingConfig(t config.Training) error {
+	if p == nil {
+		return errNotConfigured
+	}
+	r := p.rec
+	name := phase.Call{Record: "set_training_telemetry_config", Text: "SetTrainingConfig"}
+	if err := settings.Validate(&config.Config{Base: config.Base{Training: &t}}, "training.", "training."); err != nil {
+		return r.fail(name, err)
+	}
+	whole := config.Base{ApplicationName: r.base.ApplicationName, Training: &t}
+	t = *whole.WithDefaults(config.Ranks{}).Training
+	content, err := spantree.TrainingEvent(&t)
+	if err != nil {
+		return r.fail(name, err)
+	}
+	content = r.repairs.clean(content)
+	c := call{now: r.time.now()}
+	err = r.while(func() error {
+		if !r.training.CompareAndSwap(nil, &t) {
+			return errTrainingSet
+		}
+		app, err := r.tree.named(phase.Application)
+		if err != nil {
+			return errNoApplication
+		}
+		r.out.event(&c, app, outputs.KindEvent, configEvent(content, c.now), false)
+		return nil
+	})
+	r.out.deliver(&c)
+	if silent(err) == nil {
+		return nil
+	}
+	return silent(r.fail(name, err))
+}
+
+var (
+	errTrainingSet   = errors.New("Training telemetry config has already been set.")
+	errNoApplication = &failure.Worded{
+		Text:   "the training configuration cannot be reported before the application has started: call OnAppStart first",
+		Record: "Cannot update training metrics: Please call on_app_start() before calling this method.",
+	}
+)

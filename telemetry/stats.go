@@ -1,7 +1,7 @@
 package telemetry
 
 import (
-	"github.com/trainspan/trainspan/telemetry/internal/dispatch"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -51,7 +51,7 @@ type Stats struct {
 }
 
 // statsOf returns the counts of this moment.
-func statsOf(r *recorder, hub *dispatch.Hub) (s Stats) {
+func statsOf(r *Recorder, hub *dispatch.Hub) (s Stats) {
 	r.locked(func() {
 		s = Stats{
 			SpansStarted: r.tree.started, SpansOpen: r.tree.open, Records: r.out.records, Events: r.out.events,

@@ -8,9 +8,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/embedded"
 
+	"github.com/trainspan/trainspan/internal/record/phase"
+	"github.com/trainspan/trainspan/internal/record/spantree"
 	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry/internal/books"
-	"github.com/trainspan/trainspan/telemetry/internal/phase"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -36,7 +36,7 @@ const (
 type Span struct {
 	embedded.Span // of the view of this span as a trace.Span, see contextSpan
 
-	rec     *recorder
+	rec     *Recorder
 	otel    trace.Span
 	parent  *Span
 	index   int          // spans.Index of the name it was started with
@@ -58,8 +58,8 @@ type Span struct {
 	errored    bool  // an error was recorded
 	inner      error // the latest error with which a span below ended
 	prev, next *Span
-	iteration  books.Consumed // of a training iteration, set before its end
-	step       int64          // of a checkpoint save
+	iteration  spantree.Consumed // of a training iteration, set before its end
+	step       int64             // of a checkpoint save
 	problem    error
 }
 
@@ -158,7 +158,7 @@ func (t *tree) named(index int) (*Span, error) {
 	if s := t.byName[index]; s != nil && s.state == spanOpen {
 		return s, nil
 	}
-	return nil, books.NotOpen(index)
+	return nil, spantree.NotOpen(index)
 }
 
 // isOpen reports whether the standard span of that row is open.
@@ -204,7 +204,7 @@ func (t *tree) list(name string) (open []*Span) {
 // of its context, because the programs that call callbacks often hold a single
 // context. Where the span of the context has ended, its nearest ancestor that is
 // open takes its place, and the span that has ended is returned too.
-func (t *tree) parentOf(rec *recorder, carried trace.Span, p *startParams) (parent, ended *Span) {
+func (t *tree) parentOf(rec *Recorder, carried trace.Span, p *startParams) (parent, ended *Span) {
 	if p.parent != nil {
 		return p.parent, nil
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/trainsim"
-	"github.com/trainspan/trainspan/report"
+	"github.com/trainspan/trainspan/internal/report"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
 // bodiesTrace writes what a program by DFTracer's guide does: loops over a loader in
@@ -97,7 +97,7 @@ func TestVerbsAgree(t *testing.T) {
 		}
 		paths = append(paths, found...)
 	}
-	for name, a := range map[string][]trainsim.Attempt{
+	for name, a := range map[string][]simjob.Attempt{
 		"async":    {{Ranks: 4, Steps: 50, Save: 10, Async: true}},
 		"device":   {{Ranks: 2, Steps: 30, Device: true}},
 		"silent":   {{Ranks: 3, Steps: 30, NoComm: true, Plain: true}},
@@ -117,7 +117,7 @@ func TestVerbsAgree(t *testing.T) {
 		}
 		paths = append(paths, dir)
 	}
-	layouts, err := filepath.Glob(filepath.Join("..", "..", "internal", "run", "testdata", "layouts", "*"))
+	layouts, err := filepath.Glob(filepath.Join("..", "..", "internal", "job", "testdata", "layouts", "*"))
 	if err != nil || len(layouts) == 0 {
 		t.Fatal(layouts, err)
 	}

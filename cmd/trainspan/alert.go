@@ -1,24 +1,25 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"bytes"
-	"errors"
-
-	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	runs "github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/report"
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/report"
 )
 
 type alertOptions struct {
@@ -101,7 +102,7 @@ func runAlert(ctx context.Context, a *ui.App, args []string, o *alertOptions) er
 			a.Note("%s", ui.Explain(r.err))
 		}
 		if err := w.take(ctx, &r); err != nil {
-			a.Note("alert: %s; see "+see.Alert, ui.Explain(err))
+			a.Note("alert: %s; see "+helptopic.Alert, ui.Explain(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -137,11 +138,11 @@ type alertMessage struct {
 	SessionTag string         `json:"session_tag,omitempty"`
 	At         time.Time      `json:"at"`      // of the reading
 	Running    bool           `json:"running"` // the last attempt is
-	Outcome    *runs.Outcome  `json:"outcome"`
+	Outcome    *job.Outcome   `json:"outcome"`
 	Verdict    report.Verdict `json:"verdict"`
 	Goodput    *float64       `json:"goodput"`
 	Losses     []report.Loss  `json:"losses"`
-	Categories goodput.Totals `json:"categories_ns"`
+	Categories account.Totals `json:"categories_ns"`
 }
 
 // take takes a reading, and tells when its answer is another one than was told. Files
@@ -182,7 +183,7 @@ func (w *alerter) take(ctx context.Context, r *topReading) error {
 // found, or can be, is no news.
 func answerOf(r *report.Report) string {
 	var parts []string
-	if o := r.Outcome; o != nil && o.How != runs.Unfinished {
+	if o := r.Outcome; o != nil && o.How != job.Unfinished {
 		parts = append(parts, string(o.How), o.Error)
 		if o.Rank != nil {
 			parts = append(parts, fmt.Sprint(*o.Rank))
@@ -230,4 +231,51 @@ func caller(a *ui.App, o *alertOptions) func(context.Context, *alertMessage) err
 		}
 		return errors.Join(errs...)
 	}
+}
+
+// callCommand runs a command of the shell and ends it, and what it started, at the end of
+// the context.
+func callCommand(ctx context.Context, a *ui.App, command string, body []byte) error {
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(body), a.Stdout, a.Stderr
+	cmd.WaitDelay = time.Second // what holds its streams open does not hold us
+	ownGroup(cmd)
+	err := cmd.Run()
+	if flushed := a.Stdout.Flush(); err == nil {
+		err = flushed
+	}
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return fmt.Errorf("--exec: %w", context.Cause(ctx))
+	case err != nil:
+		return fmt.Errorf("--exec: %w", err)
+	}
+	return nil
+}
+
+// post sends JSON. Errors do not name the URL, which may hold a token.
+func post(ctx context.Context, to string, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	if err != nil {
+		return errors.New("--webhook: no URL")
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "trainspan")
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(req)
+	switch inner := errors.Unwrap(err); {
+	case ctx.Err() != nil:
+		return fmt.Errorf("--webhook: %w", context.Cause(ctx))
+	case inner != nil:
+		return fmt.Errorf("--webhook: %w", inner)
+	case err != nil:
+		return errors.New("--webhook: no answer")
+	}
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // what it says is nobody's
+	_ = resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("--webhook: it answers %s", resp.Status)
+	}
+	return nil
 }

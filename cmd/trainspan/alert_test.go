@@ -17,22 +17,22 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/replay"
-	runs "github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/trainsim"
-	"github.com/trainspan/trainspan/internal/until"
-	"github.com/trainspan/trainspan/internal/visible"
-	"github.com/trainspan/trainspan/report"
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/report"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
+	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
 // reportOf is a report with a verdict on ranks, and an outcome.
-func reportOf(kind replay.Kind, how runs.How, ranks ...int) *report.Report {
-	r := &report.Report{Ledger: &goodput.Report{}}
-	r.Verdict.Rank = &replay.Verdict{Finding: replay.Finding{Kind: kind, Ranks: ranks}, Ranking: make([]replay.RankRow, 3)}
+func reportOf(kind straggler.Kind, how job.How, ranks ...int) *report.Report {
+	r := &report.Report{Ledger: &account.Report{}}
+	r.Verdict.Rank = &straggler.Verdict{Finding: straggler.Finding{Kind: kind, Ranks: ranks}, Ranking: make([]straggler.RankRow, 3)}
 	if how != "" {
-		r.Outcome = &runs.Outcome{How: how}
+		r.Outcome = &job.Outcome{How: how}
 	}
 	return r
 }
@@ -40,8 +40,8 @@ func reportOf(kind replay.Kind, how runs.How, ranks ...int) *report.Report {
 // TestAlertTellsChanges: what two readings agree on is told once, and what flaps once in
 // the time.
 func TestAlertTellsChanges(t *testing.T) {
-	fine, slow, other := reportOf(replay.Fine, ""), reportOf(replay.SlowRanks, "", 3), reportOf(replay.SlowRanks, "", 4)
-	unknown, hung, done := reportOf(replay.Unknown, ""), reportOf(replay.Hang, runs.Hung, 3), reportOf(replay.Fine, runs.Completed)
+	fine, slow, other := reportOf(straggler.Fine, ""), reportOf(straggler.SlowRanks, "", 3), reportOf(straggler.SlowRanks, "", 4)
+	unknown, hung, done := reportOf(straggler.Unknown, ""), reportOf(straggler.Hang, job.Hung, 3), reportOf(straggler.Fine, job.Completed)
 	type reading struct {
 		at   int // seconds
 		r    *report.Report
@@ -86,7 +86,7 @@ func TestAlertCallsAgain(t *testing.T) {
 	calls := 0
 	w := &alerter{now: fixed, call: func(context.Context, *alertMessage) error { calls++; return errors.New("no") }}
 	for range 9 {
-		_ = w.take(t.Context(), &topReading{report: reportOf(replay.Drift, "")})
+		_ = w.take(t.Context(), &topReading{report: reportOf(straggler.Drift, "")})
 	}
 	if calls != maxCalls {
 		t.Errorf("%d calls", calls)
@@ -98,7 +98,7 @@ func TestAlertCallsAgain(t *testing.T) {
 func TestAlert(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "told.json")
-	makeJob(t, dir, trainsim.Attempt{Ranks: 8, Steps: 60, Slow: 3, Extra: [4]float64{40}, Start: noon})
+	makeJob(t, dir, simjob.Attempt{Ranks: 8, Steps: 60, Slow: 3, Extra: [4]float64{40}, Start: noon})
 	posted := make(chan []byte, 4)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -121,7 +121,7 @@ func TestAlert(t *testing.T) {
 		}
 		return json.Unmarshal(text, &m)
 	})
-	if v := m.Verdict.Rank; v == nil || v.Kind != replay.SlowRanks || !slices.Equal(v.Ranks, []int{3}) || m.Verdict.Sentence == "" || len(m.Losses) == 0 {
+	if v := m.Verdict.Rank; v == nil || v.Kind != straggler.SlowRanks || !slices.Equal(v.Ranks, []int{3}) || m.Verdict.Sentence == "" || len(m.Losses) == 0 {
 		t.Errorf("%+v", m)
 	}
 	var body alertMessage
@@ -186,8 +186,8 @@ func TestAlertCall(t *testing.T) {
 			tt.o.timeout = time.Minute
 		}
 		var errs lockedBuffer
-		a := &ui.App{Stdout: visible.NewWriter(&errs), Stderr: visible.NewWriter(&errs)}
-		err := caller(a, &tt.o)(t.Context(), messageOf(reportOf(replay.Fine, ""), noon))
+		a := &ui.App{Stdout: display.NewWriter(&errs), Stderr: display.NewWriter(&errs)}
+		err := caller(a, &tt.o)(t.Context(), messageOf(reportOf(straggler.Fine, ""), noon))
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%+v: %v", tt.o, err)
 		}
@@ -197,7 +197,7 @@ func TestAlertCall(t *testing.T) {
 // TestAlertRows: eight ranks have rows of their own, those of the verdict first; the
 // others are summed by node.
 func TestAlertRows(t *testing.T) {
-	r := reportOf(replay.SlowRanks, "", 30)
+	r := reportOf(straggler.SlowRanks, "", 30)
 	for i := range 32 {
 		r.Ranks = append(r.Ranks, report.Rank{Rank: i, Host: fmt.Sprint("node", i/16), Own: 10, Wait: 2, Excess: float64(i % 16)})
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/metrics"
-	"github.com/trainspan/trainspan/internal/metrics/promname"
-	"github.com/trainspan/trainspan/internal/visible"
-	"github.com/trainspan/trainspan/report"
+	"github.com/trainspan/trainspan/internal/export/metrics"
+	"github.com/trainspan/trainspan/internal/export/metrics/promname"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/report"
 )
 
 // mostRanks have a label of their own: a series for each of ten thousand ranks and each
@@ -89,7 +89,7 @@ func (m *metricsServer) Describe(ch chan<- *prometheus.Desc) { prometheus.Descri
 func (m *metricsServer) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		for i := range labels {
-			labels[i] = visible.Text(labels[i])
+			labels[i] = display.Text(labels[i])
 		}
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/trainsim"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
 var benchEvents = flag.Int("events", 200_000, "events of the trace that the benchmarks read")
@@ -87,7 +87,7 @@ var benchRanks = flag.Int("ranks", 64, "ranks of the job that BenchmarkManyFiles
 //	go test -run '^$' -bench ManyFiles -benchtime 1x ./cmd/trainspan -args -ranks=1024
 func BenchmarkManyFiles(b *testing.B) {
 	dir := b.TempDir()
-	if err := (trainsim.Large{Ranks: *benchRanks, Steps: 1000, Slow: *benchRanks / 2, Extra: 12, Save: 200}).Write(dir); err != nil {
+	if err := (simjob.Large{Ranks: *benchRanks, Steps: 1000, Slow: *benchRanks / 2, Extra: 12, Save: 200}).Write(dir); err != nil {
 		b.Fatal(err)
 	}
 	for _, verb := range []string{"summary", "info", "report"} {

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"strconv"
-
 	"hash/fnv"
+	"strconv"
+	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // chromeFormat writes Chrome's trace event format as one JSON array.
@@ -44,7 +44,7 @@ func (c *chromeFormat) event(dst []byte, ev *dftracer.Event) []byte {
 	first := true
 	for i := range ev.Args {
 		arg := &ev.Args[i]
-		if ev.Phase == dftracer.PhaseCounter && dft.KindOf(*arg) != dft.KindInt && dft.KindOf(*arg) != dft.KindUint && dft.KindOf(*arg) != dft.KindFloat {
+		if ev.Phase == dftracer.PhaseCounter && tracefile.KindOf(*arg) != tracefile.KindInt && tracefile.KindOf(*arg) != tracefile.KindUint && tracefile.KindOf(*arg) != tracefile.KindFloat {
 			continue // viewers draw numbers only
 		}
 		key, value := arg.Key, *arg
@@ -57,7 +57,7 @@ func (c *chromeFormat) event(dst []byte, ev *dftracer.Event) []byte {
 		first = false
 		dst = appendText(dst, key)
 		dst = append(dst, ':')
-		dst = dft.AppendArg(value, dst, dftracer.V2)
+		dst = tracefile.AppendArg(value, dst, dftracer.V2)
 	}
 	return c.flows(append(dst, "}}"...), ev)
 }
@@ -96,7 +96,7 @@ func (c *chromeFormat) head(dst []byte, ev *dftracer.Event, phase string) []byte
 // fact translates the names of processes and threads; viewers know no others.
 func (c *chromeFormat) fact(dst []byte, ev *dftracer.Event) []byte {
 	key, _ := ev.Meta()
-	if ev.Name != dft.NameProcessName && ev.Name != dft.NameThreadName {
+	if ev.Name != tracefile.NameProcessName && ev.Name != tracefile.NameThreadName {
 		return dst
 	}
 	dst = c.head(dst, &dftracer.Event{Name: ev.Name, Cat: "__metadata", PID: ev.PID, TID: ev.TID}, "M")
@@ -108,7 +108,7 @@ func (c *chromeFormat) fact(dst []byte, ev *dftracer.Event) []byte {
 // appendText appends a string as JSON.
 func appendText(dst []byte, s string) []byte {
 	arg := dftracer.String("", s)
-	return dft.AppendArg(arg, dst, dftracer.V2)
+	return tracefile.AppendArg(arg, dst, dftracer.V2)
 }
 
 // flows draws the arrows at an event. Their numbers tell processes apart and
@@ -138,4 +138,58 @@ func (c *chromeFormat) process(ev *dftracer.Event) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write(strconv.AppendInt([]byte(ev.HostHash), ev.PID, 10)) // never fails
 	return h.Sum64() >> 44
+}
+
+// flow is one end of an arrow between two events of an imported profile.
+type flow struct {
+	cat string
+	out bool // the arrow starts here
+	key int64
+}
+
+// flowsOf lists the arrows at an event: from a launch to what it started on a
+// device, and from an operator of forward to that of backward.
+func flowsOf(ev *dftracer.Event) (list [2]flow, n int) {
+	if ev.Cat != "PP" || ev.Phase != dftracer.PhaseComplete {
+		return list, 0
+	}
+	var launch, device, tied, backward bool
+	var correlation, seq int64
+	for i := range ev.Args {
+		switch a := &ev.Args[i]; a.Key {
+		case "kind":
+			switch tracefile.Str(*a) {
+			case "cuda_runtime", "cuda_driver":
+				launch = launches(ev.Name)
+			case "kernel", "gpu_memcpy", "gpu_memset", "device":
+				device = true
+			}
+		case "correlation":
+			correlation = a.Int64()
+		case "seq":
+			tied, seq = true, a.Int64()
+		case "fwd_id":
+			backward = true
+		}
+	}
+	if correlation != 0 && (launch || device) {
+		list[n] = flow{cat: "ac2g", out: launch, key: correlation}
+		n++
+	}
+	if tied {
+		list[n] = flow{cat: "fwdbwd", out: !backward, key: seq}
+		n++
+	}
+	return list, n
+}
+
+// launches reports whether a call of a runtime starts work on a device, as
+// opposed to waiting for it or asking about it.
+func launches(name string) bool {
+	for _, word := range [...]string{"Launch", "Memcpy", "Memset", "Enqueue", "Append"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/layout"
-	"github.com/trainspan/trainspan/internal/trainsim"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
 // onTerminal returns what a command line prints on a terminal of so many columns.
@@ -52,8 +52,8 @@ var sequences = regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]|\r")
 // lines fit, and each part of a word is one of what it prints into a pipe.
 func TestColumns(t *testing.T) {
 	dir := t.TempDir()
-	fake := filepath.Join("..", "..", "integrations", "pytorch", "testdata")
-	for name, a := range map[string][]trainsim.Attempt{
+	fake := filepath.Join("..", "..", "internal", "ingest", "torch", "testdata")
+	for name, a := range map[string][]simjob.Attempt{
 		"job":  {{Ranks: 12, Steps: 60, Slow: 2, Extra: [4]float64{12}, Save: 20, Killed: true}, {Ranks: 12, Steps: 80, Number: 1, First: 40}},
 		"base": {{Ranks: 2, Steps: 60}}, "new": {{Ranks: 2, Steps: 60, Scale: 1.2}},
 	} {
@@ -86,8 +86,8 @@ func TestColumns(t *testing.T) {
 			text := sequences.ReplaceAllString(onTerminal(t, columns, append([]string{"--no-progress"}, args...)...), "")
 			for l := range strings.Lines(text) {
 				l = strings.TrimRight(l, "\n")
-				if layout.Width(l) > columns {
-					t.Errorf("%s on %d columns: %d in %q", line, columns, layout.Width(l), l)
+				if display.Width(l) > columns {
+					t.Errorf("%s on %d columns: %d in %q", line, columns, display.Width(l), l)
 				}
 				for _, w := range part.FindAllString(l, -1) {
 					if !slices.Contains(known, w) {

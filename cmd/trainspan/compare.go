@@ -13,12 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/trainspan/trainspan/analysis/compare"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/layout"
-	"github.com/trainspan/trainspan/internal/rundir"
-	"github.com/trainspan/trainspan/report"
+	"github.com/trainspan/trainspan/internal/analyze/compare"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/report"
 )
 
 type compareOptions struct {
@@ -139,7 +138,7 @@ func showComparison(a *ui.App, r *compare.Result) {
 // showSteps prints what the steps took.
 func showSteps(a *ui.App, r *compare.Result) {
 	a.Printf("\n")
-	t := &layout.Table{Heads: []string{"<", "base", "new", "change", "<98 % interval"}}
+	t := &display.Table{Heads: []string{"<", "base", "new", "change", "<98 % interval"}}
 	row := func(name, base, next string, iv compare.Interval, mark string) {
 		t.Add(name, base, next, fmt.Sprintf("%+.1f %%", 100*iv.Change), fmt.Sprintf("%+.1f … %+.1f %%%s", 100*iv.Low, 100*iv.High, mark))
 	}
@@ -154,7 +153,7 @@ func showSteps(a *ui.App, r *compare.Result) {
 		row("  "+p.Phase, ms(p.Base), ms(p.New), p.Change, mark)
 	}
 	if g := r.Goodput; g != nil {
-		t.Add("goodput", human.Percent(g[0]), human.Percent(g[1]), fmt.Sprintf("%+.1f points", 100*(g[1]-g[0])), "")
+		t.Add("goodput", display.Percent(g[0]), display.Percent(g[1]), fmt.Sprintf("%+.1f points", 100*(g[1]-g[0])), "")
 	}
 	a.Table(a.Stdout, t)
 }
@@ -164,7 +163,7 @@ func showParts(a *ui.App, r *compare.Result) {
 	if len(r.Parts) < 2 {
 		return
 	}
-	t := &layout.Table{Heads: []string{"<difference", "of a step", "of the run"}}
+	t := &display.Table{Heads: []string{"<difference", "of a step", "of the run"}}
 	total := compare.Part{Kind: compare.PartInSteps, StepMS: r.StepMS, Seconds: r.Difference}
 	t.Add("all", total.Step(), total.Run())
 	rest, small := compare.Part{Kind: compare.PartInSteps}, false
@@ -198,9 +197,9 @@ func showProfiles(a *ui.App, p *compare.ProfileChange) {
 		if len(list.of) == 0 {
 			continue
 		}
-		t := &layout.Table{Heads: []string{list.head, "base", "new", "difference"}}
+		t := &display.Table{Heads: []string{list.head, "base", "new", "difference"}}
 		for _, c := range list.of {
-			t.Add("  "+layout.Elide(c.Words(), mostName), human.Milliseconds(c.Base), human.Milliseconds(c.New), fmt.Sprintf("%+.3f ms", c.New-c.Base))
+			t.Add("  "+display.Elide(c.Words(), mostName), display.Milliseconds(c.Base), display.Milliseconds(c.New), fmt.Sprintf("%+.3f ms", c.New-c.Base))
 		}
 		a.Printf("\n")
 		a.Table(a.Stdout, t)

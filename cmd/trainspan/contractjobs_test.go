@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/trainsim"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
 // Traces name the program that wrote them and digests the folder they are of, so that
@@ -21,20 +21,20 @@ var makeJobs = flag.Bool("contract-jobs", false, "write the jobs of testdata/con
 // contractJobs are the jobs of our own. Their files are kept: what was written once must
 // stay readable, whatever the writers do by then.
 var contractJobs = map[string]func(t *testing.T, dir string){
-	"healthy":    attempts(trainsim.Attempt{Ranks: 3, Steps: 60}),
-	"slow-rank":  attempts(trainsim.Attempt{Ranks: 3, Steps: 60, Seed: 1, Slow: 2, Extra: [4]float64{0, 0, 20, 0}}),
-	"slow-input": attempts(trainsim.Attempt{Ranks: 3, Steps: 30, Slow: 1, Extra: [4]float64{15, 0, 0, 0}, SlowAt: 8}),
-	"hidden":     attempts(trainsim.Attempt{Ranks: 2, Steps: 22, NoComm: true, Plain: true}),
-	"device":     attempts(trainsim.Attempt{Ranks: 2, Steps: 24, Device: true}),
-	"async-save": attempts(trainsim.Attempt{Ranks: 2, Steps: 30, Save: 10, Async: true}),
-	"missing":    attempts(trainsim.Attempt{Ranks: 3, Steps: 24, Skip: map[int]bool{1: true}}),
-	"restarts": attempts(trainsim.Attempt{Ranks: 2, Steps: 25, Save: 10, Killed: true},
-		trainsim.Attempt{Ranks: 2, Steps: 25, Number: 1, First: 20, Save: 10, Killed: true}, trainsim.Attempt{Ranks: 2, Steps: 15, Number: 2, First: 40}),
-	"imbalance": simulated(trainsim.Job{Name: "imbalance", Layout: trainsim.DP, Ranks: 4, Steps: 30, Seed: 3, Noise: trainsim.None,
-		Faults: []trainsim.Fault{{What: trainsim.Imbalance, Phase: trainsim.Forward, Factor: 1.6}}}),
-	"hang": simulated(trainsim.Job{Name: "hang", Layout: trainsim.DP, Ranks: 4, Steps: 24, Seed: 5, Noise: trainsim.None,
-		Faults: []trainsim.Fault{{What: trainsim.Hang, Ranks: []int{3}, Phase: trainsim.Backward, From: 20, Watchdog: 30_000}}}),
-	"moe": simulated(trainsim.Job{Name: "moe", Layout: trainsim.MoE, Ranks: 4, Steps: 20, Seed: 7, Noise: trainsim.IID}),
+	"healthy":    attempts(simjob.Attempt{Ranks: 3, Steps: 60}),
+	"slow-rank":  attempts(simjob.Attempt{Ranks: 3, Steps: 60, Seed: 1, Slow: 2, Extra: [4]float64{0, 0, 20, 0}}),
+	"slow-input": attempts(simjob.Attempt{Ranks: 3, Steps: 30, Slow: 1, Extra: [4]float64{15, 0, 0, 0}, SlowAt: 8}),
+	"hidden":     attempts(simjob.Attempt{Ranks: 2, Steps: 22, NoComm: true, Plain: true}),
+	"device":     attempts(simjob.Attempt{Ranks: 2, Steps: 24, Device: true}),
+	"async-save": attempts(simjob.Attempt{Ranks: 2, Steps: 30, Save: 10, Async: true}),
+	"missing":    attempts(simjob.Attempt{Ranks: 3, Steps: 24, Skip: map[int]bool{1: true}}),
+	"restarts": attempts(simjob.Attempt{Ranks: 2, Steps: 25, Save: 10, Killed: true},
+		simjob.Attempt{Ranks: 2, Steps: 25, Number: 1, First: 20, Save: 10, Killed: true}, simjob.Attempt{Ranks: 2, Steps: 15, Number: 2, First: 40}),
+	"imbalance": simulated(simjob.Job{Name: "imbalance", Layout: simjob.DP, Ranks: 4, Steps: 30, Seed: 3, Noise: simjob.None,
+		Faults: []simjob.Fault{{What: simjob.Imbalance, Phase: simjob.Forward, Factor: 1.6}}}),
+	"hang": simulated(simjob.Job{Name: "hang", Layout: simjob.DP, Ranks: 4, Steps: 24, Seed: 5, Noise: simjob.None,
+		Faults: []simjob.Fault{{What: simjob.Hang, Ranks: []int{3}, Phase: simjob.Backward, From: 20, Watchdog: 30_000}}}),
+	"moe": simulated(simjob.Job{Name: "moe", Layout: simjob.MoE, Ranks: 4, Steps: 20, Seed: 7, Noise: simjob.IID}),
 	"bodies": func(t *testing.T, dir string) { // the names of DLIO and of DFTracer's guide
 		for rank := range 2 {
 			bodiesTrace(t, filepath.Join(dir, fmt.Sprintf("r%d.pfw.gz", rank)), rank)
@@ -43,7 +43,7 @@ var contractJobs = map[string]func(t *testing.T, dir string){
 	"lines": copied("layouts/attempts-killed"), // JSON lines beside traces, of three attempts
 	"ended": copied("layouts/attempts-ended"),
 	"damaged": func(t *testing.T, dir string) {
-		attempts(trainsim.Attempt{Ranks: 2, Steps: 24})(t, dir)
+		attempts(simjob.Attempt{Ranks: 2, Steps: 24})(t, dir)
 		files, err := filepath.Glob(filepath.Join(dir, "*rank1*"))
 		if err != nil || len(files) != 1 {
 			t.Fatal(files, err)
@@ -59,7 +59,7 @@ var contractJobs = map[string]func(t *testing.T, dir string){
 	},
 }
 
-func attempts(all ...trainsim.Attempt) func(*testing.T, string) {
+func attempts(all ...simjob.Attempt) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		var next time.Time
 		for i, a := range all {
@@ -75,7 +75,7 @@ func attempts(all ...trainsim.Attempt) func(*testing.T, string) {
 	}
 }
 
-func simulated(job trainsim.Job) func(*testing.T, string) {
+func simulated(job simjob.Job) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		if _, err := job.Write(dir); err != nil {
 			t.Fatal(err)
@@ -98,7 +98,7 @@ func simulated(job trainsim.Job) func(*testing.T, string) {
 }
 
 func copied(name string) func(*testing.T, string) {
-	from, err := filepath.Abs(filepath.Join("..", "..", "internal", "run", "testdata", name))
+	from, err := filepath.Abs(filepath.Join("..", "..", "internal", "job", "testdata", name))
 	return func(t *testing.T, dir string) {
 		if err != nil {
 			t.Fatal(err)
@@ -143,7 +143,7 @@ func profileOf(t *testing.T, rank int) []byte {
 		at += 1000
 	}
 	text, err := json.MarshalIndent(map[string]any{"schemaVersion": 1, "distributedInfo": map[string]any{"backend": "nccl", "rank": rank, "world_size": 2},
-		"baseTimeNanoseconds": trainsim.ProfileBase, "traceEvents": events}, "", " ")
+		"baseTimeNanoseconds": simjob.ProfileBase, "traceEvents": events}, "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
 // traceNames are the category and name in traces of what other formats call a span.

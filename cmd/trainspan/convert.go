@@ -12,8 +12,8 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 type convertOptions struct {
@@ -140,7 +140,7 @@ func runConvert(ctx context.Context, a *ui.App, args []string, o *convertOptions
 	}
 	for _, c := range all {
 		if c.Output != "-" {
-			a.Printf("%s: %s\n", c.Output, human.Plural(c.Events, "event"))
+			a.Printf("%s: %s\n", c.Output, display.Plural(c.Events, "event"))
 		}
 	}
 	return nil
@@ -198,7 +198,7 @@ func convertOne(ctx context.Context, a *ui.App, s *survey, output string, o *con
 		return 0, err
 	}
 	if s.filter != nil {
-		dft.WriteCustom(out, dft.KeyPart, "1") // parents may be left out
+		tracefile.WriteCustom(out, tracefile.KeyPart, "1") // parents may be left out
 	}
 	r := newRewriter(out.Writer, s, firstID(s))
 	var n int64

@@ -20,7 +20,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 func smallTrace(t testing.TB) string {
@@ -49,10 +49,10 @@ func TestChromeIsStrictJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dft.WriteRank(w, 3)
+	tracefile.WriteRank(w, 3)
 	w.Write(&dftracer.Event{Cat: "mine", Name: "a\"b\\c\n<é>\x01", TID: 1, TS: 10, Dur: 5, Args: []dftracer.Arg{
 		dftracer.Float("nan", math.NaN()), dftracer.Raw("list", `[1,{"a":null}]`), dftracer.Uint("big", math.MaxUint64),
-		dft.HashArg("fhash", w.Hash(dft.NameFileHash, "/a b")), dftracer.String("fake_hash", "no such hash")}})
+		tracefile.HashArg("fhash", w.Hash(tracefile.NameFileHash, "/a b")), dftracer.String("fake_hash", "no such hash")}})
 	w.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: "sys", Name: "gpu", TID: 1, TS: 20, Args: []dftracer.Arg{dftracer.Float("util", 0.5), dftracer.String("text", "not drawn")}})
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

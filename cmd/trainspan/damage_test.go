@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/gziptest"
+	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )
 
 // TestStatusOfDamage: each command that reads a damaged file ends with status 1 and tells

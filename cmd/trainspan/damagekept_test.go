@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/gziptest"
+	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )
 
 // TestDamageIsKept: a trace that is made of a damaged one, or of one without an end, does

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/heap"
-	"github.com/trainspan/trainspan/report"
+	"github.com/trainspan/trainspan/internal/platform/heap"
+	"github.com/trainspan/trainspan/internal/report"
 )
 
 type digestOptions struct {

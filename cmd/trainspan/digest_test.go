@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/trainsim"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
 // TestDigests: the report of digests, of digests and traces, and of a digest of
@@ -17,7 +17,7 @@ func TestDigests(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	for i, name := range []string{"a", "b"} {
-		l := trainsim.Large{Ranks: 8, Steps: 60, Slow: 5, Extra: 12, Save: 20, First: 4 * i, Last: 4 * (i + 1)}
+		l := simjob.Large{Ranks: 8, Steps: 60, Slow: 5, Extra: 12, Save: 20, First: 4 * i, Last: 4 * (i + 1)}
 		if err := l.Write(name); err != nil {
 			t.Fatal(err)
 		}

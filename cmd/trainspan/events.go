@@ -15,11 +15,9 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/layout"
-	runs "github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/visible"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 type eventsOptions struct {
@@ -107,7 +105,7 @@ type eventPrinter struct {
 	w    *bufio.Writer
 	csv  *ui.CsvWriter
 	o    *eventsOptions
-	who  *runs.FileTracker
+	who  *job.FileTracker
 	buf  []byte
 	line []byte
 	row  []string
@@ -140,7 +138,7 @@ func runEvents(ctx context.Context, a *ui.App, args []string, o *eventsOptions) 
 	p := &eventPrinter{w: bufio.NewWriterSize(a.Stdout, 64<<10), o: o, columns: a.Width()}
 	switch {
 	case o.json:
-		p.w.Reset(visible.JSON(a.Stdout))
+		p.w.Reset(display.JSON(a.Stdout))
 	case o.csv:
 		p.csv = ui.NewCSV(p.w)
 		_ = p.csv.Row(slices.Clone(eventColumns)) // the writer keeps its error
@@ -221,7 +219,7 @@ func (p *eventPrinter) text(rank string, ev *dftracer.Event) {
 	if ev.Phase == dftracer.PhaseMetadata {
 		b = append(b[:0], "                          "...)
 	}
-	b = fmt.Appendf(b, "  %10s", human.Micros(float64(ev.Dur)))
+	b = fmt.Appendf(b, "  %10s", display.Micros(float64(ev.Dur)))
 	if rank != "" {
 		b = fmt.Appendf(b, "  rank %-3s", rank)
 	} else {
@@ -232,8 +230,8 @@ func (p *eventPrinter) text(rank string, ev *dftracer.Event) {
 		b = fmt.Appendf(b, " %s=%s", ev.Args[i].Key, ev.Args[i].Text())
 	}
 	p.buf = b
-	p.line = append(visible.Append(p.line[:0], b), '\n')
-	_, _ = p.w.Write(layout.Paragraphs(p.line, p.columns)) // Flush returns its error
+	p.line = append(display.Append(p.line[:0], b), '\n')
+	_, _ = p.w.Write(display.Paragraphs(p.line, p.columns)) // Flush returns its error
 }
 
 func (p *eventPrinter) json(path, rank string, ev *dftracer.Event) {
@@ -278,7 +276,7 @@ func appendArgs(dst []byte, args []dftracer.Arg) []byte {
 		}
 		dst = appendText(dst, args[i].Key)
 		dst = append(dst, ':')
-		dst = dft.AppendArg(args[i], dst, dftracer.V2)
+		dst = tracefile.AppendArg(args[i], dst, dftracer.V2)
 	}
 	return append(dst, '}')
 }

@@ -13,17 +13,17 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
-	"github.com/trainspan/trainspan/internal/summary"
-	"github.com/trainspan/trainspan/internal/vocab"
-	"github.com/trainspan/trainspan/report"
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/spanstats"
+	"github.com/trainspan/trainspan/internal/report"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
 // answers are what the verbs say of the same files, as JSON and as tables.
 type answers struct {
 	report  report.Report
-	summary summary.Result
+	summary spanstats.Result
 	info    []read.FileInfo
 	steps   []stepJSON
 	events  []eventJSON
@@ -113,7 +113,7 @@ func tableOf[T any](t *testing.T, lake, name string) (all []T) {
 func ask(t *testing.T, path string) *answers {
 	t.Helper()
 	a := &answers{
-		report: lines[report.Report](t, "report", "--json", path)[0], summary: lines[summary.Result](t, "summary", "--json", path)[0],
+		report: lines[report.Report](t, "report", "--json", path)[0], summary: lines[spanstats.Result](t, "summary", "--json", path)[0],
 		info: lines[[]read.FileInfo](t, "info", "--json", path)[0], steps: lines[stepJSON](t, "steps", "--json", path),
 		events: lines[eventJSON](t, "events", "--json", path), longest: lines[eventJSON](t, "events", "--sort", "duration", "--json", "--all", "--limit", "50", path),
 	}
@@ -466,20 +466,20 @@ func (s said) ledgers(a *answers) {
 	if a.jobs > 1 || strings.Contains(strings.Join(a.report.Quality.Remarks, "\n"), "clocks of ranks differ") {
 		return // the data set keeps the times as they were recorded
 	}
-	ranks, attempts := make(map[int]goodput.Totals), make(map[int]goodput.Totals)
-	add := func(to map[int]goodput.Totals, at int, c goodput.Category, ns int64) {
+	ranks, attempts := make(map[int]account.Totals), make(map[int]account.Totals)
+	add := func(to map[int]account.Totals, at int, c account.Category, ns int64) {
 		if to[at] == nil {
-			to[at] = goodput.Totals{}
+			to[at] = account.Totals{}
 		}
 		to[at][c] += ns
 	}
 	for _, r := range a.ledger {
-		add(ranks, int(r.Rank), goodput.Category(r.Category), r.Dur)
+		add(ranks, int(r.Rank), account.Category(r.Category), r.Dur)
 		if r.Attempt > 0 {
-			add(attempts, int(r.Attempt), goodput.Category(r.Category), r.Dur)
+			add(attempts, int(r.Attempt), account.Category(r.Category), r.Dur)
 		}
 	}
-	tell := func(verb, what string, at int, of goodput.Totals) {
+	tell := func(verb, what string, at int, of account.Totals) {
 		for c, ns := range of {
 			s.say(fmt.Sprintf("%s of %s %d", c, what, at), verb, ns)
 		}

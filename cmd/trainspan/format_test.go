@@ -9,12 +9,12 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/visible"
+	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
 func TestColourNeedsATerminalAndLeave(t *testing.T) {
 	a := &ui.App{}
-	if a.Paint(visible.NewWriter(&bytes.Buffer{})).On {
+	if a.Paint(display.NewWriter(&bytes.Buffer{})).On {
 		t.Error("a buffer is no terminal")
 	}
 	if got := (ui.Painter{On: true}).Bad("x\x1b[0m"); got != "\x1b[31mx·[0m\x1b[0m" {
@@ -28,12 +28,12 @@ func TestColourNeedsATerminalAndLeave(t *testing.T) {
 		t.Skip("no pseudo terminal:", err)
 	}
 	defer tty.Close() //nolint:errcheck // nothing was written
-	if !a.Paint(visible.NewWriter(tty)).On {
+	if !a.Paint(display.NewWriter(tty)).On {
 		t.Error("a terminal gets no colour")
 	}
 	for _, env := range []map[string]string{{"NO_COLOR": "1"}, {"TERM": "dumb"}} {
 		a.Streams.Lookup = func(key string) (string, bool) { v, ok := env[key]; return v, ok }
-		if a.Paint(visible.NewWriter(tty)).On {
+		if a.Paint(display.NewWriter(tty)).On {
 			t.Errorf("%v is not honoured", env)
 		}
 	}

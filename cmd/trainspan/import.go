@@ -13,13 +13,13 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/pytorch"
-	"github.com/trainspan/trainspan/internal/delivery"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/infile"
-	"github.com/trainspan/trainspan/internal/rundir"
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/internal/torchrules"
+	"github.com/trainspan/trainspan/internal/export/delivery"
+	"github.com/trainspan/trainspan/internal/ingest/torch"
+	"github.com/trainspan/trainspan/internal/ingest/torch/torchrules"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
 type importOptions struct {
@@ -38,7 +38,7 @@ type importOptions struct {
 	rule      []string
 	ruleFile  string
 	showRules bool
-	pytorch.Options
+	torch.Options
 	otlp otlpFlags
 }
 
@@ -109,14 +109,14 @@ The status is 1 when a file was refused or damaged; the others are imported.`,
 	return cmd
 }
 
-// settings checks the flags and returns what pytorch.Import takes.
-func (o *importOptions) settings(ctx context.Context, lookup func(string) (string, bool)) (*pytorch.Options, func(context.Context) error, error) {
+// settings checks the flags and returns what torch.Import takes.
+func (o *importOptions) settings(ctx context.Context, lookup func(string) (string, bool)) (*torch.Options, func(context.Context) error, error) {
 	d, err := parseDialect(o.dialect)
 	if err != nil {
 		return nil, nil, err
 	}
-	level := pytorch.Level(o.level)
-	if !slices.Contains([]pytorch.Level{pytorch.LevelStep, pytorch.LevelPhase, pytorch.LevelAnnotation, pytorch.LevelOp, pytorch.LevelKernel}, level) {
+	level := torch.Level(o.level)
+	if !slices.Contains([]torch.Level{torch.LevelStep, torch.LevelPhase, torch.LevelAnnotation, torch.LevelOp, torch.LevelKernel}, level) {
 		return nil, nil, ui.Usage("--span-level %s: choose one of step, phase, annotation, op, kernel", o.level)
 	}
 	if o.memory < 1 {
@@ -145,7 +145,7 @@ func (o *importOptions) settings(ctx context.Context, lookup func(string) (strin
 	if exp == nil {
 		return &opts, func(context.Context) error { return nil }, nil
 	}
-	opts.Spans = &pytorch.SpanOptions{Exporter: delivery.Patient(exp), Level: level, Budget: o.budget, Job: o.job}
+	opts.Spans = &torch.SpanOptions{Exporter: delivery.Patient(exp), Level: level, Budget: o.budget, Job: o.job}
 	return &opts, exp.Shutdown, nil
 }
 
@@ -181,7 +181,7 @@ func runImport(ctx context.Context, a *ui.App, args []string, o *importOptions) 
 		}
 		return ui.Usage("nothing to write to; add -o trace.pfw.gz or --otlp-endpoint URL")
 	}
-	sources, err := pytorch.Files(paths...)
+	sources, err := torch.Files(paths...)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func runImport(ctx context.Context, a *ui.App, args []string, o *importOptions) 
 	}
 	var out *traceFile
 	if o.output != "" {
-		opts.Begin = func(start time.Time) (pytorch.Sink, error) {
+		opts.Begin = func(start time.Time) (torch.Sink, error) {
 			out, err = createTrace(ctx, a, o.output, o.force, paths, &dftracer.Options{Dialect: opts.Dialect, Level: 1, Start: start})
 			if err != nil {
 				return nil, err
@@ -199,7 +199,7 @@ func runImport(ctx context.Context, a *ui.App, args []string, o *importOptions) 
 		}
 	}
 	bar := a.StartSpinner("import")
-	report, err := pytorch.Import(ctx, nil, sources, opts)
+	report, err := torch.Import(ctx, nil, sources, opts)
 	bar.Finish()
 	// Spans that did not arrive are no reason to lose the trace.
 	lost := undelivered(report, err)
@@ -207,14 +207,14 @@ func runImport(ctx context.Context, a *ui.App, args []string, o *importOptions) 
 		err = nil
 	}
 	if stop := shutdown(context.WithoutCancel(ctx)); stop != nil && !lost {
-		a.Problem("spans were not delivered: %s; see "+see.Delivery, ui.Explain(stop))
+		a.Problem("spans were not delivered: %s; see "+helptopic.Delivery, ui.Explain(stop))
 	}
 	if out != nil {
 		err = out.finish(err)
 	}
 	if err != nil {
 		for _, x := range report.Failed[:max(len(report.Failed)-1, 0)] {
-			a.Problem("%s: %s; see "+see.Profile, x.Name, ui.Explain(x.Err))
+			a.Problem("%s: %s; see "+helptopic.Profile, x.Name, ui.Explain(x.Err))
 		}
 		return importError(err)
 	}
@@ -224,7 +224,7 @@ func runImport(ctx context.Context, a *ui.App, args []string, o *importOptions) 
 
 // undelivered reports whether the events of an import went to the trace and its spans
 // did not all arrive.
-func undelivered(r *pytorch.Report, err error) bool {
+func undelivered(r *torch.Report, err error) bool {
 	return err != nil && r != nil && r.Spans != nil && errors.Is(err, r.Spans.Err)
 }
 
@@ -282,7 +282,7 @@ func importPaths(args []string) ([]string, error) {
 		out = append(out, found...)
 	}
 	for _, path := range out {
-		if infile.NamedTrace(path) || !infile.NamedProfile(path) && infile.Is(path, infile.Trace) {
+		if fsread.NamedTrace(path) || !fsread.NamedProfile(path) && fsread.Is(path, fsread.Trace) {
 			return nil, ui.Usage("%s: is a trace already; use trainspan merge or convert", path)
 		}
 	}
@@ -291,26 +291,26 @@ func importPaths(args []string) ([]string, error) {
 }
 
 // judgeImport tells about what was not imported.
-func judgeImport(a *ui.App, r *pytorch.Report) {
+func judgeImport(a *ui.App, r *torch.Report) {
 	for _, x := range r.Copies {
 		a.Note("%s: %s", x.Name, x.Err)
 	}
 	for _, x := range r.Refused {
-		a.Problem("%s: not imported: %s; see "+see.Profile, x.Name, strings.TrimPrefix(strings.TrimPrefix(x.Err.Error(), "kineto: "), "not a profiler trace: "))
+		a.Problem("%s: not imported: %s; see "+helptopic.Profile, x.Name, strings.TrimPrefix(strings.TrimPrefix(x.Err.Error(), "kineto: "), "not a profiler trace: "))
 	}
 	for _, x := range r.Failed {
-		a.Problem("%s: %s; see "+see.Profile, x.Name, ui.Explain(x.Err))
+		a.Problem("%s: %s; see "+helptopic.Profile, x.Name, ui.Explain(x.Err))
 	}
 	for _, f := range r.Files {
 		if f.Skipped > 0 {
-			a.Problem("%s: %s of damaged text skipped; see "+see.Profile, f.Name, human.Bytes(f.SkippedBytes))
+			a.Problem("%s: %s of damaged text skipped; see "+helptopic.Profile, f.Name, display.Bytes(f.SkippedBytes))
 		}
 		if f.Truncated {
-			a.Problem("%s: cut off at byte %d; the events before are imported; see "+see.Profile, f.Name, f.TruncatedAt)
+			a.Problem("%s: cut off at byte %d; the events before are imported; see "+helptopic.Profile, f.Name, f.TruncatedAt)
 		}
 	}
 	if s := r.Spans; s != nil && s.Err != nil {
-		a.Problem("spans were not delivered: %v; see "+see.Delivery, s.Err)
+		a.Problem("spans were not delivered: %v; see "+helptopic.Delivery, s.Err)
 	}
 }
 
@@ -323,5 +323,5 @@ func importError(err error) error {
 	if errors.As(err, &known) {
 		return err
 	}
-	return ui.BadData("%w; see %s", err, see.Profile)
+	return ui.BadData("%w; see %s", err, helptopic.Profile)
 }

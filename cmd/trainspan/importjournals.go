@@ -7,11 +7,11 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/identity"
-	"github.com/trainspan/trainspan/internal/infile"
-	"github.com/trainspan/trainspan/internal/otlpreceiver"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/ingest/otlpreceiver"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
 // importJournals adds the spans that OTLP receivers have acknowledged, and had not put
@@ -20,14 +20,14 @@ import (
 func importJournals(ctx context.Context, a *ui.App, paths []string, o *importOptions) (bool, error) {
 	left, busy := otlpreceiver.FindJournals(paths...)
 	for _, path := range busy {
-		a.Problem("%s: is being recorded; import what is left when that has ended; see "+see.InUse, path)
+		a.Problem("%s: is being recorded; import what is left when that has ended; see "+helptopic.InUse, path)
 	}
 	var ready []string
 	here := identity.HostName()
 	for _, j := range left {
 		// Locks need not be known on another host.
 		if j.Host != "" && j.Host != here && !slices.Contains(paths, j.Path) {
-			a.Problem("%s: was recorded on %s, where its receiver may still run; import it there or, when that has ended, name the file itself; see "+see.InUse, j.Path, j.Host)
+			a.Problem("%s: was recorded on %s, where its receiver may still run; import it there or, when that has ended, name the file itself; see "+helptopic.InUse, j.Path, j.Host)
 			busy = append(busy, j.Path)
 			continue
 		}
@@ -36,14 +36,14 @@ func importJournals(ctx context.Context, a *ui.App, paths []string, o *importOpt
 	if len(ready) == 0 {
 		return len(busy) > 0, nil
 	}
-	if o.output == "-" || infile.NamedTrace(o.output) {
+	if o.output == "-" || fsread.NamedTrace(o.output) {
 		return true, ui.Usage("-o %s: each process that sent spans gets a trace of its own; name a folder, or leave it out", o.output)
 	}
 	bar := a.StartSpinner("import")
 	st, err := otlpreceiver.Replay(ctx, ready, &otlpreceiver.ReplayOptions{Out: o.output, Logger: slog.New(slog.NewTextHandler(a.Stderr, nil))})
 	bar.Finish()
 	if st.Damaged > 0 {
-		a.Problem("%s of the journals are damaged: the spans in them are lost; see "+see.Damaged, human.Bytes(st.Damaged))
+		a.Problem("%s of the journals are damaged: the spans in them are lost; see "+helptopic.Damaged, display.Bytes(st.Damaged))
 	}
 	if err != nil {
 		return true, importError(err)
@@ -56,7 +56,7 @@ func importJournals(ctx context.Context, a *ui.App, paths []string, o *importOpt
 	case o.quiet:
 		return true, nil
 	}
-	a.Printf("%s received by OTLP added, %s were in the traces already\n", human.Plural(st.Spans, "span"), human.Count(st.Placed))
+	a.Printf("%s received by OTLP added, %s were in the traces already\n", display.Plural(st.Spans, "span"), display.Count(st.Placed))
 	for _, path := range st.Files {
 		a.Printf("%s\n", path)
 	}

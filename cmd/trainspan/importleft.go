@@ -12,13 +12,13 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/session"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/identity"
-	"github.com/trainspan/trainspan/internal/infile"
-	"github.com/trainspan/trainspan/internal/proc"
-	"github.com/trainspan/trainspan/internal/pydrain"
-	"github.com/trainspan/trainspan/internal/ring"
-	"github.com/trainspan/trainspan/internal/rundir"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/ingest/pyring/ring"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/platform/proc"
 )
 
 // importLeft writes what the rings hold that a trainspan run has left behind
@@ -30,17 +30,17 @@ func importLeft(ctx context.Context, a *ui.App, paths []string, o *importOptions
 	here := identity.HostName()
 	for _, left := range rundir.FindLeft(paths...) {
 		if host := left.Run.Host; host != "" && host != here {
-			a.Problem("%s: was recorded on %s, where its processes may still run; import it there or, when they have ended, name the folder of its rings: %s; see "+see.InUse,
+			a.Problem("%s: was recorded on %s, where its processes may still run; import it there or, when they have ended, name the folder of its rings: %s; see "+helptopic.InUse,
 				left.Dir, host, strings.Join(left.Folders, ", "))
 			done = true
 			continue
 		}
 		if r := left.Run; r.State == rundir.Running && (proc.Alive(r.PID, 0) || proc.Alive(r.TelemetryPID, 0)) {
-			a.Problem("%s: is being recorded; import what is left when that has ended; see "+see.InUse, left.Dir)
+			a.Problem("%s: is being recorded; import what is left when that has ended; see "+helptopic.InUse, left.Dir)
 			done = true
 			continue
 		}
-		all, err := pydrain.Rings(left.Folders...)
+		all, err := pyring.Rings(left.Folders...)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -51,8 +51,8 @@ func importLeft(ctx context.Context, a *ui.App, paths []string, o *importOptions
 		}
 		var rings []string
 		for _, path := range all {
-			if pid, runs := pydrain.Writer(path); runs {
-				a.Problem("%s: process %d still writes it; import it when that has ended; see "+see.InUse, path, pid)
+			if pid, runs := pyring.Writer(path); runs {
+				a.Problem("%s: process %d still writes it; import it when that has ended; see "+helptopic.InUse, path, pid)
 			} else {
 				rings = append(rings, path)
 			}
@@ -71,18 +71,18 @@ func importRun(ctx context.Context, a *ui.App, left *rundir.Left, rings []string
 	if err != nil {
 		return err
 	}
-	if o.output == "-" || infile.NamedTrace(o.output) {
+	if o.output == "-" || fsread.NamedTrace(o.output) {
 		return ui.Usage("-o %s: each Python process gets a trace of its own; name a folder, or leave it out", o.output)
 	}
 	r := left.Run
-	opts := pydrain.Options{
+	opts := pyring.Options{
 		Out: cmp.Or(o.output, left.Dir), Job: cmp.Or(o.job, r.Job), Attempt: r.Attempt,
 		Trace: &dftracer.Options{Dialect: d, Process: dftracer.Process{SessionTag: r.Session}}, Log: slog.New(slog.NewTextHandler(a.Stderr, nil)),
 	}
 	if err := o.send(&opts, a.Streams.Lookup); err != nil {
 		return err
 	}
-	st, err := pydrain.Import(ctx, rings, opts)
+	st, err := pyring.Import(ctx, rings, opts)
 	judgeRings(a, &st)
 	if err != nil {
 		return importError(err)
@@ -92,14 +92,14 @@ func importRun(ctx context.Context, a *ui.App, left *rundir.Left, rings []string
 	}
 	removeFolders(left)
 	if err := rundir.Amend(left.Path, func(r *rundir.Run) { imported(r, &st) }); err != nil {
-		a.Problem("%s: does not tell of this import: %v; see "+see.File, left.Path, err)
+		a.Problem("%s: does not tell of this import: %v; see "+helptopic.File, left.Path, err)
 	}
 	return showRings(a, &st, o)
 }
 
 // imported brings the run.json of a start up to date whose rings are in files now. That
 // they end says nothing of how the command did.
-func imported(r *rundir.Run, st *pydrain.Stats) {
+func imported(r *rundir.Run, st *pyring.Stats) {
 	if r.State == rundir.Running {
 		r.State, r.EndedBy = rundir.Ended, rundir.ByUnknown
 	}
@@ -122,7 +122,7 @@ func removeFolders(left *rundir.Left) {
 		return // what it starts later records there
 	}
 	for _, folder := range left.Folders {
-		if more, err := pydrain.Rings(folder); err == nil && len(more) == 0 {
+		if more, err := pyring.Rings(folder); err == nil && len(more) == 0 {
 			_ = session.RemoveFolder(folder) // else it is harmless, or none of ours
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/pyclient"
-	"github.com/trainspan/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/internal/ingest/pyring/pyclient"
+	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
 // What a run.json names is deleted only if it is a folder that trainspan run made,

@@ -11,38 +11,38 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/integrations/pytorch"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/infile"
-	"github.com/trainspan/trainspan/internal/pydrain"
-	"github.com/trainspan/trainspan/internal/ring"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/ingest/pyring/ring"
+	"github.com/trainspan/trainspan/internal/ingest/torch"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
 // importRings writes what the rings of Python processes hold that are among the
 // paths. It reports false when there is none.
 func importRings(ctx context.Context, a *ui.App, paths []string, o *importOptions) (bool, error) {
-	rings, err := pydrain.Rings(paths...)
+	rings, err := pyring.Rings(paths...)
 	if err != nil || len(rings) == 0 {
 		return err != nil, err
 	}
 	if err := onlyRings(paths); err != nil {
 		return true, err
 	}
-	if o.output == "-" || infile.NamedTrace(o.output) {
+	if o.output == "-" || fsread.NamedTrace(o.output) {
 		return true, ui.Usage("-o %s: each Python process gets a trace of its own; name a folder", o.output)
 	}
 	d, err := parseDialect(o.dialect)
 	if err != nil {
 		return true, err
 	}
-	opts := pydrain.Options{Out: o.output, Job: o.job, Attempt: -1, Log: slog.New(slog.NewTextHandler(a.Stderr, nil))}
+	opts := pyring.Options{Out: o.output, Job: o.job, Attempt: -1, Log: slog.New(slog.NewTextHandler(a.Stderr, nil))}
 	opts.Trace = &dftracer.Options{Dialect: d}
 	if err := o.send(&opts, a.Streams.Lookup); err != nil {
 		return true, err
 	}
 	bar := a.StartSpinner("import")
-	st, err := pydrain.Import(ctx, rings, opts)
+	st, err := pyring.Import(ctx, rings, opts)
 	bar.Finish()
 	judgeRings(a, &st)
 	if showErr := showRings(a, &st, o); err == nil {
@@ -56,7 +56,7 @@ func importRings(ctx context.Context, a *ui.App, paths []string, o *importOption
 
 // send makes an import of rings send their spans where a flag says: as the
 // configuration has it for a job, without metrics, which are those of now.
-func (o *importOptions) send(opts *pydrain.Options, lookup func(string) (string, bool)) error {
+func (o *importOptions) send(opts *pyring.Options, lookup func(string) (string, bool)) error {
 	if o.otlp.endpoint == "" {
 		return o.otlp.unasked()
 	}
@@ -81,29 +81,29 @@ func onlyRings(paths []string) error {
 	if len(rest) == 0 {
 		return nil
 	}
-	if sources, err := pytorch.Files(rest...); err == nil && len(sources) > 0 {
+	if sources, err := torch.Files(rest...); err == nil && len(sources) > 0 {
 		return ui.Usage("%s: rings of Python processes and profiler files are imported one after the other; name the files", strings.Join(rest, ", "))
 	}
 	return nil
 }
 
-func judgeRings(a *ui.App, st *pydrain.Stats) {
+func judgeRings(a *ui.App, st *pyring.Stats) {
 	if d := st.Delivery; d.Lost > 0 {
-		a.Problem("%s of %d not delivered: %s; see "+see.Delivery, human.Plural(d.Lost, "span"), d.Spans, strings.Join(slices.Sorted(maps.Keys(d.Causes)), ", "))
+		a.Problem("%s of %d not delivered: %s; see "+helptopic.Delivery, display.Plural(d.Lost, "span"), d.Spans, strings.Join(slices.Sorted(maps.Keys(d.Causes)), ", "))
 	}
 	if st.Lost > 0 {
-		a.Problem("%s lost before they were read; see "+see.Python, human.Plural(st.Lost, "record"))
+		a.Problem("%s lost before they were read; see "+helptopic.Python, display.Plural(st.Lost, "record"))
 	}
 	if st.Waiting > 0 {
-		a.Problem("%s could not be written and stay in their rings: make room, then import them again; see "+see.File, human.Plural(st.Waiting, "span"))
+		a.Problem("%s could not be written and stay in their rings: make room, then import them again; see "+helptopic.File, display.Plural(st.Waiting, "span"))
 	}
 	if st.Bad > 0 {
-		a.Problem("%s left out that cannot be true; see "+see.Damaged, human.Plural(st.Bad, "record"))
+		a.Problem("%s left out that cannot be true; see "+helptopic.Damaged, display.Plural(st.Bad, "record"))
 	}
 }
 
 // showRings prints the report.
-func showRings(a *ui.App, st *pydrain.Stats, o *importOptions) error {
+func showRings(a *ui.App, st *pyring.Stats, o *importOptions) error {
 	switch {
 	case o.json:
 		return ui.PrintJSON(a.Stdout, st)
@@ -112,12 +112,12 @@ func showRings(a *ui.App, st *pydrain.Stats, o *importOptions) error {
 	}
 	open := ""
 	if st.Open > 0 {
-		open = ", " + human.Plural(st.Open, "span") + " had not ended"
+		open = ", " + display.Plural(st.Open, "span") + " had not ended"
 	}
 	if st.Again > 0 {
-		open += ", " + human.Plural(st.Again, "span") + " had been written before and were left out"
+		open += ", " + display.Plural(st.Again, "span") + " had been written before and were left out"
 	}
-	a.Printf("%s of %s%s\n", human.Plural(st.Spans, "span"), human.Plural(int64(st.Processes), "process"), open)
+	a.Printf("%s of %s%s\n", display.Plural(st.Spans, "span"), display.Plural(int64(st.Processes), "process"), open)
 	for _, f := range st.Files {
 		a.Printf("%s\n", f)
 	}

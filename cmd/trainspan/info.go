@@ -11,10 +11,9 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/identity"
-	"github.com/trainspan/trainspan/internal/layout"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
 func newInfo(a *ui.App) *cobra.Command {
@@ -70,10 +69,10 @@ func runInfo(ctx context.Context, a *ui.App, args []string, q *read.Filter, asJS
 	var relative []string
 	for _, info := range infos {
 		if info.BadLines > 0 {
-			a.Problem("%s: %s not a record; trainspan validate lists them; see "+see.Damaged, info.Path, human.Plural(info.BadLines, "line"))
+			a.Problem("%s: %s not a record; trainspan validate lists them; see "+helptopic.Damaged, info.Path, display.Plural(info.BadLines, "line"))
 		}
 		if info.Damaged != "" {
-			a.Problem("%s: damaged at byte %d: %s; trainspan recover repairs it; see "+see.Damaged, info.Path, info.DamagedAt, info.Damaged)
+			a.Problem("%s: damaged at byte %d: %s; trainspan recover repairs it; see "+helptopic.Damaged, info.Path, info.DamagedAt, info.Damaged)
 		}
 		read.TellAside(a, info.Path, info.Aside)
 		if info.Events > info.Aside && info.End < read.NearZero {
@@ -99,23 +98,23 @@ func showInfo(a *ui.App, f *read.FileInfo) {
 		a.Printf("  %s%s\n", p.Dim(fmt.Sprintf("%-11s", what)), fmt.Sprintf(format, args...))
 	}
 	a.Printf("%s\n", p.Head(f.Path))
-	stored := "plain text, " + human.Bytes(f.FileSize)
+	stored := "plain text, " + display.Bytes(f.FileSize)
 	if f.Compression == "gzip" {
-		stored = fmt.Sprintf("gzip, %s, %s of %s text", human.Plural(len(f.Members), "member"), human.Bytes(f.FileSize), human.Bytes(f.Text))
+		stored = fmt.Sprintf("gzip, %s, %s of %s text", display.Plural(len(f.Members), "member"), display.Bytes(f.FileSize), display.Bytes(f.Text))
 	}
 	if f.Part {
 		stored = "a part of it, as asked for"
 	}
 	line("format", "%s, %s", f.Dialect, stored)
 	if f.Events > 0 {
-		line("time", "%s, from %s", human.Micros(float64(f.End-f.Start)), ui.Moment(f.Start))
+		line("time", "%s, from %s", display.Micros(float64(f.End-f.Start)), ui.Moment(f.Start))
 	}
-	line("records", "%s, %s, %s", human.Plural(f.Events, "event"), human.Plural(f.Counters, "sample"), human.Plural(f.Metadata, "metadata record"))
+	line("records", "%s, %s, %s", display.Plural(f.Events, "event"), display.Plural(f.Counters, "sample"), display.Plural(f.Metadata, "metadata record"))
 	if f.Program != "" {
 		line("program", "%s", f.Program)
 	}
 	if f.Command != "" {
-		line("command", "%s", layout.Elide(strings.ReplaceAll(f.Command, ";", " "), 160))
+		line("command", "%s", display.Elide(strings.ReplaceAll(f.Command, ";", " "), 160))
 	}
 	for i, x := range f.Processes {
 		what := "processes"
@@ -123,7 +122,7 @@ func showInfo(a *ui.App, f *read.FileInfo) {
 			what = ""
 		}
 		if i == maxRows {
-			line(what, "and %s more", human.Count(len(f.Processes)-i))
+			line(what, "and %s more", display.Count(len(f.Processes)-i))
 			break
 		}
 		rank := "rank " + x.Rank
@@ -134,7 +133,7 @@ func showInfo(a *ui.App, f *read.FileInfo) {
 		if host == "" {
 			host = identity.UnknownHost
 		}
-		line(what, "%s, pid %d on %s, %s on %s", rank, x.PID, host, human.Plural(x.Events, "event"), human.Plural(x.Lanes, "lane"))
+		line(what, "%s, pid %d on %s, %s on %s", rank, x.PID, host, display.Plural(x.Events, "event"), display.Plural(x.Lanes, "lane"))
 	}
 	cats := slices.SortedFunc(maps.Keys(f.Categories), func(x, y string) int {
 		if d := f.Categories[y] - f.Categories[x]; d != 0 {
@@ -147,7 +146,7 @@ func showInfo(a *ui.App, f *read.FileInfo) {
 		if i > 0 {
 			what = ""
 		}
-		line(what, "%-16s %12s", cat, human.Count(f.Categories[cat]))
+		line(what, "%-16s %12s", cat, display.Count(f.Categories[cat]))
 	}
 	for i, m := range f.Missing {
 		what := "missing"

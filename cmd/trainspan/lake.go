@@ -8,12 +8,12 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/outfile"
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/report"
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/report"
 )
 
 // lake is a directory of runs as Parquet files. A run appears in it when it is
@@ -57,7 +57,7 @@ func (l *lake) check(run string) error {
 }
 
 // write adds the jobs of some accounts, all or none.
-func (l *lake) write(ctx context.Context, rows *dataset.Builder, steps *stepTable, accounts []goodput.Account, o *convertOptions) (out []convertedRun, err error) {
+func (l *lake) write(ctx context.Context, rows *dataset.Builder, steps *stepTable, accounts []account.Account, o *convertOptions) (out []convertedRun, err error) {
 	names, err := runNames(accounts, o.run)
 	if err != nil {
 		return nil, err
@@ -74,12 +74,12 @@ func (l *lake) write(ctx context.Context, rows *dataset.Builder, steps *stepTabl
 	if l.isNew {
 		parent = filepath.Dir(l.dir)
 	}
-	stage, err := outfile.TempDir(parent, "."+filepath.Base(l.dir)+".")
+	stage, err := fswrite.TempDir(parent, "."+filepath.Base(l.dir)+".")
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
-		if left := outfile.RemoveDir(stage, dataset.IsPart); left != nil && err == nil && !errors.Is(left, fs.ErrNotExist) {
+		if left := fswrite.RemoveDir(stage, dataset.IsPart); left != nil && err == nil && !errors.Is(left, fs.ErrNotExist) {
 			err = fmt.Errorf("what was replaced is kept: %w", left)
 		}
 	}()
@@ -101,7 +101,7 @@ func (l *lake) write(ctx context.Context, rows *dataset.Builder, steps *stepTabl
 		out = append(out, convertedRun{l.dir, names[i], w.Events, w.Ledger, w.Folders, w.Bytes})
 	}
 	if events == 0 {
-		return nil, ui.BadData("no event is in these files, or the filter lets none through; only traces (.pfw, .pfw.gz) have events; see " + see.NoTraining)
+		return nil, ui.BadData("no event is in these files, or the filter lets none through; only traces (.pfw, .pfw.gz) have events; see " + helptopic.NoTraining)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (l *lake) write(ctx context.Context, rows *dataset.Builder, steps *stepTabl
 // writeParts adds what some accounts have of their jobs, each all or none, and replaces
 // what a former conversion of the same ranks wrote. There is no ledger: that of some ranks
 // is not what they have in the ledger of all.
-func (l *lake) writeParts(ctx context.Context, rows *dataset.Builder, steps *stepTable, accounts []goodput.Account, names []string) (out []convertedRun, err error) {
+func (l *lake) writeParts(ctx context.Context, rows *dataset.Builder, steps *stepTable, accounts []account.Account, names []string) (out []convertedRun, err error) {
 	if err := os.MkdirAll(l.dir, 0o755); err != nil { //nolint:gosec // data to be read by others
 		return nil, err
 	}
@@ -135,9 +135,9 @@ func (l *lake) writeParts(ctx context.Context, rows *dataset.Builder, steps *ste
 
 // writeLedgers replaces the ledgers of jobs, which digests are of.
 func (l *lake) writeLedgers(ctx context.Context, jobs []*report.Job, o *convertOptions) (out []convertedRun, err error) {
-	accounts := make([]goodput.Account, len(jobs))
+	accounts := make([]account.Account, len(jobs))
 	for i, j := range jobs {
-		accounts[i] = goodput.Account{Job: j.Job, Ledger: j.Ledger}
+		accounts[i] = account.Account{Job: j.Job, Ledger: j.Ledger}
 	}
 	names, err := runNames(accounts, o.run)
 	if err != nil {
@@ -161,7 +161,7 @@ func (l *lake) writeLedgers(ctx context.Context, jobs []*report.Job, o *convertO
 // publish returns complete runs their names.
 func (l *lake) publish(stage string, names []string) error {
 	if l.isNew {
-		err := outfile.PublishDir(stage, l.dir)
+		err := fswrite.PublishDir(stage, l.dir)
 		if err == nil || !errors.Is(err, fs.ErrExist) {
 			return err
 		}
@@ -188,20 +188,20 @@ func (l *lake) replace(stage, old string, tables []string) (err error) {
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // data to be read by others
 			return err
 		}
-		err := outfile.PublishDir(from, to)
+		err := fswrite.PublishDir(from, to)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // the run has no such table
 		}
 		if err == nil {
-			undo = append(undo, func() { _ = outfile.PublishDir(to, from) }) // the first error is the one to report
+			undo = append(undo, func() { _ = fswrite.PublishDir(to, from) }) // the first error is the one to report
 		}
 		return err
 	}
 	for _, table := range tables {
 		if l.force {
 			mine, theirs := filepath.Join(stage, table), filepath.Join(l.dir, table)
-			if err := outfile.ExchangeDir(mine, theirs); err == nil {
-				undo = append(undo, func() { _ = outfile.ExchangeDir(mine, theirs) }) // as above
+			if err := fswrite.ExchangeDir(mine, theirs); err == nil {
+				undo = append(undo, func() { _ = fswrite.ExchangeDir(mine, theirs) }) // as above
 				continue
 			}
 			if err := move(filepath.Join(l.dir, table), filepath.Join(old, table)); err != nil {

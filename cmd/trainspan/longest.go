@@ -10,11 +10,10 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/layout"
-	runs "github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/vocab"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
 // longestLimit is how many spans events --sort duration prints without --limit.
@@ -25,7 +24,7 @@ type longSpan struct {
 	file  string
 	ev    dftracer.Event
 	order int64 // in which it was read
-	proc  *runs.Process
+	proc  *job.Process
 }
 
 // compareLongest orders spans by duration, the longest first, whatever the order of the files.
@@ -56,7 +55,7 @@ func readLongest(ctx context.Context, a *ui.App, files []string, o *eventsOption
 	var n int64 // spans that could be listed
 	var names vocab.Book
 	begin := func() { list, first, n = nil, 0, 0 }
-	err = read.Judged(ctx, a, "events", files, &o.filter, begin, func(path string) (func(*dftracer.Event) error, func(*dft.Hashes) error) {
+	err = read.Judged(ctx, a, "events", files, &o.filter, begin, func(path string) (func(*dftracer.Event) error, func(*tracefile.Hashes) error) {
 		who := o.filter.Who.File(path)
 		take := func(ev *dftracer.Event) error {
 			p := who.Of(ev)
@@ -81,10 +80,10 @@ func readLongest(ctx context.Context, a *ui.App, files []string, o *eventsOption
 			heap.Push(&list, s)
 			return nil
 		}
-		return take, func(*dft.Hashes) error { return nil }
+		return take, func(*tracefile.Hashes) error { return nil }
 	})
 	if err == nil && !o.limited && n > o.limit {
-		a.Note("these are the %d longest of %s; --limit shows more", o.limit, human.Plural(n, "span"))
+		a.Note("these are the %d longest of %s; --limit shows more", o.limit, display.Plural(n, "span"))
 	}
 	slices.SortFunc(list, func(a, b longSpan) int { return compareLongest(&a, &b) })
 	return list, first, err
@@ -96,12 +95,12 @@ func showLongest(a *ui.App, list longestSpans, first int64, several bool) {
 		a.Printf("There are no such spans in the trace, or in this part of it.\n")
 		return
 	}
-	t := &layout.Table{Heads: []string{"duration", "<start", "after", "<rank", "epoch", "step", "<category", "<name", "<file"}, Drop: []string{"start", "file", "epoch"}, Empty: true}
+	t := &display.Table{Heads: []string{"duration", "<start", "after", "<rank", "epoch", "step", "<category", "<name", "<file"}, Drop: []string{"start", "file", "epoch"}, Empty: true}
 	for i := range list {
 		s := &list[i]
 		number := func(key string) string {
 			if n := read.NumberOf(&s.ev, key); n != nil {
-				return human.Count(*n)
+				return display.Count(*n)
 			}
 			return "-"
 		}
@@ -109,8 +108,8 @@ func showLongest(a *ui.App, list longestSpans, first int64, several bool) {
 		if several {
 			file = s.file
 		}
-		t.Add(human.Micros(float64(s.ev.Dur)), ui.Moment(s.ev.TS), "+"+human.Micros(float64(s.ev.TS-first)), read.RankText(s.proc), number("epoch"), number("step"),
-			layout.Elide(s.ev.Cat, 24), layout.Elide(s.ev.Name, 56), file)
+		t.Add(display.Micros(float64(s.ev.Dur)), ui.Moment(s.ev.TS), "+"+display.Micros(float64(s.ev.TS-first)), read.RankText(s.proc), number("epoch"), number("step"),
+			display.Elide(s.ev.Cat, 24), display.Elide(s.ev.Name, 56), file)
 	}
 	a.Table(a.Stdout, t)
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // The scripts in testdata/script run these commands as processes of their own.
@@ -100,7 +100,7 @@ func makeTrace(args []string) error {
 	}
 	const second = int64(1_700_000_000_000_000)
 	lane := int64(opts.Process.PID)
-	file := w.Hash(dft.NameFileHash, "/data/train.bin")
+	file := w.Hash(tracefile.NameFileHash, "/data/train.bin")
 	span := func(id uint64, cat, name string, tid, at, dur int64, level int, parent uint64, args ...dftracer.Arg) {
 		w.Write(&dftracer.Event{ID: id, Cat: cat, Name: name, TID: tid, TS: second + at, Dur: dur, Level: level, Parent: int64(parent), Args: args})
 	}
@@ -117,7 +117,7 @@ func makeTrace(args []string) error {
 			span(w.NextID(), "compute", "overlap", lane+1, at+500, 100, 4, it, e, s)
 			span(it, "pipeline", "train.iteration", lane, at, 1000, 3, block, e, s)
 		}
-		span(w.NextID(), "POSIX", "read", lane+2, epoch*2000+450, 150, 3, block, e, dft.HashArg("fhash", file), dftracer.Int("ret", 4096))
+		span(w.NextID(), "POSIX", "read", lane+2, epoch*2000+450, 150, 3, block, e, tracefile.HashArg("fhash", file), dftracer.Int("ret", 4096))
 		span(block, "pipeline", "epoch.block", lane, epoch*2000, 2000, 2, root, e)
 	}
 	span(root, "ai_root", "ai_root", lane, 0, 4000, 1, 0)

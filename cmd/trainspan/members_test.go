@@ -17,9 +17,9 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/growth"
-	"github.com/trainspan/trainspan/internal/gziptest"
-	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/testkit/growth"
+	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )
 
 // Every member of a trace can be read by itself, and together they are the file.
@@ -173,7 +173,7 @@ func TestLongLine(t *testing.T) {
 		return `{"id":` + strconv.Itoa(id) + `,"name":"forward","cat":"compute","pid":7,"tid":1,"ts":1700000000000000,"dur":5,"ph":"X","args":{"hhash":"h","level":1}}` + "\n"
 	}
 	path := filepath.Join(t.TempDir(), "a.pfw")
-	text := "[\n" + line(1) + strings.Repeat("x", 70<<20) + "\n" + line(2) + strings.Repeat("y", infile.MaxLine+1) + "\n" + line(3)
+	text := "[\n" + line(1) + strings.Repeat("x", 70<<20) + "\n" + line(2) + strings.Repeat("y", fsread.MaxLine+1) + "\n" + line(3)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

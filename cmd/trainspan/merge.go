@@ -11,9 +11,9 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/human"
-	runs "github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 type mergeOptions struct {
@@ -100,7 +100,7 @@ func runMerge(ctx context.Context, a *ui.App, args []string, o *mergeOptions) er
 		return a.PrintJSON(map[string]any{"output": o.output, "files": names(surveys), "events": n, "dialect": opts.Dialect.String()})
 	}
 	if o.output != "-" {
-		a.Printf("%s: %s of %s\n", o.output, human.Plural(n, "event"), human.Plural(len(surveys), "trace"))
+		a.Printf("%s: %s of %s\n", o.output, display.Plural(n, "event"), display.Plural(len(surveys), "trace"))
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func writeMerged(ctx context.Context, a *ui.App, surveys []*survey, o *mergeOpti
 		return 0, err
 	}
 	if !o.filter.All() {
-		dft.WriteCustom(out, dft.KeyPart, "1") // parents may be left out
+		tracefile.WriteCustom(out, tracefile.KeyPart, "1") // parents may be left out
 	}
 	pids := distinctPIDs(surveys)
 	base, end := firstID(surveys...), int64(0)
@@ -179,7 +179,7 @@ func writeMerged(ctx context.Context, a *ui.App, surveys []*survey, o *mergeOpti
 }
 
 // distinctPIDs returns new ids to processes of different hosts that share one.
-func distinctPIDs(surveys []*survey) map[runs.Key]int64 {
+func distinctPIDs(surveys []*survey) map[job.Key]int64 {
 	// Hosts are compared by name: the dialects of the traces may differ.
 	type owner struct {
 		host string
@@ -187,7 +187,7 @@ func distinctPIDs(surveys []*survey) map[runs.Key]int64 {
 	}
 	taken := make(map[int64]owner)
 	given := make(map[owner]int64)
-	pids := make(map[runs.Key]int64)
+	pids := make(map[job.Key]int64)
 	highest := int64(0)
 	for _, s := range surveys {
 		for key := range s.procs {
@@ -195,7 +195,7 @@ func distinctPIDs(surveys []*survey) map[runs.Key]int64 {
 		}
 	}
 	for _, s := range surveys {
-		keys := slices.SortedFunc(maps.Keys(s.procs), func(a, b runs.Key) int {
+		keys := slices.SortedFunc(maps.Keys(s.procs), func(a, b job.Key) int {
 			return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(s.hostName(a.Host), s.hostName(b.Host)))
 		})
 		for _, key := range keys {

@@ -24,7 +24,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
 type openOptions struct {
@@ -107,7 +107,7 @@ func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) erro
 	}
 	if !o.noBrowser {
 		if err := browse("http://" + l.Addr().String() + h.start); err != nil {
-			a.Note("no browser could be started (%v); open the link yourself; see "+see.Browser, err)
+			a.Note("no browser could be started (%v); open the link yourself; see "+helptopic.Browser, err)
 		}
 	}
 	if !o.once {
@@ -150,8 +150,8 @@ func randomWord() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// same compares two texts in a time that says nothing of where they differ.
-func same(a, b string) bool {
+// equalConstantTime compares two texts in a time that says nothing of where they differ.
+func equalConstantTime(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
@@ -168,7 +168,7 @@ func (t *traceServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case from != "" && from != t.origin:
 		http.Error(w, "not for this page", http.StatusForbidden)
 		return
-	case same(r.URL.Path, t.start):
+	case equalConstantTime(r.URL.Path, t.start):
 		if r.Method != http.MethodGet || !t.started.CompareAndSwap(false, true) {
 			http.Error(w, "this address works once; open the link that trainspan open has printed", http.StatusGone)
 			return
@@ -180,7 +180,7 @@ func (t *traceServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Access-Control-Allow-Origin", t.origin)
 	head.Set("Access-Control-Allow-Private-Network", "true")
 	switch {
-	case !same(r.URL.Path, t.path):
+	case !equalConstantTime(r.URL.Path, t.path):
 		http.NotFound(w, r)
 	case r.Method == http.MethodOptions:
 		w.WriteHeader(http.StatusNoContent)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/trainspan/trainspan/internal/replay"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
 // operation is a row of the tables that StragglerAnalysis publishes: an operation of one stage of a pipeline
@@ -39,7 +39,7 @@ type operationStep struct {
 	meetings    map[string][]operation // by meet
 	now         []float64              // of each worker
 	arrived     map[string][]float64   // at a meeting or a message
-	spans       [][]replay.Span
+	spans       [][]straggler.Span
 }
 
 // waiting is an operation that is not simulated yet.
@@ -70,7 +70,7 @@ func (s *operationStep) meet(o operation) (meeting, group string, size int) {
 
 // span adds a span of worker w that lasts until end. Spans are two nanoseconds apart, so that a message
 // follows the operation that ends when the message begins.
-func (s *operationStep) span(w int, end float64, sp replay.Span) {
+func (s *operationStep) span(w int, end float64, sp straggler.Span) {
 	sp.Start, sp.End = int64(math.Round(s.now[w]*1e9))+1, int64(math.Round(end*1e9))-1
 	sp.End = max(sp.Start, sp.End)
 	s.now[w] = end
@@ -89,7 +89,7 @@ func transfer(o operation, group ...operation) float64 {
 // advance simulates the next operation of worker w. It reports false if that waits for another worker.
 func (s *operationStep) advance(w int) bool {
 	o := &s.ops[w][0]
-	sp := replay.Span{Phase: replay.Other}
+	sp := straggler.Span{Phase: straggler.Other}
 	if meeting, group, size := s.meet(o.operation); size > 0 {
 		if !o.arrived {
 			o.arrived, s.arrived[meeting] = true, append(s.arrived[meeting], s.now[w])
@@ -97,7 +97,7 @@ func (s *operationStep) advance(w int) bool {
 		if len(s.arrived[meeting]) < size {
 			return false
 		}
-		sp.Phase, sp.Group, sp.GroupSize = replay.Communication, group, size
+		sp.Phase, sp.Group, sp.GroupSize = straggler.Communication, group, size
 		s.span(w, slices.Max(s.arrived[meeting])+transfer(o.operation, s.meetings[meeting]...), sp)
 		s.ops[w] = s.ops[w][1:]
 		return true
@@ -112,33 +112,33 @@ func (s *operationStep) advance(w int) bool {
 		if len(s.arrived[key]) == 0 {
 			return false
 		}
-		s.span(w, max(s.now[w], s.arrived[key][0])+transfer(received, s.messages[key]), replay.Span{Phase: replay.Communication, Meeting: replay.Receive})
+		s.span(w, max(s.now[w], s.arrived[key][0])+transfer(received, s.messages[key]), straggler.Span{Phase: straggler.Communication, Meeting: straggler.Receive})
 	}
-	if phase, ok := map[string]replay.Phase{"forward-compute": replay.Forward, "backward-compute": replay.Backward, "optimizer": replay.Optimizer}[o.Type]; ok {
+	if phase, ok := map[string]straggler.Phase{"forward-compute": straggler.Forward, "backward-compute": straggler.Backward, "optimizer": straggler.Optimizer}[o.Type]; ok {
 		sp.Phase = phase
 	}
 	s.span(w, s.now[w]+float64(o.Duration), sp)
 	if key := message(o.operation, pass+"-send"); compute && s.messages[key].Type != "" {
 		s.arrived[key] = []float64{s.now[w]}
-		s.span(w, s.now[w], replay.Span{Phase: replay.Communication, Meeting: replay.Send})
+		s.span(w, s.now[w], straggler.Span{Phase: straggler.Communication, Meeting: straggler.Send})
 	}
 	s.ops[w] = s.ops[w][1:]
 	return true
 }
 
 // replayOperations returns the steps of a table.
-func replayOperations(t *testing.T, rows []operation) *replay.State {
+func replayOperations(t *testing.T, rows []operation) *straggler.State {
 	t.Helper()
 	dps, stages, steps := 0, 0, map[int64][]operation{}
 	for _, o := range rows {
 		dps, stages, steps[o.Step] = max(dps, o.DP+1), max(stages, o.Stage+1), append(steps[o.Step], o)
 	}
 	n := dps * stages
-	st := replay.New(&replay.Options{WorldSize: n})
+	st := straggler.New(&straggler.Options{WorldSize: n})
 	begin := 1.0
 	for _, number := range slices.Sorted(maps.Keys(steps)) {
 		s := operationStep{dps: dps, stages: stages, ops: make([][]waiting, n), messages: map[string]operation{}, meetings: map[string][]operation{},
-			now: slices.Repeat([]float64{begin}, n), arrived: map[string][]float64{}, spans: make([][]replay.Span, n)}
+			now: slices.Repeat([]float64{begin}, n), arrived: map[string][]float64{}, spans: make([][]straggler.Span, n)}
 		slices.SortStableFunc(steps[number], func(a, b operation) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Seq, b.Seq)) })
 		for _, o := range steps[number] {
 			if strings.HasSuffix(o.Type, "-send") || strings.HasSuffix(o.Type, "-recv") {
@@ -163,8 +163,8 @@ func replayOperations(t *testing.T, rows []operation) *replay.State {
 			if len(s.ops[w]) > 0 {
 				t.Fatalf("step %d: worker %d waits in %+v for ever", number, w, s.ops[w][0])
 			}
-			st.SetRank(w, replay.Rank{Role: fmt.Sprintf("stage %d", w%stages)})
-			st.Add(&replay.Step{Rank: w, Number: number, Start: int64(begin * 1e9), End: int64(s.now[w] * 1e9), Spans: s.spans[w]})
+			st.SetRank(w, straggler.Rank{Role: fmt.Sprintf("stage %d", w%stages)})
+			st.Add(&straggler.Step{Rank: w, Number: number, Start: int64(begin * 1e9), End: int64(s.now[w] * 1e9), Spans: s.spans[w]})
 		}
 		begin = slices.Max(s.now)
 	}
@@ -230,28 +230,28 @@ func TestOperations(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		rows  func(t *testing.T) []operation
-		kind  replay.Kind
+		kind  straggler.Kind
 		ranks []int
 		cause string
 		gain  float64
 	}{
-		{"published: a worker is slow", published("AR"), replay.SlowRanks, []int{0}, "compute", 2.02},
-		{"published: sequences of different length", published("SE"), replay.Imbalance, nil, "backward", 1.24},
-		{"published: a long last stage", published("ST"), replay.Fine, nil, "", 0},
-		{"no fault", made(func(int, int, int64) float64 { return 1 }), replay.Fine, nil, "", 0},
+		{"published: a worker is slow", published("AR"), straggler.SlowRanks, []int{0}, "compute", 2.02},
+		{"published: sequences of different length", published("SE"), straggler.Imbalance, nil, "backward", 1.24},
+		{"published: a long last stage", published("ST"), straggler.Fine, nil, "", 0},
+		{"no fault", made(func(int, int, int64) float64 { return 1 }), straggler.Fine, nil, "", 0},
 		{"a worker is slow", made(func(dp, stage int, _ int64) float64 {
 			if dp == 1 && stage == 0 {
 				return 2
 			}
 			return 1
-		}), replay.SlowRanks, []int{2}, "compute", 1.57},
+		}), straggler.SlowRanks, []int{2}, "compute", 1.57},
 		{"another worker in each step", made(func(dp, _ int, step int64) float64 {
 			if step*7%4 == int64(dp) {
 				return 1.5
 			}
 			return 1
-		}), replay.Imbalance, nil, "compute", 1.32},
-		{"a long last stage", made(func(_, stage int, _ int64) float64 { return 1 + 0.5*float64(stage) }), replay.Fine, nil, "", 0},
+		}), straggler.Imbalance, nil, "compute", 1.32},
+		{"a long last stage", made(func(_, stage int, _ int64) float64 { return 1 + 0.5*float64(stage) }), straggler.Fine, nil, "", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := replayOperations(t, c.rows(t)).Verdict()

@@ -7,7 +7,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // What OpenTelemetry has fields for comes back as such: the status of a span, its
@@ -20,7 +20,7 @@ func TestConvertToOTLPKeepsStatusEventsAndLinks(t *testing.T) {
 	}
 	const ts = 1_700_000_000_000_000
 	event := func(span uint64, name, value string, args ...dftracer.Arg) {
-		w.Write(&dftracer.Event{Phase: dftracer.PhaseMetadata, Name: dft.NameCustom, Cat: dftracer.CatDFTracer, Parent: int64(span),
+		w.Write(&dftracer.Event{Phase: dftracer.PhaseMetadata, Name: tracefile.NameCustom, Cat: dftracer.CatDFTracer, Parent: int64(span),
 			Args: append([]dftracer.Arg{dftracer.String("name", name), dftracer.String("value", value), dftracer.Int("span", int64(span))}, args...)})
 	}
 	failed, fine := w.NextID(), w.NextID()
@@ -31,7 +31,7 @@ func TestConvertToOTLPKeepsStatusEventsAndLinks(t *testing.T) {
 	event(failed, "late", "1700000000000009")
 	event(failed, "otel.dropped_events_count", "7")
 	w.Write(&dftracer.Event{ID: fine, Name: "step", Cat: "compute", TS: ts + 20, Dur: 10, Level: 1, Args: []dftracer.Arg{dftracer.String("otel.status_code", "OK")}})
-	dft.WriteCustom(w, "mine", "no event")
+	tracefile.WriteCustom(w, "mine", "no event")
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/trainsim"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
 // asked is a context that calls a function whenever it is asked whether to go on.
@@ -48,7 +48,7 @@ func largeTrace(t *testing.T, path string) {
 func TestOutputThatAppears(t *testing.T) {
 	in := t.TempDir()
 	largeTrace(t, filepath.Join(in, "a.pfw"))
-	job := makeJob(t, filepath.Join(in, "job"), trainsim.Attempt{Ranks: 2, Steps: 30})
+	job := makeJob(t, filepath.Join(in, "job"), simjob.Attempt{Ranks: 2, Steps: 30})
 	profile := filepath.Join(in, "profile.pt.trace.json")
 	var text bytes.Buffer
 	text.WriteString(`{"schemaVersion":1,"traceEvents":[`)

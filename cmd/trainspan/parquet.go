@@ -9,17 +9,17 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/fromrun"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/infile"
-	runs "github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/rundir"
-	"github.com/trainspan/trainspan/report"
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/report"
 )
 
 // convertedRun is the JSON of a conversion to Parquet about one run.
@@ -55,9 +55,9 @@ func convertParquet(ctx context.Context, a *ui.App, args, files []string, o *con
 	spin := a.StartSpinner("convert")
 	defer func() { spin.Finish() }()
 	var times read.TimeJudge
-	var set *runs.Set
+	var set *job.Set
 	var rows *dataset.Builder
-	var accounts []goodput.Account
+	var accounts []account.Account
 	var steps *stepTable
 	discard := func() {
 		if rows != nil {
@@ -77,7 +77,7 @@ func convertParquet(ctx context.Context, a *ui.App, args, files []string, o *con
 			return err
 		}
 	}
-	var jobs []*runs.Job
+	var jobs []*job.Job
 	for _, acc := range accounts {
 		jobs = append(jobs, acc.Job)
 	}
@@ -103,7 +103,7 @@ func tellRuns(a *ui.App, out []convertedRun, o *convertOptions) error {
 	}
 	for _, c := range out {
 		a.Printf("%s: run=%s, %s, %s of the ledger, %s in %s\n",
-			c.Output, c.Run, human.Plural(c.Events, "event"), human.Plural(c.Ledger, "row"), human.Bytes(c.Bytes), human.Plural(c.Folders, "folder"))
+			c.Output, c.Run, display.Plural(c.Events, "event"), display.Plural(c.Ledger, "row"), display.Bytes(c.Bytes), display.Plural(c.Folders, "folder"))
 	}
 	return nil
 }
@@ -111,12 +111,12 @@ func tellRuns(a *ui.App, out []convertedRun, o *convertOptions) error {
 // digestsIn returns the digests that arguments stand for, and whether there is anything
 // else that has events.
 func digestsIn(args []string) (digests []string, traces bool) {
-	found, _ := infile.Walk(args...) // expand reports its errors
+	found, _ := fsread.Walk(args...) // expand reports its errors
 	for _, f := range found {
-		if kind, _ := infile.KindOf(f.Path); kind == infile.Digest {
+		if kind, _ := fsread.KindOf(f.Path); kind == fsread.Digest {
 			digests = append(digests, f.Path)
 		} else {
-			traces = traces || kind == infile.Trace
+			traces = traces || kind == fsread.Trace
 		}
 	}
 	return digests, traces
@@ -141,7 +141,7 @@ func convertDigests(ctx context.Context, a *ui.App, digests []string, o *convert
 }
 
 // judgeAttempts reports processes whose attempt follows from those of this part alone.
-func judgeAttempts(a *ui.App, jobs []*runs.Job) {
+func judgeAttempts(a *ui.App, jobs []*job.Job) {
 	for _, j := range jobs {
 		for _, p := range j.Processes {
 			if !p.AttemptKnown {
@@ -154,8 +154,8 @@ func judgeAttempts(a *ui.App, jobs []*runs.Job) {
 
 // openSet opens what arguments stand for: the JSON lines in folders count in the ledger
 // as they do in a report, and run.json tells the runs apart.
-func openSet(args []string) (*runs.Set, error) {
-	set, err := runs.Open(args...)
+func openSet(args []string) (*job.Set, error) {
+	set, err := job.Open(args...)
 	if err != nil {
 		return nil, ui.BadData("%s", strings.TrimPrefix(ui.Explain(err), "run: "))
 	}
@@ -164,7 +164,7 @@ func openSet(args []string) (*runs.Set, error) {
 
 // collectRows reads a set once, for the ledger of each job and for the events that
 // the filter lets through.
-func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, steps *stepTable, times *read.TimeJudge, o *convertOptions) ([]goodput.Account, error) {
+func collectRows(ctx context.Context, set *job.Set, rows *dataset.Builder, steps *stepTable, times *read.TimeJudge, o *convertOptions) ([]account.Account, error) {
 	var mu sync.Mutex
 	var failed error
 	set.Stop = func() error {
@@ -175,7 +175,7 @@ func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, step
 	q := &o.filter
 	all := q.All()
 	judges := make(map[string]*read.FileJudge)
-	set.Events = func(p *runs.Process) func(*dftracer.Event) {
+	set.Events = func(p *job.Process) func(*dftracer.Event) {
 		to := rows.Process(p)
 		var path string
 		var judge *read.FileJudge
@@ -200,7 +200,7 @@ func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, step
 	}
 	if o.part || !all { // without a ledger
 		jobs, err := set.Read(steps.open)
-		accounts := make([]goodput.Account, len(jobs))
+		accounts := make([]account.Account, len(jobs))
 		for i, j := range jobs {
 			accounts[i].Job = j
 		}
@@ -209,10 +209,10 @@ func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, step
 		}
 		return accounts, cmp.Or(set.Stop(), err)
 	}
-	ranks := fromrun.New()
-	accounts, err := goodput.Collect(set, steps.open, ranks.Open)
+	ranks := fromjob.New()
+	accounts, err := account.Collect(set, steps.open, ranks.Open)
 	for i := range accounts {
-		if clocks := fromrun.Clocks(ranks.Attempts(accounts[i].Job)); clocks != nil {
+		if clocks := fromjob.Clocks(ranks.Attempts(accounts[i].Job)); clocks != nil {
 			accounts[i].SetClocks(clocks.Of)
 		}
 	}
@@ -226,18 +226,18 @@ func collectRows(ctx context.Context, set *runs.Set, rows *dataset.Builder, step
 }
 
 // dropForeign forgets the files that only lie beside the named ones.
-func dropForeign(set *runs.Set, named []string) {
-	set.Skipped = slices.DeleteFunc(set.Skipped, func(f *runs.FileError) bool { return isForeign(f, named) })
+func dropForeign(set *job.Set, named []string) {
+	set.Skipped = slices.DeleteFunc(set.Skipped, func(f *job.FileError) bool { return isForeign(f, named) })
 }
 
 // isForeign reports whether a file is none of a job, and was not asked for.
-func isForeign(f *runs.FileError, named []string) bool {
-	return rundir.IsRun(f.Path) || errors.Is(f, runs.ErrForeign) && !slices.Contains(named, f.Path)
+func isForeign(f *job.FileError, named []string) bool {
+	return rundir.IsRun(f.Path) || errors.Is(f, job.ErrForeign) && !slices.Contains(named, f.Path)
 }
 
 // judgeSet reports what was wrong with the files.
-func judgeSet(a *ui.App, set *runs.Set, jobs []*runs.Job) {
-	var procs []*runs.Process
+func judgeSet(a *ui.App, set *job.Set, jobs []*job.Job) {
+	var procs []*job.Process
 	for _, j := range jobs {
 		procs = append(append(procs, j.Processes...), j.Helpers...)
 	}
@@ -245,15 +245,15 @@ func judgeSet(a *ui.App, set *runs.Set, jobs []*runs.Job) {
 }
 
 // judgeJobs is judgeSet for what a report reads: a file with the name of a trace was to be one.
-func judgeJobs(a *ui.App, named []string, skipped []*runs.FileError, procs []*runs.Process) {
-	read.TellDamage(a, slices.DeleteFunc(slices.Clone(skipped), func(f *runs.FileError) bool {
-		kind, _ := infile.KindOf(f.Path) // of profiles the report tells itself
-		return (isForeign(f, named) || kind.Profiler()) && !infile.NamedTrace(f.Path)
+func judgeJobs(a *ui.App, named []string, skipped []*job.FileError, procs []*job.Process) {
+	read.TellDamage(a, slices.DeleteFunc(slices.Clone(skipped), func(f *job.FileError) bool {
+		kind, _ := fsread.KindOf(f.Path) // of profiles the report tells itself
+		return (isForeign(f, named) || kind.Profiler()) && !fsread.NamedTrace(f.Path)
 	}), procs)
 }
 
 // runNames gives each job a name of its own: what its records call it.
-func runNames(accounts []goodput.Account, given string) ([]string, error) {
+func runNames(accounts []account.Account, given string) ([]string, error) {
 	if given != "" && len(accounts) > 1 {
 		return nil, ui.Usage("--run %s: %d jobs are in these files; convert them one by one, or leave --run out", given, len(accounts))
 	}

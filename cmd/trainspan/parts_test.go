@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/trainsim"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
 // tree returns what is below a folder, path by path, with what the files hold.
@@ -40,7 +40,7 @@ func TestParquetParts(t *testing.T) {
 	t.Chdir(dir)
 	const nodes = 3
 	for node := range nodes { // of four ranks
-		l := trainsim.Large{Ranks: 4 * nodes, Steps: 20, Slow: 5, Extra: 12, Save: 10, First: 4 * node, Last: 4 * (node + 1)}
+		l := simjob.Large{Ranks: 4 * nodes, Steps: 20, Slow: 5, Extra: 12, Save: 10, First: 4 * node, Last: 4 * (node + 1)}
 		if err := l.Write(fmt.Sprint("node", node)); err != nil {
 			t.Fatal(err)
 		}

@@ -21,8 +21,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/pyrun"
-	"github.com/trainspan/trainspan/internal/trainsim"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
 // poison is what no name should be able to do: titles, colours and other escape
@@ -87,8 +87,8 @@ func poisonedFiles(t *testing.T) map[string]string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "dir"+poisonName)
 	plain := t.TempDir()
-	makeJob(t, plain, trainsim.Attempt{Ranks: 2, Steps: 40, Slow: 1, Extra: [4]float64{12}, Save: 10, Plain: true, Tag: "tag"})
-	makeJob(t, plain, trainsim.Attempt{Ranks: 2, Steps: 40, First: 30, Number: 1, Plain: true, Tag: "tag"})
+	makeJob(t, plain, simjob.Attempt{Ranks: 2, Steps: 40, Slow: 1, Extra: [4]float64{12}, Save: 10, Plain: true, Tag: "tag"})
+	makeJob(t, plain, simjob.Attempt{Ranks: 2, Steps: 40, First: 30, Number: 1, Plain: true, Tag: "tag"})
 	if err := makeTrace([]string{filepath.Join(plain, "calls.pfw")}); err != nil {
 		t.Fatal(err)
 	}

@@ -12,12 +12,12 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/pytorch"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/outfile"
-	runs "github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/report"
+	"github.com/trainspan/trainspan/internal/ingest/torch"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/report"
 )
 
 // profileImport makes traces of profiles, for one report.
@@ -29,12 +29,12 @@ type profileImport struct {
 }
 
 // traces makes a trace of each job among some profiles.
-func (im *profileImport) traces(profiles []string) (out []report.Imported, failed []*runs.FileError, err error) {
-	sources, err := pytorch.Files(profiles...)
+func (im *profileImport) traces(profiles []string) (out []report.Imported, failed []*job.FileError, err error) {
+	sources, err := torch.Files(profiles...)
 	if err != nil {
 		return nil, nil, err
 	}
-	if im.dir, err = outfile.TempDir("", "trainspan-profiles-"); err != nil {
+	if im.dir, err = fswrite.TempDir("", "trainspan-profiles-"); err != nil {
 		return nil, nil, err
 	}
 	bar := im.app.StartSpinner("import")
@@ -44,14 +44,14 @@ func (im *profileImport) traces(profiles []string) (out []report.Imported, faile
 		return nil, nil, err
 	}
 	for _, x := range slices.Concat(r.Copies, r.Refused, r.Failed) {
-		failed = append(failed, &runs.FileError{Path: x.Name, Err: x.Err})
+		failed = append(failed, &job.FileError{Path: x.Name, Err: x.Err})
 	}
 	for _, f := range r.Files {
 		if f.Truncated {
-			im.app.Note("%s: cut off at byte %d; the events before are used; see "+see.Profile, f.Name, f.TruncatedAt)
+			im.app.Note("%s: cut off at byte %d; the events before are used; see "+helptopic.Profile, f.Name, f.TruncatedAt)
 		}
 		if f.Skipped > 0 {
-			im.app.Note("%s: %s of damaged text skipped; see "+see.Profile, f.Name, human.Bytes(f.SkippedBytes))
+			im.app.Note("%s: %s of damaged text skipped; see "+helptopic.Profile, f.Name, display.Bytes(f.SkippedBytes))
 		}
 	}
 	jobs := jobsOfProfiles(sources, r)
@@ -68,14 +68,14 @@ func (im *profileImport) traces(profiles []string) (out []report.Imported, faile
 }
 
 // trace imports what is one job.
-func (im *profileImport) trace(sources []pytorch.Source) (string, *pytorch.Report, error) {
+func (im *profileImport) trace(sources []torch.Source) (string, *torch.Report, error) {
 	im.n++
 	path := filepath.Join(im.dir, fmt.Sprintf("profiles%d.pfw.gz", im.n))
 	w, err := dftracer.Create(path, &dftracer.Options{Level: 1})
 	if err != nil {
 		return "", nil, err
 	}
-	r, err := pytorch.Import(im.ctx, w, sources, nil)
+	r, err := torch.Import(im.ctx, w, sources, nil)
 	if err = errors.Join(err, w.Close()); err != nil {
 		return "", nil, importError(err)
 	}
@@ -85,7 +85,7 @@ func (im *profileImport) trace(sources []pytorch.Source) (string, *pytorch.Repor
 // remove deletes the traces.
 func (im *profileImport) remove() {
 	if im.dir != "" {
-		_ = outfile.RemoveDir(im.dir, func(name string) bool { return strings.HasPrefix(name, "profiles") }) // it is below the folder for temporary files
+		_ = fswrite.RemoveDir(im.dir, func(name string) bool { return strings.HasPrefix(name, "profiles") }) // it is below the folder for temporary files
 	}
 }
 
@@ -94,7 +94,7 @@ const apart = 10 * time.Minute
 
 // profiled is what is known of the profiles in a source: a tar has several.
 type profiled struct {
-	source     pytorch.Source
+	source     torch.Source
 	start, end time.Time
 	world      int64
 	ranks      []int64
@@ -105,11 +105,11 @@ type profiled struct {
 // the same process, and those of different ranks of as many at about the same time.
 // What says neither is a job of its own. Compile logs go
 // with the only job there is, and each is one of its own otherwise.
-func jobsOfProfiles(sources []pytorch.Source, r *pytorch.Report) (jobs [][]pytorch.Source) {
+func jobsOfProfiles(sources []torch.Source, r *torch.Report) (jobs [][]torch.Source) {
 	of := make(map[string]*profiled)
 	var order []*profiled
 	for _, f := range r.Files {
-		i := slices.IndexFunc(sources, func(s pytorch.Source) bool { return holds(s, f.Name) })
+		i := slices.IndexFunc(sources, func(s torch.Source) bool { return holds(s, f.Name) })
 		if i < 0 {
 			continue
 		}
@@ -131,12 +131,12 @@ func jobsOfProfiles(sources []pytorch.Source, r *pytorch.Report) (jobs [][]pytor
 		return cmp.Or(a.start.Compare(b.start), cmp.Compare(a.source.Name, b.source.Name))
 	})
 	var found []*profiled // jobs, by their first source
-	var lists [][]pytorch.Source
+	var lists [][]torch.Source
 	for _, p := range order {
 		i := slices.IndexFunc(found, func(j *profiled) bool { return j.with(p) })
 		if i < 0 {
 			j := *p
-			found, lists = append(found, &j), append(lists, []pytorch.Source{p.source})
+			found, lists = append(found, &j), append(lists, []torch.Source{p.source})
 			continue
 		}
 		j := found[i]
@@ -146,9 +146,9 @@ func jobsOfProfiles(sources []pytorch.Source, r *pytorch.Report) (jobs [][]pytor
 		}
 		j.ranks, j.pids = append(j.ranks, p.ranks...), append(j.pids, p.pids...)
 	}
-	var logs []pytorch.Source // nothing but a rank says which of them are of one job
+	var logs []torch.Source // nothing but a rank says which of them are of one job
 	for _, s := range sources {
-		if of[s.Name] == nil && slices.ContainsFunc(r.Logs, func(l *pytorch.LogReport) bool { return holds(s, l.Name) }) {
+		if of[s.Name] == nil && slices.ContainsFunc(r.Logs, func(l *torch.LogReport) bool { return holds(s, l.Name) }) {
 			logs = append(logs, s)
 		}
 	}
@@ -164,26 +164,26 @@ func jobsOfProfiles(sources []pytorch.Source, r *pytorch.Report) (jobs [][]pytor
 
 // jobsOfLogs puts compile logs of different ranks together. Nothing else in them says
 // which are of one job.
-func jobsOfLogs(logs []pytorch.Source, r *pytorch.Report) (jobs [][]pytorch.Source) {
-	var of []pytorch.Source
+func jobsOfLogs(logs []torch.Source, r *torch.Report) (jobs [][]torch.Source) {
+	var of []torch.Source
 	ranks := make(map[int64]bool)
 	for _, s := range logs {
-		i := slices.IndexFunc(r.Logs, func(l *pytorch.LogReport) bool { return holds(s, l.Name) })
+		i := slices.IndexFunc(r.Logs, func(l *torch.LogReport) bool { return holds(s, l.Name) })
 		if rank := r.Logs[i].Rank; rank >= 0 && !ranks[rank] {
 			ranks[rank] = true
 			of = append(of, s)
 			continue
 		}
-		jobs = append(jobs, []pytorch.Source{s})
+		jobs = append(jobs, []torch.Source{s})
 	}
 	if len(of) > 0 {
-		jobs = append([][]pytorch.Source{of}, jobs...)
+		jobs = append([][]torch.Source{of}, jobs...)
 	}
 	return jobs
 }
 
 // holds reports whether a name is that of a source, or of an entry of its tar.
-func holds(s pytorch.Source, name string) bool {
+func holds(s torch.Source, name string) bool {
 	return name == s.Name || strings.HasPrefix(name, s.Name+":")
 }
 
@@ -191,7 +191,7 @@ func holds(s pytorch.Source, name string) bool {
 func (j *profiled) with(p *profiled) bool {
 	for i, rank := range p.ranks {
 		if k := slices.Index(j.pids, p.pids[i]); k >= 0 && j.ranks[k] == rank {
-			return p.start.Sub(j.end) < runs.MaxApart // the next window of the same process
+			return p.start.Sub(j.end) < job.MaxApart // the next window of the same process
 		}
 		if rank < 0 || slices.Contains(j.ranks, rank) {
 			return false

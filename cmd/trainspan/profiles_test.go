@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/gziptest"
+	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )
 
 // writeProfile writes what PyTorch's profiler would of one step, in a year.

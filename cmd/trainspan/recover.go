@@ -9,10 +9,10 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/dft/recovery"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/outfile"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/tracefile/recovery"
 )
 
 type recoverOptions struct {
@@ -72,7 +72,7 @@ func runRecover(ctx context.Context, a *ui.App, args []string, o *recoverOptions
 		if err := ui.CheckOutput(o.output, o.force, files); err != nil {
 			return err
 		}
-		if outfile.AsIs(o.output) {
+		if fswrite.AsIs(o.output) {
 			return ui.Usage("-o %s: a trace is repaired into a regular file; name one", o.output)
 		}
 	}
@@ -81,10 +81,10 @@ func runRecover(ctx context.Context, a *ui.App, args []string, o *recoverOptions
 		r, err := recovery.File(path, &recovery.Options{Output: o.output, Force: o.force, Stop: ctx.Err})
 		if err != nil {
 			if r.Lines == 0 && !ui.IsSystem(err) && !errors.Is(err, recovery.ErrInUse) && ctx.Err() == nil {
-				return ui.BadData("%s: not a trace: it holds no record; nothing was changed; see "+see.NotATrace, path)
+				return ui.BadData("%s: not a trace: it holds no record; nothing was changed; see "+helptopic.NotATrace, path)
 			}
 			if errors.Is(err, recovery.ErrInUse) {
-				return fmt.Errorf("%w; see %s", err, see.InUse)
+				return fmt.Errorf("%w; see %s", err, helptopic.InUse)
 			}
 			return err
 		}
@@ -104,15 +104,15 @@ func runRecover(ctx context.Context, a *ui.App, args []string, o *recoverOptions
 	for i := range all {
 		m := &all[i]
 		if m.Clean {
-			a.Printf("%s: complete, %s; nothing to repair\n", m.File, human.Plural(m.Lines, "record"))
+			a.Printf("%s: complete, %s; nothing to repair\n", m.File, display.Plural(m.Lines, "record"))
 			continue
 		}
-		a.Printf("%s: %s kept, %s closed", m.Output, human.Plural(m.Lines, "record"), human.Plural(m.Closed, "open span"))
+		a.Printf("%s: %s kept, %s closed", m.Output, display.Plural(m.Lines, "record"), display.Plural(m.Closed, "open span"))
 		if m.Unfinished > 0 {
-			a.Printf(", %s marked unfinished", human.Plural(m.Unfinished, "span"))
+			a.Printf(", %s marked unfinished", display.Plural(m.Unfinished, "span"))
 		}
 		if m.CutBytes > 0 {
-			a.Printf(", %s given up from byte %d on", human.Bytes(m.CutBytes), m.CutAt)
+			a.Printf(", %s given up from byte %d on", display.Bytes(m.CutBytes), m.CutAt)
 		}
 		a.Printf("\n")
 	}

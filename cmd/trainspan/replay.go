@@ -13,9 +13,9 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/infile"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
 // otlpFlags say where spans go. How they are sent is taken from the standard
@@ -144,7 +144,7 @@ func runReplay(ctx context.Context, a *ui.App, paths []string, o *otlpFlags, asJ
 		if err != nil {
 			return err
 		}
-		if !info.IsDir() && (!info.Mode().IsRegular() || !strings.HasSuffix(path, read.SpillSuffix) && !infile.Is(path, infile.Spans)) {
+		if !info.IsDir() && (!info.Mode().IsRegular() || !strings.HasSuffix(path, read.SpillSuffix) && !fsread.Is(path, fsread.Spans)) {
 			return ui.Usage("%s: is neither a directory nor a file of OTLP spans (*%s); name one of these", path, read.SpillSuffix)
 		}
 		isDir[path] = info.IsDir()
@@ -182,7 +182,7 @@ func runReplay(ctx context.Context, a *ui.App, paths []string, o *otlpFlags, asJ
 		err = a.PrintJSON(map[string]int{"files": sum.Files, "files_kept": sum.Kept, "sent": sum.Sent, "rejected": sum.Rejected, "left": sum.Left,
 			"broken_lines": sum.Broken, "files_in_use": sum.InUse})
 	} else {
-		a.Printf("%s sent, %s finished\n", human.Plural(sum.Sent, "span"), human.Plural(sum.Files, "file"))
+		a.Printf("%s sent, %s finished\n", display.Plural(sum.Sent, "span"), display.Plural(sum.Files, "file"))
 	}
 	judgeReplay(a, &sum)
 	if ctx.Err() != nil {
@@ -200,18 +200,18 @@ func runReplay(ctx context.Context, a *ui.App, paths []string, o *otlpFlags, asJ
 // judgeReplay tells about what was not sent.
 func judgeReplay(a *ui.App, sum *otlp.ReplayResult) {
 	if sum.Rejected > 0 {
-		a.Problem("%s rejected by the receiver and gone; see "+see.Delivery, human.Plural(sum.Rejected, "span"))
+		a.Problem("%s rejected by the receiver and gone; see "+helptopic.Delivery, display.Plural(sum.Rejected, "span"))
 	}
 	if sum.Left > 0 {
-		a.Problem("%s left to send; replay again later; see "+see.Delivery, human.Plural(sum.Left, "span"))
+		a.Problem("%s left to send; replay again later; see "+helptopic.Delivery, display.Plural(sum.Left, "span"))
 	}
 	if sum.Broken > 0 {
-		a.Problem("%s cannot be read and left where they are; see "+see.Damaged, human.Plural(sum.Broken, "line"))
+		a.Problem("%s cannot be read and left where they are; see "+helptopic.Damaged, display.Plural(sum.Broken, "line"))
 	}
 	if sum.InUse > 0 {
-		a.Note("%s in use by a running program was left alone; see "+see.InUse, human.Plural(sum.InUse, "file"))
+		a.Note("%s in use by a running program was left alone; see "+helptopic.InUse, display.Plural(sum.InUse, "file"))
 	}
 	if sum.Kept > 0 {
-		a.Note("%s that no exporter made was kept; a second replay sends it again", human.Plural(sum.Kept, "file"))
+		a.Note("%s that no exporter made was kept; a second replay sends it again", display.Plural(sum.Kept, "file"))
 	}
 }

@@ -15,15 +15,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/heap"
-	"github.com/trainspan/trainspan/internal/outfile"
-	runs "github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/rundir"
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/report"
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/platform/heap"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/report"
 )
 
 type reportOptions struct {
@@ -89,7 +89,7 @@ do not suffice to say.`,
 
 func runReport(ctx context.Context, a *ui.App, args []string, o *reportOptions) error {
 	if o.html != "" {
-		if err := outfile.Check(o.html, report.IsPage); err != nil {
+		if err := fswrite.Check(o.html, report.IsPage); err != nil {
 			return ui.Usage("%s", ui.Explain(notPage(o.html, err)))
 		}
 	}
@@ -154,13 +154,13 @@ func runReport(ctx context.Context, a *ui.App, args []string, o *reportOptions) 
 
 // limits takes the operations of a step and the peak of a device from the flags, and from
 // the configuration what they do not say.
-func (o *reportOptions) limits(lookup func(string) (string, bool)) (goodput.Basis, error) {
+func (o *reportOptions) limits(lookup func(string) (string, bool)) (account.Basis, error) {
 	for flag, v := range map[string]float64{"--flops-per-step": o.flops, "--peak": o.peak} {
 		if !(v >= 0) || math.IsInf(v, 0) {
-			return goodput.Basis{}, ui.Usage("%s %v: give a number of operations, such as 989e12", flag, v)
+			return account.Basis{}, ui.Usage("%s %v: give a number of operations, such as 989e12", flag, v)
 		}
 	}
-	b := goodput.Basis{ModelFLOPs: o.flops, PeakFLOPs: o.peak}
+	b := account.Basis{ModelFLOPs: o.flops, PeakFLOPs: o.peak}
 	if b.ModelFLOPs == 0 || b.PeakFLOPs == 0 {
 		cfg, err := config.Load(config.LoadOptions{Partial: true, LookupEnv: lookup})
 		if err != nil && (o.flops > 0 || o.peak > 0) {
@@ -244,10 +244,10 @@ func readJobs(ctx context.Context, a *ui.App, args []string) ([]*report.Job, err
 		return nil, ui.Usage("no directory is given; name that of a job, such as out/demo")
 	}
 	found, err := findAnyJobs(ctx, a, args)
-	nothing := errors.Is(err, errNoProcess) || errors.Is(err, runs.ErrNoTelemetry)
+	nothing := errors.Is(err, errNoProcess) || errors.Is(err, job.ErrNoTelemetry)
 	switch {
 	case errors.Is(err, errNoProcess):
-		err = ui.BadData("%s: %w; see %s", strings.Join(args, ", "), err, see.NoTraining)
+		err = ui.BadData("%s: %w; see %s", strings.Join(args, ", "), err, helptopic.NoTraining)
 	case err != nil:
 		err = unreadable(ctx, err)
 	}
@@ -267,7 +267,7 @@ func leaveOut(a *ui.App, found []*report.Job) {
 			a.Note("left out: %d more; trainspan runs lists them", len(found)-1-most)
 			break
 		}
-		a.Note("left out: another job in the same files, session %q, id %q, %d processes; give its files alone, or --run %s, to see it; see "+see.SeveralJobs,
+		a.Note("left out: another job in the same files, session %q, id %q, %d processes; give its files alone, or --run %s, to see it; see "+helptopic.SeveralJobs,
 			other.Job.SessionTag, other.Job.ID, len(other.Job.Processes), other.Job.Label)
 	}
 }
@@ -278,13 +278,13 @@ func unreadable(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return err
 	case errors.Is(err, report.ErrDigest):
-		return ui.BadData("%s; see "+see.Damaged, strings.TrimPrefix(err.Error(), "report: "))
+		return ui.BadData("%s; see "+helptopic.Damaged, strings.TrimPrefix(err.Error(), "report: "))
 	}
 	return ui.Usage("%s", strings.TrimPrefix(ui.Explain(err), "run: "))
 }
 
 // helpers are the processes of jobs that do not train.
-func helpers(found []*report.Job) (out []*runs.Process) {
+func helpers(found []*report.Job) (out []*job.Process) {
 	for _, j := range found {
 		out = append(out, j.Job.Helpers...)
 	}

@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/analysis/compare"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/trainsim"
+	"github.com/trainspan/trainspan/internal/analyze/compare"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-func makeJob(t *testing.T, dir string, a trainsim.Attempt) string {
+func makeJob(t *testing.T, dir string, a simjob.Attempt) string {
 	t.Helper()
 	if _, err := a.Write(dir); err != nil {
 		t.Fatal(err)
@@ -33,9 +33,9 @@ func call(args ...string) (code int, out, problems string) {
 
 func TestReport(t *testing.T) {
 	dir := t.TempDir()
-	slow := makeJob(t, filepath.Join(dir, "slow"), trainsim.Attempt{Ranks: 4, Steps: 80, Slow: 2, Extra: [4]float64{12}})
-	fine := makeJob(t, filepath.Join(dir, "fine"), trainsim.Attempt{Ranks: 4, Steps: 80})
-	hidden := makeJob(t, filepath.Join(dir, "hidden"), trainsim.Attempt{Ranks: 4, Steps: 80, NoComm: true})
+	slow := makeJob(t, filepath.Join(dir, "slow"), simjob.Attempt{Ranks: 4, Steps: 80, Slow: 2, Extra: [4]float64{12}})
+	fine := makeJob(t, filepath.Join(dir, "fine"), simjob.Attempt{Ranks: 4, Steps: 80})
+	hidden := makeJob(t, filepath.Join(dir, "hidden"), simjob.Attempt{Ranks: 4, Steps: 80, NoComm: true})
 	page, notes := filepath.Join(dir, "report.html"), filepath.Join(dir, "notes.pfw")
 	if err := os.WriteFile(notes, []byte("a trace"), 0o644); err != nil {
 		t.Fatal(err)
@@ -75,8 +75,8 @@ func TestReport(t *testing.T) {
 
 func TestReportOfTwoJobs(t *testing.T) {
 	dir := t.TempDir()
-	makeJob(t, filepath.Join(dir, "a"), trainsim.Attempt{Ranks: 2, Steps: 30, Tag: "small"})
-	makeJob(t, filepath.Join(dir, "b"), trainsim.Attempt{Ranks: 4, Steps: 60, Tag: "large", Start: time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)})
+	makeJob(t, filepath.Join(dir, "a"), simjob.Attempt{Ranks: 2, Steps: 30, Tag: "small"})
+	makeJob(t, filepath.Join(dir, "b"), simjob.Attempt{Ranks: 4, Steps: 60, Tag: "large", Start: time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)})
 	code, out, problems := call("report", dir, "--json")
 	var r struct {
 		Tag   string `json:"session_tag"`
@@ -91,8 +91,8 @@ func TestReportOfTwoJobs(t *testing.T) {
 // and the parts add up to the difference of the runs.
 func TestCompareNamesTheRank(t *testing.T) {
 	dir := t.TempDir()
-	base := makeJob(t, filepath.Join(dir, "base"), trainsim.Attempt{Ranks: 4, Steps: 120, Seed: 1})
-	slow := makeJob(t, filepath.Join(dir, "slow"), trainsim.Attempt{Ranks: 4, Steps: 100, Seed: 2, Extra: [4]float64{0, 0, 12}})
+	base := makeJob(t, filepath.Join(dir, "base"), simjob.Attempt{Ranks: 4, Steps: 120, Seed: 1})
+	slow := makeJob(t, filepath.Join(dir, "slow"), simjob.Attempt{Ranks: 4, Steps: 100, Seed: 2, Extra: [4]float64{0, 0, 12}})
 	_, out, problems := call("compare", base, slow, "--json")
 	var r compare.Result
 	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Difference == nil || len(r.Parts) < 5 {
@@ -109,11 +109,11 @@ func TestCompareNamesTheRank(t *testing.T) {
 
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()
-	base := makeJob(t, filepath.Join(dir, "base"), trainsim.Attempt{Ranks: 4, Steps: 120, Seed: 1})
-	same := makeJob(t, filepath.Join(dir, "same"), trainsim.Attempt{Ranks: 4, Steps: 120, Seed: 2})
-	slow := makeJob(t, filepath.Join(dir, "slow"), trainsim.Attempt{Ranks: 4, Steps: 120, Seed: 3, Scale: 1.05})
-	slower := makeJob(t, filepath.Join(dir, "slower"), trainsim.Attempt{Ranks: 4, Steps: 120, Seed: 5, Scale: 1.05})
-	other := makeJob(t, filepath.Join(dir, "other"), trainsim.Attempt{Ranks: 2, Steps: 120, Seed: 4})
+	base := makeJob(t, filepath.Join(dir, "base"), simjob.Attempt{Ranks: 4, Steps: 120, Seed: 1})
+	same := makeJob(t, filepath.Join(dir, "same"), simjob.Attempt{Ranks: 4, Steps: 120, Seed: 2})
+	slow := makeJob(t, filepath.Join(dir, "slow"), simjob.Attempt{Ranks: 4, Steps: 120, Seed: 3, Scale: 1.05})
+	slower := makeJob(t, filepath.Join(dir, "slower"), simjob.Attempt{Ranks: 4, Steps: 120, Seed: 5, Scale: 1.05})
+	other := makeJob(t, filepath.Join(dir, "other"), simjob.Attempt{Ranks: 2, Steps: 120, Seed: 4})
 	for _, c := range []struct {
 		args []string
 		code int
@@ -148,7 +148,7 @@ func TestCompare(t *testing.T) {
 // TestLimits: operations of a step and the peak come from flags, and from the configuration
 // what these do not say.
 func TestLimits(t *testing.T) {
-	dir := makeJob(t, filepath.Join(t.TempDir(), "job"), trainsim.Attempt{Ranks: 2, Steps: 40, Seed: 1})
+	dir := makeJob(t, filepath.Join(t.TempDir(), "job"), simjob.Attempt{Ranks: 2, Steps: 40, Seed: 1})
 	for _, c := range []struct {
 		env  map[string]string
 		args []string

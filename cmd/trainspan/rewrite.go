@@ -7,8 +7,8 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	runs "github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // rewriter writes the events of one trace into another: ids are moved up by a
@@ -18,7 +18,7 @@ type rewriter struct {
 	w     *dftracer.Writer
 	from  *survey
 	base  uint64
-	pids  map[runs.Key]int64 // new ids of processes; nil keeps them
+	pids  map[job.Key]int64 // new ids of processes; nil keeps them
 	hosts map[string]string
 	files map[string]rehashed
 	args  []dftracer.Arg
@@ -26,7 +26,7 @@ type rewriter struct {
 }
 
 type rehashed struct {
-	hash dft.Hash
+	hash tracefile.Hash
 	ok   bool
 }
 
@@ -57,7 +57,7 @@ func (r *rewriter) write(ev *dftracer.Event) {
 		r.fact(ev)
 		return
 	}
-	if ev.Cat == dftracer.CatDFTracer && (ev.Name == dft.NameStart || ev.Name == dft.NameEnd) {
+	if ev.Cat == dftracer.CatDFTracer && (ev.Name == tracefile.NameStart || ev.Name == tracefile.NameEnd) {
 		return // the new trace has its own
 	}
 	out := r.moved(ev)
@@ -68,27 +68,27 @@ func (r *rewriter) write(ev *dftracer.Event) {
 func (r *rewriter) fact(ev *dftracer.Event) {
 	key, value := ev.Meta()
 	switch ev.Name {
-	case dft.NameHostHash:
+	case tracefile.NameHostHash:
 		r.hosts[value] = r.hostHash(key)
 		return
-	case dft.NameFileHash:
-		r.files[value] = rehashed{r.w.Hash(dft.NameFileHash, key), true}
+	case tracefile.NameFileHash:
+		r.files[value] = rehashed{r.w.Hash(tracefile.NameFileHash, key), true}
 		return
-	case dft.NameStringHash:
-		r.files[value] = rehashed{r.w.Hash(dft.NameStringHash, key), true}
+	case tracefile.NameStringHash:
+		r.files[value] = rehashed{r.w.Hash(tracefile.NameStringHash, key), true}
 		return
-	case dft.NameThreadName:
+	case tracefile.NameThreadName:
 		if ev.PID == r.from.start.PID && r.pids == nil {
 			return // written with the start
 		}
-	case dft.NameCustom:
+	case tracefile.NameCustom:
 		if key == "time_metric" {
 			return // a matter of the dialect
 		}
-		if b, ok := dft.BeginOf(ev); ok {
+		if b, ok := tracefile.BeginOf(ev); ok {
 			b.Args = cloneArgs(b.Args)
 			out := r.moved(&b)
-			dft.WriteBegin(r.w, &out)
+			tracefile.WriteBegin(r.w, &out)
 			return
 		}
 	}
@@ -128,7 +128,7 @@ func (r *rewriter) moved(ev *dftracer.Event) dftracer.Event {
 			continue
 		}
 		if h, ok := r.rehash(arg.Text()); ok {
-			*arg = dft.HashArg(arg.Key, h)
+			*arg = tracefile.HashArg(arg.Key, h)
 		}
 	}
 	out.Args = r.args
@@ -137,21 +137,21 @@ func (r *rewriter) moved(ev *dftracer.Event) dftracer.Event {
 
 // hostHash returns the text for the events of a host.
 func (r *rewriter) hostHash(name string) string {
-	return dft.HashText(r.w.Hash(dft.NameHostHash, name), r.w.Dialect())
+	return tracefile.HashText(r.w.Hash(tracefile.NameHostHash, name), r.w.Dialect())
 }
 
 // isHashKey reports whether an argument refers to a hash record.
 func isHashKey(key string) bool { return key == "cwd" || strings.HasSuffix(key, "hash") }
 
-func (r *rewriter) rehash(text string) (dft.Hash, bool) {
+func (r *rewriter) rehash(text string) (tracefile.Hash, bool) {
 	if h, ok := r.files[text]; ok {
 		return h.hash, h.ok
 	}
 	var h rehashed
 	if name, ok := r.from.hashes.File(text); ok {
-		h = rehashed{r.w.Hash(dft.NameFileHash, name), true}
+		h = rehashed{r.w.Hash(tracefile.NameFileHash, name), true}
 	} else if name, ok := r.from.hashes.String(text); ok {
-		h = rehashed{r.w.Hash(dft.NameStringHash, name), true}
+		h = rehashed{r.w.Hash(tracefile.NameStringHash, name), true}
 	}
 	if len(r.files) < 1<<17 {
 		r.files[text] = h
@@ -178,12 +178,12 @@ func passThrough(ctx context.Context, s *survey, bar *ui.Progress, fn func(*dftr
 
 // withRank puts a record of the rank that only the name of the file says in front of
 // the events of the process that it is about: the new trace has another name.
-func (s *survey) withRank(p *runs.Process, fn func(*dftracer.Event) error) func(*dftracer.Event) error {
+func (s *survey) withRank(p *job.Process, fn func(*dftracer.Event) error) func(*dftracer.Event) error {
 	first := true
 	return func(ev *dftracer.Event) error {
 		if first && s.who.Process(s.who.Key(ev)) == p {
 			first = false
-			err := fn(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: dft.NameProcess, PID: ev.PID, HostHash: ev.HostHash,
+			err := fn(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: tracefile.NameProcess, PID: ev.PID, HostHash: ev.HostHash,
 				Parent: dftracer.NoParent, Args: []dftracer.Arg{dftracer.String("name", "rank"), dftracer.String("value", read.RankText(p))}})
 			if err != nil {
 				return err

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/trainsim"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
 // placeInJob is what a report says of where its processes stand in a job.
@@ -35,7 +35,7 @@ func placeOf(t *testing.T, paths ...string) (p placeInJob) {
 // several traces what all of them say.
 func TestRewritingKeepsThePlaceInAJob(t *testing.T) {
 	dir := t.TempDir()
-	in := makeJob(t, filepath.Join(dir, "in"), trainsim.Attempt{Ranks: 4, Steps: 60, Number: 1, Tag: "mine", Plain: true, Skip: map[int]bool{1: true}})
+	in := makeJob(t, filepath.Join(dir, "in"), simjob.Attempt{Ranks: 4, Steps: 60, Number: 1, Tag: "mine", Plain: true, Skip: map[int]bool{1: true}})
 	files, err := filepath.Glob(filepath.Join(in, "*"))
 	if err != nil || len(files) != 3 {
 		t.Fatal(files, err)
@@ -61,7 +61,7 @@ func TestRewritingKeepsThePlaceInAJob(t *testing.T) {
 	}
 	check("split", split)
 
-	other := makeJob(t, filepath.Join(dir, "other"), trainsim.Attempt{Ranks: 2, Steps: 60, Number: 2, Tag: "theirs", Plain: true, Start: time.Unix(1_800_000_000, 0)})
+	other := makeJob(t, filepath.Join(dir, "other"), simjob.Attempt{Ranks: 2, Steps: 60, Number: 2, Tag: "theirs", Plain: true, Start: time.Unix(1_800_000_000, 0)})
 	mixed := filepath.Join(dir, "mixed.pfw.gz")
 	want(t, "merge", in, other, "-o", mixed)
 	if p := placeOf(t, mixed); p.Tag != "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/visible"
+	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
 // run runs the command line and returns the exit status.
@@ -34,7 +34,7 @@ func run(ctx context.Context, args []string, s ui.Streams) int {
 		return known.Status
 	}
 	p := a.Paint(a.Stderr)
-	_, _ = visible.Fprintf(a.Stderr, "%s %s\n", p.Bad("trainspan:"), ui.Explain(err)) // nothing is left to tell it to
+	_, _ = display.Fprintf(a.Stderr, "%s %s\n", p.Bad("trainspan:"), ui.Explain(err)) // nothing is left to tell it to
 	if known != nil {
 		return known.Status
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/session"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/environ"
-	"github.com/trainspan/trainspan/internal/pyclient"
-	"github.com/trainspan/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/internal/ingest/pyring/pyclient"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/platform/environ"
 )
 
 // helperCommand is the command of the telemetry process, which is no command

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/rundir"
-	"github.com/trainspan/trainspan/report"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/report"
 )
 
 // runsIn says of the runs in a directory, the latest first, which ranks each of their

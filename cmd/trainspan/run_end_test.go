@@ -17,7 +17,7 @@ import (
 
 	"github.com/creack/pty"
 
-	"github.com/trainspan/trainspan/internal/until"
+	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
 // When the job has ended, and trainspan run with it, nobody holds the streams any

@@ -15,9 +15,9 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/proc"
-	"github.com/trainspan/trainspan/internal/until"
+	"github.com/trainspan/trainspan/internal/platform/proc"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
 // A receiver that is killed at a random moment, alone or with its trainspan run, has lost

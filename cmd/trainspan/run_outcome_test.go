@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
 // TestRunTellsTheOutcome: what is said at the end, and what the files say later, is what

@@ -22,10 +22,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/pyrun"
-	"github.com/trainspan/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // Starts that go on where one that failed was are attempts of one run, and what they
@@ -368,7 +368,7 @@ print(urllib.request.urlopen(request).read().decode())
 	}
 	steps := 0
 	for _, ev := range dftest.Events(t, paths[0]) {
-		if a, ok := ev.Arg("step"); ok && ev.Name == "train.iteration" && dft.KindOf(a) == dft.KindInt {
+		if a, ok := ev.Arg("step"); ok && ev.Name == "train.iteration" && tracefile.KindOf(a) == tracefile.KindInt {
 			steps++
 		}
 	}

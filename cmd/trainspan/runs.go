@@ -12,13 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/layout"
-	"github.com/trainspan/trainspan/internal/replay"
-	runs "github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/rundir"
-	"github.com/trainspan/trainspan/internal/visible"
-	"github.com/trainspan/trainspan/report"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/report"
 )
 
 func newRuns(a *ui.App) *cobra.Command {
@@ -57,7 +55,7 @@ func runRuns(ctx context.Context, a *ui.App, args []string, asJSON bool) error {
 		args = rundir.Roots()
 	}
 	found, err := findJobs(ctx, a, args)
-	if err != nil && !errors.Is(err, errNoProcess) && !errors.Is(err, runs.ErrNoTelemetry) {
+	if err != nil && !errors.Is(err, errNoProcess) && !errors.Is(err, job.ErrNoTelemetry) {
 		return unreadable(ctx, err)
 	}
 	starts := rundir.All(args...)
@@ -75,7 +73,7 @@ func runRuns(ctx context.Context, a *ui.App, args []string, asJSON bool) error {
 			})
 		}
 		if !slices.ContainsFunc(found, of) {
-			rows = append(rows, runRow{ID: s.Job, Began: s.Started, Lasted: int64(s.Took()), Command: s.Command(), Attempts: 1, Outcome: runs.OutcomeOfStart(s, others).Text})
+			rows = append(rows, runRow{ID: s.Job, Began: s.Started, Lasted: int64(s.Took()), Command: s.Command(), Attempts: 1, Outcome: job.OutcomeOfStart(s, others).Text})
 		}
 	}
 	if len(rows) == 0 {
@@ -83,7 +81,7 @@ func runRuns(ctx context.Context, a *ui.App, args []string, asJSON bool) error {
 	}
 	slices.SortStableFunc(rows, func(x, y runRow) int { return cmp.Or(y.Began.Compare(x.Began), cmp.Compare(x.ID, y.ID)) })
 	if asJSON {
-		enc := json.NewEncoder(visible.JSON(a.Stdout))
+		enc := json.NewEncoder(display.JSON(a.Stdout))
 		for _, r := range rows {
 			if err := enc.Encode(r); err != nil {
 				return err
@@ -91,17 +89,17 @@ func runRuns(ctx context.Context, a *ui.App, args []string, asJSON bool) error {
 		}
 		return nil
 	}
-	t := &layout.Table{Heads: []string{"<id", "<began", "lasted", "<command", "ranks", "attempts", "<end", "trained", "<"}, Drop: []string{"command", "ranks"}}
+	t := &display.Table{Heads: []string{"<id", "<began", "lasted", "<command", "ranks", "attempts", "<end", "trained", "<"}, Drop: []string{"command", "ranks"}}
 	for _, r := range rows {
 		trained := "unknown"
 		if r.Goodput != nil {
-			trained = human.Percent(*r.Goodput)
+			trained = display.Percent(*r.Goodput)
 		}
 		ranks := ""
 		if r.Ranks > 0 {
 			ranks = fmt.Sprint(r.Ranks)
 		}
-		t.Add(r.ID, r.Began.UTC().Format(time.DateTime), human.Duration(r.Lasted), r.Command, ranks, fmt.Sprint(r.Attempts), r.Outcome, trained, r.Diagnosis)
+		t.Add(r.ID, r.Began.UTC().Format(time.DateTime), display.Duration(r.Lasted), r.Command, ranks, fmt.Sprint(r.Attempts), r.Outcome, trained, r.Diagnosis)
 	}
 	a.Table(a.Stdout, t)
 	return nil
@@ -118,10 +116,10 @@ func rowOf(j *report.Job) runRow {
 		row.Outcome = r.Attempts[n-1].End()
 	}
 	switch v := r.Verdict.Rank; {
-	case v != nil && v.Kind != replay.Fine && v.Kind != replay.Unknown:
+	case v != nil && v.Kind != straggler.Fine && v.Kind != straggler.Unknown:
 		row.Diagnosis = string(v.Kind)
 	case len(r.Losses) > 0 && r.Losses[0].Share >= 0.05 && r.Goodput != nil && r.Profile == nil:
-		row.Diagnosis = fmt.Sprintf("%s %s", r.Losses[0].Category, human.Percent(r.Losses[0].Share))
+		row.Diagnosis = fmt.Sprintf("%s %s", r.Losses[0].Category, display.Percent(r.Losses[0].Share))
 	}
 	return row
 }

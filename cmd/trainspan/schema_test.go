@@ -14,10 +14,10 @@ import (
 	"github.com/invopop/jsonschema"
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/trainspan/trainspan/analysis/compare"
 	"github.com/trainspan/trainspan/docs"
-	"github.com/trainspan/trainspan/internal/trainsim"
-	"github.com/trainspan/trainspan/report"
+	"github.com/trainspan/trainspan/internal/analyze/compare"
+	"github.com/trainspan/trainspan/internal/report"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
 var anew = flag.Bool("update", false, "write docs/schema anew from the types")
@@ -26,7 +26,7 @@ var anew = flag.Bool("update", false, "write docs/schema anew from the types")
 var schemas = map[string]any{"report": report.Report{}, "compare": compare.Result{}, "runs": runRow{}}
 
 // commented are the packages whose types are in the JSON, for their doc comments.
-var commented = []string{"report", "analysis/compare", "analysis/goodput", "internal/replay", "internal/run", "internal/rundir", "internal/profile"}
+var commented = []string{"report", "internal/analyze/compare", "internal/analyze/account", "internal/analyze/straggler", "internal/job", "internal/job/rundir", "internal/analyze/profile"}
 
 // schemaOf makes the schema of a type from its fields, their tags and their comments. A
 // strict one has no other fields; readers are told to expect more.
@@ -139,15 +139,15 @@ func TestSchemaFiles(t *testing.T) {
 // TestSchema: what the commands print has the fields of the schemas and no others.
 func TestSchema(t *testing.T) {
 	dir := t.TempDir()
-	job := func(name string, a trainsim.Attempt) string { return makeJob(t, filepath.Join(dir, name), a) }
-	slow := job("slow", trainsim.Attempt{Ranks: 4, Steps: 80, Slow: 2, Extra: [4]float64{12}, Save: 20})
-	base, fresh := job("base", trainsim.Attempt{Ranks: 2, Steps: 60}), job("new", trainsim.Attempt{Ranks: 2, Steps: 60, Scale: 1.2})
-	killed := job("killed", trainsim.Attempt{Ranks: 4, Steps: 60, Killed: true, Save: 10})
-	job("killed", trainsim.Attempt{Ranks: 4, Steps: 90, Number: 1, First: 50, Async: true})
-	few := job("few", trainsim.Attempt{Ranks: 1, Steps: 2})
+	job := func(name string, a simjob.Attempt) string { return makeJob(t, filepath.Join(dir, name), a) }
+	slow := job("slow", simjob.Attempt{Ranks: 4, Steps: 80, Slow: 2, Extra: [4]float64{12}, Save: 20})
+	base, fresh := job("base", simjob.Attempt{Ranks: 2, Steps: 60}), job("new", simjob.Attempt{Ranks: 2, Steps: 60, Scale: 1.2})
+	killed := job("killed", simjob.Attempt{Ranks: 4, Steps: 60, Killed: true, Save: 10})
+	job("killed", simjob.Attempt{Ranks: 4, Steps: 90, Number: 1, First: 50, Async: true})
+	few := job("few", simjob.Attempt{Ranks: 1, Steps: 2})
 	trace := filepath.Join(dir, "small.pfw.gz")
 	check(makeTrace([]string{trace}))
-	profile := "../../integrations/pytorch/testdata/overlap.json"
+	profile := "../../internal/ingest/torch/testdata/overlap.json"
 	for name, calls := range map[string][][]string{
 		"report":  {{slow}, {killed}, {base, "--flops-per-step", "1e12", "--peak", "1e14"}, {few}, {trace}, {profile}, {slow, fresh, "--all"}},
 		"compare": {{base, fresh}, {base, base}, {few, slow}, {profile, profile}},

@@ -15,12 +15,12 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/identity"
-	"github.com/trainspan/trainspan/internal/outfile"
-	runs "github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 type splitOptions struct {
@@ -132,10 +132,10 @@ func runSplit(ctx context.Context, a *ui.App, args []string, o *splitOptions) er
 		return a.PrintJSON(s.order)
 	}
 	for _, p := range s.order {
-		a.Printf("%s: %s\n", p.File, human.Plural(p.Events, "event"))
+		a.Printf("%s: %s\n", p.File, display.Plural(p.Events, "event"))
 	}
 	if len(s.order) == 0 {
-		a.Problem("%s: holds no events; nothing was written; see "+see.NoTraining, files[0])
+		a.Problem("%s: holds no events; nothing was written; see "+helptopic.NoTraining, files[0])
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (s *splitter) take(ev *dftracer.Event) error {
 		return nil
 	}
 	if ev.Phase == dftracer.PhaseMetadata {
-		if begun, ok := dft.BeginOf(ev); ok {
+		if begun, ok := tracefile.BeginOf(ev); ok {
 			p, err := s.piece(&begun)
 			if err == nil {
 				p.r.fact(ev)
@@ -175,7 +175,7 @@ func (s *splitter) take(ev *dftracer.Event) error {
 
 // isHashRecord reports whether a fact is written again where it is used.
 func isHashRecord(name string) bool {
-	return name == dft.NameHostHash || name == dft.NameFileHash || name == dft.NameStringHash
+	return name == tracefile.NameHostHash || name == tracefile.NameFileHash || name == tracefile.NameStringHash
 }
 
 // share writes a fact into a piece that it concerns.
@@ -214,7 +214,7 @@ func (s *splitter) name(ev *dftracer.Event) string {
 	return fmt.Sprintf("pid%d", key.PID)
 }
 
-func (s *splitter) sharedPID(key runs.Key) bool {
+func (s *splitter) sharedPID(key job.Key) bool {
 	for other := range s.from.procs {
 		if other.PID == key.PID && other.Host != key.Host {
 			return true
@@ -226,7 +226,7 @@ func (s *splitter) sharedPID(key runs.Key) bool {
 // fileName makes a word fit for the name of a file. Words that had to be changed
 // for that get a number, so that no two become the same.
 func fileName(s string) string {
-	fit := outfile.SafeName(s, 80)
+	fit := fswrite.SafeName(s, 80)
 	if fit == s {
 		return s
 	}
@@ -260,7 +260,7 @@ func (s *splitter) piece(ev *dftracer.Event) (*splitPiece, error) {
 	s.pieces[name] = p
 	s.order = append(s.order, p)
 	if s.o.by != "process" || s.from.filter != nil {
-		dft.WriteCustom(p.out, dft.KeyPart, fmt.Sprint(len(s.order)))
+		tracefile.WriteCustom(p.out, tracefile.KeyPart, fmt.Sprint(len(s.order)))
 	}
 	for i := range s.metadata {
 		s.share(p, &s.metadata[i])

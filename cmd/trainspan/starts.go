@@ -8,13 +8,11 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/layout"
-	runs "github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/rundir"
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/internal/visible"
-	"github.com/trainspan/trainspan/report"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/report"
 )
 
 // untrained is what a report says of commands in which nothing trains: how they ended,
@@ -28,7 +26,7 @@ type untrained struct {
 // ranStart is a start, and how it ended. docs/run.md has the fields.
 type ranStart struct {
 	*rundir.Run
-	Outcome *runs.Outcome `json:"outcome"`
+	Outcome *job.Outcome `json:"outcome"`
 }
 
 // startsOnly is the error of reading a job where there are starts in which nothing
@@ -36,7 +34,7 @@ type ranStart struct {
 type startsOnly struct {
 	error
 	starts []*rundir.Run
-	procs  []*runs.Process
+	procs  []*job.Process
 }
 
 func (s *startsOnly) Unwrap() error { return s.error }
@@ -48,10 +46,10 @@ const maxStarts = 10
 func showStarts(a *ui.App, only *startsOnly, asJSON bool) error {
 	var starts []ranStart
 	for _, s := range only.starts {
-		starts = append(starts, ranStart{s, runs.OutcomeOfStart(s, only.procs)})
+		starts = append(starts, ranStart{s, job.OutcomeOfStart(s, only.procs)})
 	}
 	if asJSON {
-		enc := json.NewEncoder(visible.JSON(a.Stdout))
+		enc := json.NewEncoder(display.JSON(a.Stdout))
 		enc.SetIndent("", "  ")
 		return enc.Encode(untrained{Version: report.Version, Starts: starts})
 	}
@@ -61,17 +59,17 @@ func showStarts(a *ui.App, only *startsOnly, asJSON bool) error {
 		a.Printf("Next: read what the command printed last: it ended before a step of training was recorded.\n\n")
 	} else {
 		a.Printf("Next: put trainspan run in front of the command that trains. In a loop of Python this line records the steps:\n"+
-			"  for batch in ai.dataloader.fetch.iter(batches):  # from trainspan.dftracer import ai\nsee %s\n\n", see.NoTraining)
+			"  for batch in ai.dataloader.fetch.iter(batches):  # from trainspan.dftracer import ai\nsee %s\n\n", helptopic.NoTraining)
 	}
-	t := &layout.Table{Heads: []string{"<command", "<began", "lasted", "processor", "cores", "memory", "GPU", "<end"}, Drop: []string{"cores", "began"}}
+	t := &display.Table{Heads: []string{"<command", "<began", "lasted", "processor", "cores", "memory", "GPU", "<end"}, Drop: []string{"cores", "began"}}
 	for _, s := range starts[:min(len(starts), maxStarts)] {
 		used := s.User + s.System
-		t.Add(s.Command(), s.Started.UTC().Format(time.DateTime), human.Duration(int64(s.Took())), human.Duration(int64(used*1e9)),
+		t.Add(s.Command(), s.Started.UTC().Format(time.DateTime), display.Duration(int64(s.Took())), display.Duration(int64(used*1e9)),
 			fmt.Sprintf("%.1f", used/max(s.Took().Seconds(), 1e-3)), cmp.Or(sizeOf(s.MaxRSS), "unknown"), gpusOf(s.GPUs), s.Outcome.Text)
 	}
 	a.Table(a.Stdout, t)
 	if left := len(starts) - maxStarts; left > 0 {
-		a.Printf("… %s, see --json\n", human.Plural(left, "more start"))
+		a.Printf("… %s, see --json\n", display.Plural(left, "more start"))
 	}
 	for _, e := range last.Evidence {
 		a.Printf("%s\n", e)
@@ -97,5 +95,5 @@ func sizeOf(n int64) string {
 	if n <= 0 {
 		return ""
 	}
-	return human.Bytes(n)
+	return display.Bytes(n)
 }

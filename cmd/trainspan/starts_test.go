@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
 // TestReportOfStarts: a command in which nothing trains has an answer too: how it

@@ -3,21 +3,24 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
-
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/layout"
-	runs "github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/internal/visible"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/columns"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
 type stepsOptions struct {
@@ -85,7 +88,7 @@ func runSteps(ctx context.Context, a *ui.App, args []string, o *stepsOptions) er
 		last := set.Skipped[n-1]
 		set.Skipped = set.Skipped[:n-1]
 		defer judgeSet(a, set, jobs)
-		return ui.BadData("%s: %s; see "+see.NotATrace, last.Path, ui.Explain(last.Err))
+		return ui.BadData("%s: %s; see "+helptopic.NotATrace, last.Path, ui.Explain(last.Err))
 	}
 	judgeSet(a, set, jobs)
 	var relative []string
@@ -99,7 +102,7 @@ func runSteps(ctx context.Context, a *ui.App, args []string, o *stepsOptions) er
 	}
 	read.TellRelative(a, relative)
 	n, first := 0, int64(0)
-	keep := func(p *runs.Process, r *stepRow) bool {
+	keep := func(p *job.Process, r *stepRow) bool {
 		us := r.start / 1000
 		has := (q.Ranks == nil || q.Ranks[read.RankText(p)]) && (len(q.Steps) == 0 || read.Within(q.Steps, r.step)) && (len(q.Epochs) == 0 || read.Within(q.Epochs, r.epoch)) &&
 			q.Window.HasTime(us)
@@ -120,19 +123,19 @@ func runSteps(ctx context.Context, a *ui.App, args []string, o *stepsOptions) er
 	if err := show(a, table, keep, &first); err != nil {
 		return err
 	}
-	var procs []*runs.Process
+	var procs []*job.Process
 	for _, j := range jobs {
 		procs = append(procs, j.Processes...)
 	}
-	rules, remarks := runs.StepRules(procs)
+	rules, remarks := job.StepRules(procs)
 	for _, text := range remarks {
-		a.Note("%s; see "+see.NoTraining, text)
+		a.Note("%s; see "+helptopic.NoTraining, text)
 	}
 	switch {
 	case rules == "" && len(remarks) == 0:
-		a.Note("no span is a training step; see " + see.NoTraining)
+		a.Note("no span is a training step; see " + helptopic.NoTraining)
 	case rules != "" && n == 0:
-		a.Note("no training step is left by the flags; see " + see.NoTraining)
+		a.Note("no training step is left by the flags; see " + helptopic.NoTraining)
 	}
 	return nil
 }
@@ -151,12 +154,12 @@ type stepJSON struct {
 	Phases  map[string]int64 `json:"phases_us"`
 }
 
-type keepStep func(*runs.Process, *stepRow) bool
+type keepStep func(*job.Process, *stepRow) bool
 
 func writeStepJSON(a *ui.App, t *stepTable, keep keepStep, _ *int64) error {
-	w := bufio.NewWriterSize(visible.JSON(a.Stdout), 64<<10)
+	w := bufio.NewWriterSize(display.JSON(a.Stdout), 64<<10)
 	enc := json.NewEncoder(w)
-	err := t.sorted(keep, func(p *runs.Process, s *stepRow) error {
+	err := t.sorted(keep, func(p *job.Process, s *stepRow) error {
 		row := stepJSON{Run: p.Run, Attempt: p.Attempt, Step: s.step, Rank: read.RankText(p), PID: p.PID, Start: s.start / 1000, Rule: p.Steps.Rule.String(), Phases: make(map[string]int64)}
 		if s.epoch >= 0 {
 			row.Epoch = &s.epoch
@@ -183,7 +186,7 @@ func stepCSV(a *ui.App, t *stepTable, keep keepStep, _ *int64) error {
 		head = append(head, name+"_us")
 	}
 	_ = c.Row(append(head, "rule", "run")) // the writer keeps its error
-	err := t.sorted(keep, func(p *runs.Process, s *stepRow) error {
+	err := t.sorted(keep, func(p *job.Process, s *stepRow) error {
 		number := func(n int64) string {
 			if n < 0 {
 				return ""
@@ -207,8 +210,8 @@ func usOf(ns int64) int64 { return max(ns/1000, min(ns, 0)) }
 func stepText(a *ui.App, t *stepTable, keep keepStep, first *int64) error {
 	const page = 1000
 	heads := append([]string{"attempt", "step", "epoch", "<rank", "start", "wall"}, phaseNames[:]...)
-	out := &layout.Table{Heads: heads, Drop: []string{"start", "epoch", "copies", "checkpoint"}, Empty: true}
-	attempts := slices.ContainsFunc(t.procs, func(p *runs.Process) bool { return p != nil && p.Attempt > 1 })
+	out := &display.Table{Heads: heads, Drop: []string{"start", "epoch", "copies", "checkpoint"}, Empty: true}
+	attempts := slices.ContainsFunc(t.procs, func(p *job.Process) bool { return p != nil && p.Attempt > 1 })
 	if !attempts {
 		out.Heads = heads[1:]
 	}
@@ -216,17 +219,17 @@ func stepText(a *ui.App, t *stepTable, keep keepStep, first *int64) error {
 		if ns <= 0 {
 			return "-"
 		}
-		return human.Micros(float64(ns) / 1000)
+		return display.Micros(float64(ns) / 1000)
 	}
-	err := t.sorted(keep, func(p *runs.Process, s *stepRow) error {
+	err := t.sorted(keep, func(p *job.Process, s *stepRow) error {
 		rank, epoch := read.RankText(p), "-"
 		if rank == "" {
 			rank = "pid " + strconv.FormatInt(p.PID, 10)
 		}
 		if s.epoch >= 0 {
-			epoch = human.Count(s.epoch)
+			epoch = display.Count(s.epoch)
 		}
-		row := []string{strconv.Itoa(p.Attempt), human.Count(s.step), epoch, rank, "+" + human.Micros(float64(s.start-*first)/1000), cell(s.dur)}
+		row := []string{strconv.Itoa(p.Attempt), display.Count(s.step), epoch, rank, "+" + display.Micros(float64(s.start-*first)/1000), cell(s.dur)}
 		for _, d := range s.phases {
 			row = append(row, cell(d))
 		}
@@ -243,4 +246,233 @@ func stepText(a *ui.App, t *stepTable, keep keepStep, first *int64) error {
 		a.Table(a.Stdout, out)
 	}
 	return err
+}
+
+// The phases of a step, as columns.
+const (
+	phaseData = iota
+	phaseCopies
+	phaseForward
+	phaseBackward
+	phaseOptimizer
+	phaseComm
+	phaseCheckpoint
+	phaseCount
+)
+
+var phaseNames = [phaseCount]string{"data", "copies", "forward", "backward", "optimizer", "comm", "checkpoint"}
+
+// phaseOf are the phases of classes.
+var phaseOf = map[vocab.Class]int{
+	vocab.ClassInputWait:      phaseData,
+	vocab.ClassInputWork:      phaseData,
+	vocab.ClassTransfer:       phaseCopies,
+	vocab.ClassForward:        phaseForward,
+	vocab.ClassBackward:       phaseBackward,
+	vocab.ClassOptimizer:      phaseOptimizer,
+	vocab.ClassCollective:     phaseComm,
+	vocab.ClassCheckpointSave: phaseCheckpoint,
+	vocab.ClassCheckpointLoad: phaseCheckpoint,
+}
+
+// stepRow is one step of one process, in nanoseconds.
+type stepRow struct {
+	proc       uint32 // index of the process
+	step       int64  // its number in the job or, where that is not known, in the process
+	raw        int64  // as recorded, -1 without one
+	epoch      int64  // -1 without one
+	start, dur int64  // dur is -1 of one that never ended
+	phases     [phaseCount]int64
+}
+
+// stepTable collects the steps of the processes of a set, in a file when there are
+// many.
+type stepTable struct {
+	mu    sync.Mutex
+	procs []*job.Process
+	found *extsort.Sorter[stepRow] // by process
+}
+
+const stepMemory = 32 << 20
+
+func newStepTable() *stepTable {
+	return &stepTable{found: extsort.New(extsort.Codec[stepRow]{
+		Append: appendStep, Decode: decodeStep, Key: func(r *stepRow) extsort.Key { return extsort.Key{First: int64(r.proc)} },
+	}, stepMemory, "")}
+}
+
+func (t *stepTable) close() { _ = t.found.Close() } // nothing in it is needed any more
+
+// open makes the sink of a process.
+func (t *stepTable) open(p *job.Process) job.Sink {
+	return &stepSink{to: t, proc: p, spans: extsort.New(extsort.Codec[phaseSpan]{
+		Append: appendPhase, Decode: decodePhase, Key: func(s *phaseSpan) extsort.Key { return extsort.Key{First: s.start, Second: -s.dur} },
+	}, stepMemory, "")}
+}
+
+// sorted returns the rows of jobs by attempt, step and rank to fn.
+func (t *stepTable) sorted(keep func(*job.Process, *stepRow) bool, fn func(*job.Process, *stepRow) error) (err error) {
+	all := extsort.New(extsort.Codec[stepRow]{Append: appendStep, Decode: decodeStep, Key: func(r *stepRow) extsort.Key {
+		p := t.procs[r.proc]
+		return extsort.Key{Group: uint32(p.Attempt), First: r.step, Second: int64(p.Rank)<<32 | int64(r.proc)}
+	}}, stepMemory, "")
+	defer func() { err = errors.Join(err, all.Close()) }()
+	it := t.found.Iter()
+	for r := it.Next(); r != nil; r = it.Next() {
+		if p := t.procs[r.proc]; p != nil && keep(p, r) {
+			if err := all.Add(r); err != nil {
+				return err
+			}
+		}
+	}
+	if it.Err() != nil {
+		return it.Err()
+	}
+	it = all.Iter()
+	for r := it.Next(); r != nil; r = it.Next() {
+		if err := fn(t.procs[r.proc], r); err != nil {
+			return err
+		}
+	}
+	return it.Err()
+}
+
+// table returns the steps of a job as rows of a data set.
+func (t *stepTable) table(j *job.Job, add func(*dataset.Step) error) error {
+	of := make(map[*job.Process]bool, len(j.Processes))
+	for _, p := range j.Processes {
+		of[p] = true
+	}
+	optional := func(n int64) *int64 {
+		if n < 0 {
+			return nil
+		}
+		return &n
+	}
+	return t.sorted(func(p *job.Process, _ *stepRow) bool { return of[p] }, func(p *job.Process, r *stepRow) error {
+		row := dataset.Step{
+			Attempt: int32(p.Attempt), PID: p.PID, Step: r.step, Raw: optional(r.raw), Epoch: optional(r.epoch), Start: r.start / 1000, Dur: optional(r.dur),
+			Rule: p.Steps.Rule.String(), Data: r.phases[phaseData], Copies: r.phases[phaseCopies], Forward: r.phases[phaseForward],
+			Backward: r.phases[phaseBackward], Optimizer: r.phases[phaseOptimizer], Comm: r.phases[phaseComm], Checkpoint: r.phases[phaseCheckpoint],
+		}
+		if p.RankKnown {
+			rank := int32(p.Rank)
+			row.Rank = &rank
+		}
+		return add(&row)
+	})
+}
+
+// phaseSpan is a span of a phase.
+type phaseSpan struct {
+	start, dur, thread int64
+	step               int64 // that a collective names: a device runs it later
+	phase              int
+}
+
+// stepSink collects the phases of the steps of one process.
+type stepSink struct {
+	to    *stepTable
+	proc  *job.Process
+	spans *extsort.Sorter[phaseSpan]
+	span  phaseSpan // that is added
+	err   error
+}
+
+func (s *stepSink) Event(*job.Event) {}
+
+func (s *stepSink) Span(sp *job.Span) {
+	phase, counts := phaseOf[sp.Class]
+	if !counts || sp.End == job.NoEnd || sp.Background && phase != phaseComm || s.err != nil {
+		return
+	}
+	s.span = phaseSpan{sp.Start, sp.End - sp.Start, sp.Thread, sp.Step, phase}
+	s.err = s.spans.Add(&s.span)
+}
+
+// Close gives each step the spans that begin in it, and the collectives that name
+// it. What lies inside of another span of its phase is not counted again.
+func (s *stepSink) Close() error {
+	steps := s.proc.Steps.All()
+	rows := make([]stepRow, len(steps))
+	named := make(map[int64]int, len(steps))
+	for i := range steps {
+		st := &steps[i]
+		rows[i] = stepRow{step: s.proc.Steps.Shown(i), raw: max(st.Raw, job.Unknown), epoch: st.Epoch, start: st.Start, dur: st.End - st.Start}
+		if st.End == job.NoEnd {
+			rows[i].dur = -1
+		}
+		named[st.Raw] = i
+	}
+	if len(named) < len(steps) {
+		clear(named) // they do not say which
+	}
+	type place struct {
+		thread int64
+		phase  int
+	}
+	until := make(map[place]int64)
+	at := -1
+	it := s.spans.Iter()
+	for sp := it.Next(); sp != nil; sp = it.Next() {
+		for at+1 < len(steps) && steps[at+1].Start <= sp.start {
+			at++
+		}
+		to := at
+		if i, ok := named[sp.step]; ok && sp.phase == phaseComm && sp.step >= 0 {
+			to = i
+		} else if at < 0 || sp.start >= steps[at].End {
+			continue
+		}
+		if k := (place{sp.thread, sp.phase}); sp.start+sp.dur > until[k] {
+			rows[to].phases[sp.phase] += sp.dur
+			until[k] = sp.start + sp.dur
+		}
+	}
+	err := errors.Join(s.err, it.Err(), s.spans.Close())
+	s.to.mu.Lock()
+	defer s.to.mu.Unlock()
+	for i := range rows {
+		rows[i].proc = uint32(len(s.to.procs))
+		if err == nil {
+			err = s.to.found.Add(&rows[i])
+		}
+	}
+	if old := slices.Index(s.to.procs, s.proc); old >= 0 {
+		s.to.procs[old] = nil // its file was read again
+	}
+	s.to.procs = append(s.to.procs, s.proc)
+	return err
+}
+
+func appendStep(dst []byte, r *stepRow) []byte {
+	for _, n := range [...]int64{int64(r.proc), r.step, r.raw, r.epoch, r.start, r.dur} {
+		dst = binary.AppendVarint(dst, n)
+	}
+	for _, n := range r.phases {
+		dst = binary.AppendVarint(dst, n)
+	}
+	return dst
+}
+
+func decodeStep(src []byte, r *stepRow) error {
+	n := columns.NewReader(src)
+	*r = stepRow{proc: uint32(n.Int()), step: n.Int(), raw: n.Int(), epoch: n.Int(), start: n.Int(), dur: n.Int()}
+	for i := range r.phases {
+		r.phases[i] = n.Int()
+	}
+	return n.Err()
+}
+
+func appendPhase(dst []byte, s *phaseSpan) []byte {
+	for _, n := range [...]int64{s.start, s.dur, s.thread, s.step, int64(s.phase)} {
+		dst = binary.AppendVarint(dst, n)
+	}
+	return dst
+}
+
+func decodePhase(src []byte, s *phaseSpan) error {
+	n := columns.NewReader(src)
+	*s = phaseSpan{n.Int(), n.Int(), n.Int(), n.Int(), int(n.Int())}
+	return n.Err()
 }

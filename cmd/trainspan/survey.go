@@ -11,12 +11,12 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/filetime"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/identity"
-	runs "github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/filetime"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // noFlush keeps the writer of a conversion from cutting small members: there
@@ -27,13 +27,13 @@ const noFlush = time.Hour
 type survey struct {
 	path     string
 	filter   *read.Filter // what of it is asked for; nil is everything
-	hashes   *dft.Hashes
+	hashes   *tracefile.Hashes
 	dialect  dftracer.Dialect
-	who      *runs.FileTracker
+	who      *job.FileTracker
 	maxID    uint64
 	metadata int
 	events   int64
-	procs    map[runs.Key]bool
+	procs    map[job.Key]bool
 
 	eventCounts map[uint64]int32 // of the spans that have events
 	start       dftracer.Event
@@ -58,7 +58,7 @@ func surveyAll(ctx context.Context, a *ui.App, path string, q *read.Filter, bar 
 		return s, err
 	}
 	if copies && s.aside > 0 {
-		a.Note("%s: %s kept whose times are wrong: more than 30 days from the other times of the file, or ending before the begin; see "+see.Damaged, path, human.Plural(s.aside, "event"))
+		a.Note("%s: %s kept whose times are wrong: more than 30 days from the other times of the file, or ending before the begin; see "+helptopic.Damaged, path, display.Plural(s.aside, "event"))
 	}
 	if !copies {
 		read.TellAside(a, path, s.aside)
@@ -70,12 +70,12 @@ func surveyAll(ctx context.Context, a *ui.App, path string, q *read.Filter, bar 
 }
 
 func surveyBy(ctx context.Context, a *ui.App, path string, q *read.Filter, bar *ui.Progress, times *filetime.Judge) (*survey, error) {
-	s := &survey{path: path, who: q.Who.File(path), procs: make(map[runs.Key]bool), times: times}
+	s := &survey{path: path, who: q.Who.File(path), procs: make(map[job.Key]bool), times: times}
 	if !q.All() {
 		s.filter = q
 	}
 	st, hashes, err := read.Scan(ctx, a, path, bar, func(ev *dftracer.Event) error {
-		if ev.Cat == dftracer.CatDFTracer && ev.Name == dft.NameEnd {
+		if ev.Cat == dftracer.CatDFTracer && ev.Name == tracefile.NameEnd {
 			s.end(ev)
 		}
 		if s.filter != nil && !q.Has(path, ev) {
@@ -96,7 +96,7 @@ func surveyBy(ctx context.Context, a *ui.App, path string, q *read.Filter, bar *
 // end notes whether the program itself ended the trace.
 func (s *survey) end(ev *dftracer.Event) {
 	s.ended = s.ended || !slices.ContainsFunc(ev.Args, func(a dftracer.Arg) bool {
-		return a.Key == "recovered" || a.Key == "continued" || a.Key == dft.ArgEndUnknown
+		return a.Key == "recovered" || a.Key == "continued" || a.Key == tracefile.ArgEndUnknown
 	})
 }
 
@@ -107,10 +107,10 @@ func sayEnd(w *dftracer.Writer, from ...*rewriter) {
 		if r.from.ended {
 			continue
 		}
-		w.SetEnd(time.Time{}, dftracer.Int(dft.ArgEndUnknown, 1))
+		w.SetEnd(time.Time{}, dftracer.Int(tracefile.ArgEndUnknown, 1))
 		for key := range r.from.procs {
 			if r.from.damaged {
-				ev := dft.Record(dft.NameCustom, dft.KeyDamaged, dft.String("", "1"))
+				ev := tracefile.Record(tracefile.NameCustom, tracefile.KeyDamaged, tracefile.String("", "1"))
 				ev.PID, ev.HostHash = key.PID, key.Host
 				r.fact(&ev)
 			}
@@ -132,7 +132,7 @@ func (s *survey) note(ev *dftracer.Event) {
 		return
 	}
 	s.events++
-	if ev.Cat == dftracer.CatDFTracer && ev.Name == dft.NameStart && s.start.Name == "" {
+	if ev.Cat == dftracer.CatDFTracer && ev.Name == tracefile.NameStart && s.start.Name == "" {
 		s.start = *ev
 		s.start.Args = slices.Clone(ev.Args)
 	}
@@ -216,14 +216,14 @@ const maxEventSpans = 1 << 20
 // eventOf reports whether a record is an event of a span, and of which. value is
 // its time in microseconds or, for the count of those that the SDK dropped, that.
 func eventOf(ev *dftracer.Event) (span uint64, name string, value int64, ok bool) {
-	if ev.Phase != dftracer.PhaseMetadata || ev.Name != dft.NameCustom {
+	if ev.Phase != dftracer.PhaseMetadata || ev.Name != tracefile.NameCustom {
 		return 0, "", 0, false
 	}
 	arg, ok := ev.Arg("span")
-	if !ok || dft.Uint64(arg) == 0 {
+	if !ok || tracefile.Uint64(arg) == 0 {
 		return 0, "", 0, false
 	}
 	name, text := ev.Meta()
 	value, err := strconv.ParseInt(text, 10, 64)
-	return dft.Uint64(arg), name, value, err == nil
+	return tracefile.Uint64(arg), name, value, err == nil
 }

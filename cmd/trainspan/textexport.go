@@ -11,9 +11,8 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/internal/visible"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
 // textFormat encodes events as text of another format.
@@ -32,7 +31,7 @@ func exportText(ctx context.Context, a *ui.App, s *survey, output string, o *con
 	if o.to == "otlp" {
 		format = newOTLPFormat(s)
 	}
-	var to io.Writer = visible.JSON(a.Stdout)
+	var to io.Writer = display.JSON(a.Stdout)
 	var file *ui.OutputFile
 	if output != "-" {
 		var err error
@@ -48,7 +47,7 @@ func exportText(ctx context.Context, a *ui.App, s *survey, output string, o *con
 	}
 	n, err := writeText(ctx, s, format, to, bar)
 	if otlp, ok := format.(*otlpFormat); ok && otlp.aside > 0 {
-		a.Problem("%s: %s left out: OTLP cannot say their times; see "+see.Damaged, s.path, human.Plural(otlp.aside, "span"))
+		a.Problem("%s: %s left out: OTLP cannot say their times; see "+helptopic.Damaged, s.path, display.Plural(otlp.aside, "span"))
 	}
 	if zip != nil {
 		if closeErr := zip.Close(); err == nil {

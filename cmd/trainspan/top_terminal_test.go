@@ -19,8 +19,8 @@ import (
 	"github.com/hinshun/vt10x"
 	"golang.org/x/term"
 
-	"github.com/trainspan/trainspan/internal/trainsim"
-	"github.com/trainspan/trainspan/internal/until"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
+	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
 // terminalOf is a command on a terminal of its own.
@@ -147,7 +147,7 @@ func TestTopOnATerminal(t *testing.T) {
 	x.see("Waiting for telemetry")
 	put := func(steps, cut int) {
 		t.Helper()
-		source := makeJob(t, t.TempDir(), trainsim.Attempt{Ranks: 4, Steps: steps, Killed: true, Slow: 2, Extra: [4]float64{12}})
+		source := makeJob(t, t.TempDir(), simjob.Attempt{Ranks: 4, Steps: steps, Killed: true, Slow: 2, Extra: [4]float64{12}})
 		files, err := os.ReadDir(source)
 		if err != nil {
 			t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/trainsim"
-	"github.com/trainspan/trainspan/report"
+	"github.com/trainspan/trainspan/internal/report"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
 // noon is when the tests of top take place.
@@ -68,7 +68,7 @@ func key(text string) tea.KeyPressMsg {
 // faultyReport is the report of a job with a slow rank.
 func faultyReport(t *testing.T) *report.Report {
 	t.Helper()
-	dir := makeJob(t, filepath.Join(t.TempDir(), "job"), trainsim.Attempt{Ranks: 8, Steps: 60, Slow: 2, Extra: [4]float64{12}, Save: 20, Start: noon.Add(-time.Minute)})
+	dir := makeJob(t, filepath.Join(t.TempDir(), "job"), simjob.Attempt{Ranks: 8, Steps: 60, Slow: 2, Extra: [4]float64{12}, Save: 20, Start: noon.Add(-time.Minute)})
 	found, err := findJobs(t.Context(), nil, []string{dir})
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +221,7 @@ func TestTopReader(t *testing.T) {
 	}
 
 	// A file appears, half written, and grows.
-	source := makeJob(t, t.TempDir(), trainsim.Attempt{Ranks: 1, Steps: 4000, Killed: true, Start: noon.Add(-5 * time.Minute)})
+	source := makeJob(t, t.TempDir(), simjob.Attempt{Ranks: 1, Steps: 4000, Killed: true, Start: noon.Add(-5 * time.Minute)})
 	files, err := os.ReadDir(source)
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
@@ -267,7 +267,7 @@ func TestTopReader(t *testing.T) {
 // TestTopReaderOfAPattern: the files that match a pattern are looked at as those in a
 // folder are.
 func TestTopReaderOfAPattern(t *testing.T) {
-	dir := makeJob(t, t.TempDir(), trainsim.Attempt{Ranks: 1, Steps: 40, Start: noon.Add(-time.Hour)})
+	dir := makeJob(t, t.TempDir(), simjob.Attempt{Ranks: 1, Steps: 40, Start: noon.Add(-time.Hour)})
 	r := &topReader{paths: []string{filepath.Join(dir, "*")}, interval: time.Millisecond, now: fixed}
 	if got := r.read(t.Context(), true); got.err != nil || got.report == nil {
 		t.Fatalf("%+v", got)
@@ -304,7 +304,7 @@ func TestTopPause(t *testing.T) {
 // A job that gave a sign of life just now is running; when it gives none for
 // some time it is not, though no file has changed.
 func TestTopSeesThatAJobStopped(t *testing.T) {
-	dir := makeJob(t, t.TempDir(), trainsim.Attempt{Ranks: 2, Steps: 100, Killed: true, Start: noon.Add(-8 * time.Second)})
+	dir := makeJob(t, t.TempDir(), simjob.Attempt{Ranks: 2, Steps: 100, Killed: true, Start: noon.Add(-8 * time.Second)})
 	now := noon
 	r := &topReader{paths: []string{dir}, interval: time.Second, now: func() time.Time { return now }}
 	got := r.read(t.Context(), true)
@@ -325,7 +325,7 @@ func TestTopSeesThatAJobStopped(t *testing.T) {
 }
 
 func TestTopEndsAReading(t *testing.T) {
-	dir := makeJob(t, t.TempDir(), trainsim.Attempt{Ranks: 2, Steps: 100})
+	dir := makeJob(t, t.TempDir(), simjob.Attempt{Ranks: 2, Steps: 100})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r := &topReader{paths: []string{dir}, interval: time.Second, now: fixed}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/visible"
+	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
 var dialectWords = []string{"v1", "v2", "v22"}
@@ -35,7 +35,7 @@ func createTrace(ctx context.Context, a *ui.App, path string, force bool, inputs
 	o := *opts
 	o.FlushInterval = noFlush
 	o.Heartbeat = -1 // of another process
-	var to io.Writer = visible.JSON(a.Stdout)
+	var to io.Writer = display.JSON(a.Stdout)
 	t := &traceFile{}
 	if path == "-" {
 		o.Compression = dftracer.CompressNone

@@ -12,8 +12,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/layout"
+	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
 type validateOptions struct {
@@ -187,7 +186,7 @@ func checkRecords(ctx context.Context, path string) (c checked) {
 	}
 	for _, p := range procs {
 		if p.Bad > 0 {
-			c.add("not a record", "%s that are no records", human.Plural(p.Bad, "line"))
+			c.add("not a record", "%s that are no records", display.Plural(p.Bad, "line"))
 		}
 		if p.Torn {
 			c.add("cut off", "the last record is cut off")
@@ -229,11 +228,11 @@ func showVerdict(a *ui.App, path string, c *checked, o *validateOptions) {
 		}
 		return
 	}
-	a.Printf("%s: %s, %s\n", path, p.Bad(human.Plural(c.Count, "problem")), c.numbers())
+	a.Printf("%s: %s, %s\n", path, p.Bad(display.Plural(c.Count, "problem")), c.numbers())
 	if !o.showSet {
-		t := &layout.Table{Heads: []string{"count", "<problem", "<first"}}
+		t := &display.Table{Heads: []string{"count", "<problem", "<first"}}
 		for _, g := range c.Groups {
-			t.Add(human.Count(g.Count), g.Rule, layout.Elide(g.First.String(), 100))
+			t.Add(display.Count(g.Count), g.Rule, display.Elide(g.First.String(), 100))
 		}
 		a.Table(a.Stdout, t)
 		return
@@ -243,14 +242,14 @@ func showVerdict(a *ui.App, path string, c *checked, o *validateOptions) {
 		a.Printf("  %s\n", x.String())
 	}
 	if len(shown) < c.Count {
-		a.Printf("  and %s more\n", human.Count(c.Count-len(shown)))
+		a.Printf("  and %s more\n", display.Count(c.Count-len(shown)))
 	}
 }
 
 // numbers counts what is in a trace as info does: spans, samples, and metadata
 // with the start and end records.
 func (c *checked) numbers() string {
-	return human.Plural(c.Spans, "event") + ", " + human.Plural(c.Counters, "sample") + ", " + human.Plural(c.metadata(), "metadata record")
+	return display.Plural(c.Spans, "event") + ", " + display.Plural(c.Counters, "sample") + ", " + display.Plural(c.metadata(), "metadata record")
 }
 
 func (c *checked) metadata() int { return c.Metadata + max(c.Events-c.Spans-c.Counters, 0) }

@@ -11,9 +11,9 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/pytorch"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/ingest/torch"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
 func newWatch(a *ui.App) *cobra.Command {
@@ -43,7 +43,7 @@ The trace of an earlier watch is not overwritten: the new one is NAME.run2.pfw.g
 			if interval <= 0 {
 				return ui.Usage("--interval %v: give a time above 0", interval)
 			}
-			return runWatch(cmd.Context(), a, args[0], &o, pytorch.WatchOptions{Interval: interval, StateFile: state}, once)
+			return runWatch(cmd.Context(), a, args[0], &o, torch.WatchOptions{Interval: interval, StateFile: state}, once)
 		},
 	}
 	o.flags(cmd)
@@ -54,7 +54,7 @@ The trace of an earlier watch is not overwritten: the new one is NAME.run2.pfw.g
 	return cmd
 }
 
-func runWatch(ctx context.Context, a *ui.App, dir string, o *importOptions, wo pytorch.WatchOptions, once bool) (err error) {
+func runWatch(ctx context.Context, a *ui.App, dir string, o *importOptions, wo torch.WatchOptions, once bool) (err error) {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func runWatch(ctx context.Context, a *ui.App, dir string, o *importOptions, wo p
 			return ui.Usage("%s: its directory does not exist; make it first", o.output)
 		}
 		var trace *dftracer.Writer
-		opts.Begin = func(start time.Time) (pytorch.Sink, error) {
+		opts.Begin = func(start time.Time) (torch.Sink, error) {
 			if trace != nil {
 				return trace, nil
 			}
@@ -97,9 +97,9 @@ func runWatch(ctx context.Context, a *ui.App, dir string, o *importOptions, wo p
 		}
 	}()
 	wo.Import = opts
-	wo.OnFile = func(path string, report *pytorch.Report, err error) {
+	wo.OnFile = func(path string, report *torch.Report, err error) {
 		if err != nil && !undelivered(report, err) {
-			a.Problem("%s: not imported: %s; see "+see.Profile, path, ui.Explain(err))
+			a.Problem("%s: not imported: %s; see "+helptopic.Profile, path, ui.Explain(err))
 			return
 		}
 		judgeImport(a, report)
@@ -109,9 +109,9 @@ func runWatch(ctx context.Context, a *ui.App, dir string, o *importOptions, wo p
 				n += k
 			}
 		}
-		a.Printf("%s: %s\n", path, human.Plural(n, "event"))
+		a.Printf("%s: %s\n", path, display.Plural(n, "event"))
 	}
-	w, err := pytorch.NewWatcher(dir, nil, &wo)
+	w, err := torch.NewWatcher(dir, nil, &wo)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func runWatch(ctx context.Context, a *ui.App, dir string, o *importOptions, wo p
 }
 
 // watchOnce looks twice: a file counts as finished when it did not change.
-func watchOnce(ctx context.Context, w *pytorch.Watcher, interval time.Duration) error {
+func watchOnce(ctx context.Context, w *torch.Watcher, interval time.Duration) error {
 	if _, _, err := w.Scan(ctx); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/until"
+	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
 // lockedBuffer is a buffer that a test reads while a command writes to it.

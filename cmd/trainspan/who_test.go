@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // lines are the objects that a command prints.
@@ -144,7 +144,7 @@ func TestVerbsAgreeOnAttempts(t *testing.T) {
 			for i, n := range c.recorded {
 				at := int64(1_700_000_000_000_000) + int64(i)*1_000_000_000
 				now := at
-				lo := goodput.LiveOptions{Start: at * 1000, Dir: state}
+				lo := account.LiveOptions{Start: at * 1000, Dir: state}
 				o := dftracer.Options{Process: dftracer.Process{PID: 7, Host: "pod-0", Rank: &rank, SessionTag: "job"}, Now: (&clock{}).now}
 				if n >= 0 {
 					o.Process.Attempt, lo.Attempt = &n, n+1
@@ -163,7 +163,7 @@ func TestVerbsAgreeOnAttempts(t *testing.T) {
 				if err := w.Close(); err != nil {
 					t.Fatal(err)
 				}
-				l, err := goodput.NewLive(lo)
+				l, err := account.NewLive(lo)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -225,7 +225,7 @@ func TestOrderOfFilesOfVerbs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dft.WriteCustom(w, "world_size", fmt.Sprint(2+i))
+		tracefile.WriteCustom(w, "world_size", fmt.Sprint(2+i))
 		for s := range 10 {
 			w.WriteComplete(&step, dftracer.Span{TS: at + int64(s)*1_000_000, Dur: 900_000}, dftracer.Int("step", int64(s)))
 		}

@@ -7,18 +7,21 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
+	"github.com/trainspan/trainspan"
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
 // recording is the telemetry of one run and where it goes.
 type recording struct {
-	tel  *telemetry.Provider // nil when telemetry is off
-	outs *exporters.Outputs
-	otlp string // URL of the OTLP backend, empty without one
+	tel     *telemetry.Provider // nil when telemetry is off
+	records string              // path of the JSON lines, empty without them
+	trace   string              // path of the trace, empty without one
+	otlp    string              // URL of the OTLP backend, empty without one
 }
 
 // setUpTelemetry makes the provider for the job that opts describes. What the
@@ -35,16 +38,19 @@ func setUpTelemetry(ctx context.Context, opts options) (*recording, error) {
 	if err := describeJob(&cfg, opts); err != nil {
 		return nil, err
 	}
-	builder, outs, err := exporters.NewBuilder(ctx, cfg, nil)
-	if err != nil {
+	r := &recording{}
+	if r.tel, err = trainspan.Start(ctx, trainspan.WithConfig(cfg)); err != nil {
 		return nil, err
 	}
-	r := &recording{outs: outs}
-	if outs.OTLP != nil {
-		r.otlp = cfg.Outputs.OTLP.TracesURL()
+	out, rank := &cfg.Outputs, strconv.Itoa(cfg.Ranks.Rank.Or(0))
+	if out.File.Enabled.Or(true) {
+		r.records = strings.ReplaceAll(out.File.Path, "{rank}", rank)
 	}
-	if r.tel, err = builder.ConfigureProvider(ctx); err != nil {
-		return nil, errors.Join(err, outs.Close(ctx))
+	if out.Trace.Enabled.Or(true) {
+		r.trace = strings.ReplaceAll(out.Trace.Path, "{rank}", rank)
+	}
+	if out.OTLP.Enabled.Or(out.OTLP.Endpoint != "" || out.OTLP.TracesEndpoint != "") {
+		r.otlp = out.OTLP.TracesURL()
 	}
 	return r, nil
 }
@@ -159,24 +165,22 @@ func (r *recording) finish(ctx context.Context, report *reporter) error {
 	if r.tel == nil {
 		return nil
 	}
-	paths := r.outs.Paths() // known for sure while the files are open
 	if err := r.tel.Shutdown(ctx); err != nil {
 		// The training is done; only what it recorded may have gaps.
 		report.line("telemetry: %v", err)
 	}
-	if paths["file"] != "" {
-		report.line("records  %s", paths["file"])
+	if r.records != "" {
+		report.line("records  %s", r.records)
 	}
 	if r.otlp != "" {
 		stats := r.tel.Stats()
 		report.line("spans    %s, %d sent, %d lost", r.otlp, stats.ExportedSpans, stats.DroppedSpans)
 	}
-	trace := paths["trace"]
-	if trace == "" {
+	if r.trace == "" {
 		return nil
 	}
-	report.line("trace    %s\n", trace)
-	categories, run, err := summarize(trace)
+	report.line("trace    %s\n", r.trace)
+	categories, run, err := summarize(r.trace)
 	if err != nil {
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/summary"
+	"github.com/trainspan/trainspan/internal/analyze/spanstats"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // TestTracesAreValid checks the trace against a strict reader,
@@ -85,7 +85,7 @@ func checkFiles(t *testing.T, events []dftracer.Event) {
 	t.Helper()
 	paths, calls := map[string]string{}, map[string]int{}
 	for _, ev := range events {
-		if ev.Name == dft.NameFileHash {
+		if ev.Name == tracefile.NameFileHash {
 			path, hash := ev.Meta()
 			paths[hash] = path
 		}
@@ -108,12 +108,12 @@ func checkFiles(t *testing.T, events []dftracer.Event) {
 	if n := calls["pread"]; n < 8*40 || calls["open64"] != n || calls["close"] != n || len(calls) != 3 || bytes <= 0 {
 		t.Errorf("calls %v, %d bytes", calls, bytes)
 	}
-	sum := summary.New(nil)
+	sum := spanstats.New(nil)
 	for i := range events {
 		sum.Add(&events[i])
 	}
 	r := sum.Result()
-	i := slices.IndexFunc(r.Categories, func(c summary.NameStat) bool { return c.Category == "POSIX" })
+	i := slices.IndexFunc(r.Categories, func(c spanstats.NameStat) bool { return c.Category == "POSIX" })
 	if i < 0 || r.Categories[i].Count == 0 || len(r.Processes) != 1 || r.Processes[0].IO == 0 {
 		t.Errorf("the summary has no I/O: %+v", r.Processes)
 	}

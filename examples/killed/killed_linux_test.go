@@ -17,18 +17,18 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft/recovery"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/outfile"
-	"github.com/trainspan/trainspan/internal/pyrun"
-	"github.com/trainspan/trainspan/internal/until"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
+	"github.com/trainspan/trainspan/internal/testkit/until"
+	"github.com/trainspan/trainspan/internal/tracefile/recovery"
 )
 
 // The age of a record is how many pulses its process had after it. A process that
 // gets no processor has no pulses, so that a busy machine makes nothing older.
 const (
 	pulse   = 10 * time.Millisecond
-	promise = int(outfile.FlushInterval / pulse)
+	promise = int(fswrite.FlushInterval / pulse)
 	// patience is for what a record passes on its way to the file: the goroutines
 	// that compress and write, each of which has its turn like the one of the pulse.
 	patience = 15

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/until"
+	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
 // TestHang: a rank that waits forever in its loader, and ranks that take collectives in

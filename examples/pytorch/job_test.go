@@ -19,9 +19,9 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/built"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/until"
+	"github.com/trainspan/trainspan/internal/testkit/built"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
 // interpreter is one that has PyTorch.

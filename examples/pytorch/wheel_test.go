@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/built"
-	"github.com/trainspan/trainspan/internal/until"
+	"github.com/trainspan/trainspan/internal/testkit/built"
+	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
 // TestWheel builds the wheel of this machine twice, installs it with pip into an

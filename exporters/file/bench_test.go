@@ -7,8 +7,8 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/exporters/file"
-	"github.com/trainspan/trainspan/internal/attrvalue"
-	"github.com/trainspan/trainspan/internal/grammar"
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -19,7 +19,7 @@ func iteration() (begin, end, metrics *outputs.Record) {
 	s.ParentID = s.SpanID
 	begin, end = start(s), stop(s, 12_345_678)
 	loop := spanData(spans.TrainingLoop, 2)
-	metrics = event(loop, spans.EventTrainingMetricsUpdate, grammar.TrainingMetricsUpdate{
+	metrics = event(loop, spans.EventTrainingMetricsUpdate, onelogger.TrainingMetricsUpdate{
 		TrainIterationsStart: 1000, CurrentIteration: 123456, NumIterations: 122456, NumTrainSamples: attributes.Some[int64](122456 * 2048), Interval: 50,
 		AvgIterationTimeSec: 1.2345678901, MinIterationTimeSec: 1.0123456789, MaxIterationTimeSec: 2.3456789012, TotalIterationTimeSec: 151180.123456,
 		TrainTokens: attributes.Some[int64](1 << 40), CompletedFLOPsOverall: attributes.Some(attrvalue.Product(7e18, 122456)),

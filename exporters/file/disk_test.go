@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/exporters/file"
-	"github.com/trainspan/trainspan/internal/attrvalue"
-	"github.com/trainspan/trainspan/internal/grammar"
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -206,8 +206,8 @@ func TestLossIsTold(t *testing.T) {
 	records := decode(t, contents(t, path))
 	counted(t, records, len(records))
 	last := records[len(records)-1]
-	if last.Type != spans.EventTelemetryDataError || fmt.Sprint(last.Error.Attributes[grammar.LostRecords]) != strings.TrimSpace(out) ||
-		last.Error.Attributes[grammar.TelemetryDataErrorType] != grammar.IncompleteTelemetryData {
+	if last.Type != spans.EventTelemetryDataError || fmt.Sprint(last.Error.Attributes[onelogger.LostRecords]) != strings.TrimSpace(out) ||
+		last.Error.Attributes[onelogger.TelemetryDataErrorType] != onelogger.IncompleteTelemetryData {
 		t.Errorf("the child lost %s; the file says %+v", out, last)
 	}
 	if lost := 601 - (len(records) - 1); fmt.Sprint(lost) != strings.TrimSpace(out) {

@@ -1,22 +1,23 @@
 package file
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math"
 	"math/big"
 	"strconv"
-
-	"go.opentelemetry.io/otel/attribute"
+	"unicode/utf8"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/internal/attrvalue"
-	"github.com/trainspan/trainspan/internal/grammar"
-	"github.com/trainspan/trainspan/internal/outfile"
-	"github.com/trainspan/trainspan/internal/pytext"
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
+	"github.com/trainspan/trainspan/internal/tracefile/pytext"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
+	"go.opentelemetry.io/otel/attribute"
 )
 
 // encoder writes records in one of the two styles.
@@ -67,7 +68,7 @@ func (e *encoder) span(dst []byte, kind string, s *outputs.SpanData, start, stop
 	}
 	dst = e.end(dst)
 	if !e.compat {
-		dst = e.more(dst, s)
+		dst = e.appendOwnFields(dst, s)
 		if stop != nil {
 			dst = append(dst, `,"duration_ns":`...)
 			dst = strconv.AppendInt(dst, s.Stop-s.Start, 10)
@@ -76,8 +77,8 @@ func (e *encoder) span(dst []byte, kind string, s *outputs.SpanData, start, stop
 	return append(dst, "}\n"...)
 }
 
-// of appends an event or error record of a span.
-func (e *encoder) of(dst []byte, kind string, s *outputs.SpanData, ev *outputs.Event) []byte {
+// appendEvent appends an event or error record of a span.
+func (e *encoder) appendEvent(dst []byte, kind string, s *outputs.SpanData, ev *outputs.Event) []byte {
 	dst = e.begin(dst, kind)
 	dst = append(dst, `,"span_id":`...)
 	dst = e.id(dst, s)
@@ -85,7 +86,7 @@ func (e *encoder) of(dst []byte, kind string, s *outputs.SpanData, ev *outputs.E
 	dst = e.event(dst, ev)
 	dst = e.end(dst)
 	if !e.compat {
-		dst = e.more(dst, s)
+		dst = e.appendOwnFields(dst, s)
 	}
 	return append(dst, "}\n"...)
 }
@@ -102,8 +103,8 @@ func (e *encoder) dataError(dst []byte, ev *outputs.Event) []byte {
 	return append(dst, "}\n"...)
 }
 
-// more appends what our records say beyond the reference's.
-func (e *encoder) more(dst []byte, s *outputs.SpanData) []byte {
+// appendOwnFields appends what our records say beyond the reference's.
+func (e *encoder) appendOwnFields(dst []byte, s *outputs.SpanData) []byte {
 	if s.ParentID.IsValid() {
 		dst = append(dst, `,"parent_id":"`...)
 		dst = hex.AppendEncode(dst, s.ParentID[:])
@@ -143,7 +144,7 @@ func (e *encoder) heartbeat(dst []byte, ns int64) []byte {
 func (e *encoder) id(dst []byte, s *outputs.SpanData) []byte {
 	dst = append(dst, '"')
 	if e.compat {
-		dst = grammar.AppendUUID(dst, s.TraceID, s.SpanID)
+		dst = onelogger.AppendUUID(dst, s.TraceID, s.SpanID)
 	} else {
 		dst = hex.AppendEncode(dst, s.SpanID[:])
 	}
@@ -163,7 +164,7 @@ func (e *encoder) event(dst []byte, ev *outputs.Event) []byte {
 			continue
 		}
 		dst = comma(dst, open)
-		if a.Key == grammar.TimestampMsec {
+		if a.Key == onelogger.TimestampMsec {
 			dst, timed = appendTime(dst, ev.Time), true
 			continue
 		}
@@ -304,14 +305,95 @@ func (e *encoder) float(dst []byte, f float64) []byte {
 }
 
 // gap appends the record of what is missing in the file.
-func (e *encoder) gap(dst []byte, g outfile.Gap) []byte {
+func (e *encoder) gap(dst []byte, g fswrite.Gap) []byte {
 	return e.dataError(dst, &outputs.Event{
 		Name: spans.EventTelemetryDataError,
 		Time: g.To.UnixNano(),
 		Attributes: []attributes.Attr{
-			attrvalue.String(grammar.ErrorMessage, fmt.Sprintf("records are missing: %v", g.Cause)),
-			attrvalue.String(grammar.TelemetryDataErrorType, grammar.IncompleteTelemetryData),
-			attrvalue.Int(grammar.LostRecords, int64(g.Lines)),
+			attrvalue.String(onelogger.ErrorMessage, fmt.Sprintf("records are missing: %v", g.Cause)),
+			attrvalue.String(onelogger.TelemetryDataErrorType, onelogger.IncompleteTelemetryData),
+			attrvalue.Int(onelogger.LostRecords, int64(g.Lines)),
 		},
 	})
+}
+
+const hexDigits = "0123456789abcdef"
+
+// plain are the bytes that stand for themselves in a JSON string in ASCII.
+var plain = func() (t [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		t[c] = c != '"' && c != '\\'
+	}
+	return t
+}()
+
+// appendString appends a JSON string in ASCII, as the reference does: escapes
+// for quotes, backslashes and control characters, \u for everything beyond
+// ASCII. Invalid UTF-8 becomes U+FFFD.
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	for {
+		n := 0
+		for n < len(s) && plain[s[n]] {
+			n++
+		}
+		dst = append(dst, s[:n]...)
+		if n == len(s) {
+			return append(dst, '"')
+		}
+		s = s[n:]
+		size := 1
+		switch c := s[0]; {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c == '\n':
+			dst = append(dst, `\n`...)
+		case c == '\r':
+			dst = append(dst, `\r`...)
+		case c == '\t':
+			dst = append(dst, `\t`...)
+		case c == '\b':
+			dst = append(dst, `\b`...)
+		case c == '\f':
+			dst = append(dst, `\f`...)
+		case c < ' ':
+			dst = appendEscape(dst, rune(c))
+		default:
+			var r rune
+			r, size = utf8.DecodeRuneInString(s)
+			dst = appendRune(dst, r)
+		}
+		s = s[size:]
+	}
+}
+
+// appendRune appends a character beyond ASCII, as a surrogate pair if need be.
+func appendRune(dst []byte, r rune) []byte {
+	if r > 0xffff {
+		r -= 0x10000
+		dst = appendEscape(dst, 0xd800+r>>10)
+		r = 0xdc00 + r&0x3ff
+	}
+	return appendEscape(dst, r)
+}
+
+func appendEscape(dst []byte, r rune) []byte {
+	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+}
+
+// appendRaw appends JSON that was made elsewhere, on one line and in ASCII.
+// What is not JSON becomes a string.
+func appendRaw(dst []byte, raw json.RawMessage) []byte {
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, raw); err != nil {
+		return appendString(dst, string(raw))
+	}
+	for _, r := range compact.String() { // beyond ASCII there are strings only
+		if r < utf8.RuneSelf {
+			dst = append(dst, byte(r))
+		} else {
+			dst = appendRune(dst, r)
+		}
+	}
+	return dst
 }

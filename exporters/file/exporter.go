@@ -1,14 +1,17 @@
 package file
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -16,7 +19,7 @@ import (
 // Defaults of [Options]. Records wait for less than the half second of a trace: a
 // line costs the same whenever it is written, a gzip member does not.
 const (
-	DefaultFlushInterval = outfile.FlushInterval * 2 / 5
+	DefaultFlushInterval = fswrite.FlushInterval * 2 / 5
 	defaultHeartbeat     = 10 * time.Second
 )
 
@@ -64,10 +67,10 @@ type Options struct {
 }
 
 // Outage is an error about a time in which the file could not be written.
-type Outage = outfile.Outage
+type Outage = fswrite.Outage
 
 // ErrStalled is the cause of an Outage in which the file takes nothing.
-var ErrStalled error = outfile.ErrStalled
+var ErrStalled error = fswrite.ErrStalled
 
 // Exporter writes native records to a file. Make it with [New]; give it to
 // one builder. It is safe for concurrent use.
@@ -82,14 +85,14 @@ type Exporter struct {
 	blocked atomic.Int64 // nanoseconds that callers waited for the file
 
 	mu      sync.Mutex
-	sink    *outfile.Sink // also when it is closed
+	sink    *fswrite.Sink // also when it is closed
 	started bool
 	open    bool // records are taken
 	enc     encoder
 	buf     []byte
 	lines   int               // in buf
 	records int64             // encoded
-	gaps    []outfile.Gap     // that no record reports yet
+	gaps    []fswrite.Gap     // that no record reports yet
 	now     func() int64      // nanoseconds since the Unix epoch
 	pending *outputs.SpanData // the start that is held back, as the span is now
 	stop    chan struct{}
@@ -254,7 +257,7 @@ func (e *Exporter) append(r *outputs.Record) (urgent bool) {
 	case outputs.KindStop:
 		e.buf = e.enc.span(e.buf, "stop", r.Span, nil, &r.Event)
 	case outputs.KindEvent, outputs.KindError:
-		e.buf = e.enc.of(e.buf, r.Kind.String(), r.Span, &r.Event)
+		e.buf = e.enc.appendEvent(e.buf, r.Kind.String(), r.Span, &r.Event)
 	case outputs.KindDataError:
 		e.buf = e.enc.dataError(e.buf, &r.Event)
 	}
@@ -314,4 +317,61 @@ func (e *Exporter) release() {
 
 func startOf(s *outputs.SpanData) outputs.Event {
 	return outputs.Event{Name: spans.EventSpanStart, Time: s.Start, Attributes: s.StartAttributes}
+}
+
+// open opens the file that a path stands for, and gives the name asked for.
+func open(path string, id outputs.Identity, add bool) (out fswrite.Output, asked string, err error) {
+	name := fswrite.Name{Path: path, PID: id.PID, Host: id.Host}
+	if id.RankKnown {
+		name.WorldSize = id.WorldSize
+	}
+	if id.Rank.IsSet() {
+		rank := id.Rank.Get()
+		name.Rank = &rank
+	}
+	if asked, err = name.Resolve(); err != nil {
+		return nil, "", err
+	}
+	existing := fswrite.NextName
+	if add {
+		existing = fswrite.Append
+	}
+	out, err = fswrite.Open(asked, existing)
+	return out, asked, err
+}
+
+// maxTail is how far back repair looks for the beginning of the last line.
+const maxTail = 4 << 20
+
+// repair takes the torn last line off a file that is appended to, so that no half
+// line stands before new ones. A last line that is whole, or that is none of
+// ours, is left alone; then repair reports that a line end is missing.
+func repair(out fswrite.Output) (missing bool) {
+	size := out.Size()
+	if size == 0 {
+		return false
+	}
+	in, err := os.Open(out.Path())
+	if err != nil {
+		return false
+	}
+	defer func() { _ = in.Close() }()
+	var last [1]byte
+	if _, err := in.ReadAt(last[:], size-1); err != nil || last[0] == '\n' {
+		return false
+	}
+	tail := make([]byte, min(size, maxTail))
+	if _, err := in.ReadAt(tail, size-int64(len(tail))); err != nil {
+		return true
+	}
+	begin := bytes.LastIndexByte(tail, '\n') + 1
+	if begin == 0 && int64(len(tail)) < size {
+		return true
+	}
+	line := tail[begin:]
+	const ours = `{"type":"`
+	if json.Valid(line) || !bytes.HasPrefix(line, []byte(ours[:min(len(ours), len(line))])) {
+		return true
+	}
+	return fswrite.Cut(out, size-int64(len(line))) != nil
 }

@@ -18,8 +18,8 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/file"
-	"github.com/trainspan/trainspan/internal/attrvalue"
-	"github.com/trainspan/trainspan/internal/grammar"
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -47,7 +47,7 @@ func TestRemovedFolder(t *testing.T) {
 	records := decode(t, contents(t, path))
 	var lost float64
 	for _, r := range records {
-		if n, ok := r.Error.Attributes[grammar.LostRecords].(float64); ok {
+		if n, ok := r.Error.Attributes[onelogger.LostRecords].(float64); ok {
 			lost += n
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/outfile"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -25,7 +25,7 @@ func (e *Exporter) reports(log *slog.Logger) (onError func(error), onPath func(s
 		log = slog.Default()
 	}
 	if onError = e.options.OnError; onError == nil {
-		onError = func(err error) { log.Warn("telemetry records", "error", err, "see", see.File) }
+		onError = func(err error) { log.Warn("telemetry records", "error", err, "see", helptopic.File) }
 	}
 	if onPath = e.options.OnPath; onPath == nil {
 		onPath = func(path string) { log.Info("telemetry records go to another file", "path", path, "asked", e.path) }
@@ -51,12 +51,12 @@ func (e *Exporter) start(t *outputs.Telemetry) error {
 	if e.now = t.Now; e.now == nil {
 		e.now = func() int64 { return time.Now().UnixNano() }
 	}
-	sink, err := outfile.New(out, outfile.Options{
+	sink, err := fswrite.New(out, fswrite.Options{
 		Now:    func() time.Time { return time.Unix(0, e.now()) },
 		Format: format{e}, Hold: e.options.StallMemory, Wait: e.options.StallWait,
 		OnError:  func(err error) { onError(fmt.Errorf("file: %w", err)) },
 		OnPath:   onPath,
-		Unwanted: func(p outfile.Part) bool { return p.Lines == 0 && p.Lost == 0 && out.Size() == 0 },
+		Unwanted: func(p fswrite.Part) bool { return p.Lines == 0 && p.Lost == 0 && out.Size() == 0 },
 	})
 	if err != nil {
 		return fmt.Errorf("file: %w", err)
@@ -151,29 +151,29 @@ func (e *Exporter) ForceFlush(ctx context.Context) error {
 // format tells in the file what is missing there.
 type format struct{ e *Exporter }
 
-func (format) Begin(outfile.Part) outfile.Block { return outfile.Block{} }
+func (format) Begin(fswrite.Part) fswrite.Block { return fswrite.Block{} }
 func (format) Encode(data []byte) []byte        { return data }
-func (format) End(outfile.Part) outfile.Block   { return outfile.Block{} }
+func (format) End(fswrite.Part) fswrite.Block   { return fswrite.Block{} }
 
 // Gap leaves the record to the next that hands on the buffer, so that records
 // are in the order of their counts. At the end nobody does.
-func (f format) Gap(g outfile.Gap) outfile.Block {
+func (f format) Gap(g fswrite.Gap) fswrite.Block {
 	e := f.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case e.options.Compat:
-		return outfile.Block{}
+		return fswrite.Block{}
 	case e.open:
 		e.gaps = append(e.gaps, g)
 		select {
 		case e.wake <- struct{}{}:
 		default:
 		}
-		return outfile.Block{}
+		return fswrite.Block{}
 	}
 	e.records++
-	return outfile.Block{Data: e.enc.gap(nil, g), Lines: 1}
+	return fswrite.Block{Data: e.enc.gap(nil, g), Lines: 1}
 }
 
 // Shutdown implements outputs.Output: it writes what is held back and

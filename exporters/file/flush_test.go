@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/exporters/file"
-	"github.com/trainspan/trainspan/internal/attrvalue"
-	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -53,8 +53,8 @@ func TestFlushInterval(t *testing.T) {
 
 // docs/reliability.md says what a kill may cost.
 func TestDefaultFlushInterval(t *testing.T) {
-	if file.DefaultFlushInterval > outfile.FlushInterval {
-		t.Errorf("records wait for %v, want at most %v", file.DefaultFlushInterval, outfile.FlushInterval)
+	if file.DefaultFlushInterval > fswrite.FlushInterval {
+		t.Errorf("records wait for %v, want at most %v", file.DefaultFlushInterval, fswrite.FlushInterval)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/exporters/file"
-	"github.com/trainspan/trainspan/internal/attrvalue"
-	"github.com/trainspan/trainspan/internal/grammar"
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -125,7 +125,7 @@ func TestCompatHoldsStartBack(t *testing.T) {
 			`{"type":"event","span_id":"` + uuid1 + `","event":{"name":"ev","attributes":{"b":2,"timestamp_msec":1760000000001}},"count":2,"pid":4242}`,
 		}, nil},
 		{"a timestamp of the caller's is replaced in its place", func(e *file.Exporter, one, _, _ *outputs.SpanData) {
-			export(t, e, start(one), event(one, "ev", attrvalue.String(grammar.TimestampMsec, "x"), attrvalue.Int("b", 2)))
+			export(t, e, start(one), event(one, "ev", attrvalue.String(onelogger.TimestampMsec, "x"), attrvalue.Int("b", 2)))
 		}, []string{
 			compatStart(uuid1, "one", "", "1"),
 			`{"type":"event","span_id":"` + uuid1 + `","event":{"name":"ev","attributes":{"timestamp_msec":1760000000001,"b":2}},"count":2,"pid":4242}`,

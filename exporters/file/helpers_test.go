@@ -16,8 +16,8 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/file"
-	"github.com/trainspan/trainspan/internal/attrvalue"
-	"github.com/trainspan/trainspan/internal/grammar"
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -56,7 +56,7 @@ func start(s *outputs.SpanData) *outputs.Record {
 // stop ends the span after the given number of nanoseconds.
 func stop(s *outputs.SpanData, ns int64) *outputs.Record {
 	s.Stop = s.Start + ns
-	s.Attributes = append(s.Attributes, attrvalue.Int(grammar.DurationMsec, ns/1e6))
+	s.Attributes = append(s.Attributes, attrvalue.Int(onelogger.DurationMsec, ns/1e6))
 	return &outputs.Record{Kind: outputs.KindStop, Span: s, Event: outputs.Event{Name: spans.EventSpanStop, Time: s.Stop}}
 }
 
@@ -65,14 +65,14 @@ func event(s *outputs.SpanData, name string, attrs ...attributes.Attr) *outputs.
 }
 
 func failure(s *outputs.SpanData, message string) *outputs.Record {
-	r := event(s, spans.EventError, attrvalue.String(grammar.ErrorMessage, message))
+	r := event(s, spans.EventError, attrvalue.String(onelogger.ErrorMessage, message))
 	r.Kind = outputs.KindError
 	return r
 }
 
 func dataError(message string) *outputs.Record {
-	r := event(nil, spans.EventTelemetryDataError, attrvalue.String(grammar.ErrorMessage, message),
-		attrvalue.String(grammar.TelemetryDataErrorType, grammar.IncompleteTelemetryData))
+	r := event(nil, spans.EventTelemetryDataError, attrvalue.String(onelogger.ErrorMessage, message),
+		attrvalue.String(onelogger.TelemetryDataErrorType, onelogger.IncompleteTelemetryData))
 	r.Kind = outputs.KindDataError
 	return r
 }

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/exporters/file"
-	"github.com/trainspan/trainspan/internal/attrvalue"
-	"github.com/trainspan/trainspan/internal/until"
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/testkit/until"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 

@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/trainspan/trainspan/internal/otlpform"
+	"github.com/trainspan/trainspan/internal/export/otlpform"
 )
 
 func benchBatch(n int) []sdktrace.ReadOnlySpan {

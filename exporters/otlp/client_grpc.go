@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/export/delivery"
 )
 
 // connectParams keep a connection from staying away long after its backend

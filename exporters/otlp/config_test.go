@@ -11,7 +11,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/export/delivery"
 )
 
 func TestFromEnv(t *testing.T) {

@@ -2,23 +2,27 @@ package otlp
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"strings"
+	"time"
 	"unicode"
 
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/export/delivery"
+	"github.com/trainspan/trainspan/internal/export/otlpform"
+	"github.com/trainspan/trainspan/internal/platform/environ"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/platform/redact"
+	"github.com/trainspan/trainspan/internal/record/settings"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
-	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/delivery"
-	"github.com/trainspan/trainspan/internal/environ"
-	"github.com/trainspan/trainspan/internal/secret"
-	"github.com/trainspan/trainspan/internal/settings"
 )
 
 // Exporter sends spans to an OTLP receiver. Give it to
@@ -131,7 +135,7 @@ const longestError = 300
 func oneLine(text string, headers map[string]string) string {
 	for _, value := range headers {
 		if len(value) >= 4 {
-			text = strings.ReplaceAll(text, value, secret.Hidden)
+			text = strings.ReplaceAll(text, value, redact.Hidden)
 		}
 	}
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
@@ -169,4 +173,102 @@ func (e *Exporter) Delivery() delivery.Options {
 		o.Spill = newSpill(&e.cfg)
 	}
 	return o
+}
+
+// Defaults of the spill directory.
+const (
+	defaultSpillBytes     = 256 << 20
+	defaultSpillFileBytes = 16 << 20
+)
+
+// Config says where spans, logs and metrics go and how. The zero Config sends
+// spans by http/protobuf to http://localhost:4318/v1/traces.
+type Config struct {
+	// OTLP holds the settings that a file or the environment can make:
+	// protocol, endpoint, headers, compression, timeout, certificates, the size
+	// of queue and batches, and the spill directory. Enabled is not looked at.
+	config.OTLP
+
+	// TLS is the base of the TLS settings; nil is the system's authorities and
+	// no client certificate. Certificates named in OTLP are added to a copy of
+	// it. It cannot be combined with an http:// endpoint.
+	TLS *tls.Config
+
+	// RetryFor bounds the time in which a batch is tried again; zero is one
+	// minute, negative means one attempt only. RetryFirst and RetryMost are the
+	// first and the longest pause; zero is 500 ms and 10 s.
+	RetryFor, RetryFirst, RetryMost time.Duration
+
+	// QueueBytes bounds the estimated size of the spans that wait. Zero is 64
+	// MiB.
+	QueueBytes int
+
+	// SpillFileBytes is the size at which the next file of OTLP.SpillDir is
+	// begun; zero is 16 MiB. See [Replay].
+	SpillFileBytes int64
+}
+
+// FromEnv reads the standard OTEL_* variables, and our own TRAINSPAN_OTLP_*
+// beside them, through lookup, such as os.LookupEnv. on reports whether they ask for OTLP at all: an endpoint is given
+// or OTEL_TRACES_EXPORTER names otlp, and neither that variable nor
+// OTEL_SDK_DISABLED forbids it. The error names every variable that cannot be
+// used; it shows no header value. Exporters that are unknown go to slog.Default.
+func FromEnv(lookup func(string) (string, bool)) (cfg Config, on bool, err error) {
+	if lookup == nil {
+		lookup = os.LookupEnv
+	}
+	all, err := config.Load(config.LoadOptions{
+		Partial: true,
+		LookupEnv: func(name string) (string, bool) {
+			if !strings.HasPrefix(name, "OTEL_") && !strings.HasPrefix(name, "TRAINSPAN_OTLP_") {
+				return "", false
+			}
+			return lookup(name)
+		},
+	})
+	if err != nil {
+		return Config{}, false, fmt.Errorf("otlp: %w", err)
+	}
+	for _, w := range all.Warnings {
+		slog.Default().Warn("telemetry configuration: "+w.String(), "see", helptopic.Variable)
+	}
+	if !settings.OTLPActive(&all) {
+		return Config{}, false, nil
+	}
+	cfg = Config{OTLP: all.Outputs.OTLP}
+	if err := cfg.validate(); err != nil {
+		return Config{}, false, fmt.Errorf("otlp: %w", err)
+	}
+	return cfg, true, nil
+}
+
+// validate names every field that cannot be used.
+func (c *Config) validate() error {
+	return settings.Validate(&config.Config{Outputs: config.Outputs{OTLP: c.OTLP}}, "outputs.otlp.", "outputs.")
+}
+
+// transform makes protocol messages of spans, as OpenTelemetry's own exporter
+// does, with valid text only.
+func transform(batch []sdktrace.ReadOnlySpan) []*tracepb.ResourceSpans {
+	var c catcher
+	_ = otlptrace.NewUnstarted(&c).ExportSpans(context.Background(), batch) // the catcher never fails
+	otlpform.RepairSpans(c.spans)
+	return c.spans
+}
+
+// catcher is a client that keeps what it is given.
+type catcher struct{ spans []*tracepb.ResourceSpans }
+
+var _ otlptrace.Client = (*catcher)(nil)
+
+// Start implements otlptrace.Client.
+func (*catcher) Start(context.Context) error { return nil }
+
+// Stop implements otlptrace.Client.
+func (*catcher) Stop(context.Context) error { return nil }
+
+// UploadTraces implements otlptrace.Client.
+func (c *catcher) UploadTraces(_ context.Context, spans []*tracepb.ResourceSpans) error {
+	c.spans = spans
+	return nil
 }

@@ -16,8 +16,8 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/trainspan/trainspan/internal/growth"
-	"github.com/trainspan/trainspan/internal/otlpform"
+	"github.com/trainspan/trainspan/internal/export/otlpform"
+	"github.com/trainspan/trainspan/internal/testkit/growth"
 )
 
 // richBatch has every kind of value that a span can hold.

@@ -1,23 +1,31 @@
 package otlp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/export/delivery"
+	"github.com/trainspan/trainspan/internal/export/otlpform"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/record/settings"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploggrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
 	otellog "go.opentelemetry.io/otel/log"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/trainspan/trainspan/internal/delivery"
-	"github.com/trainspan/trainspan/internal/identity"
-	"github.com/trainspan/trainspan/internal/otlpform"
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/internal/settings"
-	"github.com/trainspan/trainspan/telemetry/outputs"
+	logspb "go.opentelemetry.io/proto/otlp/collector/logs/v1"
+	"google.golang.org/grpc/credentials"
 )
 
 // logScope is the instrumentation scope of the log records.
@@ -118,7 +126,7 @@ func (l *Logs) start(ctx context.Context, t *outputs.Telemetry) error {
 	}
 	res, err := settings.Resource(ctx, t.Identity, l.o.PerfTags, l.o.Resource)
 	if err != nil {
-		l.o.Logger.Warn("telemetry could not describe the process in full to the receiver of logs", "error", err, "see", see.Undescribed)
+		l.o.Logger.Warn("telemetry could not describe the process in full to the receiver of logs", "error", err, "see", helptopic.Undescribed)
 	}
 	client, err := newLogClient(context.WithoutCancel(ctx), &l.cfg, l.target)
 	if err != nil {
@@ -262,3 +270,167 @@ func (l *Logs) Stats() outputs.Stats {
 	}
 	return outputs.Stats{Delivery: d}
 }
+
+// logClient sends batches of log records, one request each.
+type logClient struct {
+	wire
+	absent   atomic.Bool // the backend does not know log records
+	exporter sdklog.Exporter
+}
+
+// newLogClient makes no connection.
+func newLogClient(ctx context.Context, c *Config, t target) (*logClient, error) {
+	client := &logClient{wire: wire{cfg: c, place: t.place(), unit: "log records"}}
+	var err error
+	if c.Protocol == config.OTLPGRPC {
+		client.exporter, err = newLogGRPC(ctx, c, t)
+	} else {
+		client.transport = newTransport(c, t)
+		client.exporter, err = newLogHTTP(ctx, c, t, client.transport)
+	}
+	if err != nil {
+		return nil, client.errorf("%v", err)
+	}
+	return client, nil
+}
+
+// newLogGRPC gives every setting, because the client would take the missing
+// ones from the environment.
+func newLogGRPC(ctx context.Context, c *Config, t target) (sdklog.Exporter, error) {
+	options := []otlploggrpc.Option{
+		otlploggrpc.WithEndpoint(t.url.Host),
+		otlploggrpc.WithHeaders(c.Headers),
+		otlploggrpc.WithTimeout(c.Timeout),
+		otlploggrpc.WithRetry(otlploggrpc.RetryConfig{Enabled: false}), // the queue does
+		otlploggrpc.WithDialOption(dialOptions(c)...),
+	}
+	if t.tls != nil {
+		options = append(options, otlploggrpc.WithTLSCredentials(credentials.NewTLS(t.tls)))
+	} else {
+		options = append(options, otlploggrpc.WithTLSCredentials(nil), otlploggrpc.WithInsecure())
+	}
+	return otlploggrpc.New(ctx, options...)
+}
+
+// newLogHTTP gives every setting, for the same reason.
+func newLogHTTP(ctx context.Context, c *Config, t target, transport *http.Transport) (sdklog.Exporter, error) {
+	compression := otlploghttp.NoCompression
+	if c.Compression == "gzip" {
+		compression = otlploghttp.GzipCompression
+	}
+	return otlploghttp.New(ctx,
+		otlploghttp.WithEndpoint(t.url.Host),
+		otlploghttp.WithURLPath("/"), // noteHTTP puts the whole URL
+		otlploghttp.WithHeaders(c.Headers),
+		otlploghttp.WithTimeout(c.Timeout),
+		otlploghttp.WithCompression(compression),
+		otlploghttp.WithTLSClientConfig(nil), // the transport has it
+		otlploghttp.WithInsecure(),           // noteHTTP puts the scheme
+		otlploghttp.WithRetry(otlploghttp.RetryConfig{Enabled: false}),
+		otlploghttp.WithHTTPClient(newHTTPClient(c, t, transport)),
+	)
+}
+
+// export makes one attempt, within the configured timeout. The error is a
+// [*delivery.Error].
+func (c *logClient) export(ctx context.Context, batch []sdklog.Record) error {
+	if c.absent.Load() {
+		return &delivery.Error{Err: c.errorf("the backend takes no log records")}
+	}
+	f, absent := c.attempt(ctx, new(logspb.ExportLogsServiceResponse), func(ctx context.Context) error {
+		return c.exporter.Export(ctx, batch)
+	})
+	if absent {
+		c.absent.Store(true)
+	}
+	if f == nil {
+		return nil
+	}
+	return f
+}
+
+func (c *logClient) close(ctx context.Context) error {
+	_ = c.exporter.Shutdown(ctx) // nothing is under way, and ctx may be over
+	c.closeIdle()
+	return nil
+}
+
+// Bounds of the queue of log records that differ from those of spans. An event
+// is wanted at once, so it waits less for others than a span does.
+const (
+	logQueueBytes = 16 << 20
+	logDelay      = time.Second
+)
+
+// LogStats are exact counts of log records. At every moment Recorded =
+// Exported + Dropped + Pending.
+type LogStats struct {
+	Recorded int64            // records that were to be sent
+	Exported int64            // records that the backend took
+	Dropped  int64            // records that are lost, for the causes of Drops
+	Pending  int64            // records that wait or are on their way
+	Drops    map[string]int64 // by cause, in the words of the spans' drops
+	// LastError is of the latest attempt that failed.
+	LastError error
+}
+
+// plus adds the counts of a queue.
+func (l LogStats) plus(s delivery.Stats) LogStats {
+	l.Drops = maps.Clone(l.Drops)
+	if l.Drops == nil {
+		l.Drops = map[string]int64{}
+	}
+	for cause, n := range s.Dropped {
+		if n > 0 {
+			l.Drops[delivery.Cause(cause).String()] += n
+		}
+	}
+	l.Recorded += s.Ended
+	l.Exported += s.Exported
+	l.Dropped += s.DroppedTotal()
+	l.Pending += s.Pending
+	if s.LastError != nil {
+		l.LastError = s.LastError
+	}
+	return l
+}
+
+// logQueue is the processor between the Logs SDK and the client.
+type logQueue struct {
+	*delivery.Queue[sdklog.Record]
+}
+
+var _ sdklog.Processor = (*logQueue)(nil)
+
+func newLogQueue(c *Config, client *logClient, log *slog.Logger) *logQueue {
+	o := client.retry()
+	o.MaxQueue, o.MaxBatch = c.QueueSize, c.BatchSize
+	o.MaxQueueBytes = cmp.Or(c.QueueBytes, logQueueBytes)
+	o.Delay = min(cmp.Or(c.BatchDelay, logDelay), logDelay)
+	o.ExportTimeout = c.Timeout
+	warned := false
+	o.OnLoss = func(cause delivery.Cause, records int64, err error) {
+		if !warned { // one call at a time
+			log.Warn("telemetry lost log records on their way to a backend; further losses are counted and reported at shutdown",
+				"records", records, "cause", cause.String(), "error", err, "see", helptopic.Delivery)
+		}
+		warned = true
+	}
+	return &logQueue{delivery.NewQueue(delivery.Sink[sdklog.Record]{Unit: "log records", Export: client.export, Close: client.close}, &o)}
+}
+
+// sizeKey is the key of the estimated size of a record in its context.
+type sizeKey struct{}
+
+// OnEmit implements the SDK's Processor.
+func (q *logQueue) OnEmit(ctx context.Context, r *sdklog.Record) error {
+	size, _ := ctx.Value(sizeKey{}).(int)
+	q.Put(r.Clone(), size)
+	return nil
+}
+
+// Enabled implements the SDK's Processor.
+func (q *logQueue) Enabled(context.Context, sdklog.EnabledParameters) bool { return true }
+
+// ForceFlush implements the SDK's Processor.
+func (q *logQueue) ForceFlush(ctx context.Context) error { return q.Flush(ctx) }

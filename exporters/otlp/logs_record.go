@@ -9,8 +9,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/internal/attrvalue"
-	"github.com/trainspan/trainspan/internal/grammar"
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -70,7 +70,7 @@ func logRecord(r *outputs.Record, in trace.SpanContext) (context.Context, otello
 	}
 	kvs = appendClean(kvs, r.Event.Attributes)
 	for i := range r.Event.Attributes {
-		if a := &r.Event.Attributes[i]; a.Key == grammar.ErrorMessage && a.Value.Type() == attribute.STRING {
+		if a := &r.Event.Attributes[i]; a.Key == onelogger.ErrorMessage && a.Value.Type() == attribute.STRING {
 			body, _ = attrvalue.CleanString(a.Value.AsString())
 		}
 	}

@@ -20,9 +20,9 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/internal/attrvalue"
-	"github.com/trainspan/trainspan/internal/grammar"
-	"github.com/trainspan/trainspan/internal/until"
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/testkit/until"
+	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -122,8 +122,8 @@ func TestEventsOfOpenSpansArriveAsLogs(t *testing.T) {
 		for _, r := range []*outputs.Record{
 			event(span, outputs.KindStart, "span_start"),
 			event(span, outputs.KindEvent, "training_metrics_update", attrvalue.Int("step", 9), attrvalue.String("bad", "\xff")),
-			event(span, outputs.KindError, "error", attrvalue.String(grammar.ErrorMessage, "out of memory")),
-			event(nil, outputs.KindDataError, "telemetry_data_error", attrvalue.String(grammar.ErrorMessage, "a gap")),
+			event(span, outputs.KindError, "error", attrvalue.String(onelogger.ErrorMessage, "out of memory")),
+			event(nil, outputs.KindDataError, "telemetry_data_error", attrvalue.String(onelogger.ErrorMessage, "a gap")),
 			event(&outputs.SpanData{Name: spans.CheckpointSaveSync, TraceID: span.TraceID, SpanID: trace.SpanID{5}}, outputs.KindEvent, "save_checkpoint_success"),
 			late,
 			// Not sent: the span says these itself.

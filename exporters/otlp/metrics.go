@@ -16,9 +16,9 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/delivery"
-	"github.com/trainspan/trainspan/internal/otlpform"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/export/delivery"
+	"github.com/trainspan/trainspan/internal/export/otlpform"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -174,7 +174,7 @@ func (e *metricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 	}
 	e.mu.Unlock()
 	if first {
-		e.log.Warn("telemetry could not send metrics; further failures are counted", "error", err, "see", see.Delivery)
+		e.log.Warn("telemetry could not send metrics; further failures are counted", "error", err, "see", helptopic.Delivery)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/export/delivery"
 )
 
 // outcome is what one request came to, in the protocol's own terms. The

@@ -12,7 +12,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/internal/until"
+	"github.com/trainspan/trainspan/internal/testkit/until"
 	"github.com/trainspan/trainspan/telemetry"
 )
 

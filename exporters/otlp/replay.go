@@ -14,10 +14,10 @@ import (
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"github.com/trainspan/trainspan/internal/delivery"
-	"github.com/trainspan/trainspan/internal/infile"
-	"github.com/trainspan/trainspan/internal/otlpform"
-	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/export/delivery"
+	"github.com/trainspan/trainspan/internal/export/otlpform"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
 )
 
 // ReplayResult counts what [Replay] and [ReplayFile] did.
@@ -92,7 +92,7 @@ func (r *ReplayResult) file(ctx context.Context, path string, to *Exporter, keep
 		return false, err
 	}
 	defer func() { _ = f.Close() }() // read only, or written and synced
-	if !outfile.Lock(f) {
+	if !fswrite.Lock(f) {
 		r.InUse++
 		return false, nil
 	}
@@ -101,7 +101,7 @@ func (r *ReplayResult) file(ctx context.Context, path string, to *Exporter, keep
 	}
 	rest := &remainder{path: path, from: f, frozen: keep}
 	defer rest.discard()
-	var lines infile.Lines
+	var lines fsread.Lines
 	lines.Reset(f, nil)
 	left := false
 	for {
@@ -110,7 +110,7 @@ func (r *ReplayResult) file(ctx context.Context, path string, to *Exporter, keep
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		long := errors.Is(err, infile.ErrLongLine)
+		long := errors.Is(err, fsread.ErrLongLine)
 		if err != nil && !long {
 			return stop, errors.Join(first, err)
 		}
@@ -140,7 +140,7 @@ func (r *ReplayResult) file(ctx context.Context, path string, to *Exporter, keep
 			r.Kept++
 			return stop, first
 		}
-		return stop, errors.Join(first, outfile.Remove(path, outfile.Same(f)))
+		return stop, errors.Join(first, fswrite.Remove(path, fswrite.Same(f)))
 	case keep:
 		return stop, first
 	}
@@ -163,7 +163,7 @@ type remainder struct {
 	from   *os.File
 	frozen bool // the old file is not touched
 
-	to    *outfile.Draft
+	to    *fswrite.Draft
 	out   *bufio.Writer
 	at    int64 // what was taken of the old file
 	split bool  // something of it goes
@@ -193,7 +193,7 @@ func (r *remainder) copy(at, n int64) error {
 		return nil
 	}
 	if r.to == nil {
-		d, err := outfile.Begin(r.path, 0o600)
+		d, err := fswrite.Begin(r.path, 0o600)
 		if err != nil {
 			return err
 		}
@@ -213,7 +213,7 @@ func (r *remainder) replace() error {
 		err = r.to.Keep(r.from)
 	}
 	if err == nil {
-		err = r.to.Publish(outfile.Same(r.from))
+		err = r.to.Publish(fswrite.Same(r.from))
 	}
 	return err // discard follows
 }

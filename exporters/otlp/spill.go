@@ -13,10 +13,10 @@ import (
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/trainspan/trainspan/internal/delivery"
-	"github.com/trainspan/trainspan/internal/identity"
-	"github.com/trainspan/trainspan/internal/otlpform"
-	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/export/delivery"
+	"github.com/trainspan/trainspan/internal/export/otlpform"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
 // spillSuffix ends the names of spill files: JSON lines, each the OTLP form of
@@ -135,15 +135,15 @@ func (s *spill) begin() error {
 		return errSpillFull
 	}
 	host := identity.HostName()
-	s.made, err = outfile.NextFree(s.made+1, func(n int) error {
-		name := fmt.Sprintf(spillPrefix+"%s-%d-%d-%d%s", outfile.SafeName(host, 100), os.Getpid(), time.Now().UnixNano(), n, spillSuffix)
-		f, err := outfile.Create(filepath.Join(s.dir, name), 0o600)
+	s.made, err = fswrite.NextFree(s.made+1, func(n int) error {
+		name := fmt.Sprintf(spillPrefix+"%s-%d-%d-%d%s", fswrite.SafeName(host, 100), os.Getpid(), time.Now().UnixNano(), n, spillSuffix)
+		f, err := fswrite.Create(filepath.Join(s.dir, name), 0o600)
 		if err != nil {
 			return err
 		}
 		// Locked it is in use. A replay that finds it before deletes it, since it
 		// is empty.
-		if !outfile.Lock(f) || changed(f, f.Name()) {
+		if !fswrite.Lock(f) || changed(f, f.Name()) {
 			return errors.Join(fs.ErrExist, f.Close())
 		}
 		s.file, s.size, s.spans = f, 0, 0
@@ -160,7 +160,7 @@ func (s *spill) end() error {
 	f := s.file
 	s.file = nil
 	if s.size == 0 {
-		_ = outfile.Remove(f.Name(), outfile.Same(f))
+		_ = fswrite.Remove(f.Name(), fswrite.Same(f))
 	}
 	return f.Close()
 }

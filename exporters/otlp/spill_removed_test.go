@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/export/delivery"
 )
 
 // TestSpillNoticesThatItsFolderIsGone removes it between two batches, and once

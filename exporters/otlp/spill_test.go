@@ -16,7 +16,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/internal/delivery"
+	"github.com/trainspan/trainspan/internal/export/delivery"
 )
 
 // spilled records n spans for a backend that refuses them all, and gives the

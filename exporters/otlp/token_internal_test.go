@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/environ"
+	"github.com/trainspan/trainspan/internal/platform/environ"
 )
 
 // The token for the receiver of spans goes nowhere else.

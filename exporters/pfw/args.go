@@ -7,9 +7,9 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/assemble"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/jsontext"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/jsontext"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -90,15 +90,15 @@ func appendArg(dst []dftracer.Arg, kv *attribute.KeyValue) []dftracer.Arg {
 	case attribute.INT64:
 		return append(dst, dftracer.Int(key, kv.Value.AsInt64()))
 	case attribute.STRING:
-		return append(dst, assemble.Progress(dftracer.String(key, kv.Value.AsString())))
+		return append(dst, place.Progress(dftracer.String(key, kv.Value.AsString())))
 	case attribute.BOOL:
 		return append(dst, dftracer.Bool(key, kv.Value.AsBool()))
 	case attribute.FLOAT64:
-		return append(dst, assemble.Progress(dftracer.Float(key, kv.Value.AsFloat64())))
+		return append(dst, place.Progress(dftracer.Float(key, kv.Value.AsFloat64())))
 	case attribute.EMPTY:
 		return append(dst, dftracer.Raw(key, "null"))
 	}
-	return append(dst, dftracer.Raw(key, dft.JSON(kv.Value.AsInterface())))
+	return append(dst, dftracer.Raw(key, tracefile.JSON(kv.Value.AsInterface())))
 }
 
 // appendProgress adds epoch and step unless attrs has them.
@@ -135,14 +135,14 @@ func appendAttrs(dst []dftracer.Arg, attrs []attribute.KeyValue) []dftracer.Arg 
 
 // appendStatus adds an explicit status.
 func appendStatus(dst []dftracer.Arg, st sdktrace.Status) []dftracer.Arg {
-	return assemble.AppendStatus(dst, st.Code == codes.Error, st.Code == codes.Ok, st.Description)
+	return place.AppendStatus(dst, st.Code == codes.Error, st.Code == codes.Ok, st.Description)
 }
 
 // appendLinks adds the first links.
 func appendLinks(dst []dftracer.Arg, links []sdktrace.Link) []dftracer.Arg {
-	dst, _ = assemble.AppendLinks(dst, len(links), maxLinks, func(i int) assemble.Link {
+	dst, _ = place.AppendLinks(dst, len(links), maxLinks, func(i int) place.Link {
 		l := &links[i]
-		link := assemble.Link{TraceID: l.SpanContext.TraceID().String(), SpanID: l.SpanContext.SpanID().String()}
+		link := place.Link{TraceID: l.SpanContext.TraceID().String(), SpanID: l.SpanContext.SpanID().String()}
 		for _, kv := range l.Attributes {
 			if link.Attributes == nil {
 				link.Attributes = make(map[string]any, len(l.Attributes))
@@ -159,13 +159,13 @@ func appendLinks(dst []dftracer.Arg, links []sdktrace.Link) []dftracer.Arg {
 // answer is known: links are dropped only where some are kept.
 func appendDropped(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, links int) []dftracer.Arg {
 	if n := s.DroppedAttributes(); n > 0 {
-		dst = append(dst, dftracer.Int(assemble.ArgDroppedAttributes, int64(n)))
+		dst = append(dst, dftracer.Int(place.ArgDroppedAttributes, int64(n)))
 	}
 	if links == 0 {
 		return dst
 	}
 	if n := s.DroppedLinks() + max(links-maxLinks, 0); n > 0 {
-		dst = append(dst, dftracer.Int(assemble.ArgDroppedLinks, int64(n)))
+		dst = append(dst, dftracer.Int(place.ArgDroppedLinks, int64(n)))
 	}
 	return dst
 }
@@ -187,6 +187,6 @@ func distinct(args []dftracer.Arg, from int, attrs []attribute.KeyValue) {
 		}
 	}
 	if to < len(args) {
-		dft.Distinct(args, from, to, "user_")
+		tracefile.Distinct(args, from, to, "user_")
 	}
 }

@@ -3,11 +3,14 @@ package pfw
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strconv"
+	"sync"
+	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -29,9 +32,9 @@ func (e *Exporter) Attach(ctx context.Context, t *outputs.Telemetry) (outputs.Wa
 			return outputs.Wants{}, err
 		}
 		if len(e.opts.Cores) > 0 {
-			dft.WriteCores(w, e.opts.Cores)
+			tracefile.WriteCores(w, e.opts.Cores)
 		}
-		dft.WriteCustom(w, dft.KeyFlushInterval, strconv.FormatInt(cmp.Or(trace.FlushInterval, dftracer.DefaultFlushInterval).Microseconds(), 10))
+		tracefile.WriteCustom(w, tracefile.KeyFlushInterval, strconv.FormatInt(cmp.Or(trace.FlushInterval, dftracer.DefaultFlushInterval).Microseconds(), 10))
 	}
 	e.use(w)
 	e.closed, e.err = false, nil
@@ -65,7 +68,7 @@ func (o *Options) traceFor(t *outputs.Telemetry) *dftracer.Options {
 	trace.Process.PID = cmp.Or(trace.Process.PID, id.PID)
 	trace.Process.Host = cmp.Or(trace.Process.Host, id.Host)
 	if trace.OnError == nil && t.Logger != nil {
-		trace.OnError = func(err error) { t.Logger.Warn("telemetry: trace file", "error", err, "see", see.File) }
+		trace.OnError = func(err error) { t.Logger.Warn("telemetry: trace file", "error", err, "see", helptopic.File) }
 	}
 	if trace.OnPath == nil && t.Logger != nil {
 		trace.OnPath = func(path string) { t.Logger.Info("telemetry: the trace goes to another file", "path", path) }
@@ -108,4 +111,114 @@ func (e *Exporter) ForceFlush(ctx context.Context) error {
 		e.live.files.flush(0)
 	}
 	return e.Writer().FlushContext(ctx)
+}
+
+// watcher writes the begin of everything that stays open for long. The zero value
+// watches nothing.
+type watcher struct {
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+func (w *watcher) start(d *desk, files *fileLog) {
+	w.stop = make(chan struct{})
+	w.done.Go(func() {
+		t := time.NewTicker(max(d.opts.BeginAfter/2, time.Millisecond))
+		defer t.Stop()
+		for {
+			select {
+			case <-w.stop:
+				return
+			case <-t.C:
+				d.beginOld(d.clock.now() - d.opts.BeginAfter.Microseconds())
+				files.flush(d.clock.now() / 1e6)
+			}
+		}
+	})
+}
+
+func (w *watcher) end() {
+	if w.stop != nil {
+		close(w.stop)
+		w.done.Wait()
+	}
+}
+
+// left is something that a shutdown ends.
+type left struct {
+	*open
+	write   func(end int64)
+	pending func() bool // somebody else ends it and has not written it
+	depth   int
+}
+
+// truncate writes what is still open.
+func (d *desk) truncate() {
+	all := d.openScopes() // that were registered meanwhile
+	for _, e := range d.open.allSpans() {
+		all = append(all, left{
+			open: &e.open, depth: e.level(), pending: func() bool { return d.open.holdsSpan(e) },
+			write: func(end int64) { d.write(e, e.span, end, true) },
+		})
+	}
+	d.end(all)
+}
+
+// endScopes ends the scopes that are open.
+func (d *desk) endScopes() { d.end(d.openScopes()) }
+
+func (d *desk) openScopes() []left {
+	var all []left
+	for _, sc := range d.open.allScopes() {
+		all = append(all, left{
+			open: &sc.open, depth: sc.level(), pending: func() bool { return d.open.holds(sc) },
+			write: func(end int64) {
+				d.writeScope(sc, end, true)
+				d.truncated.Add(1)
+			},
+		})
+	}
+	return all
+}
+
+// patienceForChildren bounds the wait for children that others are ending.
+const patienceForChildren = 100 * time.Millisecond
+
+// end ends all, children first. A child that somebody else is ending at the
+// moment keeps its parent if it is waited for.
+func (d *desk) end(all []left) {
+	slices.SortFunc(all, func(a, b left) int {
+		return cmp.Or(cmp.Compare(b.depth, a.depth), cmp.Compare(b.id, a.id))
+	})
+	now := d.clock.now()
+	deadline := time.Now().Add(patienceForChildren)
+	for _, l := range all {
+		if l.finish(&d.beginning) {
+			l.write(now)
+			continue
+		}
+		for l.pending() && time.Now().Before(deadline) {
+			time.Sleep(10 * time.Microsecond)
+		}
+	}
+}
+
+// patience bounds the wait for ends without a deadline.
+const patience = 10 * time.Second
+
+// settled waits for ends that others are writing: their children may be in the
+// file already.
+func (d *desk) settled(ctx context.Context) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for wait := 10 * time.Microsecond; len(d.open.allSpans())+len(d.open.allScopes()) > 0; wait = min(2*wait, time.Millisecond) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
 }

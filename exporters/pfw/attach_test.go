@@ -14,8 +14,8 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -33,10 +33,10 @@ func TestAttachSaysWho(t *testing.T) {
 		file  string
 		want  map[string]string
 	}{
-		"known":   {id, nil, "trace-rank2.pfw", map[string]string{"rank": "2", "attempt": "3", "job_id": "4711", "session_tag": "tag", "host": "node-b", dft.KeyFlushInterval: "500000"}},
+		"known":   {id, nil, "trace-rank2.pfw", map[string]string{"rank": "2", "attempt": "3", "job_id": "4711", "session_tag": "tag", "host": "node-b", tracefile.KeyFlushInterval: "500000"}},
 		"guessed": {guessed, nil, "trace.pfw", map[string]string{"rank": "0", "job_id": "4711"}},
 		"its own": {id, &dftracer.Options{FlushInterval: 2 * time.Second, Process: dftracer.Process{Host: "here", Rank: &rank, Attempt: &attempt, JobID: "mine", SessionTag: "own"}},
-			"trace-rank5.pfw", map[string]string{"rank": "5", "attempt": "7", "job_id": "mine", "session_tag": "own", "host": "here", dft.KeyFlushInterval: "2000000"}},
+			"trace-rank5.pfw", map[string]string{"rank": "5", "attempt": "7", "job_id": "mine", "session_tag": "own", "host": "here", tracefile.KeyFlushInterval: "2000000"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := pfw.New(filepath.Join(t.TempDir(), "trace.pfw"), &pfw.Options{Trace: c.trace, Cores: []int{3}})
@@ -54,11 +54,11 @@ func TestAttachSaysWho(t *testing.T) {
 			for _, ev := range dftest.Events(t, path) {
 				key, value := ev.Meta()
 				switch {
-				case ev.Name == dft.NameHostHash:
+				case ev.Name == tracefile.NameHostHash:
 					got["host"] = key
-				case ev.Name == dft.NameProcess, key == dft.KeyFlushInterval:
+				case ev.Name == tracefile.NameProcess, key == tracefile.KeyFlushInterval:
 					got[key] = value
-				case ev.Name == dft.NameStart:
+				case ev.Name == tracefile.NameStart:
 					for i := range ev.Args {
 						got[ev.Args[i].Key] = ev.Args[i].Text()
 					}

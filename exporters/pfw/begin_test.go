@@ -12,9 +12,9 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/direct"
+	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // Everything that stays open is visible in the file of a process that dies.
@@ -31,7 +31,7 @@ func TestOpenSpansAreVisible(t *testing.T) {
 		}
 		dftest.CheckWith(t, path, &dftracer.ValidateOptions{AllowUnfinished: true})
 		for _, ev := range dftest.Events(t, path) {
-			if key, value := ev.Meta(); key == dft.KeySpanBegin {
+			if key, value := ev.Meta(); key == tracefile.KeySpanBegin {
 				begun[value] = ev
 			}
 		}

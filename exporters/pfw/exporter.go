@@ -10,8 +10,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/assemble"
-	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -47,16 +47,16 @@ type Exporter struct {
 
 	mu      sync.Mutex
 	w       *dftracer.Writer // nil until there is something to write
-	asm     *assemble.Assembler
+	asm     *place.Assembler
 	keys    keyTable
 	closed  bool
 	started bool // the trace begins with its first span and ends with Shutdown
 	err     error
 
 	// Memory of one batch, used again.
-	spans  []assemble.Span
+	spans  []place.Span
 	args   []dftracer.Arg
-	events []assemble.Event
+	events []place.Event
 }
 
 // live is a Processor that is part of an Exporter.
@@ -85,7 +85,7 @@ func New(path string, o *Options) *Exporter {
 
 func (e *Exporter) use(w *dftracer.Writer) {
 	e.w = w
-	e.asm = assemble.New(w, assemble.Options{
+	e.asm = place.New(w, place.Options{
 		TID: int64(os.Getpid()), MaxWaiting: maxBatch, MaxParents: e.opts.MaxParents,
 		TraceIDs: e.opts.TraceIDs, NoBegin: e.opts.NoBegin,
 	})
@@ -104,7 +104,7 @@ func (e *Exporter) create(batch []sdktrace.ReadOnlySpan) error {
 			}
 		}
 		if o.Heartbeat == 0 {
-			o.Heartbeat = dft.DefaultHeartbeat // the process is alive
+			o.Heartbeat = tracefile.DefaultHeartbeat // the process is alive
 		}
 	}
 	w, err := dftracer.Create(e.path, o)
@@ -145,7 +145,7 @@ func (e *Exporter) ExportSpans(_ context.Context, batch []sdktrace.ReadOnlySpan)
 // write writes spans, which hang together or not.
 func (e *Exporter) write(batch []sdktrace.ReadOnlySpan) {
 	if cap(e.spans) < len(batch) {
-		e.spans = make([]assemble.Span, len(batch))
+		e.spans = make([]place.Span, len(batch))
 	}
 	e.args, e.events = e.args[:0], e.events[:0]
 	spans := e.spans[:len(batch)]
@@ -164,19 +164,19 @@ func (e *Exporter) write(batch []sdktrace.ReadOnlySpan) {
 }
 
 // convert makes dst what s is.
-func (e *Exporter) convert(dst *assemble.Span, s sdktrace.ReadOnlySpan) {
+func (e *Exporter) convert(dst *place.Span, s sdktrace.ReadOnlySpan) {
 	sc, parent := s.SpanContext(), s.Parent()
-	dst.Key = assemble.Key{Trace: sc.TraceID(), Span: sc.SpanID()}
-	dst.Parent = assemble.Key{}
+	dst.Key = place.Key{Trace: sc.TraceID(), Span: sc.SpanID()}
+	dst.Parent = place.Key{}
 	if parent.HasSpanID() && !parent.IsRemote() {
-		dst.Parent = assemble.Key{Trace: parent.TraceID(), Span: parent.SpanID()}
+		dst.Parent = place.Key{Trace: parent.TraceID(), Span: parent.SpanID()}
 	}
 	dst.Start, dst.End = s.StartTime().UnixMicro(), s.EndTime().UnixMicro()
 
 	from := len(e.args)
 	args, cat, event := appendSpan(e.args, s, s.Attributes())
 	if n := s.DroppedEvents(); n > 0 {
-		args = append(args, dftracer.Int(assemble.ArgDroppedEvents, int64(n)))
+		args = append(args, dftracer.Int(place.ArgDroppedEvents, int64(n)))
 	}
 	if e.opts.TraceIDs {
 		args = appendIDs(args, s)
@@ -192,7 +192,7 @@ func (e *Exporter) convert(dst *assemble.Span, s sdktrace.ReadOnlySpan) {
 		for j := range ev.Attributes {
 			e.args = appendArg(e.args, &ev.Attributes[j])
 		}
-		e.events = append(e.events, assemble.Event{Name: ev.Name, Time: ev.Time.UnixNano(), Args: e.args[first:len(e.args):len(e.args)]})
+		e.events = append(e.events, place.Event{Name: ev.Name, Time: ev.Time.UnixNano(), Args: e.args[first:len(e.args):len(e.args)]})
 	}
 	dst.Events = e.events[from:len(e.events):len(e.events)]
 }

@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/direct"
+	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // FileOptions say which calls on files are recorded, of those that the program
@@ -43,7 +43,7 @@ const (
 // fileKeys are the names of all calls.
 var fileKeys = func() (keys [direct.FileOps]dftracer.Key) {
 	for op := range direct.FileOps {
-		keys[op] = dft.WithType(dftracer.NewKey(op.Category(), op.String()), dft.TypeLibcIO)
+		keys[op] = tracefile.WithType(dftracer.NewKey(op.Category(), op.String()), tracefile.TypeLibcIO)
 	}
 	return keys
 }()
@@ -86,7 +86,7 @@ func (l *fileLog) Now() int64 { return l.d.clock.nanoseconds() }
 
 // File implements direct.FileLog.
 func (l *fileLog) File(path string) direct.File {
-	if !l.below(path) {
+	if !l.includes(path) {
 		return nil
 	}
 	l.mu.Lock()
@@ -98,13 +98,13 @@ func (l *fileLog) File(path string) direct.File {
 		l.flushAll(0)
 		clear(l.files)
 	}
-	f := &file{log: l, hash: dft.HashArg(argFile, l.d.w.Hash(dft.NameFileHash, path))}
-	f.head = dft.AppendArg(f.hash, []byte(`,"`+argFile+`":`), l.d.w.Dialect())
+	f := &file{log: l, hash: tracefile.HashArg(argFile, l.d.w.Hash(tracefile.NameFileHash, path))}
+	f.head = tracefile.AppendArg(f.hash, []byte(`,"`+argFile+`":`), l.d.w.Dialect())
 	l.files[path] = f
 	return f
 }
 
-func (l *fileLog) below(path string) bool {
+func (l *fileLog) includes(path string) bool {
 	if len(l.opts.Dirs) == 0 {
 		return true
 	}
@@ -130,7 +130,7 @@ type file struct {
 // fileTotals are the calls on a file that began in one second.
 type fileTotals struct {
 	second int64 // since the Unix epoch
-	ops    [direct.FileOps]dft.CallTotal
+	ops    [direct.FileOps]tracefile.CallTotal
 }
 
 // crossing is how far, in microseconds, the begin of a call may lie before that of

@@ -8,9 +8,9 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/direct"
+	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // A call names its file in every dialect, one by one and added up.
@@ -39,7 +39,7 @@ func TestFilesInEveryDialect(t *testing.T) {
 				counts := map[string]int64{}
 				events := dftest.Events(t, path)
 				for _, e := range events {
-					if e.Name == dft.NameFileHash {
+					if e.Name == tracefile.NameFileHash {
 						name, hash := e.Meta()
 						paths[hash] = name
 					}
@@ -53,7 +53,7 @@ func TestFilesInEveryDialect(t *testing.T) {
 						t.Errorf("%s is of %q", e.Name, paths[file.Text()])
 					}
 					n := int64(1)
-					if a, ok := e.Arg(dft.ArgCalls); ok {
+					if a, ok := e.Arg(tracefile.ArgCalls); ok {
 						n = a.Int64()
 					}
 					counts[e.Cat+" "+e.Name] += n

@@ -4,8 +4,8 @@ import (
 	"os"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/direct"
+	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // add counts a call that ends now, in microseconds.
@@ -36,10 +36,10 @@ func (f *file) write() {
 		}
 		var stack [12]dftracer.Arg
 		args := t.AppendArgs(append(stack[:0], f.hash))
-		w.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Type: dft.TypeLibcIO, Cat: op.Category(), Name: op.String(),
+		w.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Type: tracefile.TypeLibcIO, Cat: op.Category(), Name: op.String(),
 			TID: int64(os.Getpid()), TS: f.totals.second * 1e6, Args: args})
 	}
-	f.totals.ops = [direct.FileOps]dft.CallTotal{}
+	f.totals.ops = [direct.FileOps]tracefile.CallTotal{}
 }
 
 // flush writes what was added up in seconds before one.

@@ -73,9 +73,9 @@ func (o *open) become(next uint32, writing *sync.Mutex) bool {
 	return true
 }
 
-// above is the nearest ancestor that has not ended. A child that outlives its
+// openAncestor is the nearest ancestor that has not ended. A child that outlives its
 // parent belongs to the grandparent from then on.
-func (o *open) above() *open {
+func (o *open) openAncestor() *open {
 	q := o.parent.Load()
 	if q == nil || !q.ended() {
 		return q
@@ -92,7 +92,7 @@ func (o *open) alive() *open {
 	if o == nil || !o.ended() {
 		return o
 	}
-	return o.above()
+	return o.openAncestor()
 }
 
 // maxClimb bounds how many ancestors are asked whether they have ended: the work
@@ -103,7 +103,7 @@ const maxClimb = 256
 // taken as it was when the last of them began.
 func (o *open) level() int {
 	n := 0
-	for ; o != nil; o = o.above() {
+	for ; o != nil; o = o.openAncestor() {
 		if n == maxClimb {
 			return n + int(o.depth)
 		}
@@ -122,17 +122,17 @@ func (o *open) settle(end int64, latest func() int64) (settled int64, level int,
 	if last := o.last.Load(); last > end && last <= latest() {
 		end = last
 	}
-	level, parent = under(o.above(), end)
+	level, parent = levelAndParent(o.openAncestor(), end)
 	if level != int(o.depth) && o.last.Load() != 0 {
 		level = 0
 	}
 	return end, level, parent
 }
 
-// under is the level and the parent of something that ends now below q or, where
+// levelAndParent is the level and the parent of something that ends now below q or, where
 // that has ended, below its nearest ancestor that has not.
-func under(q *open, end int64) (level int, parent int64) {
-	for ; q != nil; q = q.above() {
+func levelAndParent(q *open, end int64) (level int, parent int64) {
+	for ; q != nil; q = q.openAncestor() {
 		q.raise(end)
 		if q.ended() {
 			continue
@@ -157,7 +157,7 @@ func (o *open) raise(end int64) {
 
 // position is the level and the parent of an open o as things stand.
 func (o *open) position() (level int, parent int64) {
-	q := o.above()
+	q := o.openAncestor()
 	if q == nil {
 		return 1, dftracer.NoParent
 	}

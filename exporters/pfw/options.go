@@ -2,10 +2,11 @@ package pfw
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
 // Options configures a [Processor] or an [Exporter], which copies it. The zero
@@ -63,7 +64,7 @@ func (o *Options) trace() *dftracer.Options {
 		t = *o.Trace
 	}
 	if t.OnError == nil {
-		t.OnError = func(err error) { slog.Warn("telemetry trace", "error", err, "see", see.File) }
+		t.OnError = func(err error) { slog.Warn("telemetry trace", "error", err, "see", helptopic.File) }
 	}
 	if t.OnPath == nil {
 		t.OnPath = func(path string) { slog.Info("telemetry trace goes to another file", "path", path) }
@@ -84,3 +85,44 @@ func (o *Options) withDefaults() Options {
 	}
 	return opts
 }
+
+// clock tells wall-clock time by the monotonic clock, so that time never goes
+// back, or is somebody else's.
+type clock struct {
+	bound atomic.Pointer[func() int64]
+	base  time.Time
+	wall  int64 // nanoseconds
+}
+
+// set takes the best of some readings: Go reads the wall clock before the
+// monotonic one, and a pause between the two would shift every time.
+func (c *clock) set() {
+	first := time.Now()
+	best, ahead := first, time.Duration(0)
+	for range 8 {
+		t := time.Now()
+		if d := t.Round(0).Sub(first.Round(0)) - t.Sub(first); d > ahead {
+			best, ahead = t, d
+		}
+	}
+	c.base, c.wall = best, best.UnixNano()
+}
+
+// nanoseconds is the time since the Unix epoch.
+func (c *clock) nanoseconds() int64 {
+	if now := c.bound.Load(); now != nil {
+		return (*now)()
+	}
+	return c.wall + int64(time.Since(c.base))
+}
+
+// now is the time in microseconds since the Unix epoch.
+func (c *clock) now() int64 { return c.nanoseconds() / 1000 }
+
+// slack is how far, in microseconds, the clocks behind the times of parent and
+// child may disagree. Such times are repaired; larger differences are taken for
+// explicit times and left as they are.
+const slack = 10_000
+
+// latest is the latest end of a child that is believed.
+func (c *clock) latest() int64 { return c.now() + slack }

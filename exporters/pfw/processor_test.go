@@ -22,9 +22,9 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/direct"
+	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 )
@@ -132,8 +132,8 @@ func TestSpanBecomesOneEvent(t *testing.T) {
 			t.Errorf("%s = %s, want %s", key, got, want)
 		}
 	}
-	if a, _ := get.Arg("status"); dft.KindOf(a) != dft.KindInt {
-		t.Errorf("status is no integer: %v", dft.KindOf(a))
+	if a, _ := get.Arg("status"); tracefile.KindOf(a) != tracefile.KindInt {
+		t.Errorf("status is no integer: %v", tracefile.KindOf(a))
 	}
 	if text(t, dial, "otel.status_code") != "ERROR" || text(t, dial, "otel.status_description") != "refused" {
 		t.Errorf("status of %v", dial.Args)
@@ -279,7 +279,7 @@ func TestShutdownWritesOpenSpans(t *testing.T) {
 	if text(t, ev["inner"], "k") != "1" || text(t, ev["end"], "spans_truncated") != "3" {
 		t.Errorf("inner %v, end %v", ev["inner"].Args, ev["end"].Args)
 	}
-	if _, ok := ev["CM:"+dft.KeySpanBegin]; !ok {
+	if _, ok := ev["CM:"+tracefile.KeySpanBegin]; !ok {
 		t.Error("the long span has no begin record")
 	}
 }

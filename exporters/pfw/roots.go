@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // rootLanes is how many roots at a time get their lane without a lock that all
@@ -102,7 +102,7 @@ func (r *roots) tid(o *open) int64 {
 	if o.slot > 0 && !o.lifted() {
 		return r.slots[o.slot-1].tid
 	}
-	return dft.LaneOf(r.lanes, o.lane)
+	return tracefile.LaneOf(r.lanes, o.lane)
 }
 
 // end closes o, which is marked as ended, and returns the lane to write it with.
@@ -118,4 +118,68 @@ func (r *roots) end(o *open, end int64) (tid int64) {
 	s.end = end
 	s.busy.Store(false)
 	return tid
+}
+
+// deepest bounds the chain: hooks that miss their ends would make it grow.
+const deepest = 64
+
+// overlapped stands in the place of an ambient child where there will be none
+// any more: two of them overlapped without lying in each other.
+var overlapped = func() *open {
+	o := new(open)
+	o.state.Store(stateEnded)
+	return o
+}()
+
+// ambient finds the ends of chains.
+type ambient struct {
+	top atomic.Pointer[open] // for contexts that carry nothing
+}
+
+// childOf is where the ambient child of o is, nil for the process.
+func (a *ambient) childOf(o *open) *atomic.Pointer[open] {
+	if o == nil {
+		return &a.top
+	}
+	return &o.inner
+}
+
+// innermost is the end of the chain that begins with o, for something that
+// starts at start: what began later does not contain it.
+func (a *ambient) innermost(o *open, start int64) *open {
+	for {
+		q := a.childOf(o).Load()
+		if q == nil || q.ended() || q.start > start+slack {
+			return o
+		}
+		o = q
+	}
+}
+
+// enter makes o, a new child of parent, its ambient child, unless somebody else
+// is or the chain is long.
+func (a *ambient) enter(o, parent *open) {
+	place := a.childOf(parent)
+	old := place.Load()
+	if old == overlapped || old != nil && !old.ended() || o.depth > deepest {
+		return
+	}
+	o.ambient = true
+	if !place.CompareAndSwap(old, o) {
+		o.ambient = false
+	}
+}
+
+// leave takes an ambient o, which has just ended, off its place. If the ambient
+// one above it ended first, the two were not nested.
+func (a *ambient) leave(o *open, abandoned bool) {
+	above := o.parent.Load()
+	a.childOf(above).CompareAndSwap(o, nil)
+	if abandoned || above == nil || !above.ambient || !above.ended() {
+		return
+	}
+	for above != nil && above.ambient {
+		above = above.parent.Load()
+	}
+	a.childOf(above).Store(overlapped)
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/direct"
+	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -123,9 +123,9 @@ func TestTotalsOfCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []map[string]int64{
-		{dft.ArgCalls: 3, "size_sum": 12, "size_min": 0, "size_max": 7, "failed": 1},
-		{dft.ArgCalls: 1, "size_sum": -1, "failed": -1},
-		{dft.ArgCalls: 1, "size_sum": 9, "size_min": 9, "size_max": 9, "failed": -1},
+		{tracefile.ArgCalls: 3, "size_sum": 12, "size_min": 0, "size_max": 7, "failed": 1},
+		{tracefile.ArgCalls: 1, "size_sum": -1, "failed": -1},
+		{tracefile.ArgCalls: 1, "size_sum": 9, "size_min": 9, "size_max": 9, "failed": -1},
 	}
 	n := 0
 	for _, ev := range dftest.Events(t, path) {

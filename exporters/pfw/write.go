@@ -1,10 +1,18 @@
 package pfw
 
 import (
-	"go.opentelemetry.io/otel/codes"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"strconv"
+	"sync/atomic"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
+	"github.com/trainspan/trainspan/spans"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // write writes an ended span. The SDK passes either a snapshot or, at
@@ -92,4 +100,144 @@ func (d *desk) writeScope(s *scopeEntry, end int64, truncated bool) {
 		d.w.WriteComplete(s.key, at, args...)
 	}
 	d.open.removeScope(s)
+}
+
+// begin writes that a span has begun. The span must not have ended: readers
+// take a begin without an end for a span that was cut short.
+func (d *desk) begin(o *open, key *dftracer.Key, tid, epoch, step int64, attrs []attribute.KeyValue) {
+	level, parent := o.position()
+	args := appendProgress(nil, epoch, step, attrs)
+	tracefile.WriteBegin(d.w, &dftracer.Event{
+		ID: o.id, Name: tracefile.KeyName(*key), Cat: tracefile.KeyCat(*key), TID: tid, TS: o.start,
+		Level: level, Parent: parent, Args: appendAttrs(args, attrs),
+	})
+}
+
+// beginOld writes the begin of what began before a time.
+func (d *desk) beginOld(before int64) {
+	for _, e := range d.open.allSpans() {
+		d.beginLate(&e.open, before, func() { d.beginSpan(e) })
+	}
+	for _, s := range d.open.allScopes() {
+		d.beginLate(&s.open, before, func() { d.beginScope(s) })
+	}
+}
+
+// beginLate writes the begin of o unless it has one, is too young or has ended.
+func (d *desk) beginLate(o *open, before int64, write func()) {
+	if o.begun || o.start >= before {
+		return
+	}
+	d.whileOpen(o, func() {
+		o.begun = true
+		write()
+	})
+}
+
+// whileOpen writes something about o unless it has ended, and keeps it from
+// ending meanwhile.
+func (d *desk) whileOpen(o *open, write func()) {
+	d.roots.lift(o) // what begins below o must not wait for the disk
+	d.beginning.Lock()
+	defer d.beginning.Unlock()
+	if o.hold() {
+		defer o.release()
+		write()
+	}
+}
+
+func (d *desk) beginSpan(e *spanEntry) {
+	attrs := e.span.Attributes()
+	var cat, event string
+	for i := range attrs {
+		switch attrs[i].Key {
+		case spans.AttrCategory:
+			cat = attrs[i].Value.AsString()
+		case spans.AttrName:
+			event = attrs[i].Value.AsString()
+		}
+	}
+	key := d.keys.find(e.span.InstrumentationScope().Name, e.span.Name(), cat, event)
+	d.begin(&e.open, key, d.roots.tid(&e.open), e.epoch, e.step, attrs)
+}
+
+func (d *desk) beginScope(s *scopeEntry) {
+	args := s.current()
+	var shared []attribute.KeyValue
+	if args != nil {
+		shared = args.Attrs
+	}
+	epoch, step := d.standing(args)
+	d.begin(&s.open, s.key, d.roots.tid(&s.open), epoch, step, shared)
+}
+
+// spanEntry is an open span.
+type spanEntry struct {
+	open
+	epoch, step int64 // -1: unknown
+	spanID      trace.SpanID
+	span        sdktrace.ReadWriteSpan // nil once it is written
+}
+
+// scopeEntry is an open scope.
+type scopeEntry struct {
+	open
+	key        *dftracer.Key
+	args       *direct.LiveArgs
+	count      int64
+	outer      trace.SpanID // the innermost span of the context
+	prev, next *scopeEntry  // in the registry
+	extra      atomic.Pointer[[]attribute.KeyValue]
+	over       atomic.Int32 // arguments that were left out of extra
+}
+
+// argSpan is the argument of an event's record that names its span.
+const argSpan = "span"
+
+// remainingEvents writes the events that OnEvent has not written.
+func (d *desk) remainingEvents(e *spanEntry, s sdktrace.ReadOnlySpan, tid int64, level int) {
+	events := s.Events()
+	if len(events) == 0 {
+		return
+	}
+	// The SDK drops the oldest events of a span with too many.
+	dropped := s.DroppedEvents()
+	written := e.events()
+	for i := max(written-dropped, 0); i < len(events); i++ {
+		writeEvent(d.w, e.id, tid, level, &events[i])
+	}
+	if written == 0 && dropped > 0 {
+		d.w.Write(&dftracer.Event{
+			Phase: dftracer.PhaseMetadata, Name: tracefile.NameCustom, Cat: dftracer.CatDFTracer,
+			TID: tid, Level: levelBelow(level), Parent: int64(e.id),
+			Args: []dftracer.Arg{
+				dftracer.String("name", place.ArgDroppedEvents), dftracer.String("value", strconv.Itoa(dropped)),
+				dftracer.Int(argSpan, int64(e.id)),
+			},
+		})
+	}
+}
+
+// levelBelow is the level of what lies directly below a level; 0 is unknown.
+func levelBelow(level int) int {
+	if level == 0 {
+		return 0
+	}
+	return level + 1
+}
+
+func writeEvent(w *dftracer.Writer, id uint64, tid int64, level int, ev *sdktrace.Event) {
+	var stack [stackArgs]dftracer.Arg
+	args := append(stack[:0],
+		dftracer.String("name", ev.Name), dftracer.String("value", strconv.FormatInt(ev.Time.UnixMicro(), 10)),
+		dftracer.Int(argSpan, int64(id)))
+	ours := len(args)
+	for i := range ev.Attributes {
+		args = appendArg(args, &ev.Attributes[i])
+	}
+	tracefile.Distinct(args, ours, len(args), "event.")
+	w.Write(&dftracer.Event{
+		Phase: dftracer.PhaseMetadata, Name: tracefile.NameCustom, Cat: dftracer.CatDFTracer,
+		TID: tid, Level: levelBelow(level), Parent: int64(id), Args: args,
+	})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gomlx/gomlx/ml/train"
 
 	"github.com/trainspan/trainspan/callbacks"
-	"github.com/trainspan/trainspan/internal/direct"
+	"github.com/trainspan/trainspan/internal/record/direct"
 )
 
 // Train wraps the dataset of the loop. There is no hook at the start of a step or an

@@ -10,8 +10,8 @@ import (
 
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/integrations/iofs"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // Calls of many goroutines, below spans that end meanwhile and with a shutdown in
@@ -64,7 +64,7 @@ func TestConcurrentCalls(t *testing.T) {
 				if e.Name != "pread" {
 					t.Errorf("an event %s", e.Name)
 				}
-				if a, ok := e.Arg(dft.ArgCalls); ok {
+				if a, ok := e.Arg(tracefile.ArgCalls); ok {
 					n += a.Int64()
 				} else {
 					n++

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trainspan/trainspan/internal/direct"
+	"github.com/trainspan/trainspan/internal/record/direct"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
@@ -39,8 +39,8 @@ type recorder struct {
 	ctx  context.Context
 }
 
-// of is the recorder of a file.
-func (f *Files) of(path string) recorder {
+// recorderFor is the recorder of a file.
+func (f *Files) recorderFor(path string) recorder {
 	if f == nil || f.log == nil {
 		return recorder{}
 	}
@@ -65,7 +65,7 @@ func absolute(path string) string {
 	return path
 }
 
-func (r *recorder) on() bool { return r.file != nil }
+func (r *recorder) isRecording() bool { return r.file != nil }
 
 // now is the time at which a call begins.
 func (r *recorder) now() int64 {

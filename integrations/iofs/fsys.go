@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/trainspan/trainspan/internal/direct"
+	"github.com/trainspan/trainspan/internal/record/direct"
 )
 
 // maxNames bounds the names that a file system remembers.
@@ -35,7 +35,7 @@ func (n *names) path(name string) string {
 	return n.root + name
 }
 
-func (n *names) of(name string) recorder {
+func (n *names) recorderFor(name string) recorder {
 	n.mu.RLock()
 	file, ok := n.known[name]
 	n.mu.RUnlock()
@@ -81,11 +81,11 @@ func (f *Files) FS(fsystem fs.FS, root string) fs.FS {
 
 // Open implements fs.FS.
 func (f *fsys) Open(name string) (fs.File, error) {
-	rec := f.names.of(name)
+	rec := f.names.recorderFor(name)
 	start := rec.now()
 	file, err := f.of.Open(name)
 	rec.done(direct.FileOpen, start, err)
-	if err != nil || !rec.on() {
+	if err != nil || !rec.isRecording() {
 		return file, err
 	}
 	return wrapFile(file, rec), nil
@@ -93,7 +93,7 @@ func (f *fsys) Open(name string) (fs.File, error) {
 
 // Stat implements fs.StatFS.
 func (f *fsys) Stat(name string) (fs.FileInfo, error) {
-	rec := f.names.of(name)
+	rec := f.names.recorderFor(name)
 	start := rec.now()
 	info, err := fs.Stat(f.of, name)
 	rec.done(direct.FileStat, start, err)
@@ -105,7 +105,7 @@ func (f *fsys) ReadFile(name string) ([]byte, error) {
 	if !is[fs.ReadFileFS](f.of) {
 		return fs.ReadFile(onlyOpen{f}, name)
 	}
-	rec := f.names.of(name)
+	rec := f.names.recorderFor(name)
 	start := rec.now()
 	data, err := fs.ReadFile(f.of, name)
 	rec.moved(direct.FileRead, start, int64(len(data)), int64(len(data)), -1, err)
@@ -114,7 +114,7 @@ func (f *fsys) ReadFile(name string) ([]byte, error) {
 
 // ReadDir implements fs.ReadDirFS.
 func (f *fsys) ReadDir(name string) ([]fs.DirEntry, error) {
-	rec := f.names.of(name)
+	rec := f.names.recorderFor(name)
 	start := rec.now()
 	list, err := fs.ReadDir(f.of, name)
 	rec.listed(start, len(list), err)
@@ -143,7 +143,7 @@ func (f *linked) ReadLink(name string) (string, error) { return fs.ReadLink(f.of
 
 // Lstat implements fs.ReadLinkFS.
 func (f *linked) Lstat(name string) (fs.FileInfo, error) {
-	rec := f.names.of(name)
+	rec := f.names.recorderFor(name)
 	start := rec.now()
 	info, err := fs.Lstat(f.of, name)
 	rec.done(direct.FileStat, start, err)
@@ -177,11 +177,11 @@ func (f *Files) HTTP(fsystem http.FileSystem, root string) http.FileSystem {
 
 // Open implements http.FileSystem.
 func (f *httpFS) Open(name string) (http.File, error) {
-	rec := f.names.of(name)
+	rec := f.names.recorderFor(name)
 	start := rec.now()
 	opened, err := f.of.Open(name)
 	rec.done(direct.FileOpen, start, err)
-	if err != nil || !rec.on() {
+	if err != nil || !rec.isRecording() {
 		return opened, err
 	}
 	if all, ok := wrapFile(opened, rec).(http.File); ok {

@@ -22,11 +22,11 @@ import (
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/exporters"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/integrations/iofs"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dftest"
+	"github.com/trainspan/trainspan/internal/record/setup"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 )
@@ -78,7 +78,7 @@ func (j *job) calls() (list []string) {
 	events := j.events()
 	paths := map[string]string{}
 	for _, e := range dftest.Events(j.t, j.path) {
-		if e.Name == dft.NameFileHash {
+		if e.Name == tracefile.NameFileHash {
 			name, hash := e.Meta()
 			paths[hash] = name
 		}
@@ -393,7 +393,7 @@ func TestParents(t *testing.T) {
 		if e.Phase == dftracer.PhaseComplete {
 			names[int64(e.ID)] = e.Name
 		}
-		if e.Name == dft.NameFileHash {
+		if e.Name == tracefile.NameFileHash {
 			name, hash := e.Meta()
 			paths[hash] = name
 		}
@@ -437,7 +437,7 @@ func TestAggregate(t *testing.T) {
 		}
 		failed += value(e, "failed")
 		if e.Name == "read" {
-			n, sum = n+value(e, dft.ArgCalls), sum+value(e, "size_sum")
+			n, sum = n+value(e, tracefile.ArgCalls), sum+value(e, "size_sum")
 			least, most = value(e, "size_min"), value(e, "size_max")
 		}
 	}
@@ -470,7 +470,7 @@ func TestEnvironment(t *testing.T) {
 			cfg, err := config.Load(config.LoadOptions{LookupEnv: config.Environ(append(c.environ,
 				"DFTRACER_LOG_FILE="+trace, "TRAINSPAN_SESSION_TAG=x", "TRAINSPAN_WORLD_SIZE=1", "TRAINSPAN_APPLICATION_NAME=x"))})
 			check(t, err)
-			b, _, err := exporters.NewBuilder(context.Background(), cfg, nil)
+			b, _, err := setup.NewBuilder(context.Background(), cfg, nil)
 			check(t, err)
 			tel, err := b.ConfigureProvider(context.Background())
 			check(t, err)

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/trainspan/trainspan/internal/direct"
+	"github.com/trainspan/trainspan/internal/record/direct"
 )
 
 // File is an *os.File whose calls are recorded; it has all of its methods.
@@ -23,7 +23,7 @@ func (f *Files) Open(name string) (*File, error) { return f.OpenFile(name, os.O_
 
 // OpenFile is os.OpenFile.
 func (f *Files) OpenFile(name string, flag int, perm fs.FileMode) (*File, error) {
-	rec := f.of(name)
+	rec := f.recorderFor(name)
 	start := rec.now()
 	file, err := os.OpenFile(name, flag, perm)
 	rec.done(direct.FileOpen, start, err)
@@ -62,7 +62,7 @@ func (f *Files) ReadFile(name string) ([]byte, error) {
 }
 
 // File wraps a file that is open already, by its name. f is not nil.
-func (f *Files) File(file *os.File) *File { return newOSFile(file, f.of(file.Name())) }
+func (f *Files) File(file *os.File) *File { return newOSFile(file, f.recorderFor(file.Name())) }
 
 // Read implements io.Reader.
 func (f *File) Read(p []byte) (int, error) {

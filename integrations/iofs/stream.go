@@ -5,7 +5,7 @@ import (
 	"io"
 	"io/fs"
 
-	"github.com/trainspan/trainspan/internal/direct"
+	"github.com/trainspan/trainspan/internal/record/direct"
 )
 
 // stream is what the wrappers of readers, writers and files have in common.

@@ -21,8 +21,8 @@ func wrapFile(x fs.File, rec recorder) fs.File {
 // as s3://bucket/key. The result is an io.Seeker, io.ReaderAt, io.WriterTo and
 // io.Closer where r is; of an fs.File it is one, of an *os.File a *File.
 func (f *Files) Reader(r io.Reader, path string) io.Reader {
-	rec := f.of(path)
-	if !rec.on() || is[*File](r) {
+	rec := f.recorderFor(path)
+	if !rec.isRecording() || is[*File](r) {
 		return r
 	}
 	if x, ok := r.(fs.File); ok {
@@ -34,8 +34,8 @@ func (f *Files) Reader(r io.Reader, path string) io.Reader {
 // Writer wraps what writes the file at path. The result is an io.Seeker,
 // io.WriterAt, io.ReaderFrom and io.Closer where w is; of an *os.File it is a *File.
 func (f *Files) Writer(w io.Writer, path string) io.Writer {
-	rec := f.of(path)
-	if !rec.on() || is[*File](w) {
+	rec := f.recorderFor(path)
+	if !rec.isRecording() || is[*File](w) {
 		return w
 	}
 	if x, ok := w.(*os.File); ok {
@@ -51,8 +51,8 @@ func (f *Files) ReaderAt(r io.ReaderAt, path string) io.ReaderAt {
 	if x, ok := r.(io.Reader); ok {
 		return f.Reader(x, path).(io.ReaderAt)
 	}
-	rec := f.of(path)
-	if !rec.on() {
+	rec := f.recorderFor(path)
+	if !rec.isRecording() {
 		return r
 	}
 	x := readerAt{at{stream{inner: r, rec: rec}}}
@@ -74,8 +74,8 @@ func (f *Files) WriterAt(w io.WriterAt, path string) io.WriterAt {
 	if x, ok := w.(io.Writer); ok {
 		return f.Writer(x, path).(io.WriterAt)
 	}
-	rec := f.of(path)
-	if !rec.on() {
+	rec := f.recorderFor(path)
+	if !rec.isRecording() {
 		return w
 	}
 	x := writerAt{at{stream{inner: w, rec: rec}}}

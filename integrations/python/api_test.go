@@ -10,10 +10,10 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/pydrain"
-	"github.com/trainspan/trainspan/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // lines returns the events of a trace by category, name and arguments, in the order in
@@ -22,7 +22,7 @@ func lines(t *testing.T, path string) (events []string, metadata map[string]stri
 	t.Helper()
 	metadata = make(map[string]string)
 	for _, ev := range dftest.Events(t, path) {
-		if key, value := ev.Meta(); ev.Phase == dftracer.PhaseMetadata && ev.Name == dft.NameCustom {
+		if key, value := ev.Meta(); ev.Phase == dftracer.PhaseMetadata && ev.Name == tracefile.NameCustom {
 			metadata[key] = value
 		}
 		entity := len(ev.Name) == 2 && ev.Name[0] == 'E'
@@ -45,7 +45,7 @@ func lines(t *testing.T, path string) (events []string, metadata map[string]stri
 func TestDFTracerArguments(t *testing.T) {
 	rings := t.TempDir()
 	pyrun.Run(t, rings, filepath.Join("testdata", "dftracer", "api.py"))
-	_, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
+	_, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
 	got, metadata := lines(t, traces[0])
 	want := strings.Split(strings.TrimSpace(`
 compute/forward epoch=3 arg1=value1 arg2=2
@@ -104,7 +104,7 @@ func TestPlainTrace(t *testing.T) {
 	cmd := pyrun.Command(t, "", "from trainspan.dftracer import ai, dftracer\nlog = dftracer.initialize_log("+fmt.Sprintf("%q", filepath.Join(dir, "x.pfw"))+")\nwith ai.compute.forward: pass\nlog.finalize()\n")
 	cmd.Env = append(cmd.Env, "DFTRACER_ENABLE=1", "DFTRACER_TRACE_COMPRESSION=0")
 	pyrun.Output(t, cmd)
-	_, traces := importRings(t, pydrain.Options{Attempt: -1}, dir)
+	_, traces := importRings(t, pyring.Options{Attempt: -1}, dir)
 	if len(traces) != 1 || filepath.Ext(traces[0]) != ".pfw" {
 		t.Fatal(traces)
 	}
@@ -152,7 +152,7 @@ call = own(lambda: None)
 own.update(args={"k": 2})
 call()
 `))
-	_, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
+	_, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
 	got, _ := lines(t, traces[0])
 	want := strings.Split(strings.TrimSpace(`
 dataloader/fetch.iter count=2
@@ -201,7 +201,7 @@ with ai.device: pass
 ai.device.enable()
 with ai.device: pass
 `))
-	_, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
+	_, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
 	got, _ := lines(t, traces[0])
 	slices.Sort(got) // of two threads, whose numbers say which comes first
 	want := []string{"comm/comm", "comm/send", "device/device", "device/device"}
@@ -242,7 +242,7 @@ for f in firsts:
     thread.start()
     thread.join()
 `))
-	st, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
+	st, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
 	var got []string
 	threads := map[int64]string{}
 	for _, ev := range dftest.Events(t, traces[0]) {
@@ -283,7 +283,7 @@ with contextlib.ExitStack() as stack:
     stack.enter_context(ai.checkpoint.init)
 type(ai).__enter__(ai.compute); type(ai).__exit__(ai.compute, KeyError, KeyError(), None)
 `))
-	_, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
+	_, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
 	got, _ := lines(t, traces[0])
 	want := []string{"own/own", "own/own", "own/own", "checkpoint/checkpoint.init", "compute/compute otel.status_code=ERROR"}
 	if !slices.Equal(got, want) {

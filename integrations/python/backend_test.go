@@ -18,10 +18,10 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/pydrain"
-	"github.com/trainspan/trainspan/internal/pyrun"
-	"github.com/trainspan/trainspan/internal/settings"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/record/settings"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
 // backend is an OTLP receiver that keeps what it gets.
@@ -128,7 +128,7 @@ func (b *backend) paths(t *testing.T) map[string]int {
 }
 
 // drained runs a program, which must end well, and drains its rings meanwhile.
-func drained(t *testing.T, o pydrain.Options, env []string, program string, args ...string) pydrain.Stats {
+func drained(t *testing.T, o pyring.Options, env []string, program string, args ...string) pyring.Stats {
 	t.Helper()
 	o.Dir = t.TempDir()
 	if o.Out == "" {
@@ -138,7 +138,7 @@ func drained(t *testing.T, o pydrain.Options, env []string, program string, args
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	d, err := pydrain.New(o)
+	d, err := pyring.New(o)
 	if err != nil {
 		t.Skip(err)
 	}
@@ -166,7 +166,7 @@ func compare(t *testing.T, got, want map[string]int) {
 }
 
 // traced returns the paths of the spans of traces by the names that they are sent under.
-func traced(t *testing.T, st pydrain.Stats, export config.Export) map[string]int {
+func traced(t *testing.T, st pyring.Stats, export config.Export) map[string]int {
 	t.Helper()
 	all := make(map[string]int)
 	for _, f := range st.Files {
@@ -200,7 +200,7 @@ func traced(t *testing.T, st pydrain.Stats, export config.Export) map[string]int
 }
 
 // traces0 are the counts with the traces alone.
-func traces0(st pydrain.Stats) pydrain.Stats {
+func traces0(st pyring.Stats) pyring.Stats {
 	st.Files = slices.DeleteFunc(slices.Clone(st.Files), func(f string) bool { return !strings.Contains(f, ".pfw") })
 	return st
 }

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/pydrain"
-	"github.com/trainspan/trainspan/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
 // What a span costs the Python program, while its ring is drained: as multiples
@@ -33,7 +33,7 @@ func BenchmarkPythonFiles(b *testing.B) { benchmarkProgram(b, "files.py") }
 
 func benchmarkProgram(b *testing.B, program string) {
 	rings := memory(b)
-	d, err := pydrain.New(pydrain.Options{Dir: rings, Out: b.TempDir(), Attempt: -1})
+	d, err := pyring.New(pyring.Options{Dir: rings, Out: b.TempDir(), Attempt: -1})
 	if err != nil {
 		b.Skip(err)
 	}
@@ -85,7 +85,7 @@ func BenchmarkPythonImport(b *testing.B) {
 // how many times more it costs with the original, where tools/ci/originals onelogger has installed that.
 func BenchmarkOneLogger(b *testing.B) {
 	rings := memory(b)
-	d, err := pydrain.New(pydrain.Options{Dir: rings, Out: b.TempDir(), Attempt: -1})
+	d, err := pyring.New(pyring.Options{Dir: rings, Out: b.TempDir(), Attempt: -1})
 	if err != nil {
 		b.Skip(err)
 	}
@@ -144,7 +144,7 @@ func benchmarkDrain(b *testing.B, send func(config.Config) (config.Config, error
 	var spans, lost, cpu, sent int64
 	for b.Loop() {
 		rings := memory(b)
-		d, err := pydrain.New(pydrain.Options{Dir: rings, Out: b.TempDir(), Attempt: -1, Config: send})
+		d, err := pyring.New(pyring.Options{Dir: rings, Out: b.TempDir(), Attempt: -1, Config: send})
 		if err != nil {
 			b.Skip(err)
 		}

@@ -16,12 +16,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/pyclient"
-	"github.com/trainspan/trainspan/internal/pydrain"
-	"github.com/trainspan/trainspan/internal/pyrun"
-	"github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/until"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/ingest/pyring/pyclient"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
+	"github.com/trainspan/trainspan/internal/testkit/until"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -29,18 +29,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // sink keeps what a process recorded.
 type sink struct {
-	p      *run.Process
-	spans  []run.Span
-	events []run.Event
+	p      *job.Process
+	spans  []job.Span
+	events []job.Event
 }
 
-func (s *sink) Span(sp *run.Span)  { s.spans = append(s.spans, *sp) }
-func (s *sink) Event(e *run.Event) { s.events = append(s.events, *e) }
+func (s *sink) Span(sp *job.Span)  { s.spans = append(s.spans, *sp) }
+func (s *sink) Event(e *job.Event) { s.events = append(s.events, *e) }
 func (s *sink) Close() error       { return nil }
 func (s *sink) open() (o []string) {
 	ended := make(map[uint64]bool)
 	for _, sp := range s.spans {
-		ended[sp.ID] = ended[sp.ID] || sp.End != run.NoEnd
+		ended[sp.ID] = ended[sp.ID] || sp.End != job.NoEnd
 	}
 	for _, sp := range s.spans {
 		if !ended[sp.ID] {
@@ -51,15 +51,15 @@ func (s *sink) open() (o []string) {
 }
 
 // read reads a folder as the reports do.
-func read(t *testing.T, dir string) (*run.Job, map[int64]*sink) {
+func read(t *testing.T, dir string) (*job.Job, map[int64]*sink) {
 	t.Helper()
-	set, err := run.Open(dir)
+	set, err := job.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	set.Workers = 1
 	sinks := make(map[int64]*sink)
-	jobs, err := set.Read(func(p *run.Process) run.Sink {
+	jobs, err := set.Read(func(p *job.Process) job.Sink {
 		s := &sink{p: p}
 		sinks[p.PID] = s
 		return s
@@ -75,7 +75,7 @@ func read(t *testing.T, dir string) (*run.Job, map[int64]*sink) {
 func TestDrain(t *testing.T) {
 	rings, out := t.TempDir(), t.TempDir()
 	var log bytes.Buffer // read after Close
-	d, err := pydrain.New(pydrain.Options{Dir: rings, Out: out, Job: "job", Attempt: 1, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	d, err := pyring.New(pyring.Options{Dir: rings, Out: out, Job: "job", Attempt: 1, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Skip(err)
 	}
@@ -145,9 +145,9 @@ with ai:
 	for _, f := range st.Files {
 		dftest.Check(t, f)
 	}
-	job, sinks := read(t, out)
-	if job.ID != "job" || job.Ranks != 3 || len(job.Processes) != 3 {
-		t.Fatalf("job %q of %d ranks, %d processes", job.ID, job.Ranks, len(job.Processes))
+	whole, sinks := read(t, out)
+	if whole.ID != "job" || whole.Ranks != 3 || len(whole.Processes) != 3 {
+		t.Fatalf("job %q of %d ranks, %d processes", whole.ID, whole.Ranks, len(whole.Processes))
 	}
 	for rank, how := range []string{"good", "killed", "running"} {
 		s := sinks[int64(commands[how].Process.Pid)]
@@ -155,7 +155,7 @@ with ai:
 			t.Errorf("%s: nothing", how)
 			continue
 		}
-		if s.p.Rank != rank || !s.p.AttemptKnown || s.p.Attempt != 2 || (s.p.End == run.NoEnd) != (how != "good") {
+		if s.p.Rank != rank || !s.p.AttemptKnown || s.p.Attempt != 2 || (s.p.End == job.NoEnd) != (how != "good") {
 			t.Errorf("%s: %+v", how, s.p)
 		}
 		want := map[string][]string{"killed": {spans.Application, spans.TrainingLoop, "all_reduce"}, "running": {spans.Application, spans.TrainingLoop}}[how]
@@ -193,7 +193,7 @@ func TestOneLogger(t *testing.T) {
 			if err := cmd.Run(); (err != nil) != (how == "--die") {
 				t.Fatal(err)
 			}
-			st, traces := importRings(t, pydrain.Options{Out: out, Attempt: -1}, rings)
+			st, traces := importRings(t, pyring.Options{Out: out, Attempt: -1}, rings)
 			if len(traces) != 1 || len(st.Files) != 2 || st.Lost != 0 {
 				t.Fatalf("%+v", st)
 			}
@@ -213,15 +213,15 @@ func TestOneLogger(t *testing.T) {
 			if stops := strings.Count(string(lines), `"type":"stop"`) + strings.Count(string(lines), `"type":"complete"`); (stops == 16) != (how == "") {
 				t.Errorf("%d spans ended", stops)
 			}
-			job, sinks := read(t, out)
-			if job.SessionTag != "tag" || len(job.Processes) != 1 {
-				t.Fatalf("%+v", job)
+			whole, sinks := read(t, out)
+			if whole.SessionTag != "tag" || len(whole.Processes) != 1 {
+				t.Fatalf("%+v", whole)
 			}
 			for _, s := range sinks {
 				var steps []int64
-				first := run.Unknown
+				first := job.Unknown
 				for _, sp := range s.spans {
-					if sp.Name == spans.TrainingIteration && sp.End != run.NoEnd {
+					if sp.Name == spans.TrainingIteration && sp.End != job.NoEnd {
 						steps = append(steps, sp.Step)
 					}
 					if sp.Name == spans.TrainingLoop {
@@ -300,7 +300,7 @@ _ring.end(_ring.start(n))
 _ring.end(e, at=_ring.now() - 10**6)
 d = _ring.start(m); e = _ring.start(n); _ring.end(_ring.start(m)); _ring.end(e); _ring.drop(d)
 `)
-	st, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
+	st, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
 	// Of each turn in a thread: a, b, c, one inside, and what was in the dropped one.
 	if want := int64(20*200*5 + 5 + 5 + (2 + 2 + 2) + 1 + 1 + 1 + 1 + 1 + 1 + 70 + 1 + 2 + 2); st.Spans != want || st.Bad != 0 || st.Lost != 0 || st.Open != 0 {
 		t.Errorf("%d spans, want %d: %+v", st.Spans, want, st)
@@ -330,7 +330,7 @@ os.kill(os.getpid(), 9)
 	if err := cmd.Run(); err == nil {
 		t.Fatal("it was not killed")
 	}
-	st, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
+	st, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
 	if st.Spans != 4 || st.Open != 1 || st.Bad != 0 || st.Lost != 0 {
 		t.Errorf("%+v", st)
 	}
@@ -344,7 +344,7 @@ os.kill(os.getpid(), 9)
 	_, sinks := read(t, filepath.Dir(traces[0]))
 	for _, s := range sinks {
 		for _, sp := range s.spans {
-			if sp.End == run.NoEnd && (sp.Group != "0") {
+			if sp.End == job.NoEnd && (sp.Group != "0") {
 				t.Errorf("what is open is %+v", sp)
 			}
 		}
@@ -361,12 +361,12 @@ func TestLogFile(t *testing.T) {
 			cmd.Env = append(cmd.Env, "DFTRACER_ENABLE="+enable)
 		}
 		pyrun.Output(t, cmd)
-		found, err := pydrain.Rings(dir)
+		found, err := pyring.Rings(dir)
 		if err != nil || len(found) != want {
 			t.Fatalf("DFTRACER_ENABLE=%s: rings %v, error %v", enable, found, err)
 		}
 		if want > 0 {
-			st, _ := importRings(t, pydrain.Options{Out: filepath.Dir(found[0]), Attempt: -1}, dir)
+			st, _ := importRings(t, pyring.Options{Out: filepath.Dir(found[0]), Attempt: -1}, dir)
 			if len(st.Files) != 1 || !strings.HasPrefix(st.Files[0], strings.TrimSuffix(log, ".pfw")+"-") {
 				t.Errorf("files %v", st.Files)
 			}
@@ -389,7 +389,7 @@ func TestUnpack(t *testing.T) {
 	cmd := pyrun.Command(t, rings, "from trainspan.dftracer.python import ai\nwith ai.compute.forward: pass\n")
 	cmd.Env = append(cmd.Env, "PYTHONPATH="+dir)
 	pyrun.Output(t, cmd)
-	if found, err := pydrain.Rings(rings); err != nil || len(found) != 1 {
+	if found, err := pyring.Rings(rings); err != nil || len(found) != 1 {
 		t.Errorf("rings %v, error %v", found, err)
 	}
 }
@@ -434,7 +434,7 @@ for odd in (1 << 80, -1 << 80, -1, 1.5, float("nan")):
         except onelogger.OneLoggerError:
             pass
 `))
-	if st, _ := importRings(t, pydrain.Options{Attempt: -1}, rings); st.Lost != 0 || st.Bad != 0 || st.Spans < 5 {
+	if st, _ := importRings(t, pyring.Options{Attempt: -1}, rings); st.Lost != 0 || st.Bad != 0 || st.Spans < 5 {
 		t.Errorf("%+v", st)
 	}
 }

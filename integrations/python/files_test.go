@@ -10,13 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/pydrain"
-	"github.com/trainspan/trainspan/internal/pyrun"
-	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // TestFiles: what a program does with the files below a folder is on record, by the
@@ -25,7 +25,7 @@ func TestFiles(t *testing.T) {
 	const many = 5000
 	rings, root := t.TempDir(), t.TempDir()
 	pyrun.Run(t, rings, filepath.Join("testdata", "dftracer", "io.py"), root, fmt.Sprint(many))
-	_, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
+	_, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
 	if len(traces) != 2 {
 		t.Fatalf("%d traces", len(traces))
 	}
@@ -94,11 +94,11 @@ open64 in/a flags=524288
 	if inside != 3 {
 		t.Errorf("%d calls are inside of the span around them", inside)
 	}
-	set, err := run.Open(traces[0])
+	set, err := job.Open(traces[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	accounts, err := goodput.Collect(set)
+	accounts, err := account.Collect(set)
 	if err != nil || len(accounts) != 1 {
 		t.Fatal(len(accounts), err)
 	}
@@ -116,7 +116,7 @@ func fileCalls(t *testing.T, path, root string) (calls []string, totals map[stri
 	totals = make(map[string]int64)
 	events := dftest.Events(t, path)
 	for _, ev := range events {
-		if key, value := ev.Meta(); ev.Name == dft.NameFileHash {
+		if key, value := ev.Meta(); ev.Name == tracefile.NameFileHash {
 			paths[value] = strings.TrimPrefix(key, root+"/")
 		}
 	}
@@ -132,7 +132,7 @@ func fileCalls(t *testing.T, path, root string) (calls []string, totals map[stri
 				name = paths[a.Text()]
 			case "newpath_hash":
 				rest += " newpath_hash=" + paths[a.Text()]
-			case dft.ArgCalls:
+			case tracefile.ArgCalls:
 				totals[ev.Name] += a.Int64()
 			default:
 				rest += fmt.Sprintf(" %s=%s", a.Key, a.Text())

@@ -12,22 +12,22 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/pydrain"
-	"github.com/trainspan/trainspan/internal/pyrun"
-	"github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/vocab"
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
 // importRings imports rings and gives the traces, which must be flawless.
-func importRings(t *testing.T, o pydrain.Options, paths ...string) (pydrain.Stats, []string) {
+func importRings(t *testing.T, o pyring.Options, paths ...string) (pyring.Stats, []string) {
 	t.Helper()
 	if o.Out == "" {
 		o.Out = t.TempDir()
 	}
-	st, err := pydrain.Import(context.Background(), paths, o)
+	st, err := pyring.Import(context.Background(), paths, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestAILogging(t *testing.T) {
 			}
 			rings := t.TempDir()
 			pyrun.Run(t, rings, filepath.Join("testdata", "ai_logging.py"), name)
-			_, traces := importRings(t, pydrain.Options{Trace: &dftracer.Options{Compression: dftracer.CompressNone}, Attempt: -1}, rings)
+			_, traces := importRings(t, pyring.Options{Trace: &dftracer.Options{Compression: dftracer.CompressNone}, Attempt: -1}, rings)
 			if len(traces) != 1 {
 				t.Fatalf("%d traces", len(traces))
 			}
@@ -156,12 +156,12 @@ func TestGuidedProgram(t *testing.T) {
 	const epochs, batches = 2, 5
 	rings := t.TempDir()
 	pyrun.Run(t, rings, filepath.Join("testdata", "guided.py"), fmt.Sprint(epochs), fmt.Sprint(batches))
-	_, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
-	set, err := run.Open(traces...)
+	_, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
+	set, err := job.Open(traces...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	accounts, err := goodput.Collect(set)
+	accounts, err := account.Collect(set)
 	if err != nil || len(accounts) != 1 {
 		t.Fatalf("%d jobs, %v", len(accounts), err)
 	}
@@ -170,9 +170,9 @@ func TestGuidedProgram(t *testing.T) {
 		t.Errorf("%d steps by %s", p.Steps.Count, p.Steps.Rule)
 	}
 	// What sleeps lasts at least as long as it is meant to.
-	rep := accounts[0].Ledger.Report(goodput.Query{})
-	ms := func(c goodput.Category) int64 { return rep.Categories[c] / 1e6 }
-	if rep.Iterations.Kept != epochs*batches || ms(goodput.Productive)+ms(goodput.Warmup) < 6*epochs*batches || ms(goodput.DataWait) < 4*epochs*batches-1 {
+	rep := accounts[0].Ledger.Report(account.Query{})
+	ms := func(c account.Category) int64 { return rep.Categories[c] / 1e6 }
+	if rep.Iterations.Kept != epochs*batches || ms(account.Productive)+ms(account.Warmup) < 6*epochs*batches || ms(account.DataWait) < 4*epochs*batches-1 {
 		t.Errorf("%d steps, %v", rep.Iterations.Kept, rep.Categories)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/pydrain"
-	"github.com/trainspan/trainspan/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
 // TestSignals: what a handler of a signal raises arrives, wherever it comes, and
@@ -25,7 +25,7 @@ func TestSignals(t *testing.T) {
 		if out, want := pyrun.Output(t, cmd), fmt.Sprintf("%d of %d", count, count); out != want {
 			t.Errorf("%s arrived", out)
 		}
-		st, err := pydrain.Import(context.Background(), []string{rings}, pydrain.Options{Out: t.TempDir(), Attempt: -1})
+		st, err := pyring.Import(context.Background(), []string{rings}, pyring.Options{Out: t.TempDir(), Attempt: -1})
 		if err != nil || st.Bad != 0 || st.Spans < int64(count) || st.Lost > int64(count) {
 			t.Errorf("%+v, %v", st, err)
 		}
@@ -61,7 +61,7 @@ func TestTorchUnder(t *testing.T) {
 			if f := strings.Fields(j.run(t)); len(f) != 3 || f[0] != "plain" || f[2] != "0" {
 				t.Errorf("it printed %q", f)
 			}
-			rings, err := pydrain.Rings(j.rings)
+			rings, err := pyring.Rings(j.rings)
 			if err != nil || len(rings) == 0 != c.none {
 				t.Fatalf("rings %v, error %v", rings, err)
 			}

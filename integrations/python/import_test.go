@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/pydrain"
-	"github.com/trainspan/trainspan/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
 // Without a folder for it, each trace is beside its ring: there the next import
@@ -25,7 +25,7 @@ func TestImportBesideTheRings(t *testing.T) {
 		path, dir    string
 		spans, again int64
 	}{{filepath.Join(both, "b"), "b", 1, 0}, {both, "a", 2, 1}} {
-		st, err := pydrain.Import(t.Context(), []string{c.path}, pydrain.Options{Attempt: -1})
+		st, err := pyring.Import(t.Context(), []string{c.path}, pyring.Options{Attempt: -1})
 		if err != nil || st.Spans != c.spans || st.Again != c.again || filepath.Dir(st.Files[0]) != filepath.Join(both, c.dir) {
 			t.Errorf("%s: %+v, %v", c.path, st, err)
 		}
@@ -43,8 +43,8 @@ for i in range(100):
         with ai.data.item:
             pass
 `))
-	first, _ := importRings(t, pydrain.Options{Out: out, Attempt: -1}, rings)
-	second, files := importRings(t, pydrain.Options{Out: out, Attempt: -1}, rings)
+	first, _ := importRings(t, pyring.Options{Out: out, Attempt: -1}, rings)
+	second, files := importRings(t, pyring.Options{Out: out, Attempt: -1}, rings)
 	if first.Spans != 200 || first.Again != 0 || second.Spans != 200 || second.Again != 200 || second.Lost != 0 {
 		t.Errorf("%+v, then %+v", first, second)
 	}
@@ -66,17 +66,17 @@ at = _ring.now()
 for i in range(3):
     _ring.event(n, at, at)
 `))
-	st, files := importRings(t, pydrain.Options{Out: out, Attempt: -1}, rings)
+	st, files := importRings(t, pyring.Options{Out: out, Attempt: -1}, rings)
 	if st.Spans != 3 || len(files) != 1 {
 		t.Fatalf("%+v", st)
 	}
 	if err := os.Rename(files[0], strings.TrimSuffix(files[0], ".pfw.gz")+"1.pfw.gz"); err != nil {
 		t.Fatal(err)
 	}
-	if st, _ := importRings(t, pydrain.Options{Out: out, Attempt: -1}, rings); st.Again != 0 {
+	if st, _ := importRings(t, pyring.Options{Out: out, Attempt: -1}, rings); st.Again != 0 {
 		t.Errorf("%d spans of another process were taken for its own", st.Again)
 	}
-	if st, _ := importRings(t, pydrain.Options{Out: out, Attempt: -1}, rings); st.Again != 3 {
+	if st, _ := importRings(t, pyring.Options{Out: out, Attempt: -1}, rings); st.Again != 3 {
 		t.Errorf("%d of 3 equal spans were known", st.Again)
 	}
 }

@@ -1,7 +1,7 @@
 package python_test
 
 // rankJobs make four updates on two ranks.
-var rankJobs = []job{
+var rankJobs = []jobProgram{
 	{
 		run: "ranks.py plain", way: "DDP", quick: true, light: true, ranks: 2, slow: "forward:1", waits: "bcast forward backward wait",
 		order:  "rendezvous bcast zero [forward bcast backward wait step] 3([zero forward bcast backward wait step]) barrier",
@@ -70,7 +70,7 @@ var rankJobs = []job{
 
 // compiledJobs make six updates. The numbers of graphs, breaks and frames are part of
 // what they print.
-var compiledJobs = []job{
+var compiledJobs = []jobProgram{
 	{
 		run: "compiled.py whole", way: "`torch.compile`, a model", quick: true, since: "2.6",
 		order:  sixCompiled,
@@ -122,7 +122,7 @@ var compiledJobs = []job{
 }
 
 // frameworkJobs are the trainers of others.
-var frameworkJobs = []job{
+var frameworkJobs = []jobProgram{
 	{
 		run: "frameworks.py trainer", way: "Trainer of transformers 5", quick: true, since: "2.6", opt: "huggingface",
 		order: "2(start 2(next) 3([forward backward step] next) [forward backward step] start 2(next) {forward} next {forward} 5(capture))",

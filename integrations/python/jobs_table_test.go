@@ -24,7 +24,7 @@ func always(what, order string) map[string]fault {
 
 // loopJobs have no DataLoader: an iteration lasts from one step of the first
 // optimizer to the next.
-var loopJobs = []job{
+var loopJobs = []jobProgram{
 	{
 		run: "loops.py plain", way: "a plain loop", quick: true, light: true, slow: "backward:0",
 		order: "6([forward zero backward step])",
@@ -72,7 +72,7 @@ var loopJobs = []job{
 }
 
 // loaderJobs have two epochs of four batches, where there are epochs.
-var loaderJobs = []job{
+var loaderJobs = []jobProgram{
 	{
 		run: "loaders.py plain", way: "a data set, in the process", slow: "data:0",
 		order: twoEpochs,
@@ -132,7 +132,7 @@ var loaderJobs = []job{
 }
 
 // saveJobs write a checkpoint after each of three updates.
-var saveJobs = []job{
+var saveJobs = []jobProgram{
 	{
 		run: "saves.py path", way: "`torch.save` to a path", quick: true, light: true, slow: "capture:0",
 		order: "zero [forward backward step] 2([capture zero forward backward step]) capture restart",
@@ -183,7 +183,7 @@ beside: 3(bcast) 3(capture.finalize) 6(gather) 3(scatter)`,
 }
 
 // launchJobs make four updates, as whoever starts them says.
-var launchJobs = []job{
+var launchJobs = []jobProgram{
 	{
 		run: "launch.py spawn", way: "`mp.spawn`", ranks: 2,
 		order: fourOfDDP, newest: fourOfDDPNewest,

@@ -18,14 +18,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/built"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/until"
+	"github.com/trainspan/trainspan/internal/testkit/built"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
-// job is a program of testdata/torch/jobs that runs twice, with the client and
+// jobProgram is a program of testdata/torch/jobs that runs twice, with the client and
 // without, and what a watcher must see of it.
-type job struct {
+type jobProgram struct {
 	name  string // of the test; run is taken where it is empty
 	run   string // the program and its arguments; PYTHON is the interpreter, for a launcher
 	way   string // the way of running that it stands for: a line of the table in docs/python.md
@@ -69,7 +69,7 @@ type fault struct {
 const delay = 80_000
 
 // label is what a test and a table call it.
-func (j *job) label() string { return cmp.Or(j.name, j.run) }
+func (j *jobProgram) label() string { return cmp.Or(j.name, j.run) }
 
 // versions in their order.
 var versions = []string{"1.13", "2.6", "new"}
@@ -111,7 +111,7 @@ func TestTorchJobs(t *testing.T) {
 }
 
 // fault is what is expected to be wrong with a version, or nil.
-func (j *job) fault(version string) *fault {
+func (j *jobProgram) fault(version string) *fault {
 	for _, key := range []string{version, "2", "all"} {
 		if f, ok := j.fails[key]; ok && (key != "2" || version != "1.13") {
 			return &f
@@ -185,7 +185,7 @@ func freePort(t *testing.T) string {
 }
 
 // start runs it, with the client where there is a command for that.
-func (j *job) start(t *testing.T, command, dir string) outcome {
+func (j *jobProgram) start(t *testing.T, command, dir string) outcome {
 	t.Helper()
 	interpreter, err := torchPython()
 	if err != nil {
@@ -229,7 +229,7 @@ func (j *job) start(t *testing.T, command, dir string) outcome {
 }
 
 // try runs the program without the client and with it.
-func (j *job) try(t *testing.T, command string) (found []problem) {
+func (j *jobProgram) try(t *testing.T, command string) (found []problem) {
 	t.Helper()
 	bad := func(kind, format string, args ...any) {
 		found = append(found, problem{kind: kind, text: fmt.Sprintf(format, args...)})

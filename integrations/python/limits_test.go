@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/pydrain"
-	"github.com/trainspan/trainspan/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
 // interpreters are those that the tests find: the usual one and, where they are installed,
@@ -44,7 +44,7 @@ func everyPython(t *testing.T, program, want string) {
 			if got := pyrun.Output(t, cmd); strings.TrimSpace(got) != want {
 				t.Errorf("%s prints %q, want %q", interpreter, got, want)
 			}
-			st, err := pydrain.Import(context.Background(), []string{rings}, pydrain.Options{Out: t.TempDir(), Attempt: -1})
+			st, err := pyring.Import(context.Background(), []string{rings}, pyring.Options{Out: t.TempDir(), Attempt: -1})
 			if err != nil || st.Spans == 0 || st.Bad != 0 {
 				t.Errorf("%+v, error %v; want spans, none of them bad", st, err)
 			}
@@ -149,7 +149,7 @@ print(made + 30000)
 			if err != nil {
 				t.Fatal(err)
 			}
-			st, err := pydrain.Import(context.Background(), []string{rings}, pydrain.Options{Out: t.TempDir(), Attempt: -1})
+			st, err := pyring.Import(context.Background(), []string{rings}, pyring.Options{Out: t.TempDir(), Attempt: -1})
 			if err != nil || st.Bad != 0 || st.Spans > made || st.Spans+st.Lost < made {
 				t.Errorf("%d spans were made: %d are there and %d counted as lost (%+v, error %v)", made, st.Spans, st.Lost, st, err)
 			}

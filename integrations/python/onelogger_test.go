@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/pydrain"
-	"github.com/trainspan/trainspan/internal/pyrun"
-	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
 // configured begins a program of one-logger's API, with what is between the marks in its
@@ -45,7 +45,7 @@ func oneLogger(t *testing.T, batch, program string) (lines []line, trace []recor
 	cmd := pyrun.Command(t, rings, strings.Replace(configured, "BATCH", batch, 1)+program)
 	cmd.Dir = t.TempDir()
 	pyrun.Output(t, cmd)
-	st, traces := importRings(t, pydrain.Options{Trace: &dftracer.Options{Compression: dftracer.CompressNone}, Attempt: -1}, rings)
+	st, traces := importRings(t, pyring.Options{Trace: &dftracer.Options{Compression: dftracer.CompressNone}, Attempt: -1}, rings)
 	for _, f := range st.Files {
 		if !strings.HasSuffix(f, ".jsonl") {
 			continue
@@ -217,7 +217,7 @@ with application(), training_loop(train_iterations_start=0), timed_span("own"):
 	if err := os.WriteFile(program, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	drained(t, pydrain.Options{Config: b.config(config.Export{})}, nil, program)
+	drained(t, pyring.Options{Config: b.config(config.Export{})}, nil, program)
 	compare(t, b.paths(t), map[string]int{"application": 1, "application > own": 1})
 }
 
@@ -235,16 +235,16 @@ func TestOneLoggerGuides(t *testing.T) {
 			if out := pyrun.Output(t, cmd); !strings.HasPrefix(out, "done ") || out == "done 0\n" {
 				t.Errorf("it printed %q", out)
 			}
-			_, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
-			set, err := run.Open(traces...)
+			_, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
+			set, err := job.Open(traces...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			accounts, err := goodput.Collect(set)
+			accounts, err := account.Collect(set)
 			if err != nil || len(accounts) != 1 {
 				t.Fatalf("%d jobs, %v", len(accounts), err)
 			}
-			rep := accounts[0].Ledger.Report(goodput.Query{})
+			rep := accounts[0].Ledger.Report(account.Query{})
 			if rep.Iterations.Kept != 30 {
 				t.Errorf("%d iterations", rep.Iterations.Kept)
 			}

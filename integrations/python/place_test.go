@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
 // The client writes what launchers say, and the Go table knows what that is: the
@@ -40,7 +40,7 @@ func TestVariablesOfThePlace(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("_PLACE of %s is not that of internal/identity; run go test ./integrations/python -run %s -update:\n%s", file, t.Name(), want.String())
+		t.Fatalf("_PLACE of %s is not that of internal/platform/identity; run go test ./integrations/python -run %s -update:\n%s", file, t.Name(), want.String())
 	}
 	if err := os.WriteFile(file, []byte(before+begin+want.String()+end+after), 0o644); err != nil {
 		t.Fatal(err)

@@ -16,11 +16,11 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/internal/growth"
-	"github.com/trainspan/trainspan/internal/pydrain"
-	"github.com/trainspan/trainspan/internal/pyrun"
-	"github.com/trainspan/trainspan/internal/ringtest"
-	"github.com/trainspan/trainspan/internal/until"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/testkit/growth"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
+	"github.com/trainspan/trainspan/internal/testkit/ringtest"
+	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
 // A span that lasts has its children sent while it is open, and what a process had
@@ -28,7 +28,7 @@ import (
 func TestSendsOfAKilledProcess(t *testing.T) {
 	b := newBackend(t)
 	rings := t.TempDir()
-	d, err := pydrain.New(pydrain.Options{
+	d, err := pyring.New(pyring.Options{
 		Dir: rings, Out: t.TempDir(), Attempt: -1, Config: b.config(config.Export{Mode: config.ExportAll}),
 		OTLP: func(c *otlp.Config) { c.BatchDelay = time.Millisecond },
 		Log:  slog.New(slog.DiscardHandler),
@@ -91,7 +91,7 @@ func TestPrometheus(t *testing.T) {
 	}
 	var log lockedLog
 	rings := t.TempDir()
-	d, err := pydrain.New(pydrain.Options{
+	d, err := pyring.New(pyring.Options{
 		Dir: rings, Out: t.TempDir(), Attempt: -1, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		Config: func(code config.Config) (config.Config, error) {
 			code.Outputs.Prometheus.Address = address
@@ -172,7 +172,7 @@ func TestSendsWhatWaitsTooLong(t *testing.T) {
 	}
 	b := newBackend(t)
 	var log lockedLog
-	st, err := pydrain.Import(context.Background(), []string{m.Write()}, pydrain.Options{
+	st, err := pyring.Import(context.Background(), []string{m.Write()}, pyring.Options{
 		Out: t.TempDir(), Attempt: -1, Config: b.config(config.Export{Mode: config.ExportAll}), Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	if err != nil {
@@ -186,7 +186,7 @@ func TestSendsWhatWaitsTooLong(t *testing.T) {
 		for i := range n {
 			m.Put(i, ringtest.Slot{Start: ringtest.At(i), End: ringtest.At(i) + 500, Depth: uint32(1 + i%1024), Word: 1})
 		}
-		if _, err := pydrain.Import(context.Background(), []string{m.Write()}, pydrain.Options{
+		if _, err := pyring.Import(context.Background(), []string{m.Write()}, pyring.Options{
 			Out: t.TempDir(), Attempt: -1, Config: b.config(config.Export{Mode: config.ExportAll}), Log: slog.New(slog.DiscardHandler),
 		}); err != nil {
 			t.Fatal(err)
@@ -198,7 +198,7 @@ func TestSendsWhatWaitsTooLong(t *testing.T) {
 // sent as of that rank, below what is open.
 func TestSendsOfARankThatIsLearned(t *testing.T) {
 	b := newBackend(t)
-	drained(t, pydrain.Options{Config: b.config(config.Export{})}, nil, `
+	drained(t, pyring.Options{Config: b.config(config.Export{})}, nil, `
 from trainspan import _ring
 from trainspan.dftracer import ai
 with ai.pipeline.train:
@@ -224,7 +224,7 @@ func TestSendsAfterTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := drained(t, pydrain.Options{Config: b.config(config.Export{})}, nil, string(text)+`
+	st := drained(t, pyring.Options{Config: b.config(config.Export{})}, nil, string(text)+`
 from trainspan.dftracer import ai
 with ai.pipeline.evaluate:
     with ai.checkpoint.restart:
@@ -239,7 +239,7 @@ with ai.pipeline.evaluate:
 // A loop that lasts is sent in segments while the process runs, and waits.
 func TestSendsSegments(t *testing.T) {
 	b, rings := newBackend(t), t.TempDir()
-	d, err := pydrain.New(pydrain.Options{
+	d, err := pyring.New(pyring.Options{
 		Dir: rings, Out: t.TempDir(), Attempt: -1, Log: slog.New(slog.DiscardHandler),
 		Config: func(code config.Config) (config.Config, error) {
 			code.Outputs.OTLP = config.OTLP{Endpoint: b.URL, BatchDelay: time.Millisecond, Segment: 200 * time.Millisecond}

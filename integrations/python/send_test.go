@@ -16,14 +16,14 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/pydrain"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
 )
 
 // What one-logger's callbacks give over OTLP is what those of a Go program give:
 // standard names, without single iterations, below each other, each once.
 func TestSendsCallbacks(t *testing.T) {
 	b := newBackend(t)
-	st := drained(t, pydrain.Options{Config: b.config(config.Export{})}, []string{"RANK=1", "LOCAL_RANK=1", "WORLD_SIZE=2", "TRAINSPAN_JOB=j"}, filepath.Join("testdata", "one_logger.py"))
+	st := drained(t, pyring.Options{Config: b.config(config.Export{})}, []string{"RANK=1", "LOCAL_RANK=1", "WORLD_SIZE=2", "TRAINSPAN_JOB=j"}, filepath.Join("testdata", "one_logger.py"))
 	compare(t, b.paths(t), map[string]int{
 		"application": 1, "application > model_initialization": 1, "application > training_loop": 1, "application > training_loop > custom": 5,
 		"application > training_loop > checkpoint_save_sync": 1, "application > training_loop > validation_loop": 1,
@@ -51,7 +51,7 @@ func TestSendsCallbacks(t *testing.T) {
 // So it is where everything is asked for: what the trace has.
 func TestSendsAllOfCallbacks(t *testing.T) {
 	b, export := newBackend(t), config.Export{Mode: config.ExportAll}
-	st := drained(t, pydrain.Options{Config: b.config(export)}, nil, filepath.Join("testdata", "one_logger.py"))
+	st := drained(t, pyring.Options{Config: b.config(export)}, nil, filepath.Join("testdata", "one_logger.py"))
 	compare(t, b.paths(t), traced(t, traces0(st), export))
 	if n := int64(len(b.all())); n == 0 || st.Delivery.Sent != n {
 		t.Errorf("%d spans; %+v", n, st)
@@ -112,7 +112,7 @@ func TestSendsWhatTheTraceHas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBackend(t)
-			st := drained(t, pydrain.Options{Config: b.config(c.export)}, nil, nested)
+			st := drained(t, pyring.Options{Config: b.config(c.export)}, nil, nested)
 			compare(t, b.paths(t), traced(t, st, c.export))
 			if n := int64(len(b.all())); n != c.spans || st.Delivery.Sent != n || st.Delivery.Lost != 0 {
 				t.Errorf("%d spans, want %d; %+v", n, c.spans, st)
@@ -165,7 +165,7 @@ func TestSendsNothing(t *testing.T) {
 		}, 0, "must not hold a user name"},
 	} {
 		var log lockedLog
-		st := drained(t, pydrain.Options{Config: c.config, Log: slog.New(slog.NewTextHandler(&log, nil))}, nil, filepath.Join("testdata", "one_logger.py"))
+		st := drained(t, pyring.Options{Config: c.config, Log: slog.New(slog.NewTextHandler(&log, nil))}, nil, filepath.Join("testdata", "one_logger.py"))
 		if st.Delivery.Lost != c.lost || st.Delivery.Sent != 0 || st.Spans == 0 {
 			t.Errorf("%s: %+v", name, st)
 		}
@@ -201,7 +201,7 @@ func TestSendsBelowAParent(t *testing.T) {
 	parent := oteltrace.NewSpanContext(oteltrace.SpanContextConfig{TraceID: oteltrace.TraceID{1}, SpanID: oteltrace.SpanID{2}, TraceFlags: 1, Remote: true})
 	for _, program := range []string{nested, filepath.Join("testdata", "one_logger.py")} {
 		b := newBackend(t)
-		drained(t, pydrain.Options{Config: b.config(config.Export{Mode: config.ExportAll}), Parent: parent}, nil, program)
+		drained(t, pyring.Options{Config: b.config(config.Export{Mode: config.ExportAll}), Parent: parent}, nil, program)
 		for path := range maps.Keys(b.paths(t)) {
 			if !strings.HasPrefix(path, parent.SpanID().String()+" > ") {
 				t.Errorf("%s does not hang there", path)

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/pyclient"
-	"github.com/trainspan/trainspan/internal/pydrain"
-	"github.com/trainspan/trainspan/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/ingest/pyring/pyclient"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
 // TestSite: the program's own sitecustomize runs and fails as without ours, and
@@ -107,7 +107,7 @@ func TestSite(t *testing.T) {
 			if c.err == "" && errs.Len() > 0 || !strings.Contains(errs.String(), c.err) {
 				t.Errorf("it wrote %q", &errs)
 			}
-			if left, err := pydrain.Rings(rings); err != nil || len(left) > 0 {
+			if left, err := pyring.Rings(rings); err != nil || len(left) > 0 {
 				t.Errorf("there are rings: %v, %v", left, err)
 			}
 		})

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/pydrain"
-	"github.com/trainspan/trainspan/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
 // TestSteps: one after the other, over several regions of the ring, each with the step
@@ -52,7 +52,7 @@ _ring.end_step(v, token, n)
 _ring.end(crossed)
 _ring.end(outer)
 `)
-	st, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
+	st, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
 	tr := readTrace(t, traces[0])
 	steps, waits := tr.named("pipeline/step.iteration"), tr.named("test/wait")
 	if len(steps) != 10001 || len(waits) < 9990 || st.Bad != 0 || st.Lost != 0 || st.Open != 0 || tr.count["pipeline/other.iteration"] != 1 {
@@ -100,7 +100,7 @@ at = _ring.now()
 _ring.end_step(v, token, n, at, 1)
 _ring.end(epoch, None, None, at)
 `)
-	st, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
+	st, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
 	parts := readTrace(t, traces[0]).named("test/part")
 	if len(parts) != 1 || !parts[0].below("pipeline/step.iteration") || !parts[0].below("test/epoch") || st.Lost != 0 || st.Open != 0 {
 		t.Errorf("%+v, %+v", parts, st)
@@ -128,7 +128,7 @@ _ring.end(_ring.start(inner))
 v[9] = _ring.clock()
 _ring.end_step(v, token, n, None, 2)
 `)
-	st, traces := importRings(t, pydrain.Options{Attempt: -1}, rings)
+	st, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
 	tr := readTrace(t, traces[0])
 	for _, s := range tr.named("test/inner") {
 		if s.up == nil || s.up.name != "test/part" {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/built"
+	"github.com/trainspan/trainspan/internal/testkit/built"
 )
 
 // told is what the report of trainspan run says, as far as tests ask.
@@ -34,7 +34,7 @@ type told struct {
 
 // report runs a job of its own below trainspan run, and gives its report, the traces
 // of those that trained, and the folder that it wrote to.
-func (j *job) report(t *testing.T, env ...string) (r told, trainers []*trace, work string) {
+func (j *jobProgram) report(t *testing.T, env ...string) (r told, trainers []*trace, work string) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("loads PyTorch")
@@ -85,11 +85,11 @@ func (j *job) report(t *testing.T, env ...string) (r told, trainers []*trace, wo
 // the rank and the cause.
 func TestTorchStranger(t *testing.T) {
 	for name, c := range map[string]struct {
-		job   job
+		job   jobProgram
 		comms []string
 	}{
-		"DistributedDataParallel": {job{run: "sh launch.sh PYTHON charlm.py --updates 50", since: "2.6"}, []string{"bcast", "wait", "barrier", "all_reduce"}},
-		"fully_shard":             {job{run: "sh launch.sh PYTHON charlm.py --sharded --updates 50", since: "new"}, []string{"all_gather", "reduce_scatter", "all_reduce", "barrier"}},
+		"DistributedDataParallel": {jobProgram{run: "sh launch.sh PYTHON charlm.py --updates 50", since: "2.6"}, []string{"bcast", "wait", "barrier", "all_reduce"}},
+		"fully_shard":             {jobProgram{run: "sh launch.sh PYTHON charlm.py --sharded --updates 50", since: "new"}, []string{"all_gather", "reduce_scatter", "all_reduce", "barrier"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, trainers, _ := c.job.report(t, "SLOW_RANK=1")
@@ -151,7 +151,7 @@ func TestTorchStranger(t *testing.T) {
 
 // TestTorchFilesOfCheckpoint: all files that Trainer writes for a checkpoint are on record.
 func TestTorchFilesOfCheckpoint(t *testing.T) {
-	j := &job{run: "frameworks.py trainer", since: "2.6", opt: "huggingface"}
+	j := &jobProgram{run: "frameworks.py trainer", since: "2.6", opt: "huggingface"}
 	r, trainers, work := j.report(t)
 	if len(r.Checkpoints) != 2 {
 		t.Errorf("checkpoints: %+v", r.Checkpoints)

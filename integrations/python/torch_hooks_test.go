@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/gziptest"
-	"github.com/trainspan/trainspan/internal/pydrain"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )
 
 // TestTorchHarmless: what the hooks must leave as it was, with them and without.
@@ -112,7 +112,7 @@ func TestTorchKilledInCollective(t *testing.T) {
 	if out := j.run(t); out != "-9\n" {
 		t.Fatalf("it printed %q", out)
 	}
-	st, err := pydrain.Import(context.Background(), []string{j.rings}, pydrain.Options{Out: t.TempDir(), Attempt: -1})
+	st, err := pyring.Import(context.Background(), []string{j.rings}, pyring.Options{Out: t.TempDir(), Attempt: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestTorchPhases(t *testing.T) {
 			j := newTorchJob(t, "loops.py", "plain")
 			j.Env = append(j.Env, c.env)
 			j.run(t)
-			rings, err := pydrain.Rings(j.rings)
+			rings, err := pyring.Rings(j.rings)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
 // A training that Lightning runs gives the spans and events of its epochs, batches,

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/ingest/torch"
 )
 
 // TestTorchProfile: PyTorch's own profiler, imported onto the same axis, saw the
@@ -23,7 +23,7 @@ func TestTorchProfile(t *testing.T) {
 	j.run(t)
 	hooks := only(t, j.traces(t), "pipeline/train.iteration")
 
-	sources, err := pytorch.Files(profile)
+	sources, err := torch.Files(profile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestTorchProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pytorch.Import(context.Background(), w, sources, nil); err != nil {
+	if _, err := torch.Import(context.Background(), w, sources, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/pydrain"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
 )
 
 // What PyTorch is seen to do is sent as it is in the trace: by default what lasts,
@@ -26,7 +26,7 @@ func TestTorchSends(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBackend(t)
 			j := newTorchJob(t, c.program[0], c.program[1:]...)
-			d, err := pydrain.New(pydrain.Options{Dir: j.rings, Out: t.TempDir(), Attempt: -1, Config: b.config(c.export), Log: slog.New(slog.DiscardHandler)})
+			d, err := pyring.New(pyring.Options{Dir: j.rings, Out: t.TempDir(), Attempt: -1, Config: b.config(c.export), Log: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				t.Skip(err)
 			}

@@ -19,27 +19,27 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dftest"
-	"github.com/trainspan/trainspan/internal/pyclient"
-	"github.com/trainspan/trainspan/internal/pydrain"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/ingest/pyring/pyclient"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
 )
 
 // torchPython is the interpreter for which Debian has PyTorch, or that of the
 // variable TRAINSPAN_TORCH_PYTHON.
 func torchPython() (string, error) {
-	t, err := torch()
+	t, err := torchInstalled()
 	return t.path, err
 }
 
 // torchVersion is 1.13, 2.6 or new: what a test may expect of torchPython.
 func torchVersion() (string, error) {
-	t, err := torch()
+	t, err := torchInstalled()
 	return t.version, err
 }
 
 type torchBuild struct{ path, version string }
 
-var torch = sync.OnceValues(func() (torchBuild, error) {
+var torchInstalled = sync.OnceValues(func() (torchBuild, error) {
 	t := torchBuild{cmp.Or(os.Getenv("TRAINSPAN_TORCH_PYTHON"), "/usr/bin/python3"), "new"}
 	out, err := exec.Command(t.path, "-c", "import torch; print(torch.__version__)").Output()
 	if err != nil {
@@ -108,7 +108,7 @@ func ofGloo(line string) bool { return strings.HasPrefix(line, "[./gloo/") }
 // traces imports what the processes of the job left, and reads it.
 func (j *torchJob) traces(t *testing.T) []*trace {
 	t.Helper()
-	st, err := pydrain.Import(context.Background(), []string{j.rings}, pydrain.Options{Out: t.TempDir(), Attempt: -1})
+	st, err := pyring.Import(context.Background(), []string{j.rings}, pyring.Options{Out: t.TempDir(), Attempt: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/identity"
-	"github.com/trainspan/trainspan/internal/pyrun"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
 // TestWheelVersions: what git describe says, by the rules of PEP 440; without a tag it is

@@ -5,12 +5,11 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/record/direct"
 	"go.opentelemetry.io/otel/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/direct"
 )
 
 // Output is a place that telemetry writes to. The provider calls Attach once,
@@ -144,3 +143,28 @@ func (nothing) ReportLosses(Losses)                               {}
 func (nothing) ForceFlush(context.Context) error                  { return nil }
 func (nothing) Shutdown(context.Context) error                    { return nil }
 func (nothing) Stats() Stats                                      { return Stats{} }
+
+// Identity says who writes: the process and its place in the job. A zero
+// field is filled in by ConfigureProvider from the operating system, the
+// launcher's environment variables and the configuration.
+type Identity struct {
+	Host    string // host name
+	PID     int    // process id
+	Version string // version of the telemetry library
+	Rank    config.Var[int]
+	// RankKnown says that the program or the launcher gave Rank. Without it Rank
+	// is 0, and the names of files do not tell ranks apart.
+	RankKnown bool
+	LocalRank config.Var[int]
+	WorldSize int
+
+	// Attempt counts the starts of the job from zero, and Job is its id at the
+	// launcher. Both are the same on every rank.
+	Attempt config.Var[int]
+	Job     string
+	// Run is what all ranks of this start of the job share, see config.Ranks.
+	Run string
+
+	SessionTag      string // of the configuration
+	ApplicationName string // of the configuration
+}

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/ingest/torch"
 )
 
 var update = flag.Bool("update", false, "write what the replays give into the golden files")
@@ -28,7 +28,7 @@ type job struct {
 	long  bool           // left out of the short tests
 	send  *config.Export // rings: what is sent by OTLP
 	most  int            // requests: how many attributes, events and links are kept of a span
-	level pytorch.Level  // profiles: what is sent by OTLP
+	level torch.Level    // profiles: what is sent by OTLP
 	train bool           // no recording: the example charlm runs
 }
 

@@ -23,7 +23,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	oteltrace "go.opentelemetry.io/otel/trace"
 
-	"github.com/trainspan/trainspan/internal/pyclient"
+	"github.com/trainspan/trainspan/internal/ingest/pyring/pyclient"
 )
 
 var record = flag.String("record", "", "record jobs again: a list of names, or all; README.md")

@@ -18,9 +18,9 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/pytorch"
-	"github.com/trainspan/trainspan/internal/otlpreceiver"
-	"github.com/trainspan/trainspan/internal/pydrain"
+	"github.com/trainspan/trainspan/internal/ingest/otlpreceiver"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/ingest/torch"
 )
 
 // This file and script_test.go are all that knows how the product is called.
@@ -117,7 +117,7 @@ func validate(path string, foreign bool) error {
 // replayRings imports the rings of a folder, and sends what the customization selects if there
 // is one.
 func replayRings(t *testing.T, dir string, send *config.Export) (*outputs, error) {
-	o := pydrain.Options{Out: t.TempDir(), Attempt: -1, Log: quiet}
+	o := pyring.Options{Out: t.TempDir(), Attempt: -1, Log: quiet}
 	var c *collector
 	if send != nil {
 		c = newCollector(t)
@@ -132,7 +132,7 @@ func replayRings(t *testing.T, dir string, send *config.Export) (*outputs, error
 			return code, nil
 		}
 	}
-	st, err := pydrain.Import(context.Background(), []string{dir}, o)
+	st, err := pyring.Import(context.Background(), []string{dir}, o)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func replayRings(t *testing.T, dir string, send *config.Export) (*outputs, error
 
 // drainRings reads the rings of a folder as it does while the processes run.
 func drainRings(t *testing.T, dir string) (*outputs, error) {
-	d, err := pydrain.New(pydrain.Options{Dir: dir, Out: t.TempDir(), Attempt: -1, Log: quiet})
+	d, err := pyring.New(pyring.Options{Dir: dir, Out: t.TempDir(), Attempt: -1, Log: quiet})
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func drainRings(t *testing.T, dir string) (*outputs, error) {
 	return ringOutputs(&st), nil
 }
 
-func ringOutputs(st *pydrain.Stats) *outputs {
+func ringOutputs(st *pyring.Stats) *outputs {
 	outs := &outputs{notes: fmt.Sprintf("counts processes=%d spans=%d again=%d lost=%d bad=%d open=%d calls=%d errors=%d\n",
 		st.Processes, st.Spans, st.Again, st.Lost, st.Bad, st.Open, st.Calls, st.Errors)}
 	for _, path := range st.Files {
@@ -258,24 +258,24 @@ func post(url, path string) (string, error) {
 
 // replayProfiles imports files of the PyTorch profiler and compiler, and sends spans of the level
 // if there is one.
-func replayProfiles(t *testing.T, dir string, level pytorch.Level) (*outputs, error) {
-	sources, err := pytorch.Files(dir)
+func replayProfiles(t *testing.T, dir string, level torch.Level) (*outputs, error) {
+	sources, err := torch.Files(dir)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(sources, func(a, b pytorch.Source) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(sources, func(a, b torch.Source) int { return strings.Compare(a.Name, b.Name) })
 	outs := &outputs{traces: []string{filepath.Join(t.TempDir(), "trace.pfw.gz")}}
 	var k keeper
-	var o pytorch.Options
+	var o torch.Options
 	if level != "" {
-		o.Spans = &pytorch.SpanOptions{Exporter: &k, Level: level, Budget: 1000, Job: "job"}
+		o.Spans = &torch.SpanOptions{Exporter: &k, Level: level, Budget: 1000, Job: "job"}
 	}
 	var w *dftracer.Writer
-	o.Begin = func(start time.Time) (_ pytorch.Sink, err error) {
+	o.Begin = func(start time.Time) (_ torch.Sink, err error) {
 		w, err = dftracer.Create(outs.traces[0], &dftracer.Options{Start: start, Process: dftracer.Process{Host: "node1", PID: 4242, PPID: 1, Exec: "import", Command: "import", Dir: "/"}})
 		return w, err
 	}
-	report, err := pytorch.Import(context.Background(), nil, sources, &o)
+	report, err := torch.Import(context.Background(), nil, sources, &o)
 	if err != nil {
 		return nil, err
 	}

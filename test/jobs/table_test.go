@@ -2,7 +2,7 @@ package jobs_test
 
 import (
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/integrations/pytorch"
+	"github.com/trainspan/trainspan/internal/ingest/torch"
 )
 
 // jobs are the recordings.
@@ -81,9 +81,9 @@ var jobs = []job{
 	// Files of the PyTorch profiler and compiler.
 	{name: "compile-log"},
 	{name: "profile-plain"},
-	{name: "profile-ranks", level: pytorch.LevelStep},
+	{name: "profile-ranks", level: torch.LevelStep},
 	{name: "profile-shapes"},
-	{name: "profile-steps", level: pytorch.LevelAnnotation},
+	{name: "profile-steps", level: torch.LevelAnnotation},
 
 	// What of the rings is sent, by the customization.
 	{name: "sent-default", of: "ring-nested", send: &config.Export{}},

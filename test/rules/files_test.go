@@ -11,24 +11,19 @@ var writers = map[string]bool{
 	"os.Symlink": true, "os.MkdirTemp": true, "os.CreateTemp": true, "os.CopyFS": true,
 }
 
-// allowed are the places that may, beside internal/outfile, and why.
+// allowed are the places that may, beside internal/platform/fswrite, and why.
 var allowed = map[string]string{
-	"internal/spill":                   "a temporary file loses its name when it is made, before anything is in it",
-	"integrations/iofs":                "does what the program asks for, with the program's own files",
-	"exporters/otlp/spill.go":          "cuts half a line off the file that it has made, locks and holds open",
-	"internal/otlpreceiver/journal.go": "empties and cuts files that it has made, locks and holds open",
-	"internal/goldentrace":             "tests",
-	"internal/trainsim":                "tests",
-	"internal/pyrun":                   "tests",
-	"internal/ringtest":                "tests",
-	"internal/dftest":                  "tests",
+	"internal/platform/extsort":               "a temporary file loses its name when it is made, before anything is in it",
+	"integrations/iofs":                       "does what the program asks for, with the program's own files",
+	"exporters/otlp/spill.go":                 "cuts half a line off the file that it has made, locks and holds open",
+	"internal/ingest/otlpreceiver/journal.go": "empties and cuts files that it has made, locks and holds open",
 }
 
-// TestOnlyOutfileWritesFiles checks that product code makes, replaces and deletes
-// files by internal/outfile alone, which destroys nothing of anybody else.
-func TestOnlyOutfileWritesFiles(t *testing.T) {
+// TestOnlyFswriteWritesFiles checks that product code makes, replaces and deletes
+// files by internal/platform/fswrite alone, which destroys nothing of anybody else.
+func TestOnlyFswriteWritesFiles(t *testing.T) {
 	used := map[string]bool{}
-	about := func(path string) bool { return product(path) && !below(path, []string{"internal/outfile"}) }
+	about := func(path string) bool { return product(path) && !below(path, []string{"internal/platform/fswrite"}) }
 	for src := range sources(t, about) {
 		reason := ""
 		for place := range allowed {
@@ -46,13 +41,13 @@ func TestOnlyOutfileWritesFiles(t *testing.T) {
 				return true
 			}
 			if used[reason] = true; reason == "" {
-				t.Errorf("%s: %s, which only internal/outfile may call", src.fset.Position(call.Pos()), what)
+				t.Errorf("%s: %s, which only internal/platform/fswrite may call", src.fset.Position(call.Pos()), what)
 			}
 			return true
 		})
 	}
 	for place := range allowed {
-		if !used[place] && allowed[place] != "tests" {
+		if !used[place] {
 			t.Errorf("%s writes no file: it needs no exception", place)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // namers are the places that may tell spans by literal names, beside vocab, and why.
 var namers = map[string]string{
-	"integrations/pytorch": "the names in profiles of PyTorch, before they are spans",
+	"internal/ingest/torch": "the names in profiles of PyTorch, before they are spans",
 }
 
 // TestOnlyVocabKnowsNames checks that product code compares no name or category of
@@ -32,7 +32,7 @@ func TestOnlyVocabKnowsNames(t *testing.T) {
 	}
 	used := make(map[string]bool)
 	about := func(path string) bool {
-		return product(path) && !below(path, []string{"spans", "internal/vocab", "internal/goldentrace", "internal/dftest"})
+		return product(path) && !below(path, []string{"spans", "internal/tracefile/vocab", "internal/testkit/goldentrace", "internal/testkit/dftest"})
 	}
 	for src := range sources(t, about) {
 		reason := ""

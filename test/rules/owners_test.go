@@ -9,15 +9,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/identity"
+	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
-// Only config knows the names of our environment variables, beside internal/environ and internal/identity:
+// Only config knows the names of our environment variables, beside internal/platform/environ and internal/platform/identity:
 // what is set for a process by one of ours is read by another.
 func TestOnlyConfigKnowsVariables(t *testing.T) {
 	name := regexp.MustCompile(`^TRAINSPAN_[A-Z_]*[A-Z]$`)
 	about := func(path string) bool {
-		return product(path) && !below(path, []string{"config", "internal/environ", "internal/identity"})
+		return product(path) && !below(path, []string{"config", "internal/platform/environ", "internal/platform/identity"})
 	}
 	for src := range sources(t, about) {
 		ast.Inspect(src.file, func(n ast.Node) bool {
@@ -31,7 +31,7 @@ func TestOnlyConfigKnowsVariables(t *testing.T) {
 	}
 }
 
-// Only internal/identity knows the words in which launchers and resources say who a
+// Only internal/platform/identity knows the words in which launchers and resources say who a
 // process is: no other product code has one of them as a text of its own.
 func TestOnlyIdentityKnowsWho(t *testing.T) {
 	words := identity.Variables()
@@ -49,7 +49,7 @@ func TestOnlyIdentityKnowsWho(t *testing.T) {
 				return true
 			}
 			if text, err := strconv.Unquote(lit.Value); err == nil && slices.Contains(words, text) {
-				t.Errorf("%v: %s is a word of internal/identity", src.fset.Position(lit.Pos()), lit.Value)
+				t.Errorf("%v: %s is a word of internal/platform/identity", src.fset.Position(lit.Pos()), lit.Value)
 			}
 			return true
 		})

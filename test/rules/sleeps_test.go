@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Tests wait for conditions (internal/until), or sleep on the clock of a bubble
+// Tests wait for conditions (internal/testkit/until), or sleep on the clock of a bubble
 // (testing/synctest). Where another one sleeps a comment on the line says why.
 func TestSleepsSayWhy(t *testing.T) {
 	n := 0
@@ -35,7 +35,7 @@ func TestSleepsSayWhy(t *testing.T) {
 			for _, pos := range sleeps {
 				n++
 				if at := src.fset.Position(pos); !bubble && !said[at.Line] {
-					t.Errorf("%s:%d sleeps and does not say why: wait for a condition (internal/until), or use testing/synctest", src.path, at.Line)
+					t.Errorf("%s:%d sleeps and does not say why: wait for a condition (internal/testkit/until), or use testing/synctest", src.path, at.Line)
 				}
 			}
 		}

@@ -57,8 +57,8 @@ func sources(t *testing.T, about func(path string) bool) iter.Seq[source] {
 
 // product reports whether a file is part of what is shipped.
 func product(path string) bool {
-	return !strings.HasSuffix(path, "_test.go") && (!below(path, []string{"collector"}) || below(path, []string{"collector/dftracerexporter"})) &&
-		!below(path, []string{"examples", "benchmarks", "e2e", "integrations/gomlx", "report/browser", "release", "tools"})
+	return !strings.HasSuffix(path, "_test.go") && (!below(path, []string{"integrations/collector"}) || below(path, []string{"integrations/collector/dftracerexporter"})) &&
+		!below(path, []string{"examples", "integrations/gomlx", "internal/testkit", "test", "tools"})
 }
 
 // below reports whether path is one of folders, or in one of them.

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/replay"
-	"github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/report"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/report"
 )
 
 // asProgram makes the test binary be the program itself, which starts itself.
@@ -43,7 +43,7 @@ func TestFaultsAreFound(t *testing.T) {
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
-	set, err := run.Open(out)
+	set, err := job.Open(out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestFaultsAreFound(t *testing.T) {
 	}
 	r := report.Build(jobs[0])
 	v := r.Verdict.Rank
-	if v == nil || v.Kind != replay.SlowRanks || !slices.Equal(v.Ranks, []int{2}) || v.Cause != "input" || r.ExitCode() != 3 {
+	if v == nil || v.Kind != straggler.SlowRanks || !slices.Equal(v.Ranks, []int{2}) || v.Cause != "input" || r.ExitCode() != 3 {
 		t.Errorf("the slow rank: %+v", v)
 	}
 	if len(r.Attempts) != 2 || r.Attempts[0].Ended || !r.Attempts[1].Ended || r.Attempts[1].FirstStep != 20 || r.Attempts[1].LastStep != 51 {

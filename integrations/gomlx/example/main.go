@@ -73,12 +73,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		log.Print(err) // the training goes on without telemetry
 	}
-	err = job(tel, &o, out)
+	err = trainJob(tel, &o, out)
 	return errors.Join(err, tel.Shutdown(ctx))
 }
 
-// job trains.
-func job(tel *telemetry.Provider, o *options, out io.Writer) (err error) {
+// trainJob trains.
+func trainJob(tel *telemetry.Provider, o *options, out io.Writer) (err error) {
 	run := gomlxspan.Start(tel, nil)
 	defer run.End(&err)
 	var text []byte

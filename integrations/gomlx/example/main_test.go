@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/goodput"
-	"github.com/trainspan/trainspan/internal/dftest"
-	jobs "github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/summary"
-	"github.com/trainspan/trainspan/report"
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/spanstats"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/report"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
 )
 
 // asProgram makes the test binary the program.
@@ -42,7 +42,7 @@ func runOK(t *testing.T, args ...string) string {
 
 func readReport(t *testing.T, dir string) *report.Report {
 	t.Helper()
-	set, err := jobs.Open(dir)
+	set, err := job.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func checkTrace(t *testing.T, path string, attempt int, files bool) {
 	if (counts["POSIX/read/X"] > 0) != files {
 		t.Errorf("%d reads", counts["POSIX/read/X"])
 	}
-	sum := summary.New(nil)
+	sum := spanstats.New(nil)
 	events := dftest.Events(t, path)
 	for i := range events {
 		sum.Add(&events[i])
@@ -112,8 +112,8 @@ func checkReport(t *testing.T, r *report.Report, files bool) {
 		sum += ns
 	}
 	c := r.Ledger.Categories
-	if sum != r.Ledger.Wall || c[goodput.Productive] == 0 || c[goodput.Warmup] == 0 || c[goodput.Validation] == 0 ||
-		c[goodput.CheckpointSave] == 0 || c[goodput.CheckpointLoad] == 0 || c[goodput.LostWork] == 0 || c[goodput.Downtime] == 0 {
+	if sum != r.Ledger.Wall || c[account.Productive] == 0 || c[account.Warmup] == 0 || c[account.Validation] == 0 ||
+		c[account.CheckpointSave] == 0 || c[account.CheckpointLoad] == 0 || c[account.LostWork] == 0 || c[account.Downtime] == 0 {
 		t.Errorf("the ledger of %d ns is %v", r.Ledger.Wall, c)
 	}
 	for category := range c {

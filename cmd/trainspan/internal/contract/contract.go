@@ -320,8 +320,8 @@ func isDate(n json.Number) bool {
 // tolerance is by which part a measured figure may differ: half of what must be noticed.
 const tolerance = 0.0005
 
-// same reports whether two scalars of a path are the same.
-func same(path string, got, want any) bool {
+// sameScalar reports whether two scalars of a path are the same.
+func sameScalar(path string, got, want any) bool {
 	g, ok := got.(json.Number)
 	w, also := want.(json.Number)
 	if !ok || !also {
@@ -356,14 +356,14 @@ func compareValues(d Difference, got, want any) []Difference {
 	case ok && also && len(g) == len(w):
 		var out []Difference
 		for i := range g {
-			if !same(d.Path, g[i], w[i]) {
+			if !sameScalar(d.Path, g[i], w[i]) {
 				at := d
 				at.Path, at.Got, at.Want = fmt.Sprintf("%s at %d", d.Path, i), show(g[i]), show(w[i])
 				out = append(out, at)
 			}
 		}
 		return out
-	case ok || also || !same(d.Path, got, want):
+	case ok || also || !sameScalar(d.Path, got, want):
 		d.Got, d.Want = show(got), show(want)
 		return []Difference{d}
 	}
@@ -384,8 +384,8 @@ func show(v any) string {
 	return text
 }
 
-// both returns the keys of two maps, in order.
-func both[V any](a, b map[string]V) []string {
+// unionKeys returns the keys of two maps, in order.
+func unionKeys[V any](a, b map[string]V) []string {
 	all := make(map[string]bool)
 	for _, m := range []map[string]V{a, b} {
 		for key := range m {
@@ -406,7 +406,7 @@ func either(a Answer, path string) any {
 // part of a corpus only the jobs in it are compared, and keys may be missing.
 func Compare(got, want *File, part bool) []Difference {
 	var out []Difference
-	for _, command := range both(got.Keys, want.Keys) {
+	for _, command := range unionKeys(got.Keys, want.Keys) {
 		g, w := got.Keys[command], want.Keys[command]
 		for _, key := range w {
 			if !part && !slices.Contains(g, key) {
@@ -419,13 +419,13 @@ func Compare(got, want *File, part bool) []Difference {
 			}
 		}
 	}
-	for _, job := range both(got.Jobs, want.Jobs) {
+	for _, job := range unionKeys(got.Jobs, want.Jobs) {
 		if part && got.Jobs[job] == nil {
 			continue
 		}
-		for _, command := range both(got.Jobs[job], want.Jobs[job]) {
+		for _, command := range unionKeys(got.Jobs[job], want.Jobs[job]) {
 			g, w := got.Jobs[job][command], want.Jobs[job][command]
-			for _, path := range both(g, w) {
+			for _, path := range unionKeys(g, w) {
 				out = append(out, compareValues(Difference{Job: job, Command: command, Path: path}, either(g, path), either(w, path))...)
 			}
 		}

@@ -117,7 +117,7 @@ func TestEveryChangeIsNoticed(t *testing.T) {
 							other[i] = changed(path, list[i])
 							notice(what+" is changed at "+strconv.Itoa(i), with(other), b, true, 1)
 						}
-						if len(list) > 1 && !same(path, list[0], list[1]) {
+						if len(list) > 1 && !sameScalar(path, list[0], list[1]) {
 							swapped := slices.Clone(list)
 							swapped[0], swapped[1] = list[1], list[0]
 							notice(what+" is swapped", with(swapped), b, true, 2)
@@ -209,7 +209,7 @@ func TestCompareFiles(t *testing.T) {
 		return f
 	}
 	want := file(0, "a", "b")
-	if keys := both(want.Keys, nil); !slices.Equal(keys, []string{"compare", "report"}) {
+	if keys := unionKeys(want.Keys, nil); !slices.Equal(keys, []string{"compare", "report"}) {
 		t.Errorf("commands with keys %q, want those of all pairs as one", keys)
 	}
 	for name, tt := range map[string]struct {

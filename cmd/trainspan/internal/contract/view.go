@@ -33,8 +33,8 @@ const (
 	CSV    Form = "a table"
 )
 
-// within reports whether a path is one of some, or below one; "" has all.
-func within(path string, some []string) bool {
+// belowAny reports whether a path is one of some, or below one; "" has all.
+func belowAny(path string, some []string) bool {
 	return slices.ContainsFunc(some, func(s string) bool {
 		rest, ok := strings.CutPrefix(path, s)
 		return ok && (s == "" || rest == "" || strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "["))
@@ -70,7 +70,7 @@ func (f *File) Add(job, command string, v *View, exit int, output string) error 
 		case len(at.values) == 0:
 		case slices.Contains(v.Prose, path):
 			a[path+" count"] = json.Number(strconv.Itoa(len(at.values)))
-		case within(path, v.Keep) && !within(path, v.Drop):
+		case belowAny(path, v.Keep) && !belowAny(path, v.Drop):
 			a.record(path, at.values)
 		}
 	}

@@ -1,11 +1,19 @@
+// Package dataset writes the events of training jobs, and the ledger of each
+// job, as Parquet files that database engines read: docs/parquet.md.
+//
+// Events may come in any order. They are kept on disk where memory does not
+// hold them, and written by rank and time once all are known. A data set
+// appears under its name when it is complete.
 package dataset
 
 import (
 	"fmt"
 	"sync"
 
-	"github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/spill"
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
 // defaultMemory is what the rows in memory may take.
@@ -15,8 +23,8 @@ const defaultMemory = 64 << 20
 // goroutines; the other methods are for one caller, once all events are added.
 type Builder struct {
 	mu     sync.Mutex
-	rows   *spill.Sorter[row]
-	procs  map[*run.Process]*Process
+	rows   *extsort.Sorter[row]
+	procs  map[*job.Process]*Process
 	places []int64 // how many rows each has
 	names  table[spanName]
 	groups table[string]
@@ -31,15 +39,15 @@ func New(memory int, dir string) *Builder {
 	if memory <= 0 {
 		memory = defaultMemory
 	}
-	codec := spill.Codec[row]{Key: (*row).key, Later: true, Append: appendRow, Decode: decodeRow}
-	return &Builder{rows: spill.New(codec, memory, dir), procs: make(map[*run.Process]*Process), hashes: make(map[string]string)}
+	codec := extsort.Codec[row]{Key: (*row).key, Later: true, Append: appendRow, Decode: decodeRow}
+	return &Builder{rows: extsort.New(codec, memory, dir), procs: make(map[*job.Process]*Process), hashes: make(map[string]string)}
 }
 
 // Close returns up what was collected.
 func (b *Builder) Close() error { return b.rows.Close() }
 
 // Process begins the events of a process.
-func (b *Builder) Process(p *run.Process) *Process {
+func (b *Builder) Process(p *job.Process) *Process {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	to := b.procs[p]
@@ -83,9 +91,135 @@ func (b *Builder) newPlace() uint32 {
 
 // fileName is the name of a file, or the hash that stands for it.
 func (b *Builder) fileName(id uint64) *string {
-	hash := b.files.at(id)
+	hash := b.files.value(id)
 	if name, ok := b.hashes[*hash]; ok {
 		return &name
 	}
 	return hash
+}
+
+// Job is what is written as one run.
+type Job struct {
+	Name string // of its folders
+	Job  *job.Job
+
+	// Part says that the Job is some ranks of one, which are added to what is there of
+	// the others. Its files replace those of the same ranks, when all of them are
+	// written, and that of the index comes last.
+	Part bool
+
+	Ledger *account.Ledger // nil leaves the table out
+
+	// Steps, where it is not nil, calls its function with each row of the table
+	// steps, by attempt, step and rank.
+	Steps func(func(*Step) error) error
+}
+
+// Written says what a run became.
+type Written struct {
+	Events  int64
+	Ledger  int64 // rows
+	Steps   int64
+	Folders int // of events
+	Bytes   int64
+}
+
+// batchRows is how many rows are handed to the file at a time.
+const batchRows = 4096
+
+// batch is rows on their way into a file, with the memory that they point to.
+type batch struct {
+	rows    []event
+	numbers []int64
+	texts   []string
+	parts   []part
+	args    []byte
+	lengths []int // of the arguments of each row
+	means   vocab.Book
+}
+
+func newBatch() *batch {
+	return &batch{rows: make([]event, 0, batchRows), numbers: make([]int64, 0, 2*batchRows), texts: make([]string, batchRows), lengths: make([]int, 0, batchRows)}
+}
+
+func (b *batch) full() bool { return len(b.rows) == batchRows }
+
+func (b *batch) reset() {
+	b.rows, b.numbers, b.parts, b.args, b.lengths = b.rows[:0], b.numbers[:0], b.parts[:0], b.args[:0], b.lengths[:0]
+}
+
+// number keeps a value and returns where.
+func (b *batch) number(n int64) *int64 {
+	b.numbers = append(b.numbers, n)
+	return &b.numbers[len(b.numbers)-1]
+}
+
+// add takes a row of a process.
+func (b *batch) add(from *Builder, who *identity, r *row, outer uint64, outlasted []taken) {
+	name := from.names.value(r.name)
+	e := event{
+		Rank: who.rank, Attempt: who.attempt, Host: who.host, PID: who.pid, TID: r.tid, Phase: name.phase.String(), Cat: name.cat, Name: name.name,
+		Class: b.means.Of(name.cat, name.name).Class.String(),
+		TS:    r.ts, Dur: r.dur, ID: int64(r.id), Parent: r.parent,
+	}
+	if r.epoch.known {
+		e.Epoch = b.number(r.epoch.value)
+	}
+	if r.step.known {
+		e.Step = b.number(r.step.value)
+	}
+	if outer != 0 {
+		o := from.names.value(outer)
+		e.OuterCat, e.OuterName = &o.cat, &o.name
+	}
+	for _, o := range outlasted {
+		name := from.names.value(o.name)
+		b.parts = append(b.parts, part{name.cat, name.name, o.us})
+	}
+	e.Outlasts = b.parts[len(b.parts)-len(outlasted):]
+	if r.group != 0 {
+		e.Group = from.groups.value(r.group)
+	}
+	if r.file != 0 {
+		e.File = from.fileName(r.file)
+	}
+	b.rows = append(b.rows, e)
+	b.args = append(b.args, r.args...)
+	b.lengths = append(b.lengths, len(r.args))
+}
+
+// finish makes strings of the arguments of all rows, with one allocation.
+func (b *batch) finish() []event {
+	all := string(b.args)
+	for i, n := range b.lengths {
+		if n > 0 {
+			b.texts[i], all = all[:n], all[n:]
+			b.rows[i].Args = &b.texts[i]
+		}
+	}
+	return b.rows
+}
+
+// identity is what the rows of a process have in common; nil is not known.
+type identity struct {
+	rank    *int32
+	attempt *int32
+	host    *string
+	pid     int64
+}
+
+func identify(p *job.Process) *identity {
+	who := &identity{pid: p.PID}
+	if p.Attempt > 0 {
+		attempt := int32(p.Attempt)
+		who.attempt = &attempt
+	}
+	if p.Host != "" {
+		who.host = &p.Host
+	}
+	if p.RankKnown {
+		rank := int32(p.Rank)
+		who.rank = &rank
+	}
+	return who
 }

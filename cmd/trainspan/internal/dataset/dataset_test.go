@@ -11,12 +11,12 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"go.uber.org/goleak"
 
-	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/summary"
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/spanstats"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -50,13 +50,13 @@ type part struct {
 // convert writes the traces in a folder as a data set and returns its folder.
 func convert(t *testing.T, memory int, traces string) (string, dataset.Written) {
 	t.Helper()
-	set, err := run.Open(traces)
+	set, err := job.Open(traces)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rows := dataset.New(memory, t.TempDir())
 	defer func() { _ = rows.Close() }() // nothing in it is needed any more
-	set.Events = func(p *run.Process) func(*dftracer.Event) {
+	set.Events = func(p *job.Process) func(*dftracer.Event) {
 		to := rows.Process(p)
 		return func(ev *dftracer.Event) {
 			if err := to.Add(ev); err != nil {
@@ -64,7 +64,7 @@ func convert(t *testing.T, memory int, traces string) (string, dataset.Written) 
 			}
 		}
 	}
-	accounts, err := goodput.Collect(set)
+	accounts, err := account.Collect(set)
 	if err != nil || len(accounts) != 1 {
 		t.Fatalf("%d jobs: %v", len(accounts), err)
 	}
@@ -140,7 +140,7 @@ func TestRows(t *testing.T) {
 	for rank := range ranks {
 		writeRank(t, traces, rank, events, 1_700_000_000_000_000)
 	}
-	agg := summary.New(nil)
+	agg := spanstats.New(nil)
 	files, err := filepath.Glob(filepath.Join(traces, "*"))
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +240,7 @@ func TestColumns(t *testing.T) {
 		at += 100
 		w.Write(&ev)
 	}
-	write(dftracer.Event{Cat: "POSIX", Name: "read", Dur: 10, Args: []dftracer.Arg{dft.HashArg("fhash", w.Hash(dft.NameFileHash, "/data/x\"y")), dftracer.Int("ret", 7)}})
+	write(dftracer.Event{Cat: "POSIX", Name: "read", Dur: 10, Args: []dftracer.Arg{tracefile.HashArg("fhash", w.Hash(tracefile.NameFileHash, "/data/x\"y")), dftracer.Int("ret", 7)}})
 	write(dftracer.Event{Cat: "comm", Name: "all_reduce", Dur: 10, Args: []dftracer.Arg{dftracer.String("pg", "tp0"), dftracer.Int("epoch", 0), dftracer.Int("step", 0)}})
 	write(dftracer.Event{Cat: "x", Name: "y", Dur: 10, Args: []dftracer.Arg{dftracer.String("step", "last")}})
 	write(dftracer.Event{Cat: "x", Name: "c", Phase: dftracer.PhaseCounter, Args: []dftracer.Arg{dftracer.Float("value", 1)}})

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/growth"
+	"github.com/trainspan/trainspan/internal/testkit/growth"
 )
 
 // enclosing is begin in its plainest form: of the spans that hold the row, the

@@ -9,7 +9,7 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/job"
 )
 
 // Tables are the folders of a run. That of the index is the last.
@@ -45,7 +45,7 @@ func (k fileKey) compare(o fileKey) int {
 	return cmp.Or(cmp.Compare(k.attempt, o.attempt), cmp.Compare(k.block, o.block))
 }
 
-func keyOf(p *run.Process) fileKey {
+func keyOf(p *job.Process) fileKey {
 	if !p.RankKnown {
 		return fileKey{p.Attempt, -1}
 	}
@@ -54,8 +54,8 @@ func keyOf(p *run.Process) fileKey {
 
 // attempts are the processes of a job that have events, by attempt; helpers without one
 // are in attempt 0.
-func (b *Builder) attempts(j *Job) map[int][]*run.Process {
-	out := make(map[int][]*run.Process)
+func (b *Builder) attempts(j *Job) map[int][]*job.Process {
+	out := make(map[int][]*job.Process)
 	for _, p := range slices.Concat(j.Job.Processes, j.Job.Helpers) {
 		if proc := b.procs[p]; proc != nil && len(proc.places) > 0 {
 			out[p.Attempt] = append(out[p.Attempt], p)
@@ -65,8 +65,8 @@ func (b *Builder) attempts(j *Job) map[int][]*run.Process {
 }
 
 // fileNames are the names of the files of events, the same in each hour.
-func fileNames(attempts map[int][]*run.Process) map[fileKey]string {
-	of := make(map[fileKey][]*run.Process)
+func fileNames(attempts map[int][]*job.Process) map[fileKey]string {
+	of := make(map[fileKey][]*job.Process)
 	for _, procs := range attempts {
 		for _, p := range procs {
 			of[keyOf(p)] = append(of[keyOf(p)], p)
@@ -81,7 +81,7 @@ func fileNames(attempts map[int][]*run.Process) map[fileKey]string {
 
 // fileName says which attempt and ranks a file is of. Processes without a rank are
 // named after what they are, so that those of another node have another name.
-func fileName(attempt int, procs []*run.Process) string {
+func fileName(attempt int, procs []*job.Process) string {
 	name := "attempt-none"
 	if attempt > 0 {
 		name = fmt.Sprintf("attempt-%d", attempt)
@@ -102,7 +102,7 @@ func fileName(attempt int, procs []*run.Process) string {
 }
 
 // ranksOf are the known ranks of processes, ascending.
-func ranksOf(procs []*run.Process) (ranks []int32) {
+func ranksOf(procs []*job.Process) (ranks []int32) {
 	for _, p := range procs {
 		if p.RankKnown {
 			ranks = append(ranks, int32(p.Rank))

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trainspan/trainspan/analysis/goodput"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/summary"
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/spanstats"
+	"github.com/trainspan/trainspan/internal/job"
 )
 
 // Spans of one thread that overlap without one being inside of the other: a file
@@ -72,13 +72,13 @@ func TestOwnTimeOfSpansThatOverlap(t *testing.T) {
 				}
 			}
 
-			agg := summary.New(nil)
+			agg := spanstats.New(nil)
 			if _, err := dftracer.Scan(path, nil, func(ev *dftracer.Event) error { agg.Add(ev); return nil }); err != nil {
 				t.Fatal(err)
 			}
 			names := agg.Result().Names
 			check("summary", func(name string) int64 {
-				return names[slices.IndexFunc(names, func(n summary.NameStat) bool { return n.Name == name })].Self
+				return names[slices.IndexFunc(names, func(n spanstats.NameStat) bool { return n.Name == name })].Self
 			})
 
 			dir, _ := convert(t, 0, traces)
@@ -96,21 +96,21 @@ func TestOwnTimeOfSpansThatOverlap(t *testing.T) {
 			}
 			check("table", func(name string) int64 { return table[name] })
 
-			set, err := run.Open(traces)
+			set, err := job.Open(traces)
 			if err != nil {
 				t.Fatal(err)
 			}
-			accounts, err := goodput.Collect(set)
+			accounts, err := account.Collect(set)
 			if err != nil || len(accounts) != 1 {
 				t.Fatalf("%d jobs: %v", len(accounts), err)
 			}
-			ledger := accounts[0].Ledger.Report(goodput.Query{}).Categories
-			category := map[string]goodput.Category{"train": goodput.Other, "capture": goodput.CheckpointSave, "fetch.iter": goodput.DataWait}
+			ledger := accounts[0].Ledger.Report(account.Query{}).Categories
+			category := map[string]account.Category{"train": account.Other, "capture": account.CheckpointSave, "fetch.iter": account.DataWait}
 			check("ledger", func(name string) int64 {
 				if c, ok := category[name]; ok {
 					return ledger[c] / 1000
 				}
-				return ledger[goodput.Category("custom."+name)] / 1000
+				return ledger[account.Category("custom."+name)] / 1000
 			})
 		})
 	}

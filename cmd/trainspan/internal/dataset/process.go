@@ -1,9 +1,12 @@
 package dataset
 
 import (
+	"slices"
+
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/nest"
 )
 
 // Arguments with a column of their own.
@@ -22,7 +25,7 @@ const (
 // Process takes the events of one process. It is not safe for concurrent use;
 // several of one Builder are.
 type Process struct {
-	*run.Process
+	*job.Process
 	to     *Builder
 	places map[int64]uint32 // by hour
 	hour   int64
@@ -38,7 +41,7 @@ type Process struct {
 // but strings. An error means that the temporary file cannot be written.
 func (p *Process) Add(ev *dftracer.Event) error {
 	if ev.Phase == dftracer.PhaseMetadata {
-		if ev.Name == dft.NameFileHash {
+		if ev.Name == tracefile.NameFileHash {
 			name, hash := ev.Meta()
 			p.to.mu.Lock()
 			defer p.to.mu.Unlock()
@@ -62,7 +65,7 @@ func (p *Process) Add(ev *dftracer.Event) error {
 	r := &p.rows[len(p.rows)-1]
 	*r = row{
 		place: p.placeOf(ev.TS), ts: ev.TS, dur: ev.Dur, tid: ev.TID, id: ev.ID, parent: max(ev.Parent, 0), level: int64(max(ev.Level, 0)),
-		name: p.names.of(p.to, &p.to.names, spanName{ev.Cat, ev.Name, ev.Phase}), args: r.args[:0],
+		name: p.names.idOf(p.to, &p.to.names, spanName{ev.Cat, ev.Name, ev.Phase}), args: r.args[:0],
 	}
 	for i := range ev.Args {
 		p.argument(r, &ev.Args[i])
@@ -98,7 +101,7 @@ func (p *Process) placeOf(ts int64) uint32 {
 // argument puts an argument into its column, or into the JSON of the others.
 func (p *Process) argument(r *row, arg *dftracer.Arg) {
 	if arg.Key == argStep || arg.Key == argEpoch {
-		if n, ok := dft.Whole(*arg); ok && arg.Key == argStep {
+		if n, ok := tracefile.Whole(*arg); ok && arg.Key == argStep {
 			r.step = number{n, true}
 			return
 		} else if ok {
@@ -107,11 +110,11 @@ func (p *Process) argument(r *row, arg *dftracer.Arg) {
 		}
 	}
 	switch {
-	case dft.KindOf(*arg) == dft.KindString && arg.Key == argGroup:
-		r.group = p.groups.of(p.to, &p.to.groups, arg.Text())
+	case tracefile.KindOf(*arg) == tracefile.KindString && arg.Key == argGroup:
+		r.group = p.groups.idOf(p.to, &p.to.groups, arg.Text())
 		return
 	case arg.Key == argFile:
-		r.file = p.files.of(p.to, &p.to.files, arg.Text())
+		r.file = p.files.idOf(p.to, &p.to.files, arg.Text())
 		return
 	}
 	sep := byte(',')
@@ -119,8 +122,8 @@ func (p *Process) argument(r *row, arg *dftracer.Arg) {
 		sep = '{'
 	}
 	key := dftracer.String("", arg.Key)
-	r.args = append(dft.AppendArg(key, append(r.args, sep), dftracer.V2), ':')
-	r.args = dft.AppendArg(*arg, r.args, dftracer.V2)
+	r.args = append(tracefile.AppendArg(key, append(r.args, sep), dftracer.V2), ':')
+	r.args = tracefile.AppendArg(*arg, r.args, dftracer.V2)
 }
 
 // cache is what one process has asked a table for.
@@ -130,14 +133,14 @@ type cache[K comparable] struct {
 	id   uint64
 }
 
-func (c *cache[K]) of(b *Builder, t *table[K], k K) uint64 {
+func (c *cache[K]) idOf(b *Builder, t *table[K], k K) uint64 {
 	if c.id != 0 && k == c.last {
 		return c.id
 	}
 	id, ok := c.ids[k]
 	if !ok {
 		b.mu.Lock()
-		id = t.of(k)
+		id = t.idOf(k)
 		b.mu.Unlock()
 		if c.ids == nil {
 			c.ids = make(map[K]uint64)
@@ -146,4 +149,48 @@ func (c *cache[K]) of(b *Builder, t *table[K], k K) uint64 {
 	}
 	c.last, c.id = k, id
 	return id
+}
+
+// lanes has the open spans of one process, lane by lane.
+type lanes struct {
+	open  map[int64]*nest.Stack[uint64]
+	last  *nest.Stack[uint64]
+	tid   int64
+	taken []taken
+}
+
+// taken is how much of the time of a span belongs to another one.
+type taken struct {
+	name uint64
+	us   int64
+}
+
+// begin opens the span of a row, in the order of its lane. It returns the name of
+// the innermost open span that holds the whole row, 0 without one, and those that
+// the row outlasts, which is valid until the next call.
+func (l *lanes) begin(r *row) (outer uint64, outlasted []taken) {
+	if l.last == nil || l.tid != r.tid {
+		if l.open == nil {
+			l.open = make(map[int64]*nest.Stack[uint64])
+		}
+		if l.last, l.tid = l.open[r.tid], r.tid; l.last == nil {
+			l.last = new(nest.Stack[uint64])
+			l.open[r.tid] = l.last
+		}
+	}
+	at, end := r.ts, r.ts+max(r.dur, 0)
+	l.taken = l.taken[:0]
+	for _, o := range slices.Backward(l.last.Leave(at, end)) {
+		if o.End > at {
+			l.taken = append(l.taken, taken{o.Of, o.End - at})
+			at = o.End
+		}
+	}
+	if top := l.last.Top(); top != nil {
+		if outer = top.Of; top.End == end { // it holds nothing more that the row does not hold
+			l.last.Pop()
+		}
+	}
+	l.last.Push(end, r.name)
+	return outer, l.taken
 }

@@ -9,12 +9,12 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/job"
+	"golang.org/x/sync/errgroup"
 )
 
 // RanksPerFolder is how many ranks share a folder of events.
@@ -75,7 +75,7 @@ func (b *Builder) Write(ctx context.Context, dir string, j *Job) (Written, error
 func (b *Builder) folders(j *Job) []*folder {
 	type key struct{ group, hour int64 }
 	found := make(map[key]*folder)
-	take := func(p *run.Process) {
+	take := func(p *job.Process) {
 		proc := b.procs[p]
 		if proc == nil {
 			return
@@ -154,7 +154,7 @@ func (b *Builder) rank(ctx context.Context, q *queue, procs []*Process, hour int
 	it := b.rows.Merge(places...)
 	for r := it.Next(); r != nil; r = it.Next() {
 		outer, outlasted := uint64(0), []taken(nil)
-		if b.names.at(r.name).phase == dftracer.PhaseComplete {
+		if b.names.value(r.name).phase == dftracer.PhaseComplete {
 			outer, outlasted = of[r.place].lanes.begin(r)
 		}
 		q.batch.add(b, who[r.place], r, outer, outlasted)
@@ -168,4 +168,58 @@ func (b *Builder) rank(ctx context.Context, q *queue, procs []*Process, hour int
 		}
 	}
 	return n, it.Err()
+}
+
+// queue writes batches on a goroutine of its own, so that rows are put in order
+// while others are encoded.
+type queue struct {
+	batch *batch // being filled
+	free  chan *batch
+	full  chan *batch
+	done  sync.WaitGroup
+
+	mu  sync.Mutex
+	err error
+}
+
+// startQueue begins to write to a file. Its close ends the goroutine.
+func startQueue(t *tableFile[event]) *queue {
+	q := &queue{batch: newBatch(), free: make(chan *batch, 3), full: make(chan *batch, 2)}
+	q.free <- newBatch()
+	q.free <- newBatch()
+	q.done.Go(func() {
+		for b := range q.full {
+			if q.failed() == nil {
+				if _, err := t.Write(b.finish()); err != nil {
+					q.mu.Lock()
+					q.err = err
+					q.mu.Unlock()
+				}
+			}
+			b.reset()
+			q.free <- b
+		}
+	})
+	return q
+}
+
+func (q *queue) failed() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.err
+}
+
+// flush hands on the batch.
+func (q *queue) flush() error {
+	q.full <- q.batch
+	q.batch = <-q.free
+	return q.failed()
+}
+
+// close writes what is left and returns what went wrong.
+func (q *queue) close() error {
+	q.full <- q.batch
+	close(q.full)
+	q.done.Wait()
+	return q.err
 }

@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/internal/visible"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
 // Options say what is run.
@@ -153,7 +153,7 @@ func (l *launcher) startHelper() int {
 	}
 	pid, err := l.helper()
 	if err != nil {
-		l.o.Note("no telemetry: its process cannot be started: %v; the command runs without; see "+see.Run, err)
+		l.o.Note("no telemetry: its process cannot be started: %v; the command runs without; see "+helptopic.Run, err)
 		close(l.done)
 		return 0
 	}
@@ -226,7 +226,7 @@ func (l *launcher) listen(from *os.File) {
 			}
 		}
 		if m.Say != "" {
-			_, _ = visible.Fprintf(l.o.Out, "%s", visible.Own(m.Say)) // nobody is left to tell
+			_, _ = display.Fprintf(l.o.Out, "%s", display.Own(m.Say)) // nobody is left to tell
 		}
 		if m.Told {
 			close(l.told)
@@ -261,7 +261,7 @@ func (l *launcher) environment(signals <-chan os.Signal) []string {
 			}
 			return l.alone()
 		case <-timeout.C:
-			l.o.Note("no telemetry: it was not ready within %v; the command runs without; see "+see.Run, l.o.Prepare)
+			l.o.Note("no telemetry: it was not ready within %v; the command runs without; see "+helptopic.Run, l.o.Prepare)
 			l.hangUp()
 			l.to, l.pipe = nil, nil
 			nobody := make(chan struct{}) // is asked for signals from now on

@@ -14,10 +14,10 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/filetime"
-	"github.com/trainspan/trainspan/internal/human"
-	runs "github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/filetime"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // Filter is what a command is asked about. The zero filter is everything.
@@ -31,7 +31,7 @@ type Filter struct {
 	names          []*regexp.Regexp
 	Epochs, Steps  []numbers
 	Window         Window
-	Who            *runs.Tracker
+	Who            *job.Tracker
 	relFrom, relTo time.Duration
 	hasFrom, hasTo bool // relative to the start
 	narrow         bool
@@ -77,7 +77,7 @@ func (q *Filter) Prepare(ctx context.Context, files []string) (err error) {
 		return err
 	}
 	q.narrow = len(ranks)+len(q.Epochs)+len(q.Steps)+len(q.categories)+len(q.names) > 0
-	q.Who = runs.NewTracker(files...)
+	q.Who = job.NewTracker(files...)
 	if len(ranks) == 0 && !q.hasFrom && !q.hasTo {
 		return nil
 	}
@@ -98,7 +98,7 @@ func (q *Filter) Prepare(ctx context.Context, files []string) (err error) {
 			return err
 		}
 		if len(q.Ranks) == 0 {
-			return ui.Usage("--rank %s: no process of that rank is in %s", strings.Join(q.rank, ","), human.Plural(len(files), "file"))
+			return ui.Usage("--rank %s: no process of that rank is in %s", strings.Join(q.rank, ","), display.Plural(len(files), "file"))
 		}
 	}
 	if q.hasFrom {
@@ -245,7 +245,7 @@ func matches(list []*regexp.Regexp, s string) bool {
 // NumberOf is the whole number that an argument of an event says, nil without one.
 func NumberOf(ev *dftracer.Event, key string) *int64 {
 	arg, _ := ev.Arg(key)
-	if n, ok := dft.Whole(arg); ok && arg.Key == key {
+	if n, ok := tracefile.Whole(arg); ok && arg.Key == key {
 		return &n
 	}
 	return nil

@@ -3,18 +3,23 @@ package read
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/filetime"
-	"github.com/trainspan/trainspan/internal/human"
-	runs "github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/filetime"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"golang.org/x/sync/errgroup"
 )
 
 // infoVersion changes when the meaning of FileInfo as JSON does.
@@ -80,7 +85,7 @@ type processInfo struct {
 
 // Member is one gzip member of a trace.
 type Member struct {
-	dft.Piece
+	dftracer.Piece
 	Events   int64 `json:"events"`   // spans among the lines
 	Metadata int64 `json:"metadata"` // metadata records among them
 	Start    int64 `json:"start_us,omitempty"`
@@ -124,10 +129,10 @@ func missing(t *tally, info *FileInfo) []string {
 		out = append(out, "the end of the program: the trace was made of one that did not show it")
 	}
 	if t.lost > 0 {
-		out = append(out, human.Plural(t.lost, "event")+" that the writer had to drop")
+		out = append(out, display.Plural(t.lost, "event")+" that the writer had to drop")
 	}
 	if len(info.Open) > 0 {
-		out = append(out, "the end of "+human.Plural(len(info.Open), "span")+": "+strings.Join(info.Open[:min(len(info.Open), 5)], ", "))
+		out = append(out, "the end of "+display.Plural(len(info.Open), "span")+": "+strings.Join(info.Open[:min(len(info.Open), 5)], ", "))
 	}
 	if t.part {
 		out = append(out, "earlier parts: this file continues another one")
@@ -153,11 +158,11 @@ func Inspect(ctx context.Context, a *ui.App, path string, bar *ui.Progress) (*Fi
 	var info *FileInfo
 	var t *tally
 	var st dftracer.ReadStats
-	who := runs.NewTracker(path).File(path)
+	who := job.NewTracker(path).File(path)
 	err = Judging(func(judge *filetime.Judge) (err error) {
 		info = &FileInfo{source: sourceOf(path, stat), Compression: "none", Aligned: true, Members: []Member{}}
 		t = newTally(who, judge)
-		st, err = dftracer.Scan(path, &dftracer.ReaderOptions{Stop: ctx.Err, OnPiece: func(p *dft.Piece) {
+		st, err = dftracer.Scan(path, &dftracer.ReaderOptions{Stop: ctx.Err, OnPiece: func(p *dftracer.Piece) {
 			info.Text += p.Text
 			if p.Gzip {
 				t.member.Piece = *p
@@ -197,7 +202,7 @@ func InspectPart(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui
 		return nil, err
 	}
 	var t *tally
-	var hashes *dft.Hashes
+	var hashes *tracefile.Hashes
 	err = Judging(func(judge *filetime.Judge) (err error) {
 		t = newTally(q.Who.File(path), judge)
 		t.ended = true
@@ -225,3 +230,69 @@ func InspectPart(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui
 	}
 	return info, nil
 }
+
+// Expand returns the trace files that the arguments stand for, each once, in the
+// order of the arguments: files that are named, whatever they hold, and of folders
+// those that hold a trace, or promise one by their name.
+func Expand(args []string) ([]string, error) {
+	if len(args) == 0 {
+		return nil, ui.Usage("no trace is given; name files, globs or directories, such as out/*.pfw.gz")
+	}
+	var files []string
+	var once fsread.Once
+	for _, arg := range args {
+		found, err := WalkFiles(arg)
+		if err != nil {
+			return nil, err
+		}
+		found = onlyTraces(found)
+		if info, err := os.Stat(arg); err == nil && info.IsDir() && len(found) == 0 {
+			return nil, ui.Usage("%s: no trace is in this directory; name another one", arg)
+		}
+		for _, f := range found {
+			if f.Named && !f.Info.Mode().IsRegular() {
+				return nil, ui.Usage("%s: is no regular file, and a trace is read more than once; write it to a file first", arg)
+			}
+			if f.Err != nil || once.Add(f.Info) {
+				files = append(files, f.Path)
+			}
+		}
+	}
+	if len(files) == 0 {
+		return nil, ui.Usage("%s: no file is here; name traces or directories of traces", strings.Join(args, ", "))
+	}
+	return files, nil
+}
+
+// WalkFiles is fsread.Walk for arguments of a command line.
+func WalkFiles(args ...string) ([]fsread.Found, error) {
+	found, err := fsread.Walk(args...)
+	if errors.Is(err, fsread.ErrNoMatch) || errors.Is(err, filepath.ErrBadPattern) {
+		err = ui.Usage("%v", err)
+	}
+	return found, err
+}
+
+// onlyTraces leaves out what lies in folders and is no trace.
+func onlyTraces(found []fsread.Found) (out []fsread.Found) {
+	is := make([]bool, len(found))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range found {
+		g.Go(func() error {
+			f := &found[i]
+			is[i] = !f.Below || f.Err != nil || fsread.NamedTrace(f.Path) || fsread.Is(f.Path, fsread.Trace)
+			return nil
+		})
+	}
+	_ = g.Wait() // no function fails
+	for i := range found {
+		if is[i] {
+			out = append(out, found[i])
+		}
+	}
+	return out
+}
+
+// IsRecords reports whether a file holds the JSON lines of native telemetry.
+func IsRecords(path string) bool { return fsread.Is(path, fsread.Records) }

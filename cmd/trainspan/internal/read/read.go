@@ -1,3 +1,6 @@
+// Package read reads the files that a command is asked about: which they are, their events
+// as far as a filter lets them through, what they hold in short (an index, the members of a
+// compressed file), and what is wrong with them, which it tells.
 package read
 
 import (
@@ -9,16 +12,16 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/human"
-	runs "github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/spans"
 )
 
 // Events calls fn with the events of a file that a filter lets through, in the
 // order of the file.
-func Events(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui.Progress, fn func(*dftracer.Event) error) (*dft.Hashes, error) {
+func Events(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui.Progress, fn func(*dftracer.Event) error) (*tracefile.Hashes, error) {
 	filtered := fn
 	if !q.All() {
 		filtered = func(ev *dftracer.Event) error {
@@ -57,25 +60,25 @@ func scanRecords(ctx context.Context, a *ui.App, path string, bar *ui.Progress, 
 
 // TellDamage tells what is wrong with the files that processes were read from, and which
 // were left out. It is what makes the exit status 1 for all commands that read jobs.
-func TellDamage(a *ui.App, skipped []*runs.FileError, procs []*runs.Process) {
+func TellDamage(a *ui.App, skipped []*job.FileError, procs []*job.Process) {
 	for _, s := range skipped {
-		a.Problem("%s: left out: %s; see "+see.NotATrace, s.Path, ui.Explain(s.Err))
+		a.Problem("%s: left out: %s; see "+helptopic.NotATrace, s.Path, ui.Explain(s.Err))
 	}
 	for _, p := range procs {
 		source := strings.Join(p.Sources, ", ")
 		if p.Bad > 0 {
-			a.Problem("%s: %s skipped that are no records; trainspan validate lists them; see "+see.Damaged, source, human.Plural(p.Bad, "line"))
+			a.Problem("%s: %s skipped that are no records; trainspan validate lists them; see "+helptopic.Damaged, source, display.Plural(p.Bad, "line"))
 		}
 		if p.Torn {
-			a.Problem("%s: the file is damaged or cut off; what can be read was used, trainspan recover repairs it; see "+see.Damaged, source)
+			a.Problem("%s: the file is damaged or cut off; what can be read was used, trainspan recover repairs it; see "+helptopic.Damaged, source)
 		}
 	}
 }
 
 // ReadRecords returns the spans of a file of JSON lines as events, one process after
 // the other, each after its rank and its start.
-func ReadRecords(ctx context.Context, path string, fn func(*dftracer.Event) error) ([]*runs.Process, error) {
-	set, err := runs.Open(path)
+func ReadRecords(ctx context.Context, path string, fn func(*dftracer.Event) error) ([]*job.Process, error) {
+	set, err := job.Open(path)
 	if err == nil && len(set.Skipped) > 0 {
 		err = set.Skipped[0].Err
 	}
@@ -83,13 +86,13 @@ func ReadRecords(ctx context.Context, path string, fn func(*dftracer.Event) erro
 		if ui.IsSystem(err) {
 			return nil, err
 		}
-		return nil, ui.BadData("%s: no JSON lines of native telemetry are in it; see "+see.NotATrace, path)
+		return nil, ui.BadData("%s: no JSON lines of native telemetry are in it; see "+helptopic.NotATrace, path)
 	}
 	set.Workers = 1
 	var failed error
 	var args []dftracer.Arg // of the span that comes next
-	set.Arguments = func(*runs.Process) func([]dftracer.Arg) { return func(a []dftracer.Arg) { args = a } }
-	jobs, err := set.Read(func(p *runs.Process) runs.Sink {
+	set.Arguments = func(*job.Process) func([]dftracer.Arg) { return func(a []dftracer.Arg) { args = a } }
+	jobs, err := set.Read(func(p *job.Process) job.Sink {
 		return &recordSink{proc: p, ctx: ctx, fn: fn, failed: &failed, args: &args, ids: make(map[uint64]uint64)}
 	})
 	if err == nil {
@@ -98,7 +101,7 @@ func ReadRecords(ctx context.Context, path string, fn func(*dftracer.Event) erro
 	if err == nil && len(set.Skipped) > 0 {
 		err = set.Skipped[0]
 	}
-	var all []*runs.Process
+	var all []*job.Process
 	for _, j := range jobs {
 		all = append(append(all, j.Processes...), j.Helpers...)
 	}
@@ -107,7 +110,7 @@ func ReadRecords(ctx context.Context, path string, fn func(*dftracer.Event) erro
 
 // recordSink turns the spans of a process into events.
 type recordSink struct {
-	proc   *runs.Process
+	proc   *job.Process
 	ctx    context.Context //nolint:containedctx // of one call
 	fn     func(*dftracer.Event) error
 	failed *error
@@ -138,12 +141,12 @@ func (s *recordSink) begin() {
 		return
 	}
 	s.begun = true
-	s.fact(dft.NameHostHash, s.proc.Host, s.proc.Host)
+	s.fact(tracefile.NameHostHash, s.proc.Host, s.proc.Host)
 	if s.proc.RankKnown {
-		s.fact(dft.NameProcess, "rank", strconv.Itoa(s.proc.Rank))
+		s.fact(tracefile.NameProcess, "rank", strconv.Itoa(s.proc.Rank))
 	}
 	if s.proc.AttemptKnown {
-		s.give(&dftracer.Event{Phase: dftracer.PhaseComplete, Cat: dftracer.CatDFTracer, Name: dft.NameStart, TS: s.proc.Start / 1000,
+		s.give(&dftracer.Event{Phase: dftracer.PhaseComplete, Cat: dftracer.CatDFTracer, Name: tracefile.NameStart, TS: s.proc.Start / 1000,
 			Parent: dftracer.NoParent, Args: []dftracer.Arg{dftracer.Int("attempt", int64(s.proc.Attempt-1))}})
 	}
 }
@@ -158,7 +161,7 @@ func (s *recordSink) number(id uint64) uint64 {
 }
 
 // Span implements runs.Sink.
-func (s *recordSink) Span(sp *runs.Span) {
+func (s *recordSink) Span(sp *job.Span) {
 	s.begin()
 	ev := &s.event
 	*ev = dftracer.Event{Phase: dftracer.PhaseComplete, ID: s.number(sp.ID), Name: sp.Name, Cat: sp.Cat, TID: sp.Thread, TS: sp.Start / 1000,
@@ -173,11 +176,11 @@ func (s *recordSink) Span(sp *runs.Span) {
 		ev.Parent = int64(s.number(sp.Parent))
 	}
 	ev.Args = append(ev.Args, *s.args...)
-	if _, recorded := ev.Arg(attributes.Step); !recorded && sp.Step != runs.Unknown {
+	if _, recorded := ev.Arg(attributes.Step); !recorded && sp.Step != job.Unknown {
 		ev.Args = append(ev.Args, dftracer.Int(attributes.Step, sp.Step))
 	}
 	end := sp.End
-	if end == runs.NoEnd {
+	if end == job.NoEnd {
 		end = max(s.proc.LastSeen, sp.Start)
 		ev.Args = append(ev.Args, dftracer.Int("truncated", 1))
 	}
@@ -187,10 +190,10 @@ func (s *recordSink) Span(sp *runs.Span) {
 
 // Event implements runs.Sink: of events without length only those are handed on that
 // say which steps there were.
-func (s *recordSink) Event(e *runs.Event) {
+func (s *recordSink) Event(e *job.Event) {
 	if e.Name == spans.EventTrainingMetricsUpdate {
 		s.begin()
-		s.give(runs.RecordOf(e))
+		s.give(job.RecordOf(e))
 	}
 }
 

@@ -5,17 +5,17 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/infile"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // Scan returns the events of one file in order and tells what is wrong with it.
 // It is an error when the file is no trace at all.
-func Scan(ctx context.Context, a *ui.App, path string, bar *ui.Progress, fn func(*dftracer.Event) error) (dftracer.ReadStats, *dft.Hashes, error) {
+func Scan(ctx context.Context, a *ui.App, path string, bar *ui.Progress, fn func(*dftracer.Event) error) (dftracer.ReadStats, *tracefile.Hashes, error) {
 	bar.File(path, 0)
-	hashes := new(dft.Hashes)
+	hashes := new(tracefile.Hashes)
 	st, err := dftracer.Scan(path, &dftracer.ReaderOptions{Hashes: hashes, Stop: ctx.Err}, func(ev *dftracer.Event) error {
 		bar.Step()
 		return fn(ev)
@@ -31,27 +31,77 @@ func Scan(ctx context.Context, a *ui.App, path string, bar *ui.Progress, fn func
 func tellSkipped(a *ui.App, path string, st *dftracer.ReadStats) error {
 	if st.Events == 0 {
 		if IsRecords(path) {
-			return ui.BadData("%s: JSON lines, not a trace: info, events, summary, steps and validate read them; see "+see.NotATrace, path)
+			return ui.BadData("%s: JSON lines, not a trace: info, events, summary, steps and validate read them; see "+helptopic.NotATrace, path)
 		}
-		kind, err := infile.KindOf(path)
+		kind, err := fsread.KindOf(path)
 		why := kind.String()
 		switch {
 		case err != nil:
 			why = err.Error()
 		case st.Cause != nil:
 			why = st.Cause.Error()
-		case kind == infile.Trace && len(st.First) > 0:
+		case kind == fsread.Trace && len(st.First) > 0:
 			why = st.First[0].Error()
-		case kind == infile.Trace:
+		case kind == fsread.Trace:
 			why = "no line is a record"
 		}
-		return ui.BadData("%s: not a trace: %s; PyTorch files are read by trainspan import; see "+see.NotATrace, path, why)
+		return ui.BadData("%s: not a trace: %s; PyTorch files are read by trainspan import; see "+helptopic.NotATrace, path, why)
 	}
 	if st.Bad > 0 {
-		a.Problem("%s: %s skipped, first %v; trainspan validate lists them; see "+see.Damaged, path, human.Plural(st.Bad, "line"), &st.First[0])
+		a.Problem("%s: %s skipped, first %v; trainspan validate lists them; see "+helptopic.Damaged, path, display.Plural(st.Bad, "line"), &st.First[0])
 	}
 	if st.Torn {
-		a.Problem("%s: the file is damaged or cut off at byte %d; what can be read was used, trainspan recover repairs it; see "+see.Damaged, path, st.DamagedAt)
+		a.Problem("%s: the file is damaged or cut off at byte %d; what can be read was used, trainspan recover repairs it; see "+helptopic.Damaged, path, st.DamagedAt)
 	}
 	return nil
+}
+
+// Look notes the times of the first events of a file, for a command that shows what
+// it reads: a clock that was not set at first is known then.
+func (j *TimeJudge) Look(ctx context.Context, path string, q *Filter) {
+	const most = 4096
+	if IsRecords(path) {
+		return // they are judged as they are read
+	}
+	var times []int64
+	n := 0
+	// What is wrong with the file is told when it is read for good.
+	_, _ = dftracer.Scan(path, &dftracer.ReaderOptions{Stop: ctx.Err}, func(ev *dftracer.Event) error {
+		if ev.Phase == dftracer.PhaseComplete && ev.Cat != dftracer.CatDFTracer && ev.Dur >= 0 && q.Has(path, ev) {
+			times = append(times, ev.TS)
+		}
+		if n++; n == most {
+			return ErrEnough
+		}
+		return nil
+	})
+	j.first = map[string][]int64{path: times}
+}
+
+// Judged reads files and gives each event whose times can be to what file returns
+// for its file, and at the end of the file its hashes to done. It begins anew
+// where the median of the times of a file is another than its first events said.
+func Judged(ctx context.Context, a *ui.App, verb string, files []string, q *Filter, begin func(),
+	file func(path string) (take func(*dftracer.Event) error, done func(*tracefile.Hashes) error)) (err error) {
+	var times TimeJudge
+	bar := a.StartProgress(verb, files)
+	for first := true; first || times.Again && err == nil; first = false {
+		begin()
+		times.Reading()
+		err = a.Each(ctx, files, func(path string) error {
+			fn, done := file(path)
+			take, end := times.File(path, fn)
+			hashes, err := Events(ctx, a, path, q, bar, take)
+			end()
+			if failed := done(hashes); err == nil {
+				err = failed
+			}
+			return err
+		})
+	}
+	bar.Finish()
+	if err == nil {
+		TellTimes(a, &times)
+	}
+	return err
 }

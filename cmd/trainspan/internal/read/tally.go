@@ -4,9 +4,9 @@ import (
 	"strconv"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/dft"
-	"github.com/trainspan/trainspan/internal/filetime"
-	runs "github.com/trainspan/trainspan/internal/run"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/filetime"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // counts are the records of a file.
@@ -31,11 +31,11 @@ type tally struct {
 	repaired bool // by recover
 	unended  bool // it was made of a trace that does not show the end
 
-	who   *runs.FileTracker
+	who   *job.FileTracker
 	judge *filetime.Judge
 
-	procs   map[runs.Key]*procTally
-	order   []runs.Key
+	procs   map[job.Key]*procTally
+	order   []job.Key
 	names   map[string]string // of hashes
 	begun   map[uint64]string // what a span is called that has no end so far
 	program [3]string         // hashes of program, command line and folder
@@ -47,12 +47,12 @@ type procTally struct {
 	lanes  map[int64]struct{}
 }
 
-func newTally(who *runs.FileTracker, judge *filetime.Judge) *tally {
-	return &tally{who: who, judge: judge, counts: counts{Categories: make(map[string]int64)}, procs: make(map[runs.Key]*procTally),
+func newTally(who *job.FileTracker, judge *filetime.Judge) *tally {
+	return &tally{who: who, judge: judge, counts: counts{Categories: make(map[string]int64)}, procs: make(map[job.Key]*procTally),
 		names: make(map[string]string), begun: make(map[uint64]string)}
 }
 
-func (t *tally) proc(key runs.Key) *procTally {
+func (t *tally) proc(key job.Key) *procTally {
 	p := t.procs[key]
 	if p == nil {
 		p = &procTally{lanes: make(map[int64]struct{})}
@@ -100,14 +100,14 @@ func (t *tally) framing(ev *dftracer.Event) {
 		return a.Text()
 	}
 	switch ev.Name {
-	case dft.NameStart:
+	case tracefile.NameStart:
 		t.who.Of(ev)
 		t.program = [3]string{text("exec_hash"), text("cmd_hash"), text("cwd")}
 		t.version = text("version")
-	case dft.NameEnd:
+	case tracefile.NameEnd:
 		t.ended = true
 		_, repaired := ev.Arg("recovered")
-		_, unknown := ev.Arg(dft.ArgEndUnknown)
+		_, unknown := ev.Arg(tracefile.ArgEndUnknown)
 		t.repaired, t.unended = t.repaired || repaired, t.unended || unknown
 		if a, ok := ev.Arg("events_lost"); ok {
 			t.lost = max(t.lost, a.Int64())
@@ -120,32 +120,32 @@ func (t *tally) fact(ev *dftracer.Event) {
 	t.member.Metadata++
 	key, value := ev.Meta()
 	switch ev.Name {
-	case dft.NameHostHash, dft.NameFileHash, dft.NameStringHash:
-		if ev.Name != dft.NameFileHash || len(t.names) < 1<<12 {
+	case tracefile.NameHostHash, tracefile.NameFileHash, tracefile.NameStringHash:
+		if ev.Name != tracefile.NameFileHash || len(t.names) < 1<<12 {
 			t.names[value] = key
 		}
-	case dft.NameProcess:
+	case tracefile.NameProcess:
 		t.who.Of(ev)
 		if key == "rank" {
 			t.proc(t.who.Key(ev)) // also one without an event
 		}
-	case dft.NameCustom:
+	case tracefile.NameCustom:
 		t.who.Of(ev)
 		switch key {
-		case dft.KeyPart:
+		case tracefile.KeyPart:
 			t.part = true
-		case dft.KeyEventsLost:
+		case tracefile.KeyEventsLost:
 			n := dftracer.String("", value)
 			t.lost += n.Int64()
 		}
-		if b, ok := dft.BeginOf(ev); ok {
+		if b, ok := tracefile.BeginOf(ev); ok {
 			t.begun[b.ID] = b.Cat + "/" + b.Name
 		}
 	}
 }
 
 // RankText returns the rank of a process as it is printed, empty without one.
-func RankText(p *runs.Process) string {
+func RankText(p *job.Process) string {
 	if !p.RankKnown {
 		return ""
 	}

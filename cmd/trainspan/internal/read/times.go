@@ -5,9 +5,9 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/filetime"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/filetime"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
 // TimeJudge sets aside the events of files that lie more than filetime.MaxApart
@@ -96,7 +96,7 @@ func TellTimes(a *ui.App, j *TimeJudge) {
 	slices.Sort(paths)
 	for i, path := range paths {
 		if i == most && len(paths) > most+1 {
-			a.Problem("events set aside in %s more; see "+see.Damaged, human.Plural(len(paths)-i, "file"))
+			a.Problem("events set aside in %s more; see "+helptopic.Damaged, display.Plural(len(paths)-i, "file"))
 			break
 		}
 		TellAside(a, path, j.aside[path])
@@ -107,7 +107,7 @@ func TellTimes(a *ui.App, j *TimeJudge) {
 // TellAside says that events of a file were set aside.
 func TellAside(a *ui.App, path string, n int64) {
 	if n > 0 {
-		a.Problem("%s: %s set aside: more than 30 days from the other times of the file, or ending before the begin; see "+see.Damaged, path, human.Plural(n, "event"))
+		a.Problem("%s: %s set aside: more than 30 days from the other times of the file, or ending before the begin; see "+helptopic.Damaged, path, display.Plural(n, "event"))
 	}
 }
 
@@ -122,5 +122,5 @@ func andMore(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return ", and so are those of " + human.Plural(n, "more file")
+	return ", and so are those of " + display.Plural(n, "more file")
 }

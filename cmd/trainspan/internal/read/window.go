@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/filetime"
+	"github.com/trainspan/trainspan/internal/platform/filetime"
 )
 
 // Window is a stretch of time, in microseconds since the Unix epoch, that a

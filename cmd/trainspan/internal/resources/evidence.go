@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trainspan/trainspan/internal/human"
+	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
 // What counts as evidence.
@@ -29,7 +29,7 @@ func (s *Sampler) Evidence() []string {
 	}
 	var out []string
 	if s.limit > 0 && float64(s.groupAt) > nearLimit*float64(s.limit) {
-		out = append(out, fmt.Sprintf("memory reached %.0f %% of the limit of the control group (%s)", 100*float64(s.groupAt)/float64(s.limit), human.Bytes(float64(s.limit))))
+		out = append(out, fmt.Sprintf("memory reached %.0f %% of the limit of the control group (%s)", 100*float64(s.groupAt)/float64(s.limit), display.Bytes(float64(s.limit))))
 	}
 	if held := s.held[1] - s.held[0]; s.held[0] >= 0 && held > 1e6 {
 		out = append(out, fmt.Sprintf("the processor limit of the control group held it back for %.0f s", float64(held)/1e6))
@@ -48,7 +48,7 @@ func (s *Sampler) growth() []string {
 	if slope*60 < leastGrowth || fit < leastFit || slope*s.group.seconds() < 0.05*float64(s.group.peak) {
 		return nil
 	}
-	text := fmt.Sprintf("memory grows %s a minute", human.Bytes(slope*60))
+	text := fmt.Sprintf("memory grows %s a minute", display.Bytes(slope*60))
 	var worst *Process
 	most := 0.0
 	for _, p := range s.tree.all() {
@@ -57,7 +57,7 @@ func (s *Sampler) growth() []string {
 		}
 	}
 	if worst != nil && most < 0.9*slope {
-		text += fmt.Sprintf(", %s of it in %s (%d)", human.Bytes(most*60), worst.Program, worst.PID)
+		text += fmt.Sprintf(", %s of it in %s (%d)", display.Bytes(most*60), worst.Program, worst.PID)
 	}
 	return []string{text}
 }
@@ -105,10 +105,10 @@ func (s *Sampler) transfers() []string {
 	var out []string
 	for _, g := range list[:min(len(list), 3)] {
 		if g.read >= leastRate {
-			out = append(out, fmt.Sprintf("%s read %s/s, and storage served %s/s", g.name, human.Bytes(g.read), human.Bytes(g.fetched)))
+			out = append(out, fmt.Sprintf("%s read %s/s, and storage served %s/s", g.name, display.Bytes(g.read), display.Bytes(g.fetched)))
 		}
 		if g.wrote >= leastRate {
-			out = append(out, fmt.Sprintf("%s wrote %s/s", g.name, human.Bytes(g.wrote)))
+			out = append(out, fmt.Sprintf("%s wrote %s/s", g.name, display.Bytes(g.wrote)))
 		}
 	}
 	return out
@@ -123,7 +123,7 @@ func (s *Sampler) gpuEvidence() (out []string) {
 	slices.Sort(names)
 	for _, name := range names {
 		if u := s.gpus[name]; u.samples >= leastSeconds && u.use/u.samples < idleGPU {
-			out = append(out, fmt.Sprintf("GPU %s was busy for %.0f %% of the time, with up to %s of its %s of memory", name, u.use/u.samples, human.Bytes(float64(u.memory)), human.Bytes(float64(u.total))))
+			out = append(out, fmt.Sprintf("GPU %s was busy for %.0f %% of the time, with up to %s of its %s of memory", name, u.use/u.samples, display.Bytes(float64(u.memory)), display.Bytes(float64(u.total))))
 		}
 	}
 	return out

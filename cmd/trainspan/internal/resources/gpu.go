@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/rundir"
+	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
 // GPUs samples those of NVIDIA by running nvidia-smi, which goes on by itself.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trainspan/trainspan/internal/outfile"
-	"github.com/trainspan/trainspan/internal/proc"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/platform/proc"
 )
 
 // Member is one command whose processes are sampled.
@@ -30,7 +30,7 @@ type Node struct {
 	lock *os.File
 	held bool
 	mine string
-	ours outfile.Proof
+	ours fswrite.Proof
 }
 
 // nodePrefix is how such folders are called.
@@ -42,24 +42,24 @@ func Meet(in, key string, m Member) (n *Node, err error) {
 	space, _ := os.Readlink("/proc/self/ns/pid") // numbers of processes mean something only there
 	sum := sha256.Sum256([]byte(key + "\x00" + space))
 	n = &Node{dir: filepath.Join(in, fmt.Sprintf("%s%d-%s", nodePrefix, os.Getuid(), hex.EncodeToString(sum[:8])))}
-	if err := outfile.OwnDir(n.dir); err != nil {
+	if err := fswrite.OwnDir(n.dir); err != nil {
 		return nil, err
 	}
-	if n.lock, err = outfile.OpenAppend(filepath.Join(n.dir, lockName)); err != nil {
+	if n.lock, err = fswrite.OpenAppend(filepath.Join(n.dir, lockName)); err != nil {
 		return nil, err
 	}
 	n.mine = filepath.Join(n.dir, m.name())
-	f, err := outfile.Create(n.mine, 0o600)
+	f, err := fswrite.Create(n.mine, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("%w; %w", err, n.lock.Close())
 	}
-	n.ours = outfile.Same(f)
+	n.ours = fswrite.Same(f)
 	return n, f.Close()
 }
 
 // Leads reports whether this one samples for all.
 func (n *Node) Leads() bool {
-	n.held = n.held || outfile.Lock(n.lock)
+	n.held = n.held || fswrite.Lock(n.lock)
 	return n.held
 }
 
@@ -76,10 +76,10 @@ func (n *Node) Members() (all []Member) {
 
 // Leave lets another one sample. The last one takes the folder away.
 func (n *Node) Leave() {
-	_ = outfile.Remove(n.mine, n.ours) // a command that has ended is not looked at
+	_ = fswrite.Remove(n.mine, n.ours) // a command that has ended is not looked at
 	_ = n.lock.Close()
 	if len(n.Members()) == 0 {
-		_ = outfile.RemoveDir(n.dir, func(path string) bool { // who comes now samples for itself
+		_ = fswrite.RemoveDir(n.dir, func(path string) bool { // who comes now samples for itself
 			_, ok := memberOf(path)
 			return ok || path == lockName
 		})

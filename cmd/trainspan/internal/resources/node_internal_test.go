@@ -82,7 +82,7 @@ func TestTreeOfMembers(t *testing.T) {
 	for _, list := range bases {
 		slices.Sort(list)
 	}
-	if !slices.Equal(bases[10], []int{11, 32}) || !slices.Equal(bases[20], []int{21, 31, 33}) || len(bases) != 2 || tr.foreign[21] || !tr.apart(22) || !tr.apart(12) {
+	if !slices.Equal(bases[10], []int{11, 32}) || !slices.Equal(bases[20], []int{21, 31, 33}) || len(bases) != 2 || tr.foreign[21] || !tr.isForeign(22) || !tr.isForeign(12) {
 		t.Errorf("%v, foreign %v", bases, tr.foreign)
 	}
 }

@@ -1,10 +1,20 @@
+// Package resources samples what the processes of a command use, from outside:
+// processor, memory, reads and writes, page faults, the limits of their control
+// group, and GPUs. It runs no code in them and needs no rights beyond those of
+// their user.
 package resources
 
 import (
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/platform/proc"
 )
 
 // Category is that of the counter events.
@@ -183,15 +193,15 @@ func (u *usage) note(st, last *stat, now time.Time) {
 	u.cpu = float64(st.User+st.Sys) / tick
 	u.memory.add(now.Sub(u.first).Seconds(), float64(st.RSS))
 	if st.io.known && last.io.known {
-		u.read += less(st.io.chars, last.io.chars)
-		u.wrote += less(st.io.written, last.io.written)
-		u.fetched += less(st.io.fromStorage, last.io.fromStorage)
-		u.stored += less(st.io.toStorage, last.io.toStorage)
+		u.read += subtract(st.io.chars, last.io.chars)
+		u.wrote += subtract(st.io.written, last.io.written)
+		u.fetched += subtract(st.io.fromStorage, last.io.fromStorage)
+		u.stored += subtract(st.io.toStorage, last.io.toStorage)
 	}
 }
 
-// less is a-b, and 0 for a count that went back.
-func less(a, b uint64) uint64 {
+// subtract is a-b, and 0 for a count that went back.
+func subtract(a, b uint64) uint64 {
 	if a < b {
 		return 0
 	}
@@ -204,7 +214,7 @@ func (s *Sampler) counters(p *Process, st *stat, now time.Time) {
 	if s.writer == nil || seconds <= 0 {
 		return
 	}
-	rate := func(a, b uint64) float64 { return float64(less(a, b)) / seconds }
+	rate := func(a, b uint64) float64 { return float64(subtract(a, b)) / seconds }
 	ts, pid := now.UnixMicro(), int64(p.PID)
 	write := func(name string, args ...dftracer.Arg) {
 		s.writer.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: Category, Name: name, PID: pid, TID: pid, TS: ts, Args: args})
@@ -275,4 +285,94 @@ func (s *Sampler) Processes() (list []Process, more int) {
 		}
 	}
 	return list, s.tree.missed
+}
+
+// usage sums up what a process used.
+type usage struct {
+	cpu         float64 // seconds
+	first, last time.Time
+	read, wrote uint64 // bytes by calls
+	stored      uint64 // bytes to storage
+	fetched     uint64 // bytes from storage
+	peak        int64  // bytes of memory
+	memory      trend
+	workers     bool // it is one of several children that run their parent's program
+}
+
+func (u *usage) seconds() float64 { return u.last.Sub(u.first).Seconds() }
+
+// trend fits a line to samples as they come.
+type trend struct{ n, x, y, xx, xy, yy float64 }
+
+func (t *trend) add(x, y float64) {
+	t.n++
+	t.x, t.y = t.x+x, t.y+y
+	t.xx, t.xy, t.yy = t.xx+x*x, t.xy+x*y, t.yy+y*y
+}
+
+// line is the slope of the line and how much of the variance it explains.
+func (t *trend) line() (slope, fit float64) {
+	vx, vy, c := t.n*t.xx-t.x*t.x, t.n*t.yy-t.y*t.y, t.n*t.xy-t.x*t.y
+	if vx <= 0 || vy <= 0 {
+		return 0, 0
+	}
+	return c / vx, math.Min(c*c/(vx*vy), 1)
+}
+
+// tick is a hundredth of a second, the unit of processor time in /proc on every
+// system that Linux runs on.
+const tick = 100
+
+// stat is what /proc says of a process at one moment.
+type stat struct {
+	proc.Stat
+	io ioStat
+}
+
+// ioStat is what a process read and wrote: by calls, and from and to storage.
+type ioStat struct {
+	known                  bool
+	chars, written         uint64 // bytes by calls, whatever served them
+	readCalls, writeCalls  uint64
+	fromStorage, toStorage uint64
+}
+
+// readIO reads /proc/PID/io, which only the owner may.
+func readIO(root string, pid int) (s ioStat) {
+	text, err := os.ReadFile(filepath.Join(root, strconv.Itoa(pid), "io"))
+	if err != nil {
+		return s
+	}
+	fields := map[string]*uint64{
+		"rchar": &s.chars, "wchar": &s.written, "syscr": &s.readCalls, "syscw": &s.writeCalls,
+		"read_bytes": &s.fromStorage, "write_bytes": &s.toStorage,
+	}
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(line, ":")
+		if to := fields[key]; to != nil {
+			n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 64)
+			if err != nil {
+				return ioStat{}
+			}
+			*to, s.known = n, true
+		}
+	}
+	return s
+}
+
+// numbers lists the processes of the system.
+func numbers(root string) []int {
+	dir, err := os.Open(root)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close() //nolint:errcheck // only read
+	names, _ := dir.Readdirnames(-1)
+	out := make([]int, 0, len(names))
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil && pid > 0 {
+			out = append(out, pid)
+		}
+	}
+	return out
 }

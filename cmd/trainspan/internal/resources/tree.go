@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/proc"
+	"github.com/trainspan/trainspan/internal/platform/proc"
 )
 
 // tree knows the processes of commands: them, what they start, and the orphans
@@ -54,8 +54,8 @@ func (t *tree) watch(members []Member) {
 	}
 }
 
-// of is the member that a process belongs to, by its number and its parent's, nil without one.
-func (t *tree) of(pid, parent int) *Member {
+// memberOf is the member that a process belongs to, by its number and its parent's, nil without one.
+func (t *tree) memberOf(pid, parent int) *Member {
 	for i := range t.members {
 		if m := &t.members[i]; pid == m.Command || parent == m.Base {
 			return m
@@ -64,8 +64,8 @@ func (t *tree) of(pid, parent int) *Member {
 	return nil
 }
 
-// apart reports whether a process is no part of any command.
-func (t *tree) apart(pid int) bool {
+// isForeign reports whether a process is no part of any command.
+func (t *tree) isForeign(pid int) bool {
 	return slices.ContainsFunc(t.members, func(m Member) bool { return pid == m.Base || pid == m.Exclude })
 }
 
@@ -77,7 +77,7 @@ func (t *tree) look(now time.Time, each func(p *Process, s *stat)) {
 	}
 	found := make(map[int]stat)
 	for _, pid := range numbers(t.root) {
-		if t.foreign[pid] || t.apart(pid) {
+		if t.foreign[pid] || t.isForeign(pid) {
 			continue
 		}
 		s, err := proc.Read(t.root, pid)
@@ -131,7 +131,7 @@ func (t *tree) begin(found map[int]stat, now time.Time) {
 				continue
 			}
 			base := 0
-			if m := t.of(s.PID, s.Parent); m != nil {
+			if m := t.memberOf(s.PID, s.Parent); m != nil {
 				base = m.Base
 			} else if up := t.ours[s.Parent]; up != nil {
 				base = up.base

@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trainspan/trainspan/internal/outfile"
-	"github.com/trainspan/trainspan/internal/pyclient"
-	"github.com/trainspan/trainspan/internal/ring"
+	"github.com/trainspan/trainspan/internal/ingest/pyring/pyclient"
+	"github.com/trainspan/trainspan/internal/ingest/pyring/ring"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
 )
 
 // Names of the folders that Python processes use.
@@ -39,7 +39,7 @@ func RemoveFolder(rings string) error {
 	if !strings.HasPrefix(filepath.Base(dir), folderPrefix) || !info.IsDir() || info.Mode().Perm() != 0o700 {
 		return fmt.Errorf("%s: is no folder of trainspan run", dir)
 	}
-	return outfile.RemoveDir(dir, isOwn)
+	return fswrite.RemoveDir(dir, isOwn)
 }
 
 // isOwn reports whether a file in such a folder is its own.

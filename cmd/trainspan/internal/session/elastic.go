@@ -7,8 +7,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/pytext"
-	"github.com/trainspan/trainspan/internal/secret"
+	"github.com/trainspan/trainspan/internal/platform/redact"
+	"github.com/trainspan/trainspan/internal/tracefile/pytext"
 )
 
 // maxElastic bounds what is read of an error file.
@@ -38,5 +38,5 @@ func elasticError(path string, began time.Time) string {
 	if json.Unmarshal(file.Message, &message) != nil {
 		return ""
 	}
-	return secret.Text(pytext.ExceptionLine(message))
+	return redact.Text(pytext.ExceptionLine(message))
 }

@@ -25,11 +25,11 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/internal/delivery"
-	"github.com/trainspan/trainspan/internal/environ"
-	"github.com/trainspan/trainspan/internal/otlpreceiver"
-	"github.com/trainspan/trainspan/internal/rundir"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/export/delivery"
+	"github.com/trainspan/trainspan/internal/ingest/otlpreceiver"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/platform/environ"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
 // otlpSide is the receiver, its files, and the way to the user's backend.
@@ -52,7 +52,7 @@ func startOTLP(s *start, ready *launch.Ready) (*otlpSide, error) {
 	o := &otlpSide{dir: s.dir}
 	if s.set.Forward != "" {
 		if err := o.forwardTo(s); err != nil { // they are in the files all the same
-			s.problem("spans are not sent on: %v; see "+see.Delivery, err)
+			s.problem("spans are not sent on: %v; see "+helptopic.Delivery, err)
 		}
 	}
 	attempt := s.where.Attempt
@@ -157,7 +157,7 @@ func (o *otlpSide) forwardTo(s *start) error {
 	options := exporter.Delivery()
 	options.MaxQueue = max(options.MaxQueue, forwardQueue)
 	options.OnLoss = func(cause delivery.Cause, _ int64, err error) { // once each: run.json counts them
-		s.problem("spans were not sent on: %v (%v); see "+see.Delivery, cause, err)
+		s.problem("spans were not sent on: %v (%v); see "+helptopic.Delivery, cause, err)
 	}
 	options.Clean, options.Spill = nil, nil
 	o.queue = delivery.NewQueue(delivery.Sink[forwarded]{

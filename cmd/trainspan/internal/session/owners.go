@@ -9,9 +9,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/trainspan/trainspan/internal/outfile"
-	"github.com/trainspan/trainspan/internal/proc"
-	"github.com/trainspan/trainspan/internal/ring"
+	"github.com/trainspan/trainspan/internal/ingest/pyring/ring"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/platform/proc"
 )
 
 // ownerPrefix begins the names of empty files in a folder of a start: each names a process
@@ -19,11 +19,11 @@ import (
 // import takes for the folder's own.
 const ownerPrefix = "owner-"
 
-// own locks a folder as long as this process lives, and then names those that need it. A
+// lockFolder locks a folder as long as this process lives, and then names those that need it. A
 // folder without a lock is no error: the names of its owners keep it.
-func (p *pythonSide) own(dir string, pids ...int) {
+func (p *pythonSide) lockFolder(dir string, pids ...int) {
 	if f, err := os.Open(dir); err == nil {
-		outfile.Lock(f)
+		fswrite.Lock(f)
 		p.locks = append(p.locks, f)
 	}
 	for _, pid := range pids {
@@ -33,7 +33,7 @@ func (p *pythonSide) own(dir string, pids ...int) {
 
 // nameOwner says that a process may need a folder.
 func nameOwner(dir string, pid int) {
-	f, err := outfile.Create(filepath.Join(dir, ownerName(pid)), 0o600)
+	f, err := fswrite.Create(filepath.Join(dir, ownerName(pid)), 0o600)
 	if err == nil {
 		_ = f.Close() // nothing was written
 	}
@@ -105,5 +105,5 @@ func abandoned(dir string) bool {
 		return false
 	}
 	defer f.Close() //nolint:errcheck // only read
-	return outfile.Lock(f)
+	return fswrite.Lock(f)
 }

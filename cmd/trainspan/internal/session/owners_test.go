@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/outfile"
-	"github.com/trainspan/trainspan/internal/pyclient"
+	"github.com/trainspan/trainspan/internal/ingest/pyring/pyclient"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
 )
 
 // ended is the name of an owner that has ended.
@@ -61,7 +61,7 @@ func TestSweep(t *testing.T) {
 			}
 			if c.locked {
 				f, err := os.Open(dir)
-				if err != nil || !outfile.Lock(f) {
+				if err != nil || !fswrite.Lock(f) {
 					t.Fatal(err)
 				}
 				defer f.Close() //nolint:errcheck // only read

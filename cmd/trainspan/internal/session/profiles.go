@@ -11,16 +11,16 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/pytorch"
-	"github.com/trainspan/trainspan/internal/identity"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/ingest/torch"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
 // profiles imports what PyTorch's profiler writes to a directory, as it appears.
 type profiles struct {
 	s      *start
 	before map[string]fs.FileInfo // files that were there already
-	watch  *pytorch.Watcher
+	watch  *torch.Watcher
 	trace  *dftracer.Writer
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -97,10 +97,10 @@ func filesIn(dir string) map[string]fs.FileInfo {
 
 // watcher makes the watcher. Files of earlier starts are in the directory as
 // well: only what was written since this one began is taken.
-func (p *profiles) watcher() (*pytorch.Watcher, error) {
+func (p *profiles) watcher() (*torch.Watcher, error) {
 	attempt := p.s.where.Attempt
-	opts := &pytorch.Options{Host: identity.HostName()}
-	opts.Begin = func(start time.Time) (pytorch.Sink, error) {
+	opts := &torch.Options{Host: identity.HostName()}
+	opts.Begin = func(start time.Time) (torch.Sink, error) {
 		if p.trace == nil {
 			w, err := dftracer.Create(filepath.Join(p.s.dir, "profiles.pfw.gz"), &dftracer.Options{
 				Heartbeat: -1, Start: start, Process: dftracer.Process{Attempt: &attempt, SessionTag: p.s.tag(), JobID: p.s.run.Job},
@@ -116,11 +116,11 @@ func (p *profiles) watcher() (*pytorch.Watcher, error) {
 		old := p.before[info.Name()]
 		return old != nil && os.SameFile(old, info) && old.Size() == info.Size() && old.ModTime().Equal(info.ModTime())
 	}
-	return pytorch.NewWatcher(string(p.s.set.Profile), nil, &pytorch.WatchOptions{
+	return torch.NewWatcher(string(p.s.set.Profile), nil, &torch.WatchOptions{
 		Interval: lookEvery, StateFile: filepath.Join(p.s.dir, "profiles.json"), Import: opts, Skip: skip,
-		OnFile: func(path string, _ *pytorch.Report, err error) {
+		OnFile: func(path string, _ *torch.Report, err error) {
 			if err != nil {
-				p.s.problem("%s: not imported: %v; see "+see.Profile, filepath.Base(path), err)
+				p.s.problem("%s: not imported: %v; see "+helptopic.Profile, filepath.Base(path), err)
 			}
 		},
 	})
@@ -143,10 +143,10 @@ func (p *profiles) close(ctx context.Context) error {
 	}
 	p.scan(ctx)
 	if p.watch == nil {
-		p.s.problem("%s: no profile was imported: the directory was not there; see "+see.Profile, p.s.set.Profile)
+		p.s.problem("%s: no profile was imported: the directory was not there; see "+helptopic.Profile, p.s.set.Profile)
 	} else {
 		for _, name := range p.unfinished {
-			p.s.problem("%s: not imported: it does not end as a finished file does; see "+see.Profile, name)
+			p.s.problem("%s: not imported: it does not end as a finished file does; see "+helptopic.Profile, name)
 		}
 	}
 	return p.trace.CloseContext(ctx)

@@ -20,22 +20,22 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/exporters"
-	"github.com/trainspan/trainspan/exporters/ledger"
-	"github.com/trainspan/trainspan/internal/environ"
-	"github.com/trainspan/trainspan/internal/human"
-	"github.com/trainspan/trainspan/internal/outfile"
-	"github.com/trainspan/trainspan/internal/pyclient"
-	"github.com/trainspan/trainspan/internal/pydrain"
-	"github.com/trainspan/trainspan/internal/rundir"
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/internal/spancontext"
+	"github.com/trainspan/trainspan/internal/analyze/account/live"
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/ingest/pyring/pyclient"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/environ"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/record/setup"
+	"github.com/trainspan/trainspan/internal/record/spancontext"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // pythonSide is the client that Python processes load, and what reads its rings.
 type pythonSide struct {
-	drain *pydrain.Drain
+	drain *pyring.Drain
 	dirs  []string // that this start made, removed at the end
 	owner int      // trainspan run
 	locks []*os.File
@@ -77,13 +77,13 @@ func startPython(s *start, ready *launch.Ready) (_ *pythonSide, err error) {
 	}
 	p.rings = strings.Join(rings, string(filepath.ListSeparator))
 	settings, trace, parent := s.sending()
-	p.drain, err = pydrain.New(pydrain.Options{
+	p.drain, err = pyring.New(pyring.Options{
 		Config: settings, Parent: parent,
 		Dir: p.rings, Out: s.dir, Job: s.run.Job, Attempt: s.where.Attempt,
 		Trace: trace, Log: s.log,
 		Outputs: func(outputs.Identity) []outputs.Output {
 			// The state is in the folder of the job: a restart takes back what it does again.
-			return []outputs.Output{ledger.New(ledger.Options{Dir: s.where.Job})}
+			return []outputs.Output{live.New(live.Options{Dir: s.where.Job})}
 		},
 	})
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -104,14 +104,14 @@ func startPython(s *start, ready *launch.Ready) (_ *pythonSide, err error) {
 func (s *start) sending() (func(config.Config) (config.Config, error), *dftracer.Options, trace.SpanContext) {
 	parent, err := spancontext.Above(os.LookupEnv)
 	if err != nil {
-		s.problem("%v; see "+see.Variable, err)
+		s.problem("%v; see "+helptopic.Variable, err)
 	}
 	load := func(code config.Config) (config.Config, error) {
 		if !code.SessionTag.IsSet() { // as the command gets it
 			code.SessionTag = config.Value(s.tag())
 		}
 		cfg, err := config.Load(config.LoadOptions{Code: code, Partial: true})
-		return cfg, s.known(err)
+		return cfg, s.withoutLauncherProblems(err)
 	}
 	cfg, err := load(config.Config{})
 	if err == nil {
@@ -120,20 +120,20 @@ func (s *start) sending() (func(config.Config) (config.Config, error), *dftracer
 		err = whole.Validate()
 	}
 	if err != nil {
-		s.problem("nothing is sent of Python processes: %v; see "+see.Start, err)
+		s.problem("nothing is sent of Python processes: %v; see "+helptopic.Start, err)
 		return nil, &dftracer.Options{Process: dftracer.Process{SessionTag: s.tag()}}, parent
 	}
 	for _, w := range cfg.Warnings {
-		s.problem("telemetry configuration: %s; see "+see.Variable, w)
+		s.problem("telemetry configuration: %s; see "+helptopic.Variable, w)
 	}
-	form := exporters.TraceOptions(&cfg.Outputs.Trace)
+	form := setup.TraceOptions(&cfg.Outputs.Trace)
 	form.Process.SessionTag = s.tag()
 	return load, form, parent
 }
 
-// known leaves out of the problems of a configuration those of the launcher's
+// withoutLauncherProblems leaves out of the problems of a configuration those of the launcher's
 // variables: they were said, and a ring says the place of its process.
-func (s *start) known(err error) error {
+func (s *start) withoutLauncherProblems(err error) error {
 	var all, place *config.ValidationError
 	_, placeErr := config.DetectRanks(os.LookupEnv)
 	if !errors.As(err, &all) || !errors.As(placeErr, &place) {
@@ -175,11 +175,11 @@ func (p *pythonSide) folder(in ...string) (dir string, err error) {
 			err = &fs.PathError{Op: "use", Path: up, Err: fmt.Errorf("has a %q in its name", filepath.ListSeparator)}
 		}
 		if err == nil {
-			dir, err = outfile.TempDir(up, folderPrefix)
+			dir, err = fswrite.TempDir(up, folderPrefix)
 		}
 		if err == nil {
 			p.dirs = append(p.dirs, dir)
-			p.own(dir, os.Getpid(), p.owner)
+			p.lockFolder(dir, os.Getpid(), p.owner)
 			return dir, nil
 		}
 		errs = append(errs, err)
@@ -223,7 +223,7 @@ func (p *pythonSide) close(ctx context.Context) error {
 	if err := p.drain.Close(ctx); err != nil {
 		return err
 	}
-	left, err := pydrain.Rings(p.dirs...)
+	left, err := pyring.Rings(p.dirs...)
 	if err == nil && len(left) == 0 {
 		p.remove()
 		p.rings = ""
@@ -245,10 +245,10 @@ func (p *pythonSide) missing(dir string) string {
 	st := p.drain.Stats()
 	var parts []string
 	if st.Waiting > 0 {
-		parts = append(parts, fmt.Sprintf("%s of Python processes could not be written and wait in shared memory: make room, then run trainspan import %s; see "+see.File, human.Plural(st.Waiting, "span"), dir))
+		parts = append(parts, fmt.Sprintf("%s of Python processes could not be written and wait in shared memory: make room, then run trainspan import %s; see "+helptopic.File, display.Plural(st.Waiting, "span"), dir))
 	}
 	if st.Lost > 0 {
-		parts = append(parts, fmt.Sprintf("%s of Python processes lost; see "+see.Python, human.Plural(st.Lost, "record")))
+		parts = append(parts, fmt.Sprintf("%s of Python processes lost; see "+helptopic.Python, display.Plural(st.Lost, "record")))
 	}
 	return strings.Join(parts, "; ")
 }

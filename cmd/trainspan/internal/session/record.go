@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/rundir"
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/internal/visible"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
 // record is run.json, and what is said of telemetry to the person at the terminal.
 type record struct {
-	out *visible.Writer // for that person
+	out *display.Writer // for that person
 
 	mu   sync.Mutex // of what follows
 	run  rundir.Run
@@ -30,11 +30,11 @@ type record struct {
 func (r *record) try(what string, f func() error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.problem("%s: panicked: %v; see "+see.Run, what, p)
+			r.problem("%s: panicked: %v; see "+helptopic.Run, what, p)
 		}
 	}()
 	if err := f(); err != nil {
-		r.problem("%s: %v; see "+see.Run, what, err)
+		r.problem("%s: %v; see "+helptopic.Run, what, err)
 	}
 }
 
@@ -74,7 +74,7 @@ func (r *record) lack(format string, args ...any) {
 
 // say writes a line for the person at the terminal.
 func (r *record) say(format string, args ...any) {
-	_, _ = visible.Fprintf(r.out, "trainspan: "+format+"\n", args...) // nobody is left to tell
+	_, _ = display.Fprintf(r.out, "trainspan: "+format+"\n", args...) // nobody is left to tell
 }
 
 // problemHandler makes problems of what libraries log.
@@ -113,6 +113,6 @@ func (r *record) write(describe func(*rundir.Run)) {
 
 func (r *record) failed(err error) {
 	if err != nil {
-		r.problem("run.json: %v; see "+see.File, err)
+		r.problem("run.json: %v; see "+helptopic.File, err)
 	}
 }

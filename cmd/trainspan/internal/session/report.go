@@ -10,11 +10,11 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/outfile"
-	jobs "github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/internal/visible"
-	"github.com/trainspan/trainspan/report"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/report"
 )
 
 // reading bounds how long trainspan run waits for the report of all starts.
@@ -28,7 +28,7 @@ func (s *Session) report(terminal launch.Terminal, told func()) {
 		return
 	}
 	var r *report.Report
-	var procs []*jobs.Process
+	var procs []*job.Process
 	var written string
 	done := make(chan struct{})
 	go func() {
@@ -62,8 +62,8 @@ func (s *Session) report(terminal launch.Terminal, told func()) {
 const page = "report.html"
 
 // read reads all starts of the job. Where no process trains it gives what else there is.
-func (s *Session) read() (*report.Report, []*jobs.Process, error) {
-	set, err := jobs.Open(s.where.Job)
+func (s *Session) read() (*report.Report, []*job.Process, error) {
+	set, err := job.Open(s.where.Job)
 	if err != nil {
 		return nil, nil, nil //nolint:nilerr // no telemetry is in the folder, which the summary says
 	}
@@ -72,7 +72,7 @@ func (s *Session) read() (*report.Report, []*jobs.Process, error) {
 		return nil, nil, err
 	}
 	if len(found[0].Job.Processes) == 0 {
-		var procs []*jobs.Process
+		var procs []*job.Process
 		for _, j := range found {
 			procs = append(procs, j.Job.Helpers...)
 		}
@@ -85,8 +85,8 @@ func (s *Session) read() (*report.Report, []*jobs.Process, error) {
 // writePage writes the page of a report and returns its path. If somebody else's file
 // has that name, the next free one is taken.
 func writePage(path string, r *report.Report) (string, error) {
-	n, err := outfile.NextFree(1, func(n int) error { return report.WritePage(outfile.Run(path, n), r) })
-	return outfile.Run(path, n), err
+	n, err := fswrite.NextFree(1, func(n int) error { return report.WritePage(fswrite.Run(path, n), r) })
+	return fswrite.Run(path, n), err
 }
 
 // maxSaid bounds the problems that are printed at the end.
@@ -108,26 +108,26 @@ func (s *Session) problems() {
 
 // summary prints what the screen does not have: where the page and the files are or, if
 // there is no report, why not and how the command ended.
-func (s *Session) summary(r *report.Report, written string, procs []*jobs.Process) {
+func (s *Session) summary(r *report.Report, written string, procs []*job.Process) {
 	s.problems()
 	if r != nil {
 		if written != "" {
-			_, _ = visible.Fprintf(s.out, "Page  %s\n", filepath.Join(s.where.Dir, filepath.Base(written))) // nobody is left to tell
+			_, _ = display.Fprintf(s.out, "Page  %s\n", filepath.Join(s.where.Dir, filepath.Base(written))) // nobody is left to tell
 		}
-		_, _ = visible.Fprintf(s.out, "Files %s\n", s.where.Dir)
+		_, _ = display.Fprintf(s.out, "Files %s\n", s.where.Dir)
 		return
 	}
 	s.mu.Lock()
 	run := s.run
 	s.mu.Unlock()
-	bad := jobs.OutcomeOfStart(&run, procs).How.Bad()
+	bad := job.OutcomeOfStart(&run, procs).How.Bad()
 	switch why := s.python.unseen(&run, s.set.NoTorch, bad); {
 	case why != "":
-		s.say("Python ran and was not recorded: %s; see "+see.Python, why)
+		s.say("Python ran and was not recorded: %s; see "+helptopic.Python, why)
 	case bad:
 		s.say("no step of training was recorded before the command ended")
 	default:
-		s.say("no process that trains was seen: what was recorded is in the files; see " + see.Run)
+		s.say("no process that trains was seen: what was recorded is in the files; see " + helptopic.Run)
 	}
 	for _, e := range run.Evidence {
 		s.say("%s", e)
@@ -136,10 +136,10 @@ func (s *Session) summary(r *report.Report, written string, procs []*jobs.Proces
 }
 
 // end is how the command ended, and where the files are.
-func (s *Session) end(procs []*jobs.Process) string {
+func (s *Session) end(procs []*job.Process) string {
 	s.mu.Lock()
 	run := s.run
 	s.mu.Unlock()
-	text := jobs.OutcomeOfStart(&run, procs).Sentence(int64(run.Took()))
+	text := job.OutcomeOfStart(&run, procs).Sentence(int64(run.Took()))
 	return fmt.Sprintf("%s Files in %s", strings.ToLower(text[:1])+text[1:], s.where.Dir)
 }

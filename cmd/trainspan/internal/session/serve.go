@@ -16,12 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
-	"github.com/trainspan/trainspan/internal/environ"
-	"github.com/trainspan/trainspan/internal/identity"
-	"github.com/trainspan/trainspan/internal/proc"
-	"github.com/trainspan/trainspan/internal/rundir"
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/internal/visible"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/environ"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/platform/proc"
 )
 
 // Serve is the telemetry process: it talks to trainspan run over two pipes and
@@ -29,7 +29,7 @@ import (
 // since the terminal is the command's.
 func Serve(in io.Reader, to io.Writer) {
 	line := launch.NewLine(to)
-	out := visible.NewWriter(terminal{line})
+	out := display.NewWriter(terminal{line})
 	hear(line)
 	messages := make(chan launch.Message)
 	go func() {
@@ -57,7 +57,7 @@ func Serve(in io.Reader, to io.Writer) {
 	}
 	s, ready, err := open(set, out)
 	if err != nil {
-		(&record{out: out}).say("no telemetry: %v; the command runs without; see "+see.Run, err)
+		(&record{out: out}).say("no telemetry: %v; the command runs without; see "+helptopic.Run, err)
 		unrecorded(line, messages)
 		return
 	}
@@ -197,13 +197,13 @@ func (s *Session) finish(m *launch.Exited, told func()) {
 	if s.python != nil {
 		s.try("the rings of Python processes", func() error { return s.python.close(ctx) })
 		if s.python.other != "" {
-			s.problem("the program's environment has the client of another version (%s), and that of this command was used: install both from one wheel; see "+see.Python, s.python.other)
+			s.problem("the program's environment has the client of another version (%s), and that of this command was used: install both from one wheel; see "+helptopic.Python, s.python.other)
 		}
 		if missing := s.python.missing(s.where.Dir); missing != "" {
 			s.lack("%s", missing)
 		}
 		if lost := s.python.unsent(); lost != "" {
-			s.problem("%s; see "+see.Delivery, lost)
+			s.problem("%s; see "+helptopic.Delivery, lost)
 		}
 	}
 	if s.profiles != nil {

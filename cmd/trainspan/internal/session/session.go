@@ -9,8 +9,8 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/resources"
-	"github.com/trainspan/trainspan/internal/rundir"
-	"github.com/trainspan/trainspan/internal/visible"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
 // Session is the telemetry of one start of a command.
@@ -28,7 +28,7 @@ type Session struct {
 
 // open makes the directory and starts what has to be there before the command.
 // What does not start is left out and said; without a directory nothing is.
-func open(set Settings, out *visible.Writer) (*Session, launch.Ready, error) {
+func open(set Settings, out *display.Writer) (*Session, launch.Ready, error) {
 	begun, err := begin(set, out)
 	if err != nil {
 		return nil, launch.Ready{}, fmt.Errorf("no directory for its files: %w", err)

@@ -18,12 +18,12 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/environ"
-	"github.com/trainspan/trainspan/internal/identity"
-	"github.com/trainspan/trainspan/internal/proc"
-	"github.com/trainspan/trainspan/internal/rundir"
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/internal/visible"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/environ"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/platform/proc"
 )
 
 // Settings are what trainspan run was asked for.
@@ -92,13 +92,13 @@ type start struct {
 }
 
 // begin makes the directory and the run.json of a start.
-func begin(set Settings, out *visible.Writer) (*start, error) {
+func begin(set Settings, out *display.Writer) (*start, error) {
 	s := &start{record: &record{out: out}, set: set}
 	s.log = slog.New(problemHandler{s.record})
 	began, host := time.Now(), identity.HostName()
 	ranks, err := config.DetectRanks(os.LookupEnv)
 	if err != nil {
-		s.problem("%v; see "+see.RankUnknown, err)
+		s.problem("%v; see "+helptopic.RankUnknown, err)
 	}
 	want := rundir.Wanted{Name: set.Name, Attempt: set.Attempt, Host: host, PID: set.PID}
 	want.Under(&ranks, set.Parent, os.LookupEnv)

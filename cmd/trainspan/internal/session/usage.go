@@ -14,8 +14,8 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/resources"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/rundir"
-	"github.com/trainspan/trainspan/internal/see"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
 // usage samples the resources of the command's processes.
@@ -56,10 +56,10 @@ func (u *usage) open() *dftracer.Writer {
 	attempt := u.where.Attempt
 	w, err := dftracer.Create(filepath.Join(u.dir, "resources.pfw.gz"), &dftracer.Options{
 		Process: dftracer.Process{PID: u.set.PID, Exec: u.set.Command.Program, Command: u.set.Command.Program, Attempt: &attempt, SessionTag: u.tag(), JobID: u.run.Job},
-		OnError: func(err error) { u.problem("resources: %v; see "+see.File, err) },
+		OnError: func(err error) { u.problem("resources: %v; see "+helptopic.File, err) },
 	})
 	if err != nil {
-		u.problem("resources: %v; see "+see.File, err) // what they are evidence of is known all the same
+		u.problem("resources: %v; see "+helptopic.File, err) // what they are evidence of is known all the same
 		w = nil
 	}
 	u.counters = w

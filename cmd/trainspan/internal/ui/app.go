@@ -1,15 +1,19 @@
+// Package ui is what all commands share: the streams of a run of the program, tables and
+// colours, progress, errors with their exit statuses, files that are written in one step,
+// and flags.
 package ui
 
 import (
+	"fmt"
 	"io"
-
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/trainspan/trainspan/internal/platform/display"
 	"golang.org/x/term"
-
-	"github.com/trainspan/trainspan/internal/layout"
-	"github.com/trainspan/trainspan/internal/visible"
 )
 
 // Streams is what a command may touch of the process it runs in.
@@ -22,7 +26,7 @@ type Streams struct {
 // App is one run of the program.
 type App struct {
 	Streams        Streams
-	Stdout, Stderr *visible.Writer // where all that is printed goes; only what draws on a terminal takes the streams
+	Stdout, Stderr *display.Writer // where all that is printed goes; only what draws on a terminal takes the streams
 	NoBar          bool
 	Color          string          // one of colours, empty for auto
 	Problems       int             // told to the user so far; they make the status 1
@@ -31,7 +35,7 @@ type App struct {
 
 // New returns the run of the program with these streams.
 func New(s Streams) *App {
-	a := &App{Streams: s, Stdout: visible.NewWriter(s.Out), Stderr: visible.NewWriter(s.Err)}
+	a := &App{Streams: s, Stdout: display.NewWriter(s.Out), Stderr: display.NewWriter(s.Err)}
 	a.Stdout.Columns = a.Width
 	a.Stderr.Columns = func() int { return a.Columns(a.Stderr) }
 	return a
@@ -39,7 +43,7 @@ func New(s Streams) *App {
 
 // Paint returns the painter for w. As long as --color says nothing else, colours are for
 // terminals whose user has not set NO_COLOR or a TERM that knows none.
-func (a *App) Paint(w *visible.Writer) Painter {
+func (a *App) Paint(w *display.Writer) Painter {
 	switch a.Color {
 	case "always":
 		return Painter{true}
@@ -60,14 +64,14 @@ func (a *App) Env(name string) (string, bool) {
 }
 
 // Table prints a table, as wide as the terminal is.
-func (a *App) Table(to *visible.Writer, t *layout.Table) {
+func (a *App) Table(to *display.Writer, t *display.Table) {
 	heads, rows := t.Lines(a.Columns(to))
 	p := a.Paint(to)
 	if heads != "" {
-		_, _ = visible.Fprintf(to, "%s\n", p.Dim(heads)) // to remembers its error
+		_, _ = display.Fprintf(to, "%s\n", p.Dim(heads)) // to remembers its error
 	}
 	for _, row := range rows {
-		_, _ = visible.Fprintf(to, "%s\n", row)
+		_, _ = display.Fprintf(to, "%s\n", row)
 	}
 }
 
@@ -76,7 +80,7 @@ func (a *App) Width() int { return a.Columns(a.Stdout) }
 
 // Columns returns how many characters fit on a line: those of the terminal, or COLUMNS, at
 // least 40. 0 is as many as there are.
-func (a *App) Columns(w *visible.Writer) int {
+func (a *App) Columns(w *display.Writer) int {
 	if v, _ := a.Env("COLUMNS"); v != "" {
 		if n, err := strconv.Atoi(v); err == nil && n > 0 {
 			return max(n, 40)
@@ -92,7 +96,44 @@ func (a *App) Columns(w *visible.Writer) int {
 
 // Printf writes to standard output, which remembers its error. Arguments stay on
 // one line.
-func (a *App) Printf(format string, args ...any) { _, _ = visible.Fprintf(a.Stdout, format, args...) }
+func (a *App) Printf(format string, args ...any) { _, _ = display.Fprintf(a.Stdout, format, args...) }
 
 // PrintJSON writes a value for machines.
 func (a *App) PrintJSON(v any) error { return PrintJSON(a.Stdout, v) }
+
+// Traces makes arguments complete to trace files.
+func Traces(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"pfw", "gz"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// Words makes a flag complete to one of a few words.
+func Words(cmd *cobra.Command, flag string, list ...string) {
+	// The only error is a flag that does not exist, which a test would show.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// Choice is a flag that takes one of a few words.
+type Choice struct {
+	to    *string
+	words []string
+}
+
+// NewChoice returns a flag whose value, at first the first word, is put into to.
+func NewChoice(to *string, words ...string) *Choice {
+	*to = words[0]
+	return &Choice{to, words}
+}
+
+func (c *Choice) String() string { return *c.to }
+
+// Type implements pflag.Value.
+func (c *Choice) Type() string { return "string" }
+
+// Set implements pflag.Value.
+func (c *Choice) Set(word string) error {
+	if !slices.Contains(c.words, word) {
+		return fmt.Errorf("choose one of %s", strings.Join(c.words, ", "))
+	}
+	*c.to = word
+	return nil
+}

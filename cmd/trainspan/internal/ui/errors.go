@@ -8,10 +8,10 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/trainspan/trainspan/internal/kineto"
-	jobs "github.com/trainspan/trainspan/internal/run"
-	"github.com/trainspan/trainspan/internal/see"
-	"github.com/trainspan/trainspan/internal/visible"
+	"github.com/trainspan/trainspan/internal/ingest/torch/kineto"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
 // The exit statuses.
@@ -59,7 +59,7 @@ func (a *App) Problem(format string, args ...any) {
 // Note tells something that is not about the result itself.
 func (a *App) Note(format string, args ...any) {
 	p := a.Paint(a.Stderr)
-	_, _ = visible.Fprintf(a.Stderr, "%s %s\n", p.Amber("trainspan:"), fmt.Sprintf(format, args...)) // best effort
+	_, _ = display.Fprintf(a.Stderr, "%s %s\n", p.Amber("trainspan:"), fmt.Sprintf(format, args...)) // best effort
 }
 
 // Explain turns an error into a line that names the file and says what to do.
@@ -101,8 +101,8 @@ func Explain(err error) string {
 	for _, prefix := range [...]string{"dftracer: ", "pytorch: ", "otlp: "} {
 		text = strings.TrimPrefix(text, prefix)
 	}
-	if errors.Is(err, jobs.ErrNoTelemetry) {
-		text += "; see " + see.NoTraining
+	if errors.Is(err, job.ErrNoTelemetry) {
+		text += "; see " + helptopic.NoTraining
 	}
 	return OneLine(text)
 }

@@ -7,15 +7,15 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/trainspan/trainspan/internal/outfile"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
 )
 
 // OutputFile is a file that appears under its name only when it is complete.
 type OutputFile struct {
 	io.Writer
 	path   string
-	ours   outfile.Proof
-	draft  *outfile.Draft // nil for a pipe or a device
+	ours   fswrite.Proof
+	draft  *fswrite.Draft // nil for a pipe or a device
 	device *os.File
 	// interrupted is why the writing to a device may have ended.
 	interrupted func() error
@@ -29,11 +29,11 @@ func CreateOutput(ctx context.Context, path string, force bool) (*OutputFile, er
 	}
 	o := &OutputFile{path: path, ours: forced(force)}
 	var err error
-	if outfile.AsIs(path) {
-		o.device, err = outfile.OpenPipe(ctx, path)
+	if fswrite.AsIs(path) {
+		o.device, err = fswrite.OpenPipe(ctx, path)
 		o.Writer, o.interrupted = o.device, ctx.Err
 	} else {
-		o.draft, err = outfile.Begin(path, 0o644)
+		o.draft, err = fswrite.Begin(path, 0o644)
 		o.Writer = o.draft
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -46,7 +46,7 @@ func CreateOutput(ctx context.Context, path string, force bool) (*OutputFile, er
 }
 
 // forced takes any regular file when --force is given, and none without.
-func forced(force bool) outfile.Proof {
+func forced(force bool) fswrite.Proof {
 	if !force {
 		return nil
 	}
@@ -82,7 +82,7 @@ func CheckOutput(path string, force bool, inputs []string) error {
 			return Usage("%s: is also an input; write to another file", path)
 		}
 	}
-	if outfile.AsIs(path) {
+	if fswrite.AsIs(path) {
 		return nil
 	}
 	info, err := os.Lstat(path)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
-	"github.com/trainspan/trainspan/internal/infile"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
 )
 
 // Progress shows how far a command is, on a terminal only. A nil progress
@@ -93,9 +93,9 @@ func guessEvents(path string, size int64) int64 {
 		return 0
 	}
 	defer f.Close() //nolint:errcheck // only read
-	read := &infile.Counter{R: f}
+	read := &fsread.Counter{R: f}
 	from := bufio.NewReader(read)
-	text, err := infile.Text(from)
+	text, err := fsread.Text(from)
 	if err != nil {
 		return 0
 	}

@@ -1,17 +1,23 @@
 package ui
 
 import (
+	"encoding/csv"
+	"encoding/json"
+	"io"
 	"math"
+	"os"
 	"strings"
+	"time"
 
-	"github.com/trainspan/trainspan/internal/visible"
-	"github.com/trainspan/trainspan/report"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/report"
+	"golang.org/x/term"
 )
 
 // Screen writes the first screen of a report, or with full all its tables, for a
 // terminal of so many columns; 0 is any number. The first paragraph has the color of
 // what it reports.
-func Screen(to *visible.Writer, p Painter, columns int, r *report.Report, full bool) {
+func Screen(to *display.Writer, p Painter, columns int, r *report.Report, full bool) {
 	if columns <= 0 {
 		columns = math.MaxInt
 	}
@@ -30,10 +36,74 @@ func Screen(to *visible.Writer, p Painter, columns int, r *report.Report, full b
 		if l == "" {
 			color = nil
 		}
-		text := visible.Own(visible.Text(l))
+		text := display.Own(display.Text(l))
 		if color != nil {
 			text = color(p, l)
 		}
-		_, _ = visible.Fprintf(to, "%s\n", text) // to remembers its error
+		_, _ = display.Fprintf(to, "%s\n", text) // to remembers its error
 	}
+}
+
+// Painter colours text on terminals and not elsewhere.
+type Painter struct{ On bool }
+
+// Colours are the words of --color.
+var Colours = []string{"auto", "always", "never"}
+
+func (p Painter) wrap(code, s string) display.Own {
+	s = display.Text(s)
+	if !p.On {
+		return display.Own(s)
+	}
+	return display.Own("\x1b[" + code + "m" + s + "\x1b[0m")
+}
+
+// Head paints a heading.
+func (p Painter) Head(s string) display.Own { return p.wrap("1", s) }
+
+// Dim paints what matters less.
+func (p Painter) Dim(s string) display.Own { return p.wrap("2", s) }
+
+// Good paints good news.
+func (p Painter) Good(s string) display.Own { return p.wrap("32", s) }
+
+// Amber paints a warning.
+func (p Painter) Amber(s string) display.Own { return p.wrap("33", s) }
+
+// Bad paints bad news.
+func (p Painter) Bad(s string) display.Own { return p.wrap("31", s) }
+
+// Terminal reports whether w is a terminal.
+func Terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// PrintJSON writes v as indented JSON.
+func PrintJSON(to *display.Writer, v any) error {
+	enc := json.NewEncoder(display.JSON(to))
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// CsvWriter writes rows of RFC 4180 whose cells stay on one line. A cell that a
+// spreadsheet would take for a formula stays as it is: no reader takes back what
+// is put in front of one, so that each other reader would have the wrong name.
+type CsvWriter struct{ *csv.Writer }
+
+// NewCSV returns a writer of CSV.
+func NewCSV(w io.Writer) *CsvWriter { return &CsvWriter{csv.NewWriter(w)} }
+
+// Row writes a row, which it changes.
+func (w *CsvWriter) Row(cells []string) error {
+	for i, c := range cells {
+		cells[i] = display.Text(c)
+	}
+	return w.Write(cells)
+}
+
+// Moment writes a time of microseconds since the Unix epoch.
+func Moment(us int64) string {
+	return time.UnixMicro(us).UTC().Format("2006-01-02 15:04:05.000 UTC")
 }

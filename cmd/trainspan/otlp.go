@@ -1,0 +1,385 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
+)
+
+// otlpFormat writes spans as OTLP JSON lines, one trace per process. Trace and
+// span ids follow from the trace, so that a second conversion gives the same.
+type otlpFormat struct {
+	from  *survey
+	n     int64
+	aside int64 // spans with times that OTLP cannot say
+	extra uint64
+	procs map[job.Key]*otlpProcess
+	order []*otlpProcess
+
+	waiting map[uint64]*spanEvents
+}
+
+// otlpProcess gathers the spans of one line.
+type otlpProcess struct {
+	resource []byte
+	trace    string
+	seed     uint64
+	spans    []byte
+	n        int
+}
+
+// lineSpans is how many spans a line has at most: a batch of OpenTelemetry's size.
+const lineSpans = 512
+
+func newOTLPFormat(s *survey) *otlpFormat {
+	return &otlpFormat{from: s, procs: make(map[job.Key]*otlpProcess), waiting: make(map[uint64]*spanEvents)}
+}
+
+func (o *otlpFormat) begin(dst []byte) []byte { return dst }
+func (o *otlpFormat) count() int64            { return o.n }
+
+func (o *otlpFormat) end(dst []byte) []byte {
+	dst = o.appendWaiting(dst)
+	for _, p := range o.order {
+		dst = p.line(dst)
+	}
+	return dst
+}
+
+func (o *otlpFormat) event(dst []byte, ev *dftracer.Event) []byte {
+	switch {
+	case ev.Phase == dftracer.PhaseMetadata:
+		return o.note(dst, ev)
+	case ev.Phase != dftracer.PhaseComplete || ev.Cat == dftracer.CatDFTracer:
+		return dst
+	case ev.Dur < 0 || ev.TS > math.MaxInt64/1000 || ev.TS+ev.Dur > math.MaxInt64/1000 || ev.TS+ev.Dur < ev.TS:
+		o.aside++
+		return dst
+	}
+	return o.span(dst, ev)
+}
+
+// write appends a span to its process, and the line of that when it is full.
+func (o *otlpFormat) write(dst []byte, ev *dftracer.Event, events *spanEvents) []byte {
+	o.n++
+	p := o.process(ev)
+	id := ev.ID
+	if id == 0 {
+		o.extra++
+		id = 1<<63 | o.extra
+	}
+	if p.n > 0 {
+		p.spans = append(p.spans, ',')
+	}
+	p.span(ev, id, o.from, events)
+	if p.n++; p.n == lineSpans {
+		dst = p.line(dst)
+	}
+	return dst
+}
+
+func (o *otlpFormat) process(ev *dftracer.Event) *otlpProcess {
+	key := o.from.who.Key(ev)
+	if p := o.procs[key]; p != nil {
+		return p
+	}
+	host, program := o.from.hostName(key.Host), o.from.process().Exec
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d\x00%s", host, key.PID, o.from.startTime, program))
+	p := &otlpProcess{trace: hex.EncodeToString(sum[:16]), seed: binary.BigEndian.Uint64(sum[16:])}
+	attrs := []dftracer.Arg{dftracer.String(identity.Attribute(identity.Service), program), dftracer.String(identity.Attribute(identity.Host), host),
+		dftracer.Int(identity.Attribute(identity.PID), key.PID)}
+	attrs = append(attrs, resourceOf(o.from.who.Of(ev))...)
+	p.resource = appendAttributes(nil, attrs)
+	o.procs[key] = p
+	o.order = append(o.order, p)
+	return p
+}
+
+// resourceOf is what a resource says of the place of a process. Attempts count from 0
+// there.
+func resourceOf(p *job.Process) (attrs []dftracer.Arg) {
+	word := identity.Attribute
+	if p.RankKnown {
+		attrs = append(attrs, dftracer.Int(word(identity.Rank), int64(p.Rank)))
+	}
+	if p.WorldSize > 0 {
+		attrs = append(attrs, dftracer.Int(word(identity.WorldSize), int64(p.WorldSize)))
+	}
+	if p.AttemptKnown {
+		attrs = append(attrs, dftracer.Int(word(identity.Attempt), int64(p.Attempt-1)))
+	}
+	if p.JobID != "" {
+		attrs = append(attrs, dftracer.String(word(identity.Job), p.JobID))
+	}
+	if p.SessionTag != "" {
+		attrs = append(attrs, dftracer.String(word(identity.Session), p.SessionTag))
+	}
+	return attrs
+}
+
+// line appends what was gathered.
+func (p *otlpProcess) line(dst []byte) []byte {
+	if p.n == 0 {
+		return dst
+	}
+	dst = append(dst, `{"resourceSpans":[{"resource":{"attributes":`...)
+	dst = append(dst, p.resource...)
+	dst = append(dst, `},"scopeSpans":[{"scope":{"name":"github.com/trainspan/trainspan/cmd/trainspan"},"spans":[`...)
+	dst = append(dst, p.spans...)
+	p.spans, p.n = p.spans[:0], 0
+	return append(dst, "]}]}]}\n"...)
+}
+
+func (p *otlpProcess) span(ev *dftracer.Event, id uint64, from *survey, events *spanEvents) {
+	b := p.spans
+	b = append(b, `{"traceId":"`...)
+	b = append(b, p.trace...)
+	b = append(b, `","spanId":"`...)
+	b = appendID(b, p.seed, id)
+	if ev.Parent > 0 {
+		b = append(b, `","parentSpanId":"`...)
+		b = appendID(b, p.seed, uint64(ev.Parent))
+	}
+	b = append(b, `","name":`...)
+	b = appendText(b, ev.Name)
+	b = append(b, `,"kind":1,"startTimeUnixNano":"`...)
+	b = strconv.AppendInt(b, ev.TS*1000, 10)
+	b = append(b, `","endTimeUnixNano":"`...)
+	b = strconv.AppendInt(b, ev.End()*1000, 10)
+	b = append(b, `","attributes":`...)
+	attrs := make([]dftracer.Arg, 0, 2+len(ev.Args))
+	attrs = append(attrs, dftracer.String("dftracer.cat", ev.Cat), dftracer.Int("thread.id", ev.TID))
+	chrome := chromeFormat{from: from}
+	var extras otlpExtras
+	for i := range ev.Args {
+		arg := ev.Args[i]
+		if extras.take(&arg) {
+			continue
+		}
+		if isHashKey(arg.Key) {
+			_, arg = chrome.named(arg.Key, &arg)
+		}
+		attrs = append(attrs, arg)
+	}
+	b = appendAttributes(b, attrs)
+	p.spans = append(extras.append(b, events), '}')
+}
+
+// appendID appends a span id: the event's id mixed with its process, never zero
+// and never the same for two ids.
+func appendID(dst []byte, seed, id uint64) []byte {
+	z := id + seed
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	z ^= z >> 31
+	if z == 0 {
+		z = seed | 1
+	}
+	var raw [8]byte
+	binary.BigEndian.PutUint64(raw[:], z)
+	return hex.AppendEncode(dst, raw[:])
+}
+
+func appendAttributes(dst []byte, args []dftracer.Arg) []byte {
+	dst = append(dst, '[')
+	for i := range args {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"key":`...)
+		dst = appendText(dst, args[i].Key)
+		dst = append(dst, `,"value":{`...)
+		switch tracefile.KindOf(args[i]) {
+		case tracefile.KindInt:
+			dst = append(dst, `"intValue":"`...)
+			dst = strconv.AppendInt(dst, args[i].Int64(), 10)
+			dst = append(dst, '"')
+		case tracefile.KindFloat:
+			dst = append(dst, `"doubleValue":`...)
+			dst = tracefile.AppendArg(args[i], dst, dftracer.V2)
+		default:
+			dst = append(dst, `"stringValue":`...)
+			dst = appendText(dst, args[i].Text())
+		}
+		dst = append(dst, "}}"...)
+	}
+	return append(dst, ']')
+}
+
+// spanEvents is what waits for its other half: the events that came before their
+// span, and the span that came before the last of its events.
+type spanEvents struct {
+	json    []byte // of the events
+	n       int32
+	dropped int64
+	span    *dftracer.Event
+}
+
+// note keeps an event, and writes its span when that was all it waited for.
+func (o *otlpFormat) note(dst []byte, ev *dftracer.Event) []byte {
+	id, name, value, ok := eventOf(ev)
+	if !ok || o.from.eventCounts[id] == 0 {
+		return dst
+	}
+	w := o.waiting[id]
+	if w == nil {
+		w = &spanEvents{}
+		o.waiting[id] = w
+	}
+	w.n++
+	switch {
+	case name == place.ArgDroppedEvents:
+		w.dropped = value
+	case value < 0 || value > math.MaxInt64/1000:
+		w.dropped++ // OTLP cannot say its time
+	default:
+		if len(w.json) > 0 {
+			w.json = append(w.json, ',')
+		}
+		w.json = append(w.json, `{"timeUnixNano":"`...)
+		w.json = strconv.AppendInt(w.json, value*1000, 10)
+		w.json = append(w.json, `","name":`...)
+		w.json = appendText(w.json, name)
+		w.json = append(w.json, `,"attributes":`...)
+		w.json = appendAttributes(w.json, slices.DeleteFunc(cloneArgs(ev.Args), func(a dftracer.Arg) bool {
+			return a.Key == "name" || a.Key == "value" || a.Key == "span"
+		}))
+		w.json = append(w.json, '}')
+	}
+	if w.span != nil && w.n >= o.from.eventCounts[id] {
+		delete(o.waiting, id)
+		return o.write(dst, w.span, w)
+	}
+	return dst
+}
+
+// span writes a span or, when events of it are still to come, keeps it.
+func (o *otlpFormat) span(dst []byte, ev *dftracer.Event) []byte {
+	n := o.from.eventCounts[ev.ID]
+	if n == 0 || ev.ID == 0 {
+		return o.write(dst, ev, nil)
+	}
+	w := o.waiting[ev.ID]
+	if w != nil && w.n >= n {
+		delete(o.waiting, ev.ID)
+		return o.write(dst, ev, w)
+	}
+	if w == nil {
+		w = &spanEvents{}
+		o.waiting[ev.ID] = w
+	}
+	kept := *ev
+	kept.Args = cloneArgs(ev.Args)
+	w.span = &kept
+	return dst
+}
+
+// appendWaiting writes the spans that waited in vain.
+func (o *otlpFormat) appendWaiting(dst []byte) []byte {
+	for _, id := range slices.Sorted(maps.Keys(o.waiting)) {
+		if w := o.waiting[id]; w.span != nil {
+			dst = o.write(dst, w.span, w)
+		}
+	}
+	clear(o.waiting)
+	return dst
+}
+
+// otlpExtras is what OTLP has fields for and a trace has arguments.
+type otlpExtras struct {
+	status, message      string
+	links                []otlpLink
+	droppedAttr, dropped int64
+	droppedLinks         int64
+}
+
+type otlpLink struct {
+	TraceID    string                     `json:"trace_id"`
+	SpanID     string                     `json:"span_id"`
+	Attributes map[string]json.RawMessage `json:"attributes"`
+}
+
+// take reports whether an argument has a field of its own.
+func (x *otlpExtras) take(arg *dftracer.Arg) bool {
+	switch arg.Key {
+	case place.ArgStatus:
+		x.status = map[string]string{"OK": "1", place.StatusError: "2"}[arg.Text()]
+		return x.status != ""
+	case place.ArgStatusDescription:
+		x.message = arg.Text()
+		return true
+	case place.ArgLinks:
+		return json.Unmarshal([]byte(arg.Text()), &x.links) == nil
+	case place.ArgDroppedAttributes:
+		x.droppedAttr = arg.Int64()
+		return true
+	case place.ArgDroppedLinks:
+		x.droppedLinks = arg.Int64()
+		return true
+	}
+	return false
+}
+
+// append writes the fields.
+func (x *otlpExtras) append(b []byte, events *spanEvents) []byte {
+	if events != nil {
+		b = append(b, `,"events":[`...)
+		b = append(b, events.json...)
+		b = append(b, ']')
+		x.dropped = events.dropped
+	}
+	if x.status != "" {
+		b = append(b, `,"status":{"code":`...)
+		b = append(b, x.status...)
+		if x.message != "" {
+			b = append(b, `,"message":`...)
+			b = appendText(b, x.message)
+		}
+		b = append(b, '}')
+	}
+	if len(x.links) > 0 {
+		b = append(b, `,"links":[`...)
+		for i, l := range x.links {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, `{"traceId":`...)
+			b = appendText(b, l.TraceID)
+			b = append(b, `,"spanId":`...)
+			b = appendText(b, l.SpanID)
+			b = append(b, `,"attributes":`...)
+			b = append(appendAttributes(b, l.args()), '}')
+		}
+		b = append(b, ']')
+	}
+	for _, f := range [...]struct {
+		key string
+		n   int64
+	}{{"droppedAttributesCount", x.droppedAttr}, {"droppedEventsCount", x.dropped}, {"droppedLinksCount", x.droppedLinks}} {
+		if f.n > 0 {
+			b = append(b, `,"`+f.key+`":`...)
+			b = strconv.AppendInt(b, f.n, 10)
+		}
+	}
+	return b
+}
+
+// args returns the attributes of a link by name.
+func (l *otlpLink) args() (args []dftracer.Arg) {
+	for _, key := range slices.Sorted(maps.Keys(l.Attributes)) {
+		args = append(args, tracefile.FromJSON(key, l.Attributes[key]))
+	}
+	return args
+}

@@ -1,6 +1,0 @@
-package exporters
-
-import "github.com/trainspan/trainspan/telemetry/outputs"
-
-// Delivery returns the counts of the exports by OTLP.
-func (m *Metrics) Delivery() outputs.Delivery { return m.exporter.Delivery() }

@@ -1,0 +1,88 @@
+package account
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/trainspan/trainspan/internal/platform/columns"
+)
+
+// AppendBinary implements [encoding.BinaryAppender]: the divided time of the
+// process, without its spans. The builder takes no more spans afterwards.
+func (b *Builder) AppendBinary(dst []byte) ([]byte, error) {
+	if err := b.finish(); err != nil {
+		return dst, err
+	}
+	a := b.done
+	flags := uint64(0)
+	for i, v := range [...]bool{a.Heartbeats, a.local, a.standard, a.means} {
+		if v {
+			flags |= 1 << i
+		}
+	}
+	dst = binary.AppendUvarint(dst, flags)
+	for _, v := range [...]int64{a.Start, a.End, a.LastSeen, a.Dropped, a.stop, int64(a.missingEnds), int64(a.unnumbered)} {
+		dst = binary.AppendVarint(dst, v)
+	}
+	dst = binary.LittleEndian.AppendUint64(dst, a.digest)
+	dst = binary.AppendUvarint(dst, uint64(len(a.names)-int(kindCount)))
+	for _, name := range a.names[kindCount:] {
+		dst = columns.AppendBytes(dst, string(name))
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(a.loops)))
+	for _, l := range a.loops {
+		dst = columns.AppendBool(dst, l.given)
+		dst = binary.AppendVarint(binary.AppendVarint(dst, l.start), l.from)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(a.saves)))
+	for _, s := range a.saves {
+		dst = binary.AppendVarint(binary.AppendVarint(dst, s.time), s.through)
+	}
+	for _, r := range [...]*rows{&a.packed.segs, &a.packed.overlaps, &a.packed.iterations} {
+		dst = columns.AppendBytes(binary.AppendUvarint(dst, uint64(r.n)), r.data)
+	}
+	return dst, nil
+}
+
+// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. The builder takes no
+// spans.
+func (b *Builder) UnmarshalBinary(src []byte) error {
+	r := columns.NewReader(src)
+	a := &attempt{}
+	flags := r.Uint()
+	for i, to := range [...]*bool{&a.Heartbeats, &a.local, &a.standard, &a.means} {
+		*to = flags>>i&1 == 1
+	}
+	a.Start, a.End, a.LastSeen, a.Dropped, a.stop = r.Int(), r.Int(), r.Int(), r.Int(), r.Int()
+	a.missingEnds, a.unnumbered = int(r.Int()), int(r.Int())
+	a.digest = r.Fixed()
+	for k := range kindCount {
+		a.names = append(a.names, fixed[k])
+	}
+	for range r.Count(1) {
+		a.names = append(a.names, Category(r.String()))
+	}
+	for range r.Count(3) {
+		l := loop{given: r.Bool()}
+		l.start, l.from = r.Int(), r.Int()
+		a.loops = append(a.loops, l)
+	}
+	for range r.Count(2) {
+		a.saves = append(a.saves, save{r.Int(), r.Int()})
+	}
+	for _, to := range [...]*rows{&a.packed.segs, &a.packed.overlaps, &a.packed.iterations} {
+		to.n = r.Small(packBlock * max(r.Len(), 1))
+		to.data = append([]byte(nil), r.Bytes()...)
+		// A block of 256 takes at least two bytes for each of three columns.
+		if to.n > packBlock*(len(to.data)/(2*segColumns)+1) {
+			r.Fail()
+		}
+	}
+	if r.Err() == nil && r.Len() == 0 && a.stop >= a.Start && a.Start > 0 && len(a.names) <= int(kindCount)+maxNamed {
+		if a.packed.sound(len(a.names), len(a.loops)) {
+			*b = Builder{done: a}
+			return nil
+		}
+	}
+	return fmt.Errorf("goodput: a timeline: %w", columns.ErrDamaged)
+}

@@ -1,0 +1,171 @@
+package account
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
+	"github.com/trainspan/trainspan/spans"
+)
+
+// Builder makes the timeline of one process from its spans. Spans and
+// checkpoints may come in any order; a span that comes twice counts once. Its
+// memory is bounded: very many spans are sorted in a temporary file. It is not
+// safe for concurrent use.
+type Builder struct {
+	categories
+	proc    Process
+	rows    rowStore
+	first   int64 // the earliest start
+	steps   *job.Steps
+	own     job.Steps // where nobody else has them
+	saves   []save
+	threads []int64 // of the training
+	known   bool    // a span of the standard vocabulary was added
+	done    *attempt
+}
+
+// NewBuilder returns a builder for one process.
+func NewBuilder(p Process) *Builder {
+	b := &Builder{proc: p, first: job.NoEnd, categories: newCategories()}
+	b.steps = &b.own
+	return b
+}
+
+// Span adds a span. It copies what it needs.
+func (b *Builder) Span(s *job.Span) {
+	r := row{
+		id: s.ID, parent: s.Parent, start: s.Start, end: s.End, thread: s.Thread,
+		background: s.Background, nested: s.Nested,
+	}
+	r.kind = kindOf[s.Class]
+	r.what = what(r.kind)
+	switch {
+	case s.Name == spans.TrainingLoop:
+		r.role = roleLoop
+		b.thread(s.Thread)
+	case s.StepRule != vocab.StepNone && s.StepRule != vocab.StepOptimizer:
+		r.role = roleIteration // if it is one: see resolve
+	case r.kind == kindInit, r.kind == kindLoad:
+		r.role = rolePhase
+	case r.kind == kindCustom:
+		r.what = b.custom(s.Name)
+	case r.kind == kindStartUp:
+		r.what = b.startUp(s.Kind)
+	}
+	if b.steps == &b.own {
+		b.own.Add(s)
+	}
+	b.known = b.known || r.role != roleNone
+	b.first = min(b.first, r.start)
+	b.rows.add(r)
+}
+
+// thread remembers a thread of the training: that of a loop or of a step, which an
+// import of a profile puts on rows of their own.
+func (b *Builder) thread(tid int64) {
+	if tid != 0 && len(b.threads) < 16 && !slices.Contains(b.threads, tid) {
+		b.threads = append(b.threads, tid)
+	}
+}
+
+// resolve makes an iteration of a row that is a training step. What might have been
+// one says nothing of its time, unless it computes.
+func (b *Builder) resolve(r *row) {
+	if r.role != roleIteration {
+		return
+	}
+	if i := b.steps.Find(r.start, r.id); i >= 0 {
+		r.kind, r.what = kindIteration, firstIteration+what(i)
+		return
+	}
+	if r.role = roleNone; r.kind != kindCompute { // that is computing all the same
+		r.kind, r.what = kindOther, whatOther
+	}
+}
+
+// Saved adds a checkpoint that was saved successfully at a time and holds
+// every iteration up to and including one.
+func (b *Builder) Saved(at, through int64) {
+	b.saves = append(b.saves, save{time: at, through: through})
+}
+
+// finish divides the time and gives up the spans.
+func (b *Builder) finish() error {
+	if b.done != nil {
+		return nil
+	}
+	a := &attempt{Process: b.proc, names: b.table, standard: b.known}
+	a.Start = min(a.Start, b.first)
+	a.stop = a.End
+	if a.stop == job.NoEnd {
+		a.stop = a.LastSeen
+	}
+	a.stop = max(a.stop, a.Start)
+	steps := b.steps.All()
+	t := &timeline{names: b.table, hash: newHash(), iterations: make([]iteration, 0, len(steps))}
+	for i := range steps {
+		st := &steps[i]
+		t.iterations = append(t.iterations, iteration{number: st.Number, start: st.Start, end: st.End, loop: int32(st.Loop)})
+		b.thread(st.Thread)
+	}
+	if b.steps.Rule.Between() {
+		b.threads = nil // no span of a step says where the training runs
+	}
+	for _, lp := range b.steps.Loops() {
+		a.loops = append(a.loops, loop{start: lp.Start, from: lp.From, given: lp.Given})
+	}
+	a.unnumbered, a.local = b.steps.Unnumbered, b.steps.Local
+	if a.means = b.steps.Rule == vocab.StepUpdate; a.means { // no span stands for them
+		for i := range steps {
+			b.rows.add(row{id: steps[i].ID, start: steps[i].Start, end: steps[i].End, kind: kindIteration, role: roleIteration})
+		}
+	}
+	next := b.rows.all()
+	newWalk(a, t, b.threads, b.steps).run(func() []row {
+		rows := next()
+		for i := range rows {
+			b.resolve(&rows[i])
+		}
+		return rows
+	})
+	if err := b.rows.close(); err != nil {
+		return fmt.Errorf("goodput: rank %d, attempt %d: %w", a.Rank, a.Attempt, err)
+	}
+	slices.SortFunc(b.saves, func(x, y save) int {
+		return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.through, y.through))
+	})
+	a.saves = slices.Compact(b.saves)
+	a.digest = a.sum(t)
+	a.packed = t.pack()
+	b.done = a
+	return nil
+}
+
+// OpenSink makes a sink that builds the timeline of a process, for
+// [job.Set.Read] and [LedgerOf].
+func OpenSink(p *job.Process) (job.Sink, *Builder) {
+	s := &sink{Builder: NewBuilder(Process{Start: job.NoEnd}), from: p}
+	s.steps = &p.Steps
+	return s, s.Builder
+}
+
+// sink hands what a file says to a builder.
+type sink struct {
+	*Builder
+	from *job.Process
+}
+
+func (s *sink) Event(e *job.Event) {
+	if e.Name == spans.EventSaveCheckpointSuccess && e.Through >= 0 {
+		s.Saved(e.Time, e.Through)
+	}
+}
+
+func (s *sink) Close() error {
+	p := s.from
+	s.proc = Process{Start: p.Start, End: p.End, LastSeen: p.LastSeen, Heartbeats: p.Heartbeats, Dropped: p.Dropped}
+	return s.finish()
+}

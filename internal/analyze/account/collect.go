@@ -1,0 +1,81 @@
+package account
+
+import (
+	"sync"
+
+	"github.com/trainspan/trainspan/internal/job"
+)
+
+// Account is the ledger of one job.
+type Account struct {
+	Job    *job.Job
+	Ledger *Ledger
+
+	of func(*job.Process) *Builder
+}
+
+// SetClocks makes the ledger again with clocks that were set, as [LedgerOf] does.
+func (a *Account) SetClocks(clock func(*job.Process) int64) { a.Ledger = LedgerOf(a.Job, a.of, clock) }
+
+// Collect reads the files of a set and makes the ledger of each job in it.
+// The memory that it needs grows with the number of iterations, not of spans. What
+// is read goes to the sinks that also makes, too.
+func Collect(set *job.Set, also ...func(*job.Process) job.Sink) ([]Account, error) {
+	c := &collection{builders: make(map[*job.Process]*Builder), also: also}
+	jobs, err := set.Read(c.open)
+	if err != nil {
+		return nil, err
+	}
+	var out []Account
+	for _, j := range jobs {
+		a := Account{Job: j, of: func(p *job.Process) *Builder { return c.builders[p] }}
+		a.SetClocks(nil)
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// LedgerOf makes the ledger of a job whose processes were closed sinks of
+// [OpenSink]; of gives the builder of each, and clock, where it is not nil, by how many
+// nanoseconds its clock is to be set forward. It can be asked for again, also where the
+// processes have other numbers then.
+func LedgerOf(j *job.Job, of func(*job.Process) *Builder, clock func(*job.Process) int64) *Ledger {
+	l := &Ledger{}
+	l.Expect(j.Ranks)
+	for _, p := range j.Processes {
+		b := of(p)
+		if b == nil || b.done == nil {
+			continue
+		}
+		a := *b.done
+		a.Rank, a.Attempt = p.Rank, p.Attempt
+		a.Latest, a.Died = j.Latest(p)
+		if clock != nil {
+			a.move(clock(p))
+		}
+		l.add(&a)
+	}
+	for _, s := range j.Silent {
+		l.triedAt(s.Start, s.Stop)
+	}
+	return l
+}
+
+// collection makes a timeline of each process of a set.
+type collection struct {
+	mu       sync.Mutex
+	builders map[*job.Process]*Builder
+	also     []func(*job.Process) job.Sink
+}
+
+func (c *collection) open(p *job.Process) job.Sink {
+	s, b := OpenSink(p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.builders[p] = b
+	all := job.Sinks{s}
+	for _, open := range c.also {
+		all = append(all, open(p))
+	}
+	return all
+}

@@ -1,0 +1,247 @@
+package account
+
+import "github.com/trainspan/trainspan/internal/job"
+
+// Disruption is one time that a job went on at an earlier iteration, or was
+// started again, and what that cost. All times are rank time.
+type Disruption struct {
+	// After is the attempt that was disrupted. Next is the one that went on,
+	// the same where the program rolled back without a restart.
+	After int `json:"after_attempt"`
+	Next  int `json:"next_attempt"`
+
+	At     int64 `json:"at_ns"`  // the last sign of life of any rank, or the start of the loop that rolled back
+	Proper bool  `json:"proper"` // the attempt had ended properly: a planned stop
+
+	Iterations int   `json:"lost_iterations"` // finished and unfinished ones, of the rank that lost most
+	LostWork   int64 `json:"lost_work_ns"`
+	Stall      int64 `json:"stall_ns"`
+	Stretch    int64 `json:"stretch_ns"` // everything else from the first lost iteration, and the loading of its data, to the disruption
+	Down       int64 `json:"downtime_ns"`
+
+	// Unrecorded is the time after the last record in which the attempt may still have
+	// lived: what it recorded then was lost with it. So the downtime is from Down to
+	// DownMost, and the lost iterations are from Iterations to IterationsMost. Both are
+	// left out where they are no more than what is known.
+	Unrecorded     int64 `json:"unrecorded_ns,omitempty"`
+	DownMost       int64 `json:"downtime_most_ns,omitempty"`
+	IterationsMost int   `json:"lost_iterations_most,omitempty"`
+
+	Init   int64 `json:"init_ns"`   // of the attempt that went on
+	Reload int64 `json:"reload_ns"` //
+	Warmup int64 `json:"warmup_ns"` //
+	Total  int64 `json:"total_ns"`
+}
+
+// disruptions are those of all ranks.
+type disruptions struct {
+	order []disrupted
+	found map[disrupted]*Disruption
+}
+
+// disrupted tells disruptions apart.
+type disrupted struct{ after, next, loop int }
+
+func (all *disruptions) get(k disrupted, at int64, proper bool) *Disruption {
+	d := all.found[k]
+	if d == nil {
+		if all.found == nil {
+			all.found = make(map[disrupted]*Disruption)
+		}
+		d = &Disruption{After: k.after, Next: k.next, At: at, Proper: proper}
+		all.found[k] = d
+		all.order = append(all.order, k)
+	}
+	d.At, d.Proper = max(d.At, at), d.Proper && proper
+	return d
+}
+
+// rank adds what one rank has of them.
+func (all *disruptions) rank(v *view, r *rankView) {
+	for k := range r.attempts {
+		a := &r.attempts[k]
+		for j := 1; j < len(a.loops); j++ {
+			if lp := &a.loops[j]; lp.start < v.asOf && a.rollsBack(j) {
+				all.get(disrupted{a.Attempt, a.Attempt, j}, lp.start, false)
+			}
+		}
+		if k+1 < len(r.attempts) {
+			next := &r.attempts[k+1]
+			d := all.get(disrupted{a.Attempt, next.Attempt, 0}, a.to, a.End <= v.asOf)
+			v.restart(r, k, d)
+		}
+	}
+	v.lostBy(r, func(after, next, loop int) *Disruption { return all.found[disrupted{after, next, loop}] })
+}
+
+// inWindows lists those whose moment is in the windows.
+func (all *disruptions) inWindows(windows []Interval) []Disruption {
+	var out []Disruption
+	for _, k := range all.order {
+		d := all.found[k]
+		d.Total = d.LostWork + d.Stall + d.Stretch + d.Unrecorded + d.Down + d.Init + d.Reload + d.Warmup
+		if d.DownMost == d.Down {
+			d.DownMost = 0
+		}
+		if d.IterationsMost <= d.Iterations {
+			d.IterationsMost = 0
+		}
+		if inAnyWindow(d.At, windows) {
+			out = append(out, *d)
+		}
+	}
+	return out
+}
+
+// rollsBack reports whether loop j runs an iteration again that an earlier
+// loop of the process has run.
+func (a *attemptView) rollsBack(j int) bool {
+	for i := range a.iterations {
+		it := &a.iterations[i]
+		if int(it.loop) >= j {
+			return false
+		}
+		if from := a.loops[j].from; from >= 0 && it.number >= from {
+			return true
+		}
+	}
+	return false
+}
+
+// restart adds what the way from attempt k to its first iterations took.
+func (v *view) restart(r *rankView, k int, d *Disruption) {
+	a, next := &r.attempts[k], &r.attempts[k+1]
+	gap := a.latest - a.to
+	d.Unrecorded += gap
+	d.Down += next.from - a.latest
+	if d.DownMost += next.from - a.latest; !a.Died {
+		d.DownMost += gap
+	}
+	d.IterationsMost = max(d.IterationsMost, a.unrecorded())
+	next.eachStretch(next.from, next.to, func(from, to int64, c Category, _ int) {
+		switch c {
+		case Init:
+			d.Init += to - from
+		case CheckpointLoad:
+			d.Reload += to - from
+		case Warmup:
+			d.Warmup += to - from
+		}
+	})
+}
+
+// pace is how many of the last iterations say how long one takes, with what is between
+// them.
+const pace = 16
+
+// unrecorded is how many iterations may have begun after the last record.
+func (a *attemptView) unrecorded() int {
+	gap := a.latest - a.to
+	if gap <= 0 {
+		return 0
+	}
+	n, first, end := 0, int64(0), int64(0)
+	for i := len(a.iterations) - 1; i >= 0 && n < pace; i-- {
+		it := &a.iterations[i]
+		if it.end == job.NoEnd {
+			continue
+		}
+		if n += it.count(); end == 0 {
+			end = it.end
+		}
+		first = it.start
+	}
+	if n == 0 || end <= first {
+		return 0
+	}
+	each := max((end-first)/int64(n), 1)
+	return int((gap + each - 1) / each)
+}
+
+// lostBy gives each lost iteration of a rank to the disruption that undid it:
+// the first loop after it that runs its number again, or the end of the
+// attempt in which it did not finish.
+func (v *view) lostBy(r *rankView, find func(after, next, loop int) *Disruption) {
+	for k := range r.attempts {
+		a := &r.attempts[k]
+		type sum struct {
+			n           int
+			from, until int64
+			work, stall int64
+		}
+		sums := make(map[*Disruption]*sum)
+		for x := range a.iterations {
+			if a.iterations[x].start >= v.asOf || !a.isLost(x) {
+				continue
+			}
+			d, until := v.undoneBy(r, k, x, find)
+			if d == nil {
+				continue // its attempt is over, and none followed on this rank
+			}
+			s := sums[d]
+			if s == nil {
+				s = &sum{from: a.iterations[x].start, until: until}
+				sums[d] = s
+			}
+			_, work, stall := a.parts(x)
+			s.n, s.work, s.stall = s.n+a.iterations[x].count(), s.work+work, s.stall+stall
+			s.from = min(s.from, a.iterations[x].start)
+		}
+		for d, s := range sums {
+			s.from = a.fetched(s.from)
+			d.Iterations = max(d.Iterations, s.n)
+			most := s.n
+			if d.After == a.Attempt && d.Next != a.Attempt {
+				most += a.unrecorded()
+			}
+			d.IterationsMost = max(d.IterationsMost, most)
+			d.LostWork += s.work
+			d.Stall += s.stall
+			a.eachStretch(s.from, s.until, func(from, to int64, c Category, iteration int) {
+				if iteration < 0 || c == Warmup {
+					d.Stretch += to - from
+				}
+			})
+		}
+	}
+}
+
+// fetched is the start of the data loading that ends where an iteration
+// starts, or that start.
+func (a *attemptView) fetched(start int64) int64 {
+	for s, end := range a.packed.stretches(a.stop) {
+		if end >= start {
+			if end == start && s.what == what(kindData) {
+				return s.start
+			}
+			break
+		}
+	}
+	return start
+}
+
+// undoneBy finds the disruption that undid iteration x of attempt k, and
+// where the stretch before it ends.
+func (v *view) undoneBy(r *rankView, k, x int, find func(after, next, loop int) *Disruption) (*Disruption, int64) {
+	a := &r.attempts[k]
+	number := a.iterations[x].number
+	if number >= 0 {
+		for j := int(a.iterations[x].loop) + 1; j < len(a.loops); j++ {
+			if lp := &a.loops[j]; lp.start < v.asOf && lp.from >= 0 && lp.from <= number {
+				return find(a.Attempt, a.Attempt, j), lp.start
+			}
+		}
+	}
+	if k+1 >= len(r.attempts) {
+		return nil, 0
+	}
+	_, open := a.partial[x]
+	for n := k + 1; n < len(r.attempts) && !open; n++ {
+		for _, lp := range r.attempts[n].loops {
+			if lp.start < v.asOf && lp.from >= 0 && lp.from <= number {
+				return find(r.attempts[n-1].Attempt, r.attempts[n].Attempt, 0), a.to
+			}
+		}
+	}
+	return find(a.Attempt, r.attempts[k+1].Attempt, 0), a.to
+}

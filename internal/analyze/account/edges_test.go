@@ -1,0 +1,232 @@
+package account_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/job"
+)
+
+// A loop that says nothing of where it begins undoes nothing.
+func TestUnknownBeginIsNoRollback(t *testing.T) {
+	var j timeline
+	j.process(0, 1, 0, 40, 40)
+	app := j.span(0, "application", 0, 40)
+	first := j.loop(app, 0, 0, 20)
+	for i := range int64(4) {
+		j.step(first, i, float64(5*i), float64(5*i+5))
+	}
+	second := j.loop(app, job.Unknown, 20, 40)
+	for i := range 4 {
+		j.step(second, job.Unknown, float64(20+5*i), float64(25+5*i))
+	}
+	rep := j.report(account.Query{})
+	if len(rep.Disruptions) != 0 || rep.Categories[account.LostWork] != 0 {
+		t.Errorf("%+v, %+v", rep.Disruptions, rep.Categories)
+	}
+}
+
+// What the flags say, and of whom.
+func TestFlags(t *testing.T) {
+	first := func(j *timeline) {
+		j.process(0, 1, 0, 10, 10)
+		j.step(j.loop(j.span(0, "application", 0, 10), job.Unknown, 0, 10), job.Unknown, 0, 10)
+	}
+	for _, c := range []struct {
+		name   string
+		build  func(*timeline)
+		expect int
+		flags  []account.Flag // those of the kind
+		ranks  []int          // that are missing
+		kind   account.FlagKind
+	}{
+		{name: "nothing came before the first loop: nothing is lost", build: first, kind: account.LostWorkUnknown},
+		{name: "a second loop may have undone something", build: func(j *timeline) {
+			j.process(0, 1, 0, 20, 20)
+			app := j.span(0, "application", 0, 20)
+			for i := range 2 {
+				at := float64(10 * i)
+				j.step(j.loop(app, job.Unknown, at, at+10), job.Unknown, at, at+10)
+			}
+		}, kind: account.LostWorkUnknown, flags: []account.Flag{{Kind: account.LostWorkUnknown, Attempt: 1}}},
+		{name: "ranks from 0 to one less than all are missing", build: first, expect: 3, kind: account.MissingRank,
+			flags: []account.Flag{{Kind: account.MissingRank, Rank: 1, Count: 1}}, ranks: []int{1, 2}}, // and one more
+		{name: "all came", build: first, expect: 1, kind: account.MissingRank},
+		{name: "no end, with signs of life", build: func(j *timeline) { j.process(0, 1, 0, -1, 10) }, kind: account.NoHeartbeat},
+		{name: "an end, without", build: func(j *timeline) { j.silent(0, 10) }, kind: account.NoHeartbeat},
+		{name: "no end, without", build: func(j *timeline) { j.silent(0, -1) }, kind: account.NoHeartbeat,
+			flags: []account.Flag{{Kind: account.NoHeartbeat, Attempt: 1}}},
+	} {
+		var j timeline
+		c.build(&j)
+		j.ledger.Expect(c.expect)
+		rep := j.report(account.Query{})
+		var got []account.Flag
+		for _, f := range rep.Flags {
+			if f.Kind == c.kind {
+				got = append(got, f)
+			}
+		}
+		if !slices.Equal(got, c.flags) || !slices.Equal(rep.Missing, c.ranks) {
+			t.Errorf("%s: %+v, want %+v; missing are %v", c.name, got, c.flags, rep.Missing)
+		}
+	}
+}
+
+// silent is a process that gives no signs of life.
+func (j *timeline) silent(start, end float64) {
+	j.flush()
+	p := account.Process{Attempt: 1, Start: ns(start), End: job.NoEnd, LastSeen: ns(start + 10)}
+	if end >= 0 {
+		p.End = ns(end)
+	}
+	j.b = account.NewBuilder(p)
+	j.span(0, "application", start, end)
+}
+
+// The usual time of a rank without one of its own is that of its other attempts, and
+// without those that of the other ranks.
+func TestUsualTimeOfOthers(t *testing.T) {
+	var j timeline
+	j.process(0, 1, 0, 14, 14)
+	loop := j.loop(j.span(0, "application", 0, 14), 0, 0, 14)
+	for i := range int64(7) {
+		j.step(loop, i, float64(2*i), float64(2*i+2))
+	}
+	j.process(1, 1, 0, 9, 9)
+	j.step(j.loop(j.span(0, "application", 0, 9), 0, 0, 9), 0, 0, 9)
+	rep := j.report(account.Query{To: ns(14)})
+	want(t, "rank 1", rep.Ranks[1].Categories, account.Totals{account.Productive: 2 * sec, account.Warmup: 7 * sec, account.Absent: 5 * sec})
+}
+
+// Of more restarts than its file tells apart the live ledger keeps the last.
+func TestLiveKeepsTheLastAttempts(t *testing.T) {
+	dir := t.TempDir()
+	at := int64(1000 * sec)
+	const attempts = 260
+	for n := range attempts {
+		l, err := account.NewLive(account.LiveOptions{Start: at, Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at += sec
+		if err := l.Alive(at); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.Snapshot(at).Attempt; got != n+1 {
+			t.Fatalf("attempt %d is %d", n+1, got)
+		}
+	}
+	l, err := account.NewLive(account.LiveOptions{Start: at, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Snapshot(at).Wall; got != 256*sec {
+		t.Errorf("the ledger reaches back %d s, want 256", got/sec)
+	}
+}
+
+// A step that is saved alone is committed without its warm-up.
+func TestLiveSaveOfTheFirstStep(t *testing.T) {
+	dir := t.TempDir()
+	at := int64(1000 * sec)
+	start := func() *account.Live {
+		l, err := account.NewLive(account.LiveOptions{Start: at, Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	l := start()
+	loop := l.Start(&account.LiveSpan{Name: "training_loop", Time: at, Step: job.Unknown, First: 0})
+	for n, lasts := range []int64{9, 1, 1, 1} {
+		h := l.Start(&account.LiveSpan{Name: "training_single_iteration", Parent: loop, Time: at, Step: int64(n), First: job.Unknown})
+		at += lasts * sec
+		l.End(h, at)
+	}
+	l.Saved(at, 0) // late, when the usual time is known
+	if got := l.Snapshot(at).Committed; got != sec {
+		t.Errorf("%d ms are committed", got/1e6)
+	}
+	if err := l.Alive(at); err != nil {
+		t.Fatal(err)
+	}
+	at += sec
+	if got := start().Snapshot(at).Committed; got != sec {
+		t.Errorf("%d ms are committed in the next attempt", got/1e6)
+	}
+}
+
+// Computing that begins where a step ends belongs to the next one, so a long first
+// forward is no warm-up of the step before it.
+func TestComputingAtTheEndOfAStep(t *testing.T) {
+	var j timeline
+	j.process(0, 1, 0, 100, 100)
+	app := j.span(0, "application", 0, 100)
+	at := 0.0
+	for i := range 8 {
+		lasts := 1.0
+		if i == 1 {
+			lasts = 9 // of the first step whose begin is known
+		}
+		j.span(app, "model_forward", at, at+lasts)
+		j.span(app, "optimizer_update", at+lasts, at+lasts+1)
+		at += lasts + 1
+	}
+	rep := j.report(account.Query{To: ns(at)})
+	want(t, "steps of the optimizer", rep.Categories, account.Totals{account.Productive: 24 * sec})
+	if it := rep.Iterations; it.Kept != 8 || it.AtRiskTime != 23*sec { // without the computing before the first
+		t.Errorf("%+v", it)
+	}
+}
+
+// What is in a span that holds up the training need not be what does: of another span
+// beside it that comes first the time is.
+func TestInsideOfWhatWins(t *testing.T) {
+	j := &timeline{}
+	j.process(0, 1, 0, 10, 10)
+	app := j.span(0, "application", 0, 10)
+	save := j.span(app, "checkpoint_save_sync", 1, 9)
+	j.span(app, "tokenize", 2, 8)
+	j.span(save, "data_loading", 3, 5)
+	want(t, "inside", j.report(account.Query{}).Categories, account.Totals{
+		account.CheckpointSave: ns(6), "custom.tokenize": ns(2), account.Other: ns(2),
+	})
+}
+
+// The iterations of an attempt are those of its lowest rank that has any: what ended, by
+// its numbers, or counted where a number is missing.
+func TestIterationsOfAnAttempt(t *testing.T) {
+	var j timeline
+	j.process(0, 1, 0, 40, 40)
+	j.span(0, "application", 0, 40)
+	for rank := 1; rank < 3; rank++ {
+		j.process(rank, 1, 0, 40, 40)
+		loop := j.loop(j.span(0, "application", 0, 40), 7, 0, 40)
+		for i := range int64(3) {
+			j.step(loop, 7+i, float64(10*i), float64(10*i+5))
+		}
+		j.step(loop, 10, 30, -1)
+	}
+	j.process(0, 2, 50, 90, 90)
+	loop := j.loop(j.span(0, "application", 50, 90), job.Unknown, 50, 90)
+	for i := range 3 {
+		j.step(loop, job.Unknown, float64(50+10*i), float64(55+10*i))
+	}
+	j.process(0, 3, 100, 140, 140)
+	loop = j.loop(j.span(0, "application", 100, 140), job.Unknown, 100, 140)
+	for i, number := range []int64{20, job.Unknown, 21} { // one alone
+		j.step(loop, number, float64(100+10*i), float64(105+10*i))
+	}
+	j.flush()
+	for attempt, first := range map[int]int64{1: 7, 2: 0, 3: 0} {
+		its := j.ledger.Iterations(attempt)
+		if len(its) != 3 || its[0].First != first || its[2].Last != first+2 || its[2].End-its[1].End != ns(10) {
+			t.Errorf("attempt %d: %+v", attempt, its)
+		}
+	}
+	if its := j.ledger.Iterations(4); its != nil {
+		t.Errorf("no attempt: %+v", its)
+	}
+}

@@ -1,0 +1,173 @@
+package account
+
+import (
+	"math"
+	"time"
+)
+
+// Basis is what figures need beyond the ledger. Zero fields mean "unknown";
+// the figures that need them are then unknown too.
+type Basis struct {
+	// Queue is how long the job waited for its resources, all attempts together.
+	Queue time.Duration
+
+	// Ideal is the iteration time to measure step-based goodput with. Zero
+	// takes the shortest own time of any iteration.
+	Ideal time.Duration
+
+	// Devices and PeakFLOPs are the accelerators of the whole job and what one
+	// can do in a second: the dense figure of the data type in use.
+	Devices   int
+	PeakFLOPs float64
+
+	// ModelFLOPs is what one iteration of the whole job needs, forward and
+	// backward, without recomputation: for a decoder-only transformer of N parameters, L layers
+	// and H heads of dimension Q, 6N + 12LHQT a token of a sequence of T. HardwareFLOPs
+	// is what it executes, with recomputation: 8N + 16LHQT if all is computed again.
+	ModelFLOPs    float64
+	HardwareFLOPs float64
+}
+
+// Figure is one number that follows from a report.
+type Figure struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"` // seconds where the name ends so, else a ratio; 0 when unknown
+	Known bool    `json:"known"`
+	Note  string  `json:"note"` // under which conditions it holds, or what is missing
+
+	// OfFailures says that it follows from how often the job failed, whatever its steps did.
+	OfFailures bool `json:"-"`
+}
+
+// The names of figures, which docs/goodput.md explains. FigureYoung is how often to save a
+// checkpoint.
+const (
+	figureGoodput          = "goodput"
+	figureETTR             = "ettr"
+	figureRuntimeGoodput   = "runtime_goodput"
+	figureClusterReadiness = "cluster_readiness_ratio"
+	figureStepGoodput      = "step_goodput"
+	figureSlowdown         = "slowdown_seconds"
+	figureMTTF             = "mttf_seconds"
+	FigureYoung            = "young_interval_seconds"
+	figureSaxena           = "availability_interval_seconds"
+	figureMFU              = "mfu"
+	figureHFU              = "hfu"
+	figureUsefulFLOPs      = "useful_flops_ratio"
+)
+
+// Figures are the ratios that others use, from the same totals. They are
+// means over ranks, over the window of the report.
+func (r *Report) Figures(b Basis) []Figure {
+	n := float64(max(len(r.Ranks), 1))
+	sec := func(c Category) float64 { return float64(r.Categories[c]) / n / 1e9 }
+	wall := float64(r.Wall) / 1e9
+	var out []Figure
+	give := func(name string, above, below float64, note string) {
+		f := Figure{Name: name, Note: note}
+		if f.Value = above / below; below > 0 && !math.IsNaN(f.Value) && !math.IsInf(f.Value, 0) {
+			f.Known = true
+		} else {
+			f.Value, f.Note = 0, "unknown: there is no time or count to divide by"
+		}
+		out = append(out, f)
+	}
+	unknown := func(name, why string) { out = append(out, Figure{Name: name, Note: "unknown: " + why}) }
+
+	productive, down := sec(Productive), sec(Downtime)
+	give(figureGoodput, productive, wall, "productive time of the wall time")
+	queued := "queue time given"
+	if b.Queue == 0 {
+		queued = "queue time unknown and left out"
+	}
+	give(figureETTR, productive, wall+b.Queue.Seconds(), "productive time of wall and queue time; "+queued)
+	if r.Iterations.HasSaves {
+		give(figureRuntimeGoodput, productive-float64(r.Iterations.AtRiskTime)/n/1e9, wall-down,
+			"saved progress of the time in which the job ran")
+	} else {
+		unknown(figureRuntimeGoodput, "no record says which checkpoint was saved")
+	}
+	give(figureClusterReadiness,
+		wall-sec(LostWork)-sec(Stall)-sec(Init)-sec(CheckpointLoad)-down-sec(CheckpointSave), wall-down,
+		"data wait, warm-up and validation count as good here")
+	r.steps(b, wall, productive, give, unknown)
+	steps := len(out)
+	r.failures(n, wall-down-sec(Unobserved)-sec(Absent), give, unknown)
+	for i := range out[steps:] {
+		out[steps+i].OfFailures = true
+	}
+	r.flops(b, wall, productive, give, unknown)
+	return out
+}
+
+type giver func(name string, above, below float64, note string)
+
+// steps adds the figures that measure kept iterations with an ideal time.
+func (r *Report) steps(b Basis, wall, productive float64, give giver, unknown func(name, why string)) {
+	ideal, note := b.Ideal.Seconds(), "kept iterations times the given ideal time"
+	if ideal == 0 {
+		ideal, note = float64(r.Iterations.Shortest)/1e9, "kept iterations times the shortest of them"
+	}
+	if ideal == 0 {
+		unknown(figureStepGoodput, "no finished iteration")
+		unknown(figureSlowdown, "no finished iteration")
+		return
+	}
+	worth := float64(r.Iterations.Kept) * ideal
+	give(figureStepGoodput, worth, wall, note)
+	give(figureSlowdown, productive-worth, 1, "productive time beyond "+note)
+}
+
+// failures adds what follows from how often the job failed.
+func (r *Report) failures(ranks, observed float64, give giver, unknown func(name, why string)) {
+	failed := 0
+	for _, d := range r.Disruptions {
+		if !d.Proper {
+			failed++
+		}
+	}
+	if failed == 0 {
+		unknown(figureMTTF, "nothing failed")
+		unknown(FigureYoung, "nothing failed")
+		unknown(figureSaxena, "nothing failed")
+		return
+	}
+	mttf := observed / float64(failed)
+	give(figureMTTF, mttf, 1, "time the job ran by failures; planned stops are none")
+	if r.Saves == 0 {
+		unknown(FigureYoung, "no save was seen")
+		unknown(figureSaxena, "no save was seen")
+		return
+	}
+	save := float64(r.Categories[CheckpointSave]) / ranks / 1e9 / float64(r.Saves)
+	restart := 0.0
+	for _, d := range r.Disruptions {
+		restart += float64(d.Down+d.Init+d.Reload) / ranks / 1e9 / float64(len(r.Disruptions))
+	}
+	give(FigureYoung, math.Sqrt(2*save*mttf), 1, "between checkpoints; a suggestion, for losses that are small")
+	give(figureSaxena, save+math.Sqrt(2*(mttf+restart)*save+save*save), 1, "between checkpoints, with the time of a restart; a suggestion")
+}
+
+// flops adds the use of the accelerators.
+func (r *Report) flops(b Basis, wall, productive float64, give giver, unknown func(name, why string)) {
+	peak := float64(b.Devices) * b.PeakFLOPs
+	if peak <= 0 {
+		for _, name := range []string{figureMFU, figureHFU, figureUsefulFLOPs} {
+			unknown(name, "devices and their peak were not given")
+		}
+		return
+	}
+	kept := float64(r.Iterations.Kept)
+	if b.ModelFLOPs <= 0 {
+		unknown(figureMFU, "the FLOPs of an iteration were not given")
+		unknown(figureUsefulFLOPs, "the FLOPs of an iteration were not given")
+	} else {
+		give(figureMFU, kept*b.ModelFLOPs, peak*productive, "of productive time, without recomputation, against the given peak")
+		give(figureUsefulFLOPs, kept*b.ModelFLOPs, peak*wall, "of the wall time: goodput times MFU")
+	}
+	if b.HardwareFLOPs <= 0 {
+		unknown(figureHFU, "the FLOPs executed in an iteration were not given")
+		return
+	}
+	give(figureHFU, kept*b.HardwareFLOPs, peak*productive, "of productive time, with recomputation; compare runs by MFU")
+}

@@ -1,0 +1,268 @@
+package account
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/columns"
+)
+
+// packed is what an attempt has very many of, as columns: 15 to 35 bytes an
+// iteration. Stretches and overlaps are gone through block by block; iterations
+// are opened for one rank at a time.
+type packed struct {
+	segs       rows // without gaps from the start of the attempt to its stop
+	overlaps   rows
+	iterations rows  // by start
+	shift      int64 // of all times: see attempt.move
+}
+
+// rows are packed rows of integers.
+type rows struct {
+	data []byte
+	n    int
+}
+
+// packBlock is how many rows share a unit and a width.
+const packBlock = 256
+
+// The columns of each kind of row.
+const (
+	segColumns       = 3
+	overlapColumns   = 4
+	iterationColumns = 8
+)
+
+// rowPacker packs rows as they come.
+type rowPacker struct {
+	rows
+	cols [][packBlock]int64
+	held int
+}
+
+func (p *rowPacker) add(values ...int64) {
+	if p.cols == nil {
+		p.cols = make([][packBlock]int64, len(values))
+	}
+	for c, v := range values {
+		p.cols[c][p.held] = v
+	}
+	p.n++
+	if p.held++; p.held == packBlock {
+		p.flush()
+	}
+}
+
+func (p *rowPacker) flush() {
+	for c := range p.cols {
+		p.data = columns.Append(p.data, p.cols[c][:p.held])
+	}
+	p.held = 0
+}
+
+func (p *rowPacker) done() rows {
+	p.flush()
+	return rows{bytes.Clone(p.data), p.n}
+}
+
+// blocks returns the columns of one block after the other and how many rows it
+// has. Damaged bytes end it early.
+func (r *rows) blocks(columnCount int) iter.Seq2[[][packBlock]int64, int] {
+	return func(yield func([][packBlock]int64, int) bool) {
+		src := columns.NewReader(r.data)
+		cols := make([][packBlock]int64, columnCount)
+		for left := r.n; left > 0; {
+			n := min(left, packBlock)
+			for c := range cols {
+				src.Column(cols[c][:n])
+			}
+			if src.Err() != nil || !yield(cols, n) {
+				return
+			}
+			left -= n
+		}
+	}
+}
+
+// timeline packs the stretches of an attempt as they are found.
+type timeline struct {
+	segs, overlaps rowPacker
+	iterations     []iteration
+	sketches       []sketch // of each iteration, nil where none is a window
+	last           seg      // not packed yet: it ends where the next begins
+	any            bool
+	hash           hash // of the stretches
+	names          []Category
+	number         [2]int64 // the last iteration in segs and in overlaps
+}
+
+// extend adds a stretch that begins at from and lasts to the next one.
+func (t *timeline) extend(from int64, w what) {
+	if w == gap {
+		w = whatOther
+	}
+	if t.any && t.last.what == w {
+		return
+	}
+	t.close(from)
+	t.last, t.any = seg{from, w}, true
+}
+
+// close ends the last stretch.
+func (t *timeline) close(at int64) {
+	if !t.any {
+		return
+	}
+	n, isIteration := t.last.what.iteration()
+	t.hash.add(t.last.start)
+	if isIteration {
+		t.iterations[n].own += at - t.last.start
+		t.hash.add(int64(n))
+	} else {
+		t.hash.text(string(t.names[t.last.what]))
+	}
+	kind, number := split(t.last.what, &t.number[0])
+	t.segs.add(kind, number, t.last.start)
+}
+
+func (t *timeline) overlap(o overlapped) {
+	kind, number := split(o.what, &t.number[1])
+	t.overlaps.add(kind, number, o.from, o.to-o.from)
+}
+
+// split makes two columns of what a stretch is in: 0 for an iteration or its
+// category and one, and the iteration, which is that of the row before where
+// there is none.
+func split(w what, last *int64) (kind, number int64) {
+	if n, ok := w.iteration(); ok {
+		*last = int64(n)
+		return 0, *last
+	}
+	return int64(w) + 1, *last
+}
+
+func joined(kind, number int64) what {
+	if kind == 0 {
+		return firstIteration + what(number)
+	}
+	return what(kind - 1)
+}
+
+// pack ends the timeline at stop.
+func (t *timeline) pack() packed {
+	var its rowPacker
+	for i := range t.iterations {
+		it := &t.iterations[i]
+		var mid, least int64
+		if it.more > 0 {
+			mid, least = t.sketches[i].mid, t.sketches[i].mid-t.sketches[i].least
+		}
+		// The own time is the length less the data and saves inside, mostly nothing.
+		its.add(it.number, it.start, it.length(), it.length()-it.own, int64(it.loop), int64(it.more), mid, least)
+	}
+	return packed{segs: t.segs.done(), overlaps: t.overlaps.done(), iterations: its.done()}
+}
+
+// length is that of the iteration, -1 without an end.
+func (it *iteration) length() int64 {
+	if it.end == job.NoEnd {
+		return -1
+	}
+	return it.end - it.start
+}
+
+// stretches returns the stretches in order, each with its end; the last one ends
+// at stop.
+func (p *packed) stretches(stop int64) iter.Seq2[seg, int64] {
+	return func(yield func(seg, int64) bool) {
+		var last seg
+		any := false
+		for cols, n := range p.segs.blocks(segColumns) {
+			for i := range n {
+				s := seg{start: cols[2][i] + p.shift, what: joined(cols[0][i], cols[1][i])}
+				if any && !yield(last, s.start) {
+					return
+				}
+				last, any = s, true
+			}
+		}
+		if any {
+			yield(last, stop)
+		}
+	}
+}
+
+// hidden returns the stretches that lost to others.
+func (p *packed) hidden() iter.Seq[overlapped] {
+	return func(yield func(overlapped) bool) {
+		for cols, n := range p.overlaps.blocks(overlapColumns) {
+			for i := range n {
+				if !yield(overlapped{from: cols[2][i] + p.shift, to: cols[2][i] + p.shift + cols[3][i], what: joined(cols[0][i], cols[1][i])}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// open appends the iterations to dst. The sketches are nil where none is a
+// window.
+func (p *packed) open(dst []iteration) (its []iteration, sketches []sketch) {
+	dst = slices.Grow(dst, p.iterations.n)
+	for cols, n := range p.iterations.blocks(iterationColumns) {
+		for i := range n {
+			it := iteration{number: cols[0][i], start: cols[1][i] + p.shift, own: cols[2][i] - cols[3][i], loop: int32(cols[4][i])}
+			if it.end = it.start + cols[2][i]; cols[2][i] < 0 {
+				it.end = job.NoEnd
+			}
+			if it.more = int32(cols[5][i]); it.more > 0 && sketches == nil {
+				sketches = make([]sketch, 0, p.iterations.n)
+				for _, before := range dst {
+					sketches = append(sketches, sketch{before.own, before.own})
+				}
+			}
+			if sketches != nil {
+				sk := sketch{it.own, it.own}
+				if it.more > 0 {
+					sk = sketch{cols[6][i], cols[6][i] - cols[7][i]}
+				}
+				sketches = append(sketches, sk)
+			}
+			dst = append(dst, it)
+		}
+	}
+	return dst, sketches
+}
+
+// sound says whether what comes from a file is whole, and names nothing that is
+// not there.
+func (p *packed) sound(names, loops int) bool {
+	good := func(kind, number int64) bool {
+		return kind == 0 && number >= 0 && number < int64(p.iterations.n) || kind > 0 && kind <= int64(names)
+	}
+	seen := 0
+	for cols, n := range p.segs.blocks(segColumns) {
+		for i := range n {
+			if good(cols[0][i], cols[1][i]) {
+				seen++
+			}
+		}
+	}
+	for cols, n := range p.overlaps.blocks(overlapColumns) {
+		for i := range n {
+			if good(cols[0][i], cols[1][i]) {
+				seen++
+			}
+		}
+	}
+	for cols, n := range p.iterations.blocks(iterationColumns) {
+		for i := range n {
+			if cols[4][i] >= 0 && cols[4][i] < int64(loops) && cols[5][i] >= 0 && cols[5][i] < windowSteps {
+				seen++
+			}
+		}
+	}
+	return seen == p.segs.n+p.overlaps.n+p.iterations.n
+}

@@ -1,0 +1,227 @@
+package account
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/trainspan/trainspan/internal/platform/extsort"
+	"github.com/trainspan/trainspan/internal/platform/stats"
+	"github.com/trainspan/trainspan/internal/tracefile/nest"
+)
+
+// row is a span as the sweep needs it. It holds no pointers.
+type row struct {
+	id, parent uint64
+	start, end int64
+	thread     int64
+	what       what
+	kind       kind
+	role       role
+	background bool
+	nested     bool
+}
+
+type role uint8
+
+const (
+	roleNone role = iota
+	roleLoop
+	rolePhase // initializations and loads, one after the other
+	roleIteration
+)
+
+const (
+	rowsAtFirst  = 1 << 6
+	rowsPerBlock = 1 << 13
+	rowsInMemory = 1 << 20 // 56 MiB; what is beyond goes to a temporary file
+	sorterMemory = 16 << 20
+)
+
+// rowStore keeps rows and gives them back by start, those of one moment
+// together. A process with more rows than memory should hold is sorted with
+// the help of a temporary file.
+type rowStore struct {
+	limit int // 0 means rowsInMemory
+	rowMemory
+	n      int
+	sorter *extsort.Sorter[row]
+	err    error
+	batch  []row
+}
+
+func (s *rowStore) add(r row) {
+	if s.limit == 0 {
+		s.limit = rowsInMemory
+	}
+	if s.sorter == nil && s.n >= s.limit {
+		s.sorter = extsort.New(extsort.Plain(func(r *row) extsort.Key { return extsort.Key{First: r.start} }), sorterMemory, "")
+		for k, b := range s.blocks {
+			for i := range b {
+				s.spill(b[i])
+			}
+			s.blocks[k] = nil // each takes memory until the sorter has it
+		}
+		s.blocks = nil
+	}
+	if s.sorter != nil {
+		s.spill(r)
+		return
+	}
+	if s.n%rowsPerBlock == 0 {
+		// The first block grows with its rows: a file may have very many processes.
+		s.blocks = append(s.blocks, s.block(max(s.n, rowsAtFirst)))
+	}
+	last := &s.blocks[len(s.blocks)-1]
+	if len(*last) == cap(*last) {
+		*last = append(s.block(4*cap(*last)), *last...)
+	}
+	*last = append(*last, r)
+	s.n++
+}
+
+// rowMemory is the rows of a process in memory, and what processes before it left.
+type rowMemory struct {
+	blocks, free [][]row
+	keys         []rowKey
+}
+
+var rowMemories sync.Pool
+
+// block returns memory for so many rows, or as many as a block has.
+func (m *rowMemory) block(n int) []row {
+	if n < rowsPerBlock {
+		return make([]row, 0, n)
+	}
+	if m.free == nil {
+		if of, ok := rowMemories.Get().(*rowMemory); ok {
+			m.free, m.keys = of.free, of.keys
+		}
+	}
+	k := len(m.free)
+	if k == 0 {
+		return make([]row, 0, rowsPerBlock)
+	}
+	b := m.free[k-1]
+	m.free = m.free[:k-1]
+	return b
+}
+
+// rowKey is the place of a row in the order of starts.
+type rowKey struct {
+	start int64
+	at    int32
+}
+
+func (s *rowStore) spill(r row) {
+	if s.err == nil {
+		s.err = s.sorter.Add(&r)
+	}
+}
+
+// all returns a function that gives the rows of one moment after the other,
+// in an order that depends on nothing but what they say, and nil at the end.
+// The rows are valid until the next call.
+func (s *rowStore) all() func() []row {
+	next := s.inMemory()
+	if s.sorter != nil {
+		it := s.sorter.Iter()
+		next = func() *row {
+			r := it.Next()
+			if r == nil && it.Err() != nil {
+				s.err = errors.Join(s.err, it.Err())
+			}
+			return r
+		}
+	}
+	ahead := next()
+	return func() []row {
+		if ahead == nil {
+			return nil
+		}
+		s.batch = append(s.batch[:0], *ahead)
+		for ahead = next(); ahead != nil && ahead.start == s.batch[0].start; ahead = next() {
+			s.batch = append(s.batch, *ahead)
+		}
+		if len(s.batch) > 1 {
+			slices.SortFunc(s.batch, func(x, y row) int { return compare(&x, &y) })
+			s.batch = unite(s.batch)
+		}
+		return s.batch
+	}
+}
+
+// inMemory returns a function that gives the rows of the blocks by start.
+func (s *rowStore) inMemory() func() *row {
+	keys := slices.Grow(s.keys[:0], s.n)
+	for b := range s.blocks {
+		for i := range s.blocks[b] {
+			keys = append(keys, rowKey{s.blocks[b][i].start, int32(len(keys))})
+		}
+	}
+	stats.SortRuns(keys, func(a, b *rowKey) int { return cmp.Compare(a.start, b.start) })
+	s.keys = keys
+	i := 0
+	return func() *row {
+		if i == len(keys) {
+			return nil
+		}
+		at := keys[i].at
+		i++
+		return &s.blocks[at/rowsPerBlock][at%rowsPerBlock]
+	}
+}
+
+// close returns the memory and the file back.
+func (s *rowStore) close() error {
+	for _, b := range s.blocks {
+		if cap(b) == rowsPerBlock {
+			s.free = append(s.free, b[:0])
+		}
+	}
+	if len(s.free) > 0 {
+		rowMemories.Put(&rowMemory{free: s.free, keys: s.keys})
+	}
+	s.rowMemory = rowMemory{}
+	if s.sorter != nil {
+		s.err = errors.Join(s.err, s.sorter.Close())
+	}
+	return s.err
+}
+
+// compare orders the rows of one moment. Where files have no parents, what
+// encloses comes first; their ids count what was written.
+func compare(a, b *row) int {
+	if a.nested && b.nested {
+		if c := nest.KeyOf(a.start, a.end, 0).Compare(nest.KeyOf(b.start, b.end, 0)); c != 0 || a.id != b.id {
+			return cmp.Or(c, cmp.Compare(b.id, a.id))
+		}
+	}
+	if c := cmp.Compare(a.id, b.id); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(a.what, b.what), cmp.Compare(a.parent, b.parent),
+		cmp.Compare(a.end, b.end))
+}
+
+// unite makes one row of those with the same id: a span and the note of its
+// begin, or a span that was read twice.
+func unite(rows []row) []row {
+	out := rows[:0]
+	for i := range rows {
+		r := &rows[i]
+		if n := len(out); n > 0 && r.id != 0 && out[n-1].id == r.id {
+			last := &out[n-1]
+			last.end = min(last.end, r.end) // one that is known, not job.NoEnd
+			last.thread = max(last.thread, r.thread)
+			last.background = last.background || r.background
+			if last.parent == 0 || r.parent != 0 && r.parent < last.parent {
+				last.parent = r.parent
+			}
+			continue
+		}
+		out = append(out, *r)
+	}
+	return out
+}

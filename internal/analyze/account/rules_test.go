@@ -1,0 +1,406 @@
+package account_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/spans"
+)
+
+const sec = 1_000_000_000
+
+// timeline builds small ledgers: one process after the other, times in seconds.
+type timeline struct {
+	ledger account.Ledger
+	b      *account.Builder
+	id     uint64
+}
+
+func (j *timeline) process(rank, attempt int, start, end, seen float64) {
+	j.flush()
+	p := account.Process{Rank: rank, Attempt: attempt, Start: ns(start), End: job.NoEnd, LastSeen: ns(seen), Heartbeats: true}
+	if end >= 0 {
+		p.End = ns(end)
+	}
+	j.b = account.NewBuilder(p)
+}
+
+func (j *timeline) flush() {
+	if j.b != nil {
+		if err := j.ledger.Add(j.b); err != nil {
+			panic(err)
+		}
+		j.b = nil
+	}
+}
+
+func (j *timeline) report(q account.Query) *account.Report {
+	j.flush()
+	return j.ledger.Report(q)
+}
+
+func ns(s float64) int64 { return int64(math.Round(s * sec)) }
+
+// span adds a span and gives its id; a negative end means that it has none.
+func (j *timeline) span(parent uint64, name string, start, end float64, change ...func(*job.Span)) uint64 {
+	j.id++
+	s := job.Span{ID: j.id, Parent: parent, Name: name, Start: ns(start), End: job.NoEnd, Step: job.Unknown, First: job.Unknown}
+	if end >= 0 {
+		s.End = ns(end)
+	}
+	for _, c := range change {
+		c(&s)
+	}
+	s.SetName(s.Cat, s.Name)
+	j.b.Span(&s)
+	return s.ID
+}
+
+func (j *timeline) step(loop uint64, n int64, start, end float64) uint64 {
+	return j.span(loop, "training_single_iteration", start, end, func(s *job.Span) { s.Step = n })
+}
+
+func (j *timeline) loop(app uint64, first int64, start, end float64) uint64 {
+	return j.span(app, "training_loop", start, end, func(s *job.Span) { s.First = first })
+}
+
+func want(t *testing.T, what string, have, want account.Totals) {
+	t.Helper()
+	for c, v := range have {
+		if want[c] != v {
+			t.Errorf("%s %s: %.3f s, want %.3f", what, c, float64(v)/sec, float64(want[c])/sec)
+		}
+	}
+	for c, v := range want {
+		if _, ok := have[c]; !ok && v != 0 {
+			t.Errorf("%s %s is missing, want %.3f s", what, c, float64(v)/sec)
+		}
+	}
+}
+
+func flag(rep *account.Report, k account.FlagKind) *account.Flag {
+	if i := slices.IndexFunc(rep.Flags, func(f account.Flag) bool { return f.Kind == k }); i >= 0 {
+		return &rep.Flags[i]
+	}
+	return nil
+}
+
+// A single step beside the first says nothing of what is usual: it may be cut off.
+// Offline and live say so alike.
+func TestWarmupNeedsTwoMore(t *testing.T) {
+	for more, w := range map[int]account.Totals{
+		0: {account.Productive: ns(9)},
+		1: {account.Productive: ns(10)},
+		2: {account.Productive: ns(3), account.Warmup: ns(8)},
+	} {
+		j := &timeline{}
+		j.process(0, 1, 0, float64(9+more), float64(9+more))
+		live, err := account.NewLive(account.LiveOptions{Start: 0, Attempt: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := 0.0
+		for i := range more + 1 {
+			end := at + 1
+			if i == 0 {
+				end = 9
+			}
+			j.step(0, int64(i), at, end)
+			id := live.Start(&account.LiveSpan{Name: spans.TrainingIteration, Time: ns(at), Step: int64(i), First: job.Unknown})
+			live.End(id, ns(end))
+			at = end
+		}
+		rep := j.report(account.Query{})
+		want(t, fmt.Sprint(more, " more"), rep.Categories, w)
+		if err := live.Close(ns(at)); err != nil {
+			t.Fatal(err)
+		}
+		want(t, fmt.Sprint(more, " more, live"), live.Snapshot(ns(at)).Categories, w)
+		if unknown := flag(rep, account.WarmupUnknown) != nil; unknown != (more < 2) {
+			t.Errorf("%d more: %+v", more, rep.Flags)
+		}
+	}
+}
+
+// Compiling is warm-up whenever it happens, and no part of the usual time of an
+// iteration.
+func TestCompiling(t *testing.T) {
+	j := &timeline{}
+	j.process(0, 1, 0, 40, 40)
+	app := j.span(0, "application", 0, 40)
+	lp := j.loop(app, 0, 1, 40)
+	compile := func(parent uint64, name, cat string, start, end float64) {
+		j.span(parent, name, start, end, func(s *job.Span) { s.Cat = cat })
+	}
+	first := j.step(lp, 0, 1, 13) // 7 s of compiling, 1 s of something else that is new
+	compile(first, "graph_compile", "compile", 1, 8)
+	for i := range int64(3) {
+		j.step(lp, 1+i, 13+4*float64(i), 17+4*float64(i))
+	}
+	again := j.step(lp, 4, 25, 32) // a batch of another shape
+	compile(again, "graph_compile", "", 25, 28)
+	compile(lp, "autotune", "compile", 32, 34)
+	j.step(lp, 5, 34, 38)
+	want(t, "compiling", j.report(account.Query{}).Categories, account.Totals{
+		account.Warmup: ns(7 + 1 + 3 + 2), account.Productive: ns(6 * 4), account.Other: ns(1 + 2),
+	})
+}
+
+// TestDisruptionCost is the worked example of docs/goodput.md.
+func TestDisruptionCost(t *testing.T) {
+	s := readScenario(t, "testdata/scenarios/49_all_at_once.json")
+	rep := s.ledger().Report(account.Query{})
+	if len(rep.Disruptions) != 1 {
+		t.Fatalf("%d disruptions", len(rep.Disruptions))
+	}
+	d := rep.Disruptions[0]
+	have := []int64{int64(d.Iterations), d.LostWork, d.Stretch, d.Down, d.Init, d.Reload, d.Warmup, d.Total, int64(d.After), int64(d.Next)}
+	if w := []int64{14, 27e9, 14e8, 90e9, 25e9, 12e9, 20e9, 1754e8, 1, 2}; !slices.Equal(have, w) {
+		t.Errorf("the disruption is %v, want %v", have, w)
+	}
+	if it := rep.Iterations; it.Kept != 120 || it.Lost != 14 || it.AtRisk != 20 || it.AtRiskTime != 40e9 || it.Saved != 99 || it.Shortest != 2e9 {
+		t.Errorf("iterations: %+v", it)
+	}
+	figures := rep.Figures(account.Basis{Devices: 2, PeakFLOPs: 1e12, ModelFLOPs: 1e12, HardwareFLOPs: 13e11})
+	if len(figures) != 12 {
+		t.Errorf("%d figures", len(figures))
+	}
+	for _, f := range figures {
+		w, ok := map[string]float64{
+			"goodput": 240 / 559.3, "ettr": 240 / 559.3, "cluster_readiness_ratio": 368.3 / 469.3, "runtime_goodput": 200 / 469.3,
+			"step_goodput": 240 / 559.3, "slowdown_seconds": 0, "mttf_seconds": 469.3,
+			"young_interval_seconds":        math.Sqrt(2 * 3 * 469.3),
+			"availability_interval_seconds": 3 + math.Sqrt(2*(469.3+127)*3+9),
+			"mfu":                           0.25, "hfu": 0.325, "useful_flops_ratio": 60 / 559.3,
+		}[f.Name]
+		if !ok || !f.Known || math.Abs(f.Value-w) > 1e-9 || f.Note == "" {
+			t.Errorf("%+v, want %v", f, w)
+		}
+	}
+	for _, f := range rep.Figures(account.Basis{Queue: 559300 * time.Millisecond, Ideal: 1500 * time.Millisecond}) {
+		if w, ok := map[string]float64{"step_goodput": 180 / 559.3, "slowdown_seconds": 60}[f.Name]; ok && math.Abs(f.Value-w) > 1e-9 {
+			t.Errorf("with an ideal of 1.5 s: %+v, want %v", f, w)
+		}
+		if f.Name == "ettr" && math.Abs(f.Value-240/559.3/2) > 1e-9 {
+			t.Errorf("with as much queue time, ettr is %v", f.Value)
+		}
+		if f.Name == "mfu" && f.Known {
+			t.Error("mfu is known without a peak")
+		}
+	}
+}
+
+// The shortest iteration is the shortest that took any time.
+func TestShortestIteration(t *testing.T) {
+	var j timeline
+	j.process(0, 1, 0, 30, 30)
+	lp := j.loop(j.span(0, "application", 0, 30), 0, 0, 30)
+	at := 0.0
+	for i, took := range []float64{9, 4, 0, 5, 0} {
+		j.step(lp, int64(i), at, at+took)
+		at += took
+	}
+	if it := j.report(account.Query{}).Iterations; it.Kept != 5 || it.Shortest != 4*sec {
+		t.Errorf("%+v", it)
+	}
+}
+
+func TestRollbackInOneProcess(t *testing.T) {
+	var j timeline
+	j.process(0, 1, 0, 100, 100)
+	app := j.span(0, "application", 0, 100)
+	first := j.loop(app, 0, 0, 50)
+	for i := range int64(10) {
+		j.step(first, i, float64(5*i), float64(5*i+5))
+	}
+	second := j.loop(app, 6, 50, 100)
+	for i := range int64(10) {
+		j.step(second, 6+i, float64(50+5*i), float64(55+5*i))
+	}
+	rep := j.report(account.Query{})
+	want(t, "rollback", rep.Categories, account.Totals{account.Productive: 80 * sec, account.LostWork: 20 * sec})
+	if len(rep.Disruptions) != 1 || rep.Disruptions[0].Iterations != 4 || rep.Disruptions[0].LostWork != 20*sec || rep.Disruptions[0].Total != 20*sec {
+		t.Errorf("%+v", rep.Disruptions)
+	}
+}
+
+// TestLocalSteps: a program that counts from 0 again has lost what its loop or
+// its checkpoint says, and nothing is said to be lost where neither does.
+func TestLocalSteps(t *testing.T) {
+	build := func(first, load int64) *account.Report {
+		var j timeline
+		j.process(0, 1, 0, -1, 50)
+		loop := j.loop(j.span(0, "application", 0, -1), 0, 0, -1)
+		for i := range int64(10) {
+			j.step(loop, i, float64(5*i), float64(5*i+5))
+		}
+		j.process(0, 2, 60, 90, 90)
+		app := j.span(0, "application", 60, 90)
+		if load >= 0 {
+			j.span(app, "checkpoint_load", 60, 60, func(s *job.Span) { s.Step = load })
+		}
+		loop = j.loop(app, first, 60, 90)
+		for i := range int64(6) {
+			j.step(loop, i, float64(60+5*i), float64(65+5*i))
+		}
+		return j.report(account.Query{})
+	}
+	for name, c := range map[string]struct {
+		first, load  int64
+		lost         int64
+		local, known bool
+	}{
+		"loop says":       {8, -1, 10, true, true},
+		"checkpoint says": {-1, 7, 15, true, true},
+		"from the start":  {0, -1, 50, false, true},
+		"nobody says":     {-1, -1, 0, false, false},
+	} {
+		rep := build(c.first, c.load)
+		if rep.Categories[account.LostWork] != c.lost*sec {
+			t.Errorf("%s: %d s lost, want %d", name, rep.Categories[account.LostWork]/sec, c.lost)
+		}
+		if (flag(rep, account.LocalSteps) != nil) != c.local || (flag(rep, account.LostWorkUnknown) == nil) != c.known {
+			t.Errorf("%s: flags %+v", name, rep.Flags)
+		}
+		if rep.Categories.Sum() != 90*sec {
+			t.Errorf("%s: %d ns in all", name, rep.Categories.Sum())
+		}
+	}
+}
+
+func TestConcurrentLeaves(t *testing.T) {
+	var j timeline
+	j.process(0, 1, 0, 60, 60)
+	app := j.span(0, "application", 0, 60)
+	loop := j.loop(app, 0, 0, 60)
+	step := j.step(loop, 0, 0, 30)
+	j.span(step, "model_forward", 0, 10)
+	j.span(step, "data_loading", 10, 12)    // waits inside the iteration
+	j.span(loop, "data_loading", 15, 20)    // prefetch behind it
+	j.span(loop, "validation_loop", 22, 25) // holds it up
+	j.span(step, "checkpoint_save_async", 24, 26)
+	j.span(step, "all_reduce", 27, 29, func(s *job.Span) { s.Cat = "comm" })
+	read := j.span(loop, "data_loading", 40, 45)
+	j.span(read, "read", 41, 44, func(s *job.Span) { s.Cat = "POSIX" })
+	j.span(app, "upload", 42, 50, func(s *job.Span) { s.Background = true })
+	j.span(loop, "audit", 50, 60)
+	j.span(loop, "audit", 55, 58)
+	rep := j.report(account.Query{})
+	want(t, "sum", rep.Categories, account.Totals{
+		account.Productive: 24 * sec, account.DataWait: 7 * sec, account.Validation: 2 * sec, account.CheckpointSave: 2 * sec,
+		account.Category("custom.audit"): 10 * sec, account.Other: 15 * sec,
+	})
+	want(t, "overlapped", rep.Overlapped, account.Totals{
+		account.Productive: 2 * sec, account.DataWait: 5 * sec, account.Validation: 1 * sec,
+		account.Category("custom.upload"): 8 * sec, account.Category("custom.audit"): 3 * sec,
+	})
+}
+
+// TestThreads: what runs on another thread than the training loop is set aside.
+func TestThreads(t *testing.T) {
+	var j timeline
+	on := func(thread int64) func(*job.Span) { return func(s *job.Span) { s.Thread = thread } }
+	j.process(0, 1, 0, 10, 10)
+	app := j.span(0, "application", 0, 10, on(1))
+	loop := j.span(app, "training_loop", 0, 10, on(2))
+	j.span(loop, "training_single_iteration", 0, 10, on(2))
+	upload := j.span(app, "upload", 2, 6, on(3))
+	j.span(upload, "compress", 3, 4)
+	rep := j.report(account.Query{})
+	want(t, "sum", rep.Categories, account.Totals{account.Productive: 10 * sec})
+	want(t, "overlapped", rep.Overlapped, account.Totals{"custom.upload": 3 * sec, "custom.compress": sec})
+}
+
+// TestRowsOfAnImport: an import of a profile has the loop on a row of its own, beside
+// the thread of the steps, and forward and backward on others.
+func TestRowsOfAnImport(t *testing.T) {
+	on := func(cat string, thread int64) func(*job.Span) {
+		return func(s *job.Span) { s.Cat, s.Thread = cat, thread }
+	}
+	for _, profiled := range []bool{true, false} {
+		var j timeline
+		j.process(0, 1, 0, 10, 10)
+		j.span(0, "train", 0, 10, on("pipeline", 100))
+		for i := range 5 {
+			at := float64(2 * i)
+			if profiled {
+				j.span(0, fmt.Sprintf("ProfilerStep#%d", 3+i), at, at+2, on("pipeline", 1))
+			}
+			j.span(0, "forward", at, at+1, on("compute", 101))
+			j.span(0, "backward", at+1, at+1.5, on("compute", 102))
+			j.span(0, "step", at+1.5, at+2, on("compute", 1))
+		}
+		rep := j.report(account.Query{})
+		want(t, fmt.Sprintf("profiled %v", profiled), rep.Categories, account.Totals{account.Productive: 10 * sec})
+		if rep.Iterations.Kept != 5 {
+			t.Errorf("profiled %v: %+v", profiled, rep.Iterations)
+		}
+	}
+}
+
+// TestRanksComeAndGo: a rank that joins late, one that is not started again,
+// and one that ends before the others.
+func TestRanksComeAndGo(t *testing.T) {
+	var j timeline
+	j.process(0, 1, 0, -1, 40)
+	j.span(0, "application", 0, -1)
+	j.process(0, 2, 60, 100, 100)
+	j.span(0, "application", 60, 100)
+	j.process(1, 1, 5, -1, 42)
+	j.span(0, "application", 5, -1)
+	j.process(2, 2, 61, 90, 90)
+	j.span(0, "application", 61, 90)
+	rep := j.report(account.Query{To: ns(110), AsOf: ns(110)})
+	for rank, w := range []account.Totals{
+		{account.Other: 80 * sec, account.Downtime: 20 * sec, account.Unobserved: 10 * sec},
+		{account.Absent: 45 * sec, account.Other: 37 * sec, account.Downtime: 18 * sec, account.Unobserved: 10 * sec},
+		{account.Absent: 71 * sec, account.Other: 29 * sec, account.Unobserved: 10 * sec},
+	} {
+		want(t, "rank", rep.Ranks[rank].Categories, w)
+	}
+}
+
+// TestEveryStandardSpan: each has a category of its own kind, under both of
+// its names; none is taken for a span of the program's own.
+func TestEveryStandardSpan(t *testing.T) {
+	want := map[string]account.Category{
+		"application": account.Other, "training_loop": account.Other, "epoch": account.Other,
+		"checkpoint_load": account.CheckpointLoad, "data_loading": account.DataWait, "model_initialization": account.Init,
+		"training_single_iteration": account.Productive, "model_forward": account.Productive, "zero_grad": account.Productive,
+		"model_backward": account.Productive, "optimizer_update": account.Productive,
+		"validation_loop": account.Validation, "validation_single_iteration": account.Validation,
+		"testing_loop": account.Testing, "TESTING_SINGLE_ITERATION": account.Testing,
+		"distributed_code_initialization": account.Init, "data_loader_initialization": account.Init, "optimizer_initialization": account.Init,
+		"checkpoint_save_sync": account.CheckpointSave, "checkpoint_save_async": account.CheckpointSave, "checkpoint_save_finalization": account.CheckpointSave,
+	}
+	for _, info := range spans.All() {
+		if info.Category == "startup" {
+			want[info.Name] = account.Category("startup." + info.Event)
+		}
+		var j timeline
+		j.process(0, 1, 0, 10, 10)
+		j.span(0, info.Name, 0, 10)
+		rep := j.report(account.Query{})
+		if w := want[info.Name]; w == "" || rep.Categories[w] != 10*sec {
+			t.Errorf("%s: %v, want %s", info.Name, rep.Categories, w)
+		}
+	}
+	for name, w := range map[[2]string]account.Category{
+		{"comm", "all_reduce"}: account.Productive, {"data", "preprocess"}: account.DataWait, {"dataloader", "fetch"}: account.DataWait,
+		{"checkpoint", "restart.block"}: account.CheckpointLoad, {"checkpoint", "capture.x"}: account.CheckpointSave,
+		{"pipeline", "evaluate.block"}: account.Validation, {"pipeline", "test.block"}: account.Testing, {"pipeline", "epoch"}: account.Other,
+		{"compute", "other.init"}: account.Init, {"POSIX", "read"}: account.Other, {"app", "audit"}: "custom.audit",
+	} {
+		var j timeline
+		j.process(0, 1, 0, 10, 10)
+		j.span(0, name[1], 0, 10, func(s *job.Span) { s.Cat = name[0] })
+		if rep := j.report(account.Query{}); rep.Categories[w] != 10*sec {
+			t.Errorf("%v: %v, want %s", name, rep.Categories, w)
+		}
+	}
+}

@@ -1,0 +1,461 @@
+package account
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/stats"
+)
+
+// view is what was known of a job at a moment.
+type view struct {
+	asOf  int64
+	start int64 // of the job
+	end   int64 // the last sign of life of any rank, or of a start of which nothing was recorded
+	began int64 // the first process
+	quiet int64 // the last sign of life of any rank
+	ranks []rankView
+	last  int // number of the latest attempt
+
+	spare [][]iteration // of the rank that was visited last
+}
+
+type rankView struct {
+	*rank
+	attempts []attemptView
+	finish   int64 // since when it is at its proper end, or job.NoEnd
+}
+
+// attemptView is an attempt as known at the moment of its view.
+type attemptView struct {
+	*attempt
+	iterations []iteration // open while its rank is visited
+	sketches   []sketch    // as well
+	from, to   int64       // the part of the wall time that is this attempt's
+	latest     int64       // until when it may have lived after it
+	over       bool        // it will do nothing more
+	later      int64       // the lowest first iteration of any later attempt, job.NoEnd without one
+	floor      []int64
+	usual      int64 // job.Unknown without one
+	own        bool  // usual is from this attempt
+	counted    int   // iterations behind usual
+	first      int64 // own time of the first iteration, job.Unknown without one
+	warmup     int64
+	partial    map[int]int64 // own time so far of iterations that have not finished
+}
+
+// see makes a view of the ledger.
+func (l *Ledger) see(asOf int64) *view {
+	v := &view{asOf: asOf}
+	start, ok := l.startBefore(asOf)
+	if !ok {
+		return v
+	}
+	v.start, v.end = start, start
+	lowest := make(map[int]int64)
+	for _, id := range l.rankIDs() {
+		rv := rankView{rank: l.ranks[id]}
+		for _, a := range l.ranks[id].attempts {
+			if a.Start >= asOf {
+				continue
+			}
+			rv.attempts = append(rv.attempts, attemptView{
+				attempt: a, from: a.Start, to: min(a.stop, asOf), latest: min(max(a.stop, a.Latest), asOf), over: a.End <= asOf,
+				later: job.NoEnd, usual: job.Unknown,
+			})
+			v.last = max(v.last, a.Attempt)
+			v.end = max(v.end, min(a.stop, asOf))
+			low, ok := lowest[a.Attempt]
+			if !ok {
+				low = job.NoEnd
+			}
+			for _, lp := range a.loops {
+				if lp.start < asOf && lp.from >= 0 {
+					low = min(low, lp.from)
+				}
+			}
+			lowest[a.Attempt] = low
+		}
+		if len(rv.attempts) == 0 {
+			continue // nobody knew of it
+		}
+		rv.place()
+		v.ranks = append(v.ranks, rv)
+	}
+	v.began, v.quiet = v.start, v.end
+	for _, t := range l.tried {
+		if t.From < asOf {
+			v.start, v.end = min(v.start, t.From), max(v.end, min(t.To, asOf))
+		}
+	}
+	v.link(lowest)
+	v.measure()
+	return v
+}
+
+// visit goes through the ranks with their iterations open, one after the other.
+func (v *view) visit() iter.Seq[*rankView] {
+	return func(yield func(*rankView) bool) {
+		for i := range v.ranks {
+			r := &v.ranks[i]
+			for len(v.spare) < len(r.attempts) {
+				v.spare = append(v.spare, nil)
+			}
+			for k := range r.attempts {
+				a := &r.attempts[k]
+				v.spare[k], a.sketches = a.packed.open(v.spare[k][:0])
+				a.iterations = v.spare[k]
+			}
+			more := yield(r)
+			for k := range r.attempts {
+				r.attempts[k].iterations, r.attempts[k].sketches = nil, nil
+			}
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// place gives each attempt its part of the time. Where an attempt begins
+// before the last sign of life of an earlier one, a clock was set back: the
+// time both claim is the later one's.
+func (r *rankView) place() {
+	next := int64(job.NoEnd)
+	for i := len(r.attempts) - 1; i >= 0; i-- {
+		a := &r.attempts[i]
+		a.to = max(min(a.to, next), a.from)
+		if next <= a.from {
+			a.from, a.to = next, next
+		}
+		a.latest = max(min(a.latest, next), a.to)
+		next = min(next, a.from)
+	}
+	r.finish = job.NoEnd
+	if n := len(r.attempts); n > 0 && r.attempts[n-1].over {
+		r.finish = r.attempts[n-1].to
+	}
+}
+
+// link finds what later attempts undid.
+func (v *view) link(lowest map[int]int64) {
+	numbers := make([]int, 0, len(lowest))
+	for n := range lowest {
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	later := make(map[int]int64, len(numbers))
+	low := int64(job.NoEnd)
+	for i := len(numbers) - 1; i >= 0; i-- {
+		later[numbers[i]] = low
+		low = min(low, lowest[numbers[i]])
+	}
+	for i := range v.ranks {
+		for k := range v.ranks[i].attempts {
+			a := &v.ranks[i].attempts[k]
+			a.over = a.over || a.Attempt < v.last
+			a.later = later[a.Attempt]
+			a.floor = make([]int64, len(a.loops))
+			low := a.later
+			for j := len(a.loops) - 1; j >= 0; j-- {
+				a.floor[j] = low
+				if lp := &a.loops[j]; lp.start < v.asOf && lp.from >= 0 {
+					low = min(low, lp.from)
+				}
+			}
+		}
+	}
+}
+
+// measure finds the usual time of each attempt and what follows from it.
+func (v *view) measure() {
+	var all, buf []int64
+	for r := range v.visit() {
+		for k := range r.attempts {
+			a := &r.attempts[k]
+			if a.usual, a.counted = a.median(v.asOf, &buf); a.usual >= 0 {
+				a.own = true
+				all = append(all, a.usual)
+			}
+			a.unfinished(v.asOf)
+			if a.first = job.Unknown; len(a.iterations) > 0 && a.iterations[0].start < v.asOf {
+				a.first = a.ownTime(0)
+			}
+		}
+	}
+	for i := range v.ranks {
+		var same []int64
+		for k := range v.ranks[i].attempts {
+			if a := &v.ranks[i].attempts[k]; a.own {
+				same = append(same, a.usual)
+			}
+		}
+		if len(same) == 0 {
+			same = all
+		}
+		fallback := stats.MedianInt(same, job.Unknown)
+		for k := range v.ranks[i].attempts {
+			a := &v.ranks[i].attempts[k]
+			if !a.own && len(same) > 0 {
+				a.usual = fallback
+			}
+			if !a.means {
+				a.warmup = beyondUsual(a.first, a.usual)
+			}
+		}
+	}
+}
+
+// median is the median own time of the finished iterations but the first.
+func (a *attemptView) median(asOf int64, buf *[]int64) (usual int64, n int) {
+	own := (*buf)[:0]
+	for i := range a.iterations {
+		if i > 0 && a.iterations[i].finished(asOf) {
+			for range a.iterations[i].count() {
+				own = append(own, a.sketch(i).mid)
+			}
+		}
+	}
+	*buf = own
+	return usualOf(own)
+}
+
+// sketch is how long the iterations of a window took, or the one that it is.
+func (a *attemptView) sketch(i int) sketch {
+	if a.sketches == nil {
+		return sketch{a.iterations[i].own, a.iterations[i].own}
+	}
+	return a.sketches[i]
+}
+
+// unfinished measures the iterations that had not ended at asOf.
+func (a *attemptView) unfinished(asOf int64) {
+	for i := range a.iterations {
+		it := &a.iterations[i]
+		if it.start >= asOf || it.finished(asOf) {
+			continue
+		}
+		if a.partial == nil {
+			a.partial = make(map[int]int64)
+		}
+		a.partial[i] = 0
+	}
+	if len(a.partial) == 0 {
+		return
+	}
+	for s, end := range a.packed.stretches(a.stop) {
+		if s.start >= asOf {
+			break
+		}
+		if n, ok := s.what.iteration(); ok {
+			if had, ok := a.partial[n]; ok {
+				a.partial[n] = had + min(end, asOf) - s.start
+			}
+		}
+	}
+}
+
+// ownTime is the own time of an iteration as known.
+func (a *attemptView) ownTime(i int) int64 {
+	if own, ok := a.partial[i]; ok {
+		return own
+	}
+	return a.iterations[i].own
+}
+
+// isLost reports whether an iteration does not count.
+func (a *attemptView) isLost(i int) bool {
+	it := &a.iterations[i]
+	if _, ok := a.partial[i]; ok && a.over {
+		return true
+	}
+	return it.number >= 0 && a.floor[it.loop] <= it.number
+}
+
+// parts are the lengths into which the own time of an iteration falls, in
+// this order: what warmed up, what the iteration did, what it stood still.
+func (a *attemptView) parts(i int) (warmup, work, stall int64) {
+	own := a.ownTime(i)
+	if a.usual < 0 {
+		return 0, own, 0
+	}
+	if i == 0 {
+		return a.warmup, own - a.warmup, 0
+	}
+	if _, ok := a.partial[i]; ok && own > a.usual {
+		return 0, a.usual, own - a.usual
+	}
+	return 0, own, 0
+}
+
+// eachStretch calls fn with the stretches of the attempt between two moments, in
+// order and without gaps. The iteration is -1 where there is none.
+func (a *attemptView) eachStretch(from, to int64, fn func(from, to int64, c Category, iteration int)) {
+	from, to = max(from, a.from), min(to, a.to)
+	if from >= to {
+		return
+	}
+	var used map[int]int64
+	special := func(n int) bool { _, ok := a.partial[n]; return n == 0 || ok }
+	for stretch, e := range a.packed.stretches(a.stop) {
+		s := stretch.start
+		if s >= to {
+			break
+		}
+		e = min(e, to)
+		n, isIteration := stretch.what.iteration()
+		if !isIteration {
+			if s = max(s, from); s < e {
+				fn(s, e, a.names[stretch.what], -1)
+			}
+			continue
+		}
+		work := Productive
+		if a.isLost(n) {
+			work = LostWork
+		}
+		if !special(n) {
+			if s = max(s, from); s < e {
+				fn(s, e, work, n)
+			}
+			continue
+		}
+		if used == nil {
+			used = make(map[int]int64)
+		}
+		warm, did, _ := a.parts(n)
+		at := s
+		for _, p := range [...]struct {
+			until int64
+			c     Category
+		}{{warm, Warmup}, {warm + did, work}, {job.NoEnd, Stall}} {
+			end := e
+			if p.until != job.NoEnd {
+				end = min(e, s+p.until-used[n])
+			}
+			if end > at {
+				if x, y := max(at, from), end; x < y {
+					fn(x, y, p.c, n)
+				}
+				at = end
+			}
+		}
+		used[n] += e - s
+	}
+}
+
+// eachRankStretch calls fn with the stretches of a rank between two moments of the job,
+// in order and without gaps, with the attempt to which they belong; before the
+// first there is none.
+func (v *view) eachRankStretch(r *rankView, from, to int64, fn func(from, to int64, c Category, attempt, iteration int)) {
+	emit := func(x, y int64, c Category, attempt int) {
+		if x, y = max(x, from), min(y, to); x < y {
+			fn(x, y, c, attempt, -1)
+		}
+	}
+	// lived gives the time in which an attempt may have lived, and of which there are no
+	// records, to no cause.
+	lived := func(i int, at, before int64) int64 {
+		until := max(at, min(r.attempts[i].latest, before))
+		emit(at, until, Unobserved, i)
+		return until
+	}
+	at := v.start
+	for i := range r.attempts {
+		a := &r.attempts[i]
+		if a.from > at {
+			c := Downtime
+			if i == 0 {
+				emit(at, v.began, Downtime, -1)
+				at, c = max(at, v.began), Absent
+			} else {
+				at = lived(i-1, at, a.from)
+			}
+			emit(at, a.from, c, i-1)
+		}
+		a.eachStretch(from, to, func(x, y int64, c Category, iteration int) { fn(x, y, c, i, iteration) })
+		at = max(at, a.to)
+	}
+	last := len(r.attempts) - 1
+	if last >= 0 && r.finish == job.NoEnd && r.attempts[last].Attempt < v.last {
+		// The job was started again, and this rank did not come back.
+		until := max(at, v.startAfter(r.attempts[last].Attempt))
+		emit(lived(last, at, until), until, Downtime, last)
+		at = until
+		emit(at, max(v.quiet, at), Absent, last)
+		at = max(v.quiet, at)
+	}
+	if r.finish != job.NoEnd {
+		emit(at, max(v.quiet, at), Absent, last)
+		at = max(v.quiet, at)
+	}
+	if v.end > v.quiet {
+		emit(lived(last, at, v.end), v.end, Downtime, last)
+		at = max(v.end, at)
+	}
+	emit(at, to, Unobserved, last)
+}
+
+// startAfter is when the first process of any later attempt began.
+func (v *view) startAfter(attempt int) int64 {
+	start := v.quiet
+	for i := range v.ranks {
+		for k := range v.ranks[i].attempts {
+			if a := &v.ranks[i].attempts[k]; a.Attempt > attempt {
+				start = min(start, a.from)
+			}
+		}
+	}
+	return start
+}
+
+// Stretch is time of one rank that is of one category.
+type Stretch struct {
+	Rank int
+	// Attempt is 0 before the first one of the rank. What comes between two
+	// attempts belongs to the first of them.
+	Attempt  int
+	Category Category
+	// Step is the number of the iteration, job.Unknown outside of one.
+	Step int64
+	// Start and End are nanoseconds since the Unix epoch.
+	Start, End int64
+}
+
+// Stretches calls fn with all time of all ranks as it is known at the end: by
+// rank, in the order of time, without gaps. By category the stretches add up to
+// what [Ledger.Report] says of the zero [Query]. An error of fn ends it. The
+// stretch is valid during the call.
+func (l *Ledger) Stretches(fn func(*Stretch) error) error {
+	v := l.see(final)
+	for r := range v.visit() {
+		var open Stretch
+		var failed error
+		give := func() {
+			if failed == nil && open.End > open.Start {
+				failed = fn(&open)
+			}
+		}
+		v.eachRankStretch(r, v.start, v.end, func(from, to int64, c Category, attempt, iteration int) {
+			s := Stretch{Rank: r.id, Category: c, Step: job.Unknown, Start: from, End: to}
+			if attempt >= 0 {
+				a := &r.attempts[attempt]
+				s.Attempt = a.Attempt
+				if iteration >= 0 {
+					s.Step = a.iterations[iteration].number
+				}
+			}
+			if open.End == from && open.Category == c && open.Attempt == s.Attempt && open.Step == s.Step {
+				open.End = to
+				return
+			}
+			give()
+			open = s
+		})
+		if give(); failed != nil {
+			return failed
+		}
+	}
+	return nil
+}

@@ -1,0 +1,405 @@
+package account
+
+import (
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/tracefile/nest"
+)
+
+// walk feeds the rows of one process to a sweep and fills its attempt.
+type walk struct {
+	sweep
+	a       *attempt
+	t       *timeline
+	threads []int64
+	steps   []job.Step // where they are no spans
+	at      int        // the present one
+	ids     openIDs
+	live    []liveRow // by slot
+	ends    queue     // the earliest first
+	waiting []int32   // open spans without an end that a sibling may close
+	stacks  map[int64]*nest.Stack[opened]
+	done    []bool // of the present moment
+}
+
+// liveRow is an open span.
+type liveRow struct {
+	row
+	seq  uint64
+	up   int32
+	ends int64 // when it ends as far as is known
+	placed
+}
+
+// placed is what the time of a span is.
+type placed struct {
+	aside  bool
+	result kind // compute counts as the iteration around it
+	iter   what
+}
+
+// openIDs are open spans by id: a list, and once there were many, two maps in its place.
+type openIDs struct {
+	list  []openID
+	slots map[uint64]int32
+	ids   map[int32]uint64
+}
+
+type openID struct {
+	id   uint64
+	slot int32
+}
+
+const fewOpen = 32
+
+func (o *openIDs) open(slot int32, id uint64) {
+	if o.slots != nil {
+		o.slots[id], o.ids[slot] = slot, id
+		return
+	}
+	if o.list = append(o.list, openID{id, slot}); len(o.list) > fewOpen {
+		o.slots, o.ids = make(map[uint64]int32), make(map[int32]uint64)
+		for _, s := range o.list {
+			o.slots[s.id], o.ids[s.slot] = s.slot, s.id
+		}
+		o.list = nil
+	}
+}
+
+func (o *openIDs) close(slot int32) {
+	if o.slots != nil {
+		if id, ok := o.ids[slot]; ok {
+			delete(o.ids, slot)
+			if o.slots[id] == slot {
+				delete(o.slots, id)
+			}
+		}
+		return
+	}
+	for i := len(o.list) - 1; i >= 0; i-- {
+		if o.list[i].slot == slot {
+			o.list = append(o.list[:i], o.list[i+1:]...)
+			return
+		}
+	}
+}
+
+// find returns the slot of an open span, none without one. Its id is not zero.
+func (o *openIDs) find(id uint64) int32 {
+	if o.slots != nil {
+		if slot, ok := o.slots[id]; ok {
+			return slot
+		}
+		return none
+	}
+	for i := len(o.list) - 1; i >= 0; i-- {
+		if o.list[i].id == id {
+			return o.list[i].slot
+		}
+	}
+	return none
+}
+
+// opened is a span that was opened at a slot.
+type opened struct {
+	slot int32
+	seq  uint64
+}
+
+func newWalk(a *attempt, t *timeline, threads []int64, steps *job.Steps) *walk {
+	w := &walk{a: a, t: t, threads: threads, stacks: make(map[int64]*nest.Stack[opened])}
+	if steps.Rule.Between() {
+		w.steps = steps.All()
+	}
+	w.emit = func(from, _ int64, what what) { t.extend(from, what) }
+	w.overlap = func(from, to int64, what what) {
+		if what != gap && what != whatOther {
+			t.overlap(overlapped{from, to, what})
+		}
+	}
+	return w
+}
+
+const whatOther = what(kindOther)
+
+// run divides the time of the attempt among rows. It is given those of one
+// moment after the other.
+func (w *walk) run(next func() []row) {
+	a := w.a
+	w.reset(a.Start)
+	rows := next()
+	for {
+		t := a.stop
+		if rows != nil {
+			t = min(t, rows[0].start)
+		}
+		if len(w.ends) > 0 {
+			t = min(t, w.ends[0].key)
+		}
+		w.advance(t)
+		if t >= a.stop {
+			break
+		}
+		for len(w.ends) > 0 && w.ends[0].key <= t {
+			if e := w.ends.pop(); w.isOpen(opened{e.slot, e.seq}) {
+				w.close(e.slot)
+			}
+		}
+		switch {
+		case rows == nil || rows[0].start > t:
+		case len(rows) == 1:
+			r := rows[0]
+			rows = next()
+			if w.alone(&r, rows) {
+				continue
+			}
+			w.open(&r)
+		default:
+			w.openAll(rows)
+			rows = next()
+		}
+		w.settle()
+	}
+	for slot := range w.live {
+		if l := &w.live[slot]; l.seq != 0 && w.nodes[slot].kids == 0 {
+			w.noLeaf(int32(slot))
+		}
+	}
+	w.t.close(a.stop)
+}
+
+// openAll opens the spans of one moment, parents first.
+func (w *walk) openAll(rows []row) {
+	m := moment{rows: rows, done: w.done[:0]}
+	m.done = append(m.done, make([]bool, len(rows))...)
+	w.done = m.done
+	if len(rows) > fewRows {
+		m.byID = make(map[uint64]int, len(rows))
+		for i := range rows {
+			m.byID[rows[i].id] = i
+		}
+	}
+	for i := range rows {
+		w.visit(&m, i)
+	}
+}
+
+// moment is spans that begin together.
+type moment struct {
+	rows []row
+	done []bool
+	byID map[uint64]int // of many
+}
+
+const fewRows = 16
+
+// visit opens a span of a moment once its parent is open.
+func (w *walk) visit(m *moment, i int) {
+	if m.done[i] {
+		return
+	}
+	m.done[i] = true
+	if p := m.find(m.rows[i].parent); p >= 0 {
+		w.visit(m, p)
+	}
+	w.open(&m.rows[i])
+}
+
+// find returns the last row with an id, -1 without one.
+func (m *moment) find(id uint64) int {
+	if m.byID != nil {
+		if i, ok := m.byID[id]; ok {
+			return i
+		}
+		return -1
+	}
+	i := len(m.rows) - 1
+	for i >= 0 && m.rows[i].id != id {
+		i--
+	}
+	return i
+}
+
+// alone divides the time of a span in which nothing else begins or ends, and reports
+// whether it is such a one. Most are: they need not be opened and closed.
+func (w *walk) alone(r *row, next []row) bool {
+	if r.nested || r.end <= r.start || r.end >= w.a.stop || len(w.waiting) > 0 ||
+		next != nil && next[0].start < r.end || len(w.ends) > 0 && w.ends[0].key < r.end {
+		return false
+	}
+	up := w.parentOf(r)
+	p := w.place(r, up)
+	switch free := up == none || !w.nodes[up].aside; {
+	case free && p.aside:
+		w.settle()
+		w.overlap(r.start, r.end, p.iter)
+		return true
+	case free && up == w.best() && (up == none || p.result <= w.nodes[up].rank): // it wins
+		w.settle()
+		w.emit(r.start, r.end, p.iter)
+		w.now = r.end
+		return true
+	}
+	return false
+}
+
+// open opens one span, unless it has no length.
+func (w *walk) open(r *row) {
+	w.closeSiblings(r)
+	if r.end <= r.start {
+		return
+	}
+	up := w.parentOf(r)
+	l := liveRow{row: *r, up: up, ends: r.end, placed: w.place(r, up)}
+	if l.ends == job.NoEnd && up != none {
+		l.ends = w.live[up].ends
+	}
+	slot := w.start(l.iter, l.result, l.aside)
+	l.seq = w.nodes[slot].seq
+	for int(slot) >= len(w.live) {
+		w.live = append(w.live, liveRow{})
+	}
+	w.live[slot] = l
+	if up != none {
+		w.setParent(slot, up)
+	}
+	w.ids.open(slot, r.id)
+	if r.nested {
+		w.stacks[r.thread].Push(l.ends, opened{slot, l.seq})
+	}
+	if r.end == job.NoEnd && (r.role == roleIteration || r.role == rolePhase) {
+		w.waiting = append(w.waiting, slot)
+	}
+	if l.ends < w.a.stop {
+		w.ends.push(queueEntry{l.ends, slot, l.seq})
+	}
+}
+
+// place says what the time of a span is, under another or none.
+func (w *walk) place(r *row, up int32) placed {
+	l := placed{result: r.kind, iter: r.what}
+	var parent *liveRow
+	if up != none {
+		parent = &w.live[up]
+	}
+	switch {
+	case r.kind == kindCompute:
+		l.result, l.iter = kindIteration, w.stepAt(r.start)
+		if parent != nil && parent.result != kindOther {
+			l = parent.placed
+		}
+	case r.kind == kindStartUp:
+		if parent != nil && parent.result != kindOther && parent.result != kindStartUp {
+			l = parent.placed
+		}
+	case r.kind == kindData:
+		if parent != nil && parent.result == kindStartUp {
+			l = parent.placed
+		}
+	case r.kind == kindDetail:
+		l.result, l.iter = kindOther, whatOther
+		if parent != nil {
+			l = parent.placed
+		}
+	}
+	beside, known := w.onOtherThread(r)
+	l.aside = r.background || beside || parent != nil && parent.aside && (beside || !known)
+	return l
+}
+
+// onOtherThread reports whether a span ran on another thread than the training.
+func (w *walk) onOtherThread(r *row) (beside, known bool) {
+	if r.thread == 0 || len(w.threads) == 0 {
+		return false, false
+	}
+	return r.kind != kindOther && !slices.Contains(w.threads, r.thread) && !slices.Contains(w.threads, job.ThreadOf(r.thread)), true
+}
+
+// parentOf finds the open span that encloses a row. Where files have no parents
+// it goes by the thread, as package nest says: what the row outlasts there has no
+// more time.
+func (w *walk) parentOf(r *row) int32 {
+	if !r.nested {
+		if r.parent == 0 || r.parent == r.id {
+			return none
+		}
+		return w.ids.find(r.parent)
+	}
+	stack := w.stacks[r.thread]
+	if stack == nil {
+		stack = new(nest.Stack[opened])
+		w.stacks[r.thread] = stack
+	}
+	for top := stack.Top(); top != nil && !w.isOpen(top.Of); top = stack.Top() {
+		stack.Pop()
+	}
+	if r.end != job.NoEnd && !r.background {
+		for _, o := range stack.Leave(r.start, r.end) {
+			if w.isOpen(o.Of) && !w.live[o.Of.slot].aside {
+				w.cover(o.Of.slot)
+			}
+		}
+	}
+	for i := len(*stack) - 1; i >= 0 && i >= len(*stack)-64; i-- {
+		if o := (*stack)[i]; o.End >= r.end && w.isOpen(o.Of) {
+			return o.Of.slot
+		}
+	}
+	return none
+}
+
+func (w *walk) isOpen(o opened) bool { return w.live[o.slot].seq == o.seq }
+
+// closeSiblings closes what must have ended when r began: an iteration when
+// the next one begins, an initialization or a load when the next phase does.
+// Their ends were not recorded.
+func (w *walk) closeSiblings(r *row) {
+	if len(w.waiting) == 0 || r.role == roleNone || r.background {
+		return
+	}
+	keep := w.waiting[:0]
+	for _, slot := range w.waiting {
+		l := &w.live[slot]
+		switch {
+		case l.seq == 0 || l.end != job.NoEnd || l.role != roleIteration && l.role != rolePhase:
+			// It has ended, and its slot may be another's.
+		case l.parent == r.parent && l.start < r.start && l.thread == r.thread &&
+			(l.role == rolePhase || r.role == roleIteration):
+			w.a.missingEnds++
+			w.closeTree(slot)
+		default:
+			keep = append(keep, slot)
+		}
+	}
+	w.waiting = keep
+}
+
+// closeTree closes a span and what has no end of its own below it.
+func (w *walk) closeTree(slot int32) {
+	for i := range w.live {
+		if l := &w.live[i]; l.seq != 0 && l.end == job.NoEnd && l.up == slot && int32(i) != slot {
+			w.closeTree(int32(i))
+		}
+	}
+	w.close(slot)
+}
+
+func (w *walk) close(slot int32) {
+	l := &w.live[slot]
+	w.ids.close(slot)
+	l.seq = 0
+	w.end(slot)
+}
+
+// stepAt is what computing outside of any span of a step belongs to: the step that
+// ends with the optimizer's. Rows come by start.
+func (w *walk) stepAt(t int64) what {
+	for w.at < len(w.steps) && w.steps[w.at].End <= t {
+		w.at++
+	}
+	if w.at < len(w.steps) && w.steps[w.at].Start <= t {
+		return firstIteration + what(w.at)
+	}
+	return what(kindIteration)
+}

@@ -1,0 +1,206 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/trainspan/trainspan/internal/analyze/student"
+	"github.com/trainspan/trainspan/internal/platform/stats"
+)
+
+// Options of a comparison. Nil and the zero value are valid.
+type Options struct {
+	// Margin is the change that does not matter; 0 means 0.01. Noise between
+	// runs of the same thing is usually some tenths of a percent.
+	Margin float64
+	// FailOver is the change from which on a slower run is a failure, such as
+	// 0.03; at 0 every slower run is one. It changes the exit code alone.
+	FailOver float64
+}
+
+// same is the interval within which runs count as equal: twice the margin.
+const same = 2
+
+func (o *Options) orDefault() Options {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if out.Margin <= 0 {
+		out.Margin = 0.01
+	}
+	return out
+}
+
+// Sides compares the runs of one thing with those of another. With several on either
+// side their spread says how much runs of the same thing differ; six in all are the
+// fewest that find a change of 3 %. Nil options are valid.
+func Sides(base, next []*Run, opt *Options) *Result {
+	o := opt.orDefault()
+	r := &Result{Version: 1, Base: names(base), New: names(next), Runs: len(base), NewRuns: len(next), failOver: o.FailOver, Reasons: reasons(base, next)}
+	if len(r.Reasons) > 0 {
+		r.Kind = NotComparable
+		r.describe()
+		return r
+	}
+	r.Evidence = evidence(base, next)
+	if slices.ContainsFunc(slices.Concat(base, next), func(r *Run) bool { return len(r.Periods) < minWaves }) {
+		return r.byProfile(base[0], next[0])
+	}
+	a, b := middle(base), middle(next)
+	count := true
+	if len(base)+len(next) == 2 {
+		count = r.measure(a, b)
+		r.Notes = append(r.Notes, "one run each does not show how much runs of the same thing differ; several of each do")
+	} else {
+		r.spread(base, next)
+		if n := len(base) + len(next); n < 6 {
+			r.Notes = append(r.Notes, fmt.Sprintf("%d runs say little about their spread; 6 in all find a change of 3 %%, 11 one of 2 %%", n))
+		}
+	}
+	r.Kind = r.judge(o.Margin)
+	if !count {
+		r.Kind = Inconclusive
+	}
+	r.Phases = comparePhases(a, b)
+	r.divide(a, b)
+	r.Profile = compareProfiles(a.Profile, b.Profile)
+	if a.Goodput > 0 && b.Goodput > 0 {
+		r.Goodput = &[2]float64{a.Goodput, b.Goodput}
+	}
+	r.describe()
+	return r
+}
+
+// byProfile compares what lies in steps of which there are too few for more.
+func (r *Result) byProfile(a, b *Run) *Result {
+	r.Kind, r.Profile, r.Steps = Inconclusive, compareProfiles(a.Profile, b.Profile), [2]int{len(a.Periods), len(b.Periods)}
+	if r.Profile == nil {
+		r.Kind, r.Reasons = NotComparable, []string{"one of them has the times of devices, the other has not, or is no profile"}
+	}
+	r.describe()
+	return r
+}
+
+func names(runs []*Run) string {
+	var list []string
+	for _, r := range runs {
+		list = append(list, r.Name)
+	}
+	return strings.Join(list, ", ")
+}
+
+// evidence says what a difference may be due to.
+func evidence(base, next []*Run) string {
+	if len(base) > 1 && len(next) > 1 {
+		return twoRuns
+	}
+	first := base[0].Hosts
+	for _, r := range slices.Concat(base, next) {
+		switch {
+		case len(r.Hosts) == 0:
+			return unknownHosts
+		case !slices.Equal(r.Hosts, first):
+			return otherHosts
+		}
+	}
+	return sameHosts
+}
+
+// measure fills the intervals of median and mean of one run each. It says false where
+// the steps hang together so much that they say nothing.
+func (r *Result) measure(base, next *Run) bool {
+	a, b := base.Periods, next.Periods
+	la, lb := logs(a), logs(b)
+	r.Steps = [2]int{len(a), len(b)}
+	r.Correlation = [2]float64{autocorrelation(la), autocorrelation(lb)}
+	ra, rb := correlations(la, lb)
+	ma, mb := medianOf(la, ra), medianOf(lb, rb)
+	r.BaseMS, r.NewMS = math.Exp(ma.value)/1e6, math.Exp(mb.value)/1e6
+	iv, _ := change(ma, mb)
+	r.Median = iv.exp()
+	iv, _ = change(logMeanOf(a, ra), logMeanOf(b, rb))
+	r.Mean = iv.exp()
+	if least := min(free(len(a), ra), free(len(b), rb)); least < leastFree {
+		r.Notes = append(r.Notes, fmt.Sprintf("%d steps with a lag-1 correlation of %.2f say as little as %.0f independent ones, and %d are needed: compare longer runs, or several of each",
+			min(len(a), len(b)), max(r.Correlation[0], r.Correlation[1]), least, leastFree))
+		return false
+	}
+	return true
+}
+
+func logs(x []float64) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = math.Log(v)
+	}
+	return out
+}
+
+// judge needs median or mean beyond the margin, and neither beyond it on the
+// other side. Where the usual step does not change, the mean rests on a few pauses, and
+// its whole interval has to lie there.
+func (r *Result) judge(margin float64) Kind {
+	med, avg := r.Median.beyondMargin(margin), r.Mean.beyondMargin(margin)
+	if float64(avg)*r.Median.Change < margin && r.Mean.Low < margin && r.Mean.High > -margin {
+		avg = 0
+	}
+	switch {
+	case med+avg > 0:
+		return Slower
+	case med+avg < 0:
+		return Faster
+	case med != 0: // one slower, the other faster
+		return Inconclusive
+	case r.Median.withinMargin(same * margin):
+		return NoDifference
+	}
+	return Inconclusive
+}
+
+func (r *Run) logMedian() float64 {
+	return math.Log(stats.Median(slices.Clone(r.Periods)))
+}
+func (r *Run) logMean() float64 { return math.Log(stats.Mean(r.Periods)) }
+
+// middle returns the run whose median is the middle one.
+func middle(runs []*Run) *Run {
+	runs = slices.Clone(runs)
+	slices.SortStableFunc(runs, func(x, y *Run) int { return cmp.Compare(x.logMedian(), y.logMedian()) })
+	return runs[(len(runs)-1)/2]
+}
+
+// spread fills the intervals from how much runs of a side differ, on both sides alike.
+func (r *Result) spread(base, next []*Run) {
+	nu := float64(len(base) + len(next) - 2)
+	t := student.Quantile((1+level)/2, nu)
+	compared := func(of func(*Run) float64) (iv Interval, a, b float64) {
+		ss := 0.0
+		side := func(runs []*Run) float64 {
+			var x []float64
+			for _, run := range runs {
+				x = append(x, of(run))
+			}
+			m := stats.Mean(x)
+			for _, v := range x {
+				ss += (v - m) * (v - m)
+			}
+			return m
+		}
+		a, b = side(base), side(next)
+		w := t * math.Sqrt(ss/nu*(1/float64(len(base))+1/float64(len(next))))
+		return Interval{b - a, b - a - w, b - a + w}.exp(), math.Exp(a), math.Exp(b)
+	}
+	r.Median, r.BaseMS, r.NewMS = compared((*Run).logMedian)
+	r.BaseMS, r.NewMS = r.BaseMS/1e6, r.NewMS/1e6
+	r.Mean, _, _ = compared((*Run).logMean)
+	for k, side := range [...][]*Run{base, next} {
+		for _, b := range side {
+			r.Steps[k] += len(b.Periods)
+			r.Correlation[k] += autocorrelation(logs(b.Periods)) / float64(len(side))
+		}
+	}
+}

@@ -1,0 +1,240 @@
+package compare_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/analyze/compare"
+	"github.com/trainspan/trainspan/internal/analyze/profile"
+)
+
+// steady makes a run of quiet noise around ms.
+func steady(name string, seed uint64, ms float64, n int) *compare.Run {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	r := &compare.Run{Name: name, WorldSize: 8, Phases: map[string][]float64{}}
+	for range n {
+		r.Periods = append(r.Periods, ms*1e6*math.Exp(0.005*rng.NormFloat64()))
+		r.Phases["forward"] = append(r.Phases["forward"], 70e6*math.Exp(0.01*rng.NormFloat64()))
+		r.Phases["input"] = append(r.Phases["input"], 5e6*math.Exp(0.1*rng.NormFloat64()))
+		r.Phases["optimizer"] = append(r.Phases["optimizer"], 10e6*math.Exp(0.1*rng.NormFloat64()))
+	}
+	return r
+}
+
+func TestKindsAndExitCodes(t *testing.T) {
+	base := steady("base", 1, 250, 200)
+	tests := []struct {
+		name string
+		next *compare.Run
+		opt  *compare.Options
+		kind compare.Kind
+		exit int
+	}{
+		{"itself", base, nil, compare.NoDifference, 0},
+		{"another of the same", steady("new", 2, 250, 200), nil, compare.NoDifference, 0},
+		{"5 % slower", steady("new", 3, 262.5, 200), nil, compare.Slower, 3},
+		{"5 % slower, 10 % allowed", steady("new", 3, 262.5, 200), &compare.Options{FailOver: 0.1}, compare.Slower, 0},
+		{"5 % faster", steady("new", 4, 237.5, 200), nil, compare.Faster, 0},
+		{"2 % slower with a wide margin", steady("new", 5, 255, 200), &compare.Options{Margin: 0.05}, compare.NoDifference, 0},
+		{"too few steps", steady("new", 6, 250, 39), nil, compare.NotComparable, 4},
+		{"no steps", &compare.Run{Name: "new"}, nil, compare.NotComparable, 4},
+		{"another world size", func() *compare.Run { r := steady("new", 7, 250, 200); r.WorldSize = 16; return r }(), nil, compare.NotComparable, 4},
+		{"a rank is missing", func() *compare.Run { r := steady("new", 7, 250, 200); r.Missing = []int{3}; return r }(), nil, compare.NotComparable, 4},
+		{"another phase", func() *compare.Run {
+			r := steady("new", 7, 250, 200)
+			r.Phases["checkpoint"] = r.Periods
+			return r
+		}(), nil, compare.NotComparable, 4},
+		{"a period of zero", func() *compare.Run { r := steady("new", 7, 250, 200); r.Periods[100] = 0; return r }(), nil, compare.NotComparable, 4},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := compareRuns(base, tt.next, tt.opt)
+			if r.Kind != tt.kind || r.ExitCode() != tt.exit {
+				t.Errorf("got %s, exit code %d; want %s, %d: %s", r.Kind, r.ExitCode(), tt.kind, tt.exit, r.Sentence)
+			}
+			if (r.Kind == compare.NotComparable) != (len(r.Reasons) > 0) {
+				t.Errorf("%s with reasons %q", r.Kind, r.Reasons)
+			}
+			if _, err := json.Marshal(r); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestPausesAreSeenByTheMean(t *testing.T) {
+	a, b := steady("base", 1, 250, 400), steady("new", 2, 250, 400)
+	for s := 5; s < 400; s += 10 {
+		b.Periods[s] += 250e6
+	}
+	r := compareRuns(a, b, nil)
+	if r.Kind != compare.Slower || math.Abs(r.Median.Change) > 0.01 || math.Abs(r.Mean.Change-0.1) > 0.01 {
+		t.Errorf("got %s, median %s, mean %s", r.Kind, r.Median, r.Mean)
+	}
+	if !strings.Contains(r.Sentence, "pauses") {
+		t.Errorf("the sentence does not say where the time is: %s", r.Sentence)
+	}
+}
+
+func TestPhasesNameTheChange(t *testing.T) {
+	a, b := steady("base", 1, 250, 200), steady("new", 2, 260, 200)
+	for s := range b.Phases["forward"] {
+		b.Phases["forward"][s] += 10e6
+	}
+	r := compareRuns(a, b, nil)
+	if len(r.Phases) != 3 || r.Phases[0].Phase != "forward" || !r.Phases[0].Sure {
+		t.Fatalf("got %+v", r.Phases)
+	}
+	if c := r.Phases[0].Change; math.Abs(c.Change-0.04) > 0.004 || c.Low > 0.04 || c.High < 0.04 {
+		t.Errorf("forward changed by %s of a step, want 4 %%", c)
+	}
+	for _, p := range r.Phases[1:] {
+		if p.Sure {
+			t.Errorf("%s is called changed: %s", p.Phase, p.Change)
+		}
+	}
+}
+
+func TestASetShowsTheNoiseBetweenRuns(t *testing.T) {
+	var base []*compare.Run
+	for i, ms := range []float64{245, 250, 255, 248, 252} {
+		base = append(base, steady(fmt.Sprint("base", i), uint64(i), ms, 200))
+	}
+	// 2.5 % slower than the middle: one pair calls that slower, the set knows better.
+	next := steady("new", 77, 256.25, 200)
+	if k := compareRuns(base[1], next, nil).Kind; k != compare.Slower {
+		t.Errorf("one pair: %s", k)
+	}
+	if r := compare.Sides(base, []*compare.Run{next}, nil); r.Kind != compare.Inconclusive || r.ExitCode() != 4 {
+		t.Errorf("the set: %s, %s", r.Kind, r.Median)
+	}
+	if r := compare.Sides(base, []*compare.Run{steady("new", 78, 290, 200)}, nil); r.Kind != compare.Slower || r.ExitCode() != 3 {
+		t.Errorf("16 %% slower: %s, %s", r.Kind, r.Median)
+	}
+	if r := compare.Sides(nil, []*compare.Run{next}, nil); r.Kind != compare.NotComparable {
+		t.Errorf("no base run: %s", r.Kind)
+	}
+}
+
+func TestGoodputIsReportedApart(t *testing.T) {
+	a, b := steady("base", 1, 250, 200), steady("new", 2, 250, 200)
+	a.Goodput, b.Goodput = 0.95, 0.70
+	r := compareRuns(a, b, nil)
+	if r.Kind != compare.NoDifference || r.Goodput == nil || *r.Goodput != [2]float64{0.95, 0.70} {
+		t.Errorf("got %s, goodput %v", r.Kind, r.Goodput)
+	}
+}
+
+// TestEvidence: that a change did it needs two runs of each, or the same hosts.
+func TestEvidence(t *testing.T) {
+	on := func(hosts []string, seed uint64, ms float64) *compare.Run {
+		r := steady("run", seed, ms, 200)
+		r.Hosts = hosts
+		return r
+	}
+	a, b := []string{"a"}, []string{"b"}
+	for _, c := range []struct {
+		base, next []*compare.Run
+		want, says string
+	}{
+		{[]*compare.Run{on(a, 1, 250)}, []*compare.Run{on(a, 2, 265)}, "same_hosts", "on the same hosts"},
+		{[]*compare.Run{on(a, 1, 250)}, []*compare.Run{on(b, 2, 265)}, "other_hosts", "These runs differ: "},
+		{[]*compare.Run{on(a, 1, 250)}, []*compare.Run{on(nil, 2, 265)}, "unknown_hosts", "not on record"},
+		{[]*compare.Run{on(a, 1, 250), on(a, 3, 250), on(a, 4, 250), on(a, 5, 250)}, []*compare.Run{on(b, 2, 265)}, "other_hosts", "These runs differ: "},
+		{[]*compare.Run{on(a, 1, 250), on(b, 3, 250)}, []*compare.Run{on(a, 2, 265), on([]string{"c"}, 4, 265)}, "two_runs_a_side", "2 runs of one and 2 of the other"},
+	} {
+		if r := compare.Sides(c.base, c.next, nil); r.Kind != compare.Slower || r.Evidence != c.want || !strings.Contains(r.Sentence, c.says) {
+			t.Errorf("%s, %s, want %s: %s", r.Kind, r.Evidence, c.want, r.Sentence)
+		}
+	}
+}
+
+func TestMarkdownHoldsTogether(t *testing.T) {
+	a, b := steady("main|1", 1, 250, 200), steady("pr\n<b>`2`\x1b\u202e", 2, 262, 200)
+	a.Goodput, b.Goodput = 0.95, 0.9
+	md := compareRuns(a, b, nil).Markdown()
+	rows := 0
+	for l := range strings.Lines(md) {
+		if strings.HasPrefix(l, "|") {
+			rows++
+			if n := strings.Count(strings.ReplaceAll(l, `\|`, ""), "|"); n != 5 {
+				t.Errorf("%d bars in %q", n, l)
+			}
+		}
+	}
+	if rows != 9 || !strings.HasPrefix(md, "**slower** ") || !strings.Contains(md, "pr·&lt;b>\\`2\\`·· is slower than main\\|1") {
+		t.Errorf("got %d rows:\n%s", rows, md)
+	}
+}
+
+func ExampleRuns() {
+	base, next := steady("main", 1, 250, 200), steady("branch", 2, 260, 200)
+	r := compareRuns(base, next, &compare.Options{FailOver: 0.03})
+	fmt.Println(r.Kind, r.ExitCode())
+	// Output: slower 3
+}
+
+// TestProfiles: profiles are runs, and with few steps are compared by what lies in these.
+func TestProfiles(t *testing.T) {
+	profiled := func(steps int, ms, exposed int64, ops ...profile.Operator) *compare.Run {
+		r := steady("profile", uint64(steps), float64(ms), steps)
+		r.Profile = &profile.Use{Processes: 1, Device: true, Steps: max(steps, 1), Operators: ops, Kernels: ops[:1]}
+		n := int64(r.Profile.Steps) * 1e6
+		r.Profile.Time = ms * n
+		r.Profile.Parts[profile.Compute], r.Profile.Parts[profile.Communication] = (ms-exposed)*n, exposed*n
+		return r
+	}
+	mm := func(n, ms int64) profile.Operator {
+		return profile.Operator{Name: "aten::mm", Count: n, Time: n * ms * 1e6}
+	}
+	few := compareRuns(profiled(1, 100, 10, mm(1, 50)), profiled(2, 130, 35, mm(2, 55), profile.Operator{Name: "aten::new_op", Count: 2, Time: 4e6}), nil)
+	if p := few.Profile; few.Kind != compare.Inconclusive || p == nil || fmt.Sprint(p.Parts[:2]) != "[{exposed_communication 10 35} {compute 90 95}]" ||
+		fmt.Sprint(p.Operators) != "[{aten::mm 50 55} {aten::new_op 0 2}]" || fmt.Sprint(p.Kernels) != "[{aten::mm 50 55}]" {
+		t.Errorf("%s: %+v", few.Sentence, few.Profile)
+	}
+	if _, err := json.Marshal(few); err != nil || !strings.Contains(few.Markdown(), "| exposed communication | 10.000 ms | 35.000 ms | +25.000 ms |") {
+		t.Errorf("%v, %s", err, few.Markdown())
+	}
+	if r := compareRuns(profiled(30, 100, 10, mm(1, 50)), profiled(30, 130, 35, mm(2, 55)), nil); r.Kind != compare.Slower || r.Profile == nil {
+		t.Errorf("with 30 steps each: %s", r.Sentence)
+	}
+	if r := compareRuns(profiled(30, 100, 10, mm(1, 50)), steady("run", 1, 100, 200), nil); r.Profile != nil || r.Kind != compare.NoDifference {
+		t.Errorf("a profile and a run: %s, %+v", r.Sentence, r.Profile)
+	}
+}
+
+// TestParts: the parts add up to the difference of the runs and of their steps, also
+// where nothing is known of ranks.
+func TestParts(t *testing.T) {
+	a, b := steady("base", 1, 250, 200), steady("new", 2, 275, 150)
+	a.Spent = compare.Spent{Wall: 70e9, StartUp: 10e9, Lost: 1e9, StepsRun: 210}
+	b.Spent = compare.Spent{Wall: 64e9, StartUp: 12e9, Down: 3e9, StepsRun: 160}
+	r := compareRuns(a, b, nil)
+	of := map[string]float64{}
+	var sum, step float64
+	for _, p := range r.Parts {
+		of[p.Kind] += *p.Seconds
+		sum, step = sum+*p.Seconds, step+p.StepMS
+	}
+	if r.Difference == nil || *r.Difference != -6 || math.Abs(sum+6) > 1e-9 || math.Abs(step-r.StepMS) > 1e-9 || math.Abs(step-25) > 0.3 {
+		t.Errorf("%v s, %v ms: %+v", sum, step, of)
+	}
+	for kind, want := range map[string]float64{"start_up": 2, "lost_work": -1, "downtime": 3, "number_of_steps": -50 * 0.2625, compare.PartInSteps: 185 * 0.025} {
+		if math.Abs(of[kind]-want) > 0.06 {
+			t.Errorf("%s: %.2f s, want %.2f", kind, of[kind], want)
+		}
+	}
+	b.Spent = compare.Spent{}
+	if r := compareRuns(a, b, nil); r.Difference != nil || len(r.Parts) != 1 || r.Parts[0].Seconds != nil {
+		t.Errorf("without how long a run took: %+v", r.Parts)
+	}
+}
+
+func compareRuns(base, next *compare.Run, opt *compare.Options) *compare.Result {
+	return compare.Sides([]*compare.Run{base}, []*compare.Run{next}, opt)
+}

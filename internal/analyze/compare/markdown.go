@@ -1,0 +1,145 @@
+package compare
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/trainspan/trainspan/internal/platform/display"
+)
+
+func (iv Interval) String() string {
+	return fmt.Sprintf("%s (%s … %s)", display.Change(iv.Change), display.Change(iv.Low), display.Change(iv.High))
+}
+
+func (r *Result) describe() {
+	by := r.Median
+	what := "median step"
+	if r.Kind == Slower && r.Mean.Change > 2*max(r.Median.Change, 0) || r.Kind == Faster && r.Mean.Change < 2*min(r.Median.Change, 0) {
+		by, what = r.Mean, "mean step, which holds pauses and checkpoints"
+	}
+	is, takes := "is", "takes"
+	if r.NewRuns > 1 {
+		is, takes = "are", "take"
+	}
+	switch r.Kind {
+	case Slower, Faster:
+		r.Sentence = fmt.Sprintf("%s %s %s than %s: %s by the %s", r.New, is, r.Kind, r.Base, by, what)
+		switch r.Evidence {
+		case twoRuns:
+			r.Sentence += fmt.Sprintf(", with %d runs of one and %d of the other.", r.Runs, r.NewRuns)
+		case sameHosts:
+			r.Sentence += ", on the same hosts."
+		default:
+			r.Sentence = "These runs differ: " + r.Sentence + map[string]string{otherHosts: ", on other hosts", unknownHosts: "; their hosts are not on record"}[r.Evidence] +
+				". Whether what was changed did it, two runs of each or the same hosts would say."
+		}
+	case NoDifference:
+		r.Sentence = fmt.Sprintf("%s %s as long as %s: %s.", r.New, takes, r.Base, by)
+	case Inconclusive:
+		if r.BaseMS == 0 {
+			r.Sentence = fmt.Sprintf("It cannot be said whether %s %s slower than %s: it takes %d steps of each.", r.New, is, r.Base, minWaves)
+			return
+		}
+		r.Sentence = fmt.Sprintf("It cannot be said whether %s %s slower than %s: %s.", r.New, is, r.Base, by)
+	case NotComparable:
+		r.Sentence = fmt.Sprintf("%s and %s cannot be compared: %s.", r.New, r.Base, strings.Join(r.Reasons, "; "))
+	}
+}
+
+// Words say what a part is.
+func (p *Part) Words() string {
+	switch p.Kind {
+	case partPhase:
+		if len(p.Ranks) > 0 {
+			return fmt.Sprintf("%s of rank %s", p.Phase, strings.Trim(fmt.Sprint(p.Ranks), "[]"))
+		}
+		return p.Phase
+	case partTransfer:
+		if p.Group != "" {
+			return "transfers of group " + p.Group
+		}
+		return "transfers"
+	case PartInSteps:
+		return "steps, not divided"
+	}
+	return strings.ReplaceAll(p.Kind, "_", " ")
+}
+
+// Markdown returns the result as a table for a pull request.
+func (r *Result) Markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s** %s\n", strings.ReplaceAll(string(r.Kind), "_", " "), display.Markdown(r.Sentence))
+	if r.Kind == NotComparable {
+		return b.String()
+	}
+	if r.BaseMS > 0 {
+		b.WriteString("\n| | base | new | change (98 % interval) |\n|---|---:|---:|---:|\n")
+		fmt.Fprintf(&b, "| median step | %.2f ms | %.2f ms | %s |\n", r.BaseMS, r.NewMS, r.Median)
+		fmt.Fprintf(&b, "| mean step | | | %s |\n", r.Mean)
+	}
+	for _, p := range r.Phases {
+		sure := ""
+		if !p.Sure {
+			sure = ", may be chance"
+		}
+		fmt.Fprintf(&b, "| %s | %.2f ms | %.2f ms | %s of a step%s |\n", display.Markdown(p.Phase), p.Base, p.New, p.Change, sure)
+	}
+	if r.Goodput != nil {
+		fmt.Fprintf(&b, "| goodput | %s | %s | |\n", display.Percent(r.Goodput[0]), display.Percent(r.Goodput[1]))
+	}
+	if r.BaseMS > 0 {
+		fmt.Fprintf(&b, "| steps | %d | %d | |\n", r.Steps[0], r.Steps[1])
+	}
+	if len(r.Parts) > 1 {
+		fmt.Fprintf(&b, "\n| part of the difference | of a step | of the run |\n|---|---:|---:|\n")
+		for i := range r.Parts {
+			p := &r.Parts[i]
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", display.Markdown(p.Words()), p.Step(), p.Run())
+		}
+	}
+	if p := r.Profile; p != nil {
+		b.WriteString("\n| of a step | base | new | difference |\n|---|---:|---:|---:|\n")
+		for _, list := range [...][]NamedChange{p.Parts, p.Operators, p.Kernels} {
+			for _, c := range list {
+				fmt.Fprintf(&b, "| %s | %.3f ms | %.3f ms | %+.3f ms |\n", display.Markdown(c.Words()), c.Base, c.New, c.New-c.Base)
+			}
+		}
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "\n%s\n", display.Markdown(n))
+	}
+	return b.String()
+}
+
+// Step says what a part adds to a step, nothing where it lies outside of steps.
+func (p *Part) Step() string {
+	if !p.inSteps() {
+		return ""
+	}
+	return signed(p.StepMS, 2) + " ms"
+}
+
+// Run says what it adds to the run, nothing where that is not known.
+func (p *Part) Run() string {
+	if p.Seconds == nil {
+		return ""
+	}
+	return signed(*p.Seconds, 1) + " s"
+}
+
+// signed formats a number with its sign, none where it is 0 as it is printed.
+func signed(v float64, digits int) string {
+	text := fmt.Sprintf("%+.*f", digits, v)
+	if strings.Trim(text, "+-0.") == "" {
+		return text[1:]
+	}
+	return text
+}
+
+// Words are the name as people read it: of operators and kernels as it is.
+func (c *NamedChange) Words() string {
+	if strings.Contains(c.Name, "exposed_") {
+		return strings.ReplaceAll(c.Name, "_", " ")
+	}
+	return c.Name
+}

@@ -1,0 +1,192 @@
+package hang
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trainspan/trainspan/internal/analyze/hang/pickle"
+)
+
+// Dump is what the flight recorder of a rank holds: the latest collectives of each
+// process group.
+type Dump struct {
+	Rank   int   // -1 where the name of the file does not say
+	At     int64 // when the newest of its entries was made, nanoseconds
+	Groups []Group
+}
+
+// Group is a process group as one rank saw it.
+type Group struct {
+	Name, Desc string
+	Ranks      []int // of all members, where the dump says so
+	Enqueued   int64 // the highest number of a collective
+	Open       []Op  // those that were not completed, by number; at most 16
+	Last       Op    // the newest
+}
+
+// Op is one collective.
+type Op struct {
+	Seq   int64
+	Name  string // all_reduce
+	Shape string // of what goes in, with its types
+	Where string // the line of the program that asked for it
+}
+
+// maxOpen bounds the open ones that are kept of a group: the first tells what waits.
+const maxOpen = 16
+
+// readDump reads the pickle that PyTorch writes.
+func readDump(r io.Reader) (*Dump, error) {
+	v, err := pickle.Read(r, pickle.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	top := dict(v)
+	entries := items(top["entries"])
+	if entries == nil && top["pg_config"] == nil {
+		return nil, errors.New("no dump of a flight recorder: it has no entries")
+	}
+	d := &Dump{Rank: -1}
+	members := make(map[string][]int)
+	for _, c := range dict(top["pg_config"]) {
+		of := dict(c)
+		members[text(of["name"])] = numbers(text(of["ranks"]))
+	}
+	of := make(map[[2]string]*Group)
+	for _, e := range entries {
+		d.entry(dict(e), of)
+	}
+	for _, g := range of {
+		if g.Ranks = members[g.Name]; g.Ranks == nil && g.Desc == "default_pg" {
+			g.Ranks = members[""] // as gloo calls it there
+		}
+		slices.SortFunc(g.Open, func(a, b Op) int { return cmp.Compare(a.Seq, b.Seq) })
+		g.Open = g.Open[:min(len(g.Open), maxOpen)]
+		d.Groups = append(d.Groups, *g)
+	}
+	slices.SortFunc(d.Groups, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Desc, b.Desc))
+	})
+	return d, nil
+}
+
+// entry takes one entry. Those of messages have numbers of their own.
+func (d *Dump) entry(e map[string]any, of map[[2]string]*Group) {
+	if at, ok := e["time_created_ns"].(int64); ok {
+		d.At = max(d.At, at)
+	}
+	if p2p, _ := e["is_p2p"].(bool); p2p {
+		return
+	}
+	seq, ok := e["collective_seq_id"].(int64)
+	if !ok {
+		return
+	}
+	var key [2]string
+	for i, name := range items(e["process_group"]) {
+		if i < 2 {
+			key[i] = text(name)
+		}
+	}
+	g := of[key]
+	if g == nil {
+		g = &Group{Name: key[0], Desc: key[1]}
+		of[key] = g
+	}
+	backend, name, _ := strings.Cut(text(e["profiling_name"]), ":")
+	op := Op{Seq: seq, Name: name, Where: where(items(e["frames"]))}
+	if name == "" {
+		op.Name = backend
+	}
+	for i, size := range items(e["input_sizes"]) {
+		dtype := ""
+		if all := items(e["input_dtypes"]); i < len(all) {
+			dtype = text(all[i])
+		}
+		if i == 4 {
+			op.Shape += " …"
+			break
+		}
+		op.Shape = strings.TrimPrefix(fmt.Sprintf("%s %s%s", op.Shape, dtype, shape(items(size))), " ")
+	}
+	if seq >= g.Enqueued {
+		g.Enqueued, g.Last = seq, op
+	}
+	// A watchdog of NCCL retires what has timed out as well; of other backends being
+	// retired is all that is told of an end.
+	done, _ := e["retired"].(bool)
+	if state := text(e["state"]); state == "completed" {
+		done = true
+	} else if backend == "nccl" {
+		done = false
+	}
+	if !done && !slices.ContainsFunc(g.Open, func(o Op) bool { return o.Seq == seq }) {
+		g.Open = append(g.Open, op)
+	}
+}
+
+// where is the innermost frame that is not PyTorch's own.
+func where(frames []any) string {
+	for _, f := range frames {
+		of := dict(f)
+		file := text(of["filename"])
+		if file == "" || strings.Contains(file, "/torch/") || ours(file) {
+			continue
+		}
+		line, _ := of["line"].(int64)
+		return fmt.Sprintf("%s:%d in %s", base(file), line, text(of["name"]))
+	}
+	return ""
+}
+
+// ours reports whether a file is of the client that watches PyTorch.
+func ours(file string) bool { return strings.Contains(file, "/trainspan_torch/") }
+
+func shape(size []any) string {
+	var out []string
+	for i, n := range size {
+		if i == 8 {
+			out = append(out, "…")
+			break
+		}
+		out = append(out, fmt.Sprint(n))
+	}
+	return "[" + strings.Join(out, ", ") + "]"
+}
+
+// maxText bounds what is kept of a text.
+const maxText = 200
+
+func text(v any) string {
+	s, _ := v.(string)
+	return strings.Clone(s[:min(len(s), maxText)])
+}
+
+func dict(v any) map[string]any {
+	d, _ := v.(map[string]any)
+	return d
+}
+
+func items(v any) []any {
+	if l, ok := v.(*pickle.List); ok {
+		return l.Items
+	}
+	return nil
+}
+
+// numbers reads a list as Python prints it.
+func numbers(s string) (out []int) {
+	for _, f := range strings.FieldsFunc(s, func(r rune) bool { return r < '0' || r > '9' }) {
+		if n, err := strconv.Atoi(f); err == nil && n < 1<<20 {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func base(path string) string { return path[strings.LastIndexAny(path, `/\`)+1:] }

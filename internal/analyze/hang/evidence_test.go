@@ -1,0 +1,163 @@
+package hang_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/analyze/hang"
+)
+
+// folder reads the files that examples/pytorch/testdata/hangs.py left in PyTorch 2.14
+// with gloo.
+func folder(t *testing.T, name string) (dumps []*hang.Dump, stacks map[int]*hang.Stack) {
+	t.Helper()
+	paths, _ := filepath.Glob(filepath.Join("testdata", name, "*"))
+	stacks = make(map[int]*hang.Stack)
+	for _, path := range paths {
+		f, err := hang.Read(path)
+		switch {
+		case err != nil || f == nil:
+			t.Fatal(path, f, err)
+		case f.Dump != nil:
+			dumps = append(dumps, f.Dump)
+		case len(f.Stacks) == 1:
+			stacks[f.Rank] = &f.Stacks[0]
+		}
+	}
+	return dumps, stacks
+}
+
+// TestRealDumps: of two ranks, one of which sleeps in its loader, or takes collectives in
+// another order.
+func TestRealDumps(t *testing.T) {
+	dumps, stacks := folder(t, "loader")
+	m := hang.Meet(dumps)
+	if m == nil || !slices.Equal(m.Ranks, []int{1}) || m.Mismatch || !strings.Contains(m.Text, "rank 1 did not come to all_reduce 201 of group default_pg (hangs.py:") {
+		t.Errorf("%+v", m)
+	}
+	if text := stacks[1].Text(4); !strings.Contains(text, "< never (hangs.py:") || !strings.Contains(text, "__getitem__") {
+		t.Error(text)
+	}
+	dumps, _ = folder(t, "mismatch")
+	m = hang.Meet(dumps)
+	if m == nil || len(m.Ranks) != 0 || !m.Mismatch || !strings.Contains(m.Text, "of group pair") || !strings.Contains(m.Text, "of group default_pg") {
+		t.Errorf("%+v", m)
+	}
+	if m := hang.Meet(dumps[:1]); m == nil || len(m.Ranks) != 0 { // of the other one nothing is known
+		t.Errorf("%+v", m)
+	}
+	if m := hang.Meet(nil); m != nil {
+		t.Errorf("%+v", m)
+	}
+}
+
+// group is a group of four ranks as one of them sees it, with one collective open.
+func group(name string, enqueued int64, open ...hang.Op) hang.Group {
+	return hang.Group{Name: name, Ranks: []int{0, 1, 2, 3}, Enqueued: enqueued, Open: open}
+}
+
+func op(seq int64, name string) hang.Op {
+	return hang.Op{Seq: seq, Name: name, Shape: "Float[4]"}
+}
+
+// TestMeet: the majority decides, not the first rank.
+func TestMeet(t *testing.T) {
+	in := func(rank int, groups ...hang.Group) *hang.Dump {
+		return &hang.Dump{Rank: rank, Groups: groups}
+	}
+	reduce := op(7, "all_reduce")
+	sized := reduce
+	sized.Shape = "Float[5]"
+	w := group("0", 7, reduce)
+	for name, tt := range map[string]struct {
+		dumps []*hang.Dump
+		want  string
+	}{
+		"nothing waits":           {[]*hang.Dump{in(0, group("0", 7)), in(1, group("0", 7))}, "nil"},
+		"the first rank is late":  {[]*hang.Dump{in(0, group("0", 6)), in(1, w), in(2, w), in(3, w)}, "[0] false"},
+		"half did not come":       {[]*hang.Dump{in(0, w), in(1, w), in(2, group("0", 6)), in(3, group("0", 6))}, "[2 3] false"},
+		"all came":                {[]*hang.Dump{in(0, w), in(1, w), in(2, w), in(3, w)}, "[] false"},
+		"the first rank differs":  {[]*hang.Dump{in(0, group("0", 7, op(7, "broadcast"))), in(1, w), in(2, w), in(3, w)}, "[0] true"},
+		"another size":            {[]*hang.Dump{in(0, w), in(1, w), in(2, group("0", 7, sized)), in(3, w)}, "[2] true"},
+		"half and half":           {[]*hang.Dump{in(0, w), in(1, w), in(2, group("0", 7, sized)), in(3, group("0", 7, sized))}, "[] true"},
+		"sizes may differ":        {[]*hang.Dump{in(0, group("0", 7, op(7, "broadcast"))), in(1, group("0", 7, hang.Op{Seq: 7, Name: "broadcast", Shape: "Float[9]"}))}, "[] false"},
+		"who waits is no culprit": {[]*hang.Dump{in(0, w), in(1, w), in(2, group("0", 6), group("1", 3, op(3, "all_gather"))), in(3, group("0", 6), group("1", 2))}, "[3] false"},
+		"in another order":        {[]*hang.Dump{in(0, w), in(1, w), in(2, w), in(3, group("0", 6), group("1", 3, op(3, "all_gather")))}, "[3] true"},
+		"one never used it":       {[]*hang.Dump{in(0, w), in(1, w), in(2, w), in(3)}, "[3] false"},
+		"a rank without a dump":   {[]*hang.Dump{in(0, w), in(1, w), in(2, w)}, "[] false"},
+		"one is ahead":            {[]*hang.Dump{in(0, group("0", 9, reduce, op(8, "all_reduce"), op(9, "all_reduce"))), in(1, w), in(2, w), in(3, group("0", 6))}, "[3] false"},
+		"the older dump":          {[]*hang.Dump{{Rank: 0, At: 1, Groups: []hang.Group{w}}, {Rank: 0, At: 2, Groups: []hang.Group{group("0", 9)}}, in(1, group("0", 9))}, "nil"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := "nil"
+			m := hang.Meet(tt.dumps)
+			if m != nil {
+				got = fmt.Sprint(m.Ranks, m.Mismatch)
+			}
+			if got != tt.want {
+				t.Errorf("%s, want %s: %+v", got, tt.want, m)
+			}
+		})
+	}
+}
+
+// TestStacks: the main thread of each process, in the words of each program.
+func TestStacks(t *testing.T) {
+	const handler = "Thread 0x00007f641f4ff6c0 (most recent call first):\n  File \"/a/worker.py\", line 3 in work\n\n"
+	for name, tt := range map[string]struct {
+		text string
+		want string
+	}{
+		"py-spy": {"Process 13085: python3 -u train.py\nPython v3.11.2 (/usr/bin/python3.11)\n\nThread 13085 (idle): \"MainThread\"\n    wait (threading.py:369)\n    main (a/b/train.py:12)\n" +
+			"Thread 13090 (active): \"pin_memory\"\n    pin (pin_memory.py:3)\n\nProcess 13086: python3 -u train.py\nPython v3.11.2 (/usr/bin/python3.11)\n\nThread 0x7F (active)\n    step (train.py:9)\nThread 13099 (idle): \"MainThread\"\n    load (train.py:7)\n",
+			"13085 py-spy wait (threading.py:369) < main (train.py:12); 13086 py-spy load (train.py:7)"},
+		"faulthandler, all threads": {handler + "Current thread 0x00007f6426ffd6c0 [Thread-1] (most recent call first):\n  File \"dump.py\", line 1 in dump\n\nThread 0x00007f6453c1a200 [python3] (most recent call first):\n  File \"/a/train.py\", line 5 in load\n  File \"/a/train.py\", line 9 in main\n",
+			"0 faulthandler load (train.py:5) < main (train.py:9)"},
+		"faulthandler, a crash": {"Fatal Python error: Aborted\n\nCurrent thread 0x00007f6426ffd6c0 (most recent call first):\n  File \"/a/comm.py\", line 1 in reduce\n\n" + handler,
+			"0 faulthandler reduce (comm.py:1)"},
+		"a secret": {"Current thread 0x0 (most recent call first):\n  File \"/a/b.py\", line 1 in password=hunter2hunter2\n", "0 faulthandler password=REDACTED (b.py:1)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "stacks.12.txt")
+			if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f, err := hang.Read(path)
+			if err != nil || f == nil {
+				t.Fatal(f, err)
+			}
+			var got []string
+			for i := range f.Stacks {
+				s := &f.Stacks[i]
+				got = append(got, fmt.Sprint(s.PID, " ", s.From, " ", s.Text(9)))
+			}
+			if got := strings.Join(got, "; "); got != tt.want {
+				t.Errorf("%s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestReadRefuses: a pickle that would run something is no dump, and other files are
+// nobody's.
+func TestReadRefuses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "comm_lib_trace_rank_0")
+	for text, want := range map[string]string{
+		"\x80\x02}X\x09\x00\x00\x00pg_configcos\nsystem\nX\x07\x00\x00\x00entries\x85R.": "data does not need",
+		"\x80\x02}(X\x09\x00\x00\x00pg_configNX\x07\x00\x00\x00entriesNu.":               "no entries",
+		"\x80\x02}(X\x09\x00\x00\x00pg_config}X\x07\x00\x00\x00entries](":                "breaks off",
+		"nothing": "",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := hang.Read(path)
+		if f != nil || (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, %v", text, f, err)
+		}
+	}
+}

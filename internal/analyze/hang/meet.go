@@ -1,0 +1,251 @@
+package hang
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Meeting is what the dumps of several ranks say together: for the collective at which
+// a group stands, who is there and who is not.
+type Meeting struct {
+	// Ranks are those that the others wait for: that did not come, or came with
+	// something else than most. Empty where all came with the same, or as many with
+	// one thing as with another.
+	Ranks []int
+	// Mismatch says that ranks came with different collectives.
+	Mismatch bool
+	Text     string
+}
+
+// place is a rank at a collective.
+type place struct {
+	rank int
+	op   Op
+}
+
+// stuck is a group at a collective that some of its ranks entered and none completed.
+type stuck struct {
+	group   *Group
+	seq     int64
+	here    []place
+	missing []int // they have a dump, and did not come
+}
+
+// Meet says who did not come. It is nil where the dumps show nothing that waits. Of
+// ranks with several dumps the newest counts.
+func Meet(dumps []*Dump) *Meeting {
+	newest := make(map[int]*Dump)
+	for _, d := range dumps {
+		if was := newest[d.Rank]; d.Rank >= 0 && (was == nil || was.At < d.At) {
+			newest[d.Rank] = d
+		}
+	}
+	all := standing(newest)
+	if len(all) == 0 {
+		return nil
+	}
+	// A rank that waits elsewhere did not stop by itself: who it waits for may have.
+	waits := make(map[int]*stuck)
+	for _, s := range all {
+		for _, p := range s.here {
+			if waits[p.rank] == nil {
+				waits[p.rank] = s
+			}
+		}
+	}
+	for _, s := range all {
+		absent := slices.DeleteFunc(slices.Clone(s.missing), func(r int) bool { return waits[r] != nil })
+		if len(absent) > 0 {
+			return &Meeting{Ranks: absent, Text: fmt.Sprintf("%s did not come to %s, in which %s", ranks(absent), s.name(s.here[0].op), s.who())}
+		}
+	}
+	for _, s := range all {
+		if m := s.differ(); m != nil {
+			return m
+		}
+	}
+	for _, s := range all {
+		if len(s.missing) == 0 {
+			continue
+		}
+		// All wait, in different groups: nobody is first.
+		m := &Meeting{Mismatch: true, Text: fmt.Sprintf("%s did not come to %s, in which %s", ranks(s.missing), s.name(s.here[0].op), s.who())}
+		if other := waits[s.missing[0]]; other != nil {
+			m.Text += fmt.Sprintf(", but to %s", other.name(other.opOf(s.missing[0])))
+		}
+		if 2*len(s.missing) < len(s.missing)+len(s.here) {
+			m.Ranks = s.missing
+		}
+		return m
+	}
+	s := all[0]
+	return &Meeting{Text: fmt.Sprintf("all ranks with a dump came to %s, and it did not end", s.name(s.here[0].op))}
+}
+
+// standing are the groups that stand, by name.
+func standing(dumps map[int]*Dump) (out []*stuck) {
+	type key struct{ name, desc, ranks string }
+	of := make(map[key]*stuck)
+	seen := make(map[key][]int)
+	each := func(fn func(k key, rank int, g *Group)) {
+		for _, rank := range slices.Sorted(maps.Keys(dumps)) {
+			for i := range dumps[rank].Groups {
+				g := &dumps[rank].Groups[i]
+				fn(key{g.Name, g.Desc, fmt.Sprint(g.Ranks)}, rank, g)
+			}
+		}
+	}
+	each(func(k key, rank int, g *Group) {
+		seen[k] = append(seen[k], rank)
+		if len(g.Open) == 0 {
+			return
+		}
+		if s := of[k]; s == nil || g.Open[0].Seq < s.seq {
+			of[k] = &stuck{group: g, seq: g.Open[0].Seq}
+		}
+	})
+	each(func(k key, rank int, g *Group) {
+		s := of[k]
+		if s == nil {
+			return
+		}
+		if i := slices.IndexFunc(g.Open, func(o Op) bool { return o.Seq == s.seq }); i >= 0 {
+			s.here = append(s.here, place{rank, g.Open[i]})
+		} else if g.Enqueued < s.seq {
+			s.missing = append(s.missing, rank)
+		}
+	})
+	for k, s := range of {
+		for rank := range dumps { // it is a member, and used the group never or too long ago
+			if !slices.Contains(seen[k], rank) && slices.Contains(s.group.Ranks, rank) {
+				s.missing = append(s.missing, rank)
+			}
+		}
+		slices.Sort(s.missing)
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b *stuck) int {
+		return cmp.Or(cmp.Compare(a.group.Name, b.group.Name), cmp.Compare(a.group.Desc, b.group.Desc), slices.Compare(a.group.Ranks, b.group.Ranks))
+	})
+	return out
+}
+
+// differ finds ranks that came with something else than most of them.
+func (s *stuck) differ() *Meeting {
+	type what struct{ name, shape string }
+	count := make(map[what]int)
+	for _, p := range s.here {
+		count[what{p.op.Name, p.op.Shape}]++
+	}
+	if len(count) < 2 {
+		return nil
+	}
+	if !s.allSame(func(o Op) string { return o.Name }) { // sizes differ by nature then
+		count = make(map[what]int)
+		for _, p := range s.here {
+			count[what{name: p.op.Name}]++
+		}
+	} else if unequal[s.here[0].op.Name] {
+		return nil
+	}
+	m := &Meeting{Mismatch: true}
+	var most what
+	for w, n := range count {
+		if 2*n > len(s.here) {
+			most = w
+		}
+	}
+	var parts []string
+	for i, p := range s.here {
+		if most != (what{}) && p.op.Name == most.name && (most.shape == "" || p.op.Shape == most.shape) {
+			continue
+		}
+		if most != (what{}) {
+			m.Ranks = append(m.Ranks, p.rank)
+		}
+		if len(parts) < 4 {
+			parts = append(parts, fmt.Sprintf("rank %d with %s", p.rank, p.op.says()))
+		} else if i == len(s.here)-1 {
+			parts = append(parts, "…")
+		}
+	}
+	m.Text = fmt.Sprintf("ranks came to number %d of group %s with different collectives: %s", s.seq, s.group.label(), strings.Join(parts, ", "))
+	if most != (what{}) {
+		m.Text += fmt.Sprintf("; most with %s", strings.TrimSpace(most.name+" "+most.shape))
+	}
+	return m
+}
+
+// unequal are the collectives to which ranks may come with different sizes.
+var unequal = map[string]bool{"all_to_all": true, "alltoall": true, "alltoall_base": true, "all_to_allv": true, "gather": true, "scatter": true, "coalesced": true,
+	"all_gather": true, "_all_gather_base": true, "reduce_scatter": true, "broadcast": true, "barrier": true}
+
+func (s *stuck) allSame(of func(Op) string) bool {
+	return !slices.ContainsFunc(s.here, func(p place) bool { return of(p.op) != of(s.here[0].op) })
+}
+
+func (s *stuck) opOf(rank int) Op {
+	for _, p := range s.here {
+		if p.rank == rank {
+			return p.op
+		}
+	}
+	return s.here[0].op
+}
+
+// name is a collective with its number and group.
+func (s *stuck) name(op Op) string {
+	out := fmt.Sprintf("%s %d of group %s", op.Name, s.seq, s.group.label())
+	if op.Where != "" {
+		out += " (" + op.Where + ")"
+	}
+	return out
+}
+
+func (o *Op) says() string {
+	out := strings.TrimSpace(o.Name + " " + o.Shape)
+	if o.Where != "" {
+		out += " at " + o.Where
+	}
+	return out
+}
+
+func (g *Group) label() string {
+	if g.Desc == "" || g.Desc == "undefined" {
+		return g.Name
+	}
+	return g.Desc
+}
+
+// who says who is there.
+func (s *stuck) who() string {
+	var here []int
+	for _, p := range s.here {
+		here = append(here, p.rank)
+	}
+	if len(here) == 1 {
+		return ranks(here) + " waits"
+	}
+	return ranks(here) + " wait"
+}
+
+// ranks lists some.
+func ranks(list []int) string {
+	out := "rank"
+	if len(list) > 1 {
+		out += "s"
+	}
+	for i, r := range list {
+		if i == 8 {
+			return out + fmt.Sprintf(" and %d more", len(list)-i)
+		}
+		if i > 0 {
+			out += ","
+		}
+		out += fmt.Sprintf(" %d", r)
+	}
+	return out
+}

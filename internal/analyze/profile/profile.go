@@ -1,0 +1,314 @@
+// Package profile says how the time of training steps was spent that a profiler
+// recorded: a window of some steps, with what the host and the devices did in them.
+//
+// Each moment of a step counts once. Where devices were recorded it is, in this
+// order, computing (a kernel runs that is no collective), communication that no
+// computing covers, a copy that nothing of these covers, waiting for input, and
+// otherwise idle: the host had not asked for anything. Several streams and devices of
+// one process count as one. Without a device the order is waiting for input,
+// computing (an operator runs), communication, and what is left is the host outside
+// of operators. Communication that runs beside computing is hidden; how much of it is
+// that shows in [Use.Hidden].
+package profile
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/columns"
+	"github.com/trainspan/trainspan/internal/tracefile/nest"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
+)
+
+// Part is what the time of a step was spent on.
+type Part uint8
+
+// The parts, which add up to the time of the steps.
+const (
+	Compute Part = iota
+	Communication
+	Copies
+	Input
+	Idle
+
+	Parts = int(Idle) + 1
+)
+
+var partNames = [Parts]string{"compute", "exposed_communication", "copies", "input", "idle"}
+
+// String returns the word for it: exposed_communication.
+func (p Part) String() string {
+	if int(p) < len(partNames) {
+		return partNames[p]
+	}
+	return ""
+}
+
+// Use is how the steps of one process, or of several, were spent. Times are in
+// nanoseconds, those of several processes added up.
+type Use struct {
+	Processes int
+	// Device says that devices were recorded; otherwise all is the host's.
+	Device bool
+	Steps  int // that have an end
+	Time   int64
+	Parts  [Parts]int64
+	// Collectives is how long there was communication, Copied copies, in steps and
+	// whatever covered them.
+	Collectives, Copied int64
+	// Window is from the first record to the last, and Busy for how much of it, in
+	// steps or not, a device worked (without a device: an operator ran).
+	Window, Busy int64
+	// Operators are those that took longest, on the devices where there are any, in
+	// steps or not, at most MaxOperators, the longest first. Kernels are the same by
+	// their own names, of devices alone.
+	Operators, Kernels []Operator
+}
+
+// Operator is what was done under one name. Kernels count for the operator that
+// asked for them, operators without those inside of other operators.
+type Operator struct {
+	Name  string `json:"name"`
+	Count int64  `json:"count"`
+	Time  int64  `json:"time_ns"`
+}
+
+// MaxOperators is how many of them a [Use] has.
+const MaxOperators = 64
+
+// maxNames bounds the operators that are told apart while a process is read.
+const maxNames = 1 << 14
+
+// Hidden is the share of the communication that computing covers, 0 to 1, NaN
+// where there was none.
+func (u *Use) Hidden() float64 {
+	return 1 - float64(u.Parts[Communication])/float64(u.Collectives)
+}
+
+// Add adds what another Use says.
+func (u *Use) Add(o *Use) {
+	u.Processes += o.Processes
+	u.Device = u.Device || o.Device
+	u.Steps += o.Steps
+	u.Time += o.Time
+	for i := range u.Parts {
+		u.Parts[i] += o.Parts[i]
+	}
+	u.Collectives, u.Copied = u.Collectives+o.Collectives, u.Copied+o.Copied
+	u.Window, u.Busy = u.Window+o.Window, u.Busy+o.Busy
+	u.Operators, u.Kernels = sum(u.Operators, o.Operators), sum(u.Kernels, o.Kernels)
+}
+
+func sum(a, b []Operator) []Operator {
+	of := make(map[string]Operator)
+	for _, op := range slices.Concat(a, b) {
+		before := of[op.Name]
+		of[op.Name] = Operator{op.Name, before.Count + op.Count, before.Time + op.Time}
+	}
+	return longest(of)
+}
+
+func longest(of map[string]Operator) []Operator {
+	list := slices.SortedFunc(maps.Values(of), func(a, b Operator) int {
+		return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return list[:min(len(list), MaxOperators)]
+}
+
+// sink gathers what one process did.
+type sink struct {
+	*Use
+	proc *job.Process
+	// When there was computing, communication, a copy on a device; the same on the
+	// host, and waiting for input.
+	device                          [Copies + 1]nest.Set
+	operators, collectives, waiting nest.Set
+	names, kernels                  map[string]Operator
+	host                            []call // operators by thread, for those that are in no other
+}
+
+type call struct {
+	name               string
+	thread, start, end int64
+}
+
+// maxCalls is how many operators of the host wait until they are put in order.
+const maxCalls = 1 << 16
+
+// OpenSink makes a sink that finds out how the steps of a process were spent. The
+// Use is complete when the sink is closed; it has no Processes where the process is
+// no profile.
+func OpenSink(p *job.Process) (job.Sink, *Use) {
+	s := &sink{Use: &Use{}, proc: p, names: make(map[string]Operator), kernels: make(map[string]Operator)}
+	return s, s.Use
+}
+
+// Event has nothing that is needed.
+func (*sink) Event(*job.Event) {}
+
+// Span takes a span.
+func (s *sink) Span(sp *job.Span) {
+	if !sp.Profiled || sp.End == job.NoEnd {
+		return
+	}
+	switch {
+	case sp.OnDevice:
+		part := Compute
+		switch sp.For {
+		case vocab.ClassCollective:
+			part = Communication
+		case vocab.ClassTransfer:
+			part = Copies
+		}
+		s.Device = true
+		s.device[part].Add(sp.Start, sp.End)
+		count(s.names, cmp.Or(sp.Operator, sp.Name), sp.End-sp.Start)
+		count(s.kernels, sp.Name, sp.End-sp.Start)
+	case sp.Class == vocab.ClassInputWait, sp.Class == vocab.ClassInputWork && !sp.Background:
+		s.waiting.Add(sp.Start, sp.End)
+	case sp.Class == vocab.ClassCollective:
+		s.collectives.Add(sp.Start, sp.End)
+	case sp.Class == vocab.ClassDetail && vocab.Operator(sp.Cat, sp.Name):
+		s.operators.Add(sp.Start, sp.End)
+		if s.Device {
+			s.host = nil
+			return
+		}
+		if s.host = append(s.host, call{sp.Name, sp.Thread, sp.Start, sp.End}); len(s.host) >= maxCalls {
+			s.outermost()
+		}
+	}
+}
+
+// outermost counts the operators that are in no other one. Rows come nearly in
+// order, thread by thread: what lies on both sides of a cut counts twice at most once
+// a cut.
+func (s *sink) outermost() {
+	slices.SortFunc(s.host, func(a, b call) int {
+		return cmp.Or(cmp.Compare(a.thread, b.thread), cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end))
+	})
+	thread, until := int64(0), int64(math.MinInt64)
+	for _, c := range s.host {
+		if c.thread != thread {
+			thread, until = c.thread, math.MinInt64
+		}
+		if c.end > until {
+			count(s.names, c.name, c.end-max(c.start, until))
+			until = c.end
+		}
+	}
+	s.host = s.host[:0]
+}
+
+func count(of map[string]Operator, name string, time int64) {
+	op, known := of[name]
+	if !known && len(of) >= maxNames {
+		name, op = "others", of["others"]
+	}
+	of[name] = Operator{name, op.Count + 1, op.Time + time}
+}
+
+// Close divides the steps.
+func (s *sink) Close() error {
+	if !s.proc.Profile {
+		*s.Use = Use{}
+		return nil
+	}
+	u := s.Use
+	u.Processes, u.Window = 1, max(s.proc.LastSeen-s.proc.Start, 0)
+	if !u.Device {
+		s.outermost()
+	}
+	u.Operators, u.Kernels = longest(s.names), longest(s.kernels)
+	var steps nest.Set
+	for _, st := range s.proc.Steps.All() {
+		if st.End != job.NoEnd {
+			steps.Add(st.Start, st.End)
+			u.Steps++
+		}
+	}
+	in := steps.Sorted()
+	u.Time = nest.Length(in)
+	order := []struct {
+		part Part
+		at   []nest.Interval
+	}{
+		{Compute, s.device[Compute].Sorted()}, {Communication, s.device[Communication].Sorted()}, {Copies, s.device[Copies].Sorted()}, {Input, s.waiting.Sorted()},
+	}
+	if !u.Device {
+		order[0].at, order[1].at = s.operators.Sorted(), s.collectives.Sorted()
+		order = append(order[3:4], order[:2]...)
+	}
+	var covered []nest.Interval
+	before := int64(0)
+	u.Parts[Idle] = u.Time
+	for _, o := range order {
+		switch covered = nest.Union(nil, covered, o.at); o.part {
+		case Communication:
+			u.Collectives = nest.Length(nest.Intersection(nil, o.at, in))
+		case Copies:
+			u.Copied = nest.Length(nest.Intersection(nil, o.at, in))
+		}
+		now := nest.Length(nest.Intersection(nil, covered, in))
+		u.Parts[o.part] = now - before
+		u.Parts[Idle] -= now - before
+		before = now
+	}
+	var busy []nest.Interval
+	for i := range order {
+		if order[i].part != Input {
+			busy = nest.Union(nil, busy, order[i].at)
+		}
+	}
+	u.Busy = nest.Length(busy)
+	*s = sink{Use: u, proc: s.proc}
+	return nil
+}
+
+// AppendBinary implements [encoding.BinaryAppender].
+func (u *Use) AppendBinary(dst []byte) ([]byte, error) {
+	dst = binary.AppendUvarint(columns.AppendBool(dst, u.Device), uint64(u.Processes))
+	for _, v := range u.numbers() {
+		dst = binary.AppendVarint(dst, *v)
+	}
+	dst = binary.AppendUvarint(dst, uint64(u.Steps))
+	for _, list := range [...][]Operator{u.Operators, u.Kernels} {
+		dst = binary.AppendUvarint(dst, uint64(len(list)))
+		for _, op := range list {
+			dst = binary.AppendVarint(binary.AppendVarint(columns.AppendBytes(dst, op.Name), op.Count), op.Time)
+		}
+	}
+	return dst, nil
+}
+
+// UnmarshalBinary implements [encoding.BinaryUnmarshaler].
+func (u *Use) UnmarshalBinary(src []byte) error {
+	r := columns.NewReader(src)
+	*u = Use{Device: r.Bool(), Processes: r.Small(1)}
+	for _, v := range u.numbers() {
+		*v = r.Int()
+	}
+	u.Steps = r.Small(math.MaxInt32)
+	for _, list := range [...]*[]Operator{&u.Operators, &u.Kernels} {
+		for range r.Small(MaxOperators) {
+			*list = append(*list, Operator{r.String(), r.Int(), r.Int()})
+		}
+	}
+	if r.Err() != nil || r.Len() != 0 {
+		return fmt.Errorf("profile: %w", columns.ErrDamaged)
+	}
+	return nil
+}
+
+func (u *Use) numbers() []*int64 {
+	out := []*int64{&u.Time, &u.Collectives, &u.Copied, &u.Window, &u.Busy}
+	for i := range u.Parts {
+		out = append(out, &u.Parts[i])
+	}
+	return out
+}

@@ -1,0 +1,164 @@
+package spanstats
+
+import (
+	"maps"
+
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/tracefile/nest"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
+)
+
+type process struct {
+	who        *job.Process
+	host       string // hash
+	read       bool   // in the present file
+	trains     bool
+	label      string
+	events     int64
+	start, end int64
+	lanes      map[int64]*nest.Tree
+	lastTID    int64
+	lastLane   *nest.Tree
+	number     int64                 // of its attempt, see Aggregator.number
+	beside     int64                 // how many of its attempt it runs beside
+	busy       [classCount]*nest.Set // by Class
+	kernels    *nest.Set             // computing on a device
+	epochs     map[int64]*epoch
+	lastEpoch  *epoch
+	steps      job.Steps
+	stepped    map[int64]int64 // steps by epoch, of the files before
+	kept       job.Steps       // what is known of those of the files before
+	run        string          // see job.Process
+	done       *account        // of the files before, nil where the process goes on
+}
+
+// unions calls fn with each union that the process has.
+func (p *process) unions(fn func(*nest.Set)) {
+	for _, s := range p.busy {
+		if s != nil {
+			fn(s)
+		}
+	}
+	if p.kernels != nil {
+		fn(p.kernels)
+	}
+}
+
+// maxEpochs bounds the epochs of a process.
+const maxEpochs = 1 << 14
+
+type epoch struct {
+	number     int64
+	framed     bool // start and end are those of its own span
+	start, end int64
+	events     int64
+}
+
+func (p *process) epochOf(number int64) *epoch {
+	if p.lastEpoch != nil && p.lastEpoch.number == number {
+		return p.lastEpoch
+	}
+	e := p.epochs[number]
+	if e == nil {
+		if len(p.epochs) == maxEpochs {
+			return &epoch{} // for nothing: no job has that many
+		}
+		e = &epoch{number: number}
+		p.epochs[number] = e
+	}
+	p.lastEpoch = e
+	return e
+}
+
+// framed reports whether spans of the process say when its epochs were.
+func (p *process) framed() bool {
+	for _, e := range p.epochs {
+		if e.framed {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *epoch) note(n *name, start, end int64) {
+	e.events++
+	switch {
+	case n.epoch && !e.framed:
+		e.framed, e.start, e.end = true, start, end
+	case n.epoch:
+		e.start, e.end = min(e.start, start), max(e.end, end)
+	case !e.framed && e.events == 1:
+		e.start, e.end = start, end
+	case !e.framed:
+		e.start, e.end = min(e.start, start), max(e.end, end)
+	}
+}
+
+// allSteps is what is known of its steps by those of all files.
+func (p *process) allSteps() job.Steps {
+	p.steps.All()
+	return p.kept.Then(&p.steps)
+}
+
+// countSteps counts the training steps of each epoch.
+func (p *process) countSteps() map[int64]int64 {
+	out := maps.Clone(p.stepped)
+	if out == nil {
+		out = make(map[int64]int64)
+	}
+	for _, st := range p.steps.All() {
+		if st.Epoch >= 0 {
+			out[st.Epoch]++
+		}
+	}
+	return out
+}
+
+// account is how a process used its time.
+type account struct {
+	use    Use
+	epochs []*epoch // those that were
+	uses   []Use    // of these
+	steps  map[int64]int64
+	closed int64
+}
+
+func (p *process) account() *account {
+	acc := &account{}
+	var sets unions
+	for i, s := range p.busy[Compute:] {
+		if i == 0 && p.kernels != nil {
+			s = p.kernels
+		}
+		if s != nil {
+			sets[i] = s.Sorted()
+			acc.closed = max(acc.closed, s.Closed())
+		}
+	}
+	acc.use = use(sets, p.start, p.end)
+	framed := p.framed()
+	for _, e := range p.epochs {
+		if framed && !e.framed {
+			continue // only mentioned, by work ahead of an epoch for one
+		}
+		acc.epochs, acc.uses = append(acc.epochs, e), append(acc.uses, use(sets, e.start, e.end))
+	}
+	acc.steps = p.countSteps()
+	return acc
+}
+
+type nameKey struct{ cat, name string }
+
+type name struct {
+	key    nameKey
+	is     vocab.Meaning
+	class  Class
+	epoch  bool // its spans are epochs
+	trains bool // only who trains has its spans
+	steps  bool // its spans say where training steps are
+	whole  bool // its spans last for all epochs; an epoch that they name is the last one
+
+	profile bool // its spans may be kernels
+	hist    Histogram
+	total   int64
+}

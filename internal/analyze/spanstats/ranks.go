@@ -1,0 +1,188 @@
+package spanstats
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/tracefile/nest"
+)
+
+// rank is the rank as text, empty where it is not known.
+func (p *process) rank() string {
+	if !p.who.RankKnown {
+		return ""
+	}
+	return strconv.Itoa(p.who.Rank)
+}
+
+// number gives processes the number of their attempt, which is that of the job that
+// they make. One that runs beside another of its rank and attempt is told apart.
+func (a *Aggregator) number() {
+	of := make(map[*job.Process]*process)
+	var all []*job.Process
+	for _, p := range a.order {
+		if p.events == 0 {
+			continue
+		}
+		c := *p.who
+		c.Start, c.LastSeen, c.Spans, c.Training = p.start*1000, p.end*1000, p.events, p.trains
+		c.Steps = p.allSteps()
+		of[&c], p.number, p.beside = p, 1, 0
+		all = append(all, &c)
+	}
+	for _, j := range job.Assemble(all, a.opts.Starts...) {
+		for _, c := range j.Processes {
+			of[c].number = int64(c.Attempt)
+		}
+		for _, c := range j.Helpers {
+			of[c].number = int64(max(j.AttemptAt(c.Start+(c.LastSeen-c.Start)/2), 1))
+		}
+	}
+	for c, p := range of {
+		p.run = c.Run
+	}
+	type place struct {
+		run    string
+		rank   int
+		number int64
+	}
+	beside := make(map[place]int64)
+	slices.SortStableFunc(a.order, func(x, y *process) int {
+		return cmp.Or(cmp.Compare(x.start, y.start), cmp.Compare(x.who.PID, y.who.PID), cmp.Compare(x.host, y.host))
+	})
+	for _, p := range a.order {
+		if at := (place{p.run, p.who.Rank, p.number}); p.events > 0 && p.who.RankKnown {
+			p.beside = beside[at]
+			beside[at]++
+		}
+	}
+}
+
+// rankKey tells ranks apart. The attempts of a rank in one run are one; without a rank
+// each process is one, and so is each that runs beside another of its rank.
+type rankKey struct {
+	run, rank, host string
+	pid, beside     int64
+}
+
+func rankOf(run, rank, host string, pid, beside int64) rankKey {
+	if rank != "" {
+		return rankKey{run: run, rank: rank, beside: beside}
+	}
+	return rankKey{host: host, pid: pid}
+}
+
+// Mean returns the time of a rank, in the mean over all ranks, and how many ranks
+// there are. What a rank did in several attempts adds up.
+func (r *Result) Mean() (mean Use, ranks int64) {
+	seen := make(map[rankKey]bool)
+	for i := range r.Processes {
+		p := &r.Processes[i]
+		mean.add(&p.Use)
+		seen[rankOf(p.Run, p.Rank, p.HostHash, p.PID, p.beside)] = true
+	}
+	ranks = int64(len(seen))
+	return mean.dividedBy(ranks), ranks
+}
+
+// EpochMean is one epoch in the mean over the ranks that have it.
+type EpochMean struct {
+	Epoch, Ranks  int64
+	Steps, Events int64 // steps of the rank with the most, events of all
+	Use
+}
+
+// EpochMeans returns the epochs in their order. What a rank did for an epoch in
+// several attempts adds up.
+func (r *Result) EpochMeans() []EpochMean {
+	var out []EpochMean
+	for i := 0; i < len(r.Epochs); {
+		m := EpochMean{Epoch: r.Epochs[i].Epoch}
+		steps := make(map[rankKey]int64)
+		for ; i < len(r.Epochs) && r.Epochs[i].Epoch == m.Epoch; i++ {
+			e := &r.Epochs[i]
+			m.Use.add(&e.Use)
+			m.Events += e.Events
+			steps[rankOf(e.Run, e.Rank, e.HostHash, e.PID, e.beside)] += e.Steps
+		}
+		for _, n := range steps {
+			m.Steps = max(m.Steps, n)
+		}
+		m.Ranks = int64(len(steps))
+		m.Use = m.Use.dividedBy(m.Ranks)
+		out = append(out, m)
+	}
+	return out
+}
+
+func (u *Use) add(o *Use) {
+	u.Wall += o.Wall
+	u.Compute += o.Compute
+	u.IO += o.IO
+	u.IOStall += o.IOStall
+	u.Comm += o.Comm
+	u.CommStall += o.CommStall
+	u.Copies += o.Copies
+	u.Idle += o.Idle
+}
+
+func (u Use) dividedBy(n int64) Use {
+	n = max(n, 1)
+	return Use{Wall: u.Wall / n, Compute: u.Compute / n, IO: u.IO / n, IOStall: u.IOStall / n,
+		Comm: u.Comm / n, CommStall: u.CommStall / n, Copies: u.Copies / n, Idle: u.Idle / n}
+}
+
+// unions has one union for each class but Other, in their order.
+type unions [classCount - 1][]nest.Interval
+
+// overlap walks over unions between from and to and returns, for every
+// combination of them (bit 0 for the first), how long just these held.
+func overlap(sets unions, from, to int64) (out [1 << len(unions{})]int64) {
+	var next [len(unions{})]int
+	for k, set := range sets {
+		next[k], _ = slices.BinarySearchFunc(set, from, func(iv nest.Interval, t int64) int {
+			if iv.End <= t {
+				return -1
+			}
+			return 1
+		})
+	}
+	for at := from; at < to; {
+		mask, until := 0, to
+		for k, set := range sets {
+			for next[k] < len(set) && set[next[k]].End <= at {
+				next[k]++
+			}
+			if next[k] == len(set) {
+				continue
+			}
+			if iv := set[next[k]]; iv.Start <= at {
+				mask |= 1 << k
+				until = min(until, iv.End)
+			} else {
+				until = min(until, iv.Start)
+			}
+		}
+		out[mask] += until - at
+		at = until
+	}
+	return out
+}
+
+// use adds up one interval.
+func use(sets unions, from, to int64) Use {
+	t := overlap(sets, from, to)
+	bit := func(c Class) int { return 1 << (c - 1) }
+	sum := func(with, without int) (n int64) {
+		for mask, d := range t {
+			if mask&with == with && mask&without == 0 {
+				n += d
+			}
+		}
+		return n
+	}
+	return Use{Wall: to - from, Compute: sum(bit(Compute), 0), IO: sum(bit(IO), 0), IOStall: sum(bit(IO), bit(Compute)),
+		Comm: sum(bit(Comm), 0), CommStall: sum(bit(Comm), bit(Compute)), Copies: sum(bit(Copy), 0), Idle: t[0]}
+}

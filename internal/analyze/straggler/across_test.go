@@ -1,0 +1,83 @@
+package straggler_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+)
+
+// onHosts returns the verdict of a job whose ranks run on the hosts named.
+func onHosts(number int, j job, hosts ...string) straggler.AttemptVerdict {
+	j.n, j.m, j.seed = len(hosts), 100, uint64(number)
+	st := j.state()
+	for r, h := range hosts {
+		st.SetRank(r, straggler.Rank{Host: h})
+	}
+	return straggler.AttemptVerdict{Attempt: number, Verdict: st.Verdict()}
+}
+
+func TestAcross(t *testing.T) {
+	slowRank := func(r int) job { return job{faults: []fault{slow([]int{r}, straggler.Input, 0, 60, 0)}} }
+	lost := job{die: &death{rank: 1, step: 60, open: true}}
+	fine := job{}
+	tests := []struct {
+		name     string
+		attempts []straggler.AttemptVerdict
+		blame    straggler.Blame // empty: nothing came back
+		ranks    []int
+		host     string
+		in       []int
+		says     string
+	}{
+		{"slow once", []straggler.AttemptVerdict{onHosts(1, slowRank(2), "a", "b", "c", "d"), onHosts(2, fine, "a", "b", "c", "d")}, "", nil, "", nil, ""},
+		{"the same rank on the same host", []straggler.AttemptVerdict{onHosts(1, slowRank(2), "a", "b", "c", "d"), onHosts(2, fine, "a", "b", "c", "d"), onHosts(3, slowRank(2), "a", "b", "c", "d")},
+			straggler.BlameEither, []int{2}, "c", []int{1, 3}, "2 of 3 attempts (1, 3), each time on host c."},
+		{"hosts are not known", []straggler.AttemptVerdict{onHosts(1, slowRank(2), "", "", "", ""), onHosts(2, slowRank(2), "", "", "", "")},
+			straggler.BlameEither, []int{2}, "", []int{1, 2}, "2 of 2 attempts (1, 2)."},
+		{"the rank moved and stayed slow", []straggler.AttemptVerdict{onHosts(1, slowRank(2), "a", "b", "c", "d"), onHosts(2, slowRank(2), "a", "b", "e", "d")},
+			straggler.BlameRank, []int{2}, "", []int{1, 2}, "different hosts"},
+		{"the host stayed slow with another rank", []straggler.AttemptVerdict{onHosts(1, slowRank(2), "a", "b", "c", "d"), onHosts(2, slowRank(0), "c", "a", "b", "d")},
+			straggler.BlameHost, []int{0, 2}, "c", []int{1, 2}, "it is the host, not a rank"},
+		{"the rank moved and was fine", []straggler.AttemptVerdict{onHosts(1, slowRank(2), "a", "b", "c", "d"), onHosts(2, fine, "a", "b", "e", "d")},
+			straggler.BlameHost, []int{2}, "c", []int{1}, "not on another host"},
+		{"all on one host", []straggler.AttemptVerdict{onHosts(1, slowRank(2), "a", "a", "a", "a"), onHosts(2, slowRank(1), "a", "a", "a", "a")}, "", nil, "", nil, ""},
+		{"slow, then lost", []straggler.AttemptVerdict{onHosts(2, lost, "a", "b", "c", "d"), onHosts(1, slowRank(1), "a", "b", "c", "d")},
+			straggler.BlameEither, []int{1}, "b", []int{1, 2}, "slow or lost"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := straggler.Across(tt.attempts)
+			if tt.blame == "" {
+				if len(got) != 0 {
+					t.Fatalf("got %+v", got)
+				}
+				return
+			}
+			if len(got) != 1 {
+				t.Fatalf("got %+v, want one", got)
+			}
+			rc := got[0]
+			if rc.Blame != tt.blame || !slices.Equal(rc.Ranks, tt.ranks) || rc.Host != tt.host || !slices.Equal(rc.Attempts, tt.in) || rc.Judged != len(tt.attempts) || !strings.Contains(rc.Sentence, tt.says) {
+				t.Errorf("got %+v", rc)
+			}
+			back := slices.Clone(tt.attempts)
+			slices.Reverse(back)
+			if again := straggler.Across(back); fmt.Sprint(again) != fmt.Sprint(got) {
+				t.Errorf("in another order: %+v", again)
+			}
+		})
+	}
+}
+
+// A whole host that is slow in each attempt is one thing, not a moving rank.
+func TestAcrossWithAWholeHost(t *testing.T) {
+	both := job{faults: []fault{slow([]int{2, 3}, straggler.Input, 0, 60, 0)}}
+	hosts := []string{"a", "a", "b", "b", "c", "c", "d", "d"}
+	got := straggler.Across([]straggler.AttemptVerdict{onHosts(1, both, hosts...), onHosts(2, both, hosts...)})
+	if len(got) != 1 || got[0].Blame != straggler.BlameEither || got[0].Host != "b" || len(got[0].Attempts) != 2 || len(got[0].Ranks) != 2 {
+		t.Errorf("got %+v", got)
+	}
+}

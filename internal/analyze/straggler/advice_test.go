@@ -1,0 +1,84 @@
+package straggler_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+)
+
+// waiting is a job of ranks that wait so many milliseconds for their batches, and on
+// which hosts they are.
+func waiting(hosts []string, waits ...int64) *straggler.Verdict {
+	st := straggler.New(&straggler.Options{WorldSize: len(waits)})
+	begin := int64(1_700_000_000e9)
+	for s := range int64(60) {
+		longest := int64(0)
+		for _, w := range waits {
+			longest = max(longest, w)
+		}
+		end := begin + longest*1e6 + 20e6
+		for r, w := range waits {
+			data := begin + w*1e6 + (s*7+int64(r)*3)%10*1e4
+			st.Add(&straggler.Step{Rank: r, Number: s, Start: begin, End: end, Spans: []straggler.Span{
+				{Phase: straggler.Input, Start: begin, End: data},
+				{Phase: straggler.Backward, Start: data, End: data + 10e6},
+				{Phase: straggler.Communication, Start: data + 10e6, End: end, Op: "all_reduce"},
+			}})
+		}
+		begin = end
+	}
+	for r := range waits {
+		st.SetRank(r, straggler.Rank{Host: hosts[r%len(hosts)], LastSeen: begin})
+	}
+	return st.Verdict()
+}
+
+// rotating is a job of which another rank waits for its batch in each step.
+func rotating() *straggler.Verdict {
+	st := straggler.New(&straggler.Options{WorldSize: 4})
+	begin := int64(1_700_000_000e9)
+	for s := range int64(60) {
+		end := begin + 80e6
+		for r := range 4 {
+			data := begin + 1e6
+			if int64(r) == (s*7+s/4)%4 {
+				data = begin + 50e6
+			}
+			st.Add(&straggler.Step{Rank: r, Number: s, Start: begin, End: end, Spans: []straggler.Span{
+				{Phase: straggler.Input, Start: begin, End: data},
+				{Phase: straggler.Backward, Start: data, End: data + 10e6},
+				{Phase: straggler.Communication, Start: data + 10e6, End: end, Op: "all_reduce"},
+			}})
+		}
+		begin = end
+	}
+	return st.Verdict()
+}
+
+// All ranks are all ranks, gains are times, and advice is about what the job has.
+func TestWordsAreTrue(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		hosts           []string
+		waits           []int64
+		want, not, next string
+	}{
+		{"one rank waits, one host", []string{"a"}, []int64{1, 51}, "Rank 1 (a) is late", "All ranks wait", "all ranks share one host"},
+		{"one rank waits, two hosts", []string{"a", "b"}, []int64{1, 51}, "Rank 1 (b) is late", "All ranks wait", "this host with another"},
+		{"all ranks wait", []string{"a"}, []int64{50, 51}, "All ranks wait for data", "late", "more workers"},
+	} {
+		v := waiting(c.hosts, c.waits...)
+		all := v.Sentence + " " + v.Second
+		if !strings.Contains(v.Sentence, c.want) || strings.Contains(all, c.not) || !strings.Contains(v.Next, c.next) || strings.Contains(all, "faster") {
+			t.Errorf("%s: got %q, then %q, next %q; want %q, not %q, next %q", c.name, v.Sentence, v.Second, v.Next, c.want, c.not, c.next)
+		}
+	}
+	if v := rotating(); !strings.Contains(v.Sentence, "Other ranks wait for data in each step") {
+		t.Errorf("ranks that wait in turn: got %q", v.Sentence)
+	}
+	v := varying("wanders", 60, 0.5, 1)
+	if strings.Contains(v.Next, "power") || !strings.Contains(v.Sentence, "a step takes about") {
+		t.Errorf("a job without a device: got %q, next %q; want no power limits, and the time of a step", v.Sentence, v.Next)
+	}
+}

@@ -1,0 +1,170 @@
+package straggler
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/platform/columns"
+)
+
+// The format is the world size, what was forgotten, whether steps are windows and, by rank, its groups, what is
+// known of it, its last step and its blocks. Groups are numbered by name, and blocks
+// are of as many steps wherever these came from, so that a State that was merged of
+// others gives the bytes of the whole.
+
+// AppendBinary implements [encoding.BinaryAppender]: all that the State holds but
+// its options. It packs the steps.
+func (s *State) AppendBinary(dst []byte) ([]byte, error) {
+	s.Pack()
+	dst = binary.AppendVarint(dst, int64(s.opt.WorldSize))
+	dst = columns.AppendBool(dst, s.forgot)
+	dst = columns.AppendBool(dst, s.windowed)
+	dst = binary.AppendVarint(dst, s.oldest)
+	dst = binary.AppendUvarint(dst, uint64(len(s.ranks)))
+	for _, r := range slices.Sorted(maps.Keys(s.ranks)) {
+		rs := s.ranks[r].ordered()
+		dst = binary.AppendUvarint(dst, uint64(r))
+		dst = columns.AppendBytes(dst, rs.info.Host)
+		dst = columns.AppendBytes(dst, rs.info.Role)
+		dst = binary.AppendVarint(dst, rs.info.LastSeen)
+		dst = columns.AppendBool(columns.AppendBool(dst, rs.info.Ended), rs.info.Cut)
+		for _, p := range rs.info.Pauses {
+			dst = binary.AppendVarint(binary.AppendVarint(dst, p.Longest), p.Since)
+		}
+		dst = binary.AppendUvarint(dst, uint64(rs.disputed))
+		dst = columns.AppendBool(dst, rs.any)
+		dst = binary.AppendUvarint(dst, uint64(len(rs.groups)))
+		for _, g := range rs.groups {
+			dst = columns.AppendBytes(dst, g.name)
+			for _, n := range [...]int64{int64(g.size), g.launched, g.ran} {
+				dst = binary.AppendUvarint(dst, uint64(n))
+			}
+		}
+		if rs.any {
+			dst = rs.last.append(dst)
+		}
+		dst = binary.AppendVarint(dst, rs.device.step)
+		dst = binary.AppendUvarint(dst, uint64(rs.device.n))
+		dst = binary.AppendUvarint(dst, uint64(rs.steps.n))
+		var steps []byte
+		for _, b := range rs.steps.blocks {
+			steps = append(steps, b.data...)
+		}
+		dst = columns.AppendBytes(dst, steps)
+	}
+	return dst, nil
+}
+
+// ordered returns a copy whose groups are numbered by name, and whose last step has each of them.
+func (rs *rankState) ordered() *rankState {
+	out := *rs
+	out.groups = slices.SortedFunc(slices.Values(rs.groups), func(a, b groupName) int { return cmp.Compare(a.name, b.name) })
+	number := make([]uint16, len(rs.groups))
+	for i, g := range rs.groups {
+		number[i] = uint16(slices.IndexFunc(out.groups, func(o groupName) bool { return o.name == g.name }))
+	}
+	out.last, out.steps = rs.last.renumber(number), store{}
+	for c := rs.steps.open(); c.ok; c.next() {
+		c.p.renumber(number)
+		out.steps.follow(&c.p)
+	}
+	return &out
+}
+
+func (t *tail) append(dst []byte) []byte {
+	dst = binary.AppendVarint(dst, t.step)
+	dst = binary.AppendVarint(dst, t.lastEnd)
+	dst = columns.AppendBool(dst, t.done)
+	dst = binary.AppendUvarint(dst, uint64(t.began))
+	dst = binary.AppendUvarint(dst, uint64(len(t.open)))
+	for _, o := range t.open {
+		dst = append(dst, byte(o.phase), byte(o.meeting), byte(o.lane))
+		dst = columns.AppendBytes(columns.AppendBytes(dst, o.group), o.op)
+		dst = binary.AppendVarint(dst, o.start)
+	}
+	for _, n := range t.entered {
+		dst = binary.AppendUvarint(dst, uint64(n))
+	}
+	return dst
+}
+
+func (t *tail) read(r *columns.Reader, groups int) {
+	t.step, t.lastEnd, t.done, t.began = r.Int(), r.Int(), r.Bool(), r.Small(1<<40)
+	for n := r.Count(5); n > 0; n-- {
+		o := openSpan{phase: Phase(r.Small(int(Other))), meeting: Meeting(r.Small(int(Launch))), lane: r.Small(127), group: r.String(), op: r.String()}
+		o.start = r.Int()
+		t.open = append(t.open, o)
+	}
+	for range groups {
+		t.entered = append(t.entered, r.Small(1<<40))
+	}
+}
+
+// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. The options stay, but for
+// the world size, of which the larger one counts.
+func (s *State) UnmarshalBinary(src []byte) error {
+	r := columns.NewReader(src)
+	out := State{opt: s.opt, ranks: map[int]*rankState{}}
+	out.SetWorldSize(int(r.Int()))
+	out.forgot, out.windowed, out.oldest = r.Bool(), r.Bool(), r.Int()
+	for n := r.Count(8); n > 0; n-- {
+		rs := &rankState{}
+		rank := r.Small(1 << 40)
+		rs.info = Rank{Host: r.String(), Role: r.String(), LastSeen: r.Int(), Ended: r.Bool(), Cut: r.Bool()}
+		for k := range rs.info.Pauses {
+			rs.info.Pauses[k] = Pause{Longest: r.Int(), Since: r.Int()}
+		}
+		rs.disputed = r.Small(1 << 60)
+		rs.any = r.Bool()
+		for k := r.Count(4); k > 0; k-- {
+			rs.groups = append(rs.groups, groupName{name: r.String(), size: r.Small(1 << 40), launched: int64(r.Small(1 << 60)), ran: int64(r.Small(1 << 60))})
+		}
+		if rs.any {
+			rs.last.read(r, len(rs.groups))
+		}
+		rs.device = progress{r.Int(), r.Small(1 << 40)}
+		rs.steps.n = r.Small(1 << 40)
+		data := r.Bytes()
+		if r.Err() != nil || out.ranks[rank] != nil || !rs.steps.fill(data, len(rs.groups)) {
+			return fmt.Errorf("replay: the steps of a process: %w", columns.ErrDamaged)
+		}
+		out.ranks[rank] = rs
+		if k := len(rs.steps.blocks); k > 0 {
+			out.newest = max(out.newest, rs.steps.blocks[k-1].last)
+		}
+		out.cells += rs.steps.n
+	}
+	if r.Err() != nil || r.Len() != 0 {
+		return fmt.Errorf("replay: the steps of a process: %w", columns.ErrDamaged)
+	}
+	*s = out
+	return nil
+}
+
+// fill takes so many packed programs, in blocks, and reports whether they are whole.
+func (st *store) fill(data []byte, groups int) bool {
+	data = slices.Clone(data)
+	r := columns.NewReader(data)
+	last := int64(math.MinInt64)
+	for left := st.n; left > 0; {
+		b, from := block{n: min(left, blockSteps)}, len(data)-r.Len()
+		var p program
+		for k := range b.n {
+			p.read(r)
+			if r.Err() != nil || !p.sane(groups) || p.step <= last {
+				return false
+			}
+			if last = p.step; k == 0 {
+				b.first = p.step
+			}
+		}
+		b.last, b.data = last, slices.Clip(data[from:len(data)-r.Len()])
+		st.blocks = append(st.blocks, b)
+		left -= b.n
+	}
+	return r.Len() == 0
+}

@@ -1,0 +1,24 @@
+package straggler_test
+
+import "testing"
+
+// TestClocks: clocks that are seconds apart are set to that of the lowest rank, to within
+// what ranks leave a collective apart; those that agree are left alone.
+func TestClocks(t *testing.T) {
+	for _, layout := range []string{"separate", "overlapped", "nested"} {
+		j := job{n: 4, m: 60, layout: layout, seed: 3}
+		s := j.run()
+		by := j.state().Clocks()
+		if len(by) != 4 {
+			t.Fatalf("%s: %v", layout, by)
+		}
+		for r := range 4 {
+			if off := s.clock[r] + by[r] - s.clock[0]; off < -1e6 || off > 1e6 {
+				t.Errorf("%s: rank %d is %d ns off", layout, r, off)
+			}
+		}
+	}
+	if by := (job{n: 4, m: 60, layout: "hidden"}).state().Clocks(); by != nil {
+		t.Errorf("set by nothing: %v", by)
+	}
+}

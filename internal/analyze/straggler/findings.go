@@ -1,0 +1,242 @@
+package straggler
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/platform/stats"
+)
+
+// findings are the repairs that gain enough, the narrowest first.
+func (j *job) findings(was *outcome) (all []found) {
+	e := j.excess()
+	sets := j.lateSets(e)
+	var repairs []repair
+	for _, set := range sets {
+		repairs = append(repairs, j.repairRanks(set, set.ranks))
+	}
+	var made []candidate
+	add := func(rep repair, c candidate) {
+		repairs, made = append(repairs, rep), append(made, c)
+	}
+	j.links(was, add)
+	j.drifts(was, add)
+	if j.allWait() {
+		add(j.repairInput(), candidate{floor: floorInput, of: func(gain float64) *found {
+			f := j.finding(InputSlow, nil, Input.String(), gain)
+			f.Evidence = &Evidence{Level: stats.Mean(j.means(rowOf(false, Input))) / 1e3}
+			j.whenInput(f)
+			return f
+		}})
+	}
+	add(j.repairBalance(), candidate{floor: 1 + leastBalance, of: func(gain float64) *found {
+		if gain < j.floorBalance(e, gain) {
+			return nil
+		}
+		return j.imbalance(e, gain)
+	}})
+	o, m := j.replay(repairs...), len(j.steps)
+	if f := j.lateRanks(sets, e, o); f != nil {
+		all = append(all, *f)
+	}
+	for k, c := range made {
+		k += 1 + len(sets)
+		gain, segment := o.gain(k, j.from, m), 0.0
+		if c.since > j.from {
+			segment = o.gain(k, c.since, m)
+		}
+		if gain < c.floor && (segment < floorSegment || m-c.since < leastSegment) {
+			continue
+		}
+		if f := c.of(gain); f != nil {
+			f.SegmentGain = segment
+			f.GainLow, f.GainHigh = o.bounds(j, k)
+			all = append(all, *f)
+		}
+	}
+	return all
+}
+
+// allWait reports whether each rank waits for data at least half as long as the mean of
+// all does: else it is some ranks. Which ranks find a queue empty is chance.
+func (w *ownWork) allWait() bool {
+	x := w.row[rowOf(false, Input)]
+	if x == nil || w.slack != nil {
+		return x != nil
+	}
+	of := w.means(rowOf(false, Input))
+	return slices.Min(of) > stats.Mean(of)/2
+}
+
+// whenInput says in how many of the judged rounds ranks wait for data, and whether it is
+// a few of them each time.
+func (j *job) whenInput(f *found) {
+	row, few := rowOf(false, Input), 0
+	x := make([]float64, len(j.ranks))
+	for s := j.from; s < len(j.steps); s++ {
+		for r := range x {
+			x[r] = j.time(row, s, r)
+		}
+		mean := stats.Mean(x)
+		if mean < f.Evidence.Level*1e3/2 {
+			continue
+		}
+		f.Evidence.Affected++
+		if stats.Median(slices.Clone(x)) < mean/2 {
+			few++
+		}
+	}
+	f.Evidence.Interval = j.rounds()
+	switch {
+	case 2*few > f.Evidence.Affected:
+		f.Pattern = patternTurn
+	case 2*f.Evidence.Affected < f.Evidence.Interval:
+		f.Pattern = patternSingle
+	default:
+		f.Pattern = patternMost
+	}
+}
+
+// lateSets finds the ranks that are late, in the whole run and since or until a step at
+// which the excess of one of them changed.
+func (j *job) lateSets(e [][]float64) (out []*lateSet) {
+	m := j.rounds()
+	segments := [][2]int{{0, m}}
+	most := 0.0
+	for r := range e {
+		if e[r] == nil {
+			continue
+		}
+		if from, to, in, out, z := interval(e[r]); z > segmentErrors && z > most && to-from >= shortSegment && to-from < m && min(in, in-out) > lateShare*j.typical() {
+			segments, most = [][2]int{{0, m}, {from, to}}, z
+		}
+	}
+	for _, sg := range segments {
+		var late []lateRank
+		for _, role := range j.roles {
+			late = append(late, j.late(e, role, sg[0], sg[1], len(segments))...)
+		}
+		if len(late) == 0 {
+			continue
+		}
+		slices.SortStableFunc(late, func(a, b lateRank) int { return cmp.Compare(b.mean, a.mean) })
+		set := &lateSet{rows: map[int][]int{}, first: j.from + sg[0], end: j.from + sg[1]}
+		for _, l := range late {
+			set.ranks = append(set.ranks, l.rank)
+		}
+		usual := j.without(set.ranks)
+		for _, r := range set.ranks {
+			set.rows[r] = j.rowsOf(r, usual, set.first, set.end, repairPart)
+		}
+		out = append(out, set)
+	}
+	return out
+}
+
+// lateRanks returns the set whose repair gains most; o has the repairs of all of them, first.
+func (j *job) lateRanks(sets []*lateSet, e [][]float64, o *outcome) (best *found) {
+	for k, set := range sets {
+		f := j.smallest(set, e, o, 1+k)
+		if f == nil || best != nil && f.gain < best.gain {
+			continue
+		}
+		if best != nil && slices.Equal(best.Ranks, f.Ranks) {
+			continue // the whole run says it as well
+		}
+		best = f
+	}
+	return best
+}
+
+// smallest finds the smallest of a set of late ranks whose repair has most of the gain. The
+// set was repaired in replay k of o.
+func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
+	set, m := late.ranks, len(j.steps)
+	full := o.gain(k, j.from, m)
+	for len(set) > 1 && len(set) <= mostLate { // of more, all that are late are named
+		var smaller []repair
+		for i := range set {
+			smaller = append(smaller, j.repairRanks(late, slices.Delete(slices.Clone(set), i, i+1)))
+		}
+		less := j.replay(smaller...)
+		best, at := 0.0, -1
+		for i := range set {
+			if g := less.gain(i+1, j.from, m); g > best {
+				best, at = g, i
+			}
+		}
+		if costOf(best) < setPart*costOf(full) {
+			break
+		}
+		o, k, set = less, at+1, slices.Delete(slices.Clone(set), at, at+1)
+	}
+	first, end := late.first, late.end
+	gain, segment := o.gain(k, j.from, m), 0.0
+	if end-first < j.rounds() {
+		segment = o.gain(k, first, end)
+	}
+	if gain < floorRanks && (segment < floorRanks || end-first < leastSegment) {
+		return nil
+	}
+	set = slices.Sorted(slices.Values(set))
+	f := j.finding(SlowRanks, set, "", gain)
+	f.SegmentGain = segment
+	f.GainLow, f.GainHigh = o.bounds(j, k)
+	f.Causes = map[int]string{}
+	usual := j.without(set)
+	for _, r := range set {
+		f.Causes[j.ranks[r]] = causeOf(j.rowsOf(r, usual, first, end, causePart))
+	}
+	f.Cause = inCommon(f.Causes, f.Ranks)
+	if f.Cause == causeCompute || f.Cause == Forward.String() || f.Cause == Backward.String() {
+		if j.followsTokens(e) {
+			f.Kind, f.Cause = Imbalance, causeWork
+		}
+	}
+	if from, to := j.when(f, e, set); segment == 0 && to-from < j.rounds() {
+		first, end = j.from+from, j.from+to
+		f.SegmentGain = o.gain(k, first, end)
+	}
+	if end-first < j.rounds() {
+		f.FromStep = j.number(first)
+	}
+	if end < m {
+		f.ToStep = j.number(end)
+	}
+	return f
+}
+
+// when returns in which of the judged rounds ranks are late, and says how often.
+func (j *job) when(f *found, e [][]float64, set []int) (from, to int) {
+	m := j.rounds()
+	x := make([]float64, m)
+	for s := range x {
+		x[s] = math.Inf(-1)
+		for _, r := range set {
+			x[s] = max(x[s], e[r][s])
+		}
+	}
+	from, to, in, out, z := interval(x)
+	if z <= changeErrors || out >= in/3 {
+		from, to = 0, m
+	}
+	level := stats.Mean(x[from:to])
+	n := 0
+	var over []float64
+	for _, v := range x[from:to] {
+		if v > level/2 {
+			n++
+			over = append(over, v)
+		}
+	}
+	f.Pattern = patternMost
+	if 2*n < to-from {
+		f.Pattern = patternSingle
+	}
+	f.Evidence = &Evidence{Affected: n, Interval: to - from}
+	if len(over) > 0 {
+		f.Evidence.Excess, f.Evidence.ExcessMAD = stats.Median(slices.Clone(over))/1e3, stats.MAD(over)/1e3
+	}
+	return from, to
+}

@@ -1,0 +1,138 @@
+package fromjob_test
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
+)
+
+// told is a sink that is told more than a job recorded.
+type told struct {
+	job.Sink
+	span func(to job.Sink, sp *job.Span)
+}
+
+func (t told) Span(sp *job.Span) { t.span(t.Sink, sp) }
+
+// hangs returns the verdict on a job of which rank 2 stops in backward.
+func hangs(t *testing.T, watchdog float64, open func(p *job.Process, to job.Sink) job.Sink) *straggler.Verdict {
+	t.Helper()
+	j := simjob.Job{Layout: simjob.DP, Ranks: 4, Steps: 40, Seed: 7, Faults: []simjob.Fault{{What: simjob.Hang, Ranks: []int{2}, Phase: simjob.Backward, From: 36, Watchdog: watchdog}}}
+	c := fromjob.New()
+	job, err := j.Feed(func(p *job.Process) job.Sink { return open(p, c.Open(p)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Attempts(job)[0].State.Verdict()
+}
+
+// TestHangThatWasInterrupted: spans that an exception or the end of the process ended
+// are where it stood; what was not told of before it ended did end.
+func TestHangThatWasInterrupted(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before bool // it was told that they began
+		error  bool // the process ended with an exception, in order
+		kind   straggler.Kind
+	}{
+		"killed":            {true, false, straggler.Hang},
+		"an exception":      {true, true, straggler.Hang},
+		"spans of a moment": {false, false, straggler.Fine},
+		"and an exception":  {false, true, straggler.Fine},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := hangs(t, 30000, func(p *job.Process, to job.Sink) job.Sink {
+				end := p.LastSeen
+				if tt.error {
+					p.End, p.Failures = end, []job.Failure{{Time: end + 50e6, Type: "KeyboardInterrupt"}}
+				}
+				return told{to, func(to job.Sink, sp *job.Span) {
+					if sp.End != job.NoEnd || sp.Class == vocab.ClassFrame || sp.Class == vocab.ClassStep {
+						to.Span(sp)
+						return
+					}
+					if tt.before {
+						to.Span(sp)
+					}
+					ended := *sp
+					ended.End = end
+					to.Span(&ended)
+				}}
+			})
+			if (v.Kind == straggler.Hang) != (tt.kind == straggler.Hang) || v.Kind == straggler.Hang && !slices.Equal(v.Ranks, []int{2}) {
+				t.Error(v.Sentence)
+			}
+		})
+	}
+}
+
+// TestInterruptedWhileOneWaits: that a rank was interrupted and the others met its end
+// later is no hang; that they had waited before is one.
+func TestInterruptedWhileOneWaits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		first int64 // when the rank was interrupted, before the others were
+		host  string
+		hang  bool
+	}{
+		"the others waited for its end":       {30e9 - 20e6, "", false},
+		"they came after it":                  {40e9, "", false},
+		"they waited before":                  {1e9, "", true},
+		"on a host whose clock is hours away": {3600e9, "elsewhere", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := hangs(t, 30000, func(p *job.Process, to job.Sink) job.Sink {
+				f := job.Failure{Time: p.LastSeen, Type: "RuntimeError", Text: "Connection closed by peer"}
+				if p.Rank == 2 {
+					f = job.Failure{Time: p.LastSeen - tt.first, Type: "KeyboardInterrupt"}
+					p.Host = cmp.Or(tt.host, p.Host)
+				}
+				p.Failures = []job.Failure{f}
+				return to
+			})
+			if (v.Kind == straggler.Hang) != tt.hang {
+				t.Error(v.Sentence)
+			}
+		})
+	}
+}
+
+// TestHangInAPause: a rank that evaluates, saves, compiles or starts up may take long;
+// what it does beside the training, and what has ended, is no reason.
+func TestHangInAPause(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cat, name  string
+		background bool
+		ended      bool
+		hang       bool
+	}{
+		"an evaluation":               {"pipeline", "evaluate", false, false, false},
+		"a checkpoint":                {"checkpoint", "capture", false, false, false},
+		"a compilation":               {"startup", "compile", false, false, false},
+		"a checkpoint behind it":      {"checkpoint", "capture.finalize", true, false, true},
+		"an evaluation that is over":  {"pipeline", "evaluate", false, true, true},
+		"a span of the program's own": {"own", "thing", false, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := hangs(t, 120000, func(p *job.Process, to job.Sink) job.Sink {
+				if p.Rank == 2 {
+					sp := job.Span{ID: 1 << 40, Start: p.LastSeen - 100e9, End: job.NoEnd, Step: job.Unknown, Epoch: job.Unknown, First: job.Unknown, Background: tt.background}
+					sp.SetName(tt.cat, tt.name)
+					to.Span(&sp)
+					if tt.ended {
+						sp.End = sp.Start + 1e9
+						to.Span(&sp)
+					}
+				}
+				return to
+			})
+			if (v.Kind == straggler.Hang) != tt.hang {
+				t.Error(v.Sentence)
+			}
+		})
+	}
+}

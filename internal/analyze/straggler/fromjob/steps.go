@@ -1,0 +1,344 @@
+package fromjob
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/stats"
+	"github.com/trainspan/trainspan/spans"
+)
+
+const (
+	// maxRows is how many spans of a process wait until they are put in order.
+	// Up to here the order of a file is irrelevant. It is about 20,000 steps,
+	// 18 MB.
+	maxRows = 250_000
+	// keepRows is how many of them stay when the earlier ones are handed on:
+	// spans are written when they end, so that a file is nearly in order.
+	keepRows = maxRows / 8
+)
+
+// OpenSink makes a sink that takes the steps of a process, for [job.Set.Read]
+// and [Attempts].
+func OpenSink(p *job.Process) (job.Sink, *Steps) {
+	s := newSink(p)
+	return s, s.Steps
+}
+
+func newSink(p *job.Process) *sink {
+	return &sink{Steps: &Steps{state: straggler.New(nil)}, proc: p, groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), cutOff: math.MaxInt64, worked: make(map[straggler.Phase]int64), until: math.MinInt64, last: -1}
+}
+
+// Span takes a span.
+func (s *sink) Span(sp *job.Span) {
+	s.role = max(s.role, sp.Role) // whichever came first
+	s.pauses.span(sp)
+	phase, ok := phaseOf(sp)
+	if sp.Launch == 0 && (!ok || sp.Background && phase != straggler.Communication || sp.Async) {
+		return // nobody meets where a collective is only asked for
+	}
+	if sp.Start < s.until {
+		s.late++
+		return
+	}
+	if sp.Launch != 0 {
+		s.add(s.launched(sp))
+		return
+	}
+	r := row{
+		id: sp.ID, start: sp.Start, end: sp.End, number: sp.Step, amount: max(sp.Device-sp.DeviceComm, 0), parent: sp.Parent, thread: sp.Thread, phase: phase,
+	}
+	if phase == straggler.Communication {
+		r.group, r.meeting = s.group(sp), meetingOf(sp.Kind)
+	}
+	r.long = s.long.span(sp)
+	s.add(r)
+}
+
+// rowMemory is that of processes that have been read.
+var rowMemory sync.Pool
+
+func (s *sink) add(r row) {
+	if s.rows == nil {
+		if of, ok := rowMemory.Get().(*[]row); ok {
+			s.rows = (*of)[:0]
+		}
+	}
+	s.rows = append(s.rows, r)
+	if len(s.rows) >= maxRows {
+		s.handOn(keepRows, false)
+	}
+}
+
+// Event has nothing that a step is made of.
+func (s *sink) Event(*job.Event) {}
+
+// Close hands on the rest.
+func (s *sink) Close() error {
+	s.cutOff = cutOff(s.proc)
+	s.handOn(0, true)
+	left := s.rows
+	rowMemory.Put(&left)
+	s.rows = nil
+	s.state.SetRank(0, straggler.Rank{Role: s.role, Pauses: s.pauses.all()})
+	s.state.Pack()
+	return nil
+}
+
+// groupName is the name of a group of fewer ranks than the job has.
+func (s *sink) groupName(i uint16) string {
+	if n := s.sizes[i]; n > 0 && n == s.proc.WorldSize {
+		return ""
+	}
+	return s.groups[i]
+}
+
+// phaseOf says what a rank does during a span.
+func phaseOf(sp *job.Span) (straggler.Phase, bool) {
+	p := phases[sp.Class]
+	return p, p != straggler.Other && sp.Name != spans.CheckpointSaveFinalization // it lasts while the training goes on
+}
+
+// handOn makes steps of all spans but the latest few.
+func (s *sink) handOn(keep int, end bool) {
+	s.sort()
+	cut := len(s.rows) - keep
+	if cut <= 0 && !end {
+		return
+	}
+	its := s.proc.Steps.All()
+	its = its[min(s.handed, len(its)):]
+	if !end {
+		// Whole steps only, that end before what stays begins.
+		limit := s.rows[cut].start
+		n := 0
+		for n < len(its) && its[n].End <= limit {
+			n++
+		}
+		if n == 0 {
+			s.rows = slices.Delete(s.rows, 0, cut) // no steps at all: what waits is of none
+			return
+		}
+		its = its[:n]
+	}
+	before := s.handed
+	s.handed += len(its)
+	others := s.assign(its)
+	next := 0
+	for i := range its {
+		next = s.emit(&its[i], s.proc.Steps.Shown(before+i), next, others[i])
+	}
+	if end {
+		s.tail(next)
+		return
+	}
+	s.until = its[len(its)-1].End
+	s.rows = slices.Delete(s.rows, 0, next)
+}
+
+// sort puts the spans in order and drops copies, and the begin of spans whose
+// end was recorded.
+func (s *sink) sort() {
+	stats.SortRuns(s.rows, func(a, b *row) int {
+		if c := cmp.Compare(a.start, b.start); c != 0 { // nearly always: millions of rows are compared
+			return c
+		}
+		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.end, b.end))
+	})
+	kept := s.rows[:min(len(s.rows), 1)]
+	for i := 1; i < len(s.rows); i++ {
+		if a, b := &kept[len(kept)-1], &s.rows[i]; a.start != b.start || a.id != b.id || a.phase != b.phase {
+			kept = append(kept, *b)
+		}
+	}
+	s.rows = kept
+}
+
+// assign finds the collectives that say of which iteration they are and began
+// in another one, by the index of the iteration: the host goes on to the next
+// while the device works. What belongs to no iteration at hand is left out.
+func (s *sink) assign(its []job.Step) map[int][]int {
+	out := make(map[int][]int)
+	if s.devices {
+		s.assignDevice(its, out)
+	}
+	of := make(map[int64]int, len(its))
+	for i := range its {
+		if i > 0 && its[i].Raw <= its[i-1].Raw {
+			return out // the numbers start again: they do not say which
+		}
+		of[its[i].Raw] = i
+	}
+	at := 0
+	for i := range s.rows {
+		r := &s.rows[i]
+		for at < len(its) && its[at].End <= r.start {
+			at++
+		}
+		if r.phase != straggler.Communication || r.number == job.Unknown || at < len(its) && its[at].Raw == r.number {
+			continue
+		}
+		to, ok := of[r.number]
+		if !ok && at == len(its) {
+			continue // of a step to come
+		}
+		if r.moved = true; ok {
+			out[to] = append(out[to], i)
+		}
+	}
+	return out
+}
+
+// promote makes forward and backward part of the training thread where that has
+// none of its own: it waits for the threads of autograd, and what a profiler's
+// reader concludes from operators is on lanes of its own.
+func (s *sink) promote() {
+	for _, p := range [...]straggler.Phase{straggler.Forward, straggler.Backward} {
+		own := slices.ContainsFunc(s.step.Spans, func(sp straggler.Span) bool { return sp.Phase == p && sp.Lane == 0 })
+		for i := range s.step.Spans {
+			if sp := &s.step.Spans[i]; sp.Phase == p && !own {
+				sp.Lane = 0
+			}
+		}
+	}
+}
+
+// emit hands on one step with the spans from index next that begin before its
+// end and with others, and returns the index of the first one that does not.
+// Where the program runs a step again the ranks are compared by the next number,
+// since they are in order.
+func (s *sink) emit(st *job.Step, shown int64, next int, others []int) int {
+	s.last = max(shown, s.last+1)
+	s.open(s.last, st.Tokens)
+	if s.step.Start = st.Start; st.End != job.NoEnd {
+		s.step.End = st.End
+	}
+	for ; next < len(s.rows) && s.rows[next].start < st.End; next++ {
+		if !s.rows[next].moved {
+			s.take(&s.rows[next], st)
+		}
+	}
+	for _, i := range others {
+		s.take(&s.rows[i], st)
+	}
+	s.done()
+	s.any = s.any || st.End != job.NoEnd
+	return next
+}
+
+func (s *sink) open(number, tokens int64) {
+	clear(s.worked)
+	s.step = straggler.Step{Number: number, Tokens: tokens, Spans: s.step.Spans[:0]}
+}
+
+func (s *sink) done() {
+	s.promote()
+	if s.devices {
+		s.launches()
+	}
+	if len(s.worked) > 0 {
+		s.profiled()
+	}
+	s.state.Add(&s.step)
+}
+
+func (s *sink) take(r *row, it *job.Step) {
+	sp := straggler.Span{Phase: r.phase, Meeting: r.meeting, Start: r.start, End: r.end, Group: s.groupName(r.group), GroupSize: s.sizes[r.group]}
+	if sp.Group == "" {
+		sp.GroupSize = 0
+	}
+	if r.end == job.NoEnd || r.long && r.end >= s.cutOff {
+		sp.End, sp.Op = math.MinInt64, s.long.ops[r.id]
+	}
+	if r.device {
+		sp.Lane, sp.Launch = straggler.Device, r.amount
+	} else if r.amount > 0 && (r.phase == straggler.Forward || r.phase == straggler.Backward) {
+		s.worked[r.phase] += r.amount
+	}
+	if !r.device && it != nil && it.ID != 0 && r.thread != 0 && job.ThreadOf(r.thread) != job.ThreadOf(it.Thread) && r.parent != it.ID {
+		sp.Lane = 1
+	}
+	s.step.Spans = append(s.step.Spans, sp)
+}
+
+// tail hands on what a process that did not end properly did after its last
+// iteration: the step in which it, or the job, was lost.
+func (s *sink) tail(next int) {
+	if s.proc.End != job.NoEnd && !failed(s.proc) || !s.any {
+		return
+	}
+	s.open(s.last+1, 0)
+	if next < len(s.rows) {
+		s.step.Start = s.rows[next].start
+	}
+	began := false
+	for ; next < len(s.rows); next++ {
+		if r := &s.rows[next]; !r.moved && !r.device {
+			began = began || r.phase != straggler.Checkpoint
+			s.take(r, nil)
+		}
+	}
+	if began {
+		s.done()
+	}
+}
+
+// launches makes launches of what the host did for a device: a collective that the
+// device waits in is none of the host's.
+func (s *sink) launches() {
+	for i := range s.step.Spans {
+		if sp := &s.step.Spans[i]; sp.Lane != straggler.Device && sp.Phase == straggler.Communication && sp.End >= sp.Start {
+			if sp.Meeting != straggler.Collective {
+				sp.Phase = straggler.Other
+			}
+			sp.Meeting, sp.Lane = straggler.Launch, 0
+		}
+	}
+}
+
+// profiled puts a step of a profile together of what is known of it: the host's waits
+// for data, what the device worked for forward and backward, the last collective, which
+// is what is waited for, and whatever else it took.
+func (s *sink) profiled() {
+	took := make(map[straggler.Phase]int64)
+	var last straggler.Span
+	for _, sp := range s.step.Spans {
+		switch {
+		case sp.End < sp.Start:
+			return // it is where the process was lost
+		case sp.Phase == straggler.Communication:
+			if sp.End > last.End {
+				last = sp
+			}
+		case sp.Lane == 0:
+			took[sp.Phase] += sp.End - sp.Start
+		}
+	}
+	for p, d := range s.worked {
+		took[p] = d
+	}
+	// The device comes to it when it is done with the step before.
+	s.step.Start = max(s.step.Start, s.busy)
+	at := s.step.Start
+	s.step.Spans = s.step.Spans[:0]
+	add := func(sp straggler.Span, d int64) {
+		if d > 0 {
+			sp.Start, sp.End, sp.Lane = at, at+d, 0
+			s.step.Spans = append(s.step.Spans, sp)
+			at += d
+		}
+	}
+	for _, p := range [...]straggler.Phase{straggler.Input, straggler.Transfer, straggler.Forward, straggler.Backward} {
+		add(straggler.Span{Phase: p}, took[p])
+	}
+	add(last, last.End-last.Start)
+	for _, p := range [...]straggler.Phase{straggler.Optimizer, straggler.Checkpoint} {
+		add(straggler.Span{Phase: p}, took[p])
+	}
+	s.step.End = at
+	s.busy = at
+}

@@ -1,0 +1,260 @@
+package straggler_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+)
+
+// halt is a job of 4 ranks that trains 40 steps of 200 ms; then edit says how the spans
+// of the last step are, and all ranks are seen for a time after it.
+type halt struct {
+	seen  time.Duration
+	live  bool
+	ranks map[int]straggler.Rank
+	spans func(rank int, at int64) []straggler.Span
+	left  map[int]bool // ranks that do not begin the last step
+}
+
+func (h *halt) verdict() *straggler.Verdict {
+	const step = 200e6
+	st := straggler.New(&straggler.Options{WorldSize: 4})
+	if h.live {
+		st.SetLive()
+	}
+	begin := int64(1_700_000_000e9)
+	for s := range int64(41) {
+		for r := range 4 {
+			d := int64(step * (0.9 + 0.001*float64((s*7+int64(r)*3)%10)))
+			spans := []straggler.Span{
+				{Phase: straggler.Forward, Start: begin, End: begin + d/3},
+				{Phase: straggler.Backward, Start: begin + d/3, End: begin + d},
+				{Phase: straggler.Communication, Start: begin + d, End: begin + step},
+			}
+			in := straggler.Step{Rank: r, Number: s, Start: begin, End: begin + step, Spans: spans}
+			if s == 40 && h.left[r] {
+				continue
+			}
+			if s == 40 {
+				in.End, in.Spans = 0, h.spans(r, begin)
+			}
+			st.Add(&in)
+		}
+		begin += step
+	}
+	for r := range 4 {
+		info := h.ranks[r]
+		info.LastSeen = begin - step + int64(h.seen)
+		st.SetRank(r, info)
+	}
+	return st.Verdict()
+}
+
+// open is a span that never ended.
+func open(phase straggler.Phase, at int64, op, group string) straggler.Span {
+	return straggler.Span{Phase: phase, Start: at, End: at - 1, Op: op, Group: group}
+}
+
+// lost is a job whose rank 2 stops in input, and the others in the collective.
+func lost(r int, at int64) []straggler.Span {
+	if r == 2 {
+		return []straggler.Span{open(straggler.Input, at, "", "")}
+	}
+	return []straggler.Span{{Phase: straggler.Backward, Start: at, End: at + 180e6}, open(straggler.Communication, at+180e6, "all_reduce", "")}
+}
+
+// TestHang: who is named, and from when on.
+func TestHang(t *testing.T) {
+	reduce := func(r int, at int64, op, group string) []straggler.Span {
+		return []straggler.Span{{Phase: straggler.Backward, Start: at, End: at + 180e6}, open(straggler.Communication, at+180e6, op, group)}
+	}
+	minutes := func(kind straggler.PauseKind, longest, since time.Duration) map[int]straggler.Rank {
+		var info straggler.Rank
+		info.Pauses[kind] = straggler.Pause{Longest: int64(longest)}
+		if since > 0 {
+			info.Pauses[kind].Since = int64(1_700_000_000e9) + 40*200e6 + int64(100*time.Millisecond)
+		}
+		return map[int]straggler.Rank{2: info}
+	}
+	tests := []struct {
+		name  string
+		halt  halt
+		kind  straggler.Kind
+		ranks []int
+		cause string
+	}{
+		{"one stops in input", halt{seen: time.Second, spans: lost}, straggler.Hang, []int{2}, "input"},
+		{"killed at once", halt{seen: 300 * time.Millisecond, spans: lost}, straggler.Fine, nil, ""},
+		{"live, for a second", halt{seen: time.Second, live: true, spans: lost}, straggler.Fine, nil, ""},
+		{"live, for 31 seconds", halt{seen: 31 * time.Second, live: true, spans: lost}, straggler.Hang, []int{2}, "input"},
+		{"the first checkpoint, of ten minutes", halt{seen: 10 * time.Minute, live: true, spans: lost, ranks: minutes(straggler.PauseSave, 0, 1)}, straggler.Fine, nil, ""},
+		{"the first checkpoint, of 16 minutes", halt{seen: 16 * time.Minute, live: true, spans: lost, ranks: minutes(straggler.PauseSave, 0, 1)}, straggler.Hang, []int{2}, "input"},
+		{"a checkpoint twice as long as before", halt{seen: 2 * time.Minute, live: true, spans: lost, ranks: minutes(straggler.PauseSave, time.Minute, 1)}, straggler.Fine, nil, ""},
+		{"a checkpoint four times as long as before", halt{seen: 4 * time.Minute, live: true, spans: lost, ranks: minutes(straggler.PauseSave, time.Minute, 1)}, straggler.Hang, []int{2}, "input"},
+		{"an evaluation", halt{seen: 2 * time.Minute, live: true, spans: lost, ranks: minutes(straggler.PauseEvaluation, time.Minute, 1)}, straggler.Fine, nil, ""},
+		{"a checkpoint before", halt{seen: 2 * time.Minute, live: true, spans: lost, ranks: minutes(straggler.PauseSave, time.Minute, 0)}, straggler.Hang, []int{2}, "input"},
+		{"all came", halt{seen: time.Minute, spans: func(r int, at int64) []straggler.Span { return reduce(r, at, "all_reduce", "") }}, straggler.Hang, nil, ""},
+		{"one in another collective", halt{seen: time.Minute, spans: func(r int, at int64) []straggler.Span {
+			if r == 3 {
+				return reduce(r, at, "broadcast", "")
+			}
+			return reduce(r, at, "all_reduce", "")
+		}}, straggler.Hang, []int{3}, "mismatch"},
+		{"half in another collective", halt{seen: time.Minute, spans: func(r int, at int64) []straggler.Span {
+			return append([]straggler.Span{{Phase: straggler.Communication, Start: at, End: at + 1e6, Group: "other"}}, reduce(r, at, "all_reduce", []string{"", "other"}[r%2])...)
+		}}, straggler.Hang, nil, "mismatch"},
+		{"one left out a collective", halt{seen: time.Minute, spans: func(r int, at int64) []straggler.Span {
+			if r == 1 {
+				return reduce(r, at, "barrier", "")
+			}
+			return append([]straggler.Span{{Phase: straggler.Communication, Start: at, End: at + 1e6}}, reduce(r, at, "barrier", "")...)
+		}}, straggler.Hang, []int{1}, "mismatch"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			v := tt.halt.verdict()
+			if v.Kind != tt.kind || !slices.Equal(v.Ranks, tt.ranks) || v.Cause != tt.cause {
+				t.Errorf("%s, ranks %v, cause %q: %s", v.Kind, v.Ranks, v.Cause, v.Sentence)
+			}
+			if v.Kind == straggler.Hang {
+				t.Log(v.Sentence)
+			}
+		})
+	}
+}
+
+// devices is a job whose hosts run ahead of their devices; launched says how many steps
+// each launches after 40, and done how many its device completes.
+func devices(launched, done map[int]int) *straggler.Verdict {
+	const step = int64(200e6)
+	st := straggler.New(&straggler.Options{WorldSize: 4})
+	begin := int64(1_700_000_000e9)
+	last := begin
+	for r := range 4 {
+		for s := range 40 + launched[r] {
+			at := begin + int64(s)*step
+			in := straggler.Step{Rank: r, Number: int64(s), Start: at, End: at + step, Spans: []straggler.Span{
+				{Phase: straggler.Forward, Start: at, End: at + step/4},
+				{Phase: straggler.Communication, Meeting: straggler.Launch, Start: at + step/4, End: at + step/3},
+			}}
+			if s < 40+done[r] {
+				d := step * int64(90+(s*7+r*3)%10) / 110
+				in.Spans = append(in.Spans,
+					straggler.Span{Phase: straggler.Forward, Lane: straggler.Device, Launch: at + 1000, Start: at + 2000, End: at + d},
+					straggler.Span{Phase: straggler.Communication, Lane: straggler.Device, Launch: at + step/4, Start: at + d, End: at + step})
+			} else if done[r] == done[0] && s == 40+done[r] && launched[r] > done[r] {
+				in.Spans = append(in.Spans, straggler.Span{Phase: straggler.Forward, Lane: straggler.Device, Launch: at + 1000, Start: at + 2000, End: at + step/2})
+			}
+			last = max(last, at+step)
+			st.Add(&in)
+		}
+		st.SetRank(r, straggler.Rank{LastSeen: last + int64(time.Minute)})
+	}
+	for r := range 4 {
+		st.SetRank(r, straggler.Rank{LastSeen: last + int64(time.Minute)})
+	}
+	return st.Verdict()
+}
+
+// TestHangOnDevice: no host stands in a span, and who is to blame follows from what was
+// launched and what was completed.
+func TestHangOnDevice(t *testing.T) {
+	for name, tt := range map[string]struct {
+		launched, done map[int]int
+		ranks          []int
+	}{
+		"a kernel of rank 2 does not end":    {map[int]int{0: 6, 1: 7, 2: 6, 3: 7}, map[int]int{0: 3, 1: 3, 2: 2, 3: 3}, []int{2}},
+		"the host of rank 2 stops":           {map[int]int{0: 9, 1: 9, 2: 3, 3: 8}, map[int]int{0: 3, 1: 3, 2: 3, 3: 3}, []int{2}},
+		"the collective does not end":        {map[int]int{0: 6, 1: 6, 2: 6, 3: 6}, map[int]int{0: 3, 1: 3, 2: 3, 3: 3}, nil},
+		"hosts are held at different places": {map[int]int{0: 9, 1: 5, 2: 7, 3: 8}, map[int]int{0: 3, 1: 3, 2: 3, 3: 3}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := devices(tt.launched, tt.done)
+			if v.Kind != straggler.Hang || !slices.Equal(v.Ranks, tt.ranks) {
+				t.Errorf("%s, ranks %v: %s", v.Kind, v.Ranks, v.Sentence)
+			}
+		})
+	}
+}
+
+// TestWatchNamesAHang: a Watch that is asked when no steps come says it once.
+func TestWatchNamesAHang(t *testing.T) {
+	s := job{n: 4, m: 60, die: &death{rank: 2, step: 50, open: true}}.run()
+	w := straggler.NewWatch(&straggler.Options{WorldSize: 4}, 5)
+	var end int64
+	for i := range 60 {
+		for r := range s.steps {
+			if i < len(s.steps[r]) {
+				w.Add(&s.steps[r][i])
+				for _, sp := range s.steps[r][i].Spans {
+					end = max(end, sp.End, sp.Start)
+				}
+			}
+		}
+	}
+	var said []int64
+	for second := range int64(60) {
+		for r := range 4 {
+			w.State().SetRank(r, straggler.Rank{LastSeen: end + second*1e9})
+		}
+		if v := w.Check(); v != nil {
+			if v.Kind != straggler.Hang || !slices.Equal(v.Ranks, []int{2}) {
+				t.Error(v.Sentence)
+			}
+			said = append(said, second)
+		}
+	}
+	if len(said) != 1 || said[0] < 24 || said[0] > 36 {
+		t.Error(said)
+	}
+}
+
+// TestNamedByOthers: who did not come is known from elsewhere, with the host.
+func TestNamedByOthers(t *testing.T) {
+	v := &straggler.Verdict{Finding: straggler.Finding{Kind: straggler.Hang, FromStep: 7, Cause: "backward"}}
+	straggler.Died(v, 3, "node-b", "it was killed.")
+	if !slices.Equal(v.Ranks, []int{3}) || !slices.Equal(v.Hosts, []string{"node-b"}) || v.Cause != "" || v.Sentence != "The other ranks wait for rank 3 since step 7: it was killed." || v.Next == "" {
+		t.Errorf("%+v", v)
+	}
+	straggler.Blamed(v, []int{1, 2}, nil, true, "they came with another collective")
+	if !slices.Equal(v.Ranks, []int{1, 2}) || v.Hosts != nil || v.Cause != straggler.CauseMismatch || v.Sentence != "The ranks wait for ranks 1, 2 since step 7: they came with another collective." {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestUnevenSteps: a rank that ended after fewer steps is what the others wait for, and no
+// network is blamed; of one that goes on it is said where it is.
+func TestUnevenSteps(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		ended  bool
+		cause  string
+		wanted []string
+	}{
+		{"left", true, straggler.CauseUneven, []string{"Rank 2 ended after step 39 in good order", "in step 40", "different numbers of steps"}},
+		{"still there", false, straggler.Host.String(), []string{"Rank 2 began no step after step 39", "in step 40"}},
+	} {
+		h := halt{seen: time.Minute, left: map[int]bool{2: true}, ranks: map[int]straggler.Rank{2: {Ended: c.ended}}, spans: lost}
+		v := h.verdict()
+		if v.Kind != straggler.Hang || !slices.Equal(v.Ranks, []int{2}) || v.Cause != c.cause || strings.Contains(v.Sentence+v.Next, "network") {
+			t.Errorf("%s: %s %v, %q: %s Next: %s; want hang [2], %q", c.name, v.Kind, v.Ranks, v.Cause, v.Sentence, v.Next, c.cause)
+		}
+		for _, text := range c.wanted {
+			if !strings.Contains(v.Sentence, text) {
+				t.Errorf("%s: got %q, want %q in it", c.name, v.Sentence, text)
+			}
+		}
+	}
+}
+
+// TestWaitOfUnknownLength: where no rank was seen after it stopped, who is missing is said,
+// and not for how long.
+func TestWaitOfUnknownLength(t *testing.T) {
+	h := halt{seen: -60 * 365 * 24 * time.Hour, spans: lost}
+	if v := h.verdict(); v.Kind != straggler.Hang || !slices.Equal(v.Ranks, []int{2}) || strings.Contains(v.Sentence, "0.0 s") || !strings.HasSuffix(v.Sentence, "wait.") {
+		t.Errorf("%s", v.Sentence)
+	}
+}

@@ -1,0 +1,424 @@
+package straggler
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trainspan/trainspan/internal/platform/stats"
+)
+
+// rows is how many kinds of own work there are: each phase on the host, and each on
+// a device. Where a device worked, what the host does of a phase is to launch it.
+const rows = 2 * int(phases)
+
+func rowOf(device bool, p Phase) int {
+	if device {
+		return int(phases) + int(p)
+	}
+	return int(p)
+}
+
+// graph is what is on record: the steps that all ranks have, and who meets whom in them.
+type graph struct {
+	st      *State
+	ranks   []int // numbers
+	info    []Rank
+	roles   [][]int // ranks of each role, by index
+	roleOf  []int
+	missing []int   // the first of those without data
+	more    int     // how many more there are
+	steps   []int64 // numbers of all rounds
+	from    int     // the first one that is judged
+	groups  []group
+	gid     [][]int // number of each group of each rank
+	meetings
+	places [][]float64 // of each role: where in backward the k-th collective of a lane is launched
+	period []float64   // of each round: the median over the ranks
+	usual  float64     // the median of period, of the steps that are judged
+}
+
+// ownWork is what ranks did between their meetings, of each round and rank, round by round,
+// in microseconds.
+type ownWork struct {
+	*graph
+	row    [rows][]float32 // of each kind, nil where nothing has it
+	own    []float32       // time in which a rank neither waited nor took part in a transfer
+	over   [][]float64     // see excess
+	tokens []float32       // nil where none are recorded
+	slack  [][]float64     // of ranks whose batches come from a queue: see findQueues
+	device bool            // something ran on a device
+	lanes  bool            // something ran beside the hosts
+	ahead  bool            // hosts go on while collectives of their steps last, and nothing says when they wait
+}
+
+// job is what is judged: which of it is late, what repairs gain, and what is said of it.
+type job struct{ ownWork }
+
+// meetings is where ranks wait for each other.
+type meetings struct {
+	launches  bool  // hosts wait for what they launch, and it takes them no time
+	connected bool  // the meetings on record join all ranks
+	joins     bool  // ranks wait for each other in joins: what they join is not on record
+	hides     Phase // the phase that the meeting of all hides in, Host for none
+}
+
+// group is a process group.
+type group struct {
+	name    string
+	size    int
+	members []int // ranks that met in it, by index
+	// unseen says that most of its collectives were launched for a device that is not
+	// seen in them.
+	unseen bool
+	device bool // it meets on devices
+}
+
+// rounds is how many are judged.
+func (g *graph) rounds() int { return len(g.steps) - g.from }
+
+// expected is how many ranks the job has: those before the highest one as well.
+func (s *State) expected() int {
+	n := s.opt.WorldSize
+	for r := range s.ranks {
+		n = max(n, r+1)
+	}
+	return n
+}
+
+// stepsPerRound is how many steps a round is the mean of.
+func (g *graph) stepsPerRound() int64 {
+	if g.st.windowed {
+		return WindowSteps
+	}
+	return 1
+}
+
+// number is that of the step of a round.
+func (g *graph) number(s int) int64 { return g.steps[s] * g.stepsPerRound() }
+
+func (g *graph) stepIndex(s, r int) int { return s*len(g.ranks) + r }
+
+// mostMissing is how many ranks without data are listed.
+const mostMissing = 64
+
+// newJob finds the ranks and steps that can be judged.
+func newGraph(st *State) *graph {
+	st.Pack()
+	g := &graph{st: st}
+	most := 0
+	for _, rs := range st.ranks {
+		most = max(most, rs.steps.n)
+	}
+	for _, r := range slices.Sorted(maps.Keys(st.ranks)) {
+		if rs := st.ranks[r]; rs.steps.n > 0 && 4*rs.steps.n >= 3*most {
+			g.ranks = append(g.ranks, r)
+			g.info = append(g.info, rs.info)
+		}
+	}
+	next := 0
+	for _, r := range append(slices.Clone(g.ranks), st.expected()) {
+		for ; next < r && len(g.missing) < mostMissing; next++ {
+			g.missing = append(g.missing, next)
+		}
+		g.more, next = g.more+max(r-next, 0), r+1
+	}
+	var names []string
+	for i := range g.ranks {
+		names = append(names, g.info[i].Role)
+	}
+	slices.SortFunc(names, byNumber)
+	names = slices.Compact(names)
+	g.roles = make([][]int, len(names))
+	for i := range g.ranks {
+		k := slices.Index(names, g.info[i].Role)
+		g.roles[k] = append(g.roles[k], i)
+		g.roleOf = append(g.roleOf, k)
+	}
+	if len(g.ranks) == 0 {
+		return g
+	}
+	g.nameGroups()
+	g.commonSteps()
+	return g
+}
+
+// commonSteps finds the steps that all ranks have.
+func (g *graph) commonSteps() {
+	count, worked := map[int64]int{}, map[int64]int{}
+	for _, r := range g.ranks {
+		for c := g.st.ranks[r].steps.open(); c.ok; c.next() {
+			count[c.p.step]++
+			if slices.ContainsFunc(c.p.lanes, func(l laneOp) bool { return l.lane == Device }) {
+				worked[c.p.step]++
+			}
+		}
+	}
+	for step, n := range count {
+		// Where devices are seen, steps in which they are not say nothing.
+		if n == len(g.ranks) && (len(worked) == 0 || worked[step] == n) {
+			g.steps = append(g.steps, step)
+		}
+	}
+	slices.Sort(g.steps)
+}
+
+// nameGroups numbers the groups of all ranks. Where more ranks use a name than the
+// group has members, each rank has one of that name: they are told apart by place.
+func (g *graph) nameGroups() {
+	users, sizes := map[string][]int{}, map[string]int{}
+	for i, r := range g.ranks {
+		for _, n := range g.st.ranks[r].groups {
+			users[n.name] = append(users[n.name], i)
+			sizes[n.name] = max(sizes[n.name], n.size)
+		}
+		g.gid = append(g.gid, make([]int, len(g.st.ranks[r].groups)))
+	}
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		u, size, parts := users[name], sizes[name], 1
+		if size > 0 && len(u) > size && len(u)%size == 0 {
+			parts = len(u) / size
+		}
+		for k := range parts {
+			in := group{name: name, size: size, members: u[k*len(u)/parts : (k+1)*len(u)/parts]}
+			if parts > 1 {
+				in.name += " " + strconv.Itoa(k)
+			}
+			for _, i := range in.members {
+				for at, n := range g.st.ranks[g.ranks[i]].groups {
+					if n.name == name {
+						g.gid[i][at] = len(g.groups)
+						in.unseen, in.device = in.unseen || n.ran < n.launched*3/4, in.device || n.ran > 0
+					}
+				}
+			}
+			g.groups = append(g.groups, in)
+		}
+	}
+}
+
+// load fills the tables of own work.
+func (w *ownWork) load() {
+	n, m := len(w.ranks), len(w.steps)
+	w.period = make([]float64, m)
+	ends := make([]int64, n) // with what a device did
+	took := make([]float64, 0, n)
+	behindBy := make([]float64, n) // in so many steps
+	rd := w.read()
+	for s := range m {
+		rd.round()
+		took = took[:0]
+		for r := range n {
+			p := rd.programs[r]
+			w.lanes = w.lanes || len(p.lanes) > 0
+			at := w.stepIndex(s, r)
+			for i := range p.host {
+				pc := &p.host[i]
+				if pc.kind == work {
+					w.addRow(rowOf(false, pc.phase), at, pc.dur)
+				}
+			}
+			if p.tokens > 0 {
+				if w.tokens == nil {
+					w.tokens = make([]float32, n*m)
+				}
+				w.tokens[at] = float32(p.tokens)
+			}
+			from := p.start
+			if s > 0 && rd.follows && !w.st.windowed {
+				from = ends[r]
+			}
+			ends[r] = p.end
+			for i := range p.lanes {
+				l := &p.lanes[i]
+				if l.kind == work {
+					w.addRow(rowOf(true, l.phase), at, l.dur)
+					w.device = true
+				}
+				if l.lane == Device {
+					ends[r] = max(ends[r], p.start+l.start+l.dur)
+				}
+			}
+			if i := len(p.lanes) - 1; i >= 0 && p.lanes[i].lane == 1 && p.lanes[i].start+p.lanes[i].dur > p.end-p.start+joinWithin {
+				behindBy[r]++
+			}
+			took = append(took, float64(ends[r]-from))
+		}
+		w.period[s] = stats.Median(took)
+	}
+	w.ahead = !w.device && stats.Median(behindBy) > float64(m)/2
+	// What the first step of an attempt takes says nothing of the others.
+	from := 0
+	if m > 1 {
+		rest := w.period[1:]
+		from = 1 + stats.SlowStart(rest, stats.Median(slices.Clone(rest)))
+	}
+	w.judgeFrom(from)
+}
+
+func (w *ownWork) addRow(row, at int, d int64) {
+	if w.row[row] == nil {
+		w.row[row] = make([]float32, len(w.ranks)*len(w.steps))
+	}
+	w.row[row][at] += float32(d)
+}
+
+// reader goes through the rounds of a job.
+type reader struct {
+	g        *graph
+	cursors  []*cursor
+	programs []*program
+	before   []int64   // end of the step before
+	ends     [][]ended // of lanes
+	s        int
+	follows  bool // the step before is the round before
+}
+
+// ended is something of a lane, on the own clock. Of what waited for another one on its
+// lane it is not known when it was launched: at the earliest with that one.
+type ended struct {
+	launch, start, end int64
+	device             bool
+}
+
+func (g *graph) read() *reader {
+	rd := &reader{g: g, programs: make([]*program, len(g.ranks)), before: make([]int64, len(g.ranks)), ends: make([][]ended, len(g.ranks)), s: -1}
+	for _, r := range g.ranks {
+		rd.cursors = append(rd.cursors, g.st.ranks[r].steps.open())
+	}
+	return rd
+}
+
+// round takes the next round.
+func (rd *reader) round() {
+	rd.s++
+	step := rd.g.steps[rd.s]
+	rd.follows = rd.s > 0 && rd.g.steps[rd.s-1] == step-1
+	for r, c := range rd.cursors {
+		if rd.s > 0 || c.p.step < step {
+			for c.ok && c.p.step < step {
+				c.next()
+			}
+		}
+		p := &c.p
+		rd.programs[r] = p
+		if gap := p.start - rd.before[r]; rd.follows && gap > 0 && !rd.g.st.windowed {
+			if len(p.host) > 0 && p.host[0].kind == work && p.host[0].phase == Host {
+				p.host[0].dur += gap
+			} else {
+				p.host = slices.Insert(p.host, 0, piece{kind: work, phase: Host, dur: gap})
+			}
+			p.start -= gap
+			for i := range p.lanes {
+				p.lanes[i].start += gap
+				p.lanes[i].launch += gap
+			}
+		}
+		rd.before[r] = p.end
+		rd.joins(r, p)
+		rd.meet(p)
+		rd.hide(p)
+	}
+}
+
+// joins finds where the host waits for a lane that nothing says it does: it goes on
+// soon after what was launched last has ended.
+func (rd *reader) joins(r int, p *program) {
+	if len(p.lanes) == 0 && len(rd.ends[r]) == 0 {
+		return
+	}
+	list := rd.ends[r]
+	for i := range p.lanes {
+		l := &p.lanes[i]
+		e := ended{p.start + l.launch, p.start + l.start, p.start + l.start + l.dur, l.lane == Device}
+		if n := len(list); n > 0 && l.lane == 1 && e.start-list[n-1].end < behind {
+			e.launch = list[n-1].launch
+		}
+		list = append(list, e)
+	}
+	at, next, last := p.start, 0, ended{launch: math.MinInt64} // a lane runs in the order of launches
+	for i := 0; i < len(p.host); i++ {
+		pc := &p.host[i]
+		end := at + pc.dur
+		if pc.kind == work && pc.dur > joinLeast && pc.phase == Host {
+			// The last one that was launched before it, or inside of it.
+			for ; next < len(list) && list[next].launch < end; next++ {
+				last = list[next]
+			}
+			rest := end - last.end // what the host does before its next span begins
+			within := max(joinWithin, pc.dur/joinPart)
+			switch {
+			case last.end-end > joinWithin && last.device && pc.dur*heldPart > p.end-p.start:
+				pc.kind, pc.lead = join, last.end-end
+			case rest > within || rest < -joinWithin/10 || last.end-at <= joinLeast:
+			case last.launch <= at || rd.g.st.windowed:
+				pc.kind = join
+				if rest > 0 {
+					pc.dur -= rest
+					p.host = slices.Insert(p.host, i+1, piece{kind: work, phase: Host, dur: rest})
+					i++
+				}
+			}
+		}
+		at = end
+	}
+	rd.ends[r] = slices.DeleteFunc(list, func(e ended) bool { return e.end < p.end-joinWithin })
+}
+
+// meet makes meetings of joins of nothing that is on record.
+func (rd *reader) meet(p *program) {
+	for i := range p.host {
+		if pc := &p.host[i]; rd.g.joins && len(p.lanes) == 0 && pc.kind == join {
+			pc.kind = collective
+		}
+	}
+}
+
+// hide makes the phase in which the meeting of all hides that meeting.
+func (rd *reader) hide(p *program) {
+	if rd.g.hides == Host {
+		return
+	}
+	for i := len(p.host) - 1; i >= 0; i-- {
+		if pc := &p.host[i]; pc.kind == work && pc.phase == rd.g.hides {
+			*pc = piece{kind: collective, phase: pc.phase, group: hiddenGroup, dur: pc.dur}
+			return
+		}
+	}
+}
+
+// hiddenGroup is the number of the group of all ranks that no span names.
+const hiddenGroup = math.MaxUint16
+
+// byNumber orders roles by the number that they end in, as stages are numbered.
+func byNumber(a, b string) int {
+	number := func(s string) int {
+		n, err := strconv.Atoi(s[len(strings.TrimRight(s, "0123456789")):])
+		if err != nil {
+			return -1
+		}
+		return n
+	}
+	return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(a, b))
+}
+
+// sumOwn makes own work the sum of its kinds, where no replay tells.
+func (w *ownWork) sumOwn() {
+	clear(w.own)
+	for row := range rows {
+		for i, d := range w.row[row] {
+			w.own[i] += d
+		}
+	}
+}
+
+// judgeFrom leaves out the steps before one.
+func (g *graph) judgeFrom(step int) {
+	g.from, g.usual = step, stats.Median(slices.Clone(g.period[step:]))
+}
+
+// typical is the length of a usual step.
+func (g *graph) typical() float64 { return g.usual }

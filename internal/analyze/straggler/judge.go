@@ -1,0 +1,171 @@
+package straggler
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+)
+
+// Judge returns the verdict and the table that it was made of.
+func (s *State) Judge() (*Verdict, *Table) {
+	s.trim()
+	j := &job{ownWork{graph: newGraph(s)}}
+	v := &Verdict{Version: 2, Coverage: Coverage{Expected: s.expected(), Seen: len(j.ranks), Forgotten: s.forgot}}
+	if s.windowed {
+		v.Coverage.WindowSteps = WindowSteps
+	}
+	for _, rs := range s.ranks {
+		v.Coverage.Disputed += rs.disputed
+	}
+	v.Coverage.Missing, v.Coverage.MissingMore = j.missing, j.more
+	if len(j.ranks) == 0 || len(j.steps) < 2 {
+		v.unknown(reasonTooFewSteps)
+		if len(j.ranks) < 2 {
+			v.unknown(ReasonSingleRank)
+		}
+		if h := s.hung(0); h != nil && len(j.ranks) > 1 {
+			j.hangs(v, h)
+		}
+		describe(v, j)
+		return v, nil
+	}
+	j.load()
+	j.meet()
+	if j.lanes {
+		j.findPlaces()
+	}
+	j.findQueues()
+	v.Coverage.Steps, v.Coverage.SlowStart = j.rounds(), j.from
+	v.Coverage.FirstStep, v.Coverage.LastStep = j.number(min(j.from, len(j.steps)-1)), j.number(len(j.steps)-1)
+	v.StepTime = j.typical() / 1e3
+	asItWas := j.replay()
+	if j.own = asItWas.own; !asItWas.finished {
+		j.sumOwn()
+	}
+	t := j.table(asItWas)
+	if len(j.steps) == j.from {
+		v.unknown(reasonTooFewSteps)
+	} else {
+		j.verdict(v, asItWas)
+	}
+	j.ranking(v, t)
+	v.Waits = j.waits(asItWas)
+	describe(v, j)
+	return v, t
+}
+
+// Verdict judges what the State holds. It changes nothing but may forget the oldest
+// steps; more steps can be added afterwards.
+func (s *State) Verdict() *Verdict {
+	v, _ := s.Judge()
+	return v
+}
+
+func (v *Verdict) unknown(reason string) {
+	v.Kind, v.Reason = Unknown, reason
+}
+
+// verdict says what holds the job up.
+func (j *job) verdict(v *Verdict, was *outcome) {
+	if h := j.st.hung(int64(j.typical() * 1e3)); h != nil {
+		j.hangs(v, h)
+		return
+	}
+	switch {
+	case len(j.ranks) < 2:
+		v.unknown(ReasonSingleRank)
+		return
+	case j.rounds() < leastRounds:
+		v.unknown(reasonTooFewSteps)
+		return
+	case j.ahead || j.launches && !j.device && !j.connected:
+		v.unknown(reasonDevice)
+		return
+	case !was.finished:
+		v.unknown(reasonReplay)
+		return
+	case j.hides == Host && !j.connected:
+		v.unknown(reasonNoBarrier)
+		return
+	}
+	m := len(j.steps)
+	recorded := 0.0
+	for _, p := range j.period[j.from:] {
+		recorded += p
+	}
+	replayed := was.span(0, j.from, m)
+	v.Coverage.ReplayError = math.Abs(replayed/recorded - 1)
+	if j.unseenWaits() {
+		v.unknown(reasonHidden)
+		return
+	}
+	all := j.findings(was)
+	// What saves many times as much as the replay is off is not made of what it leaves out.
+	believed := func(f found) bool {
+		return v.Coverage.ReplayError <= replayError || f.Cost >= errorTimes*v.Coverage.ReplayError
+	}
+	if len(all) == 0 {
+		v.Kind = Fine
+		switch {
+		case v.Coverage.ReplayError > replayError:
+			v.unknown(reasonReplay)
+		case j.rounds() < fewRounds:
+			v.unknown(reasonTooFewSteps)
+		case j.hides != Host:
+			v.unknown(reasonHidden)
+		case len(j.missing) > 0 && j.mayWaitForMissing(was):
+			v.unknown(reasonMissingRank)
+			v.Suspects = j.missing
+		}
+		return
+	}
+	best := slices.MaxFunc(all, func(a, b found) int { return cmp.Compare(a.Cost, b.Cost) }).Cost
+	head := slices.IndexFunc(all, func(f found) bool { return f.Cost >= headlinePart*best })
+	if !believed(all[head]) {
+		v.unknown(reasonReplay) // and a wider repair that saves more is not what it is
+		return
+	}
+	if f := &all[head]; f.Kind == SlowRanks && j.hiddenAmong(f.Ranks) {
+		v.unknown(reasonHidden)
+		v.Suspects = f.Ranks
+		return
+	}
+	if j.anyCut(all[head].Ranks) {
+		v.unknown(reasonDamaged)
+		return
+	}
+	if j.hides != Host && all[head].Kind == Drift {
+		v.unknown(reasonHidden) // it may be the wait
+		return
+	}
+	v.Finding = all[head].Finding
+	if j.hides == Backward && slices.ContainsFunc(slices.Collect(maps.Values(v.Causes)), func(c string) bool {
+		return c == Forward.String() || c == causeMixed
+	}) {
+		// A rank that is slow in forward is often slow in backward as well, which is not seen.
+		v.GainLow, v.Gain, v.GainHigh, v.Cost = v.Gain, 0, 0, 0
+	}
+	for _, f := range slices.Delete(all, head, head+1) {
+		if believed(f) && !j.anyCut(f.Ranks) {
+			v.Others = append(v.Others, f.Finding)
+		}
+	}
+	slices.SortStableFunc(v.Others, func(a, b Finding) int { return cmp.Compare(b.Gain, a.Gain) })
+	if len(j.missing) > 0 && v.Kind == SlowTransfer {
+		v.Finding = Finding{}
+		v.unknown(reasonMissingRank)
+		v.Suspects = j.missing
+	}
+}
+
+// anyCut reports whether records of one of these ranks are missing or wrong: what it is
+// late by may be what was lost.
+func (j *job) anyCut(ranks []int) bool {
+	return slices.ContainsFunc(ranks, func(r int) bool { return j.st.ranks[r].info.Cut })
+}
+
+func (j *job) hangs(v *Verdict, h *hang) {
+	v.Kind, v.Ranks, v.FromStep, v.ToStep, v.Cause, v.Causes = Hang, h.ranks, h.step, -1, h.cause, h.causes
+	v.Evidence = &Evidence{Waited: float64(h.waited) / 1e6, LastStep: h.done}
+}

@@ -1,0 +1,306 @@
+package straggler
+
+import (
+	"math"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/platform/stats"
+)
+
+// meet looks at who meets whom.
+func (j *job) meet() {
+	if len(j.ranks) < 2 {
+		return
+	}
+	j.findMeetings()
+	if !j.connected {
+		j.findHidden()
+	}
+}
+
+// findMeetings finds the groups in which ranks meet in most rounds, and whether these join
+// all ranks. It also finds out whether ranks wait for each other in joins of what is not on
+// record, as in the wait for gradients after backward: then some of them wait much longer
+// than others, or all of them for long, and these are meetings as well. A host that launches
+// work for a device waits for nobody there.
+func (g *graph) findMeetings() {
+	const least = 0.01 // of a step
+	var spreads, lows []float64
+	recorded, joined := newTally(len(g.groups)), newTally(len(g.groups)) // without joins, and with
+	rd := g.read()
+	for s := range g.steps {
+		rd.round()
+		if s < g.from {
+			continue
+		}
+		low, high := math.Inf(1), 0.0
+		for r, p := range rd.programs {
+			d := 0.0
+			for i := range p.host {
+				switch pc := &p.host[i]; {
+				case pc.kind == collective:
+					recorded.add(g.gid[r][pc.group], s)
+				case pc.kind == join && len(p.lanes) == 0:
+					d += float64(pc.dur)
+					joined.add(g.gid[r][pc.group], s)
+				}
+			}
+			for i := range p.lanes {
+				if p.lanes[i].kind == collective {
+					recorded.add(g.gid[r][p.lanes[i].group], s)
+				}
+			}
+			low, high = min(low, d), max(high, d)
+		}
+		spreads, lows = append(spreads, high-low), append(lows, low)
+	}
+	low := stats.Median(lows)
+	g.joins = stats.Median(spreads) > least*g.typical() || low > 2*least*g.typical()
+	g.launches = low > 0 && !g.joins
+	g.connect(func(k int) bool {
+		n := recorded.count[k]
+		if g.joins {
+			n += joined.count[k]
+		}
+		return 10*n >= len(spreads)
+	})
+}
+
+// tally counts in how many rounds groups meet.
+type tally struct{ count, round []int }
+
+func newTally(groups int) tally {
+	return tally{make([]int, groups), slices.Repeat([]int{-1}, groups)}
+}
+
+func (t *tally) add(group, round int) {
+	if t.round[group] != round {
+		t.round[group] = round
+		t.count[group]++
+	}
+}
+
+// connect finds out whether groups that meet join all ranks.
+func (g *graph) connect(meets func(group int) bool) {
+	with, n := make([]bool, len(g.ranks)), 0 // the first rank, and who meets those
+	with[0] = true
+	for is := 1; is > n; {
+		n, is = is, 0
+		for k := range g.groups {
+			members := g.groups[k].members
+			if meets(k) && slices.ContainsFunc(members, func(r int) bool { return with[r] }) {
+				for _, r := range members {
+					with[r] = true
+				}
+			}
+		}
+		for _, w := range with {
+			if w {
+				is++
+			}
+		}
+	}
+	g.connected = n == len(with)
+}
+
+// findHidden looks for the phase at whose end all ranks go on together: the meeting
+// that no span shows hides in it. It is the one whose ends lie equally far apart on all
+// ranks.
+func (j *job) findHidden() {
+	const most = 0.03 // of a step: ranks that nothing holds together differ by more
+	back, step := j.endsApart(Backward), j.endsApart(Optimizer)
+	if min(back, step) > most {
+		return
+	}
+	if j.hides = Backward; step < back {
+		j.hides = Optimizer
+	}
+	clear(j.row[:])
+	from := j.from
+	j.load()
+	j.judgeFrom(from)
+}
+
+// endsApart returns by how much the times between the ends of a phase differ among ranks,
+// as the part of a step: infinite where not all of them have it in all steps.
+func (j *job) endsApart(p Phase) float64 {
+	last := make([]int64, len(j.ranks))
+	var spreads []float64
+	rd := j.read()
+	for s := range j.steps {
+		rd.round()
+		low, high := math.Inf(1), math.Inf(-1)
+		for r, pr := range rd.programs {
+			i := len(pr.host) - 1
+			for i >= 0 && (pr.host[i].kind != work || pr.host[i].phase != p) {
+				i--
+			}
+			if i < 0 {
+				return math.Inf(1)
+			}
+			end := pr.endOf(i)
+			low, high = min(low, float64(end-last[r])), max(high, float64(end-last[r]))
+			last[r] = end
+		}
+		if s > j.from && rd.follows {
+			spreads = append(spreads, (high-low)/j.period[s])
+		}
+	}
+	if len(spreads) == 0 {
+		return math.Inf(1)
+	}
+	return stats.Median(spreads)
+}
+
+// hiddenAmong reports whether two of the ranks meet on their devices in a group of fewer
+// than all: what a device did for a phase holds the waits for such meetings that are not
+// on record by themselves, so that one of them may wait for the other in what looks like
+// work.
+func (g *graph) hiddenAmong(ranks []int) bool {
+	for k := range g.groups {
+		if len(g.groups[k].members) == len(g.ranks) || !g.groups[k].unseen && !g.groups[k].device {
+			continue
+		}
+		n := 0
+		for _, r := range g.groups[k].members {
+			if slices.Contains(ranks, g.ranks[r]) {
+				n++
+			}
+		}
+		if n > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// mayWaitForMissing reports whether the ranks on record may wait for one that is not: transfers take
+// a large part of a step or more than before, or the shorter the later the slowest of
+// these ranks comes, as the wait for another one is.
+func (j *job) mayWaitForMissing(was *outcome) bool {
+	const some, large, slope = 0.05, 0.1, -0.2
+	m := j.rounds()
+	least, top := make([]float64, m), make([]float64, m)
+	for s := range m {
+		least[s] = math.Inf(1)
+		for r := range j.ranks {
+			at := j.stepIndex(j.from+s, r)
+			least[s], top[s] = min(least[s], float64(was.transfer[at])), max(top[s], float64(j.own[at]))
+		}
+	}
+	if _, _, in, out, z := interval(least); z > changeErrors && in > 1.2*out {
+		return true
+	}
+	mx, my := stats.Mean(top), stats.Mean(least)
+	var xy, xx, yy float64
+	for s := range m {
+		xy += (top[s] - mx) * (least[s] - my)
+		xx += (top[s] - mx) * (top[s] - mx)
+		yy += (least[s] - my) * (least[s] - my)
+	}
+	if my > large*j.typical() {
+		return true
+	}
+	if my < some*j.typical() || xx == 0 {
+		return false
+	}
+	b := xy / xx
+	se := math.Sqrt(max(yy-b*xy, 0) / xx / float64(max(m-2, 1)))
+	return b < slope && b < -2*se
+}
+
+// unseenWaits reports whether ranks of different roles spend a tenth of the step in no
+// span where they may wait for each other, and nothing of what they exchange is on
+// record.
+func (w *ownWork) unseenWaits() bool {
+	if w.device || w.row[Host] == nil {
+		return false
+	}
+	return len(w.roles) > 1 && stats.Median(w.means(int(Host))) > 0.1*w.typical()
+}
+
+// Messages go between neighbours of a pipeline: what is received before forward
+// comes from the stage before, what is received before backward from the stage
+// after. The n-th message that a rank sends to another is the n-th that this one
+// receives from it. What a message takes beside the wait is the least time that a rank
+// receives in, in that round.
+
+// peer returns the rank at the same place of the stage before (-1) or after (1), -1
+// where there is none.
+func (rp *replayer) peer(r, way int) int {
+	g := rp.w.graph
+	role := g.roleOf[r] + way
+	if role < 0 || role >= len(g.roles) || way == 0 {
+		return -1
+	}
+	place := 0
+	for k, o := range g.roles[g.roleOf[r]] {
+		if o == r {
+			place = k
+		}
+	}
+	if place >= len(g.roles[role]) {
+		return -1
+	}
+	return g.roles[role][place]
+}
+
+// way says to which side a message goes: the phase of the work that it follows, or
+// comes before.
+func (a *actor) way(by int) int {
+	for k := a.i + by; k >= 0 && k < len(a.todo); k += by {
+		if a.todo[k].kind != work {
+			continue
+		}
+		switch a.todo[k].phase {
+		case Forward:
+			return 1
+		case Backward:
+			return -1
+		}
+	}
+	return 0
+}
+
+func (rp *replayer) post(a *actor) {
+	to := rp.peer(a.rank, a.way(-1))
+	if to < 0 {
+		return
+	}
+	key := [2]int{a.rank, to}
+	rp.sends[key] = append(rp.sends[key], sent{slices.Clone(a.clock), a.path})
+	if h := rp.hosts[to]; h.on == message {
+		rp.wake(h)
+	}
+}
+
+// receive lets a host wait for the next message of a neighbour.
+func (rp *replayer) receive(a *actor) bool {
+	from := rp.peer(a.rank, -a.way(1))
+	if from < 0 {
+		rp.take(a, &piece{dur: a.todo[a.i].dur}, false)
+		return true
+	}
+	key := [2]int{from, a.rank}
+	list := rp.sends[key]
+	if len(list) == 0 {
+		a.on = message
+		return false
+	}
+	rp.sends[key] = list[1:]
+	before := a.clock[0]
+	for k := range a.clock {
+		a.clock[k] = max(a.clock[k], list[0].clock[k])
+	}
+	wait := a.clock[0] - before
+	rp.take(a, &piece{dur: rp.latency}, false)
+	if !rp.budget {
+		return true
+	}
+	rp.out.transfer[rp.w.stepIndex(rp.s, a.rank)] += float32(rp.latency)
+	if wait > 0 {
+		rp.waits(a.rank, from, messages, wait, &a.path, &list[0].path)
+		a.path = list[0].path
+	}
+	return true
+}

@@ -1,0 +1,39 @@
+package straggler_test
+
+import (
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+)
+
+// TestRareCollective: ranks meet inside of backward in each step, and in a
+// collective of their own only after each epoch, which is no barrier of the steps.
+func TestRareCollective(t *testing.T) {
+	const ms = int64(1e6)
+	s := straggler.New(nil)
+	for rank := range 2 {
+		at := int64(rank) * 1e12 // clocks of their own
+		for n := range 60 {
+			input, backward := 2*ms, 60*ms
+			if rank == 1 {
+				input, backward = 42*ms, 20*ms // its backward waits for nobody
+			}
+			step := straggler.Step{Rank: rank, Number: int64(n)}
+			add := func(p straggler.Phase, d int64) {
+				step.Spans = append(step.Spans, straggler.Span{Phase: p, Start: at, End: at + d})
+				at += d
+			}
+			add(straggler.Input, input+int64(n%3)*ms/10)
+			add(straggler.Forward, 10*ms)
+			add(straggler.Backward, backward)
+			add(straggler.Optimizer, ms)
+			if n%30 == 29 {
+				add(straggler.Communication, ms)
+			}
+			s.Add(&step)
+		}
+	}
+	if v := s.Verdict(); v.Kind != straggler.SlowRanks || v.Cause != "input" || len(v.Ranks) != 1 || v.Ranks[0] != 1 {
+		t.Errorf("%s %v %s: %s", v.Kind, v.Ranks, v.Cause, v.Sentence)
+	}
+}

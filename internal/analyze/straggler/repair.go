@@ -1,0 +1,175 @@
+package straggler
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/trainspan/trainspan/internal/platform/stats"
+)
+
+// A rank is repaired by giving its work, of the kinds that make it late, the time that
+// the others of its role need in that round.
+const (
+	repairPart = 0.02 // of the excess: kinds of work with less are left as they are
+	causePart  = 0.25 // and with less are not named
+)
+
+// rowsOf returns the kinds of work that make a rank late between two rounds, the largest
+// part first, those with at least that part of the excess over what is usual.
+func (w *ownWork) rowsOf(r int, usual *reference, from, to int, least float64) []int {
+	type part struct {
+		row  int
+		mean float64
+	}
+	var parts []part
+	all := 0.0
+	for row := range rows {
+		if w.row[row] == nil {
+			continue
+		}
+		others := usual.medians(row, w.roleOf[r])
+		if more := w.mean(row, r, from, to) - stats.Mean(others[from-w.from:to-w.from]); more > 0 {
+			parts = append(parts, part{row, more})
+			all += more
+		}
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.mean, a.mean) })
+	var out []int
+	for _, p := range parts {
+		if p.mean > least*all {
+			out = append(out, p.row)
+		}
+	}
+	return out
+}
+
+// repairRanks returns the work of some ranks of a set, while they are late, the time that
+// all others need.
+func (w *ownWork) repairRanks(late *lateSet, ranks []int) repair {
+	usual := w.without(ranks)
+	return repair{ranks: ranks, work: func(s, r, row int) float64 {
+		own := w.time(row, s, r)
+		if s < late.first || s >= late.end || own == 0 || !slices.Contains(late.rows[r], row) {
+			return 1
+		}
+		return usual.medians(row, w.roleOf[r])[s-w.from] / own
+	}}
+}
+
+// repairInput lets all batches be there when they are asked for.
+func (w *ownWork) repairInput() repair {
+	return repair{work: func(_, _, row int) float64 {
+		if row%int(phases) == int(Input) {
+			return 0
+		}
+		return 1
+	}}
+}
+
+// repairBalance returns all work the mean time of its role.
+func (w *ownWork) repairBalance() repair {
+	at := -1
+	mean := make([]float64, len(w.roles)*rows)
+	return repair{work: func(s, r, row int) float64 {
+		if s != at {
+			at = s
+			clear(mean)
+			for i := range w.ranks {
+				n := float64(len(w.roles[w.roleOf[i]]))
+				for k := range rows {
+					mean[w.roleOf[i]*rows+k] += w.time(k, s, i) / n
+				}
+			}
+		}
+		own := w.time(row, s, r)
+		if own == 0 {
+			return 1
+		}
+		return mean[w.roleOf[r]*rows+row] / own
+	}}
+}
+
+// rise is what changed its time for all ranks of a role at a round.
+type rise struct {
+	role, row, at int
+	before, after float64
+}
+
+// factor brings work of a round back to the level that it had.
+func (l rise) factor(s int) float64 {
+	if s < l.at || l.after <= 0 {
+		return 1
+	}
+	return l.before / l.after
+}
+
+// risen finds the round from which on x, of the judged rounds, takes longer.
+func (w *ownWork) risen(x []float64) (rise, bool) {
+	at, before, after, z := change(x, changeLeast)
+	return rise{at: w.from + at, before: before, after: after}, z > changeErrors && after-before > lateShare*w.typical()
+}
+
+// levels finds the kinds of work that take longer for the ranks of a role from a round on.
+func (w *ownWork) levels() (out []rise) {
+	x := make([]float64, w.rounds())
+	for role := range w.roles {
+		for row := range rows {
+			// Input has an answer of its own: what it costs in all, not since when.
+			if w.row[row] == nil || row%int(phases) == int(Input) {
+				continue
+			}
+			for s := range x {
+				x[s] = w.common(row, w.from+s, role, nil)
+			}
+			if l, ok := w.risen(x); ok {
+				l.role, l.row = role, row
+				out = append(out, l)
+			}
+		}
+	}
+	return out
+}
+
+// repairLevels brings work back to the level that it had.
+func (w *ownWork) repairLevels(of []rise) repair {
+	return repair{work: func(s, r, row int) float64 {
+		for _, l := range of {
+			if l.role == w.roleOf[r] && l.row == row {
+				return l.factor(s)
+			}
+		}
+		return 1
+	}}
+}
+
+// repairTransfer returns the transfers of a group, on all lanes, another time.
+func repairTransfer(group int, of func(s int, t float64) float64) repair {
+	return repair{transfer: func(s int, m *meeting, t float64) float64 {
+		if m.group != group {
+			return t
+		}
+		return of(s, t)
+	}}
+}
+
+// families are groups that should take the same time: their names differ in the last
+// number only, and they are of one size.
+func (g *graph) families() (out [][]int) {
+	of := map[string][]int{}
+	var names []string
+	for i, g := range g.groups {
+		if len(g.members) < 2 {
+			continue
+		}
+		name := strings.TrimRight(g.name, "0123456789")
+		if of[name] == nil {
+			names = append(names, name)
+		}
+		of[name] = append(of[name], i)
+	}
+	for _, name := range names {
+		out = append(out, of[name])
+	}
+	return out
+}

@@ -1,0 +1,191 @@
+package straggler_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+)
+
+// ruled is a job without noise: what each rank does in each step, in milliseconds, before
+// one collective of its group.
+type ruled struct {
+	ranks    int
+	input    func(rank, step int) float64
+	forward  func(rank, step int) float64
+	transfer func(rank, step int) float64
+	later    func(rank, step int) float64 // that the rank leaves the collective after the others
+	groups   int
+}
+
+func ms(v float64) int64 { return int64(v * 1e6) }
+
+// state runs 60 steps of the job. All ranks meet once more at the end of each step.
+func (j ruled) state() *straggler.State {
+	of := func(fn func(int, int) float64, r, s int) float64 {
+		if fn == nil {
+			return 0
+		}
+		return fn(r, s)
+	}
+	st := straggler.New(&straggler.Options{WorldSize: j.ranks})
+	groups := max(j.groups, 1)
+	at := make([]float64, j.ranks)
+	for s := range 60 {
+		steps := make([]straggler.Step, j.ranks)
+		add := func(r int, phase straggler.Phase, d float64, group string) {
+			steps[r].Spans = append(steps[r].Spans, straggler.Span{Phase: phase, Start: ms(at[r]), End: ms(at[r] + d), Group: group, GroupSize: j.ranks / groups})
+			at[r] += d
+		}
+		last := make([]float64, groups)
+		for r := range j.ranks {
+			steps[r] = straggler.Step{Rank: r, Number: int64(s)}
+			if d := of(j.input, r, s); d > 0 {
+				add(r, straggler.Input, d, "")
+			}
+			add(r, straggler.Forward, of(j.forward, r, s), "")
+			last[r%groups] = max(last[r%groups], at[r])
+		}
+		all := 0.0
+		for r := range j.ranks {
+			d := 5.0
+			if j.transfer != nil {
+				d = j.transfer(r, s)
+			}
+			d += last[r%groups] - at[r] + of(j.later, r, s)
+			name := ""
+			if groups > 1 {
+				name = "dp" + string(rune('0'+r%groups))
+			}
+			add(r, straggler.Communication, d, name)
+			all = max(all, at[r])
+		}
+		for r := range j.ranks {
+			if groups > 1 {
+				add(r, straggler.Communication, all+1-at[r], "")
+				steps[r].Spans[len(steps[r].Spans)-1].GroupSize = j.ranks
+			}
+			st.Add(&steps[r])
+		}
+	}
+	return st
+}
+
+func constant(v float64) func(int, int) float64 { return func(int, int) float64 { return v } }
+
+// late is what some ranks have more than the others.
+func late(usual float64, more map[int]float64) func(int, int) float64 {
+	return func(r, _ int) float64 { return usual + more[r] }
+}
+
+// TestRules has, for each number that decides, a job on either side of it.
+func TestRules(t *testing.T) {
+	fast := constant(100)
+	// Rank 0 is late by a, and all wait for data for b: the rank saves a/(b+a) of what the input does.
+	both := func(a, b float64) ruled {
+		return ruled{ranks: 4, forward: late(100, map[int]float64{0: a}), input: constant(b)}
+	}
+	// In turn a rank takes so much longer than the others.
+	turns := func(more float64) ruled {
+		return ruled{ranks: 8, forward: func(r, s int) float64 {
+			if s%8 == r {
+				return 100 + more
+			}
+			return 100
+		}}
+	}
+	// The two ranks of each group come together; the transfers of one group take longer.
+	link := func(more float64) ruled {
+		return ruled{ranks: 8, groups: 4, forward: fast, transfer: func(r, _ int) float64 {
+			if r%4 == 2 {
+				return 40 * more
+			}
+			return 40
+		}}
+	}
+	// One of two ranks in turn leaves the collective later: it comes last to the next one, and
+	// nothing says why. Rank 1 stalls in each fourth step.
+	apart := func(by, more float64) ruled {
+		return ruled{ranks: 2, forward: func(r, s int) float64 {
+			if r == 1 && s%4 == 0 {
+				return 95 - by + 4*more
+			}
+			return 95 - by
+		}, later: func(r, s int) float64 {
+			if r == s%2 {
+				return by
+			}
+			return 0
+		}}
+	}
+	input := apart(9, 35)
+	input.input = constant(60)
+	for name, c := range map[string]struct {
+		job   ruled
+		kind  straggler.Kind
+		ranks []int
+		why   string
+	}{
+		"a rank saves over half of what the input does": {both(22, 40), straggler.SlowRanks, []int{0}, ""},
+		"a rank saves less than half":                   {both(18, 40), straggler.InputSlow, nil, ""},
+		"no input gains 12 %":                           {ruled{ranks: 4, forward: fast, input: constant(12.6)}, straggler.InputSlow, nil, ""},
+		"no input gains 8 %":                            {ruled{ranks: 4, forward: fast, input: constant(8.4)}, straggler.Fine, nil, ""},
+		"balance gains 6 %":                             {turns(7.1), straggler.Imbalance, nil, ""},
+		"balance gains 4 %":                             {turns(4.8), straggler.Fine, nil, ""},
+		"a rank has 95 % of what two save":              {ruled{ranks: 6, forward: late(100, map[int]float64{1: 30, 4: 1.5})}, straggler.SlowRanks, []int{1}, ""},
+		"a rank has 80 % of what two save":              {ruled{ranks: 6, forward: late(100, map[int]float64{1: 30, 4: 6})}, straggler.SlowRanks, []int{1, 4}, ""},
+		"a rank gains 2.5 %":                            {ruled{ranks: 4, forward: late(100, map[int]float64{3: 2.7})}, straggler.SlowRanks, []int{3}, ""},
+		"a rank gains 1.5 %":                            {ruled{ranks: 4, forward: late(100, map[int]float64{3: 1.6})}, straggler.Fine, nil, ""},
+		"transfers of a group are a third longer":       {link(1.35), straggler.SlowTransfer, []int{2, 6}, ""},
+		"transfers of a group are a sixth longer":       {link(1.16), straggler.Fine, nil, ""},
+		"members leave apart by 2 % of a step":          {apart(2, 0), straggler.Fine, nil, ""},
+		"members leave apart by 4 %":                    {apart(4, 0), straggler.Unknown, nil, "replay"},
+		"by 5 %, and a rank saves seven times that":     {apart(9, 60), straggler.SlowRanks, []int{1}, ""},
+		"by 5 %, and a rank saves three times that":     {apart(9, 30), straggler.Unknown, nil, "replay"},
+		"by 4 %, a rank four times, input seven times":  {input, straggler.Unknown, nil, "replay"},
+	} {
+		v := c.job.state().Verdict()
+		if v.Kind != c.kind || v.Reason != c.why || !slices.Equal(v.Ranks, c.ranks) {
+			t.Errorf("%s: %s %s (gain %.3f, replay error %.3f, second %s)", name, v.Sentence, v.Reason, v.Gain, v.Coverage.ReplayError, v.Second)
+		}
+	}
+}
+
+// TestQueueOfAnyPace: fetches that take no more than 200 us come from a queue, which has a
+// batch ready as soon as its loader has made it: what a rank saves elsewhere is waited for
+// there. A loader whose fetches always take longer is asked for each batch.
+func TestQueueOfAnyPace(t *testing.T) {
+	gain := func(fetch float64) float64 {
+		// All wait for the loader in each fourth step; rank 1 is late in the others.
+		j := ruled{ranks: 2, forward: late(60, map[int]float64{1: 30}), input: func(_, s int) float64 {
+			if s%4 == 0 {
+				return 60
+			}
+			return fetch
+		}}
+		return j.state().Verdict().Gain
+	}
+	queue, none := gain(0.15), gain(0.3)
+	if queue > 1.2 || none < 1.3 {
+		t.Errorf("without the late rank the job is %.3f times faster with a queue, %.3f without", queue, none)
+	}
+}
+
+// TestOneOfTwo: of two ranks that are late in turn none is to blame; where it is the same one
+// in most steps, that another one is late each time is not said beside it.
+func TestOneOfTwo(t *testing.T) {
+	steps := func(less int) *straggler.Verdict {
+		return ruled{ranks: 2, forward: func(r, s int) float64 {
+			if (r == 1) == (s%10 >= less) {
+				return 150
+			}
+			return 100
+		}}.state().Verdict()
+	}
+	if v := steps(1); v.Kind != straggler.SlowRanks || v.Second != "" {
+		t.Errorf("%s %s", v.Sentence, v.Second)
+	}
+	if v := steps(5); v.Kind != straggler.Imbalance {
+		t.Errorf("%s", v.Sentence)
+	}
+}

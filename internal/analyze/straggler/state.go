@@ -1,0 +1,277 @@
+package straggler
+
+import (
+	"maps"
+	"slices"
+)
+
+// State holds the programs of one attempt of a job. Its memory is bounded by
+// Options.MaxCells. The order in which steps are added is irrelevant, and a step
+// added twice counts once. A State is not safe for concurrent use; States that were
+// filled side by side can be merged.
+type State struct {
+	opt    Options
+	ranks  map[int]*rankState
+	rd     reducer
+	cells  int
+	newest int64 // the largest step of any rank
+	oldest int64 // steps before this one were forgotten
+	forgot bool
+	live   bool // the job goes on
+
+	windowed bool // steps are mean steps of windows, numbered by window
+}
+
+// New makes an empty State. Nil options are valid.
+func New(opt *Options) *State {
+	return &State{opt: opt.orDefault(), ranks: map[int]*rankState{}}
+}
+
+func (s *State) rank(r int) *rankState {
+	if s.ranks[r] == nil {
+		s.ranks[r] = &rankState{}
+	}
+	return s.ranks[r]
+}
+
+// SetRank tells what is known of a rank. Fields that are empty change nothing.
+func (s *State) SetRank(rank int, info Rank) {
+	if rank < 0 {
+		return
+	}
+	s.rank(rank).describe(info)
+}
+
+// SetWorldSize tells the number of ranks the job was started with, when it becomes
+// known after New. The larger number counts.
+func (s *State) SetWorldSize(n int) { s.opt.WorldSize = max(s.opt.WorldSize, n) }
+
+// Add adds one step of one rank. It keeps nothing of st. A negative rank is
+// ignored, and so is a step without a span.
+func (s *State) Add(st *Step) {
+	if st.Rank < 0 || len(st.Spans) == 0 {
+		return
+	}
+	rs := s.rank(st.Rank)
+	p, t, complete := s.rd.reduce(st, rs)
+	rs.addTail(t)
+	if complete {
+		s.insert(rs, p)
+	}
+	s.forget()
+}
+
+func (s *State) insert(rs *rankState, p *program) {
+	if s.forgot && p.step < s.oldest {
+		return
+	}
+	s.newest = max(s.newest, p.step)
+	was := rs.steps.n
+	rs.disputed += rs.steps.add(p)
+	s.cells += rs.steps.n - was
+}
+
+// Pack makes the steps that wait to be packed take less memory. It changes nothing
+// else; call it when no more steps are expected soon.
+func (s *State) Pack() {
+	for _, rs := range s.ranks {
+		s.packRank(rs)
+	}
+}
+
+func (s *State) packRank(rs *rankState) {
+	was := rs.steps.n
+	rs.disputed += rs.steps.pack()
+	s.cells += rs.steps.n - was
+}
+
+// Len is how many steps the State holds, those of each rank counted.
+func (s *State) Len() int {
+	s.Pack()
+	return s.cells
+}
+
+// forget drops the oldest steps of all ranks when there are too many. What is kept
+// depends on the newest step and the number of ranks alone, so that the order of
+// adding and merging changes nothing. It is cut once a quarter of it is over, not
+// at every step.
+func (s *State) forget() {
+	if s.cells > s.opt.MaxCells+s.opt.MaxCells/4 {
+		s.trim()
+	}
+}
+
+func (s *State) trim() {
+	if s.cells <= s.opt.MaxCells { // packing makes no more of them
+		return
+	}
+	s.Pack()
+	if s.cells <= s.opt.MaxCells {
+		return
+	}
+	keep := int64(max(s.opt.MaxCells/max(len(s.ranks), 1), 1))
+	s.oldest, s.forgot = max(s.oldest, s.newest-keep+1), true
+	s.cutOldest()
+}
+
+func (s *State) cutOldest() {
+	s.cells = 0
+	for _, rs := range s.ranks {
+		rs.steps.cut(s.oldest)
+		s.cells += rs.steps.n
+	}
+}
+
+// AddRank adds the steps of one rank that were collected under another number, as
+// where the rank becomes known last. from must hold a single rank; it stays as it
+// was.
+func (s *State) AddRank(rank int, info Rank, from *State) {
+	s.SetRank(rank, info)
+	from = s.alike(from)
+	from.Pack()
+	for _, rs := range from.ranks {
+		s.mergeRank(rank, rs)
+	}
+	s.trim()
+}
+
+// Merge adds what other knows; other stays as it was. It gives what one State would
+// be that had been given all the steps, in any order.
+func (s *State) Merge(other *State) {
+	if other == nil || other == s {
+		return
+	}
+	if other.forgot {
+		s.oldest, s.forgot = max(s.oldest, other.oldest), true
+	}
+	s.SetWorldSize(other.opt.WorldSize)
+	other = s.alike(other)
+	other.Pack()
+	for _, r := range slices.Sorted(maps.Keys(other.ranks)) {
+		s.mergeRank(r, other.ranks[r])
+	}
+	s.trim()
+	if s.forgot {
+		s.Pack()
+		s.cutOldest()
+	}
+}
+
+// alike windows s or a copy of other where only one of them has windows.
+func (s *State) alike(other *State) *State {
+	switch {
+	case s.windowed == other.windowed:
+		return other
+	case other.windowed:
+		s.Window()
+		return other
+	}
+	whole := New(&other.opt)
+	whole.Merge(other)
+	whole.Window()
+	return whole
+}
+
+// mergeRank adds the steps of a rank. Those of a rank that has none yet are taken
+// over as they are packed.
+func (s *State) mergeRank(r int, from *rankState) {
+	to := s.rank(r)
+	to.describe(from.info)
+	to.disputed += from.disputed
+	ids := make([]uint16, len(from.groups))
+	for i, g := range from.groups {
+		ids[i] = to.group(g.name, g.size)
+		to.groups[ids[i]].launched += g.launched
+		to.groups[ids[i]].ran += g.ran
+	}
+	if from.any {
+		to.addTail(from.last.renumber(ids))
+	}
+	if to.device.isBefore(from.device) {
+		to.device = from.device
+	}
+	if from.steps.n == 0 {
+		return
+	}
+	same := true
+	for i, id := range ids {
+		same = same && int(id) == i
+	}
+	if to.steps.n == 0 && same {
+		to.steps = store{blocks: slices.Clone(from.steps.blocks), n: from.steps.n}
+		s.cells += to.steps.n
+		s.newest = max(s.newest, to.steps.blocks[len(to.steps.blocks)-1].last)
+		return
+	}
+	for c := from.steps.open(); c.ok; c.next() {
+		c.p.renumber(ids)
+		s.insert(to, &c.p)
+	}
+	s.packRank(to)
+}
+
+// WindowSteps is how many steps a window has. Windows begin at the same numbers on
+// all ranks.
+const WindowSteps = 100
+
+// Window replaces steps by the mean step of each window of [WindowSteps], which takes
+// as much as one step: for jobs of very many steps. A window's mean step is that of the
+// steps with the usual pieces; what a single step had more is lost with it, and so are
+// windows that are not complete.
+func (s *State) Window() {
+	s.Pack()
+	s.windowed, s.cells = true, 0
+	for _, rs := range s.ranks {
+		var out store
+		var list []program
+		for c := rs.steps.open(); c.ok; c.next() {
+			if len(list) > 0 && list[0].step/WindowSteps != c.p.step/WindowSteps {
+				list = list[:0]
+			}
+			var p program
+			p.copy(&c.p)
+			if list = append(list, p); len(list) == WindowSteps {
+				out.follow(meanStep(list))
+			}
+		}
+		out.pack()
+		rs.steps = out
+		s.cells += out.n
+	}
+}
+
+// meanStep is the mean of the steps of a window that have the pieces that most have.
+func meanStep(list []program) *program {
+	var usual []program
+	for i := range list {
+		alike := slices.DeleteFunc(slices.Clone(list), func(p program) bool { return !list[i].alike(&p) })
+		if len(alike) > len(usual) {
+			usual = alike
+		}
+		if 2*len(alike) > len(list) {
+			break
+		}
+	}
+	mean := func(of func(p *program) *int64) int64 {
+		var sum int64
+		for k := range usual {
+			sum += *of(&usual[k])
+		}
+		return sum / int64(len(usual))
+	}
+	out := new(program)
+	out.copy(&usual[0])
+	out.step, out.start = list[0].step/WindowSteps, list[0].start
+	out.tokens = mean(func(p *program) *int64 { return &p.tokens })
+	for i := range out.host {
+		out.host[i].dur = mean(func(p *program) *int64 { return &p.host[i].dur })
+	}
+	for i := range out.lanes {
+		l := &out.lanes[i]
+		l.dur = mean(func(p *program) *int64 { return &p.lanes[i].dur })
+		l.start = mean(func(p *program) *int64 { return &p.lanes[i].start })
+		l.launch = mean(func(p *program) *int64 { return &p.lanes[i].launch })
+	}
+	out.end = out.endOf(len(out.host) - 1)
+	return out
+}

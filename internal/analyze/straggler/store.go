@@ -1,0 +1,285 @@
+package straggler
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/platform/columns"
+)
+
+// store holds the programs of one rank by step, packed in blocks: a byte or two for
+// each piece and two for its time. Those that came out of order wait, each packed by
+// itself.
+type store struct {
+	blocks []block  // by step; they do not overlap
+	loose  []block  // of one step each, in any order
+	last   *program // of the last block, nil where steps are not added to it
+	n      int
+}
+
+type block struct {
+	first, last int64
+	n           int
+	data        []byte
+}
+
+const (
+	blockSteps = 64
+	keepLoose  = 96 // ranks report a little out of order
+)
+
+// add adds a program and returns how many were there already that differ, as far as it is
+// seen yet.
+func (st *store) add(p *program) (disputed int) {
+	if k := len(st.blocks); k == 0 || p.step > st.blocks[k-1].last {
+		st.follow(p)
+		return 0
+	}
+	st.loose = append(st.loose, single(p))
+	st.n++
+	if len(st.loose) >= max(st.n/8, keepLoose) {
+		return st.pack()
+	}
+	return 0
+}
+
+// follow adds a program after all others.
+func (st *store) follow(p *program) {
+	k := len(st.blocks)
+	if k == 0 || st.last == nil || st.blocks[k-1].n == blockSteps {
+		st.blocks = append(st.blocks, block{first: p.step})
+		if k++; st.last == nil {
+			st.last = new(program)
+		}
+		st.last.reset()
+	}
+	b := &st.blocks[k-1]
+	b.data = appendProgram(b.data, p, st.last)
+	if b.last, b.n = p.step, b.n+1; b.n == blockSteps {
+		b.data = bytes.Clone(b.data)
+	}
+	st.last.copy(p)
+	st.n++
+}
+
+// single makes a block of one step.
+func single(p *program) block {
+	return block{first: p.step, last: p.step, n: 1, data: appendProgram(nil, p, &noProgram)}
+}
+
+// noProgram is what the first program of a block is packed against.
+var noProgram program
+
+// settle keeps one of two versions of a step, whichever came first.
+func (b *block) settle(o *block) bool {
+	if bytes.Equal(b.data, o.data) {
+		return false
+	}
+	if c := cmp.Or(cmp.Compare(len(o.data), len(b.data)), bytes.Compare(o.data, b.data)); c > 0 {
+		*b = *o
+	}
+	return true
+}
+
+// firstBlock returns the place of the first block that has a step from one on.
+func (st *store) firstBlock(step int64) int {
+	i, _ := slices.BinarySearchFunc(st.blocks, step, func(b block, step int64) int { return cmp.Compare(b.last, step) })
+	return i
+}
+
+// keep makes blocks those of the store, which is packed.
+func (st *store) keep(blocks []block) {
+	*st = store{blocks: blocks}
+	for _, b := range blocks {
+		st.n += b.n
+	}
+}
+
+// pack packs all steps and returns how many were disputed. Then n is their number.
+func (st *store) pack() (disputed int) {
+	if k := len(st.blocks); k > 0 && st.last != nil {
+		st.last, st.blocks[k-1].data = nil, bytes.Clone(st.blocks[k-1].data)
+	}
+	if len(st.loose) == 0 {
+		return 0
+	}
+	all := st.loose
+	bySteps := func(a, b block) int { return cmp.Compare(a.first, b.first) }
+	from := st.firstBlock(slices.MinFunc(all, bySteps).first)
+	for _, b := range st.blocks[from:] {
+		for c := b.open(); c.ok; c.next() {
+			all = append(all, single(&c.p))
+		}
+	}
+	slices.SortStableFunc(all, bySteps)
+	st.keep(slices.Clone(st.blocks[:from]))
+	for i := range all {
+		if i+1 < len(all) && all[i].first == all[i+1].first {
+			if all[i].settle(&all[i+1]) {
+				disputed++
+			}
+			all[i+1] = all[i]
+			continue
+		}
+		st.follow(&all[i].open().p)
+	}
+	return disputed + st.pack()
+}
+
+// cut forgets the steps before one. The store is packed.
+func (st *store) cut(step int64) {
+	blocks := st.blocks[st.firstBlock(step):]
+	if len(blocks) > 0 && blocks[0].first < step {
+		var rest store
+		for c := blocks[0].open(); c.ok; c.next() {
+			if c.p.step >= step {
+				rest.follow(&c.p)
+			}
+		}
+		blocks = append(rest.blocks, blocks[1:]...)
+	}
+	st.keep(slices.Clone(blocks))
+}
+
+// cursor goes through the programs of blocks in order.
+type cursor struct {
+	blocks []block
+	r      columns.Reader
+	raw    program // the last one, as it is packed
+	p      program // the same, for the taker to change
+	ok     bool
+}
+
+func (st *store) open() *cursor {
+	c := &cursor{blocks: st.blocks}
+	c.next()
+	return c
+}
+
+func (b *block) open() *cursor {
+	c := &cursor{r: *columns.NewReader(b.data)}
+	c.next()
+	return c
+}
+
+// next takes the next program; ok says that there is one.
+func (c *cursor) next() {
+	for c.r.Len() == 0 {
+		if len(c.blocks) == 0 {
+			c.ok = false
+			return
+		}
+		c.r, c.blocks = *columns.NewReader(c.blocks[0].data), c.blocks[1:]
+		c.raw.reset()
+	}
+	c.raw.read(&c.r)
+	c.p.copy(&c.raw)
+	c.ok = true
+}
+
+func (p *program) reset() { *p = program{host: p.host[:0], lanes: p.lanes[:0]} }
+
+func (p *program) copy(o *program) {
+	host, lanes := append(p.host[:0], o.host...), append(p.lanes[:0], o.lanes...)
+	*p = *o
+	p.host, p.lanes = host, lanes
+}
+
+// alike reports whether two programs have the same pieces, whatever their times.
+func (p *program) alike(o *program) bool {
+	return slices.EqualFunc(p.host, o.host, func(x, y piece) bool { return x.code() == y.code() }) &&
+		slices.EqualFunc(p.lanes, o.lanes, func(x, y laneOp) bool { return x.code() == y.code() && x.lane == y.lane })
+}
+
+// A program is packed against the one before it in its block: its number, when it
+// begins and its tokens as differences, its pieces only where they are others, and the
+// times of the pieces. Its end follows from these.
+
+func (pc *piece) code() uint64 {
+	return (uint64(pc.group)*uint64(phases)+uint64(pc.phase))*uint64(pieceKinds) + uint64(pc.kind)
+}
+
+func (pc *piece) setCode(c uint64) {
+	pc.kind = pieceKind(c % uint64(pieceKinds))
+	c /= uint64(pieceKinds)
+	pc.phase, pc.group = Phase(c%uint64(phases)), uint16(c/uint64(phases))
+}
+
+func appendProgram(dst []byte, p, before *program) []byte {
+	for _, v := range [...]int64{p.step - before.step, p.start - before.end, p.tokens - before.tokens} {
+		dst = binary.AppendVarint(dst, v)
+	}
+	if p.alike(before) {
+		dst = append(dst, 0)
+	} else {
+		dst = append(dst, 1)
+		dst = binary.AppendUvarint(dst, uint64(len(p.host)))
+		for i := range p.host {
+			dst = binary.AppendUvarint(dst, p.host[i].code())
+		}
+		dst = binary.AppendUvarint(dst, uint64(len(p.lanes)))
+		for i := range p.lanes {
+			dst = binary.AppendUvarint(dst, p.lanes[i].code())
+			dst = append(dst, p.lanes[i].lane)
+		}
+	}
+	for i := range p.host {
+		dst = binary.AppendUvarint(dst, uint64(p.host[i].dur))
+	}
+	var at int64
+	for i := range p.lanes {
+		l := &p.lanes[i]
+		dst = binary.AppendUvarint(dst, uint64(l.dur))
+		dst = binary.AppendVarint(dst, l.start-at)
+		dst = binary.AppendVarint(dst, l.start-l.launch)
+		at = l.start + l.dur
+	}
+	return dst
+}
+
+// longest is the longest time, in microseconds, that a file may have of a piece.
+const longest = 1 << 50
+
+// read takes the next program; p holds the one before it.
+func (p *program) read(r *columns.Reader) {
+	p.step += r.Int()
+	p.start = p.end + r.Int()
+	p.tokens += r.Int()
+	if r.Uint() != 0 {
+		p.host, p.lanes = p.host[:0], p.lanes[:0]
+		for n := r.Count(1); n > 0; n-- {
+			var pc piece
+			pc.setCode(r.Uint())
+			p.host = append(p.host, pc)
+		}
+		for n := r.Count(1); n > 0; n-- {
+			var l laneOp
+			l.setCode(r.Uint())
+			l.lane = uint8(r.Small(math.MaxUint8))
+			p.lanes = append(p.lanes, l)
+		}
+	}
+	p.end = p.start
+	for i := range p.host {
+		p.host[i].dur = int64(r.Small(longest))
+		p.end += p.host[i].dur
+	}
+	var at int64
+	for i := range p.lanes {
+		l := &p.lanes[i]
+		l.dur = int64(r.Small(longest))
+		l.start = at + r.Int()
+		l.launch = l.start - r.Int()
+		at = l.start + l.dur
+	}
+}
+
+// sane reports whether a program of a file can be one.
+func (p *program) sane(groups int) bool {
+	ok := p.tokens >= 0
+	p.eachPiece(func(pc *piece) { ok = ok && (pc.kind == work || int(pc.group) < groups) })
+	return ok && !slices.ContainsFunc(p.lanes, func(l laneOp) bool { return l.lane != 1 && l.lane != Device })
+}

@@ -1,0 +1,137 @@
+package straggler
+
+import (
+	"math"
+
+	"github.com/trainspan/trainspan/internal/platform/stats"
+)
+
+// Table is the steps of a run as a verdict sees them: what each rank did, waited for
+// and transferred. Times are nanoseconds; NaN is not known. The slow start and steps
+// that not all ranks have are left out.
+type Table struct {
+	Ranks []int
+	Steps []int64
+	// Period is the time of each step, the median over the ranks.
+	Period []float64
+	// Meets says that the ranks meet: without, they do not hold each other up.
+	Meets bool
+	// Per is how many steps an entry of Steps stands for: 1, or [WindowSteps],
+	// where Steps holds the first of each window and all else is of its mean step.
+	Per int64
+
+	j      *job
+	out    *outcome
+	excess [][]float64
+}
+
+func (j *job) table(out *outcome) *Table {
+	t := &Table{j: j, out: out, Ranks: j.ranks, Per: j.stepsPerRound(), Period: make([]float64, j.rounds()), excess: j.excess()}
+	for i := range t.Period {
+		t.Steps = append(t.Steps, j.number(j.from+i))
+		t.Period[i] = j.period[j.from+i] * 1e3
+	}
+	t.Meets = len(j.ranks) > 1 && out.finished && (j.hides != Host || j.connected)
+	return t
+}
+
+// Communication splits the time that a rank spent in collectives and did not work:
+// the transfer, and the wait for others. With Table.Own it adds up to the time of the
+// step on that rank. Both are NaN where nothing on record is a meeting.
+func (t *Table) Communication(rank, step int) (wait, transfer float64) {
+	if len(t.out.transfers) == 0 || !t.out.finished {
+		return math.NaN(), math.NaN()
+	}
+	at := t.j.stepIndex(t.j.from+step, rank)
+	return float64(t.out.wait[at]) * 1e3, float64(t.out.transfer[at]) * 1e3
+}
+
+// Excess is how much longer the own work of a rank took than the median over the
+// other ranks with the same role.
+func (t *Table) Excess(rank, step int) float64 {
+	if t.excess[rank] == nil {
+		return math.NaN()
+	}
+	return t.excess[rank][step] * 1e3
+}
+
+// Has says whether any step has a phase.
+func (t *Table) Has(p Phase) bool {
+	return p == Host || t.j.row[rowOf(false, p)] != nil || t.j.row[rowOf(true, p)] != nil || t.j.hides == p
+}
+
+// Own is the time in which a rank neither waited nor transferred. Ranks and steps are
+// given by their index.
+func (t *Table) Own(rank, step int) float64 {
+	return float64(t.j.own[t.j.stepIndex(t.j.from+step, rank)]) * 1e3
+}
+
+// Phase is the part of the own work that a phase took: of what a device did where it
+// did anything, and of the host where that held it up.
+func (t *Table) Phase(p Phase, rank, step int) float64 {
+	at := t.j.stepIndex(t.j.from+step, rank)
+	of := func(device bool, p Phase) float64 { return t.j.time(rowOf(device, p), t.j.from+step, rank) }
+	if !t.j.device {
+		return of(false, p) * 1e3
+	}
+	left := float64(t.j.own[at])
+	for q := range phases {
+		left -= of(true, q)
+	}
+	// The host did the rest, what it waits for first.
+	for _, q := range [...]Phase{Input, Checkpoint, Transfer} {
+		d := max(min(of(false, q), left), 0)
+		if q == p {
+			return (of(true, p) + d) * 1e3
+		}
+		left -= d
+	}
+	if p == Host {
+		return max(left, 0) * 1e3
+	}
+	return of(true, p) * 1e3
+}
+
+// Tokens is the work of a rank, NaN where it is not recorded.
+func (t *Table) Tokens(rank, step int) float64 {
+	if t.j.tokens == nil {
+		return math.NaN()
+	}
+	if v := t.j.tokens[t.j.stepIndex(t.j.from+step, rank)]; v > 0 {
+		return float64(v)
+	}
+	return math.NaN()
+}
+
+// ranking is the table of ranks of a verdict.
+func (j *job) ranking(v *Verdict, t *Table) {
+	m := j.rounds()
+	if m < 1 {
+		return
+	}
+	buf := make([]float64, m)
+	median := func(at func(s int) float64) float64 {
+		for s := range buf {
+			buf[s] = at(s)
+		}
+		return stats.Median(buf) / 1e6
+	}
+	for r := range j.ranks {
+		row := RankRow{Rank: j.ranks[r], Host: j.info[r].Host, Role: j.info[r].Role, Phases: map[string]float64{}}
+		row.Own = median(func(s int) float64 { return t.Own(r, s) })
+		if t.excess[r] != nil {
+			row.Excess = median(func(s int) float64 { return t.Excess(r, s) })
+		}
+		for _, p := range Phases() {
+			if d := median(func(s int) float64 { return t.Phase(p, r, s) }); d > 0 {
+				row.Phases[p.String()] = d
+			}
+		}
+		if t.Meets {
+			row.Wait = median(func(s int) float64 { w, _ := t.Communication(r, s); return w })
+		}
+		row.Last = float64(t.out.late[r]) / float64(m)
+		row.Caused = t.out.caused[r] / float64(m) / 1e3
+		v.Ranking = append(v.Ranking, row)
+	}
+}

@@ -1,0 +1,206 @@
+package straggler
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Waits is the wait budget of the judged steps: how long ranks waited, for whom, where,
+// and for which work of the one that came last. Times are microseconds of ranks: two ranks
+// that wait for a second are two seconds. The cells add up to Total, and so do Groups and
+// Phases.
+type Waits struct {
+	Total int64 `json:"total_us"`
+	// Share is that of the time of all ranks in the judged steps.
+	Share float64 `json:"share"`
+	// Bubble is the part that ranks waited for messages: that of a pipeline.
+	Bubble int64 `json:"bubble_us,omitempty"`
+	// By says what Names are: "rank", or "host" or "ranks" where there are more than 64.
+	By    string     `json:"by"`
+	Names []string   `json:"names"`
+	Cells []WaitCell `json:"cells"`  // the largest first
+	Group []WaitPart `json:"groups"` // of processes; "messages" between stages
+	// Phases are the kinds of work of which the path to the rank that came last has more than
+	// that to the one that waited, be it work of another rank that it had waited for;
+	// "communication" are transfers.
+	Phases []WaitPart `json:"phases"`
+}
+
+// WaitCell is how long the ranks of one name waited for those of another, by their places
+// in Names.
+type WaitCell struct {
+	Waiter int   `json:"waiter"`
+	For    int   `json:"for"`
+	Time   int64 `json:"us"`
+}
+
+// WaitPart is a part of the wait budget.
+type WaitPart struct {
+	Name string `json:"name"`
+	Time int64  `json:"us"`
+}
+
+const (
+	mostWaitNames = 64
+	messages      = "messages"
+)
+
+func (g *graph) newBudget() *budget {
+	n := len(g.ranks)
+	b := &budget{by: "rank", nameOf: make([]int, n), groups: map[string]float64{}}
+	hosts := map[string]bool{}
+	for r := range n {
+		hosts[g.info[r].Host] = true
+	}
+	each := (n + mostWaitNames - 1) / mostWaitNames
+	name := func(r int) string { return fmt.Sprint(g.ranks[r]) }
+	switch {
+	case each == 1:
+	case len(hosts) > 1 && len(hosts) <= mostWaitNames && !hosts[""]:
+		b.by, name = "host", func(r int) string { return g.info[r].Host }
+	default:
+		b.by, name = "ranks", func(r int) string {
+			return fmt.Sprintf("%d-%d", g.ranks[r/each*each], g.ranks[min(r/each*each+each, n)-1])
+		}
+	}
+	for r := range n {
+		i := slices.Index(b.names, name(r))
+		if i < 0 {
+			i, b.names = len(b.names), append(b.names, name(r))
+		}
+		b.nameOf[r] = i
+	}
+	b.cells = make([]float64, len(b.names)*len(b.names))
+	return b
+}
+
+// add counts a wait of one rank for another, whose path was longer.
+func (b *budget) add(waiter, culprit int, group string, wait float64, short, long *path) {
+	b.cells[b.nameOf[waiter]*len(b.names)+b.nameOf[culprit]] += wait
+	b.groups[group] += wait
+	var more path
+	all := 0.0
+	for p := range more {
+		more[p] = max(long[p]-short[p], 0)
+		all += more[p]
+	}
+	if all == 0 {
+		more[phases], all = 1, 1
+	}
+	for p, d := range more {
+		b.phases[p] += wait * d / all
+	}
+}
+
+// waits makes the budget of what was counted.
+func (j *job) waits(was *outcome) *Waits {
+	b := was.budget
+	if b == nil || !was.finished || j.rounds() < 1 || len(was.transfers) == 0 && len(b.groups) == 0 {
+		return nil
+	}
+	w := &Waits{By: b.by, Names: b.names}
+	for i, d := range b.cells {
+		if us := int64(math.Round(d)); us > 0 {
+			w.Cells = append(w.Cells, WaitCell{i / len(b.names), i % len(b.names), us})
+			w.Total += us
+		}
+	}
+	slices.SortStableFunc(w.Cells, func(x, y WaitCell) int { return cmp.Compare(y.Time, x.Time) })
+	w.Share = float64(w.Total) / (was.span(0, j.from, len(j.steps)) * float64(len(j.ranks)))
+	w.Bubble = int64(math.Round(b.groups[messages]))
+	for name, d := range b.groups {
+		w.Group = append(w.Group, WaitPart{name, int64(math.Round(d))})
+	}
+	for p, d := range b.phases {
+		name := Communication.String()
+		if p < int(phases) {
+			name = Phase(p).String()
+		}
+		w.Phases = append(w.Phases, WaitPart{name, int64(math.Round(d))})
+	}
+	w.Group, w.Phases = settle(w.Group, w.Total), settle(w.Phases, w.Total)
+	return w
+}
+
+// settle sorts parts, the largest first, and leaves out those without time. What rounding
+// took or gave is the largest's.
+func settle(parts []WaitPart, total int64) []WaitPart {
+	parts = slices.DeleteFunc(parts, func(p WaitPart) bool { return p.Time == 0 })
+	slices.SortFunc(parts, func(x, y WaitPart) int { return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.Name, y.Name)) })
+	for _, p := range parts {
+		total -= p.Time
+	}
+	if len(parts) > 0 {
+		parts[0].Time += total
+	}
+	return parts
+}
+
+// lastOf counts the rank that the others waited for longest in a round.
+func (rp *replayer) lastOf(s int) {
+	last := -1
+	for r, w := range rp.roundOf {
+		if w > 0 && (last < 0 || w > rp.roundOf[last]) {
+			last = r
+		}
+	}
+	if last >= 0 && s >= rp.w.from {
+		rp.out.late[last]++
+	}
+	clear(rp.roundOf)
+}
+
+// joined notes the wait of a host for a lane: what the lane itself waited for others
+// is a wait for these, the rest transfer.
+func (rp *replayer) joined(a, l *actor, took float64) {
+	wait := min(took, l.waited)
+	rp.out.transfer[rp.w.stepIndex(rp.s, a.rank)] += float32(took - wait)
+	if l.culprit >= 0 {
+		rp.waits(a.rank, l.culprit, l.at, wait, &a.path, &l.path)
+	}
+}
+
+// waits notes that a rank waited for another one, in a group or for a message of it.
+func (rp *replayer) waits(r, culprit int, group string, wait float64, short, long *path) {
+	rp.out.wait[rp.w.stepIndex(rp.s, r)] += float32(wait)
+	rp.roundOf[culprit] += wait
+	if rp.s >= rp.w.from && wait > 0 {
+		rp.out.caused[culprit] += wait
+		rp.out.budget.add(r, culprit, group, wait, short, long)
+	}
+}
+
+// account notes who waited for whom.
+func (rp *replayer) account(m *meeting) {
+	o, w := rp.out, rp.w
+	list := o.transfers[m.group]
+	if list == nil {
+		list = slices.Repeat([]float64{math.NaN()}, len(w.steps))
+		o.transfers[m.group] = list
+	}
+	took := float64(m.transfer)
+	if v := list[rp.s]; v == v {
+		took += v
+	}
+	list[rp.s] = took
+	name := "all ranks"
+	if m.group >= 0 && w.groups[m.group].name != "" {
+		name = w.groups[m.group].name
+	}
+	long := m.last.path
+	for _, mw := range m.waiters {
+		wait := m.arrival[0] - mw.arrival
+		if mw.a.lane == 1 { // it costs nothing until somebody joins
+			if mw.a.waited += wait; wait > 0 {
+				mw.a.culprit, mw.a.at = m.last.rank, name
+			}
+		} else {
+			o.transfer[w.stepIndex(rp.s, mw.a.rank)] += float32(m.transfer)
+			rp.waits(mw.a.rank, m.last.rank, name, wait, &mw.a.path, &long)
+		}
+		mw.a.path = long
+		mw.a.path[phases] += float64(m.transfer)
+	}
+}

@@ -1,0 +1,268 @@
+package straggler
+
+import (
+	"math"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/platform/stats"
+)
+
+// links finds groups whose transfers take longer than those of others like them.
+func (j *job) links(was *outcome, add func(repair, candidate)) {
+	for _, family := range j.families() {
+		family = slices.DeleteFunc(slices.Clone(family), func(g int) bool { return was.transfers[g] == nil })
+		usual, others := make([][]float64, len(family)), make([]float64, 0, len(family))
+		for i, g := range family {
+			usual[i] = slices.Clone(was.transfers[g])
+		}
+		for s := j.from; s < len(j.steps); s++ {
+			others = others[:0]
+			for i := range family {
+				if v := usual[i][s]; v == v {
+					others = append(others, v)
+				}
+			}
+			slices.Sort(others)
+			for i := range family {
+				if v := usual[i][s]; v == v && len(others) > 1 {
+					usual[i][s] = medianWithout(others, v)
+				}
+			}
+		}
+		for i, g := range family {
+			x, usual := was.transfers[g], usual[i]
+			over, all := 0.0, 0.0
+			for s := j.from; s < len(j.steps); s++ {
+				if x[s] == x[s] {
+					over, all = over+x[s]-usual[s], all+x[s]
+				}
+			}
+			over, all = over/float64(j.rounds()), all/float64(j.rounds())
+			if over < linkPart*all || over < lateShare*j.typical() {
+				continue
+			}
+			add(repairTransfer(g, func(s int, t float64) float64 {
+				if x[s] > 0 && usual[s] < x[s] {
+					return t * usual[s] / x[s]
+				}
+				return t
+			}), candidate{floor: floorLink, of: func(gain float64) *found {
+				f := j.finding(SlowTransfer, j.groups[g].members, Communication.String(), gain)
+				f.Evidence = &Evidence{Excess: over / 1e3}
+				return f
+			}})
+		}
+	}
+}
+
+// drifts finds what takes longer for all ranks from a step on.
+func (j *job) drifts(was *outcome, add func(repair, candidate)) {
+	if drift := j.levels(); len(drift) > 0 {
+		since := len(j.steps)
+		for _, l := range drift {
+			since = min(since, l.at)
+		}
+		add(j.repairLevels(drift), candidate{floor: floorDrift, since: since, of: func(gain float64) *found { return j.drift(drift, gain) }})
+	}
+	for _, family := range j.families() {
+		g := family[0]
+		if was.transfers[g] == nil || len(family) != 1 && len(j.groups[g].members) < len(j.ranks) {
+			continue
+		}
+		x := slices.Clone(was.transfers[g][j.from:])
+		for s, v := range x {
+			if v != v {
+				x[s] = 0
+			}
+		}
+		l, ok := j.risen(x)
+		if !ok {
+			continue
+		}
+		add(repairTransfer(g, func(s int, t float64) float64 { return t * l.factor(s) }), candidate{floor: floorDrift, since: l.at, of: func(gain float64) *found {
+			f := j.finding(SlowTransfer, nil, Communication.String(), gain)
+			f.FromStep = j.number(l.at)
+			f.Evidence = &Evidence{Level: l.after / 1e3, Before: l.before / 1e3}
+			return f
+		}})
+	}
+}
+
+// drift says what takes longer than before. Where most ranks do as they did, it is those
+// that do not: a rank that is alone in its role has nothing but its past to compare with.
+func (j *job) drift(of []rise, gain float64) *found {
+	var ranks, list []int
+	var most rise
+	for i, l := range of {
+		if i == 0 || of[i-1].role != l.role {
+			ranks = append(ranks, j.roles[l.role]...)
+		}
+		list = append(list, l.row)
+		if l.after-l.before > most.after-most.before {
+			most = l
+		}
+	}
+	kind := SlowRanks
+	if 2*len(ranks) > len(j.ranks) {
+		kind, ranks = Drift, nil
+	}
+	f := j.finding(kind, ranks, causeOf(list), gain)
+	f.FromStep, f.Pattern = j.number(most.at), patternMost
+	n := len(j.steps) - most.at
+	f.Evidence = &Evidence{Affected: n, Interval: n, Excess: (most.after - most.before) / 1e3, Level: most.after / 1e3, Before: most.before / 1e3}
+	return f
+}
+
+// imbalance says what a balanced job would gain.
+func (j *job) imbalance(e [][]float64, gain float64) *found {
+	// The kinds of work in which another rank is late each time.
+	var parts [rows]float64
+	for row := range rows {
+		if j.row[row] == nil {
+			continue
+		}
+		for s := j.from; s < len(j.steps); s++ {
+			for role, list := range j.roles {
+				m := j.common(row, s, role, nil)
+				most := 0.0
+				for _, r := range list {
+					most = max(most, float64(j.row[row][j.stepIndex(s, r)])-m)
+				}
+				parts[row] += most
+			}
+		}
+	}
+	all := 0.0
+	for _, p := range parts {
+		all += p
+	}
+	var list []int
+	for row, p := range parts {
+		if p > 0.35*all {
+			list = append(list, row)
+		}
+	}
+	f := j.finding(Imbalance, nil, causeOf(list), gain)
+	if j.followsTokens(e) {
+		f.Cause = causeWork
+	}
+	// In how many steps is a rank late, and is it another one each time?
+	n := 0
+	last := make([]int, len(j.ranks))
+	for s := range j.rounds() {
+		most, who := leastBalance*j.typical(), -1
+		for r := range e {
+			if e[r] != nil && e[r][s] > most {
+				most, who = e[r][s], r
+			}
+		}
+		if who >= 0 {
+			n++
+			last[who]++
+		}
+	}
+	// Of two ranks one is late in more than half of the steps by chance.
+	if most := slices.Max(last); f.Cause != causeWork && (len(j.ranks) > 2 && 2*most > n || 4*most > 3*n) {
+		return nil
+	}
+	f.Pattern = patternMost
+	if 2*n < j.rounds() {
+		f.Pattern = patternSingle
+	}
+	f.Evidence = &Evidence{Affected: n, Interval: j.rounds()}
+	return f
+}
+
+// floorBalance is the least gain of balance. Whatever the noise, one of the ranks comes
+// last: what that costs is known from how much ranks differ usually and from how many
+// there are, and of a gain that is hardly more it has to be much.
+func (j *job) floorBalance(e [][]float64, gain float64) float64 {
+	n := 0
+	var x []float64
+	for r := range e {
+		if e[r] != nil {
+			n = max(n, len(j.roles[j.roleOf[r]]))
+			x = append(x, e[r]...)
+		}
+	}
+	if n < 2 {
+		return math.Inf(1)
+	}
+	// The expected largest of n normal values (Blom).
+	k := math.Sqrt2 * math.Erfinv(2*(float64(n)-0.375)/(float64(n)+0.25)-1)
+	if noise := stats.Sigma * stats.MAD(x) * k / j.typical(); gain-1 < noiseTimes*noise {
+		return 1 + muchBalance
+	}
+	return 1 + leastBalance
+}
+
+// reference is what is usual for ranks that are not in a set, found once for each kind of
+// work and role.
+type reference struct {
+	w      *ownWork
+	set    []bool
+	series map[[2]int][]float64
+}
+
+func (w *ownWork) without(set []int) *reference {
+	f := &reference{w: w, set: make([]bool, len(w.ranks)), series: make(map[[2]int][]float64)}
+	for _, r := range set {
+		f.set[r] = true
+	}
+	return f
+}
+
+// medians returns the medians of a kind of work in each judged round.
+func (f *reference) medians(row, role int) []float64 {
+	k := [2]int{row, role}
+	x := f.series[k]
+	if x == nil {
+		x = make([]float64, f.w.rounds())
+		for s := range x {
+			x[s] = f.w.common(row, f.w.from+s, role, f.set)
+		}
+		f.series[k] = x
+	}
+	return x
+}
+
+// time is what a kind of work took a rank in a round.
+func (w *ownWork) time(row, s, r int) float64 {
+	if w.row[row] == nil {
+		return 0
+	}
+	return float64(w.row[row][w.stepIndex(s, r)])
+}
+
+// mean is that of a kind of work of a rank in some rounds.
+func (w *ownWork) mean(row, r, from, to int) float64 {
+	sum := 0.0
+	for s := from; s < to; s++ {
+		sum += w.time(row, s, r)
+	}
+	return sum / float64(to-from)
+}
+
+// means are those of the judged rounds, of all ranks.
+func (w *ownWork) means(row int) []float64 {
+	out := make([]float64, len(w.ranks))
+	for r := range out {
+		out[r] = w.mean(row, r, w.from, len(w.steps))
+	}
+	return out
+}
+
+// common is the median time of a kind of work over the ranks of a role, but for those that
+// are without.
+func (w *ownWork) common(row, s, role int, without []bool) float64 {
+	x := make([]float64, 0, len(w.roles[role]))
+	for _, r := range w.roles[role] {
+		if without == nil || !without[r] {
+			x = append(x, float64(w.row[row][w.stepIndex(s, r)]))
+		}
+	}
+	if len(x) == 0 {
+		return 0
+	}
+	return stats.Median(x)
+}

@@ -1,0 +1,83 @@
+package straggler_test
+
+import (
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+)
+
+// TestWindows: windows of steps lead to the same answer, in a tenth of the
+// memory, whatever way they came together.
+func TestWindows(t *testing.T) {
+	jobs := map[string]struct {
+		job   job
+		kind  straggler.Kind
+		cause string
+		rank  int
+		from  int64
+	}{
+		"slow input":  {job{n: 8, m: 4000, seed: 1, faults: []fault{slow([]int{3}, straggler.Input, 0, 20, 2000)}}, straggler.SlowRanks, "input", 3, 2000},
+		"slow device": {job{n: 4, m: 3000, seed: 2, layout: "overlapped", faults: []fault{slow([]int{1}, straggler.Forward, 1.4, 0, 1500)}}, straggler.SlowRanks, "forward", 1, 1500},
+		"healthy":     {job{n: 8, m: 3000, seed: 3}, straggler.Fine, "", -1, 0},
+	}
+	for name, tt := range jobs {
+		t.Run(name, func(t *testing.T) {
+			exact := tt.job.state()
+			full, err := exact.AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			st := tt.job.state()
+			st.Window()
+			packed, err := st.AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if 8*len(packed) > len(full) {
+				t.Errorf("%d bytes, %d without windows", len(packed), len(full))
+			}
+			t.Logf("%.1f bytes for a step of a rank, %.1f without windows", float64(len(packed))/float64(tt.job.n*tt.job.m), float64(len(full))/float64(tt.job.n*tt.job.m))
+			v := st.Verdict()
+			if v.Kind != tt.kind || v.Cause != tt.cause || v.Coverage.WindowSteps != straggler.WindowSteps {
+				t.Fatalf("%s, %+v", v.Sentence, v.Coverage)
+			}
+			if tt.rank >= 0 && (len(v.Ranks) != 1 || v.Ranks[0] != tt.rank || v.FromStep < tt.from-200 || v.FromStep > tt.from+200) {
+				t.Errorf("%s", v.Sentence)
+			}
+			want := asJSON(t, st)
+
+			read := straggler.New(nil)
+			if err := read.UnmarshalBinary(packed); err != nil {
+				t.Fatal(err)
+			}
+			if got := asJSON(t, read); got != want {
+				t.Errorf("read again: %s\nwant %s", got, want)
+			}
+			for n := range packed {
+				if n%97 == 0 && straggler.New(nil).UnmarshalBinary(packed[:n]) == nil {
+					t.Fatalf("%d of %d bytes are a state", n, len(packed))
+				}
+			}
+
+			// Ranks one by one, every other one without windows.
+			s := tt.job.run()
+			parts := straggler.New(nil)
+			for r := range s.steps {
+				one := straggler.New(nil)
+				for i := range s.steps[r] {
+					one.Add(&s.steps[r][i])
+				}
+				if r%2 == 0 {
+					one.Window()
+				}
+				parts.Merge(one)
+				if one.Verdict().Coverage.WindowSteps > 0 != (r%2 == 0) {
+					t.Error("merging changed what was merged")
+				}
+			}
+			if got := asJSON(t, parts); got != want {
+				t.Errorf("in parts: %s\nwant %s", got, want)
+			}
+		})
+	}
+}

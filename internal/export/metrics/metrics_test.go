@@ -1,0 +1,121 @@
+package metrics_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/semconv/v1.43.0/otelconv"
+
+	"github.com/trainspan/trainspan/internal/export/metrics"
+	"github.com/trainspan/trainspan/internal/export/metrics/promname"
+)
+
+var update = flag.Bool("update", false, "write the tables of the documents")
+
+// TestDocuments compares the tables of docs/signals.md with the table in code. -update
+// writes them.
+func TestDocuments(t *testing.T) {
+	var tables strings.Builder
+	for _, g := range metrics.Groups {
+		fmt.Fprintf(&tables, "\n### `%s`\n\n%s.\n\n| name | in Prometheus | unit | kind | attributes | meaning | one-logger | elsewhere |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n", g.Namespace, g.Why)
+		for _, m := range g.Metrics {
+			fmt.Fprintf(&tables, "| `%s` | `%s` | %s | %s | %s | %s | %s | %s |\n", m.Name, promname.Of(m), m.Unit, m.Kind, m.By, m.Text, m.OneLogger, m.Elsewhere)
+		}
+	}
+	const path = "../../../docs/signals.md"
+	want := strings.TrimPrefix(tables.String(), "\n")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	between := regexp.MustCompile(`(?s)(<!-- metrics: [^\n]*\n)(.*?)(<!-- end of metrics -->)`)
+	m := between.FindSubmatch(text)
+	if m == nil {
+		t.Fatalf("%s has no place for the table", path)
+	}
+	if string(m[2]) == want {
+		return
+	}
+	if !*update {
+		t.Errorf("%s is not what the table says: go test ./internal/export/metrics -update", path)
+		return
+	}
+	text = between.ReplaceAllLiteral(text, []byte(string(m[1])+want+string(m[3])))
+	if err := os.WriteFile(path, text, 0o644); err != nil { //nolint:gosec // a document
+		t.Fatal(err)
+	}
+}
+
+// all returns the rows of all groups.
+func all() (rows []*metrics.Metric) {
+	for _, g := range metrics.Groups {
+		rows = append(rows, g.Metrics...)
+	}
+	return rows
+}
+
+// TestTable: each row is whole, and has a base unit and a namespace that is ours or
+// a standard's.
+func TestTable(t *testing.T) {
+	units := regexp.MustCompile(`^(s|By|1|\{[a-zA-Z_]+\}(/s)?)$`)
+	names, shown := map[string]bool{}, map[string]bool{}
+	for _, m := range all() {
+		prom := promname.Of(m)
+		if names[m.Name] || shown[prom] {
+			t.Errorf("%s is there twice", m.Name)
+		}
+		names[m.Name], shown[prom] = true, true
+		if !units.MatchString(m.Unit) || m.Text == "" || m.Kind == "" {
+			t.Errorf("%+v", m)
+		}
+		if !strings.HasPrefix(m.Name, "training.") && !strings.HasPrefix(m.Name, "trainspan.") && !strings.HasPrefix(m.Name, "otel.sdk.") {
+			t.Errorf("%s is in nobody's namespace", m.Name)
+		}
+	}
+}
+
+// TestStandard compares the standard rows with the conventions of the pinned version.
+func TestStandard(t *testing.T) {
+	if !strings.HasSuffix(semconv.SchemaURL, strings.TrimPrefix(metrics.Semconv, "v")) {
+		t.Errorf("%s, and the table says %s", semconv.SchemaURL, metrics.Semconv)
+	}
+	type standard interface {
+		Name() string
+		Unit() string
+	}
+	known := map[string]standard{}
+	for _, s := range []standard{
+		otelconv.SDKSpanLive{}, otelconv.SDKSpanStarted{}, otelconv.SDKProcessorSpanQueueSize{}, otelconv.SDKProcessorSpanProcessed{}, otelconv.SDKExporterSpanExported{},
+		otelconv.SDKLogCreated{}, otelconv.SDKProcessorLogQueueSize{}, otelconv.SDKProcessorLogProcessed{}, otelconv.SDKExporterLogExported{},
+	} {
+		known[s.Name()] = s
+	}
+	for _, m := range all() {
+		s := known[m.Name]
+		if strings.HasPrefix(m.Name, "otel.") != (s != nil) || s != nil && s.Unit() != m.Unit {
+			t.Errorf("%s has the unit %s, and is in the conventions: %v", m.Name, m.Unit, s)
+		}
+	}
+	for key, want := range map[string]string{metrics.ComponentName: string(semconv.OTelComponentNameKey), metrics.ComponentType: string(semconv.OTelComponentTypeKey), metrics.ErrorType: string(semconv.ErrorTypeKey)} {
+		if key != want {
+			t.Errorf("%s is %s", key, want)
+		}
+	}
+}
+
+// TestEachMetricIsInAGroup: one that is not would be in no document.
+func TestEachMetricIsInAGroup(t *testing.T) {
+	text, err := os.ReadFile("table.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := len(regexp.MustCompile(`(?m)^\s+\w+ += &Metric\{`).FindAll(text, -1))
+	if n := len(all()); declared != n || n == 0 {
+		t.Errorf("%d metrics are declared, %d are in a group", declared, n)
+	}
+}

@@ -1,0 +1,206 @@
+package metrics
+
+// Semconv is the version of OpenTelemetry's semantic conventions that the standard
+// metrics are those of.
+const Semconv = "v1.43.0"
+
+// The attributes that say what the standard metrics are of, and why something is lost.
+const (
+	ComponentName = "otel.component.name"
+	ComponentType = "otel.component.type"
+	ErrorType     = "error.type"
+
+	component = "`otel.component.name`, `otel.component.type`"
+	lossy     = component + ", and `error.type` of what is lost"
+)
+
+// Of the training.
+var (
+	IterationDuration = &Metric{
+		Name: "training.iteration.duration", Unit: "s", Kind: Histogram, Text: "length of completed training iterations",
+		OneLogger: "`avg_iteration_time_sec`, `min_iteration_time_sec`, `max_iteration_time_sec`",
+		Elsewhere: "`megatron.training.step_duration_ms` (ms)",
+	}
+	Iterations = &Metric{
+		Name: "training.iterations", Unit: "{iteration}", Kind: Counter, OneLogger: "`current_iteration`", Elsewhere: "`dl.iteration`",
+		Text: "completed training iterations of this process; the attribute also counts those before a restart",
+	}
+	IterationsFailed = &Metric{
+		Name: "training.iterations.failed", Unit: "{iteration}", Kind: Counter, OneLogger: "`failed_iterations` (ours)",
+		Text: "training iterations that ended with an error",
+	}
+	Samples = &Metric{
+		Name: "training.samples", Unit: "{sample}", Kind: Counter,
+		Text: "samples of completed iterations, this rank's share: `sum(training_samples_total)` over the ranks is the job's figure",
+	}
+	JobSamples = &Metric{
+		Name: "training.job.samples", Unit: "{sample}", Kind: Counter, OneLogger: "`num_train_samples`",
+		Text: "samples of completed iterations, all ranks; every rank counts them, so take `max(training_job_samples_total)`",
+	}
+	Tokens = &Metric{
+		Name: "training.tokens", Unit: "{token}", Kind: Counter, OneLogger: "`train_tokens`",
+		Elsewhere: "its rate: `dl.throughput_tokens_per_sec`, `rl.throughput.tokens_per_sec`, `megatron.training.tokens_per_sec`",
+		Text:      "tokens of completed iterations, this rank's share; known with `seq_length`",
+	}
+	JobTokens = &Metric{
+		Name: "training.job.tokens", Unit: "{token}", Kind: Counter, Text: "tokens of completed iterations, all ranks: take the maximum over ranks",
+	}
+	Flops = &Metric{
+		Name: "training.flops", Unit: "{FLOP}", Kind: Counter,
+		Text: "floating-point operations of completed iterations, this rank's share; known with `flops_per_sample`",
+	}
+	JobFlops = &Metric{
+		Name: "training.job.flops", Unit: "{FLOP}", Kind: Counter, OneLogger: "`total_flops`",
+		Text: "floating-point operations of completed iterations, all ranks: take the maximum over ranks",
+	}
+	GPUThroughput = &Metric{
+		Name: "training.gpu.throughput", Unit: "{FLOP}/s", Kind: Gauge, OneLogger: "`train_iteration_throughput_per_gpu_last` (ours)",
+		Elsewhere: "`dl.throughput_tflops`, `megatron.training.throughput_tflops` (10^12 of it)",
+		Text:      "operations per second and GPU of the last iteration",
+	}
+	GPUThroughputAverage = &Metric{
+		Name: "training.gpu.throughput.average", Unit: "{FLOP}/s", Kind: Gauge, OneLogger: "`train_throughput_per_gpu` (10^12 of it)",
+		Text: "operations per second and GPU over the training loop",
+	}
+	Loss = &Metric{
+		Name: "training.loss", Unit: "{loss}", Kind: Gauge, OneLogger: "`latest_loss`", Elsewhere: "`dl.loss`, `megatron.training.loss`", Text: "latest loss given",
+	}
+	CheckpointDuration = &Metric{
+		Name: "training.checkpoint.duration", Unit: "s", Kind: Histogram, By: "`phase`",
+		OneLogger: "`save_checkpoint_sync_time_total_sec`, `save_checkpoint_blocking_time_sec` (ours), `save_checkpoint_background_time_sec` (ours)",
+		Text:      "time of checkpoint saves by `phase`: `blocking`, which training waited for, or `background`",
+	}
+	CheckpointSaves = &Metric{
+		Name: "training.checkpoint.saves", Unit: "{save}", Kind: Counter, By: "`outcome`", OneLogger: "`save_checkpoint_success_count`",
+		Text: "checkpoint saves by `outcome`: `success` or `failure`",
+	}
+	ProductiveTime = &Metric{
+		Name: "training.productive.time", Unit: "s", Kind: Counter, OneLogger: "`productive_train_iterations_sec`", Text: "time of completed training iterations",
+	}
+	LoopTime = &Metric{
+		Name: "training.loop.time", Unit: "s", Kind: Counter, OneLogger: "now less `training_start_timestamp_sec`",
+		Text: "time since the start of the first training loop",
+	}
+	LoopsOpen = &Metric{
+		Name: "training.loops.open", Unit: "{loop}", Kind: UpDown, Text: "training loops that are open now: 1 while the process trains",
+	}
+	StartupTime = &Metric{
+		Name: "training.startup.time", Unit: "s", Kind: Counter,
+		Text: "time since telemetry was configured until the first training iteration was completed; it rises until then",
+	}
+)
+
+// Of the ledger, in the outputs that keep one.
+var (
+	GoodputRatio = &Metric{
+		Name: "training.goodput.ratio", Unit: "1", Kind: Gauge, Text: "part of the time since the first attempt began that trained the model",
+	}
+	GoodputWindowRatio = &Metric{
+		Name: "training.goodput.window.ratio", Unit: "1", Kind: Gauge, By: "`window_s`", Text: "the same of the last `window_s` seconds",
+	}
+	Time = &Metric{ // a resume takes work back, so that a category can fall
+		Name: "training.time", Unit: "s", Kind: UpDown, By: "`category`",
+		Text: "time by `category`; the categories add up to the time since the first attempt began. A resume moves time from `productive` to `lost_work`",
+	}
+	TimeCommitted = &Metric{
+		Name: "training.time.committed", Unit: "s", Kind: Counter, Text: "productive time that saved checkpoints hold; it never falls",
+	}
+)
+
+// Of telemetry itself, as the semantic conventions have it.
+var (
+	SpansLive      = &Metric{Name: "otel.sdk.span.live", Unit: "{span}", Kind: UpDown, Text: "spans that are open now"}
+	SpansStarted   = &Metric{Name: "otel.sdk.span.started", Unit: "{span}", Kind: Counter, Text: "spans started"}
+	SpansQueued    = &Metric{Name: "otel.sdk.processor.span.queue.size", Unit: "{span}", Kind: UpDown, By: component, Text: "spans that wait for a backend or are on their way"}
+	SpansProcessed = &Metric{
+		Name: "otel.sdk.processor.span.processed", Unit: "{span}", Kind: Counter, By: lossy,
+		Text: "spans that have left the queue: to the exporter, or lost by `error.type`: `queue_full`, `shutdown`",
+	}
+	SpansExported = &Metric{
+		Name: "otel.sdk.exporter.span.exported", Unit: "{span}", Kind: Counter, By: lossy, OneLogger: "`lost_records` (ours), of lost ones",
+		Text: "spans that a backend took, or lost by `error.type`: `refused`, `timeout`",
+	}
+	LogsCreated   = &Metric{Name: "otel.sdk.log.created", Unit: "{log_record}", Kind: Counter, Text: "log records made of events of open spans"}
+	LogsQueued    = &Metric{Name: "otel.sdk.processor.log.queue.size", Unit: "{log_record}", Kind: UpDown, By: component, Text: "log records that wait for a backend or are on their way"}
+	LogsProcessed = &Metric{
+		Name: "otel.sdk.processor.log.processed", Unit: "{log_record}", Kind: Counter, By: lossy, Text: "log records that have left the queue, as of spans",
+	}
+	LogsExported = &Metric{
+		Name: "otel.sdk.exporter.log.exported", Unit: "{log_record}", Kind: Counter, By: lossy, OneLogger: "`lost_records` (ours), of lost ones",
+		Text: "log records that a backend took, or lost, as of spans",
+	}
+)
+
+// Of telemetry itself, where the conventions have nothing.
+var (
+	Records          = &Metric{Name: "trainspan.records", Unit: "{record}", Kind: Counter, Text: "native records handed to exporters"}
+	ExporterFailures = &Metric{Name: "trainspan.exporter.failures", Unit: "{failure}", Kind: Counter, Text: "failed exports of native exporters"}
+	Errors           = &Metric{Name: "trainspan.errors", Unit: "{error}", Kind: Counter, Text: "calls that telemetry refused, and gaps in its data"}
+	Repaired         = &Metric{
+		Name: "trainspan.repaired", Unit: "{value}", Kind: Counter, Text: "attribute values and times that were repaired",
+	}
+	FileRecords = &Metric{Name: "trainspan.file.records", Unit: "{record}", Kind: Counter, By: "`output`", Text: "lines written to a file, by `output`: `trace` or `records`"}
+	FileWritten = &Metric{Name: "trainspan.file.written", Unit: "By", Kind: Counter, By: "`output`", Text: "bytes in the file, by `output`"}
+	FileLost    = &Metric{
+		Name: "trainspan.file.lost", Unit: "{record}", Kind: Counter, By: "`output`", Text: "lines missing in the file because the disk failed, by `output`",
+	}
+	FileErrors      = &Metric{Name: "trainspan.file.errors", Unit: "{error}", Kind: Counter, By: "`output`", Text: "failures of the disk, by `output`"}
+	FileBlockedTime = &Metric{
+		Name: "trainspan.file.blocked.time", Unit: "s", Kind: Counter, By: "`output`", Text: "how long the program waited for the disk, by `output`",
+	}
+	MetricsFailed = &Metric{Name: "trainspan.otlp.metrics.failed", Unit: "{export}", Kind: Counter, Text: "exports of metrics that a backend did not take"}
+)
+
+// Of a job as its files show it, served by trainspan alert.
+var (
+	JobGoodput    = &Metric{Name: "trainspan.goodput.ratio", Unit: "1", Kind: Gauge, Text: "part of the rank time that trained the model"}
+	JobTime       = &Metric{Name: "trainspan.category", Unit: "s", Kind: Gauge, By: "`category`", Text: "rank time by what it was spent on"}
+	JobSteps      = &Metric{Name: "trainspan.steps", Unit: "{step}", Kind: Gauge, Text: "training steps of the rank with the most"}
+	JobStep       = &Metric{Name: "trainspan.step", Unit: "s", Kind: Gauge, Text: "median time of a step"}
+	JobDiagnosis  = &Metric{Name: "trainspan.diagnosis", Unit: "{diagnosis}", Kind: Gauge, By: "`kind`, `cause`", Text: "1 for what holds the job up"}
+	JobOutcome    = &Metric{Name: "trainspan.outcome", Unit: "{outcome}", Kind: Gauge, By: "`how`", Text: "1 for how the last attempt ended; `running`, `hung`"}
+	JobLastRecord = &Metric{Name: "trainspan.last.record.timestamp", Unit: "s", Kind: Gauge, Text: "when the newest record was made, in seconds since 1970"}
+	RankOwnWork   = &Metric{Name: "trainspan.own.work", Unit: "s", Kind: Gauge, By: byRank, Text: "median work of a step; of ranks that are summed, their sum"}
+	RankWait      = &Metric{Name: "trainspan.wait", Unit: "s", Kind: Gauge, By: byRank, Text: "median wait for other ranks in a step, likewise"}
+	RankExcess    = &Metric{Name: "trainspan.excess", Unit: "s", Kind: Gauge, By: byRank, Text: "median work of a step beyond that of the other ranks, likewise"}
+	RankCount     = &Metric{Name: "trainspan.ranks", Unit: "{rank}", Kind: Gauge, By: byRank, Text: "how many ranks such a series is the sum of"}
+)
+
+const byRank = "`rank`, `node`"
+
+// Groups is the table.
+var Groups = []Group{
+	{
+		Namespace: "training.*",
+		Why: "What a training does. The semantic conventions have no metrics of training; those of `gen_ai.*` are of calls of a model. " +
+			"The namespace is that of the attributes `training.rank` and its like",
+		Metrics: []*Metric{
+			IterationDuration, Iterations, IterationsFailed, Samples, JobSamples, Tokens, JobTokens, Flops, JobFlops, GPUThroughput, GPUThroughputAverage,
+			Loss, CheckpointDuration, CheckpointSaves, ProductiveTime, LoopTime, LoopsOpen, StartupTime,
+		},
+	},
+	{
+		Namespace: "otel.sdk.*",
+		Why: "What becomes of spans and log records on the way to a backend, as the semantic conventions " + Semconv + " have it. Where a process sends to several " +
+			"backends the numbers are sums over them",
+		Metrics: []*Metric{SpansLive, SpansStarted, SpansQueued, SpansProcessed, SpansExported, LogsCreated, LogsQueued, LogsProcessed, LogsExported},
+	},
+	{
+		Namespace: "trainspan.*",
+		Why: "What only this library has: native records, files, repairs. The conventions count data points of metrics (`otel.sdk.exporter.metric_data_point.exported`); " +
+			"an export that fails loses none, so exports are counted",
+		Metrics: []*Metric{Records, ExporterFailures, Errors, Repaired, FileRecords, FileWritten, FileLost, FileErrors, FileBlockedTime, MetricsFailed},
+	},
+	{
+		Namespace: "training.goodput.*, training.time",
+		Why:       "The ledger over all attempts, of an [`internal/analyze/account/live`](goodput.md#live) output",
+		Metrics:   []*Metric{GoodputRatio, GoodputWindowRatio, Time, TimeCommitted},
+	},
+	{
+		Namespace: "trainspan.* of a job",
+		Why:       "What a job's files show while it runs, of all ranks together: [`trainspan alert --metrics`](cli.md#alert) serves it to Prometheus",
+		Metrics: []*Metric{
+			JobGoodput, JobTime, JobSteps, JobStep, JobDiagnosis, JobOutcome, JobLastRecord, RankOwnWork, RankWait, RankExcess, RankCount,
+		},
+	},
+}

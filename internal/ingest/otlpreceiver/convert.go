@@ -1,0 +1,206 @@
+package otlpreceiver
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"math"
+	"slices"
+
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
+	"github.com/trainspan/trainspan/spans"
+)
+
+// Arguments beside a span's attributes.
+const (
+	argName       = "otel.name" // of a span whose name in the file is another
+	argBackground = "background"
+)
+
+const (
+	maxLinkAttributes = 64 // of a link
+	maxDepth          = 16 // of lists and maps in each other
+)
+
+// micros are microseconds since the epoch. Times beyond what a signed number
+// holds, which a broken sender could give, are its largest.
+func micros(ns uint64) int64 { return int64(min(ns, math.MaxInt64) / 1000) } //nolint:gosec // bounded
+
+func keyOf(trace, span []byte) (k place.Key) {
+	copy(k.Trace[:], trace)
+	copy(k.Span[:], span)
+	return k
+}
+
+// newSpan converts a span. Its name and attributes become those of this library
+// where the vocabulary knows them.
+func (p *process) newSpan(src *tracepb.Span, scope string) *place.Span {
+	s := &place.Span{
+		Key:   keyOf(src.GetTraceId(), src.GetSpanId()),
+		Start: micros(src.GetStartTimeUnixNano()), End: micros(src.GetEndTimeUnixNano()),
+	}
+	const remote = uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK | tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)
+	if src.GetFlags()&remote != remote {
+		s.Parent = keyOf(src.GetTraceId(), src.GetParentSpanId())
+	}
+	known, found := vocab.Known(src.GetName())
+	var cat, event string
+	var cut place.Cut
+	list := arguments{args: make([]dftracer.Arg, 0, min(len(src.GetAttributes()), p.limits.Attributes)+4), span: known.Standard}
+	for _, kv := range src.GetAttributes() {
+		switch kv.GetKey() {
+		case spans.AttrCategory:
+			cat = kv.GetValue().GetStringValue()
+		case spans.AttrName:
+			event = kv.GetValue().GetStringValue()
+		default:
+			if len(list.args) >= p.limits.Attributes {
+				cut.Attributes++
+				continue
+			}
+			list.add(kv)
+		}
+	}
+	args := list.args
+	if found && known.Standard != src.GetName() {
+		args = append(args, dftracer.String(argName, place.Bounded(src.GetName())))
+	}
+	if p.shared {
+		args = p.id.Arguments(args)
+	}
+	if known.Background {
+		args = append(args, dftracer.Bool(argBackground, true))
+	}
+	s.Name = p.names.Find(scope, src.GetName(), cat, event)
+	args = appendStatus(args, src.GetStatus())
+	args, cut.Links = appendLinks(args, src.GetLinks(), p.limits.Links)
+	events := src.GetEvents()
+	cut.Events = int64(max(len(events)-p.limits.Events, 0))
+	for _, ev := range events[:min(len(events), p.limits.Events)] {
+		s.Events = append(s.Events, p.newEvent(ev.GetName(), ev.GetTimeUnixNano(), ev.GetAttributes(), ev.GetDroppedAttributesCount()))
+	}
+	args = place.AppendCount(args, place.ArgDroppedAttributes, int64(src.GetDroppedAttributesCount()), cut.Attributes)
+	args = place.AppendCount(args, place.ArgDroppedEvents, int64(src.GetDroppedEventsCount()), cut.Events)
+	s.Args = place.AppendCount(args, place.ArgDroppedLinks, int64(src.GetDroppedLinksCount()), cut.Links)
+	p.asm.Cut(cut)
+	return s
+}
+
+// newEvent converts an event of a span.
+func (p *process) newEvent(name string, at uint64, attributes []*commonpb.KeyValue, dropped uint32) place.Event {
+	n := min(len(attributes), p.limits.Attributes)
+	cut := place.Cut{Attributes: int64(len(attributes) - n)}
+	e := place.Event{Name: place.Bounded(name), Time: int64(min(at, math.MaxInt64)), Args: make([]dftracer.Arg, 0, n)} //nolint:gosec // bounded
+	for _, kv := range attributes[:n] {
+		e.Args = append(e.Args, arg(kv.GetKey(), kv.GetValue()))
+	}
+	e.Args = place.AppendCount(e.Args, place.ArgDroppedAttributes, int64(dropped), cut.Attributes)
+	p.asm.Cut(cut)
+	return e
+}
+
+// arguments are those of a span, whose attributes get the names that analyzers
+// look for.
+type arguments struct {
+	args  []dftracer.Arg
+	span  string   // the standard span that it is of, or empty
+	taken []string // names that analyzers look for and that are there
+}
+
+// add appends an attribute. What is there already keeps its name.
+func (a *arguments) add(kv *commonpb.KeyValue) {
+	key := vocab.Argument(a.span, kv.GetKey())
+	if key != kv.GetKey() || vocab.Analyzed(key) {
+		if !slices.Contains(a.taken, key) {
+			a.taken = append(a.taken, key)
+		} else {
+			key = kv.GetKey()
+		}
+	}
+	a.args = append(a.args, arg(key, kv.GetValue()))
+}
+
+func arg(key string, v *commonpb.AnyValue) dftracer.Arg {
+	switch v := v.GetValue().(type) {
+	case *commonpb.AnyValue_IntValue:
+		return dftracer.Int(key, v.IntValue)
+	case *commonpb.AnyValue_StringValue:
+		return place.Progress(dftracer.String(key, place.Bounded(v.StringValue)))
+	case *commonpb.AnyValue_BoolValue:
+		return dftracer.Bool(key, v.BoolValue)
+	case *commonpb.AnyValue_DoubleValue:
+		return place.Progress(dftracer.Float(key, v.DoubleValue))
+	case *commonpb.AnyValue_BytesValue:
+		return dftracer.String(key, place.Bounded(base64.StdEncoding.EncodeToString(v.BytesValue[:min(len(v.BytesValue), place.MaxText)])))
+	case nil:
+		return dftracer.Raw(key, "null")
+	}
+	return place.Composite(key, plain(v, 0))
+}
+
+// plain makes a value of package json's kinds.
+func plain(v *commonpb.AnyValue, depth int) any {
+	if depth > maxDepth {
+		return "..."
+	}
+	switch v := v.GetValue().(type) {
+	case *commonpb.AnyValue_IntValue:
+		return v.IntValue
+	case *commonpb.AnyValue_StringValue:
+		return v.StringValue
+	case *commonpb.AnyValue_BoolValue:
+		return v.BoolValue
+	case *commonpb.AnyValue_DoubleValue:
+		return v.DoubleValue
+	case *commonpb.AnyValue_BytesValue:
+		return v.BytesValue
+	case *commonpb.AnyValue_ArrayValue:
+		list := make([]any, 0, len(v.ArrayValue.GetValues()))
+		for _, item := range v.ArrayValue.GetValues() {
+			list = append(list, plain(item, depth+1))
+		}
+		return list
+	case *commonpb.AnyValue_KvlistValue:
+		m := make(map[string]any, len(v.KvlistValue.GetValues()))
+		for _, kv := range v.KvlistValue.GetValues() {
+			m[kv.GetKey()] = plain(kv.GetValue(), depth+1)
+		}
+		return m
+	}
+	return nil
+}
+
+func appendStatus(dst []dftracer.Arg, st *tracepb.Status) []dftracer.Arg {
+	code := st.GetCode()
+	return place.AppendStatus(dst, code == tracepb.Status_STATUS_CODE_ERROR, code == tracepb.Status_STATUS_CODE_OK, place.Bounded(st.GetMessage()))
+}
+
+// appendLinks appends the links that are kept and returns how many are not.
+func appendLinks(dst []dftracer.Arg, links []*tracepb.Span_Link, limit int) (args []dftracer.Arg, cut int64) {
+	return place.AppendLinks(dst, len(links), limit, func(i int) place.Link {
+		l := place.Link{TraceID: hex.EncodeToString(id(links[i].GetTraceId(), 16)), SpanID: hex.EncodeToString(id(links[i].GetSpanId(), 8))}
+		for _, kv := range links[i].GetAttributes()[:min(len(links[i].GetAttributes()), maxLinkAttributes)] {
+			if l.Attributes == nil {
+				l.Attributes = make(map[string]any)
+			}
+			l.Attributes[kv.GetKey()] = plain(kv.GetValue(), 1)
+		}
+		return l
+	})
+}
+
+// id is an identifier, or what is too long for one up to that length.
+func id(b []byte, size int) []byte { return b[:min(len(b), size)] }
+
+// process is one process and its file, while spans of it are taken.
+type process struct {
+	id     place.Sender // of the process; the file may be that of several
+	asm    *place.Assembler
+	names  *place.Names
+	limits place.Limits
+	shared bool // the file
+}

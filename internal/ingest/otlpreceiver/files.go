@@ -1,0 +1,377 @@
+package otlpreceiver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// Defaults of FilesOptions.
+const (
+	DefaultMaxOpenFiles = place.DefaultMaxOpen
+	DefaultMaxProcesses = place.DefaultMaxProcesses
+	DefaultMaxFiles     = 16384
+	DefaultMaxMemory    = place.DefaultMaxBytes
+)
+
+// AttrRecorded is an attribute of resources: the value of FilesOptions.Recorded
+// says that the process writes trace files into the same directory by itself.
+const AttrRecorded = "trainspan.recorded"
+
+// FilesOptions configures Files.
+type FilesOptions struct {
+	// Dir is where the files go, one for each process. It must exist.
+	Dir string
+	// SessionTag, JobID and Attempt say to which job the processes belong, where
+	// their resources do not. Attempt counts from zero; nil is unknown.
+	SessionTag, JobID string
+	Attempt           *int
+	// Recorded is the value of [AttrRecorded] of processes whose spans are in
+	// files of their own and are left out here. Empty leaves out none.
+	Recorded string
+	// PID finds the process at the other end of a connection, for spans that do
+	// not say whose they are. Nil, and a result of 0, is unknown.
+	PID func(net.Addr) int
+	// MaxOpenFiles bounds the files that are open at once; 0 is 64. To make room
+	// one is closed for now, as is that of a process that was silent for a minute.
+	// It is opened again when its process sends something.
+	MaxOpenFiles int
+	// MaxProcesses bounds the processes that are known at once, their files open or
+	// not; 0 is 4,096. To make room the file of one that was silent for a minute is
+	// completed. While there is none, spans of further processes go to one file.
+	MaxProcesses int
+	// MaxFiles bounds the files that are made for the processes of a host; 0 is
+	// 16,384. Spans of further processes go to one file.
+	MaxFiles int
+	// MaxMemory bounds, in bytes and over all processes, what waits to be written
+	// and what is remembered to find parents; 0 is 64 MiB. Beyond it what waits is
+	// written early, and where that does not help senders are asked to come back.
+	MaxMemory int64
+	// MaxAttributes, MaxEvents and MaxLinks bound what is kept of a span, and
+	// MaxAttributes what is kept of an event and of a process; 0 is 1,024. The first
+	// ones are kept, and what is over is added to the span's counts of what its
+	// sender left out. Links end where they would fill half a line of the file.
+	MaxAttributes, MaxEvents, MaxLinks int
+	// Journal keeps what was taken in a journal in Dir until it is in the files: what
+	// Take has returned nil for outlives a kill of this process. [Replay] reads what is
+	// left of it.
+	Journal bool
+	// MaxJournal bounds it, in bytes; 0 is 64 MiB. Beyond it senders are asked to come
+	// back.
+	MaxJournal int64
+	// Logger gets outages of files, and once each limit that was met; nil is
+	// slog.Default.
+	Logger *slog.Logger
+}
+
+// FilesStats counts since the start.
+type FilesStats struct {
+	Processes  int64 // files that were made, one for each process
+	Spans      int64 // in the files
+	Recorded   int64 // left out: their processes write them
+	Duplicates int64 // left out: they came before
+	Lost       int64 // lines that the disk did not take
+
+	CutAttributes, CutEvents, CutLinks int64 // over the limits of their spans
+
+	SharedLane int64 // spans that found none of 256 lanes free
+	SharedFile int64 // spans of processes that are one too many
+	Reopened   int64 // times that a file was opened again
+	Full       int64 // requests that were refused because memory was full
+}
+
+// Files writes received spans as trace files. It is safe for concurrent use.
+type Files struct {
+	o      FilesOptions
+	host   string
+	limits place.Limits
+	pool   *dftracer.Pool
+	store  *place.Store[place.Sender]
+
+	made    func(path string) // is called for each new file, unless nil
+	journal *journal          // nil without one
+
+	stop    chan struct{}
+	stops   sync.Once
+	ticking sync.WaitGroup
+	err     error
+
+	watch                  watcher
+	recorded, shared, full atomic.Int64
+}
+
+// orderWindow is how long a span waits for its parent, which ends later.
+const orderWindow = 2 * time.Second
+
+// NewFiles makes Files that no process has a file in yet.
+func NewFiles(options *FilesOptions) *Files { return newFiles(options, identity.HostName()) }
+
+// newFiles makes Files of a receiver on some host.
+func newFiles(options *FilesOptions, host string) *Files {
+	f := &Files{o: *options, pool: dftracer.NewPool(), stop: make(chan struct{})}
+	f.limits = place.Limits{Attributes: f.o.MaxAttributes, Events: f.o.MaxEvents, Links: f.o.MaxLinks}.OrDefault()
+	if f.o.Logger == nil {
+		f.o.Logger = slog.Default()
+	}
+	f.watch.log = f.o.Logger
+	f.host = host
+	f.store = place.NewStore(place.StoreOptions[place.Sender]{
+		MaxOpen: orDefault(f.o.MaxOpenFiles, DefaultMaxOpenFiles), MaxProcesses: orDefault(f.o.MaxProcesses, DefaultMaxProcesses),
+		MaxFiles: orDefault(f.o.MaxFiles, DefaultMaxFiles), MaxBytes: orDefault(f.o.MaxMemory, DefaultMaxMemory), Window: orderWindow,
+		Assembler: place.Options{MaxWaiting: maxWaiting, MaxParents: maxParents, LiveEvents: true}, Limits: f.limits,
+		Group: func(s place.Sender) string { return s.Host }, Shared: place.SharedSender, Watch: &f.watch, See: helptopic.Receiver,
+	})
+	if f.o.Journal {
+		f.journal = newJournal(f)
+	}
+	f.ticking.Go(f.tick)
+	return f
+}
+
+func orDefault[N int | int64](n, otherwise N) N {
+	if n <= 0 {
+		return otherwise
+	}
+	return n
+}
+
+// Take is a [Sink]. Its error matches [ErrLater] where memory is full, and [ErrUnsaved]
+// where the journal cannot be written.
+func (f *Files) Take(_ context.Context, b *Batch) error {
+	var errs []error
+	r := request{pid: -1, body: b.Body}
+	written := false
+	for _, rs := range b.Spans {
+		n := int64(count([]*tracepb.ResourceSpans{rs}))
+		if n == 0 {
+			continue
+		}
+		res := attrs(rs.GetResource().GetAttributes())
+		if f.Recorded(rs) {
+			f.recorded.Add(n)
+			r.places = append(r.places, recorded{})
+			continue
+		}
+		id := res.identity()
+		if !id.PID.IsSet() && r.pid < 0 {
+			if r.pid = 0; f.o.PID != nil && b.From != nil {
+				r.pid = f.o.PID(b.From)
+			}
+		}
+		at, err := f.take(place.SenderOf(&id, f.host, max(r.pid, 0)), rs)
+		if errors.Is(err, place.ErrFull) {
+			// What was taken of the request is recognized when it comes again.
+			f.full.Add(1)
+			return fmt.Errorf("%w: %w", ErrLater, err)
+		}
+		written = written || len(at.ids) > 0
+		r.places = append(r.places, at)
+		errs = append(errs, err)
+	}
+	if f.journal != nil && written {
+		if err := f.save(&r, b.Spans); err != nil {
+			// In the files it will be all the same, if this process lives: when it comes
+			// again it is recognized.
+			return fmt.Errorf("%w: %w", ErrUnsaved, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// save puts a request into the journal.
+func (f *Files) save(r *request, spans []*tracepb.ResourceSpans) (err error) {
+	if r.body == nil {
+		if r.body, err = proto.Marshal(&collectorpb.ExportTraceServiceRequest{ResourceSpans: spans}); err != nil {
+			return err
+		}
+	}
+	return f.journal.append(r)
+}
+
+// take writes the spans of one resource, and returns where they are.
+func (f *Files) take(from place.Sender, rs *tracepb.ResourceSpans) (at recorded, err error) {
+	now := time.Now()
+	err = f.with(from, rs, now, func(p *process, w *dftracer.Writer) {
+		if p.shared {
+			f.shared.Add(int64(count([]*tracepb.ResourceSpans{rs})))
+		}
+		at = recorded{filepath.Base(w.Path()), p.take(rs, now)}
+	})
+	return at, err
+}
+
+// with calls fn with the file of a process, for the spans of a resource.
+func (f *Files) with(from place.Sender, rs *tracepb.ResourceSpans, now time.Time, fn func(p *process, w *dftracer.Writer)) error {
+	err := f.store.With(from, now, func(s place.Sender) (place.Made, error) { return f.create(s, rs) },
+		func(file *place.File[place.Sender]) error {
+			fn(&process{id: from, asm: file.Assembler, names: &file.Names, limits: f.limits, shared: file.Key != from}, file.Writer)
+			return nil
+		})
+	if errors.Is(err, place.ErrClosed) {
+		return fmt.Errorf("otlpreceiver: %w", err)
+	}
+	return err
+}
+
+// Recorded reports whether spans are of a process that writes files itself.
+func (f *Files) Recorded(rs *tracepb.ResourceSpans) bool {
+	return f.o.Recorded != "" && attrs(rs.GetResource().GetAttributes()).text(AttrRecorded) == f.o.Recorded
+}
+
+// tick writes what has waited long enough.
+func (f *Files) tick() {
+	ticker := time.NewTicker(orderWindow / 4)
+	defer ticker.Stop()
+	var full <-chan struct{}
+	settled := func(at time.Time) bool { return f.store.Settle(context.Background(), at) }
+	if f.journal != nil {
+		full = f.journal.full
+	}
+	for {
+		now := time.Now()
+		select {
+		case <-f.stop:
+			return
+		case <-full:
+		case now = <-ticker.C:
+			f.store.Tick(context.Background(), now)
+		}
+		if f.journal != nil {
+			f.journal.tick(now, settled)
+		}
+	}
+}
+
+// Stats returns the counts of this moment.
+func (f *Files) Stats() FilesStats {
+	c := f.watch.total()
+	return FilesStats{
+		Processes: f.watch.processes.Load(), Spans: c.Spans, Recorded: f.recorded.Load(), Duplicates: c.Duplicates, Lost: f.watch.lost.Load(),
+		CutAttributes: c.Cut.Attributes, CutEvents: c.Cut.Events, CutLinks: c.Cut.Links, SharedLane: c.SharedLane,
+		SharedFile: f.shared.Load(), Reopened: f.watch.reopened.Load(), Full: f.full.Load(),
+	}
+}
+
+// Close completes the files, at the latest with the context. It takes nothing
+// any more.
+func (f *Files) Close(ctx context.Context) error {
+	f.stops.Do(func() {
+		close(f.stop)
+		f.ticking.Wait()
+		if err := f.store.Close(ctx); err != nil {
+			f.err = fmt.Errorf("otlpreceiver: %w", err)
+		}
+		if f.journal != nil {
+			f.journal.close(ctx.Done(), f.err == nil)
+		}
+	})
+	return f.err
+}
+
+// create makes the file of a process.
+func (f *Files) create(from place.Sender, rs *tracepb.ResourceSpans) (place.Made, error) {
+	res := attrs(rs.GetResource().GetAttributes())
+	if from == place.SharedSender {
+		res = nil // it is not that of the one that came first
+	}
+	o := dftracer.Options{Start: begin(rs), Heartbeat: -1, Pool: f.pool, Process: dftracer.Process{Attempt: f.o.Attempt, SessionTag: f.o.SessionTag, JobID: f.o.JobID}}
+	id := res.identity()
+	from.Trace(&o, &id)
+	path := filepath.Join(f.o.Dir, fileName(from))
+	o.OnError = func(err error) { f.o.Logger.Warn("trace file", "path", path, "error", err, "see", helptopic.File) }
+	w, err := place.Create(path, &o)
+	if err != nil {
+		return place.Made{}, fmt.Errorf("otlpreceiver: %w", err)
+	}
+	if f.made != nil {
+		f.made(w.Path())
+	}
+	facts := place.Facts{Writer: w, Limit: f.limits.Attributes}
+	for _, kv := range res {
+		switch kv.GetKey() {
+		case "process.command_args", "process.command_line", "process.command", AttrRecorded:
+		default:
+			if facts.Room() {
+				a := arg(kv.GetKey(), kv.GetValue())
+				facts.Add(a.Key, a.Text())
+			}
+		}
+	}
+	return place.Made{Writer: w, TID: int64(from.PID), Cut: facts.End()}, nil
+}
+
+// begin is the earliest start of some spans, or now.
+func begin(rs *tracepb.ResourceSpans) time.Time {
+	var first uint64
+	for _, ss := range rs.GetScopeSpans() {
+		for _, s := range ss.GetSpans() {
+			if at := s.GetStartTimeUnixNano(); at != 0 && (first == 0 || at < first) {
+				first = at
+			}
+		}
+	}
+	if first == 0 {
+		return time.Now()
+	}
+	return time.UnixMicro(micros(first))
+}
+
+// watcher counts what the store of Files tells it.
+type watcher struct {
+	log                       *slog.Logger
+	processes, reopened, lost atomic.Int64
+
+	mu     sync.Mutex
+	counts place.Counts
+}
+
+var _ place.Watcher = (*watcher)(nil)
+
+// Counted implements [place.Watcher], as the others do.
+func (w *watcher) Counted(c place.Counts, lost uint64) {
+	w.lost.Add(int64(lost)) //nolint:gosec // lines
+	w.mu.Lock()
+	w.counts.Add(c)
+	w.mu.Unlock()
+}
+
+// Opened counts files.
+func (w *watcher) Opened(again bool) {
+	if again {
+		w.reopened.Add(1)
+	} else {
+		w.processes.Add(1)
+	}
+}
+
+// Closed counts nothing.
+func (*watcher) Closed() {}
+
+// Outage counts nothing: the writer's own message says it.
+func (*watcher) Outage() {}
+
+// Log logs for the receiver.
+func (w *watcher) Log(level slog.Level, message string, args ...any) {
+	w.log.Log(context.Background(), level, "OTLP receiver: "+message, args...)
+}
+
+// total is what was counted in all files so far.
+func (w *watcher) total() place.Counts {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.counts
+}

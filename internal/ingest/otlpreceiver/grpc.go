@@ -1,0 +1,123 @@
+package otlpreceiver
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// comeBack is the pause that senders are asked for.
+const comeBack = time.Second
+
+// grpcService is the gRPC side. Requests that are too large are refused by the
+// gRPC library, with the code that OTLP wants.
+type grpcService struct {
+	collectorpb.UnimplementedTraceServiceServer
+	r *Receiver
+}
+
+// serviceDesc is the service with a decoder of our own: OTLP wants
+// InvalidArgument for broken requests, the library says Internal.
+func serviceDesc() *grpc.ServiceDesc {
+	desc := collectorpb.TraceService_ServiceDesc
+	desc.Methods = []grpc.MethodDesc{{MethodName: desc.Methods[0].MethodName, Handler: export}}
+	return &desc
+}
+
+func export(service any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // the library's order
+	s, raw := service.(grpcService), &rawMessage{}
+	if err := decode(raw); err != nil {
+		s.r.refused.Add(1)
+		return nil, err
+	}
+	t := turn{r: s.r}
+	defer t.end()
+	if t.wait(ctx, len(raw.body)) != nil {
+		s.r.refused.Add(1)
+		return nil, laterStatus(errBusy).Err()
+	}
+	if err := checkProtobuf(raw.body); err != nil {
+		s.r.refused.Add(1)
+		return nil, status.Error(codes.ResourceExhausted, err.Error())
+	}
+	req, err := unmarshal(raw.body)
+	if err != nil {
+		s.r.refused.Add(1)
+		return nil, status.Error(codes.InvalidArgument, broken(err).Error())
+	}
+	return s.export(ctx, req, raw.body)
+}
+
+// rawMessage is a request that is not decoded yet.
+type rawMessage struct{ body []byte }
+
+// rawCodec leaves requests as they are.
+type rawCodec struct{}
+
+func (rawCodec) Name() string { return "proto" }
+
+func (rawCodec) Marshal(v any) ([]byte, error) { return proto.Marshal(v.(proto.Message)) }
+
+func (rawCodec) Unmarshal(body []byte, v any) error {
+	v.(*rawMessage).body = body
+	return nil
+}
+
+// Export implements the service.
+func (s grpcService) Export(ctx context.Context, req *collectorpb.ExportTraceServiceRequest) (*collectorpb.ExportTraceServiceResponse, error) {
+	return s.export(ctx, req, nil)
+}
+
+// export takes a request, with its text where that is known.
+func (s grpcService) export(ctx context.Context, req *collectorpb.ExportTraceServiceRequest, body []byte) (*collectorpb.ExportTraceServiceResponse, error) {
+	b := &Batch{Spans: req.GetResourceSpans(), Body: body}
+	if p, ok := peer.FromContext(ctx); ok {
+		b.From = p.Addr
+	}
+	answer, err := s.r.take(ctx, b)
+	if err != nil {
+		return nil, laterStatus(err).Err()
+	}
+	return answer, nil
+}
+
+// laterStatus is a refusal that asks the sender to come back.
+func laterStatus(err error) *status.Status {
+	e := errBusy
+	errors.As(err, &e)
+	s := status.New(e.code, e.text)
+	if with, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(comeBack)}); err == nil {
+		return with
+	}
+	return s
+}
+
+// refuseGRPC answers a request that nobody reads, as trailers without a body.
+func refuseGRPC(w http.ResponseWriter, err error) {
+	e := errBusy
+	errors.As(err, &e)
+	s := status.New(e.code, e.text)
+	if e == errBusy {
+		s = laterStatus(e)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/grpc")
+	h.Set("Grpc-Status", strconv.Itoa(int(e.code)))
+	h.Set("Grpc-Message", e.text)
+	if details, err := proto.Marshal(s.Proto()); err == nil {
+		h.Set("Grpc-Status-Details-Bin", base64.RawStdEncoding.EncodeToString(details))
+	}
+	w.WriteHeader(http.StatusOK)
+}

@@ -1,0 +1,46 @@
+package otlpreceiver_test
+
+import (
+	"testing"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/trainspan/trainspan/internal/ingest/otlpreceiver"
+	"github.com/trainspan/trainspan/internal/testkit/growth"
+)
+
+// BenchmarkMemory has 1,024 processes that send all the time, 50 spans below one
+// that is open, and reports the most memory that the heap and the whole process had:
+//
+//	go test -run '^$' -bench Memory -benchtime 1x ./internal/ingest/otlpreceiver
+func BenchmarkMemory(b *testing.B) {
+	const processes, rounds = 1024, 10
+	for b.Loop() {
+		files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: b.TempDir()})
+		var most growth.Peak
+		for round := range rounds {
+			for p := range processes {
+				var list []*tracepb.Span
+				for i := range 50 {
+					at := int64(1000 * (50*round + i))
+					s := span(2+50*round+i, 1, at, at+900)
+					s.Attributes = numbers(3)
+					list = append(list, s)
+				}
+				if err := files.Take(b.Context(), &otlpreceiver.Batch{Spans: of(1000+p, list...)}); err != nil {
+					b.Fatal(err)
+				}
+				if p%128 == 0 {
+					most.Look(b)
+				}
+			}
+		}
+		if err := files.Close(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		if st := files.Stats(); st.Processes != processes || st.Spans != 50*rounds*processes || st.Lost != 0 {
+			b.Fatalf("counts are %+v", st)
+		}
+		most.Report(b)
+	}
+}

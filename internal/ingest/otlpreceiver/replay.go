@@ -1,0 +1,450 @@
+package otlpreceiver
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
+)
+
+// ErrInUse is why a journal is not replayed that a receiver is writing.
+var ErrInUse = errors.New("a receiver is writing it; wait for its end")
+
+// Journal is a file of a journal that a receiver has left.
+type Journal struct {
+	Path string
+	Size int64
+	Host string // of the receiver, empty where the file is empty or damaged
+}
+
+// FindJournals finds the files of journals among some paths and below those that are
+// folders. Those that a receiver is writing are left out, and returned in busy.
+func FindJournals(paths ...string) (left []Journal, busy []string) {
+	for _, root := range paths {
+		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() || !journalNames.MatchString(d.Name()) {
+				return nil //nolint:nilerr // others look for what cannot be read
+			}
+			f, err := openJournal(path)
+			if errors.Is(err, ErrInUse) {
+				busy = append(busy, path)
+			}
+			if err != nil {
+				return nil //nolint:nilerr // as above
+			}
+			defer f.Close() //nolint:errcheck // only read
+			l := Journal{Path: path}
+			if info, err := f.Stat(); err == nil {
+				l.Size = info.Size()
+			}
+			head, _ := io.ReadAll(io.LimitReader(f, maxHeader))
+			h, _, _, _ := readSegment(head)
+			l.Host = h.Host
+			left = append(left, l)
+			return nil
+		})
+	}
+	return left, busy
+}
+
+var journalNames = regexp.MustCompile(`^otlp\.\d+\.journal$`)
+
+// maxHeader is more than the header of a segment takes.
+const maxHeader = 64 << 10
+
+// openJournal opens a file of a journal and takes its lock.
+func openJournal(path string) (*os.File, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxSegment {
+		return nil, fmt.Errorf("%s: is no journal of a receiver", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if !fswrite.Lock(f) {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, ErrInUse), f.Close())
+	}
+	return f, nil
+}
+
+// ReplayOptions configures Replay.
+type ReplayOptions struct {
+	// Out is the folder for the trace files; empty is that of each journal.
+	Out string
+	// Logger gets what FilesOptions.Logger does; nil is slog.Default.
+	Logger *slog.Logger
+}
+
+// ReplayStats says what Replay did.
+type ReplayStats struct {
+	Spans   int64    `json:"spans"`         // that were added
+	Placed  int64    `json:"placed"`        // that the trace files had already
+	Damaged int64    `json:"damaged_bytes"` // that are no entry
+	Lost    int64    `json:"lost"`          // lines that the disk did not take
+	Files   []string `json:"files"`         // that were made
+}
+
+// Replay adds the spans of journals that receivers have left to the traces of their
+// folders, as far as the trace files there do not have them, in further files. Each
+// journal is deleted when all that it holds is in the files; until then Replay can be
+// called again.
+func Replay(ctx context.Context, paths []string, o *ReplayOptions) (st ReplayStats, err error) {
+	r := replay{ctx: ctx, o: o, stats: &st}
+	defer func() {
+		for _, f := range r.open {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	byDir := make(map[string][]segmentRead)
+	for _, path := range paths {
+		s, err := r.read(path)
+		if err != nil {
+			return st, err
+		}
+		byDir[filepath.Dir(path)] = append(byDir[filepath.Dir(path)], s)
+	}
+	for dir, list := range byDir {
+		if err := r.folder(dir, list); err != nil {
+			return st, err
+		}
+	}
+	for _, f := range r.open {
+		if err := fswrite.Remove(f.Name(), fswrite.Same(f)); err != nil {
+			return st, err
+		}
+	}
+	return st, nil
+}
+
+// replay is one call of Replay.
+type replay struct {
+	ctx   context.Context //nolint:containedctx // of the call
+	o     *ReplayOptions
+	stats *ReplayStats
+	open  []*os.File // locked
+
+	files map[string]*found
+	known map[place.Key]struct{} // spans that are in a file
+}
+
+// segmentRead is what was read of a segment.
+type segmentRead struct {
+	header  journalHeader
+	records []record
+}
+
+// found is what a trace file has of the spans of a journal, by their ids.
+type found struct {
+	spans  map[uint64]presence
+	events map[eventFound]struct{}
+}
+
+// presence says how a span is in a file.
+type presence uint8
+
+const (
+	absent    presence = iota
+	present            // it has its record
+	truncated          // there is a record for it that says that it did not end, or the span says so
+)
+
+type eventFound struct {
+	id       uint64
+	name, at string
+}
+
+// read reads a segment.
+func (r *replay) read(path string) (s segmentRead, err error) {
+	f, err := openJournal(path)
+	if err != nil {
+		return s, err
+	}
+	r.open = append(r.open, f)
+	text, err := io.ReadAll(io.LimitReader(f, maxSegment))
+	if err != nil {
+		return s, err
+	}
+	var damaged int64
+	s.header, s.records, damaged, err = readSegment(text)
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", path, err)
+	}
+	r.stats.Damaged += damaged
+	return s, nil
+}
+
+// folder replays the segments of a folder: those of one receiver, or several that had the
+// same job, go to the same files.
+func (r *replay) folder(dir string, list []segmentRead) error {
+	jobs := make(map[string][]segmentRead)
+	r.files, r.known = make(map[string]*found), make(map[place.Key]struct{})
+	for _, s := range list {
+		for _, rec := range s.records {
+			for _, p := range rec.places {
+				r.want(&p)
+			}
+		}
+		h := s.header
+		h.PID = 0
+		key, err := json.Marshal(h)
+		if err != nil {
+			return err
+		}
+		jobs[string(key)] = append(jobs[string(key)], s)
+	}
+	for name, f := range r.files {
+		if err := f.look(r.ctx, filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	// A span may have several entries: its sender has repeated it, or a replay was killed.
+	for _, s := range list {
+		for i := range s.records {
+			r.eachSpan(&s.records[i], func(src *tracepb.Span, _ string, in *found, id uint64) {
+				if k := keyOf(src.GetTraceId(), src.GetSpanId()); !k.IsZero() && in.has(src, id) {
+					r.known[k] = struct{}{}
+				}
+			})
+		}
+	}
+	for _, same := range jobs {
+		if err := r.job(cmp.Or(r.o.Out, dir), same); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// want notes the spans that are looked for in a file.
+func (r *replay) want(p *recorded) {
+	if p.file == "" {
+		return
+	}
+	f := r.files[p.file]
+	if f == nil {
+		f = &found{spans: make(map[uint64]presence), events: make(map[eventFound]struct{})}
+		r.files[p.file] = f
+	}
+	for _, id := range p.ids {
+		f.spans[id] = absent
+	}
+}
+
+// look finds out what a file has. One that is not there has nothing.
+func (f *found) look(ctx context.Context, path string) error {
+	_, err := dftracer.Scan(path, &dftracer.ReaderOptions{Stop: ctx.Err}, func(ev *dftracer.Event) error {
+		switch {
+		case ev.Phase == dftracer.PhaseComplete:
+			if was, wanted := f.spans[ev.ID]; wanted && was != present {
+				f.spans[ev.ID] = present
+				if _, open := ev.Arg(place.ArgTruncated); open {
+					f.spans[ev.ID] = truncated
+				}
+			}
+		case ev.Phase == dftracer.PhaseMetadata && ev.Name == tracefile.NameCustom:
+			span, of := ev.Arg(place.ArgSpan)
+			if id := uint64(span.Int64()); of { //nolint:gosec // as it was written
+				if _, wanted := f.spans[id]; wanted {
+					name, _ := ev.Arg("name")
+					at, _ := ev.Arg("value")
+					f.events[eventFound{id, name.Text(), at.Text()}] = struct{}{}
+				}
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) || fsread.Torn(err) {
+		return nil
+	}
+	return err
+}
+
+// has reports whether a file has a span.
+func (f *found) has(src *tracepb.Span, id uint64) bool {
+	switch f.spans[id] {
+	case present:
+		return true
+	case truncated:
+		for _, kv := range src.GetAttributes() {
+			if kv.GetKey() == place.ArgTruncated {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hasEvent reports whether a file has an event.
+func (f *found) hasEvent(name string, at, id uint64) bool {
+	_, ok := f.events[eventFound{id, place.Bounded(name), strconv.FormatInt(micros(at), 10)}]
+	return ok
+}
+
+// eachSpan decodes a record and calls fn for each span that was written by its receiver.
+func (r *replay) eachSpan(rec *record, fn func(src *tracepb.Span, scope string, in *found, id uint64)) []*tracepb.ResourceSpans {
+	req, err := unmarshal(rec.body)
+	if err != nil || checkProtobuf(rec.body) != nil {
+		return nil
+	}
+	list := slices.DeleteFunc(req.GetResourceSpans(), func(rs *tracepb.ResourceSpans) bool {
+		return count([]*tracepb.ResourceSpans{rs}) == 0
+	})
+	for i, rs := range list {
+		if i >= len(rec.places) || rec.places[i].file == "" || len(rec.places[i].ids) != count(list[i:i+1]) {
+			continue
+		}
+		at, n := rec.places[i], 0
+		for _, ss := range rs.GetScopeSpans() {
+			for _, src := range ss.GetSpans() {
+				fn(src, ss.GetScope().GetName(), r.files[at.file], at.ids[n])
+				n++
+			}
+		}
+	}
+	return list
+}
+
+// job replays the entries of one job.
+func (r *replay) job(out string, list []segmentRead) error {
+	h := list[0].header
+	pid := 0
+	files := newFiles(&FilesOptions{
+		Dir: out, SessionTag: h.SessionTag, JobID: h.JobID, Attempt: h.Attempt, Logger: r.o.Logger, Journal: true,
+		PID: func(net.Addr) int { return pid },
+	}, cmp.Or(h.Host, identity.HostName()))
+	files.made = func(path string) { r.stats.Files = append(r.stats.Files, path) }
+	for _, s := range list {
+		slices.SortStableFunc(s.records, func(a, b record) int { return cmp.Compare(a.number, b.number) })
+	}
+	var err error
+	for _, s := range list {
+		for i := range s.records {
+			pid = s.records[i].pid
+			if err = errors.Join(r.ctx.Err(), r.writeMissing(files, &s.records[i])); err != nil {
+				break
+			}
+		}
+	}
+	closed := files.Close(context.WithoutCancel(r.ctx))
+	st := files.Stats()
+	r.stats.Lost += st.Lost
+	if err = errors.Join(err, closed); err == nil && st.Lost > 0 {
+		err = fmt.Errorf("%s: %d lines were not written", out, st.Lost)
+	}
+	slices.Sort(r.stats.Files)
+	return err
+}
+
+// writeMissing takes what the files lack of a request.
+func (r *replay) writeMissing(files *Files, rec *record) error {
+	drop := make(map[*tracepb.Span]struct{})
+	events := make(map[*tracepb.Span]uint64) // spans that a file has, for their events
+	in := make(map[*tracepb.Span]*found)
+	taken := int64(0)
+	ours := make(map[*tracepb.Span]struct{})
+	list := r.eachSpan(rec, func(src *tracepb.Span, scope string, f *found, id uint64) {
+		ours[src] = struct{}{}
+		k := keyOf(src.GetTraceId(), src.GetSpanId())
+		if e, ok := foldable(src, scope); ok {
+			_, span := r.known[keyOf(src.GetTraceId(), src.GetParentSpanId())]
+			if span || f.spans[id] == present || f.hasEvent(e.event, src.GetStartTimeUnixNano(), id) {
+				drop[src] = struct{}{}
+			}
+			return
+		}
+		_, known := r.known[k]
+		switch {
+		case f.has(src, id):
+			if slices.ContainsFunc(src.GetEvents(), func(ev *tracepb.Span_Event) bool {
+				return !f.hasEvent(ev.GetName(), ev.GetTimeUnixNano(), id)
+			}) {
+				events[src], in[src] = id, f
+			}
+			fallthrough
+		case known:
+			drop[src] = struct{}{}
+			r.stats.Placed++
+		default:
+			taken++
+			if !k.IsZero() {
+				r.known[k] = struct{}{}
+			}
+		}
+	})
+	for _, rs := range list {
+		if err := r.events(files, rs, rec.pid, events, in); err != nil {
+			return err
+		}
+		for _, ss := range rs.GetScopeSpans() {
+			ss.Spans = slices.DeleteFunc(ss.GetSpans(), func(src *tracepb.Span) bool {
+				_, mine := ours[src]
+				_, dropped := drop[src]
+				return !mine || dropped
+			})
+		}
+	}
+	if count(list) == 0 {
+		return nil
+	}
+	// Its own journal has it until it is in the files: a kill of the replay is none of
+	// the spans.
+	for {
+		err := files.Take(r.ctx, &Batch{Spans: list, From: &net.TCPAddr{}})
+		if !errors.Is(err, ErrLater) {
+			r.stats.Spans += taken
+			return err
+		}
+		select {
+		case <-r.ctx.Done():
+			return err
+		case <-time.After(orderWindow / 4):
+		}
+	}
+}
+
+// events writes the events of spans whose records are in a file and theirs are not: the
+// receiver was killed between the two.
+func (r *replay) events(files *Files, rs *tracepb.ResourceSpans, pid int, of map[*tracepb.Span]uint64, in map[*tracepb.Span]*found) error {
+	if len(of) == 0 {
+		return nil
+	}
+	id := attrs(rs.GetResource().GetAttributes()).identity()
+	return files.with(place.SenderOf(&id, files.host, pid), rs, time.Now(), func(p *process, _ *dftracer.Writer) {
+		for _, ss := range rs.GetScopeSpans() {
+			for _, src := range ss.GetSpans() {
+				at, ok := of[src]
+				for i := 0; ok && i < min(len(src.GetEvents()), p.limits.Events); i++ {
+					ev := src.GetEvents()[i]
+					e := p.newEvent(ev.GetName(), ev.GetTimeUnixNano(), ev.GetAttributes(), ev.GetDroppedAttributesCount())
+					if !in[src].hasEvent(ev.GetName(), ev.GetTimeUnixNano(), at) {
+						p.asm.WriteEvent(&e, at)
+					}
+				}
+			}
+		}
+	})
+}

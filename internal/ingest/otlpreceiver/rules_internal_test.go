@@ -1,0 +1,154 @@
+package otlpreceiver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+)
+
+// sent is a request with a span of each resource, none of which says its process.
+func sent(services int) (list []*tracepb.ResourceSpans) {
+	for i := range services {
+		id := []byte{1, 2, 3, 4, 5, 6, 7, byte(i + 1)}
+		list = append(list, &tracepb.ResourceSpans{ScopeSpans: []*tracepb.ScopeSpans{{Spans: []*tracepb.Span{
+			{TraceId: append(id, id...), SpanId: id, Name: "n", StartTimeUnixNano: 1_700_000_000_000_000_000, EndTimeUnixNano: 1_700_000_000_000_001_000},
+		}}}})
+	}
+	return list
+}
+
+// Who sent a request is asked for once, not for each of its resources; where nobody
+// knows the sender's number, nobody is asked.
+func TestSenderIsAskedForOnce(t *testing.T) {
+	for _, from := range []net.Addr{nil, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4}} {
+		asked := 0
+		f := NewFiles(&FilesOptions{Dir: t.TempDir(), PID: func(net.Addr) int { asked++; return 0 }})
+		if err := f.Take(t.Context(), &Batch{From: from, Spans: sent(3)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := 0
+		if from != nil {
+			want = 1
+		}
+		if asked != want {
+			t.Errorf("%v: it was asked for %d times", from, asked)
+		}
+	}
+}
+
+// Closing waits for what is being done every now and then, and what comes after it is
+// refused.
+func TestCloseOfFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := NewFiles(&FilesOptions{Dir: t.TempDir()})
+		busy, closed := make(chan struct{}), false
+		f.ticking.Go(func() { <-busy })
+		go func() {
+			if err := f.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			closed = true
+		}()
+		synctest.Wait()
+		if closed {
+			t.Error("it was closed meanwhile")
+		}
+		close(busy)
+		synctest.Wait()
+		if !closed {
+			t.Error("it was not closed")
+		}
+		if err := f.Take(t.Context(), &Batch{Spans: sent(2)}); err == nil || f.Stats().Spans != 0 {
+			t.Errorf("it took spans: %v", err)
+		}
+	})
+}
+
+// A receiver tells of an end that nobody asked for, and only of that.
+func TestEndOfAReceiver(t *testing.T) {
+	for _, asked := range []bool{true, false} {
+		var log bytes.Buffer
+		r, err := Listen(func(context.Context, *Batch) error { return nil }, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !asked {
+			if err := r.listen.Close(); err != nil {
+				t.Error(err)
+			}
+			<-r.served
+		}
+		_ = r.Shutdown(t.Context()) // an error where it is closed already
+		if told := strings.Contains(log.String(), "has ended"); told == asked {
+			t.Errorf("asked to: %v, it says %q", asked, log.String())
+		}
+	}
+}
+
+// A span is a root where its sender names no parent, by none or by zeros, or one of
+// another process.
+func TestParentOfASpan(t *testing.T) {
+	const says, remote = uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK), uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)
+	dir := t.TempDir()
+	f := NewFiles(&FilesOptions{Dir: dir})
+	request := sent(1)
+	above := request[0].ScopeSpans[0].Spans[0]
+	above.Name = "above"
+	want := map[string]bool{"above": false}
+	for i, c := range []struct {
+		name   string
+		parent []byte
+		flags  uint32
+		below  bool
+	}{
+		{"none", nil, 0, false}, {"zeros", make([]byte, 8), says, false}, {"remote", above.SpanId, says | remote, false},
+		{"local", above.SpanId, says, true}, {"not said", above.SpanId, 0, true}, {"a flag that means nothing", above.SpanId, remote, true},
+	} {
+		id := []byte{9, 9, 9, 9, 9, 9, 9, byte(i)}
+		request[0].ScopeSpans[0].Spans = append(request[0].ScopeSpans[0].Spans, &tracepb.Span{
+			TraceId: above.TraceId, SpanId: id, ParentSpanId: c.parent, Flags: c.flags, Name: c.name,
+			StartTimeUnixNano: above.StartTimeUnixNano, EndTimeUnixNano: above.EndTimeUnixNano,
+		})
+		want[c.name] = c.below
+	}
+	if err := errors.Join(f.Take(t.Context(), &Batch{Spans: request}), f.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	paths, _ := filepath.Glob(filepath.Join(dir, "*"))
+	if len(paths) != 1 {
+		t.Fatalf("%q", paths)
+	}
+	dftest.Check(t, paths[0])
+	events := map[string]dftracer.Event{}
+	for _, ev := range dftest.Events(t, paths[0]) {
+		if ev.Phase == dftracer.PhaseComplete && ev.Cat != dftracer.CatDFTracer {
+			events[ev.Name] = ev
+		}
+	}
+	if len(events) != len(want) {
+		t.Errorf("%d spans: %v", len(events), events)
+	}
+	for name, below := range want {
+		parent := dftracer.NoParent
+		if below {
+			parent = int64(events["above"].ID)
+		}
+		if ev := events[name]; ev.Parent != parent {
+			t.Errorf("%s is below %d, want %d", name, ev.Parent, parent)
+		}
+	}
+}

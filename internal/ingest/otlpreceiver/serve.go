@@ -1,0 +1,203 @@
+package otlpreceiver
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/platform/environ"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	_ "google.golang.org/grpc/encoding/gzip" // requests may be compressed
+)
+
+// Listen starts a receiver on a free port of 127.0.0.1, or of ::1 where there
+// is no other loopback.
+func Listen(sink Sink, options *Options) (*Receiver, error) {
+	var o Options
+	if options != nil {
+		o = *options
+	}
+	if o.MaxBody <= 0 {
+		o.MaxBody = DefaultMaxBody
+	}
+	if o.MaxConcurrent <= 0 {
+		o.MaxConcurrent = DefaultMaxConcurrent
+	}
+	if o.MaxRate <= 0 {
+		o.MaxRate = DefaultMaxRate
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		var other error
+		if l, other = net.Listen("tcp", "[::1]:0"); other != nil {
+			return nil, fmt.Errorf("otlpreceiver: %w", err)
+		}
+	}
+	r := &Receiver{o: o, sink: sink, listen: l, slots: make(chan struct{}, o.MaxConcurrent), large: make(chan struct{}, 1), served: make(chan struct{})}
+	r.rate = rate{perSecond: float64(o.MaxRate), tokens: rateBurst * float64(o.MaxRate)}
+	r.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(o.MaxBody), grpc.ForceServerCodec(rawCodec{}))
+	r.grpc.RegisterService(serviceDesc(), grpcService{r: r})
+	r.server = &http.Server{
+		Handler: r, ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 10 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Protocols: new(http.Protocols),
+	}
+	r.server.Protocols.SetHTTP1(true)
+	r.server.Protocols.SetUnencryptedHTTP2(true) // which gRPC speaks
+	go func() {
+		defer close(r.served)
+		if err := r.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			o.Logger.Warn("OTLP receiver has ended", "error", err, "see", helptopic.Receiver)
+		}
+	}()
+	return r, nil
+}
+
+// ServeHTTP serves both protocols, told apart by their content type.
+func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	isGRPC := req.ProtoMajor == 2 && strings.HasPrefix(req.Header.Get("Content-Type"), "application/grpc")
+	err := r.admit(req)
+	if err == nil {
+		free, ok := r.slot(req.Context())
+		if ok {
+			defer free()
+		} else {
+			err = errBusy
+		}
+	}
+	if err != nil {
+		r.refused.Add(1)
+		if isGRPC {
+			refuseGRPC(w, err)
+		} else {
+			refuse(w, mediaOf(req), err)
+		}
+		return
+	}
+	if isGRPC {
+		r.grpc.ServeHTTP(w, req)
+		return
+	}
+	r.serveHTTP(w, req)
+}
+
+// Refusals of who may not send.
+var (
+	errHost   = &httpError{http.StatusForbidden, codes.PermissionDenied, "the Host of the request is no name of this machine's loopback; send to the address in OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"}
+	errOrigin = &httpError{http.StatusForbidden, codes.PermissionDenied, "requests of web pages are not taken"}
+	errToken  = &httpError{http.StatusUnauthorized, codes.Unauthenticated, "the token is missing or wrong; send the headers in OTEL_EXPORTER_OTLP_TRACES_HEADERS, which trainspan run gives its command, or start it with --otlp-token-file or --otlp-no-token"}
+)
+
+// admit checks that a request comes from who may send, before anything of it is read.
+// A page in a browser could name any address: by Host where its own name leads to
+// loopback, else by Origin.
+func (r *Receiver) admit(req *http.Request) error {
+	if !isLoopback(req.Host) {
+		return errHost
+	}
+	for _, origin := range req.Header.Values("Origin") {
+		if u, err := url.Parse(origin); err != nil || u.Host == "" || !isLoopback(u.Host) {
+			return errOrigin
+		}
+	}
+	if r.o.Token != "" && !hasToken(req.Header, r.o.Token) {
+		return errToken
+	}
+	return nil
+}
+
+// isLoopback reports whether the host of an address, with a port or without, is a name of
+// loopback. Old clients give none.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = strings.TrimSuffix(strings.TrimPrefix(address, "["), "]")
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// hasToken looks for the token in the header of ours, and where clients of the Collector
+// put one. It compares in a time that says nothing of the token.
+func hasToken(h http.Header, token string) bool {
+	want := sha256.Sum256([]byte(token))
+	given := h.Values(environ.TokenHeader)
+	for _, v := range h.Values("Authorization") {
+		if scheme, text, ok := strings.Cut(v, " "); ok && strings.EqualFold(scheme, "Bearer") {
+			given = append(given, text)
+		}
+	}
+	ok := 0
+	for _, text := range given {
+		sum := sha256.Sum256([]byte(strings.TrimSpace(text)))
+		ok |= subtle.ConstantTimeCompare(sum[:], want[:])
+	}
+	return ok == 1
+}
+
+// httpError is a refusal.
+type httpError struct {
+	status int
+	code   codes.Code
+	text   string
+}
+
+func (e *httpError) Error() string { return e.text }
+
+var (
+	errBusy      = &httpError{http.StatusTooManyRequests, codes.ResourceExhausted, "more spans come than are taken; try again later"}
+	errUnsaved   = &httpError{http.StatusServiceUnavailable, codes.Unavailable, "the spans cannot be saved now; send them again later"}
+	errPath      = &httpError{http.StatusNotFound, codes.NotFound, "only " + Path + " is served here"}
+	errMethod    = &httpError{http.StatusMethodNotAllowed, codes.Unimplemented, "only POST is served here"}
+	errMediaType = &httpError{http.StatusUnsupportedMediaType, codes.InvalidArgument, "the content type is neither " + mediaProtobuf + " nor " + mediaJSON}
+	errEncoding  = &httpError{http.StatusUnsupportedMediaType, codes.InvalidArgument, "the content encoding is not gzip"}
+)
+
+func broken(err error) error {
+	return &httpError{http.StatusBadRequest, codes.InvalidArgument, "the request cannot be read: " + err.Error()}
+}
+
+// rateBurst is for how many seconds more than the rate may be saved up.
+const rateBurst = 5
+
+// rate is a bucket of tokens that fills with time.
+type rate struct {
+	perSecond float64
+
+	mu     sync.Mutex
+	tokens float64
+	at     time.Time
+}
+
+// allow takes n tokens, if there are any at all: one large request passes.
+func (r *rate) allow(n float64, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.at.IsZero() && now.After(r.at) {
+		r.tokens = min(r.tokens+now.Sub(r.at).Seconds()*r.perSecond, rateBurst*r.perSecond)
+	}
+	r.at = now
+	if r.tokens <= 0 {
+		return false
+	}
+	r.tokens -= n
+	return true
+}

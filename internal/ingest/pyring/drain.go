@@ -1,0 +1,265 @@
+package pyring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/ingest/pyring/ring"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+)
+
+const (
+	// scanEvery is how often the folders are searched for new rings.
+	scanEvery = 100 * time.Millisecond
+	// Rings are asked for more after these times, the longer the less comes.
+	pollLeast, pollMost = time.Millisecond, 100 * time.Millisecond
+	// batch is how many slots at a time they are asked for soon again.
+	batch = 2048
+	// aliveEvery is how often the kernel is asked for a process.
+	aliveEvery = 100 * time.Millisecond
+	// opening is for how long a file may be no ring yet.
+	opening = 5 * time.Second
+	// grace is for how long Close waits, when its context has ended, for what that
+	// has stopped.
+	grace = time.Second
+)
+
+// Drain reads the rings of processes while they run. Make it with New.
+type Drain struct {
+	o       Options
+	stop    chan struct{}
+	wait    sync.WaitGroup
+	reading context.Context // ends where Close has no time for more
+	enough  context.CancelFunc
+
+	mu     sync.Mutex
+	known  map[string]time.Time // when a file was seen first; zero: it is read or refused
+	procs  map[*process]bool    // being read
+	stats  Stats
+	errs   []error
+	closed bool
+	ctx    context.Context // of Close
+}
+
+// New watches the folders of rings. One goroutine reads each process, for
+// as long as that lives, and deletes its ring then.
+func New(o Options) (*Drain, error) {
+	if !ring.Supported {
+		return nil, fmt.Errorf("python: rings cannot be read on this system: %w", errors.ErrUnsupported)
+	}
+	if o.Dir == "" || o.Out == "" {
+		return nil, errors.New("python: a drain needs a folder of rings and one for what it writes")
+	}
+	d := &Drain{o: o, stop: make(chan struct{}), known: make(map[string]time.Time), procs: make(map[*process]bool)}
+	d.reading, d.enough = context.WithCancel(context.Background())
+	d.wait.Go(d.watch)
+	return d, nil
+}
+
+func (d *Drain) watch() {
+	t := time.NewTicker(scanEvery)
+	defer t.Stop()
+	for {
+		d.scan()
+		select {
+		case <-d.stop:
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// scan starts reading rings that are new.
+func (d *Drain) scan() {
+	for _, dir := range filepath.SplitList(d.o.Dir) {
+		paths, _ := filepath.Glob(filepath.Join(escape(dir), "*"+ring.Ext))
+		for _, path := range paths {
+			d.meet(path)
+		}
+	}
+}
+
+func (d *Drain) meet(path string) {
+	d.mu.Lock()
+	since, seen := d.known[path]
+	if !seen {
+		since = time.Now()
+		d.known[path] = since
+	}
+	d.mu.Unlock()
+	if since.IsZero() || d.reading.Err() != nil {
+		return
+	}
+	r, err := ring.Open(path, ring.Options{Drain: true})
+	if err != nil {
+		if errors.Is(err, ring.ErrVersion) || time.Since(since) > opening {
+			d.failed(path, err)
+			d.settled(path)
+		}
+		return
+	}
+	p, err := newProcess(d.reading, &d.o, r, true)
+	d.settled(path)
+	if err != nil {
+		r.Close()
+		d.failed(path, err)
+		return
+	}
+	d.mu.Lock()
+	d.procs[p] = true
+	d.stats.Processes++
+	d.mu.Unlock()
+	d.wait.Go(func() { d.follow(p) })
+}
+
+func (d *Drain) settled(path string) {
+	d.mu.Lock()
+	d.known[path] = time.Time{}
+	d.mu.Unlock()
+}
+
+func (d *Drain) failed(path string, err error) {
+	d.o.log().Warn("the ring of a Python process cannot be read", "path", path, "error", err, "see", helptopic.Python)
+	d.note(err)
+}
+
+func (d *Drain) note(err error) {
+	d.mu.Lock()
+	d.stats.Errors++
+	d.errs = append(d.errs, fmt.Errorf("python: %w", err))
+	d.mu.Unlock()
+}
+
+// follow reads a ring until its process is gone, or the drain closes. While the trace
+// takes nothing the ring keeps what comes.
+func (d *Drain) follow(p *process) {
+	pause := pollLeast
+	ticked, checked, released := time.Now(), time.Now(), time.Now()
+	var err error
+	for running := true; running && err == nil; {
+		n, full := 0, p.full()
+		if !full {
+			n, err = p.read()
+		}
+		// Waking up costs more than a few spans, and often the processor is one that
+		// trains.
+		if pause *= 2; n > batch {
+			pause /= 4
+		}
+		pause = min(max(pause, pollLeast), pollMost)
+		wait := pause
+		if n >= 2*batch {
+			wait = 0
+		}
+		select {
+		case <-d.stop:
+			running = false
+		case <-time.After(wait):
+		}
+		now := time.Now()
+		if err == nil && !full && now.Sub(ticked) > beginAfter/2 {
+			ticked = now
+			err = p.tick(now.UnixNano())
+		}
+		if held := p.ring.Held(); err == nil && held > 0 && (now.Sub(released) > releaseEvery || held >= releaseMany && !p.fails.Load()) {
+			released = now
+			err = p.release()
+		}
+		if now.Sub(checked) > aliveEvery {
+			checked = now
+			running = running && p.alive()
+		}
+	}
+	d.finish(p, err)
+}
+
+// finish ends a process and deletes its ring.
+func (d *Drain) finish(p *process, err error) {
+	d.mu.Lock()
+	ctx := d.ctx
+	d.mu.Unlock()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	err = errors.Join(err, p.finish(ctx, d.reading))
+	p.ring.Close()
+	if err == nil {
+		if p.alive() {
+			d.o.log().Warn("a Python process outlives the command: what it records from now on is lost", "pid", p.ring.PID, "see", helptopic.Python)
+		}
+		err = ring.Remove(p.ring.Path)
+	}
+	d.mu.Lock()
+	delete(d.procs, p)
+	d.stats.add(p)
+	d.mu.Unlock()
+	switch {
+	case err == nil:
+	case p.waitingSpans() > 0:
+		d.o.log().Warn("the trace of a Python process is not complete: the other spans wait in its ring for trainspan import",
+			"spans", p.waitingSpans(), "path", p.ring.Path, "error", err, "see", helptopic.File)
+		d.note(err)
+	default:
+		d.failed(p.ring.Path, err)
+	}
+}
+
+// Stats are the counts of this moment.
+func (d *Drain) Stats() Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.stats
+	s.Files = append([]string(nil), s.Files...)
+	s.Delivery.Causes = maps.Clone(s.Delivery.Causes)
+	for p := range d.procs {
+		s.add(p)
+	}
+	return s
+}
+
+// Close reads what the rings hold, ends what is written and deletes the rings,
+// those of processes that still run too: what they record from then on is lost.
+// The context bounds it: a ring that was not read to its end by then is left for
+// Import, and the error says so. Later calls do nothing.
+func (d *Drain) Close(ctx context.Context) error {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.closed, d.ctx = true, ctx
+	d.mu.Unlock()
+	close(d.stop)
+	defer context.AfterFunc(ctx, d.enough)()
+	if end, ok := ctx.Deadline(); ok { // what was read has to get into its file
+		defer time.AfterFunc(time.Until(end)*3/4, d.enough).Stop()
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		d.wait.Wait()
+		d.scan() // of processes that were quicker than the watch
+		d.wait.Wait()
+	}()
+	var late error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		select {
+		case <-done:
+		case <-time.After(grace): // a disk that does not answer
+			late = fmt.Errorf("python: rings are left: %w", ctx.Err())
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return errors.Join(append(d.errs, late)...)
+}

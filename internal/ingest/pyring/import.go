@@ -1,0 +1,90 @@
+package pyring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/trainspan/trainspan/internal/ingest/pyring/ring"
+	"github.com/trainspan/trainspan/internal/platform/proc"
+)
+
+// Rings finds the rings among files and in folders, with all folders below
+// them. An error means that a path cannot be read.
+func Rings(paths ...string) (rings []string, err error) {
+	for _, path := range paths {
+		err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil && p == path:
+				return err
+			case err == nil && d.Type().IsRegular() && filepath.Ext(p) == ring.Ext && ring.Is(p), err == nil && p == path && ring.Is(p):
+				rings = append(rings, p)
+			}
+			return nil
+		})
+		if err != nil {
+			return rings, fmt.Errorf("python: %w", err)
+		}
+	}
+	return rings, nil
+}
+
+// Writer returns the number of the process that made a ring, in its own PID
+// namespace, and reports whether that still runs on this machine. A file that is no
+// ring has none.
+func Writer(path string) (pid int, runs bool) {
+	r, err := ring.Open(path, ring.Options{})
+	if err != nil {
+		return 0, false
+	}
+	defer r.Close()
+	num := locate(r.PID, r.Ticks, r.Who().PIDNS)
+	return int(r.PID), proc.Alive(int(num), r.Ticks)
+}
+
+// Import writes what rings hold that were left behind: files, or folders of
+// them. The rings stay as they are. The error joins those of all rings; what
+// could be read of them is written.
+func Import(ctx context.Context, paths []string, o Options) (Stats, error) {
+	var st Stats
+	if !ring.Supported {
+		return st, fmt.Errorf("python: rings cannot be read on this system: %w", errors.ErrUnsupported)
+	}
+	rings, err := Rings(paths...)
+	if len(rings) == 0 && err == nil {
+		err = errors.New("python: there is no ring among these files")
+	}
+	failed := []error{err}
+	for _, path := range rings {
+		if err := ctx.Err(); err != nil {
+			return st, errors.Join(append(failed, err)...)
+		}
+		if err := importRing(ctx, path, &o, &st); err != nil {
+			st.Errors++
+			failed = append(failed, fmt.Errorf("python: %w", err))
+		}
+	}
+	return st, errors.Join(failed...)
+}
+
+func importRing(ctx context.Context, path string, options *Options, st *Stats) error {
+	o := *options
+	if o.Out == "" {
+		o.Out = filepath.Dir(path)
+	}
+	r, err := ring.Open(path, ring.Options{})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	p, err := newProcess(ctx, &o, r, false)
+	if err != nil {
+		return err
+	}
+	st.Processes++
+	err = p.finish(ctx, ctx)
+	st.add(p)
+	return err
+}

@@ -1,0 +1,61 @@
+package pyring
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"syscall"
+
+	"github.com/trainspan/trainspan/internal/platform/proc"
+)
+
+// locate returns the number by which this process knows another one, whose own
+// number is of a PID namespace, that of a container below this one for example. It
+// is 0 where no such process can be seen.
+func locate(pid int64, ticks, namespace uint64) int64 {
+	if namespace == 0 || namespace == namespaceOf("self") {
+		return pid
+	}
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return 0
+	}
+	defer dir.Close() //nolint:errcheck // only read
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		n, err := strconv.ParseInt(name, 10, 64)
+		if err == nil && proc.Alive(int(n), ticks) && namespaceOf(name) == namespace && numberInside(name) == pid {
+			return n
+		}
+	}
+	return 0
+}
+
+// namespaceOf is the PID namespace of a process, 0 where that is not known.
+func namespaceOf(process string) uint64 {
+	info, err := os.Stat("/proc/" + process + "/ns/pid")
+	if err != nil {
+		return 0
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0
+	}
+	return stat.Ino
+}
+
+// numberInside is the number of a process in its own namespace.
+func numberInside(process string) int64 {
+	text, err := os.ReadFile("/proc/" + process + "/status")
+	if err != nil {
+		return 0
+	}
+	for line := range bytes.Lines(text) {
+		if list, ok := bytes.CutPrefix(line, []byte("NSpid:")); ok {
+			fields := bytes.Fields(list)
+			n, _ := strconv.ParseInt(string(fields[len(fields)-1]), 10, 64)
+			return n
+		}
+	}
+	return 0
+}

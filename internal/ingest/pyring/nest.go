@@ -1,0 +1,244 @@
+package pyring
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/ingest/pyring/ring"
+	"github.com/trainspan/trainspan/internal/tracefile"
+)
+
+const (
+	// maxWaiting is how many finished spans wait for the one around them before it
+	// gets its id without having come.
+	maxWaiting = 64
+)
+
+// nesting puts the spans of the threads of a process below each other and hands them
+// to the trace, and to the relay.
+type nesting struct {
+	*writer
+	relay      *relay // nil where nothing is sent
+	threads    map[uint32]*thread
+	most       int              // threads that are kept although nothing of them is open
+	numbers    map[string]int64 // the last collective of each group
+	unfinished node
+}
+
+func newNesting(w *writer) *nesting {
+	return &nesting{
+		writer: w, threads: make(map[uint32]*thread), most: maxThreads,
+		unfinished: node{key: dftracer.NewKey(dftracer.CatDFTracer, "unfinished"), epoch: -1, step: -1},
+	}
+}
+
+// maxThreads is how many threads are kept at least. A program may start threads
+// for ever.
+const maxThreads = 1024
+
+func (p *nesting) thread(t *ring.Thread) *thread {
+	th := p.threads[t.Number]
+	if th == nil {
+		if len(p.threads) >= p.most {
+			maps.DeleteFunc(p.threads, func(_ uint32, t *thread) bool { return len(t.levels)+len(t.known)+len(t.open)+len(t.held) == 0 })
+			p.most = max(2*len(p.threads), maxThreads)
+		}
+		th = &thread{tid: t.TID, number: t.Number, given: t.Lane}
+		p.threads[t.Number] = th
+	}
+	return th
+}
+
+// end takes a span that ended at a depth.
+func (p *nesting) end(t *thread, s span, depth int, crossed bool) {
+	p.relay.ended(t, &s, depth, crossed)
+	outer, _ := t.outerSpan(depth)
+	l := t.peek(depth)
+	for len(t.ends) <= depth {
+		t.ends = append(t.ends, 0)
+	}
+	switch {
+	case l.start != 0 && (l.start != s.start || l.node != s.node), l.start == 0 && l.first != 0 && l.first < s.start:
+		l.id = 0 // of a span whose slot was lost
+	default:
+		if l.first != 0 { // what was written below it lies inside it
+			s.start, s.end = min(s.start, l.first), max(s.end, l.last)
+		}
+		if len(l.args) > 0 {
+			s.args = mergeArgs(l.args, s.args)
+		}
+	}
+	s.aside = !t.given && s.node.numbers[1] == "" && s.start/1000 < t.ends[depth]/1000
+	t.ends[depth] = max(t.ends[depth], s.end)
+	s.id = t.ended(&s, depth, l.id)
+	s.size = 1
+	waiting := l.waiting
+	waiting = append(waiting, t.leave(depth, crossed)...)
+	for i := range waiting {
+		w := &waiting[i]
+		if w.start < s.start || w.end > s.end { // by times that the program gave
+			p.hand(t, w, outer)
+			continue
+		}
+		if s.below == nil {
+			s.below = waiting[:0]
+		}
+		s.below = append(s.below, *w)
+		s.size += w.size
+	}
+	if len(s.below) == 0 {
+		p.spareSpans(waiting)
+	}
+	p.hand(t, &s, outer)
+}
+
+// hand hands a span to the one around it: to wait for that, or to be written.
+func (p *nesting) hand(t *thread, s *span, outer int) {
+	for outer != 0 {
+		if s.start >= t.peek(outer).start {
+			break
+		}
+		outer, _ = t.outerSpan(outer) // by a time that the program gave
+	}
+	s.level = 1
+	if outer == 0 {
+		p.write(s, 0)
+		return
+	}
+	_, number := t.outerSpan(outer)
+	s.level += number
+	l := t.levelAt(outer)
+	if l.id == 0 {
+		if n := len(p.spans); l.waiting == nil && n > 0 {
+			l.waiting, p.spans = p.spans[n-1], p.spans[:n-1]
+		}
+		l.waiting = append(l.waiting, *s)
+		if l.size += s.size; l.size >= maxWaiting {
+			p.settle(t, 1, outer)
+		}
+		return
+	}
+	l.cover(s)
+	p.write(s, l.id)
+}
+
+// settle gives the open spans between two depths their ids and writes what waits
+// for them. With ids those around one are not dropped without a trace, so that
+// what was written keeps its place.
+func (p *nesting) settle(t *thread, from, depth int) uint64 {
+	for k := from; k <= depth; k++ {
+		l := t.levelAt(k)
+		if l.gap {
+			continue
+		}
+		if l.id == 0 {
+			l.id = p.w.NextID()
+		}
+		waiting := l.waiting
+		l.waiting, l.size = nil, 0
+		for i := range waiting {
+			l.cover(&waiting[i])
+			p.write(&waiting[i], l.id)
+		}
+		p.spareSpans(waiting)
+	}
+	return t.levelAt(depth).id
+}
+
+// settleAll does so for all that waits on a thread.
+func (p *nesting) settleAll(t *thread) {
+	for _, l := range slices.Backward(t.levels) {
+		if len(l.waiting) > 0 {
+			p.settle(t, 1, l.depth)
+			return
+		}
+	}
+}
+
+// begin takes the begin of a span.
+func (p *nesting) begin(t *thread, s span, depth int) {
+	p.relay.begun(t, &s, depth)
+	outer, _ := t.outerSpan(depth)
+	orphans := t.clear(depth)
+	l := t.levelAt(depth)
+	l.start, l.node, l.args = s.start, s.node, s.args
+	for i := range orphans {
+		p.hand(t, &orphans[i], outer)
+	}
+}
+
+// mergeArgs returns the arguments of the begin of a span with those of its end, which
+// win.
+func mergeArgs(begin, end []dftracer.Arg) []dftracer.Arg {
+	for _, a := range end {
+		begin = upsert(begin, a)
+	}
+	return begin
+}
+
+// drop forgets an open span: what is below it belongs to the one around it. One
+// that was written of already becomes an unfinished span of no category.
+func (p *nesting) drop(t *thread, s span, depth int, crossed bool) {
+	p.relay.dropped(t, &s, depth, crossed)
+	outer, _ := t.outerSpan(depth)
+	l := t.peek(depth)
+	waiting := l.waiting
+	s.id = t.ended(&s, depth, l.id)
+	waiting = append(waiting, t.leave(depth, crossed)...)
+	if s.id != 0 {
+		s.below = waiting
+		s.node = &p.unfinished
+		p.hand(t, &s, outer)
+		return
+	}
+	for i := range waiting {
+		p.hand(t, &waiting[i], outer)
+	}
+	p.spareSpans(waiting)
+}
+
+// announce writes begin records of open spans: those that a begin slot said,
+// and those that the cells of the ring show, all of them from before a time.
+func (p *nesting) announce(t *thread, cells []began, before int64) {
+	slices.SortFunc(cells, func(a, b began) int { return int(min(max(a.start-b.start, -1), 1)) })
+	var parent uint64
+	number, settled, deepest := 0, 0, 0
+	if n := len(t.levels); n > 0 {
+		deepest = t.levels[n-1].depth
+	}
+	for depth := 1; depth <= deepest || len(cells) > 0; depth++ {
+		l := *t.peek(depth)
+		if l.gap {
+			continue
+		}
+		open := began{l.node, l.start, depth, l.id}
+		if l.start == 0 {
+			if len(cells) == 0 {
+				continue // nothing is known of it
+			}
+			open.node, open.start = cells[0].node, cells[0].start
+			cells = cells[1:]
+		}
+		if open.start > before {
+			return
+		}
+		number++
+		open.id = p.settle(t, settled+1, depth)
+		settled = depth
+		if _, ok := t.known[open.start]; !ok {
+			if t.known == nil {
+				t.known = make(map[int64]began)
+			}
+			t.known[open.start] = open
+			first := p.args[:0]
+			if open.node.group != "" {
+				first = append(first, dftracer.Int(argNumber, p.numbers[open.node.group]+1))
+			}
+			args := mergeArgs(p.arguments(open.node, open.start, first, nil), l.args)
+			p.relay.began(t, open.node, open.start, depth, args)
+			tracefile.WriteBegin(p.w, p.event(&span{node: open.node, id: open.id, start: open.start, end: open.start, thread: t, level: number, args: args}, parent))
+		}
+		parent = open.id
+	}
+}

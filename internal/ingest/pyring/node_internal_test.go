@@ -1,0 +1,53 @@
+package pyring
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/testkit/growth"
+)
+
+// updated gives a node with 40 below it n keys, one by one, and reports whether
+// some were left out.
+func updated(n int) (root *node, full bool) {
+	root = &node{epoch: -1, step: -1}
+	for range 40 {
+		root.below = append(root.below, &node{above: root, epoch: -1, step: -1})
+	}
+	for i := range n {
+		full = !root.update(-1, int64(i), []dftracer.Arg{dftracer.Int(fmt.Sprint("key", i), 1)}) || full
+	}
+	return root, full
+}
+
+func TestGrowthOfUpdates(t *testing.T) {
+	growth.Allocated(t, 2000, func(n int) { updated(n) })
+}
+
+func BenchmarkGrowthUpdates(b *testing.B) {
+	growth.Bench(b, 2000, func(n int) { updated(n) })
+}
+
+// What is over the bound is left out, what is known is still set, and nodes that
+// were switched off meanwhile keep what they had.
+func TestManyArgumentsOfNodes(t *testing.T) {
+	if _, full := updated(maxNodeArgs); full {
+		t.Error("arguments within the bound were left out")
+	}
+	root, full := updated(1000)
+	root.below[0].off = true
+	again := !root.update(-1, -1, []dftracer.Arg{dftracer.Int("key5", -5), dftracer.Int("more", 1)})
+	if !full || !again {
+		t.Errorf("full %v, again %v", full, again)
+	}
+	for i, d := range append(root.below[:2:2], root) {
+		want := int64(-5)
+		if i == 0 {
+			want = 1
+		}
+		if len(d.args) != maxNodeArgs || d.args[5].Int64() != want || d.step != 999 {
+			t.Errorf("node %d: %d arguments, key5 %d, step %d", i, len(d.args), d.args[5].Int64(), d.step)
+		}
+	}
+}

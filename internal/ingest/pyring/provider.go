@@ -1,0 +1,118 @@
+package pyring
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/record/settings"
+	"github.com/trainspan/trainspan/internal/record/setup"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// settings are the configuration of a process, with what the program itself says,
+// and whether it could be read.
+func (p *source) settings(code config.Config) (cfg config.Config, read bool) {
+	if p.o.Config == nil {
+		return code, false
+	}
+	cfg, err := p.o.Config(code)
+	if err != nil {
+		p.log.Warn("the configuration of what is sent of Python processes", "error", err, "see", helptopic.Start)
+		return code, false
+	}
+	// Its files are those of the drain. Of the JSON lines it says the form.
+	cfg.Outputs.File.Path, cfg.Outputs.Trace = "", config.Trace{}
+	cfg.Logger.InfoPath, cfg.Logger.ErrorPath = "", ""
+	return cfg, true
+}
+
+// provider makes the provider of a process: over the outputs of the
+// configuration, and those that add adds. Where one of the outputs cannot be made
+// the others are, and what the program says of itself holds without a configuration
+// that is not fit. It is quiet once ending is set. Without add, which adds outputs for
+// callbacks, there are no metrics.
+func (p *source) provider(cfg, code config.Config, ending *atomic.Bool, clock func() time.Time, add func(*telemetry.TrainingTelemetryBuilder)) (*telemetry.Provider, error) {
+	if add == nil {
+		add = func(*telemetry.TrainingTelemetryBuilder) {}
+		cfg.Outputs.Prometheus, cfg.Outputs.OTLP.Metrics = config.Prometheus{}, config.Value(false)
+	}
+	for alone := false; ; {
+		tel, err := p.configured(cfg, ending, clock, add)
+		switch {
+		case err == nil:
+			return tel, nil
+		case settings.PrometheusActive(&cfg):
+			cfg.Outputs.Prometheus = config.Prometheus{}
+		case settings.OTLPActive(&cfg):
+			cfg.Outputs.OTLP = config.OTLP{}
+		case !alone && p.o.Config != nil:
+			cfg, alone = code, true
+		default:
+			return nil, err
+		}
+		p.log.Warn("an output is left out for a Python process", "error", err, "see", helptopic.Start)
+	}
+}
+
+// configured makes a provider of a configuration.
+func (p *source) configured(cfg config.Config, ending *atomic.Bool, clock func() time.Time, add func(*telemetry.TrainingTelemetryBuilder)) (*telemetry.Provider, error) {
+	id := p.id
+	id.ApplicationName, id.SessionTag = "", ""
+	if p.id.WorldSize > 0 && !cfg.WorldSize.IsSet() {
+		cfg.WorldSize = config.Value(p.id.WorldSize)
+	}
+	tag := ""
+	if p.o.Trace != nil {
+		tag = p.o.Trace.Process.SessionTag
+	}
+	if !cfg.SessionTag.IsSet() && tag != "" {
+		cfg.SessionTag = config.Value(tag)
+	}
+	cfg.ApplicationName = cmp.Or(cfg.ApplicationName, tag, "python")
+	// What goes wrong here is the program's; it was not refused there.
+	cfg.ErrorStrategy = config.PropagateErrors
+	cfg.Outputs.File = config.File{}
+	cfg.Warnings = nil // they were told of the configuration, once
+	cfg.Ranks = config.Ranks{Rank: id.Rank, LocalRank: id.LocalRank, WorldSize: cfg.WorldSize, Attempt: id.Attempt, Job: id.Job, Run: id.Run}
+	ctx := context.Background()
+	b, made, err := setup.NewBuilder(ctx, cfg, &setup.Options{OTLP: p.o.OTLP, Identity: id, Logger: slog.New(quiet{p.log.Handler(), ending})})
+	if err != nil {
+		return nil, err
+	}
+	b.WithParent(p.o.Parent).WithClock(clock)
+	add(b)
+	tel, err := b.ConfigureProvider(ctx)
+	if err != nil {
+		_ = made.Close(ctx) // the error is the one before
+		return nil, err
+	}
+	return tel, nil
+}
+
+// quiet lets only errors of a replay through: what a program does wrong is in
+// its records, and what a backend does not take is counted.
+type quiet struct {
+	slog.Handler
+	killed *atomic.Bool
+}
+
+func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelError && !q.killed.Load() && q.Handler.Enabled(ctx, l)
+}
+
+func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+	network := false
+	r.Attrs(func(a slog.Attr) bool {
+		network = a.Key == "network" && a.Value.Kind() == slog.KindBool && a.Value.Bool()
+		return !network
+	})
+	if network {
+		return nil
+	}
+	return q.Handler.Handle(ctx, r)
+}

@@ -1,0 +1,123 @@
+// Package pyclient hands out the client that Python processes run: to a folder for
+// their PYTHONPATH, and what it says of itself.
+package pyclient
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	pathpkg "path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/trainspan/trainspan/integrations/python"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+)
+
+// site is the folder of what stands beside the package in PYTHONPATH.
+const site = "trainspan_site/"
+
+// phaseList finds the names in the client, which alone has the list.
+var phaseList = regexp.MustCompile(`(?s)\nPHASES = \((.*?)\n\)`)
+
+// Phases are the phases of PyTorch that can be switched on and off, in the client's
+// order: the words for TRAINSPAN_ONLY and TRAINSPAN_WITHOUT.
+func Phases() (names []string) {
+	text, err := python.Client.ReadFile("trainspan_torch/__init__.py")
+	if err != nil {
+		return nil
+	}
+	list := phaseList.FindSubmatch(text)
+	if list == nil {
+		return nil
+	}
+	for name := range strings.FieldsFuncSeq(string(list[1]), func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }) {
+		names = append(names, name)
+	}
+	return names
+}
+
+// modules is a file with all modules of the packages, which sitecustomize.py reads as a
+// whole: before each a line with its size and its path.
+const modules = "trainspan/modules"
+
+// Unpack writes the client below a folder, for PYTHONPATH: sitecustomize.py and
+// the packages trainspan and trainspan_torch. The folder is made if it is
+// missing, and nobody else can read it. A file of one of these names that holds
+// something else is left, and is an error.
+func Unpack(dir string) error {
+	var all bytes.Buffer
+	for _, name := range clientFiles() {
+		text, err := python.Client.ReadFile(name)
+		if err == nil {
+			err = unpack(filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(name, site))), text)
+		}
+		if err != nil {
+			return fmt.Errorf("python: unpack the client: %w", err)
+		}
+		if !strings.HasPrefix(name, site) {
+			fmt.Fprintf(&all, "%d %s\n%s", len(text), name, text)
+		}
+	}
+	// Where no file may be that long Python takes each module from its own file.
+	if err := unpack(filepath.Join(dir, filepath.FromSlash(modules)), all.Bytes()); err != nil && !errors.Is(err, syscall.EFBIG) {
+		return fmt.Errorf("python: unpack the client: %w", err)
+	}
+	return nil
+}
+
+func unpack(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	_, err := fswrite.Write(path, text, 0o600, nil)
+	if errors.Is(err, fs.ErrExist) {
+		if there, readErr := os.ReadFile(path); readErr == nil && bytes.Equal(there, text) {
+			return nil
+		}
+	}
+	return err
+}
+
+// clientFiles are the files of the client.
+func clientFiles() (names []string) {
+	_ = fs.WalkDir(python.Client, ".", func(path string, d fs.DirEntry, err error) error { // of memory: never fails
+		if err == nil && !d.IsDir() && filepath.Ext(path) == ".py" {
+			names = append(names, path)
+		}
+		return err
+	})
+	return names
+}
+
+// Differs names a file of the client in another folder, as site-packages, that is not
+// the one that [Unpack] writes. It is empty where all are.
+func Differs(dir string) string {
+	for _, name := range clientFiles() {
+		if strings.HasPrefix(name, site) { // is not installed
+			continue
+		}
+		own, err := python.Client.ReadFile(name)
+		there, errThere := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		if err != nil || errThere != nil || !bytes.Equal(own, there) {
+			return filepath.Join(dir, filepath.FromSlash(name))
+		}
+	}
+	return ""
+}
+
+// IsClient reports whether a path, with slashes and below the folder of [Unpack], is
+// that of a file of the client or of what Python has compiled of it.
+func IsClient(path string) bool {
+	dir, base := pathpkg.Split(path)
+	if up, ok := strings.CutSuffix(dir, "__pycache__/"); ok { // NAME.cpython-313.pyc, and a number behind while it is written
+		stem, _, _ := strings.Cut(base, ".")
+		path = up + stem + ".py"
+	}
+	return path == modules || slices.ContainsFunc(clientFiles(), func(name string) bool { return strings.TrimPrefix(name, site) == path })
+}

@@ -1,0 +1,250 @@
+package pyring
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/ingest/pyring/ring"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/platform/proc"
+	"github.com/trainspan/trainspan/internal/platform/redact"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
+	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// call replays one callback.
+func (p *process) call(name string, at int64, args []byte) {
+	v := values{}
+	if len(args) > 0 && json.Unmarshal(args, &v) != nil {
+		p.log.Warn("the arguments of a callback cannot be read", "callback", name, "see", helptopic.PythonCalls)
+		return
+	}
+	if p.calls == nil {
+		p.calls = &calls{log: p.log, own: make(map[int64]*telemetry.Span)}
+		p.relay.replays(p.calls)
+	}
+	c := p.calls
+	c.n++
+	c.now.Store(max(at, c.now.Load()))
+	switch name {
+	case "configure_provider": // it is made when it has something to record: then functions have given their values
+		c.given = v
+		return
+	case "values":
+		for key, value := range v {
+			c.answer.Store(key, value)
+		}
+		return
+	}
+	if !c.opened {
+		c.opened = true
+		if err := c.open(p.source); err != nil {
+			p.log.Warn("callbacks of a Python process are not replayed", "error", err, "see", helptopic.PythonCalls)
+		} else {
+			p.relay.use(c.tel, &c.sent, p.nodes.byID)
+		}
+	}
+	if c.tel == nil {
+		return
+	}
+	defer p.relay.flush(c.tel)
+	err := c.replay(name, at, v, args)
+	if line, ok := v["line"].(string); ok && !c.ended {
+		p.log.Warn("a call of one-logger's API is wrong", "callback", name, "line", line, "error", err, "see", helptopic.PythonCalls)
+	} else if err != nil && !errors.Is(err, telemetry.ErrClosed) {
+		p.log.Debug("callback of a Python process", "callback", name, "error", err)
+	}
+}
+
+// iterated replays the callback at the end of an iteration, which the end of its span is.
+func (p *process) iterated(r *ring.Record) {
+	var args []byte
+	if r.Failed {
+		v := values{"exception_type": "Exception"}
+		_ = json.Unmarshal(r.Args, &v) // without, that is all that is known
+		args, _ = json.Marshal(v)      // of texts and numbers: it never fails
+	}
+	p.call("on_training_single_iteration_end", r.End, args)
+}
+
+// take takes a record.
+func (p *process) take(r *ring.Record) {
+	p.last = max(p.last, r.Start, r.End)
+	if r.Depth > maxDepth {
+		p.limit("spans of a Python process nest deeper than 1,024, as where starts have no stop: what is deeper is written side by side")
+		r.Depth = maxDepth
+	}
+	t := p.thread(r.Thread)
+	var n *node
+	if r.Name != nil {
+		n = p.nodes.nodeOf(r.Name)
+	}
+	switch r.Kind {
+	case ring.KindFile:
+		p.files.take(r.Value, r.Args)
+	case ring.KindSpan:
+		if r.Call {
+			p.files.call(t, n, r)
+			return
+		}
+		p.span(t, n, r)
+		if r.Next >= 0 {
+			p.places.set(r.End, -1, r.Next)
+		}
+		if n.iteration {
+			p.iterated(r)
+		}
+	case ring.KindBegin:
+		p.begin(t, span{node: n, start: r.Start, args: appendObject(nil, r.Args)}, r.Depth)
+	case ring.KindPoint:
+		p.end(t, span{node: n, start: r.Start, end: r.Start, thread: t, args: p.arguments(n, r.Start, p.args[:0], r.Args)}, r.Depth, false)
+	case ring.KindPosition:
+		if n != nil {
+			n.update(r.Epoch, r.Value, nil)
+		}
+		if n == nil || tracefile.KeyCat(n.key) == rootCategory && !n.off {
+			p.places.set(r.Start, r.Epoch, r.Value)
+		}
+	case ring.KindUpdate:
+		if !n.update(-1, -1, appendObject(nil, r.Args)) {
+			p.limit("update was given more than 128 arguments, or more than 16 KiB, by a Python process: the further ones are left out")
+		}
+	case ring.KindState:
+		n.eachNode(func(n *node) { n.off = r.Value == 0 })
+	case ring.KindDrop:
+		n.spanEnded(t, r.Start)
+		p.drop(t, span{node: n, start: r.Start, end: r.End, thread: t}, r.Depth, r.Crossed)
+	case ring.KindNote:
+		if tracefile.KeyCat(n.key) == entityCategory {
+			p.w.Write(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: tracefile.KeyName(n.key), TID: p.ring.PID, Args: appendObject(nil, r.Args)})
+			return
+		}
+		p.note(tracefile.KeyName(n.key), r)
+	case ring.KindCall:
+		if r.Value > 0 { // an iteration, and its number from 1
+			p.places.set(r.Start, -1, r.Value-1)
+		}
+		p.call(tracefile.KeyName(n.key), r.Start, r.Args)
+	}
+}
+
+// note writes metadata with a time. What an exception says may hold a secret.
+func (p *process) note(name string, r *ring.Record) {
+	args := appendObject(nil, r.Args)
+	for i := range args {
+		if args[i].Key == onelogger.ExceptionMessage {
+			args[i] = dftracer.String(onelogger.ExceptionMessage, redact.Text(tracefile.Str(args[i])))
+		}
+	}
+	tracefile.WriteCustom(p.w, name, fmt.Sprint(r.Start/1000), args...)
+}
+
+// span takes a span that ended.
+func (p *process) span(t *thread, n *node, r *ring.Record) {
+	n.spanEnded(t, r.Start)
+	if n.group != "" && r.Value > p.numbers[n.group] {
+		if p.numbers == nil {
+			p.numbers = make(map[string]int64)
+		}
+		p.numbers[n.group] = r.Value
+	}
+	asked := r.Start
+	if r.Thread.Lane {
+		asked -= r.Value
+	}
+	args := p.arguments(n, asked, appendValue(p.args[:0], n, r), r.Args)
+	args = place.AppendStatus(args, r.Failed, false, "")
+	if r.ArgsLost {
+		args = append(args, dftracer.Int("args_lost", 1))
+	}
+	p.end(t, span{node: n, start: r.Start, end: r.End, thread: t, args: args}, r.Depth, r.Crossed)
+}
+
+// source is the ring of a process, and who that is.
+type source struct {
+	o     *Options
+	log   *slog.Logger
+	ring  *ring.Ring
+	num   int64 // of the process, as this one knows it; 0 where it cannot be seen
+	plain bool  // whether the trace is not compressed
+	id    outputs.Identity
+	last  int64           // the latest time in the ring
+	told  map[string]bool // which bounds the log says were reached
+	news  func()          // takes what the process has said about itself since
+	file  string          // the name that its trace was given
+	fails atomic.Bool     // the trace cannot be written at present
+
+	mu    sync.Mutex
+	stats Stats // guarded by mu, for those who ask
+}
+
+// name is that of the trace. A program that named its log file, where nobody
+// gave a folder for rings, gets that name.
+func (p *source) name() string {
+	stem := strings.TrimSuffix(filepath.Base(p.ring.Path), ring.Ext)
+	for range 2 { // pid and start
+		stem = stem[:max(strings.LastIndexByte(stem, '-'), 0)]
+	}
+	if stem == "" || stem == "py" {
+		stem = "trace"
+	}
+	if p.id.RankKnown && p.ring.Forks == 0 {
+		stem = fmt.Sprintf("%s-rank%d", stem, p.id.Rank.Get())
+	}
+	ext := ".pfw.gz"
+	if p.plain {
+		ext = ".pfw"
+	}
+	return fmt.Sprintf("%s-%d%s", stem, p.id.PID, ext)
+}
+
+// identify finds out who the process is from its launcher's variables.
+func (p *source) identify(who ring.Who) {
+	ranks, err := config.DetectRanks(func(name string) (string, bool) {
+		v, ok := who.Env[name]
+		return v, ok
+	})
+	if err != nil {
+		p.log.Warn("the place of a Python process in its job", "error", err, "see", helptopic.RankUnknown)
+	}
+	p.id = outputs.Identity{
+		Host: who.Host, PID: int(p.ring.PID), Version: identity.Version, Rank: ranks.Rank, RankKnown: ranks.Rank.IsSet(),
+		LocalRank: ranks.LocalRank, WorldSize: ranks.WorldSize.Or(0), Attempt: ranks.Attempt, Job: ranks.Job, Run: ranks.Run,
+	}
+	if p.id.Job == "" {
+		p.id.Job = p.o.Job
+	}
+	if !p.id.Attempt.IsSet() && p.o.Attempt >= 0 {
+		p.id.Attempt = config.Value(p.o.Attempt)
+	}
+}
+
+// alive reports whether the process still runs.
+func (p *source) alive() bool { return proc.Alive(int(p.num), p.ring.Ticks) }
+
+// wrote notes a file.
+func (p *source) wrote(path string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Files = append(p.stats.Files, path)
+}
+
+// limit says once that a bound was reached.
+func (p *source) limit(what string) {
+	if !p.told[what] {
+		p.told[what] = true
+		p.log.Warn(what, "see", helptopic.Python)
+	}
+}

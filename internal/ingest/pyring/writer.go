@@ -1,0 +1,208 @@
+package pyring
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/ingest/pyring/ring"
+	"github.com/trainspan/trainspan/internal/tracefile"
+)
+
+// writer writes the spans of a process into its trace.
+type writer struct {
+	*source
+	w       *dftracer.Writer
+	places  places
+	written written // nil for none
+	again   int64   // spans that were among them
+	args    []dftracer.Arg
+	spare   [][]dftracer.Arg // of spans that were written
+	spans   [][]span         // lists of spans that waited
+}
+
+// appendValue appends what the value of a span stands for.
+func appendValue(dst []dftracer.Arg, n *node, r *ring.Record) []dftracer.Arg {
+	switch {
+	case r.Value <= 0:
+		return dst
+	case r.Thread.Lane: // of a device, which came to it later
+		return append(dst, dftracer.Int("background", 1), dftracer.Float("lag_us", float64(r.Value)/1000))
+	case n.samples:
+		return append(dst, dftracer.Int("samples", r.Value))
+	case n.group != "":
+		return append(dst, dftracer.Int(argNumber, r.Value))
+	}
+	return append(dst, dftracer.Int("count", r.Value))
+}
+
+// arguments are those of a span that was asked for at a time: where the training
+// stood then, the first ones, what the node was given, and the span's own, which
+// win.
+func (p *writer) arguments(n *node, asked int64, first []dftracer.Arg, own []byte) []dftracer.Arg {
+	epoch, step := p.places.position(asked)
+	if n.epoch >= 0 {
+		epoch = n.epoch
+	}
+	if n.step >= 0 {
+		step = n.step
+	}
+	rest := first
+	for _, a := range n.args { // each key once
+		if i := slices.IndexFunc(first, func(f dftracer.Arg) bool { return f.Key == a.Key }); i >= 0 {
+			rest[i] = a
+		} else {
+			rest = append(rest, a)
+		}
+	}
+	rest = appendObject(rest, own)
+	rest, epoch = take(rest, attributes.Epoch, epoch)
+	rest, step = take(rest, attributes.Step, step)
+	p.args = rest
+	var args []dftracer.Arg
+	if n := len(p.spare); n > 0 {
+		args, p.spare = p.spare[n-1], p.spare[:n-1]
+	} else if n := len(rest) + 2; n > 2 || epoch >= 0 || step >= 0 {
+		args = make([]dftracer.Arg, 0, n)
+	}
+	if epoch >= 0 {
+		args = append(args, dftracer.Int(attributes.Epoch, epoch))
+	}
+	if step >= 0 {
+		args = append(args, dftracer.Int(attributes.Step, step))
+	}
+	return append(args, rest...)
+}
+
+// write writes a span below another one, 0 for none, and what is below it.
+func (p *writer) write(s *span, parent uint64) {
+	if len(s.below) > 0 {
+		if s.id == 0 {
+			s.id = p.w.NextID()
+		}
+		for i := range s.below {
+			s.below[i].level = s.level + 1
+			p.write(&s.below[i], s.id)
+		}
+		p.spareSpans(s.below)
+		s.below = nil
+	}
+	start, end := s.start/1000, s.end/1000
+	if p.written != nil && p.written.take(spanOf(s.node, start, end)) {
+		p.again++
+		s.args = nil
+		return
+	}
+	tid, alone := s.thread.place(start, end, s.aside)
+	if !alone {
+		p.limit("more than 256 spans of one thread of a Python process overlap: the further ones share a row")
+	}
+	at := dftracer.Span{
+		ID: s.id, TID: tid, TS: start, Dur: end - start, Level: max(s.level, 1), Parent: dftracer.NoParent,
+	}
+	if parent != 0 {
+		at.Parent = int64(parent)
+	}
+	p.w.WriteComplete(&s.node.key, at, s.args...)
+	if cap(s.args) > 0 && len(p.spare) < maxSpare {
+		p.spare = append(p.spare, s.args[:0])
+	}
+	s.args = nil
+}
+
+// maxSpare bounds the memory that is kept for the arguments of spans.
+const maxSpare = 256
+
+// event is an open span for its begin record.
+func (p *writer) event(s *span, parent uint64) *dftracer.Event {
+	e := &dftracer.Event{
+		ID: s.id, Name: tracefile.KeyName(s.node.key), Cat: tracefile.KeyCat(s.node.key), Type: tracefile.TypePython, TID: s.thread.tid, TS: s.start / 1000,
+		Level: s.level, Parent: dftracer.NoParent, Args: s.args,
+	}
+	if parent != 0 {
+		e.Parent = int64(parent)
+	}
+	return e
+}
+
+// spareSpans keeps a list for later.
+func (p *writer) spareSpans(list []span) {
+	if cap(list) > 0 && len(p.spans) < maxSpare {
+		clear(list)
+		p.spans = append(p.spans, list[:0])
+	}
+}
+
+// written are spans that are in a trace already, and how often: an earlier reader
+// of the ring was killed after it wrote them and before it gave their slots back,
+// or the ring was imported before. Short spans may well agree in all of it.
+type written map[writtenSpan]int
+
+type writtenSpan struct {
+	cat, name string
+	ts, dur   int64
+}
+
+// spanOf is a span of a node as a trace has it, by its times in microseconds.
+func spanOf(n *node, start, end int64) writtenSpan {
+	return writtenSpan{tracefile.KeyCat(n.key), tracefile.KeyName(n.key), start, end - start}
+}
+
+// take reports whether a span is there, once for each.
+func (w written) take(s writtenSpan) bool {
+	n := w[s]
+	if n > 0 {
+		w[s] = n - 1
+	}
+	return n > 0
+}
+
+// findWritten reads the traces in dir that earlier readers of a ring have left
+// under the name of its trace, as far as they can be read. It keeps what is not
+// older than what the ring holds, and is nil when there is none.
+func findWritten(ctx context.Context, path, dir, name string, pid int64) written {
+	stem := escape(strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".pfw"))
+	var paths []string
+	for _, pattern := range []string{".pfw.gz", ".run*.pfw.gz", ".pfw", ".run*.pfw"} {
+		found, _ := filepath.Glob(filepath.Join(escape(dir), stem+pattern)) // the pattern is well-formed
+		paths = append(paths, found...)
+	}
+	if len(paths) == 0 {
+		return nil
+	}
+	since := oldest(ctx, path)
+	seen := make(written)
+	for _, p := range paths {
+		// The trace of a reader that was killed is cut off: what is before counts.
+		_, _ = dftracer.Scan(p, nil, func(ev *dftracer.Event) error {
+			if ev.Phase == dftracer.PhaseComplete && ev.PID == pid && ev.TS >= since {
+				seen[writtenSpan{ev.Cat, ev.Name, ev.TS, ev.Dur}]++
+			}
+			return nil
+		})
+	}
+	return seen
+}
+
+// oldest is the earliest start in a ring, in microseconds since the epoch. What is
+// wrong with the ring comes up again when it is imported.
+func oldest(ctx context.Context, path string) int64 {
+	r, err := ring.Open(path, ring.Options{})
+	if err != nil {
+		return 0
+	}
+	defer r.Close()
+	since := int64(1<<63 - 1)
+	if err := r.Finish(ctx, func(rec *ring.Record) { since = min(since, rec.Start/1000) }); err != nil {
+		return 0
+	}
+	return since
+}
+
+// escape makes a pattern that stands for a path.
+func escape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}

@@ -1,0 +1,359 @@
+package torch
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/trainspan/trainspan/internal/ingest/torch/kineto"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
+)
+
+// container is the kind of compiled code whose direct children are nodes of a
+// graph.
+type container uint8
+
+const (
+	notContainer container = iota
+	inRegion               // Torch-Compiled Region
+	inForward              // CompiledFunction
+	inBackward             // CompiledFunctionBackward
+	inGraph                // ## Call CompiledFxGraph key ##
+)
+
+// frame is an open row of the lane being swept.
+type frame struct {
+	r     row
+	name  string
+	ord   int64
+	level int
+	step  int32
+	rule  int // 1 + index of the AI rule, 0 for none
+	id    uint64
+	code
+	engine     bool // under the autograd engine
+	checkpoint bool // under activation checkpointing, in backward
+	recompute  bool // an operator of forward, run again in backward
+	phase      bool // owns what is launched inside it; known while writing
+	tie        *tie
+	comm       *collective
+
+	clamped  int64
+	childDur int64
+	// Device time launched from here, alone and with everything below.
+	devSelf, devTotal int64
+	// Device time that any thread launched during a phase; until its end, that
+	// launched before.
+	launched launched
+	memory
+	spanID uint64
+}
+
+// code is the compiled code that a frame is, or stands in.
+type code struct {
+	own, parent   container // what the row is, and what it stands in
+	region, graph uint32    // names of compile id and cache key
+	fwdRegion     uint32    // of the forward that a backward belongs to
+	backward      bool
+	compiling     bool // under a dynamo_timed row
+	node          int64
+	used          map[string]int // graph nodes consumed, for containers
+}
+
+// memory is what a frame allocated, in bytes, on the host and on devices, alone
+// and with everything below.
+type memory struct{ hostMemSelf, hostMem, devMemSelf, devMem int64 }
+
+// tie is the place of a row in a pair of forward and backward.
+type tie struct {
+	seq      int64
+	id       uint64 // of the event of the forward operator
+	backward bool
+	name     string // of the forward operator
+	ord      int64  // of the forward operator
+	step     int32
+}
+
+// isStep returns the number of the profiler's step that a row stands for.
+func (f *frame) isStep() (int64, bool) {
+	if f.r.kind != kineto.KindUserAnnotation {
+		return 0, false
+	}
+	return vocab.ProfilerStepNumber(f.name)
+}
+
+// isPhase reports whether a row stands for a phase, which owns what all threads
+// launch in it.
+func (f *frame) isPhase() bool {
+	if f.rule > 0 || f.isModule() {
+		return true
+	}
+	_, step := f.isStep()
+	return step
+}
+
+// isModule reports whether a row is the python frame of a module's call.
+func (f *frame) isModule() bool {
+	return f.r.kind == kineto.KindPython && strings.HasPrefix(f.name, "nn.Module: ")
+}
+
+// isMarker reports whether the frame only wraps a graph node.
+func (f *frame) isMarker() bool {
+	return f.r.kind == kineto.KindCPUOp && strings.HasPrefix(f.name, "## ")
+}
+
+// isBackend reports whether a row is that of a backend that runs collectives on
+// the host.
+func (f *frame) isBackend() bool { return hostBackendRow(f.name) }
+
+// isHostCollective reports whether a row in up stands for a collective: the row
+// of a backend that works on the host, else, in a trace without any such row and
+// without collectives on a device, the dispatcher's.
+func (f *frame) isHostCollective(up *frame, found *findings) bool {
+	if f.comm == nil || f.comm.op == "" || f.r.kind != kineto.KindCPUOp && f.r.kind != kineto.KindUserAnnotation {
+		return false
+	}
+	if up != nil && up.comm == nil {
+		up = nil
+	}
+	if found.hasGloo {
+		return f.isBackend() && (up == nil || !up.isBackend())
+	}
+	return !found.hasComm && up == nil // else the enclosing row stands for it
+}
+
+// inBackward reports whether a rule's event is that of a forward which runs
+// inside backward, whose time it is.
+func (f *frame) inBackward(rule *Rule) bool {
+	return f.engine && rule.Cat == "compute" && rule.Name == "forward"
+}
+
+// spanLevel returns the level of the span of a row.
+func (f *frame) spanLevel() int {
+	if _, step := f.isStep(); step {
+		return levelStep
+	}
+	switch {
+	case f.rule > 0:
+		return levelPhase
+	case f.r.kind == kineto.KindUserAnnotation, f.own != notContainer && !f.isMarker():
+		return levelAnnotation
+	case f.r.kind == kineto.KindCPUOp:
+		return levelOp
+	}
+	return levelKernel
+}
+
+// compiledBy is the compilation of a row: in backward, which names none, that of
+// its forward.
+func (f *frame) compiledBy() uint32 {
+	if f.region == 0 && f.backward {
+		return f.fwdRegion
+	}
+	return f.region
+}
+
+// note learns in the first sweep what kind of code each region runs.
+func (f *frame) note(g *regions) {
+	if f.isMarker() && f.own != inGraph {
+		return
+	}
+	switch {
+	case f.own == inGraph:
+		g.entryFor(f.region, f.backward).graphCalls = true
+	case f.own != notContainer:
+		g.entryFor(f.region, f.backward)
+	case f.parent != notContainer:
+		rr := g.entryFor(f.region, f.backward)
+		switch {
+		case f.isTriton():
+			rr.triton = true
+		case f.isGraphLaunch():
+			rr.cudaGraph = true
+		case f.opName() != "":
+			rr.hasOps = true
+		}
+	}
+}
+
+// isTriton reports whether a row is that of a fused kernel.
+func (f *frame) isTriton() bool {
+	if f.r.kind != kineto.KindCPUOp {
+		return false
+	}
+	if strings.HasPrefix(f.name, "triton_") {
+		return true
+	}
+	backend, ok := kineto.Args(f.r.extra).Text("kernel_backend")
+	return ok && backend == "triton"
+}
+
+// isGraphLaunch reports whether a row launches a captured graph.
+func (f *frame) isGraphLaunch() bool {
+	switch f.name {
+	case "cudaGraphLaunch", "hipGraphLaunch", "cuGraphLaunch":
+		return f.r.kind == kineto.KindRuntime || f.r.kind == kineto.KindDriver
+	}
+	return false
+}
+
+// opName returns "mul" or "mul.Tensor" for a dispatcher operator such as
+// aten::mul, and "" for rows that are none.
+func (f *frame) opName() string {
+	if f.r.kind != kineto.KindCPUOp || f.isMarker() {
+		return ""
+	}
+	ns, op, ok := strings.Cut(f.name, "::")
+	if !ok || op == "" || strings.ContainsAny(ns, " :<(") || strings.ContainsAny(op, " :<(") || ns == "autograd" || ns == "torch" || ns == "c10d" {
+		return ""
+	}
+	return op
+}
+
+// frameJoin tells a frame of the second sweep what the first one found of it: the
+// device time launched from it, and its forward or backward.
+type frameJoin struct {
+	names   *names
+	onHost  *extsort.Iter[share]
+	pending *share
+	ties    *extsort.Iter[row]
+	nextTie *row
+	ids     idRuns
+	// Device time launched before the ends of phases.
+	launches launchSum
+}
+
+func newFrameJoin(p *process, nextID func() uint64) *frameJoin {
+	j := &frameJoin{names: p.names, onHost: p.rows.onHost.Iter(), ties: p.rows.ties.Iter(), launches: launchSum{from: p.rows.launches}}
+	for range p.tied {
+		j.ids.add(nextID())
+	}
+	j.pending, j.nextTie = j.onHost.Next(), j.ties.Next()
+	return j
+}
+
+func (j *frameJoin) push(f *frame) {
+	j.tieUp(f)
+	for j.pending != nil && j.pending.of <= f.ord {
+		if j.pending.of == f.ord {
+			f.devSelf += j.pending.time
+		}
+		j.pending = j.onHost.Next()
+	}
+	f.devTotal = f.devSelf
+	if f.phase = f.isPhase(); f.phase {
+		f.launched = j.launches.launchedBefore(f.r.start)
+	}
+}
+
+func (j *frameJoin) pop(f *frame) {
+	if f.phase {
+		f.launched = j.launches.launchedBefore(f.r.end).minus(f.launched)
+		f.devTotal = max(f.devTotal, f.launched.time)
+	}
+}
+
+func (j *frameJoin) err() error { return cmp.Or(j.onHost.Err(), j.ties.Err()) }
+
+// tieUp tells a frame its part of a pair.
+func (j *frameJoin) tieUp(f *frame) {
+	for j.nextTie != nil && j.nextTie.ord < f.ord {
+		j.nextTie = j.ties.Next()
+	}
+	r := j.nextTie
+	if r == nil || r.ord != f.ord {
+		return
+	}
+	f.tie = &tie{seq: r.c - 1, id: j.ids.idOf(r.corr), backward: r.flags&flagBackward != 0, ord: r.launch, step: r.step}
+	if f.tie.backward && r.region != 0 {
+		f.fwdRegion = r.region
+	}
+	if !f.tie.backward {
+		f.id = f.tie.id
+	} else if f.tie.name = r.text; r.op != 0 {
+		f.tie.name = j.names.text[r.op]
+	}
+	f.tie.name = ref(f.tie.name)
+	j.nextTie = j.ties.Next()
+}
+
+// classifyRecompute finds operators of forward that backward runs again, as
+// activation checkpointing does: inside the autograd engine, autograd records
+// them anew, under sequence numbers of their own. Differentiating a backward
+// (create_graph) looks the same, so it is a guess unless the checkpoint says so
+// itself: its own backward node, or with python frames its source file.
+func (f *frame) classifyRecompute(up *frame) {
+	if up == nil {
+		return
+	}
+	f.checkpoint = up.checkpoint
+	if f.engine && !f.checkpoint {
+		f.checkpoint = f.r.kind == kineto.KindCPUOp && f.name == "CheckpointFunctionBackward" ||
+			f.r.kind == kineto.KindPython && strings.Contains(f.name, "torch/utils/checkpoint.py(")
+	}
+	if f.r.kind != kineto.KindCPUOp || !f.engine {
+		f.recompute = up.recompute
+		return
+	}
+	// What the engine runs for a node carries the thread of its forward.
+	f.recompute = f.r.launch == 0 && (up.recompute || f.r.c != 0) && !strings.HasPrefix(f.name, "autograd::engine::")
+}
+
+// Other tools write an event as a begin (B) and an end (E) of one thread
+// instead of as one row with a length. The end closes the innermost begin.
+
+// Bounds of the begins that wait for their end, over all threads.
+const (
+	maxOpenBegins = 1 << 16
+	maxOpenBytes  = 64 << 20
+)
+
+// beginEnd pairs begins and ends.
+type beginEnd struct {
+	open  map[laneKey][]*kineto.Event
+	n     int
+	bytes int
+	// without counts events whose other half is missing or had no room.
+	without int64
+}
+
+// sizeOf is the memory that an event waits in.
+func sizeOf(ev *kineto.Event) int {
+	return 256 + len(ev.Cat) + len(ev.Flow) + len(ev.Args) + len(ev.RawName()) + len(ev.PID.Text) + len(ev.TID.Text)
+}
+
+// pair takes an event of phase B or E and returns the whole one at its end,
+// nil until then.
+func (be *beginEnd) pair(ev *kineto.Event) *kineto.Event {
+	if !ev.HasTS {
+		return nil
+	}
+	key := threadOf(ev.PID, ev.TID)
+	if ev.Phase == 'B' {
+		if be.n >= maxOpenBegins || be.bytes+sizeOf(ev) > maxOpenBytes {
+			be.without++
+			return nil
+		}
+		if be.open == nil {
+			be.open = map[laneKey][]*kineto.Event{}
+		}
+		be.open[key] = append(be.open[key], ev.Clone())
+		be.n++
+		be.bytes += sizeOf(ev)
+		return nil
+	}
+	stack := be.open[key]
+	if len(stack) == 0 {
+		be.without++
+		return nil
+	}
+	whole := stack[len(stack)-1]
+	be.open[key] = stack[:len(stack)-1]
+	be.n--
+	be.bytes -= sizeOf(whole)
+	if len(be.open[key]) == 0 {
+		delete(be.open, key)
+	}
+	whole.Phase, whole.Dur = 'X', max(ev.TS-whole.TS, 0)
+	return whole
+}

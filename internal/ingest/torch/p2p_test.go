@@ -1,0 +1,186 @@
+package torch_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/ingest/torch"
+)
+
+// jitter returns small numbers that look random and are always the same.
+type jitter uint64
+
+func (j *jitter) next(n int) int {
+	*j = *j*6364136223846793005 + 1442695040888963407
+	return int(uint64(*j)>>33) % n
+}
+
+// rankTrace is a profile of one rank of a small job.
+func rankTrace(rank, world int, rows ...string) torch.Source {
+	text := fmt.Sprintf(`{"distributedInfo":{"backend":"nccl","rank":%d,"world_size":%d},"traceEvents":[{`, rank, world) + strings.Join(rows, "},\n{") + `}]}`
+	return fromBytes(fmt.Sprintf("rank%d.json", rank), []byte(text))
+}
+
+func importAll(t *testing.T, srcs ...torch.Source) (*capture, *torch.Report) {
+	t.Helper()
+	c := &capture{}
+	rep, err := torch.Import(t.Context(), c, srcs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, rep
+}
+
+// commRow is the kernel of a collective with its parameters.
+func commRow(at, dur int, args string) string {
+	return fmt.Sprintf(`"ph":"X","cat":"kernel","name":"ncclDevKernel_Generic(x)","pid":0,"tid":20,"ts":%d,"dur":%d,"args":{"device":0,"stream":20,%s}`, stepStart+int64(at), dur, args)
+}
+
+// Two stages of a pipeline share no collective, but send both ways.
+func TestPipelineStagesAreConnectedByTransfers(t *testing.T) {
+	build := func(both bool) []torch.Source {
+		rows := [2][]string{}
+		rng := jitter(1)
+		at := 1000
+		for range 12 {
+			at += 2000 + rng.next(5000)
+			end, delay := at+300, 20+rng.next(4)
+			forward := func(op string, src int) string {
+				return fmt.Sprintf(`"Collective name":%q,"Process Group Name":"pp","Process Group Ranks":"[0, 1]","Group size":2,"Src Rank":%d,"Dst Rank":%d`, op, src, 1-src)
+			}
+			src := 0
+			if both && rng.next(2) == 0 {
+				src = 1
+			}
+			// The clock of rank 1 is 4 ms ahead.
+			skew := [2]int{0, 4000}
+			rows[src] = append(rows[src], commRow(at+skew[src], end-at, forward("send", src)))
+			rows[1-src] = append(rows[1-src], commRow(at+50+skew[1-src], end+delay-at-50, forward("recv", src)))
+		}
+		return []torch.Source{rankTrace(0, 2, rows[0]...), rankTrace(1, 2, rows[1]...)}
+	}
+	_, rep := importAll(t, build(true)...)
+	if r := rep.Ranks[0]; !near(r.Offsets[1], -4*time.Millisecond, 5*time.Microsecond) || r.Confidence[1] == "none" {
+		t.Errorf("both ways: %s", rep)
+	}
+	_, rep = importAll(t, build(false)...)
+	if r := rep.Ranks[0]; r.Offsets[1] != 0 || !strings.Contains(r.Reasons[1], "only") {
+		t.Errorf("one way: %s", rep)
+	}
+}
+
+// Numbers of collectives pair them whatever else is missing.
+func TestSequenceNumbersPairCollectives(t *testing.T) {
+	var rows [2][]string
+	rng := jitter(7)
+	at := 1000
+	for seq := range 20 {
+		at += 700 + rng.next(3000)
+		for rank := range 2 {
+			if rank == 1 && seq%5 == 2 || rank == 0 && seq == 9 {
+				continue // lost
+			}
+			late := rng.next(200)
+			rows[rank] = append(rows[rank], commRow(at+late+rank*9000, 300-late+rng.next(3),
+				fmt.Sprintf(`"Collective name":"allreduce","In msg nelems":64,"dtype":"Float","Process Group Name":"0","Process Group Ranks":"[0, 1]","Group size":2,"Seq":%d`, seq)))
+		}
+	}
+	_, rep := importAll(t, rankTrace(0, 2, rows[0]...), rankTrace(1, 2, rows[1]...))
+	if r := rep.Ranks[0]; r.Matched != 15 || !near(r.Offsets[1], -9*time.Millisecond, 3*time.Microsecond) || r.Confidence[1] != "high" {
+		t.Errorf("%s", rep)
+	}
+}
+
+// A clock tick between collectives tells nothing of which is which.
+func TestRegularCollectivesAreAmbiguous(t *testing.T) {
+	var rows [2][]string
+	for i := range 30 {
+		for rank := range 2 {
+			// Rank 1 began to profile seven collectives later.
+			rows[rank] = append(rows[rank], commRow(i*1000+rank*7000, 300, `"Collective name":"allreduce","Process Group Name":"0"`))
+		}
+	}
+	_, rep := importAll(t, rankTrace(0, 2, rows[0]...), rankTrace(1, 2, rows[1]...))
+	if r := rep.Ranks[0]; r.Offsets[1] != 0 || !strings.Contains(r.Reasons[1], "regular") {
+		t.Errorf("%s", rep)
+	}
+}
+
+// One name may stand for several groups of one job.
+func TestGroupsOfOneNameAreToldApartByTheirRanks(t *testing.T) {
+	rows := make([][]string, 4)
+	rng := jitter(3)
+	for pair := range 2 {
+		at := 1000
+		for range 10 {
+			at += 900 + rng.next(3000)
+			for _, rank := range []int{2 * pair, 2*pair + 1} {
+				rows[rank] = append(rows[rank], commRow(at+rank*3000, 200,
+					fmt.Sprintf(`"Collective name":"allreduce","Process Group Name":"2","Process Group Ranks":"[%d, %d]","Group size":2`, 2*pair, 2*pair+1)))
+			}
+		}
+	}
+	var srcs []torch.Source
+	for rank := range 4 {
+		srcs = append(srcs, rankTrace(rank, 4, rows[rank]...))
+	}
+	_, rep := importAll(t, srcs...)
+	r := rep.Ranks[0]
+	if !near(r.Offsets[1], -3*time.Millisecond, 2*time.Microsecond) || !near(r.Offsets[3], -3*time.Millisecond, 2*time.Microsecond) || r.Offsets[2] != 0 {
+		t.Errorf("%s", rep)
+	}
+	// Without the ranks nothing says which pair is which.
+	srcs = srcs[:0]
+	for rank := range 4 {
+		for i, row := range rows[rank] {
+			rows[rank][i] = strings.Replace(row, fmt.Sprintf(`"Process Group Ranks":"[%d, %d]",`, rank/2*2, rank/2*2+1), "", 1)
+		}
+		srcs = append(srcs, rankTrace(rank, 4, rows[rank]...))
+	}
+	_, rep = importAll(t, srcs...)
+	if r := rep.Ranks[0]; r.Matched != 0 || !strings.Contains(r.Note, "process group") {
+		t.Errorf("%s", rep)
+	}
+}
+
+// A message has its source and destination, whichever end says it and in which way.
+func TestSourceAndDestinationOfAMessage(t *testing.T) {
+	for name, row := range map[string]string{
+		"send":            hostRow("user_annotation", "gloo:send 2->5", 12, 100, 50, ""),
+		"receive":         hostRow("user_annotation", "gloo:recv 5<-2", 12, 100, 50, ""),
+		"send by args":    commRow(100, 50, `"Collective name":"send","Group size":8,"Src Rank":2,"Dst Rank":5`),
+		"receive by args": commRow(100, 50, `"Collective name":"recv","Group size":8,"Dst Rank":5,"Src Rank":2`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _ := importAll(t, rankTrace(2, 8, row))
+			op, _, _ := strings.Cut(name, " ")
+			if e := c.one(t, "comm", op); num(t, e, "src") != 2 || num(t, e, "dst") != 5 {
+				t.Errorf("%+v", e)
+			}
+		})
+	}
+}
+
+func TestGlooRanksAreAligned(t *testing.T) {
+	var rows [2][]string
+	rng := jitter(11)
+	at := 1000
+	for range 12 {
+		at += 20_000 + rng.next(90_000)
+		for rank := range 2 {
+			late := rng.next(3000)
+			rows[rank] = append(rows[rank], hostRow("user_annotation", "gloo:all_reduce", 12, at+late+rank*80_000, 9000-late+rng.next(60), `"Input Dims":[[1000]],"Input type":["float"]`))
+		}
+	}
+	c, rep := importAll(t, rankTrace(0, 2, rows[0]...), rankTrace(1, 2, rows[1]...))
+	if r := rep.Ranks[0]; r.Matched != 12 || !near(r.Offsets[1], -80*time.Millisecond, 60*time.Microsecond) {
+		t.Errorf("%s", rep)
+	}
+	for _, e := range c.pick("comm", "all_reduce") {
+		if arg(e, "wait_us") == "" {
+			t.Fatalf("nobody knows who waited: %+v", e)
+		}
+	}
+}

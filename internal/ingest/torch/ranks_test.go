@@ -1,0 +1,81 @@
+package torch_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/ingest/torch"
+)
+
+func TestOneEventPerCollective(t *testing.T) {
+	c, _ := load(t, nil, "ranks_0.json")
+	if got := len(c.pick("comm", "")); got != 3 {
+		t.Fatalf("%d comm events for three collectives", got)
+	}
+	r := c.one(t, "comm", "all_reduce")
+	for key, want := range map[string]string{
+		"coll": "allreduce", "dtype": "Float", "in_bytes": "1024", "out_bytes": "2048", "group_size": "2", "pg": "0", "pg_desc": "default_pg",
+		"host_launch_us": "10", "stream": "20",
+	} {
+		if got := arg(r, key); got != want {
+			t.Errorf("%s = %q, want %q", key, got, want)
+		}
+	}
+	if r.Dur != 400 {
+		t.Errorf("the time is not the kernel's: %+v", r)
+	}
+	// Without recorded parameters the annotation around the launch tells.
+	if s := c.one(t, "comm", "reduce_scatter"); arg(s, "in_bytes") != "1024" {
+		t.Errorf("reduce_scatter %+v", s)
+	}
+	if _, ok := r.Arg("wait_us"); ok {
+		t.Error("one rank cannot know who waited")
+	}
+}
+
+func TestRanksOnOneAxis(t *testing.T) {
+	c, rep := load(t, nil, "ranks_1.json", "ranks_0.json")
+	if len(rep.Ranks) != 1 {
+		t.Fatalf("rank reports: %d", len(rep.Ranks))
+	}
+	r := rep.Ranks[0]
+	if r.Matched != 3 || r.Offsets[1] != -5*time.Millisecond || r.EndSpread > time.Microsecond {
+		t.Errorf("matched %d offsets %v end spread %v", r.Matched, r.Offsets, r.EndSpread)
+	}
+	for i, want := range []struct {
+		last   int64
+		spread time.Duration
+	}{{1, 200 * time.Microsecond}, {0, 300 * time.Microsecond}, {-1, 0}} {
+		if s := r.Collectives[i]; s.LastRank != want.last || s.StartSpread.Round(time.Microsecond) != want.spread {
+			t.Errorf("collective %d: %+v", i, s)
+		}
+	}
+	reduce := c.pick("comm", "all_reduce")
+	if len(reduce) != 2 || reduce[0].End() != reduce[1].End() {
+		t.Fatalf("the ends are apart: %+v", reduce)
+	}
+	if num(t, reduce[0], "rank") != 0 || num(t, reduce[0], "wait_us") != 200 || num(t, reduce[0], "last_rank") != 1 || num(t, reduce[1], "wait_us") != 0 {
+		t.Errorf("waits %+v", reduce)
+	}
+	if reduce[0].HostHash == reduce[1].HostHash {
+		t.Error("two unknown hosts share a hash")
+	}
+	_, rep = load(t, &torch.Options{NoAlignment: true}, "ranks_0.json", "ranks_1.json")
+	if r := rep.Ranks[0]; r.Offsets[1] != 0 || r.Estimated[1] != -5*time.Millisecond {
+		t.Errorf("without alignment: %+v", r)
+	}
+}
+
+func TestHostCollectives(t *testing.T) {
+	c, _ := load(t, nil, "gloo.json")
+	all := c.pick("comm", "")
+	if len(all) != 2 {
+		t.Fatalf("%d comm events, want those of the backend's rows: %+v", len(all), all)
+	}
+	if r := c.one(t, "comm", "all_reduce"); r.Dur != 500 || arg(r, "in_bytes") != "4000" || arg(r, "clock") != "host" {
+		t.Errorf("all_reduce %+v", r)
+	}
+	if b := c.one(t, "comm", "bcast"); arg(b, "in_bytes") != "80" {
+		t.Errorf("bcast %+v", b)
+	}
+}

@@ -1,0 +1,207 @@
+package torch_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/ingest/torch"
+	"github.com/trainspan/trainspan/internal/testkit/gziptest"
+)
+
+func put(t *testing.T, dir, name string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// watch makes a watcher that notes the names of what it imported.
+func watch(t *testing.T, dir string, c torch.Sink, opts torch.WatchOptions) (*torch.Watcher, *[]string) {
+	t.Helper()
+	var done []string
+	opts.OnFile = func(path string, rep *torch.Report, err error) {
+		name := filepath.Base(path)
+		if err != nil {
+			name = "!" + name
+		}
+		done = append(done, name)
+	}
+	w, err := torch.NewWatcher(dir, c, &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, &done
+}
+
+func scan(t *testing.T, w *torch.Watcher, want int) {
+	t.Helper()
+	if n, _, err := w.Scan(t.Context()); err != nil || n != want {
+		t.Fatalf("imported %d files, want %d; error %v", n, want, err)
+	}
+}
+
+func TestWatcherImportsFinishedFilesOnceInOrder(t *testing.T) {
+	dir := t.TempDir()
+	c := &capture{}
+	w, done := watch(t, dir, c, torch.WatchOptions{})
+	a, b := read(t, "era_absolute_int.json"), gziptest.Pack(read(t, "era_relative_base_last.json"))
+	put(t, dir, "w.1778000000000000002.pt.trace.json.gz", b[:len(b)/2]) // being written
+	put(t, dir, "w.1778000000000000001.pt.trace.json", a[:len(a)/2])
+	put(t, dir, "notes.txt", []byte("x"))
+	put(t, dir, ".hidden.json", a)
+	scan(t, w, 0)
+	scan(t, w, 0) // stable, but neither is closed
+	put(t, dir, "w.1778000000000000002.pt.trace.json.gz", b)
+	put(t, dir, "w.1778000000000000001.pt.trace.json", a)
+	scan(t, w, 0) // their size has just changed
+	scan(t, w, 2)
+	scan(t, w, 0)
+	if !slices.Equal(*done, []string{"w.1778000000000000001.pt.trace.json", "w.1778000000000000002.pt.trace.json.gz"}) {
+		t.Errorf("order %q", *done)
+	}
+	if n := len(c.pick("pipeline", "train.iteration")); n != 2 {
+		t.Errorf("%d steps from two files", n)
+	}
+
+	// A restart, a renamed and a touched file bring nothing back.
+	w, done = watch(t, dir, c, torch.WatchOptions{})
+	put(t, dir, "w.1778000000000000003.pt.trace.json", a)
+	old := filepath.Join(dir, "w.1778000000000000002.pt.trace.json.gz")
+	if err := os.Chtimes(old, time.Now().Add(time.Hour), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		scan(t, w, 0)
+	}
+	if len(*done) != 0 {
+		t.Errorf("imported again: %q", *done)
+	}
+}
+
+func TestWatcherRefusedFileIsReportedOnce(t *testing.T) {
+	dir := t.TempDir()
+	w, done := watch(t, dir, &capture{}, torch.WatchOptions{})
+	put(t, dir, "et.json", read(t, "foreign_execution_trace.json"))
+	for range 4 {
+		scan(t, w, 0)
+	}
+	if !slices.Equal(*done, []string{"!et.json"}) {
+		t.Errorf("reported %q", *done)
+	}
+}
+
+func TestWatcherInterruptedImportIsNotRepeated(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "a.json", read(t, "era_absolute_int.json"))
+	state := filepath.Join(t.TempDir(), "state.json")
+	for _, retry := range []bool{false, true} {
+		// What a process leaves that died in the middle.
+		w, _ := watch(t, dir, &capture{}, torch.WatchOptions{StateFile: state})
+		scan(t, w, 0)
+		scan(t, w, 1)
+		data, err := os.ReadFile(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(state, bytes.Replace(data, []byte(`"done"`), []byte(`"importing"`), 1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w, done := watch(t, dir, &capture{}, torch.WatchOptions{StateFile: state, Retry: retry})
+		scan(t, w, 0)
+		want := []string{"!a.json"}
+		if retry {
+			want = []string{"a.json"}
+			scan(t, w, 1)
+		} else {
+			scan(t, w, 0)
+		}
+		if !slices.Equal(*done, want) {
+			t.Errorf("retry %v: %q", retry, *done)
+		}
+		os.Remove(state)
+	}
+}
+
+func TestWatcherRun(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "a.json", read(t, "era_absolute_int.json"))
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		w, done := watch(t, dir, &capture{}, torch.WatchOptions{Interval: time.Second})
+		if err := w.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Run returned %v", err)
+		}
+		if len(*done) != 1 {
+			t.Errorf("imported %q", *done)
+		}
+	})
+}
+
+func TestWatcherStopKeepsUnwrittenFile(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "a.json", generated(6000, 0))
+	ctx, cancel := context.WithCancel(t.Context())
+	w, _ := watch(t, dir, &capture{}, torch.WatchOptions{})
+	scan(t, w, 0)
+	cancel()
+	if _, _, err := w.Scan(ctx); err == nil {
+		t.Error("a stopped scan is no error")
+	}
+	scan(t, w, 1)
+}
+
+func TestWatcherBadState(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, ".trainspan-imported.json", []byte("{broken"))
+	if _, err := torch.NewWatcher(dir, &capture{}, nil); err == nil {
+		t.Error("a damaged state file is taken for an empty one")
+	}
+	if _, err := torch.NewWatcher(filepath.Join(dir, "absent"), &capture{}, nil); err == nil {
+		t.Error("a directory that does not exist is watched")
+	}
+}
+
+// A sink that does not open is no fault of the file.
+func TestWatchEndsWhenTheSinkDoesNotOpen(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "w.1778000000000000001.pt.trace.json", small(0))
+	boom := errors.New("no room")
+	open := false
+	c := &capture{}
+	opts := &torch.WatchOptions{Import: &torch.Options{Begin: func(time.Time) (torch.Sink, error) {
+		if !open {
+			return nil, boom
+		}
+		return c, nil
+	}}}
+	w, err := torch.NewWatcher(dir, nil, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scan(t, w, 0)
+	if _, _, err := w.Scan(t.Context()); !errors.Is(err, boom) {
+		t.Errorf("error %v", err)
+	}
+	open = true
+	scan(t, w, 1)
+	if len(c.pick("PP", "")) != 2 {
+		t.Error("the file is not imported later")
+	}
+}

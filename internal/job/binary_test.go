@@ -1,0 +1,50 @@
+package job_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/job"
+)
+
+// No process has such numbers.
+func TestDamagedProcess(t *testing.T) {
+	for _, p := range []job.Process{{Rank: -1}, {Attempt: -1}} {
+		packed, err := p.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := new(job.Process).UnmarshalBinary(packed); err == nil {
+			t.Errorf("rank %d, attempt %d is taken", p.Rank, p.Attempt)
+		}
+	}
+}
+
+func TestProcessGoesThroughBytes(t *testing.T) {
+	for _, want := range []job.Process{
+		{Rank: 3, RankKnown: true, Attempt: 2, AttemptKnown: true, Host: "node-b", PID: 71, ParentPID: 7, JobID: "4711", SessionTag: "tag", WorldSize: 8,
+			Start: 5, End: job.NoEnd, LastSeen: 9, Heartbeats: true, Spans: 12, Training: true, Sources: []string{"a", "b"},
+			Damage: job.Damage{Torn: true, Cut: true, Bad: 2, Dropped: 1, Aside: 4, BadNumbers: 1, RelativeClock: true},
+			Files:  []job.FileUse{{Path: "data/x", Failed: 1, Read: job.Transfer{Calls: 3, Bytes: 4096, Time: 17, Least: 1, Most: 4000, Longest: 9}, Other: job.Transfer{Calls: 1}}, {}}},
+		{Start: 1, LastSeen: 1},
+	} {
+		packed, err := want.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got job.Process
+		if err := got.UnmarshalBinary(packed); err != nil {
+			t.Fatal(err)
+		}
+		// What is not exported besides the hash is of no use once a set was read.
+		again, err := got.AppendBinary(nil)
+		if err != nil || !reflect.DeepEqual(again, packed) || !reflect.DeepEqual(got.Files, want.Files) || got.Host != want.Host || got.End != want.End {
+			t.Errorf("%+v, %v\nwant %+v", got, err, want)
+		}
+		for n := range packed {
+			if got.UnmarshalBinary(packed[:n]) == nil {
+				t.Fatalf("%d of %d bytes are a process", n, len(packed))
+			}
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package job
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+)
+
+// direction is what a call does to the content of a file.
+type direction uint8
+
+const (
+	neither direction = iota
+	reads
+	writes
+)
+
+var directions = map[string]direction{
+	"read": reads, "pread": reads, "pread64": reads, "readv": reads, "preadv": reads, "preadv64": reads, "fread": reads, "sendfile": reads, "sendfile64": reads,
+	"write": writes, "pwrite": writes, "pwrite64": writes, "writev": writes, "pwritev": writes, "pwritev64": writes, "fwrite": writes, "copy_file_range": writes,
+}
+
+// fileCall counts an event that stands for one call on a file, or for several.
+func (t *traceReader) fileCall(p *traceProcess, ev *dftracer.Event) {
+	std := len(ev.Cat) == 5 && strings.EqualFold(ev.Cat, "stdio")
+	if !std && !(len(ev.Cat) == 5 && strings.EqualFold(ev.Cat, "posix")) {
+		return
+	}
+	c := Transfer{Calls: 1, Time: max(ev.Dur, 0) * t.scale}
+	c.Longest = c.Time
+	var failed, ret int64
+	hash, many, sized := "", false, false
+	for i := range ev.Args {
+		a := &ev.Args[i]
+		switch a.Key {
+		case "fhash":
+			hash = a.Text()
+		case "ret":
+			ret = a.Int64()
+		case "dft_cnt":
+			c.Calls, many = max(a.Int64(), 1), true
+		case "dur_sum":
+			c.Time = a.Int64() * t.scale
+		case "dur_max":
+			c.Longest = a.Int64() * t.scale
+		case "size_sum":
+			c.Bytes, sized = a.Int64(), true
+		case "size_min":
+			c.Least = a.Int64()
+		case "size_max":
+			c.Most = a.Int64()
+		case "failed":
+			failed = a.Int64()
+		}
+	}
+	if !many && ret < 0 {
+		failed = 1
+	}
+	if !sized {
+		c.Bytes = max(ret, 0)
+		c.Least, c.Most = c.Bytes, c.Bytes
+	}
+	u := p.fileUse(hash)
+	of := &u.posix
+	if std {
+		of = &u.stdio
+	}
+	of.Failed += failed
+	switch directions[ev.Name] {
+	case reads:
+		of.Read.Add(c)
+	case writes:
+		of.Written.Add(c)
+	default:
+		c.Bytes, c.Least, c.Most = 0, 0, 0
+		of.Other.Add(c)
+	}
+}
+
+func (p *traceProcess) fileUse(hash string) *fileUse {
+	u := p.files[hash]
+	if u != nil {
+		return u
+	}
+	if len(p.files) >= maxFiles {
+		hash = ""
+		if u = p.files[hash]; u != nil {
+			return u
+		}
+	}
+	if p.files == nil {
+		p.files = make(map[string]*fileUse)
+	}
+	u = &fileUse{}
+	p.files[hash] = u
+	return u
+}
+
+// nameFiles makes the list of files, now that all their names are known.
+func (t *traceReader) nameFiles(p *traceProcess) {
+	for _, hash := range slices.Sorted(maps.Keys(p.files)) {
+		u := p.files[hash]
+		use := u.posix
+		if !use.used() {
+			use = u.stdio
+		}
+		use.Path = cmp.Or(t.paths[hash], hash)
+		p.Files = append(p.Files, use)
+	}
+}
+
+// What is wrong with a file says something of its process only where nothing else explains
+// it. These endings without an end record are told apart:
+//
+//	the writer was killed, or writes on   whole gzip members, or a stream that stops at a flush; whole lines
+//	the file was cut or damaged           a stream that stops elsewhere, a wrong checksum, bytes that
+//	                                      are no gzip, half a line, lines that are no records
+//
+// A file that was cut exactly between two members, at a flush or at the end of a line looks
+// like that of a killed writer. A writer that does not flush at the end of a record and was
+// killed looks like a file that was cut.
+
+// fewBad is the share of records, one in so many, up to which unreadable lines leave a rank
+// comparable: none of its steps may lack one, or some.
+const fewBad = 100
+
+// EndLost reports whether the files of a process show neither how it ended nor where it
+// stood then: no end is on record, and they are damaged or cut off.
+func (p *Process) EndLost() bool { return p.Cut && p.End == NoEnd }
+
+// tear notes how one of the files ends that is torn, by what ended its gzip stream: nil for
+// half a line.
+func (p *Process) tear(path string, torn bool, cause error) {
+	switch {
+	case !torn, errors.Is(cause, io.ErrUnexpectedEOF) && endsFlushed(path):
+	case errors.Is(cause, gzip.ErrHeader):
+		p.tail = true
+	default:
+		p.Cut = true
+	}
+}
+
+// settleDamage decides whether records are missing, once the end is known: nothing of a
+// trace stands behind its end record.
+func (p *Process) settleDamage() {
+	if p.End == NoEnd {
+		p.Cut = p.Cut || p.tail || p.Bad > 0
+	} else {
+		p.Cut = p.Cut || int64(p.Bad)*fewBad > p.Spans
+	}
+}
+
+func endsFlushed(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close() //nolint:errcheck // only read
+	info, err := f.Stat()
+	return err == nil && fsread.EndsFlushed(f, info.Size())
+}

@@ -1,0 +1,102 @@
+package job_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/recovery"
+	"github.com/trainspan/trainspan/spans"
+)
+
+// Traces and JSON lines that earlier writers wrote stay readable: whole ones and
+// those of killed processes. The fixtures are the example job (examples/charlm)
+// as it was when writers changed:
+//
+//   - first: the first writers; the whole job in one file, roots and their
+//     children share lanes, one command line with its arguments
+//   - one-path: members as the disk takes them, and one rule for names
+//   - attempts: attempt and session in the start, one key once in a record
+func TestEarlierLayouts(t *testing.T) {
+	dirs, err := filepath.Glob("testdata/layouts/*")
+	if err != nil || len(dirs) != 6 {
+		t.Fatalf("fixtures: %v, %v", dirs, err)
+	}
+	for _, dir := range dirs {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			killed := strings.HasSuffix(dir, "-killed")
+			trace := filepath.Join(t.TempDir(), "trace.pfw.gz")
+			copyFile(t, filepath.Join(dir, "trace.pfw.gz"), trace)
+			lines := filepath.Join(t.TempDir(), "telemetry.jsonl")
+			copyFile(t, filepath.Join(dir, "telemetry.jsonl"), lines)
+
+			fromTrace, fromLines := standard(t, trace), standard(t, lines)
+			for _, name := range []string{spans.Application, spans.TrainingLoop} {
+				if fromTrace[name] != 1 || fromLines[name] != 1 {
+					t.Errorf("%s: %d in the trace, %d in the JSON lines", name, fromTrace[name], fromLines[name])
+				}
+			}
+			if fromTrace[spans.TrainingIteration] < 10 || fromTrace[spans.ModelForward] < 10 {
+				t.Errorf("the trace has only %v", fromTrace)
+			}
+			both := readAll(t, trace, lines)
+			if len(both.jobs) != 1 || len(both.sinks) != 1 {
+				t.Errorf("trace and JSON lines are %d jobs of %d processes", len(both.jobs), len(both.sinks))
+			}
+
+			records, events := 0, int64(-1)
+			for _, ev := range dftest.Events(t, trace) {
+				if records++; ev.Cat == dftracer.CatDFTracer && ev.Name == tracefile.NameEnd {
+					n, _ := ev.Arg("num_events")
+					events = n.Int64()
+				}
+			}
+			if killed != (events < 0) || !killed && events != int64(records-1) {
+				t.Errorf("%d records, the end tells of %d", records, events)
+			}
+			report, err := recovery.File(trace, nil)
+			if err != nil || report.Clean == killed {
+				t.Errorf("recovered: %+v, %v", report, err)
+			}
+			dftest.Check(t, trace)
+		})
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// standard counts the spans of one file that have a standard name.
+func standard(t *testing.T, path string) map[string]int {
+	t.Helper()
+	r := readAll(t, path)
+	if len(r.set.Skipped) > 0 {
+		t.Fatalf("%v is no telemetry", r.set.Skipped)
+	}
+	n := map[string]int{}
+	for p, s := range r.sinks {
+		if p.Bad > 0 {
+			t.Errorf("%s: %d lines cannot be read", path, p.Bad)
+		}
+		seen := map[uint64]bool{} // a span comes when it begins, too
+		for i := range s.spans {
+			if sp := &s.spans[i]; !seen[sp.ID] {
+				seen[sp.ID] = true
+				n[sp.Name]++
+			}
+		}
+	}
+	return n
+}

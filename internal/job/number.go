@@ -1,0 +1,97 @@
+package job
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// number gives the steps their numbers in the job. Nothing is guessed: what no
+// record says stays unknown.
+func (s *Steps) number() {
+	s.loops = append(s.loops[:0], s.starts...)
+	slices.SortFunc(s.loops, func(a, b Loop) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.From, a.From)) })
+	s.loops = slices.CompactFunc(s.loops, func(a, b Loop) bool { return a.Start == b.Start })
+	if len(s.list) > 0 && (len(s.loops) == 0 || s.list[0].Start < s.loops[0].Start) {
+		s.loops = slices.Insert(s.loops, 0, Loop{Start: s.list[0].Start, From: Unknown})
+	}
+	s.Unnumbered, s.Local = 0, false
+	at := 0
+	for i := range s.loops {
+		lp := &s.loops[i]
+		from := at
+		for at < len(s.list) && (i+1 == len(s.loops) || s.list[at].Start < s.loops[i+1].Start) {
+			s.list[at].Loop = i
+			at++
+		}
+		s.numberLoop(i, lp, s.list[from:at])
+	}
+}
+
+func (s *Steps) numberLoop(i int, lp *Loop, steps []Step) {
+	lowest, numbered, rises, last := NoEnd, 0, true, Unknown
+	for k := range steps {
+		if n := steps[k].Raw; n >= 0 {
+			numbered++
+			lowest = min(lowest, n)
+			rises = rises && n > last
+			last = n
+		}
+	}
+	if !lp.Given {
+		lp.From = Unknown
+		switch step := s.loaded(i); {
+		case step >= 0 && numbered > 0 && lowest == step+1:
+			lp.From = step + 1 // the writer means the last step in the checkpoint
+		case step >= 0:
+			lp.From = step
+		case numbered > 0 && lowest > 0:
+			lp.From = lowest
+		}
+	}
+	for k := range steps {
+		st := &steps[k]
+		st.Number = st.Raw
+		switch {
+		case numbered == 0 && lp.From >= 0, numbered == len(steps) && !rises: // in each epoch anew
+			st.Number = max(lp.From, 0) + int64(k)
+		case st.Raw < 0:
+			s.Unnumbered++
+		case lp.From > 0 && lowest == 0:
+			st.Number += lp.From
+			s.Local = true
+		}
+	}
+}
+
+// inEpochs gives steps that do not name their epoch the one around them.
+func (s *Steps) inEpochs() {
+	slices.SortFunc(s.epochs, func(a, b epoch) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End), cmp.Compare(b.number, a.number))
+	})
+	s.epochs = slices.CompactFunc(s.epochs, func(a, b epoch) bool { return a.Start == b.Start }) // and the note that it began
+	at := -1
+	for i := range s.list {
+		st := &s.list[i]
+		for at+1 < len(s.epochs) && s.epochs[at+1].Start <= st.Start {
+			at++
+		}
+		if st.Epoch < 0 && at >= 0 && st.Start < s.epochs[at].End {
+			if st.Epoch = s.epochs[at].number; st.Epoch < 0 {
+				st.Epoch = int64(at)
+			}
+		}
+	}
+}
+
+// loaded is the step of the last checkpoint loaded before loop i and after the
+// loop before it, or Unknown.
+func (s *Steps) loaded(i int) int64 {
+	at, step := int64(math.MinInt64), Unknown
+	for _, l := range s.loads {
+		if l.time <= s.loops[i].Start && l.time >= at && (i == 0 || l.time >= s.loops[i-1].Start) {
+			at, step = l.time, l.through
+		}
+	}
+	return step
+}

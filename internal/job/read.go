@@ -1,0 +1,409 @@
+package job
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+)
+
+// Read reads all files once and puts the jobs together. It calls open for
+// each process that it meets, gives the sink what the process recorded, and
+// closes it. Several processes are read at a time: open must be safe for
+// concurrent use, a sink need not be. A nil sink is not allowed.
+//
+// What a process wrote both as a trace and as JSON lines is taken from the
+// trace; the lines add what only they say. Files that turn out to be
+// unreadable are left out and listed in Skipped.
+func (s *Set) Read(open func(*Process) Sink) ([]*Job, error) {
+	procs, err := s.Processes(open)
+	if err != nil {
+		return nil, err
+	}
+	return Assemble(procs, s.Starts()...), nil
+}
+
+// Starts reads the run.json among the files that are no telemetry.
+func (s *Set) Starts() (out []*rundir.Run) {
+	for _, f := range s.Skipped {
+		if !rundir.IsRun(f.Path) {
+			continue
+		}
+		if r, err := rundir.Read(f.Path); err == nil && r.Told() {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Processes is Read without putting the processes together: for those who do so
+// later, with processes of other sets. See [Assemble].
+func (s *Set) Processes(open func(*Process) Sink) ([]*Process, error) {
+	r := &reading{set: s, open: open}
+	r.eachParallel(len(s.records), func(i int) { r.lines(s.records[i]) })
+	r.eachParallel(len(s.traces), func(i int) { r.traces(s.traces[i]) })
+	if err := s.stopped(); err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
+	if r.err != nil {
+		return nil, fmt.Errorf("run: %w", r.err)
+	}
+	for _, g := range s.traces {
+		g.extra = nil
+	}
+	// Files are read side by side and come in any order.
+	slices.SortStableFunc(s.Skipped, func(a, b *FileError) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(r.procs, byTime)
+	return r.procs, nil
+}
+
+type reading struct {
+	set  *Set
+	open func(*Process) Sink
+
+	mu    sync.Mutex
+	procs []*Process
+	err   error // of sinks
+}
+
+// eachParallel runs do for 0 to n-1 on several goroutines.
+func (r *reading) eachParallel(n int, do func(int)) {
+	r.set.each(n, func(i int) {
+		if r.set.stopped() == nil {
+			do(i)
+		}
+	})
+}
+
+func (r *reading) skip(path string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.set.Skipped = append(r.set.Skipped, &FileError{path, err})
+}
+
+func (r *reading) add(err error, procs ...*Process) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.procs = append(r.procs, procs...)
+	r.err = errors.Join(r.err, err)
+}
+
+// lines reads a file of JSON lines. Processes that have a trace too are kept
+// until it is read.
+func (r *reading) lines(path string) {
+	from, err := readRecords(path, r.set.Arguments != nil)
+	if err != nil {
+		r.skip(path, err)
+		return
+	}
+	for _, p := range from.order {
+		sinks := make(map[*records]Sink)
+		for _, x := range p.parts {
+			if x.proc.LastSeen == Unknown {
+				continue
+			}
+			if g := x.twin(r.set.traces); g != nil {
+				r.attach(g, x)
+			} else {
+				sinks[x] = r.open(x.proc)
+			}
+		}
+		if len(sinks) == 0 {
+			continue
+		}
+		var at *records
+		var to Sink
+		arguments := func([]dftracer.Arg) {}
+		p.eachSpan(func(s *heldSpan) {
+			x := p.processAt(s.Start)
+			if x != at {
+				if at, to = x, sinks[x]; to != nil && r.set.Arguments != nil {
+					arguments = r.set.Arguments(x.proc)
+				}
+			}
+			if to == nil {
+				return
+			}
+			s.mark() // as it was taken
+			arguments(s.args)
+			x.proc.hand(&s.Span, to)
+		})
+		for _, x := range p.parts {
+			sink := sinks[x]
+			if sink == nil {
+				continue
+			}
+			for i := range x.events {
+				x.proc.tell(&x.events[i], sink)
+			}
+			r.add(x.proc.shut(sink), x.proc)
+		}
+	}
+	r.add(errors.Join(from.failed, from.spans.Close()))
+}
+
+func (r *reading) attach(g *group, x *records) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	g.extra = append(g.extra, x)
+}
+
+func (r *reading) traces(g *group) {
+	procs, err := r.set.readTraces(g, r.open, r.skip)
+	r.add(err, procs...)
+}
+
+// Assemble makes jobs of processes and gives the numbers that no record says:
+// it changes the processes. Their order is irrelevant; a copy of a process that
+// is there changes nothing. Starts tell which attempts are of one run; of the runs of
+// one session tag the latest comes first.
+func Assemble(procs []*Process, starts ...*rundir.Run) []*Job {
+	procs = slices.SortedFunc(slices.Values(procs), byTime)
+	type ident struct{ id, tag string }
+	jobs := make(map[ident]*Job)
+	var order []*Job
+	var rest []*Process
+	for _, p := range procs {
+		key := ident{p.JobID, p.SessionTag}
+		if p.SessionTag != "" {
+			key.id = "" // a restart may have another id at the launcher
+		}
+		if key == (ident{}) {
+			rest = append(rest, p)
+			continue
+		}
+		j := jobs[key]
+		if j == nil {
+			j = &Job{ID: p.JobID, SessionTag: p.SessionTag}
+			jobs[key] = j
+			order = append(order, j)
+		}
+		j.add(p)
+	}
+	if len(rest) > 0 {
+		// What does not say to which job it belongs is of the only one there
+		// is, or a job of its own.
+		if len(order) != 1 {
+			order = append(order, &Job{})
+		}
+		for _, p := range rest {
+			order[len(order)-1].add(p)
+		}
+	}
+	var out []*Job
+	for _, all := range order {
+		for _, j := range all.splitDuplicates() {
+			j.settle()
+			runs := j.runs(starts)
+			for _, r := range runs {
+				r.Group = len(all.Processes)
+			}
+			slices.Reverse(runs)
+			out = append(out, runs...)
+		}
+	}
+	name(out)
+	return out
+}
+
+// unite makes one process of those that are copies of each other.
+func (j *Job) unite() {
+	type ident struct {
+		start, seen, end, pid int64
+		host                  string
+		known                 bool
+		rank                  int
+		digest                uint64
+	}
+	first := make(map[ident]*Process, len(j.Processes))
+	out := j.Processes[:0]
+	for _, p := range j.Processes {
+		key := ident{p.Start, p.LastSeen, p.End, p.PID, p.Host, p.RankKnown, p.Rank, p.digest}
+		if o := first[key]; o != nil {
+			o.Sources = append(o.Sources, p.Sources...)
+			continue
+		}
+		first[key] = p
+		out = append(out, p)
+	}
+	j.Processes = out
+}
+
+// single takes one account of each process: the same may have been recorded in two
+// ways, by its own spans and by a profiler's file, and must not count twice. That
+// of the training wins, then one with spans, then the one that knows more of the time. A
+// file that has no span of a process, as one of samples of its processor, is one more
+// source of the process and no process by itself.
+func (j *Job) single() {
+	type ident struct {
+		host string
+		pid  int64
+	}
+	of := make(map[ident][]*Process)
+	for _, p := range j.Processes {
+		if p.PID > 0 && p.Host != "" {
+			of[ident{p.Host, p.PID}] = append(of[ident{p.Host, p.PID}], p)
+		}
+	}
+	j.Processes = slices.DeleteFunc(j.Processes, func(p *Process) bool {
+		list := of[ident{p.Host, p.PID}]
+		i := slices.IndexFunc(list, func(o *Process) bool {
+			return o != p && o.Start < p.LastSeen && p.Start < o.LastSeen && (o.Rank == p.Rank || !p.spanned()) && o.betterThan(p)
+		})
+		switch {
+		case i < 0:
+		case p.spanned(), len(p.Failures) > 0: // it may tell how another failed
+			j.Helpers = append(j.Helpers, p)
+		default:
+			list[i].Sources = append(list[i].Sources, p.Sources...)
+			list[i].Damage.add(&p.Damage)
+		}
+		return i >= 0
+	})
+}
+
+// spanned reports whether a span is on record, ended or not.
+func (p *Process) spanned() bool { return p.digest != 0 }
+
+// betterThan is a strict order among accounts of one process.
+func (p *Process) betterThan(o *Process) bool {
+	if p.Training != o.Training {
+		return p.Training
+	}
+	if p.spanned() != o.spanned() {
+		return p.spanned()
+	}
+	return cmp.Or(cmp.Compare(p.LastSeen-p.Start, o.LastSeen-o.Start), cmp.Compare(p.Spans, o.Spans), -byTime(p, o)) > 0
+}
+
+// settle tells the training processes from their helpers and numbers them.
+func (j *Job) settle() {
+	slices.SortStableFunc(j.Processes, byTime)
+	j.unite()
+	j.single()
+	prepares := preparations(j.Processes)
+	trains := slices.ContainsFunc(j.Processes, func(p *Process) bool { return p.Training })
+	j.Processes = slices.DeleteFunc(j.Processes, func(p *Process) bool {
+		helper := trains && !p.Training || p.Spans == 0 && !p.Training || prepares(p)
+		if helper {
+			j.Helpers = append(j.Helpers, p)
+		}
+		return helper
+	})
+	j.number()
+	slices.SortStableFunc(j.Processes, func(a, b *Process) int {
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.Start, b.Start))
+	})
+}
+
+// number gives ranks and attempts to processes whose records do not say them.
+// Processes come by start. Those without a rank that run at the same time are
+// different ranks; a process that begins when the one before of its rank has
+// given its last sign of life is the next attempt.
+//
+// Where a launcher does not count, every attempt records the same number. One that
+// follows another of its rank and records no higher number is such: then the recorded
+// numbers of the job are no more than the least that an attempt can be, and the times
+// count. So does the live ledger, which knows one attempt after the other.
+func (j *Job) number() {
+	ofJob := make(map[string]*freeRanks) // what has another id is no other rank
+	for _, p := range j.Processes {
+		ranks := ofJob[p.JobID]
+		if ranks == nil {
+			ranks = &freeRanks{last: make(map[int]*Process)}
+			ofJob[p.JobID] = ranks
+		}
+		if !p.RankKnown {
+			p.Rank = ranks.lowest(p)
+		}
+		ranks.take(p)
+	}
+	if !j.attempts(true) {
+		j.attempts(false)
+	}
+	j.atOnce()
+}
+
+// attempts returns numbers to the attempts, and returns false where the recorded ones
+// cannot be trusted.
+func (j *Job) attempts(trusted bool) bool {
+	last := make(map[int]*Process) // by rank
+	now := newRunning(j.Processes)
+	for _, p := range j.Processes {
+		before, recorded := last[p.Rank], p.recordedAttempt()
+		if before != nil && recorded > 0 && trusted && recorded <= before.Attempt && p.Start >= before.LastSeen {
+			return false
+		}
+		if p.AttemptKnown = recorded > 0 && trusted; p.AttemptKnown {
+			p.Attempt = recorded
+		} else {
+			p.Attempt = max(recorded, attemptOf(p, before, now.latestAt(p.Start)))
+		}
+		now.put(p)
+		if before == nil || p.LastSeen > before.LastSeen {
+			last[p.Rank] = p
+		}
+	}
+	// A rank may be the first to start in an attempt that is not its first.
+	for _, p := range j.Processes {
+		if p.AttemptKnown {
+			continue
+		}
+		p.Attempt = max(p.Attempt, now.latestAt(p.Start+(p.LastSeen-p.Start)/2))
+		now.put(p)
+	}
+	return true
+}
+
+// AttemptAt is the latest attempt that runs at a time, 0 without one.
+func (j *Job) AttemptAt(t int64) int {
+	if j.at == nil {
+		j.at = newRunning(j.Processes)
+		for _, p := range j.Processes {
+			j.at.put(p)
+		}
+	}
+	return j.at.latestAt(t)
+}
+
+// attemptOf infers the attempt of p, which comes after another of its rank, while
+// others of an attempt run.
+func attemptOf(p, before *Process, others int) int {
+	switch {
+	case before == nil:
+		return max(1, others)
+	case p.Start < before.LastSeen:
+		return before.Attempt // both at once: two writers
+	}
+	return max(before.Attempt+1, others)
+}
+
+// Sinks is a [Sink] that gives what it gets to several.
+type Sinks []Sink
+
+// Span implements Sink.
+func (all Sinks) Span(s *Span) {
+	for _, to := range all {
+		to.Span(s)
+	}
+}
+
+// Event implements Sink.
+func (all Sinks) Event(e *Event) {
+	for _, to := range all {
+		to.Event(e)
+	}
+}
+
+// Close closes all of them, and gives the first error.
+func (all Sinks) Close() error {
+	var failed error
+	for _, to := range all {
+		failed = cmp.Or(failed, to.Close())
+	}
+	return failed
+}

@@ -1,0 +1,448 @@
+package job
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"hash/fnv"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
+	"github.com/trainspan/trainspan/internal/platform/filetime"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
+	"github.com/trainspan/trainspan/spans"
+)
+
+// readRecords reads a file of JSON lines. Its reader has to be closed.
+func readRecords(path string, arguments bool) (*recordReader, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	text, err := fsread.Text(bufio.NewReaderSize(f, 256<<10))
+	if err != nil {
+		return nil, err
+	}
+	r := newRecordReader(path)
+	r.arguments = arguments
+	switch err = r.lines(text); {
+	case fsread.Torn(err):
+		r.torn = err
+	case !errors.Is(err, io.EOF):
+		return nil, errors.Join(err, r.spans.Close())
+	}
+	r.judge()
+	for _, p := range r.order {
+		p.split()
+	}
+	if r.failed != nil {
+		return nil, errors.Join(r.failed, r.spans.Close())
+	}
+	return r, nil
+}
+
+// lines reads all lines. One that is too long is skipped, and no record.
+func (r *recordReader) lines(text io.Reader) error {
+	var in fsread.Lines
+	in.Reset(text, nil)
+	for {
+		line, err := in.Line()
+		switch {
+		case errors.Is(err, fsread.ErrLongLine):
+			r.bad++
+		case err != nil:
+			return err
+		default:
+			r.line(line)
+		}
+	}
+}
+
+// judge sets aside what lies too far from the other times of the file, and what
+// ended before it began.
+func (r *recordReader) judge() {
+	for _, p := range r.order {
+		for _, s := range p.open {
+			p.done(&s)
+		}
+		for _, end := range p.ends { // their starts are lost
+			p.done(&end)
+		}
+		p.open, p.ends, p.known = nil, nil, nil
+	}
+	median := r.times.Median()
+	r.times = filetime.With(time.Nanosecond, median)
+	for _, p := range r.order {
+		p.relative = median < earliest
+		times := len(p.events) + len(p.lives)
+		p.events = slices.DeleteFunc(p.events, func(e Event) bool { return !r.times.Near(e.Time) })
+		if p.spanned || times > len(p.lives) {
+			p.lives = slices.DeleteFunc(p.lives, func(t int64) bool { return !r.times.Near(t) })
+		}
+		p.aside = times - len(p.events) - len(p.lives)
+	}
+}
+
+func (r *recordReader) line(line []byte) {
+	line = bytes.TrimSpace(line)
+	if len(line) == 0 {
+		return
+	}
+	var rec record
+	if err := json.Unmarshal(line, &rec); err != nil {
+		// The reference writes NaN and the infinities bare.
+		if clean := strict(line); clean == nil || json.Unmarshal(clean, &rec) != nil {
+			r.bad++
+			return
+		}
+	}
+	key := writer{pid: rec.PID, rank: -1}
+	if rec.Rank != nil {
+		key.rank = *rec.Rank
+	}
+	p := r.writers[key]
+	if p == nil {
+		p = &recordProcess{
+			recordReader: r, group: uint32(len(r.order)), key: key, ranked: rec.Rank != nil,
+			open: make(map[uint64]heldSpan), ends: make(map[uint64]heldSpan), known: make(map[uint64]int64),
+		}
+		r.writers[key] = p
+		r.order = append(r.order, p)
+	}
+	if rec.Attempt != nil {
+		p.number = rec.Attempt
+	}
+	switch rec.Type {
+	case "start":
+		p.start(&rec)
+	case "stop":
+		p.stop(&rec)
+	case "complete":
+		p.start(&rec)
+		p.stop(&rec)
+	case "event", "application_error":
+		p.event(&rec)
+	case "heartbeat":
+		if t := rec.Event.time(); t > 0 {
+			p.lives = append(p.lives, t)
+			p.inits = append(p.inits, *rec.Event)
+		}
+	case "telemetry_data_error":
+	default:
+		r.bad++
+	}
+}
+
+// strict replaces the words that JSON does not know by null, or returns nil.
+func strict(line []byte) []byte {
+	var out []byte
+	quoted, from := false, 0
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == 'N' || c == 'I' || c == '-'):
+			for _, word := range []string{"NaN", "Infinity", "-Infinity"} {
+				if bytes.HasPrefix(line[i:], []byte(word)) {
+					out = append(append(out, line[from:i]...), "null"...)
+					i += len(word) - 1
+					from = i + 1
+					break
+				}
+			}
+		}
+	}
+	if from == 0 {
+		return nil
+	}
+	return append(out, line[from:]...)
+}
+
+// time is the time of an event in nanoseconds, 0 without one.
+func (e *recordEvent) time() int64 {
+	if e == nil {
+		return 0
+	}
+	ms := e.Attributes.get("timestamp_msec").Int64()
+	if ms <= 0 || ms > 9e12 {
+		return 0
+	}
+	return ms * 1e6
+}
+
+// spanID makes a number of an id: the text itself where it is 64 bits in hex.
+func spanID(id string) uint64 {
+	if id == "" {
+		return 0
+	}
+	if len(id) == 16 {
+		if n, err := strconv.ParseUint(id, 16, 64); err == nil && n != 0 {
+			return n
+		}
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id))
+	return h.Sum64() | 1
+}
+
+func (p *recordProcess) span(rec *record, s *heldSpan) {
+	s.ID, s.Parent = spanID(rec.ID), spanID(rec.ParentID)
+	cat, event := tracefile.Str(rec.Attributes.get(spans.AttrCategory)), tracefile.Str(rec.Attributes.get(spans.AttrName))
+	if cat+event != "" {
+		cat, event = vocab.TraceName("", rec.Name, cat, event)
+	} else {
+		event = rec.Name
+	}
+	s.mean(cat, p.names.Of(cat, event))
+	s.Nested = rec.ParentID == "" && rec.Rank == nil // the reference says no parents
+	s.Step, s.First, s.Epoch = Unknown, Unknown, Unknown
+	for i := range rec.Attributes {
+		a := &rec.Attributes[i]
+		if tracefile.KindOf(*a) != tracefile.KindRaw {
+			s.argument(a)
+		}
+		if p.arguments && a.Key != argDuration && a.Key != spans.AttrCategory && a.Key != spans.AttrName {
+			s.args = append(s.args, *a)
+		}
+	}
+	slices.SortFunc(s.args, byKey)
+}
+
+// argDuration is what a stop says of the length; the times say it as well.
+const argDuration = "duration_msec"
+
+func byKey(a, b dftracer.Arg) int { return cmp.Compare(a.Key, b.Key) }
+
+func (p *recordProcess) start(rec *record) {
+	at := rec.StartEvent.time()
+	if at == 0 || rec.ID == "" {
+		return
+	}
+	s := heldSpan{Span: Span{Start: at, End: NoEnd}}
+	p.span(rec, &s)
+	if _, twice := p.open[s.ID]; twice {
+		return
+	}
+	if was, twice := p.known[s.ID]; twice && was == at {
+		return
+	}
+	if end, ok := p.ends[s.ID]; ok {
+		delete(p.ends, s.ID)
+		p.close(&s, &end)
+		return
+	}
+	p.open[s.ID] = s
+}
+
+func (p *recordProcess) stop(rec *record) {
+	at := rec.StopEvent.time()
+	if at == 0 || rec.ID == "" {
+		return
+	}
+	end := heldSpan{Span: Span{Start: at, End: at}}
+	if ms := rec.Attributes.get(argDuration).Int64(); ms >= 0 && ms < 1e13 {
+		end.Start = at - ms*1e6
+	}
+	p.span(rec, &end)
+	if s, ok := p.open[end.ID]; ok {
+		delete(p.open, end.ID)
+		p.close(&s, &end)
+		return
+	}
+	if _, twice := p.known[end.ID]; !twice {
+		p.ends[end.ID] = end
+	}
+}
+
+// maxKnown bounds the memory for dropping copies of records.
+const maxKnown = 1 << 20
+
+func (p *recordProcess) close(s, end *heldSpan) {
+	s.End = end.End
+	s.Step, s.First, s.Epoch, s.Tokens = max(s.Step, end.Step), max(s.First, end.First), max(s.Epoch, end.Epoch), max(s.Tokens, end.Tokens)
+	s.Device, s.DeviceComm, s.Background = max(s.Device, end.Device), max(s.DeviceComm, end.DeviceComm), s.Background || end.Background
+	s.Async = s.Async || end.Async
+	s.args = append(end.args, s.args...)
+	slices.SortStableFunc(s.args, byKey)
+	s.args = slices.CompactFunc(s.args, func(a, b dftracer.Arg) bool { return a.Key == b.Key })
+	if end.Launch != 0 {
+		s.Launch = s.Start - (end.Start - end.Launch)
+	}
+	if len(p.known) < maxKnown {
+		p.known[s.ID] = s.Start
+	}
+	p.done(s)
+}
+
+func (p *recordProcess) event(rec *record) {
+	at := rec.Event.time()
+	if at == 0 {
+		return
+	}
+	e := Event{Name: rec.Event.Name, Time: at, Span: spanID(rec.SpanID), Through: Unknown}
+	e.Step = Unknown
+	e.arguments(rec.Event.Attributes)
+	p.times.Has(at)
+	p.events = append(p.events, e)
+	if e.Name == spans.EventOneLoggerInitialization {
+		p.inits = append(p.inits, *rec.Event)
+	}
+}
+
+// split makes the processes that shared a number, one for each application.
+func (p *recordProcess) split() {
+	p.eachSpan(func(s *heldSpan) {
+		if s.Name == spans.Application && (len(p.starts) == 0 || p.starts[len(p.starts)-1] != s.Start) {
+			p.starts = append(p.starts, s.Start)
+		}
+	})
+	p.parts = make([]*records, max(len(p.starts), 1))
+	for i := range p.parts {
+		proc := newProcess()
+		p.parts[i] = &records{proc: proc}
+		proc.PID, proc.Sources, proc.Bad, proc.Torn = p.key.pid, []string{p.path}, p.bad, p.torn != nil
+		proc.tear(p.path, proc.Torn, p.torn)
+		proc.RelativeClock = p.relative
+		if p.ranked {
+			proc.sayNumber(identity.Line, identity.Rank, p.key.rank)
+		}
+		if p.number != nil && len(p.parts) == 1 {
+			proc.sayNumber(identity.Line, identity.Attempt, *p.number)
+		}
+		proc.named(p.path)
+	}
+	left := p.aside + p.eachSpan(func(s *heldSpan) {
+		of := p.processAt(s.Start).proc
+		of.Spans++
+		of.take(&s.Span)
+	})
+	p.parts[0].proc.Aside = left
+	for i := range p.events {
+		x := p.processAt(p.events[i].Time)
+		x.proc.widen(p.events[i].Time)
+		x.events = append(x.events, p.events[i])
+	}
+	for _, t := range p.lives {
+		x := p.processAt(t)
+		x.proc.widen(t)
+		x.proc.Heartbeats = true
+	}
+	for i := range p.inits {
+		p.processAt(p.inits[i].time()).proc.attributes(p.inits[i].Attributes)
+	}
+}
+
+// processAt returns the process of a time.
+func (p *recordProcess) processAt(t int64) *records {
+	i, found := slices.BinarySearch(p.starts, t)
+	if !found {
+		i--
+	}
+	return p.parts[max(i, 0)]
+}
+
+// twin finds the trace of the process that wrote the records: the same
+// number, the same rank, begun at the same time.
+func (x *records) twin(traces []*group) *group {
+	const apart = 60e9
+	for _, g := range traces {
+		if g.owner.PID == x.proc.PID && g.start != Unknown && (!g.who.RankKnown || !x.proc.RankKnown || g.who.Rank == x.proc.Rank) &&
+			x.proc.Start-g.start < apart && g.start-x.proc.Start < apart {
+			return g
+		}
+	}
+	return nil
+}
+
+// records is what a file of JSON lines says of one process.
+type records struct {
+	proc   *Process
+	events []Event
+}
+
+// record is one line of a file in the one-logger grammar, ours or the
+// reference's. Ours have what follows pid.
+type record struct {
+	Type       string       `json:"type"`
+	ID         string       `json:"id"`
+	SpanID     string       `json:"span_id"`
+	Name       string       `json:"name"`
+	Attributes arguments    `json:"attributes"`
+	StartEvent *recordEvent `json:"start_event"`
+	StopEvent  *recordEvent `json:"stop_event"`
+	Event      *recordEvent `json:"event"`
+	Error      *recordEvent `json:"error"`
+	PID        int64        `json:"pid"`
+	Rank       *int         `json:"rank"`
+	Attempt    *int         `json:"attempt"`
+	ParentID   string       `json:"parent_id"`
+}
+
+type recordEvent struct {
+	Name       string    `json:"name"`
+	Attributes arguments `json:"attributes"`
+}
+
+// writer tells the processes of one file apart.
+type writer struct {
+	pid  int64
+	rank int
+}
+
+// recordReader puts the records of a file together.
+type recordReader struct {
+	path    string
+	spans   *extsort.Sorter[heldSpan] // of all, by writer and time
+	times   *filetime.Judge           // of their starts, and of the events
+	failed  error                     // of a temporary file
+	writers map[writer]*recordProcess
+	order   []*recordProcess
+	bad     int
+	torn    error // what ended a torn gzip stream
+
+	arguments bool // they are kept
+}
+
+// recordProcess is what one writer wrote: a process, or several that had the
+// same number one after the other.
+type recordProcess struct {
+	*recordReader
+	group  uint32
+	events []Event
+	key    writer
+	open   map[uint64]heldSpan // those without an end, by id
+	ends   map[uint64]heldSpan // ends whose start has not come
+	lives  []int64             // heartbeats
+	known  map[uint64]int64    // start of spans that ended, to drop copies
+	inits  []recordEvent       // with their times
+	ranked bool
+	number *int
+
+	aside    int  // what judge left out
+	spanned  bool // it has spans
+	relative bool
+	names    vocab.Book
+
+	starts []int64    // of the applications
+	parts  []*records // the processes, one for each
+}
+
+// heldSpan is a span of a writer.
+type heldSpan struct {
+	Span
+	group uint32
+	args  []dftracer.Arg // where they are asked for
+}

@@ -1,0 +1,558 @@
+// Package rundir knows where the files of a start of a job lie, and what is
+// written about the start itself: run.json.
+//
+//	trainspan-runs/NAME/attempt-N/HOST-PID/
+//	                    │         └ one trainspan run, with its run.json
+//	                    └ one start of the job on all nodes
+//
+// [Wanted.Make] claims the number of the attempt, for the library, for the command
+// and for what launchers start; no two starts get the same.
+package rundir
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/platform/environ"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/platform/redact"
+)
+
+// Version is that of the format of run.json. It grows when a field changes its
+// meaning; new fields may come at any time.
+const Version = 1
+
+// FileName is the name of the file about a start.
+const FileName = "run.json"
+
+// The values of Run.State.
+const (
+	Running = "running" // as far as anybody knew when the file was written, see Seen
+	Ended   = "ended"
+)
+
+// The values of Run.EndedBy.
+const (
+	ByExit        = "exit"
+	BySignal      = "signal"
+	ByMemory      = "out_of_memory" // the system's out-of-memory killer struck in its control group
+	ByNotStarting = "not_started"
+	ByUnknown     = "unknown" // trainspan run was killed, and the command has ended since
+)
+
+// Run is run.json: one start of a command, as trainspan run saw it. It holds no
+// environment, no values of flags and no other arguments.
+type Run struct {
+	Version   int    `json:"version"`
+	Trainspan string `json:"trainspan"` // version of the program
+
+	Name    string `json:"name"`
+	Session string `json:"session_tag"`   // what all starts of the job have in common
+	Job     string `json:"job,omitempty"` // id at the launcher
+	Attempt int    `json:"attempt"`       // of the job, from 0
+	// Key is what the launcher calls the run, empty without one. Start is which start
+	// of it this is, as the launcher counts, where the same Key may be that of several
+	// runs.
+	Key   string `json:"run,omitempty"`
+	Start string `json:"start,omitempty"`
+
+	Program string   `json:"program"`          // base name
+	Script  string   `json:"script,omitempty"` // base name of the first argument that is a script, or the module of python -m
+	Flags   []string `json:"flags,omitempty"`  // names only
+
+	Host       string `json:"host"`
+	PID        int    `json:"pid"` // of trainspan run
+	CommandPID int    `json:"command_pid,omitempty"`
+	// TelemetryPID is the process that gathers, reads the rings and writes this
+	// file. It outlives trainspan run where that is killed or does not wait.
+	TelemetryPID int  `json:"telemetry_pid,omitempty"`
+	Rank         *int `json:"rank,omitempty"`
+	LocalRank    *int `json:"local_rank,omitempty"`
+	WorldSize    *int `json:"world_size,omitempty"`
+
+	State   string     `json:"state"`
+	Started time.Time  `json:"started"`
+	Seen    time.Time  `json:"seen"` // the last moment at which the command was known to live
+	Ended   *time.Time `json:"ended,omitempty"`
+
+	EndedBy    string `json:"ended_by,omitempty"`
+	ExitStatus *int   `json:"exit_status,omitempty"` // absent after a signal
+	Signal     string `json:"signal,omitempty"`      // such as SIGKILL
+	CoreDumped bool   `json:"core_dumped,omitempty"`
+	Error      string `json:"error,omitempty"` // the line of the exception that torchelastic's error file has
+	// Stopped is the first signal that asked the command to end, and StoppedAt when;
+	// Scheduler is whose job it is part of, and TimeLimit when that ends it.
+	Stopped   string     `json:"stopped,omitempty"`
+	StoppedAt *time.Time `json:"stopped_at,omitempty"`
+	Scheduler string     `json:"scheduler,omitempty"`
+	TimeLimit *time.Time `json:"time_limit,omitempty"`
+	OOMKills  int64      `json:"oom_kills,omitempty"` // in the control group, while the command ran
+	User      float64    `json:"user_seconds,omitempty"`
+	System    float64    `json:"system_seconds,omitempty"`
+	MaxRSS    int64      `json:"max_rss_bytes,omitempty"`
+
+	GPUs []GPU `json:"gpus,omitempty"` // that the command could see, as far as they were sampled
+
+	Processes     []Process `json:"processes,omitempty"`
+	MoreProcesses int       `json:"more_processes,omitempty"` // that the list has no room for
+
+	Ring    string   `json:"ring,omitempty"` // folders of rings, as in PATH, that may hold what is not read yet
+	OTLP    *OTLP    `json:"otlp,omitempty"`
+	Forward *Forward `json:"forward,omitempty"`
+	Python  *Python  `json:"python,omitempty"`
+
+	Evidence []string `json:"evidence,omitempty"` // what stands out in the use of resources, in words
+	Problems []string `json:"problems,omitempty"` // what went wrong with telemetry
+}
+
+// GPU is what the samples of a GPU say.
+type GPU struct {
+	Index       string  `json:"index"`
+	Busy        float64 `json:"busy_percent"`           // mean
+	Memory      int64   `json:"memory_bytes,omitempty"` // most that was in use, by whomever
+	MemoryTotal int64   `json:"memory_total_bytes,omitempty"`
+}
+
+// Process is a process of the command.
+type Process struct {
+	PID     int       `json:"pid"`
+	Parent  int       `json:"parent"`
+	Program string    `json:"program"` // as the system knows it, at most 15 characters
+	First   time.Time `json:"first_seen"`
+	Seen    time.Time `json:"last_seen"` // the last activity
+}
+
+// OTLP is what the receiver got.
+type OTLP struct {
+	Endpoint string `json:"endpoint"`
+	Requests int64  `json:"requests"`
+	Spans    int64  `json:"spans"`
+	Own      int64  `json:"own"`      // spans of processes that write files themselves
+	Again    int64  `json:"again"`    // spans that had come before
+	Rejected int64  `json:"rejected"` // spans for which there was no room
+	Refused  int64  `json:"refused"`  // requests
+
+	Cut        int64 `json:"cut,omitempty"`         // attributes, events and links beyond what is kept of a span
+	SharedLane int64 `json:"shared_lane,omitempty"` // spans for which no lane was free
+	SharedFile int64 `json:"shared_file,omitempty"` // spans of processes that are one too many
+}
+
+// Forward is what became of the spans that were to be sent on.
+type Forward struct {
+	Spans int64  `json:"spans"`
+	Sent  int64  `json:"sent"`
+	Lost  int64  `json:"lost"`
+	Error string `json:"error,omitempty"`
+}
+
+// Python is what the rings of Python processes brought.
+type Python struct {
+	Processes int   `json:"processes"`
+	Spans     int64 `json:"spans"`
+	Lost      int64 `json:"lost"`
+	Waiting   int64 `json:"waiting"` // spans that no file has, and that trainspan import finds in the rings
+	Bad       int64 `json:"bad"`     // that could not be true
+	Sent      int64 `json:"sent"`    // spans that a backend took
+	Unsent    int64 `json:"unsent"`  // and that were lost on their way to one
+}
+
+// File is the run.json of a start.
+type File struct {
+	path string
+	ours fswrite.Proof
+	seen int64 // where the last activity is in it, 0 without one
+	size int   // of what was written, 0 before
+}
+
+// CreateFile takes the first free name: run.json, run.run2.json, ... It also says
+// how many were there.
+func CreateFile(dir string) (*File, int, error) {
+	file := &File{}
+	n, err := fswrite.NextFree(1, func(n int) error {
+		file.path = fswrite.Run(filepath.Join(dir, FileName), n)
+		f, err := shared.create(file.path, 0o644)
+		if err != nil {
+			return err
+		}
+		file.ours = fswrite.Same(f)
+		return f.Close()
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return file, n - 1, nil
+}
+
+// Path is where the file is.
+func (f *File) Path() string { return f.path }
+
+// Write replaces the file, unless somebody else has put another one there. Readers
+// see the old one or the new one. Where there is no space for a new file it is written
+// into the space of the old one, as far as it fits there: what is known of the end of the
+// command is not lost.
+func (f *File) Write(r *Run) error {
+	r.Version = Version
+	text, seen, err := form(r)
+	if err != nil {
+		return err
+	}
+	text = pad(text, (len(text)+spare)/block*block+block)
+	ours, err := shared.replace(f.path, text, 0o644, f.ours)
+	if err == nil {
+		f.ours, f.seen, f.size = ours, seen, len(text)
+		return nil
+	}
+	if errors.Is(err, fs.ErrExist) || f.size == 0 {
+		return err
+	}
+	for _, part := range []*Run{r, r.without(false), r.without(true)} {
+		if text, seen, formErr := form(part); formErr == nil && len(text) <= f.size {
+			if shared.patch(f.path, 0, pad(text, f.size), f.ours) == nil {
+				f.seen = seen
+				return nil
+			}
+			break
+		}
+	}
+	return err
+}
+
+// A run.json ends with spaces up to a multiple of block, at least spare of them: a file
+// takes as much of a disk without them.
+const (
+	block = 4096
+	spare = 1024
+)
+
+// form is the text of a run.json, and where the last activity is in it.
+func form(r *Run) ([]byte, int64, error) {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return nil, 0, err
+	}
+	text, seen := fixSeen(append(text, '\n'), r.Seen)
+	return text, seen, nil
+}
+
+// pad makes a text as long as size with spaces before its last line feed.
+func pad(text []byte, size int) []byte {
+	n := size - len(text)
+	return append(append(text[:len(text)-1:len(text)-1], bytes.Repeat([]byte(" "), n)...), '\n')
+}
+
+// without is the run without its longest lists: processes and, with all, what was found
+// and went wrong.
+func (r *Run) without(all bool) *Run {
+	short := *r
+	short.MoreProcesses += len(r.Processes)
+	short.Processes = nil
+	if all {
+		short.GPUs, short.Evidence, short.Problems = nil, nil, nil
+	}
+	return &short
+}
+
+// Amend changes a run.json that nobody writes any more. It leaves one that has fields
+// which this program does not know.
+func Amend(path string, change func(*Run)) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	text, err := io.ReadAll(io.LimitReader(f, maxRun+1))
+	if err != nil {
+		return err
+	}
+	r := &Run{}
+	known := json.NewDecoder(bytes.NewReader(text))
+	known.DisallowUnknownFields()
+	if err := known.Decode(r); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	change(r)
+	return (&File{path: path, ours: fswrite.Same(f)}).Write(r)
+}
+
+// Beat brings the last activity up to date in the file as it is: on a shared file
+// system a new file every few seconds from each rank of a large job would be a load.
+func (f *File) Beat(seen time.Time) error {
+	if f.seen == 0 {
+		return nil // nothing was written, or it has no such time
+	}
+	return shared.patch(f.path, f.seen, []byte(seen.UTC().Format(seenLayout)), f.ours)
+}
+
+// seenLayout is of one length for all times.
+const seenLayout = "2006-01-02T15:04:05.000000Z"
+
+// fixSeen writes the last activity by seenLayout, and says where it is.
+func fixSeen(text []byte, seen time.Time) ([]byte, int64) {
+	const key = "\n  \"seen\": \""
+	at := bytes.Index(text, []byte(key))
+	if at < 0 || seen.Year() > 9999 {
+		return text, 0
+	}
+	at += len(key)
+	end := at + bytes.IndexByte(text[at:], '"')
+	return slices.Concat(text[:at], []byte(seen.UTC().Format(seenLayout)), text[end:]), int64(at)
+}
+
+// maxRun bounds what is read of a run.json: its lists have an end.
+const maxRun = 1 << 20
+
+// Read reads a run.json.
+func Read(path string) (*Run, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	text, err := io.ReadAll(io.LimitReader(f, maxRun+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxRun {
+		return nil, fmt.Errorf("%s: is longer than %d MiB", path, maxRun>>20)
+	}
+	r, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+// Parse reads the text of a run.json.
+func Parse(text []byte) (*Run, error) {
+	r := &Run{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, err
+	}
+	if r.Version > Version {
+		return nil, fmt.Errorf("has version %d, this program knows %d; use a newer one", r.Version, Version)
+	}
+	return r, nil
+}
+
+// Left is a start that may have left rings unread: its telemetry process was killed.
+type Left struct {
+	Dir     string // where its files are
+	Path    string // of the run.json
+	Run     *Run
+	Folders []string // of rings, those that are there
+}
+
+// Any reports whether there is a start below some folders.
+func Any(dirs ...string) bool { return len(find(dirs)) > 0 }
+
+// All returns the starts below some folders, or of files that are a run.json, the
+// latest first.
+func All(paths ...string) []*Run {
+	var out []*Run
+	for _, l := range find(paths) {
+		if l.Run.Told() {
+			out = append(out, l.Run)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *Run) int { return b.Started.Compare(a.Started) })
+	return out
+}
+
+// Continues reports whether the launcher says that two starts are of one run: by a name
+// that nothing else has, or by having counted that it started the same again.
+func (r *Run) Continues(o *Run) bool {
+	key := cmp.Or(r.Key, r.Job)
+	return key != "" && key == cmp.Or(o.Key, o.Job) && (r.Start == "" || r.Start != o.Start)
+}
+
+// Told reports whether it says of a start when that was.
+func (r *Run) Told() bool { return r.Version >= 1 && !r.Started.IsZero() }
+
+// During reports whether the command ran in the time of an attempt, whose number counts
+// from 1. Where nobody saw its end the last sign of life may be from long before that: then
+// it ran in the attempt that has its number.
+func (r *Run) During(attempt int, start, stop int64) bool {
+	unseen := (r.State == Running || r.EndedBy == ByUnknown) && r.Attempt+1 == attempt
+	return r.Started.UnixNano() <= stop && (r.Seen.UnixNano() >= start || unseen)
+}
+
+// Took is how long the command ran, as far as is known.
+func (r *Run) Took() time.Duration {
+	end := r.Seen
+	if r.Ended != nil {
+		end = *r.Ended
+	}
+	return max(end.Sub(r.Started), 0)
+}
+
+// StoppedIn says where the signal came that asked the command to end: a scheduler sends
+// one at the time limit of a job, before it takes its nodes away, and when somebody
+// cancels it. It is empty without a scheduler.
+func (r *Run) StoppedIn() string {
+	switch {
+	case r.Scheduler == "":
+		return ""
+	case r.TimeLimit != nil && r.StoppedAt != nil && r.TimeLimit.Sub(*r.StoppedAt) < nearLimit:
+		return "at the time limit of its job of " + r.Scheduler
+	}
+	return "in a job of " + r.Scheduler
+}
+
+// nearLimit is how long before the time limit of a job a signal is taken to come for it.
+const nearLimit = time.Minute
+
+// Command names what was run, without its arguments: the script, else the program.
+func (r *Run) Command() string { return cmp.Or(r.Script, r.Program) }
+
+// FindLeft finds starts that have left folders of rings below some folders.
+func FindLeft(dirs ...string) []Left {
+	return slices.DeleteFunc(find(dirs), func(l Left) bool { return len(l.Folders) == 0 })
+}
+
+// find finds the starts below some folders.
+func find(dirs []string) (out []Left) {
+	for _, dir := range dirs {
+		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() || !IsRun(path) {
+				return nil //nolint:nilerr // others look for what cannot be read
+			}
+			r, err := Read(path)
+			if err != nil {
+				return nil //nolint:nilerr // as above
+			}
+			left := Left{Dir: filepath.Dir(path), Path: path, Run: r}
+			for _, folder := range filepath.SplitList(r.Ring) {
+				if info, err := os.Stat(folder); err == nil && info.IsDir() {
+					left.Folders = append(left.Folders, folder)
+				}
+			}
+			out = append(out, left)
+			return nil
+		})
+	}
+	return out
+}
+
+// IsRun reports whether a file has the name of a run.json.
+func IsRun(path string) bool { return runName.MatchString(filepath.Base(path)) }
+
+var runName = regexp.MustCompile(`^run(?:\.run\d+)?\.json$`)
+
+// Outline is what may be told of a command line: no value and no other
+// argument, since no rule finds all secrets among them.
+type Outline struct {
+	Program string   // base name
+	Script  string   // base name of a script, or the module of python -m
+	Flags   []string // names, with their dashes
+}
+
+// scriptName finds the file names that are programs.
+var scriptName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,126}\.(?:py|sh|bash|pl|rb|lua|jl|R|js|mjs)$`)
+
+// moduleName is what python -m takes.
+var moduleName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*){0,8}$`)
+
+// launchers are modules that start a script.
+var launchers = map[string]bool{
+	"torch.distributed.run": true, "torch.distributed.launch": true, "accelerate.commands.launch": true,
+	"deepspeed.launcher.runner": true, "pdb": true, "cProfile": true, "coverage": true,
+}
+
+// NewOutline reads a command line.
+func NewOutline(args []string) Outline {
+	o := Outline{Program: filepath.Base(args[0]), Flags: redact.Flags(args[1:], nil)}
+	python := strings.HasPrefix(o.Program, "python")
+	for i, arg := range args[1:] {
+		base := filepath.Base(arg)
+		switch {
+		case strings.HasPrefix(arg, "-") || o.Script != "":
+		case scriptName.MatchString(base):
+			o.Script = base
+		case python && args[i] == "-m" && moduleName.MatchString(arg) && !launchers[arg]:
+			o.Script = arg
+		}
+	}
+	return o
+}
+
+// Name is a name for the job: that of its script or module, else its program.
+func (o *Outline) Name() string {
+	if o.Script != "" {
+		if ext := filepath.Ext(o.Script); scriptName.MatchString(o.Script) {
+			return strings.TrimSuffix(o.Script, ext)
+		}
+		return o.Script
+	}
+	return o.Program
+}
+
+// Under fills in which start of the job a process belongs to, as far as nothing does:
+// by what its launcher says and, where somebody has said it, by the number of the
+// attempt. That number with an id beside it is counted by a launcher, as labels of
+// Kubernetes say it, and not by us: another job of the same name counts as well.
+func (w *Wanted) Under(ranks *config.Ranks, parent int, lookup func(string) (string, bool)) {
+	said := func(name string) bool { text, _ := lookup(name); return text != "" }
+	w.Start, w.Member = Started(ranks, w.Host, parent)
+	w.Least = ranks.Attempt.Or(0)
+	if w.Attempt < 0 && said(identity.Word(identity.Attempt, identity.Environment)) && (said(environ.Run) || !said(identity.Word(identity.Job, identity.Environment))) {
+		w.Attempt = ranks.Attempt.Or(-1)
+	}
+}
+
+// Started says which start a process belongs to, for Wanted, by what its launcher
+// says. Where that gave ranks and no id of the job, as torchrun does, all that have
+// the same parent on this node belong together. start is empty where nothing says
+// that there is a launcher. A world of another size is another start: torchrun does
+// not count those that it makes when nodes come and go.
+func Started(ranks *config.Ranks, host string, parent int) (start, member string) {
+	start = ranks.Run
+	if start != "" {
+		if ranks.Rank.IsSet() {
+			member = fmt.Sprintf("rank%d", ranks.Rank.Get())
+		}
+	} else {
+		if parent <= 1 || !ranks.Rank.IsSet() && !ranks.LocalRank.IsSet() {
+			return "", ""
+		}
+		began := began(parent)
+		if began == "" {
+			return "", ""
+		}
+		start = fmt.Sprintf("%s/%d/%s", host, parent, began)
+		member = fmt.Sprintf("rank%d", ranks.Rank.Or(ranks.LocalRank.Or(0)))
+	}
+	start += "/" + strconv.Itoa(ranks.Attempt.Or(0))
+	if n := ranks.WorldSize.Or(0); n > 0 {
+		start += "/" + strconv.Itoa(n)
+	}
+	return start, member
+}
+
+// began is when a process was started, in the system's clock ticks since boot,
+// empty where that is not known. With its number it tells processes apart.
+func began(pid int) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	// The name of the program stands in brackets and may hold anything.
+	fields := bytes.Fields(text[max(bytes.LastIndexByte(text, ')'), 0):])
+	if len(fields) < 21 {
+		return ""
+	}
+	return string(fields[20])
+}

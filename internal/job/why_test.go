@@ -1,0 +1,31 @@
+package job_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/job"
+)
+
+// TestWhatIsNotUnderstoodIsSaid: each file that is left out comes with what was found in
+// it, and where there is nothing else the error says it.
+func TestWhatIsNotUnderstoodIsSaid(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a.pfw.gz": "Dear diary", "b": "PK\x03\x04", "c": "", "d": `{"schemaVersion":1}`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set, err := job.Open(dir)
+	if !errors.Is(err, job.ErrNoTelemetry) || !strings.HasSuffix(err.Error(), `not gzip: it begins with "Dear diary"; and 3 more that are none`) {
+		t.Errorf("it says %v", err)
+	}
+	for i, want := range []string{`not gzip: it begins with "Dear diary"`, "a zip archive", "the file is empty", "a profile of PyTorch or a Chrome trace, which trainspan import reads"} {
+		if got := set.Skipped[i]; !errors.Is(got, job.ErrForeign) || !strings.HasSuffix(got.Error(), ": "+want) {
+			t.Errorf("it says %v, want %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package job
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
+	"github.com/trainspan/trainspan/spans"
+)
+
+// Arguments of records that this package reads.
+const (
+	argStep       = "step"
+	argEpoch      = "epoch"
+	argIteration  = "current_iteration"
+	argFirst      = "train_iterations_start"
+	argProductive = "productive_train_iterations"
+	argIterations = "num_iterations"
+	argTook       = "total_iteration_time_sec"
+	argFinished   = "last_logged_train_iterations_finish_timestamp_sec"
+	argBackground = "background"
+	argAsync      = "async"
+	argTruncated  = "truncated"
+	argRank       = "rank"
+	argSpan       = "span" // of an event: the span that it is of
+	argTokens     = "tokens"
+	argSamples    = "samples"
+	argGroup      = "pg"
+	argGroupSize  = "group_size"
+	argRole       = "role"
+	argStage      = "pipeline_stage"
+	argPPRank     = "pp_rank"
+	argExperts    = "expert_group"
+	argDevice     = "device_us"
+	argDeviceComm = "device_comm_us"
+	argLag        = "lag_us"
+	argOperator   = "op" // of a row of a device in a profile
+	argSource     = "source"
+)
+
+// keyHeartbeat is the metadata of a sign of life: its value is the time in
+// microseconds.
+const keyHeartbeat = "heartbeat"
+
+// Trains reports whether only the process that trains has spans of a name.
+func Trains(name string) bool {
+	info, ok := spans.Lookup(name)
+	return ok && info.Name != spans.DataLoading && info.Name != spans.Application
+}
+
+// number reads the number of a step or an epoch. Some producers write -1 for none.
+func number(a *dftracer.Arg) int64 {
+	if n, ok := tracefile.Whole(*a); ok {
+		return max(n, Unknown)
+	}
+	return Unknown
+}
+
+// nanoseconds reads a number of microseconds, which may have a fraction.
+func nanoseconds(a *dftracer.Arg) int64 { return int64(math.Round(a.Float64() * 1000)) }
+
+// SetStep notes the number in a step argument, after SetName. It is the number of a step
+// or a collective, unless that has one of its own, and the step that other work is in.
+func (s *Span) SetStep(n int64) {
+	if s.Step == Unknown && (s.StepRule != vocab.StepNone || s.Class == vocab.ClassCollective) {
+		s.Step = n
+	}
+	if inStep(s.Class) {
+		s.Within = n + 1
+	}
+}
+
+// argument takes what an argument says of a span.
+func (s *Span) argument(a *dftracer.Arg) {
+	switch a.Key {
+	case argStep:
+		s.SetStep(number(a))
+	case argIteration:
+		s.Step = number(a)
+	case argEpoch:
+		s.Epoch = number(a)
+	case argFirst:
+		s.First = number(a)
+	case argBackground:
+		s.Background = a.Int64() != 0
+	case argAsync:
+		s.Async = s.Class == vocab.ClassCollective && a.Int64() != 0
+	case argTokens:
+		s.Tokens = max(a.Int64(), 0)
+	case argSamples:
+		if s.Tokens == 0 {
+			s.Tokens = max(a.Int64(), 0)
+		}
+	case argGroup:
+		s.Group = a.Text()
+	case argGroupSize:
+		s.GroupSize = int(max(a.Int64(), 0))
+	case argDevice:
+		s.Device = nanoseconds(a)
+	case argDeviceComm:
+		s.DeviceComm = nanoseconds(a)
+	case argLag:
+		if s.Class == vocab.ClassDeviceWork {
+			s.Launch = s.Start - nanoseconds(a)
+		}
+	case argSource:
+		s.Profiled = s.Profiled || a.Text() == profile
+	case argRole, argStage, argPPRank, argExperts:
+		if hasRole(s.Name) {
+			s.addRole(a.Key, a.Text())
+		}
+	}
+}
+
+// inStep reports whether spans of a class that name a step are part of it.
+func inStep(c vocab.Class) bool {
+	switch c {
+	case vocab.ClassOther, vocab.ClassForward, vocab.ClassBackward, vocab.ClassOptimizer, vocab.ClassCompute, vocab.ClassCollective, vocab.ClassInputWait, vocab.ClassTransfer:
+		return true
+	}
+	return false
+}
+
+// hasRole says whether a span is one that says what its rank does; on others,
+// which are many, these arguments may mean anything.
+func hasRole(name string) bool {
+	return name == spans.TrainingIteration || name == spans.TrainingLoop || name == spans.Application
+}
+
+// addRole adds one part of the role. The parts are put in order by their
+// words, because the order of arguments says nothing.
+func (s *Span) addRole(key, value string) {
+	if value == "" {
+		return
+	}
+	part := value
+	switch key {
+	case argStage, argPPRank:
+		part = "stage " + value
+	case argExperts:
+		part = "expert group " + value
+	}
+	if s.Role == "" {
+		s.Role = part
+		return
+	}
+	parts := append(strings.Split(s.Role, ", "), part)
+	slices.Sort(parts)
+	s.Role = strings.Join(slices.Compact(parts), ", ")
+}
+
+// arguments are the attributes of a record.
+type arguments []dftracer.Arg
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *arguments) UnmarshalJSON(text []byte) error {
+	if all, ok := tracefile.AppendObject(nil, text); ok {
+		*a = all
+	} else if string(text) != "null" {
+		return errAttributes
+	}
+	return nil
+}
+
+var errAttributes = errors.New("attributes are no object")
+
+// get returns an attribute, the last of that name, or an empty text.
+func (a arguments) get(key string) dftracer.Arg {
+	for i := len(a) - 1; i >= 0; i-- {
+		if a[i].Key == key {
+			return a[i]
+		}
+	}
+	return dftracer.String(key, "")
+}

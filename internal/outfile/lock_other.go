@@ -1,8 +1,0 @@
-//go:build !unix || solaris || aix
-
-package outfile
-
-import "os"
-
-// Lock locks nothing where the system has no such locks.
-func Lock(*os.File) bool { return true }

@@ -1,0 +1,114 @@
+// Package display writes numbers for people, in one style on all screens.
+package display
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Duration writes nanoseconds: two units at most.
+func Duration(ns int64) string { return seconds(float64(ns) / 1e9) }
+
+// Micros is [Duration] for microseconds, which may be a mean.
+func Micros(us float64) string { return seconds(us / 1e6) }
+
+func seconds(s float64) string {
+	switch {
+	case s < 0:
+		return "-" + seconds(-s)
+	case s == 0:
+		return "0 s"
+	case s < 0.9995e-3:
+		us := s * 1e6
+		if us < 99.95 && math.Abs(us-math.Round(us)) > 1e-6 {
+			return fmt.Sprintf("%.1f µs", us)
+		}
+		return fmt.Sprintf("%.0f µs", us)
+	case s < 0.9995:
+		return Milliseconds(s * 1e3)
+	case s < 59.95:
+		return fmt.Sprintf("%.1f s", s)
+	case s < 3599.5:
+		n := int64(math.Round(s))
+		return fmt.Sprintf("%dm %02ds", n/60, n%60)
+	case s < 48*3600:
+		n := int64(math.Round(s / 60))
+		return fmt.Sprintf("%dh %02dm", n/60, n%60)
+	}
+	n := int64(math.Round(s / 3600))
+	return fmt.Sprintf("%sd %02dh", Count(n/24), n%24)
+}
+
+// Milliseconds writes milliseconds that are compared with others: in that unit up to
+// ten seconds.
+func Milliseconds(ms float64) string {
+	switch a := math.Abs(ms); {
+	case a < 0.005:
+		return "0 ms"
+	case a >= 10_000:
+		return fmt.Sprintf("%.1f s", ms/1000)
+	case a >= 99.95:
+		return fmt.Sprintf("%.0f ms", ms)
+	case a >= 9.995:
+		return fmt.Sprintf("%.1f ms", ms)
+	}
+	return fmt.Sprintf("%.2f ms", ms)
+}
+
+// Percent writes a share. One that is not nothing is never written as 0.
+func Percent(x float64) string {
+	if x != 0 && math.Abs(x) < 0.0005 {
+		return "< 0.1 %"
+	}
+	return fmt.Sprintf("%.1f %%", 100*x)
+}
+
+// Share writes what part is of whole, a dash where there is no whole.
+func Share(part, whole int64) string {
+	if whole <= 0 {
+		return "-"
+	}
+	return Percent(float64(part) / float64(whole))
+}
+
+// Change writes by how much something is more or less.
+func Change(x float64) string { return fmt.Sprintf("%+.1f %%", 100*x) }
+
+// Count writes a number with its thousands apart.
+func Count[T int | int64 | uint64](n T) string {
+	s := strconv.FormatInt(int64(n), 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// Plural writes a number and the word for that many.
+func Plural[T int | int64](n T, word string) string {
+	switch {
+	case n == 1:
+		return "1 " + word
+	case strings.HasSuffix(word, "ss"):
+		return Count(n) + " " + word + "es"
+	case strings.HasSuffix(word, "y"):
+		return Count(n) + " " + strings.TrimSuffix(word, "y") + "ies"
+	}
+	return Count(n) + " " + word + "s"
+}
+
+// Bytes writes a size in the units of storage vendors.
+func Bytes[T int64 | float64](n T) string {
+	x := float64(n)
+	for _, unit := range [...]string{"B", "kB", "MB", "GB"} {
+		if x < 999.5 {
+			if x < 9.95 && unit != "B" {
+				return fmt.Sprintf("%.1f %s", x, unit)
+			}
+			return fmt.Sprintf("%.0f %s", x, unit)
+		}
+		x /= 1000
+	}
+	return fmt.Sprintf("%.1f TB", x)
+}

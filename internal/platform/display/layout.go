@@ -1,0 +1,310 @@
+// Package display puts text and tables on lines of so many columns. No word and no number
+// is cut: what is too long goes on in the next line, and what there is no room for at all
+// is left out as a whole. A column is one character; a width of 0 is any.
+package display
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Width returns how many columns a text takes.
+func Width(text string) int { return utf8.RuneCountInString(text) }
+
+// Fold breaks a text at its blanks into lines of a width. A word that is longer than a line
+// goes on in the next one, where it can behind a mark such as a slash.
+func Fold(text string, width int) (lines []string) {
+	if width <= 0 {
+		return []string{strings.Join(strings.Fields(text), " ")}
+	}
+	line := ""
+	for _, word := range strings.Fields(text) {
+		switch {
+		case line == "":
+			line = word
+		case Width(line)+1+Width(word) <= width:
+			line += " " + word
+		default:
+			lines, line = append(lines, line), word
+		}
+		for Width(line) > width {
+			r := []rune(line)
+			n := width
+			for n > width/2 && !isMark(r[n-1]) {
+				n--
+			}
+			if !isMark(r[n-1]) {
+				n = width
+				for n > 1 && r[n-1] == hidden {
+					n--
+				}
+			}
+			lines, line = append(lines, string(r[:n])), string(r[n:])
+		}
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// Paragraphs folds the lines of a text that are longer than a width, at blanks: a name that is
+// longer than a line stays in one piece, so that it can be copied. What follows is indented
+// by two more than its line, so that no name begins one. Sequences that colour text take no room.
+func Paragraphs(text []byte, width int) []byte {
+	if width <= 0 || len(text) <= width {
+		return text
+	}
+	var out []byte
+	for line := range bytes.Lines(text) {
+		if visibleWidth(line) > width {
+			line = paragraph(line, width)
+		}
+		out = append(out, line...)
+	}
+	return out
+}
+
+func paragraph(line []byte, width int) (out []byte) {
+	body := bytes.TrimLeft(line, " ")
+	indent := line[:len(line)-len(body)]
+	if len(indent) > width/2 {
+		indent = indent[:width/2]
+	}
+	out = append(out, indent...)
+	at := len(indent)
+	indent = append(bytes.Clone(indent), "  "...)
+	for i := 0; i < len(body); {
+		n := bytes.IndexByte(body[i:], ' ')
+		if n < 0 {
+			n = len(body) - i
+		}
+		blanks := len(body[i+n:]) - len(bytes.TrimLeft(body[i+n:], " "))
+		word := body[i : i+n]
+		if w := visibleWidth(word); at+w > width && at > len(indent) && w <= width-len(indent) {
+			out = append(append(bytes.TrimRight(out, " "), '\n'), indent...)
+			at = len(indent)
+		}
+		out = append(out, body[i:i+n+blanks]...)
+		at += visibleWidth(word) + blanks
+		i += n + blanks
+	}
+	return out
+}
+
+// visibleWidth is the width of a line without its end and the sequences that colour it.
+func visibleWidth(line []byte) (n int) {
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case c == 0x1b:
+			if end := bytes.IndexByte(line[i:], 'm'); end > 0 {
+				i += end
+			}
+		case c != '\n' && utf8.RuneStart(c):
+			n++
+		}
+	}
+	return n
+}
+
+// hidden stands for what is not shown of a name, such as the end of a line: nothing that
+// follows it may begin one.
+const hidden = '·'
+
+// isMark reports whether a word can be broken behind a character.
+func isMark(r rune) bool {
+	return r != '…' && r != hidden && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+}
+
+// Join puts parts on lines of a width, each of them whole where it fits on one.
+func Join(parts []string, between string, width int) (lines []string) {
+	for _, part := range parts {
+		if n := len(lines); n > 0 && (width <= 0 || Width(lines[n-1]+between+part) <= width) {
+			lines[n-1] += between + part
+		} else {
+			lines = append(lines, Fold(part, width)...)
+		}
+	}
+	return lines
+}
+
+// Elide leaves out words in the middle of a text, so that it takes no more than a width. A
+// word is what lies between two marks; where there is none, letters are left out.
+func Elide(text string, width int) string {
+	if Width(text) <= width || width < 1 {
+		return text
+	}
+	r := []rune(text)
+	head, tail := width*2/3, len(r)-(width-width*2/3-1)
+	for n := head; n > head/2; n-- {
+		if isMark(r[n-1]) {
+			head = n
+			break
+		}
+	}
+	for n := tail; n < len(r) && n < tail+(len(r)-tail)/2; n++ {
+		if isMark(r[n]) {
+			tail = n
+			break
+		}
+	}
+	return string(r[:head]) + "…" + string(r[tail:])
+}
+
+// Table lines up columns: words to the left, numbers to the right.
+type Table struct {
+	Heads []string // a leading "<" puts a column to the left
+	Drop  []string // heads of columns that go first where there is no room
+	Empty bool     // columns in which no row has anything go as well
+	rows  [][]string
+}
+
+// Add adds a row, with a cell for each head.
+func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// Len returns the number of rows.
+func (t *Table) Len() int { return len(t.rows) }
+
+// Clear takes the rows away.
+func (t *Table) Clear() { t.rows = t.rows[:0] }
+
+// The widths down to which a column of words is folded: before columns are dropped, and
+// after.
+const (
+	narrow    = 32
+	narrowest = 16
+	mostLines = 3 // of one cell; longer ones lose words in the middle
+)
+
+// Lines returns the line of the heads and those of the rows, none wider than a width. Where
+// that cannot be, each row is a paragraph whose numbers stand behind their heads, and there
+// is no line of heads.
+func (t *Table) Lines(width int) (heads string, rows []string) {
+	c := t.columns()
+	if c.total() > width && width > 0 {
+		c.fold(width, narrow)
+		for _, name := range t.Drop {
+			if i := slices.Index(c.heads, name); c.total() > width && i >= 0 {
+				c.shown[i] = false
+			}
+		}
+		c.fold(width, narrowest)
+		if c.total() > width {
+			return "", t.paragraphs(width)
+		}
+	}
+	for _, row := range t.rows {
+		rows = append(rows, c.row(row)...)
+	}
+	return strings.Join(c.row(c.heads), ""), rows
+}
+
+// columns are those of a table: their widths, which are left, which are shown.
+type columns struct {
+	heads       []string
+	width       []int
+	left, shown []bool
+}
+
+func (t *Table) columns() *columns {
+	n := len(t.Heads)
+	c := &columns{make([]string, n), make([]int, n), make([]bool, n), make([]bool, n)}
+	for i, h := range t.Heads {
+		c.heads[i], c.left[i] = strings.CutPrefix(h, "<")
+		c.width[i] = Width(c.heads[i])
+		c.shown[i] = !t.Empty || len(t.rows) == 0
+		for _, row := range t.rows {
+			c.width[i] = max(c.width[i], Width(row[i]))
+			c.shown[i] = c.shown[i] || !blank(row[i])
+		}
+	}
+	return c
+}
+
+func blank(cell string) bool { return cell == "" || cell == "-" }
+
+func (c *columns) total() (n int) {
+	for i, w := range c.width {
+		if c.shown[i] {
+			n += w + 2
+		}
+	}
+	return n
+}
+
+// fold makes columns of words narrower, down to a floor and the width of their heads.
+func (c *columns) fold(width, floor int) {
+	for i := range c.width {
+		floor := max(floor, Width(c.heads[i]))
+		if over := c.total() - width; over > 0 && c.left[i] && c.shown[i] && c.width[i] > floor {
+			c.width[i] -= min(over, c.width[i]-floor)
+		}
+	}
+}
+
+// row returns the lines of a row: as many as its longest cell takes.
+func (c *columns) row(cells []string) (lines []string) {
+	for n := 0; ; n++ {
+		var b strings.Builder
+		more := n == 0
+		for i, cell := range cells {
+			if !c.shown[i] {
+				continue
+			}
+			text := cell
+			if Width(cell) > c.width[i] {
+				indent := cell[:len(cell)-len(strings.TrimLeft(cell, " "))]
+				folded := Fold(Elide(cell, mostLines*(c.width[i]-len(indent))), c.width[i]-len(indent))
+				text = ""
+				if n < len(folded) {
+					text = indent + folded[n]
+				}
+			} else if n > 0 {
+				text = ""
+			}
+			more = more || text != ""
+			pad := strings.Repeat(" ", c.width[i]-Width(text))
+			if c.left[i] {
+				text += pad
+			} else {
+				text = pad + text
+			}
+			b.WriteString("  " + text)
+		}
+		if !more {
+			return lines
+		}
+		lines = append(lines, strings.TrimRight(b.String(), " "))
+	}
+}
+
+// paragraphs are the rows where not even the columns that matter most fit.
+func (t *Table) paragraphs(width int) (lines []string) {
+	for _, row := range t.rows {
+		var parts []string
+		for i, h := range t.Heads {
+			h, left := strings.CutPrefix(h, "<")
+			switch cell := strings.TrimSpace(row[i]); {
+			case blank(cell):
+			case left && len(parts) == 0 && i == 0:
+				lines = append(lines, indented(Fold(cell, width-2), "  ")...)
+			case h == "":
+				parts = append(parts, cell)
+			default:
+				parts = append(parts, h+" "+cell)
+			}
+		}
+		lines = append(lines, indented(Join(parts, ", ", width-4), "    ")...)
+	}
+	return lines
+}
+
+func indented(lines []string, by string) []string {
+	for i := range lines {
+		lines[i] = by + lines[i]
+	}
+	return lines
+}

@@ -1,0 +1,169 @@
+package display
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Writer cleans what is written through it to people: line feeds and tabs stay,
+// anything else that is not seen becomes a [Dot]. It remembers its first error, so
+// that tables need not check each line. It is safe for concurrent use.
+type Writer struct {
+	// Columns returns how long the lines are that [Fprintf] writes; 0, and a nil function,
+	// are any length. It is set before the first call.
+	Columns func() int
+
+	w       io.Writer
+	replace func(dst []byte, r rune) []byte
+
+	mu        sync.Mutex // of what follows
+	err       error
+	part, buf []byte // the beginning of a character whose end is still to come
+}
+
+// NewWriter returns a Writer to w.
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w, replace: dot} }
+
+// JSON returns a Writer for JSON texts, which keeps their strings: what is not
+// seen is escaped. JSON has nothing of that kind elsewhere.
+func JSON(w io.Writer) *Writer {
+	if to, ok := w.(*Writer); ok {
+		w = cleaned{to}
+	}
+	return &Writer{w: w, replace: escape}
+}
+
+// cleaned writes what needs to be looked at no more.
+type cleaned struct{ *Writer }
+
+func (c cleaned) Write(p []byte) (int, error) { return c.writeClean(p) }
+
+// escape appends a character as JSON writes any that it cannot hold.
+func escape(dst []byte, r rune) []byte {
+	switch {
+	case r < ' ':
+		return dot(dst, r) // no JSON has one
+	case r > 0xffff:
+		high, low := utf16.EncodeRune(r)
+		return escape(escape(dst, high), low)
+	}
+	const hex = "0123456789abcdef"
+	return append(dst, '\\', 'u', hex[r>>12], hex[r>>8&15], hex[r>>4&15], hex[r&15])
+}
+
+// Under returns what is written to, which may be a terminal.
+func (w *Writer) Under() io.Writer { return w.w }
+
+// Err returns the first error.
+func (w *Writer) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// Write implements io.Writer. A character may come in several calls.
+func (w *Writer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := len(p)
+	if len(w.part) > 0 {
+		p = append(w.part, p...)
+	}
+	whole := len(p) - unfinished(p)
+	w.put(p[:whole])
+	w.part = append([]byte(nil), p[whole:]...)
+	if w.err != nil {
+		return 0, w.err
+	}
+	return n, nil
+}
+
+// Flush writes a character whose end never came.
+func (w *Writer) Flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.put(w.part)
+	w.part = nil
+	return w.err
+}
+
+// writeClean writes what was cleaned.
+func (w *Writer) writeClean(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.put(w.part)
+	w.part = nil
+	if w.err == nil {
+		_, w.err = w.w.Write(p)
+	}
+	if w.err != nil {
+		return 0, w.err
+	}
+	return len(p), nil
+}
+
+// put cleans and writes. The lock is held.
+func (w *Writer) put(p []byte) {
+	if w.err != nil || len(p) == 0 {
+		return
+	}
+	if first(p, true) >= 0 {
+		w.buf = appendClean(w.buf[:0], p, true, w.replace)
+		p = w.buf
+	}
+	_, w.err = w.w.Write(p)
+}
+
+// unfinished is the length of the character at the end that is not complete.
+func unfinished(p []byte) int {
+	for n := 1; n <= min(utf8.UTFMax-1, len(p)); n++ {
+		if utf8.RuneStart(p[len(p)-n]) {
+			if utf8.FullRune(p[len(p)-n:]) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// Own is text of the program itself that passes as it is, such as the codes of a
+// colour. What is in it of others must have passed [Text].
+type Own string
+
+// Fprintf writes as fmt.Fprintf does. What it makes of each argument passes
+// [Text], but for an [Own]. Lines that are longer than those of a [Writer] are folded at
+// blanks.
+func Fprintf(w io.Writer, format string, args ...any) (int, error) {
+	if false {
+		_ = fmt.Sprintf(format, args...) // so that go vet checks the calls
+	}
+	given := make([]any, len(args))
+	for i, v := range args {
+		switch v.(type) {
+		case Own, bool, int, int64, float64: // an int may be a width
+			given[i] = v
+		default:
+			given[i] = argument{v}
+		}
+	}
+	text := fmt.Appendf(nil, format, given...)
+	if to, ok := w.(*Writer); ok {
+		if to.Columns != nil {
+			text = Paragraphs(text, to.Columns())
+		}
+		return to.writeClean(text)
+	}
+	return w.Write(text)
+}
+
+// argument is one of Fprintf's.
+type argument struct{ v any }
+
+// Format implements fmt.Formatter.
+func (a argument) Format(f fmt.State, verb rune) {
+	_, _ = io.WriteString(f, Text(fmt.Sprintf(fmt.FormatString(f, verb), a.v))) // fmt's buffer never fails
+}

@@ -1,0 +1,200 @@
+package extsort_test
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/platform/extsort"
+)
+
+type pair struct{ key, seq uint64 }
+
+func codec() extsort.Codec[pair] {
+	return extsort.Plain(func(p *pair) extsort.Key {
+		return extsort.Key{Group: uint32(p.key >> 3), First: int64(p.key & 7), Second: -int64(p.seq & 1)}
+	})
+}
+
+func TestSorterOrder(t *testing.T) {
+	for _, tc := range []struct {
+		name         string
+		rows, limit  int
+		spills       bool
+		flushAtEnd   bool
+		iterateTwice bool
+		later        bool
+	}{
+		{"empty", 0, 1 << 20, false, false, false, false},
+		{"in memory", 100, 1 << 20, false, false, true, false},
+		{"in memory, the later first", 1000, 1 << 20, false, false, true, true},
+		{"many runs", 10_000, 6 << 10, true, false, true, false},
+		{"many runs, the later first", 10_000, 6 << 10, true, false, true, true},
+		{"flushed", 100, 1 << 20, true, true, true, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			c := codec()
+			c.Later = tc.later
+			s := extsort.New(c, tc.limit, dir)
+			rng := rand.New(rand.NewPCG(1, 2))
+			var want []pair
+			for i := range tc.rows {
+				p := pair{rng.Uint64N(50), uint64(i)}
+				want = append(want, p)
+				if err := s.Add(&p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			slices.SortFunc(want, func(a, b pair) int {
+				added := cmp.Compare(a.seq, b.seq)
+				if tc.later {
+					added = -added
+				}
+				return cmp.Or(cmp.Compare(a.key, b.key), -cmp.Compare(a.seq&1, b.seq&1), added)
+			})
+			if tc.flushAtEnd {
+				if err := s.Flush(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				var got []pair
+				it := s.Iter()
+				for p := it.Next(); p != nil; p = it.Next() {
+					got = append(got, *p)
+				}
+				if it.Err() != nil || !slices.Equal(got, want) {
+					t.Fatalf("err %v, %d rows, want %d in order", it.Err(), len(got), len(want))
+				}
+			}
+			if (s.Spilled() > 0) != tc.spills || s.Len() != int64(tc.rows) {
+				t.Fatalf("spilled %d bytes of %d rows", s.Spilled(), s.Len())
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if left, _ := os.ReadDir(dir); len(left) != 0 {
+				t.Fatalf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+func TestSorterReportsABadDirectory(t *testing.T) {
+	s := extsort.New(codec(), 16, t.TempDir()+"/absent")
+	var err error
+	for i := range 100 {
+		if err = s.Add(&pair{key: uint64(i)}); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		t.Fatal("no error for a directory that does not exist")
+	}
+}
+
+// Sorters that share a store need one file, and closing one leaves the rows of
+// the others.
+func TestSortersShareAStore(t *testing.T) {
+	dir := t.TempDir()
+	store := extsort.NewStore(dir)
+	codec := extsort.Codec[int64]{
+		Key:    func(v *int64) extsort.Key { return extsort.Key{First: *v} },
+		Append: func(dst []byte, v *int64) []byte { return binary.AppendVarint(dst, *v) },
+		Decode: func(src []byte, v *int64) error { *v, _ = binary.Varint(src); return nil },
+	}
+	var sorters []*extsort.Sorter[int64]
+	for range 5 {
+		sorters = append(sorters, extsort.NewIn(codec, 2048, store))
+	}
+	for i := range int64(2000) {
+		for k, s := range sorters {
+			v := (i*7919+int64(k))%2000*10 + int64(k)
+			if err := s.Add(&v); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := sorters[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	for k, s := range sorters[1:] {
+		if s.Spilled() == 0 {
+			t.Fatal("nothing was spilled")
+		}
+		it, n, last := s.Iter(), 0, int64(-1)
+		for v := it.Next(); v != nil; v = it.Next() {
+			if *v < last || *v%10 != int64(k+1) {
+				t.Fatalf("sorter %d gives %d after %d", k+1, *v, last)
+			}
+			n, last = n+1, *v
+		}
+		if n != 2000 || it.Err() != nil {
+			t.Errorf("sorter %d: %d rows, %v", k+1, n, it.Err())
+		}
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// Merge gives the rows of its groups only, wherever they are, in the order of
+// their numbers.
+func TestSorterMergesGroups(t *testing.T) {
+	for name, limit := range map[string]int{"in memory": 1 << 20, "many runs": 6 << 10} {
+		t.Run(name, func(t *testing.T) {
+			s := extsort.New(codec(), limit, t.TempDir())
+			defer func() { _ = s.Close() }() // only read
+			rng := rand.New(rand.NewPCG(3, 4))
+			var want []pair
+			for i := range uint64(5000) {
+				p := pair{rng.Uint64N(64), i}
+				if err := s.Add(&p); err != nil {
+					t.Fatal(err)
+				}
+				if g := p.key >> 3; g == 2 || g == 5 {
+					want = append(want, p)
+				}
+			}
+			it, n := s.Merge(5, 2, 99), 0
+			var before *pair
+			for p := it.Next(); p != nil; p = it.Next() {
+				if g := p.key >> 3; g != 2 && g != 5 {
+					t.Fatalf("a row of group %d", g)
+				}
+				if before != nil && (p.key&7 < before.key&7 || p.key&7 == before.key&7 && p.seq&1 > before.seq&1) {
+					t.Fatalf("%v after %v", *p, *before)
+				}
+				n++
+				before = &pair{p.key, p.seq}
+			}
+			if err := it.Err(); err != nil || n != len(want) {
+				t.Errorf("%d rows, want %d: %v", n, len(want), err)
+			}
+			if it := s.Merge(99); it.Next() != nil {
+				t.Error("a group that nobody added has a row")
+			}
+		})
+	}
+}
+
+func TestPlainRefusesPointers(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("rows with a string were taken as plain")
+		}
+	}()
+	extsort.Plain(func(*struct {
+		at   int64
+		name [1]string
+	}) extsort.Key {
+		return extsort.Key{}
+	})
+}

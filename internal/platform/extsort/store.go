@@ -1,0 +1,133 @@
+package extsort
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Store is a temporary file that several sorters put their rows into, so that
+// many of them need one open file. The file is made when it is needed and given
+// back as a whole by Close. A Store is not safe for concurrent use, and neither
+// are the sorters that share one.
+type Store struct {
+	dir  string
+	file *os.File
+	size int64
+	buf  *bufio.Writer // of the run being written; one at a time
+}
+
+// NewStore returns a store with its file in dir, the system's temporary
+// directory when empty.
+func NewStore(dir string) *Store { return &Store{dir: dir} }
+
+// next returns a writer behind what was written, and where that is.
+func (s *Store) next() (*bufio.Writer, int64, error) {
+	if s.file == nil {
+		f, err := os.CreateTemp(s.dir, "trainspan-sort-*")
+		if err != nil {
+			return nil, 0, fmt.Errorf("spill: %w", err)
+		}
+		s.file = f
+		// The name is not needed; without it a crash leaves nothing behind.
+		_ = os.Remove(f.Name())
+	}
+	to := io.NewOffsetWriter(s.file, s.size)
+	if s.buf == nil {
+		s.buf = bufio.NewWriterSize(to, 64<<10)
+	} else {
+		s.buf.Reset(to)
+	}
+	return s.buf, s.size, nil
+}
+
+// Close returns up the file and the rows in it. It may be called more than once.
+func (s *Store) Close() error {
+	if s.file == nil {
+		return nil
+	}
+	f := s.file
+	s.file, s.buf = nil, nil
+	defer func() { _ = os.Remove(f.Name()) }() // on a system that could not remove an open file
+	if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return fmt.Errorf("spill: %w", err)
+	}
+	return nil
+}
+
+const (
+	chunkBits = 18
+	chunkSize = 1 << chunkBits
+	alignBits = 3
+)
+
+// chunks holds rows as text, one behind the other, each after its length.
+// Growing moves none of them.
+type chunks struct {
+	list [][]byte
+	next int // chunk being filled, one past it in list
+	used int
+}
+
+// place of a row: the chunk and, in steps of eight bytes, where in it.
+type place uint32
+
+// put stores a row and returns its place.
+func (c *chunks) put(row []byte) place {
+	need := len(row) + binary.MaxVarintLen32
+	if c.next == 0 || len(c.list[c.next-1])+need+1<<alignBits > cap(c.list[c.next-1]) {
+		c.grow(need)
+	}
+	b := c.list[c.next-1]
+	for len(b)&(1<<alignBits-1) != 0 {
+		b = append(b, 0)
+	}
+	at := place((c.next-1)<<(chunkBits-alignBits) | len(b)>>alignBits)
+	b = binary.AppendUvarint(b, uint64(len(row)))
+	c.used += len(row) + 1<<alignBits
+	c.list[c.next-1] = append(b, row...)
+	return at
+}
+
+// grow goes on to a chunk with room for a row.
+func (c *chunks) grow(need int) {
+	if c.next < len(c.list) && cap(c.list[c.next]) >= need {
+		c.next++
+		return
+	}
+	size := chunkSize
+	if len(c.list) == 0 {
+		size >>= 4 // many sorters get a few rows
+	}
+	fresh := make([]byte, 0, max(need, size))
+	c.list = append(c.list[:c.next], fresh)
+	c.next++
+}
+
+// stored returns a row with its length before it.
+func (c *chunks) stored(at place) []byte {
+	b := c.list[at>>(chunkBits-alignBits)][at&(1<<(chunkBits-alignBits)-1)<<alignBits:]
+	n, head := binary.Uvarint(b)
+	return b[:head+int(n)]
+}
+
+// row returns a row as its codec wrote it.
+func (c *chunks) row(at place) []byte {
+	b := c.list[at>>(chunkBits-alignBits)][at&(1<<(chunkBits-alignBits)-1)<<alignBits:]
+	n, head := binary.Uvarint(b)
+	return b[head : head+int(n)]
+}
+
+// reset forgets all rows and keeps the memory of chunks of the usual size.
+func (c *chunks) reset() {
+	for i, b := range c.list {
+		c.list[i] = b[:0]
+		if cap(b) > 2*chunkSize {
+			c.list[i] = make([]byte, 0, chunkSize)
+		}
+	}
+	c.next, c.used = 0, 0
+}

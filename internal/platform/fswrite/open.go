@@ -1,0 +1,167 @@
+package fswrite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Existing says what Open does when the file is already there. None of its
+// values touches what is in it.
+type Existing uint8
+
+const (
+	// NextName is the zero value: it takes the next free name: trace.run2.pfw.gz.
+	NextName Existing = iota
+	// Fail returns an error that matches fs.ErrExist.
+	Fail
+	// Append goes on at the end of the file, or under the next free name where
+	// another process is writing it.
+	Append
+)
+
+// Open opens the file of a path that was resolved, and makes the directories
+// above it. What it creates it creates exclusively, and no symbolic link is
+// followed to a regular file; pipes, devices and "-" are opened as they are.
+// The file is locked as well, where the file system has locks.
+func Open(path string, existing Existing) (Output, error) {
+	if AsIs(path) {
+		return openAsIs(path)
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: syscall.EISDIR}
+	}
+	if err := makeDir(path); err != nil {
+		return nil, err
+	}
+	if existing == Fail {
+		f, err := create(path)
+		if err != nil {
+			return nil, err
+		}
+		return newFile(path, f, 0)
+	}
+	var out Output
+	_, err := NextFree(1, func(n int) error {
+		name := Run(path, n)
+		for {
+			f, err := create(name)
+			switch {
+			case err == nil:
+				out, err = newFile(name, f, 0)
+				return err
+			case existing == NextName || !errors.Is(err, fs.ErrExist):
+				return err
+			}
+			out, err = appendTo(name)
+			if err == nil && out == nil {
+				return fs.ErrExist
+			}
+			if !errors.Is(err, fs.ErrNotExist) { // else it was removed meanwhile: the name is free
+				return err
+			}
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", path, err)
+	}
+	return out, nil
+}
+
+// appendTo opens a file that is there. It gives nil for one that somebody else
+// writes and for what is no regular file, and fs.ErrNotExist for one that is gone:
+// whoever wrote it may delete it for as long as it is locked.
+func appendTo(name string) (Output, error) {
+	f, err := openExisting(name)
+	if errors.Is(err, errNotRegular) || errors.Is(err, syscall.ELOOP) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !Lock(f) {
+		return nil, f.Close()
+	}
+	out, err := newAppended(name, f)
+	if err != nil {
+		return nil, err
+	}
+	if out.Check() != nil {
+		return nil, errors.Join(fs.ErrNotExist, out.Close())
+	}
+	return out, nil
+}
+
+func openAsIs(path string) (Output, error) {
+	if path == Stdout {
+		return NewStream(os.Stdout), nil
+	}
+	f, err := os.OpenFile(path, asIsFlags(path), 0)
+	if err != nil {
+		return nil, err
+	}
+	s := NewStream(f)
+	s.path, s.owned = path, f
+	return s, nil
+}
+
+// asIsFlags are those with which a program that must not wait opens what is no file.
+func asIsFlags(path string) int {
+	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		// With both ends in one hand opening does not wait for a reader, and a
+		// reader that goes away does not end the program with a signal.
+		return os.O_RDWR | nonBlock
+	}
+	return os.O_WRONLY | os.O_APPEND
+}
+
+// Create makes a file that is not there, for reading and writing. It follows no
+// symbolic link; a name that is taken is an error that matches fs.ErrExist.
+func Create(path string, mode fs.FileMode) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+}
+
+func makeDir(path string) error { return os.MkdirAll(filepath.Dir(path), 0o755) }
+
+// create makes a file that is not there. POSIX has O_EXCL follow no link. Who
+// appends may find and lock it before its maker does: then it counts as one that
+// was there, or, if it is deleted by then, as none.
+func create(path string) (*os.File, error) {
+	for {
+		f, err := Create(path, 0o644)
+		if err != nil {
+			return nil, err
+		}
+		if !Lock(f) {
+			return nil, errors.Join(fs.ErrExist, f.Close())
+		}
+		id, err := identify(f)
+		named, nameErr := identifyName(path)
+		if err != nil || id.links > 0 || nameErr == nil && named.equal(&id) {
+			return f, nil // an error comes again when it is used
+		}
+		_ = f.Close() // nothing was written
+	}
+}
+
+var errNotRegular = errors.New("not a regular file")
+
+// openExisting opens a regular file that is there, and follows no link.
+func openExisting(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|noFollow, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errNotRegular
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}

@@ -1,0 +1,297 @@
+package fswrite_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+)
+
+// A part of a file is written over where its owner says that it is his, and never
+// makes it longer.
+func TestPatch(t *testing.T) {
+	refused := errors.New("not ours")
+	for _, c := range []struct {
+		name  string
+		at    int64
+		proof error
+		want  string
+		err   error
+	}{
+		{name: "inside", at: 2, want: "abXYef"},
+		{name: "up to the end", at: 4, want: "abcdXY"},
+		{name: "beyond the end", at: 5, want: "abcdef", err: fs.ErrExist},
+		{name: "of somebody else", at: 2, proof: refused, want: "abcdef", err: refused},
+	} {
+		path := filepath.Join(t.TempDir(), "f")
+		write(t, path, "abcdef")
+		err := fswrite.Patch(path, c.at, []byte("XY"), func(*os.File) error { return c.proof })
+		if got := read(t, path); got != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%s: %q, %v", c.name, got, err)
+		}
+	}
+}
+
+// A draft has the permissions that it was made with.
+func TestDraftMode(t *testing.T) {
+	for _, mode := range []fs.FileMode{0o600, 0o640, 0o644} {
+		path := filepath.Join(t.TempDir(), "f")
+		if _, err := fswrite.Write(path, []byte("x"), mode, nil); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%v, want %v; %v", info.Mode(), mode, err)
+		}
+	}
+}
+
+// What a file says of itself when somebody did something to it.
+func TestFileInOtherHands(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		does        func(path string) error
+		gone, fresh bool
+		want        string // in the file that it goes on in
+	}{
+		{name: "half a block is left", does: lengthen, want: "whole|more"},
+		{name: "emptied", does: func(path string) error { return os.Truncate(path, 0) }, gone: true, fresh: true, want: "more"},
+		{name: "cut", does: func(path string) error { return os.Truncate(path, 3) }, gone: true, fresh: true, want: "more"},
+		{name: "removed", does: os.Remove, gone: true, fresh: true, want: "more"},
+		{name: "renamed", does: func(path string) error { return os.Rename(path, path+".old") }, fresh: true, want: "more"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "t.x")
+			out, err := fswrite.Open(path, fswrite.NextName)
+			if err != nil {
+				t.Fatal(err)
+			}
+			put(t, out, "whole|")
+			out.Commit()
+			put(t, out, "torn")
+			out.Undo()
+			if err := c.does(path); err != nil {
+				t.Fatal(err)
+			}
+			if out.Gone() != c.gone {
+				t.Errorf("gone: %v", out.Gone())
+			}
+			fresh, gone, err := out.Resume()
+			if fresh != c.fresh || gone != c.gone || err != nil {
+				t.Errorf("fresh %v, gone %v, %v", fresh, gone, err)
+			}
+			put(t, out, "more")
+			if got := read(t, out.Path()); got != c.want {
+				t.Errorf("it holds %q, want %q", got, c.want)
+			}
+			if err := out.Close(); err != nil {
+				t.Error(err)
+			}
+			if n, err := out.Write([]byte("late")); n != 0 || err == nil {
+				t.Errorf("closed, it takes %d bytes: %v", n, err)
+			}
+		})
+	}
+}
+
+// lengthen is what a block leaves that could not be taken back.
+func lengthen(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("torn")
+	return errors.Join(err, f.Close())
+}
+
+func put(t *testing.T, out fswrite.Output, text string) {
+	t.Helper()
+	if n, err := out.Write([]byte(text)); n != len(text) || err != nil {
+		t.Fatalf("%d bytes, %v", n, err)
+	}
+}
+
+// A stream takes nothing back: what follows a failure continues it.
+func TestStreamTakesNothingBack(t *testing.T) {
+	s := fswrite.NewStream(&gate{})
+	fresh, gone, err := s.Resume()
+	if s.Undo() || s.Gone() || fresh || gone || err != nil || s.Check() != nil || s.Next() == nil {
+		t.Error("a stream is no file")
+	}
+}
+
+// Check looks at the file while nothing is written.
+func TestCheckLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counted{Output: fswrite.NewStream(&gate{})}
+		s, err := fswrite.New(c, fswrite.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Check()
+		synctest.Wait()
+		if c.checks != 1 {
+			t.Errorf("it was looked at %d times", c.checks)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// forced is a file that counts how often it is forced to the disk, and may lose its
+// name before its end is written.
+type forced struct {
+	fswrite.Output
+	syncs  int
+	before func(text string)
+}
+
+func (f *forced) Sync() error { f.syncs++; return f.Output.Sync() }
+
+func (f *forced) Write(p []byte) (int, error) {
+	if f.before != nil {
+		f.before(string(p))
+	}
+	return f.Output.Write(p)
+}
+
+// Each part is forced to the disk at its end, where that is asked for.
+func TestPartsAreForced(t *testing.T) {
+	for policy, want := range map[fswrite.SyncPolicy]int{fswrite.SyncNever: 0, fswrite.SyncOnClose: 3} {
+		out, err := fswrite.Open(filepath.Join(t.TempDir(), "t.x"), fswrite.NextName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &forced{Output: out}
+		s, err := fswrite.New(f, fswrite.Options{Format: words{}, Rotate: 2 << 10, Sync: policy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 5 {
+			feed(s, i, 1)
+			flushed(t, s)
+		}
+		if err := s.Close(t.Context()); err != nil || s.Stats().Parts != 2 || f.syncs != want {
+			t.Errorf("policy %d: forced %d times, %d parts more, %v", policy, f.syncs, s.Stats().Parts, err)
+		}
+	}
+}
+
+// last is a format whose end says whether it is the last part.
+type last struct{ words }
+
+func (last) End(p fswrite.Part) fswrite.Block {
+	return fswrite.Block{Data: fmt.Appendf(nil, "last %v\n", p.Last), Lines: 1}
+}
+
+// Only the end of the last part says so. Where the file fails while its end is
+// written, the end is in the one that it goes on in.
+func TestTheEnd(t *testing.T) {
+	dir := t.TempDir()
+	out, err := fswrite.Open(filepath.Join(dir, "t.x"), fswrite.NextName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := false
+	f := &forced{Output: out}
+	s, err := fswrite.New(f, fswrite.Options{Format: last{}, Rotate: 3 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		feed(s, i, 1)
+		flushed(t, s)
+	}
+	f.before = func(text string) {
+		if strings.HasPrefix(text, "last true") && !failed {
+			failed = true
+			if err := os.Truncate(f.Path(), 0); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	_ = s.Close(t.Context()) // a line was lost
+	if got := read(t, filepath.Join(dir, "t.x")); !strings.HasSuffix(got, "last false\n") {
+		t.Errorf("the first part ends with %q", got[len(got)-20:])
+	}
+	if got := read(t, s.Path()); !failed || !strings.HasPrefix(got, "begin 1 again\n") || !strings.HasSuffix(got, "last true\n") {
+		t.Errorf("the last part is %q", got)
+	}
+}
+
+// An outage that cost nothing leaves no record, and one of a file without a format
+// none either.
+func TestGaps(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		format fswrite.Format
+		lines  int
+		lost   bool
+		gaps   int
+	}{
+		{name: "nothing lost", format: words{}, lines: 1},
+		{name: "lines lost", format: words{}, lines: 100, lost: true, gaps: 1},
+		{name: "lines lost without a format", lines: 100, lost: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g, tell := &gate{}, &told{}
+			s, err := fswrite.New(fswrite.NewStream(g), fswrite.Options{Format: c.format, Hold: 8 << 10, OnError: tell.add})
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.set(func(g *gate) { g.err = errors.New("input/output error") })
+			feed(s, 0, 1)
+			synctest.Wait()
+			feed(s, 1, c.lines-1)
+			g.set(func(g *gate) { g.err = nil })
+			time.Sleep(10 * time.Second) // of the bubble: it tries again meanwhile
+			if gaps := strings.Count(g.text(), "gap "); gaps != c.gaps || s.Stats().Lost > 0 != c.lost {
+				t.Errorf("%s: %d records of what is missing, %+v", c.name, gaps, s.Stats())
+			}
+			if len(tell.all) != 2 || !tell.all[1].Over {
+				t.Errorf("%s: told %v", c.name, tell.all)
+			}
+			_ = s.Close(t.Context())
+			if err := s.Close(t.Context()); (err != nil) != c.lost {
+				t.Errorf("%s: closed with %v", c.name, err)
+			}
+			before := s.Stats().Lost
+			if s.Put(line(0), 1, 0); s.Stats().Lost != before+1 {
+				t.Errorf("%s: a line after the end is not counted as lost", c.name)
+			}
+		})
+	}
+}
+
+// The record of what is missing stands where lines are taken again: before the last of
+// those that waited, once few of them are left. All are written in one go.
+func TestGapStandsWhereLinesAreTakenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{}
+		s, err := fswrite.New(fswrite.NewStream(g), fswrite.Options{Format: words{}, Hold: 1 << 20, OnError: func(error) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.set(func(g *gate) { g.err = errors.New("input/output error") })
+		feed(s, 0, 1)
+		synctest.Wait()
+		refused := feed(s, 1, 1100)
+		g.set(func(g *gate) { g.err = nil })
+		time.Sleep(time.Second) // of the bubble: it tries again meanwhile, once
+		text := g.text()
+		before, after, _ := strings.Cut(text, "gap ")
+		first, _ := sums(before)
+		last, _ := sums(after)
+		if refused == 0 || first+last != 1101-refused || last == 0 || last > 256 {
+			t.Errorf("%d lines of 1 KiB stand before the gap, %d after it, %d were refused", first, last, refused)
+		}
+		_ = s.Close(t.Context()) // lines were lost
+	})
+}

@@ -1,0 +1,450 @@
+package fswrite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// FlushInterval is how long a record may wait in the memory of the process before
+// it is on its way to the file: what a killed process loses. All outputs keep it
+// unless they are told otherwise, and docs/reliability.md promises it.
+const FlushInterval = 500 * time.Millisecond
+
+// Defaults of [Options].
+const (
+	DefaultHold = 64 << 20
+	DefaultWait = 100 * time.Millisecond
+)
+
+// SyncPolicy says when a Sink forces the file to the disk.
+type SyncPolicy uint8
+
+// The policies.
+const (
+	SyncNever   SyncPolicy = iota
+	SyncOnClose            // at the end of each part
+	SyncAlways             // after every block
+)
+
+// Options configures a Sink.
+type Options struct {
+	Format Format
+	// Hold is how many bytes wait in memory while the file takes nothing; 0
+	// means DefaultHold.
+	Hold int
+	// Wait bounds for how long all calls of Admit together wait once that
+	// memory is full, per outage: 0 means DefaultWait, below 0 is forever.
+	Wait time.Duration
+	Sync SyncPolicy
+	// Rotate, when above 0, starts the next part once a file has so many bytes.
+	Rotate int64
+	// Pause, when not nil, is what a file needs when Suspend closes it without
+	// its end.
+	Pause func() Block
+	// Unwanted, when not nil, says at the end whether to delete the file.
+	Unwanted func(Part) bool
+	// OnError is called when an outage begins and when it is over, as *Outage,
+	// and of other errors. It may be called by any goroutine that uses the Sink
+	// and by its own, without a lock of the Sink.
+	OnError func(error)
+	// OnPath gets a report of every further file that the Sink goes on in.
+	OnPath func(path string)
+	// Now tells the time that gaps are counted from, once, in New; nil is
+	// time.Now. It is the program's, and not called under a lock of the Sink.
+	Now func() time.Time
+}
+
+// Sink writes blocks to an Output in the order in which they come, on a
+// goroutine of its own. A file that is slow holds up those who write; one that
+// has stopped, or fails, does not: the blocks wait in memory, up to a bound,
+// and beyond it lines are lost and counted. All methods are safe for
+// concurrent use.
+type Sink struct {
+	o     Options
+	out   Output
+	work  chan struct{} // wakes the goroutine
+	alarm *time.Timer   // wakes those who wait
+
+	mu      sync.Mutex
+	changed sync.Cond // of anything that somebody waits for
+	alarmAt time.Time // when the alarm goes off; zero is never
+	queue   queue
+	stall   stall
+	ask     ask
+	closing closing
+	err     error // of the current failure; nil while writes succeed
+	losses
+
+	telling sync.Mutex // OnError is being called
+	writer  *writer    // of the goroutine only
+}
+
+// ask is what Check and Flush want of the goroutine.
+type ask struct {
+	asked, answered uint64 // numbered
+	look            bool   // whether the file is still there
+	sync            bool   // it is to be on the disk
+}
+
+// closing is how far the end has come.
+type closing struct {
+	begun  bool
+	at     time.Time
+	leave  bool // the file without its end
+	given  bool // up: a deadline has passed
+	ended  bool // the goroutine is done
+	result error
+}
+
+// New makes a Sink and writes the start of the file. An error means that this
+// failed; out is closed then.
+func New(out Output, o Options) (*Sink, error) {
+	s := newSink(out, o)
+	if err := s.writer.begin(); err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	go s.writer.run()
+	return s, nil
+}
+
+func newSink(out Output, o Options) *Sink {
+	if o.Hold <= 0 {
+		o.Hold = DefaultHold
+	}
+	if o.Wait == 0 {
+		o.Wait = DefaultWait
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Sink{o: o, out: out, work: make(chan struct{}, 1), queue: newQueue(o.Hold), losses: losses{clock: newClock(o.Now), path: out.Path()}}
+	s.writer = &writer{Sink: s}
+	s.changed.L = &s.mu
+	s.alarm = time.AfterFunc(time.Hour, s.ring)
+	s.alarm.Stop()
+	return s
+}
+
+// Path is the current file.
+func (s *Sink) Path() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.path
+}
+
+// Stats returns the counts.
+func (s *Sink) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.stats
+	st.Held = s.queue.held
+	return st
+}
+
+// Err is why the file does not work at present, nil while it does.
+func (s *Sink) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.trouble(time.Now())
+}
+
+// trouble is the error of the current failure or stall.
+func (s *Sink) trouble(now time.Time) error {
+	if s.err != nil {
+		return s.err
+	}
+	if s.stall.hasStalled(now) {
+		return ErrStalled
+	}
+	return nil
+}
+
+// Put appends a block of whole lines, which it copies. It never waits: ask
+// Admit before making one.
+func (s *Sink) Put(data []byte, lines, metadata int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing.given || s.closing.begun {
+		s.lose(lines)
+		return
+	}
+	s.stats.Lines += uint64(lines)
+	s.queue.push(data, lines, metadata)
+	s.wake()
+}
+
+// Admit waits until there is room for more. It reports false, and counts the
+// lines as lost, if the file has stopped and the memory for that is full.
+func (s *Sink) Admit(lines int) bool {
+	if s.Ready() {
+		return true
+	}
+	s.mu.Lock()
+	ok := s.admit(lines)
+	s.mu.Unlock()
+	s.tell()
+	return ok
+}
+
+// Ready reports whether Admit would let more in at once.
+func (s *Sink) Ready() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queue.full() || s.closing.begun || s.closing.given {
+		return false
+	}
+	s.queue.reserved = 0
+	return true
+}
+
+// Reserved reports whether one more line may be put that says what is missing,
+// and takes its place: some are reserved for the time in which Admit lets no more
+// in. They are counted, because what is in memory then may be over the limit by
+// more than they are long.
+func (s *Sink) Reserved() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing.begun || s.closing.given {
+		return false
+	}
+	return s.queue.reserve()
+}
+
+func (s *Sink) admit(lines int) bool {
+	for {
+		if s.closing.given {
+			s.lose(lines)
+			return false
+		}
+		if !s.queue.full() || s.closing.begun {
+			return true
+		}
+		now := time.Now()
+		bad := s.trouble(now)
+		if bad == nil {
+			s.pause(s.stall.untilStall(now))
+			continue
+		}
+		s.fail(bad, now)
+		if s.queue.limit = s.o.Hold; !s.queue.full() {
+			return true
+		}
+		wait := s.o.Wait - s.outage.waited
+		if s.o.Wait < 0 {
+			wait = time.Hour
+		} else if wait <= 0 {
+			s.lose(lines)
+			return false
+		}
+		s.pause(wait)
+		if s.outage != nil {
+			s.outage.waited += time.Since(now)
+		}
+	}
+}
+
+// pause waits for a change, or for so long; the lock is held before and after.
+func (s *Sink) pause(d time.Duration) {
+	at := time.Now().Add(max(d, time.Millisecond))
+	if s.alarmAt.IsZero() || at.Before(s.alarmAt) {
+		s.alarmAt = at
+		s.alarm.Reset(time.Until(at))
+	}
+	s.changed.Wait()
+}
+
+// ring ends the pause of all who wait.
+func (s *Sink) ring() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.alarmAt = time.Time{}
+	s.changed.Broadcast()
+}
+
+func (s *Sink) wake() {
+	select {
+	case s.work <- struct{}{}:
+	default:
+	}
+}
+
+// Check makes the goroutine look whether the file is still there, and notices
+// a stall. It does not wait.
+func (s *Sink) Check() {
+	s.mu.Lock()
+	s.ask.asked++
+	s.ask.look = true
+	_ = s.notice() // it is on record
+	s.wake()
+	s.mu.Unlock()
+	s.tell()
+}
+
+// notice begins an outage if there is trouble, and returns the trouble.
+func (s *Sink) notice() error {
+	now := time.Now()
+	bad := s.trouble(now)
+	if bad != nil {
+		s.fail(bad, now)
+	}
+	return bad
+}
+
+// Flush waits until what was put before is in the file, and with sync on the
+// disk. While the file fails or has stopped it returns why, and ends with the
+// context at the latest.
+func (s *Sink) Flush(ctx context.Context, sync bool) error { return s.flush(ctx, true, sync) }
+
+// Drain is Flush that does not look whether the file is still there.
+func (s *Sink) Drain(ctx context.Context) error { return s.flush(ctx, false, false) }
+
+func (s *Sink) flush(ctx context.Context, look, sync bool) error {
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, s.ring)()
+	}
+	defer s.tell()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ask.asked++
+	ticket := s.ask.asked
+	s.ask.look, s.ask.sync = s.ask.look || look, s.ask.sync || sync
+	s.wake()
+	for !s.closing.given && !s.closing.ended && s.ask.answered < ticket {
+		now := time.Now()
+		if s.stall.hasStalled(now) {
+			break
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		s.pause(s.stall.untilStall(now))
+	}
+	if s.closing.given || s.closing.ended {
+		return s.closing.result
+	}
+	return s.notice()
+}
+
+// Close writes what waits and the end of the file, and closes it. It ends with
+// the context: what is not in the file then is lost, and counted. Without a
+// deadline it gives up when the file takes nothing for half a minute. It
+// returns the first error that lost lines or left the file incomplete; every
+// further call returns the same.
+func (s *Sink) Close(ctx context.Context) error {
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, s.ring)()
+	}
+	defer s.tell()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closing.begun {
+		s.closing.begun, s.closing.at = true, time.Now()
+	}
+	s.wake()
+	_, bounded := ctx.Deadline()
+	for !s.closing.given && !s.closing.ended {
+		_ = s.notice() // it is on record
+		if now := time.Now(); !bounded && s.stall.hasStalled(now) && min(now.Sub(s.stall.busy), now.Sub(s.closing.at)) >= patience {
+			s.abandon(ErrStalled)
+			break
+		}
+		if err := ctx.Err(); err != nil {
+			s.abandon(err)
+			break
+		}
+		s.pause(StallAfter)
+	}
+	return s.closing.result
+}
+
+// Abandon gives up at once: what waits is lost, nobody waits any longer, and
+// Close returns. The reason becomes the error of Close.
+func (s *Sink) Abandon(reason error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closing.ended {
+		s.abandon(reason)
+	}
+}
+
+func (s *Sink) abandon(reason error) {
+	if s.closing.given {
+		return
+	}
+	s.closing.given = true
+	s.lose(s.queue.drop())
+	if bad := s.trouble(time.Now()); bad != nil && !errors.Is(reason, bad) {
+		reason = fmt.Errorf("%w (%w)", reason, bad)
+	}
+	s.closing.result = fmt.Errorf("the file is not complete: %w; %d lines are missing", reason, s.stats.Lost)
+	s.changed.Broadcast()
+	s.out.Interrupt()
+	s.wake()
+}
+
+// tell calls OnError with what is to be reported, in order and without the lock.
+func (s *Sink) tell() {
+	for s.untold() && s.telling.TryLock() {
+		for {
+			s.mu.Lock()
+			if len(s.reports) == 0 {
+				s.mu.Unlock()
+				break
+			}
+			err := s.reports[0]
+			s.reports = s.reports[1:]
+			s.mu.Unlock()
+			if s.o.OnError != nil {
+				s.o.OnError(err)
+			}
+		}
+		s.telling.Unlock()
+	}
+}
+
+func (s *Sink) untold() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.reports) > 0
+}
+
+// Block is what a [Format] adds to a file.
+type Block struct {
+	Data     []byte // valid until the Format is called again
+	Lines    int
+	Metadata int // of them metadata
+}
+
+// Part is the state of a file.
+type Part struct {
+	Number   int    // of the part, from 0
+	Lines    int    // in the file
+	Metadata int    // of them metadata
+	Lost     uint64 // lines, so far and in all parts
+	Last     bool   // for End: no other part follows
+	Again    bool   // for Begin: it takes the place of a file that vanished
+}
+
+// Gap is lines that are missing.
+type Gap struct {
+	Lines    int
+	From, To time.Time
+	Cause    error
+}
+
+// Format adds what a file needs besides the blocks. Its methods are called by
+// one goroutine at a time. It may be nil.
+type Format interface {
+	// Begin is the start of a file.
+	Begin(Part) Block
+	// Encode is what becomes of a block in the file. After a failed write the
+	// same block may be asked for again, with Begin for a new file in between.
+	Encode(data []byte) []byte
+	// Gap is what the file says of lines that are missing.
+	Gap(Gap) Block
+	// End is the end of a file.
+	End(Part) Block
+}

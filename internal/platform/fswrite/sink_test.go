@@ -1,0 +1,377 @@
+package fswrite_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+)
+
+// gate is an io.Writer that stalls, or fails, when it is told to.
+type gate struct {
+	mu    sync.Mutex
+	data  bytes.Buffer
+	shut  chan struct{} // a write waits for it to be closed
+	err   error
+	pause time.Duration
+}
+
+func (g *gate) Write(p []byte) (int, error) {
+	g.mu.Lock()
+	shut, err, pause := g.shut, g.err, g.pause
+	g.mu.Unlock()
+	if shut != nil {
+		<-shut
+	}
+	time.Sleep(pause) // in a bubble
+	if err != nil {
+		return 0, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.data.Write(p)
+}
+
+func (g *gate) set(f func(*gate)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f(g)
+}
+
+func (g *gate) text() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.data.String()
+}
+
+// words is a format of readable lines.
+type words struct{}
+
+func (words) Begin(p fswrite.Part) fswrite.Block {
+	again := ""
+	if p.Again {
+		again = " again"
+	}
+	return fswrite.Block{Data: fmt.Appendf(nil, "begin %d%s\n", p.Number, again), Lines: 1, Metadata: 1}
+}
+func (words) Encode(data []byte) []byte {
+	if len(data) > 64<<10 {
+		panic("a block is larger than what is written at a time")
+	}
+	return data
+}
+func (words) Gap(g fswrite.Gap) fswrite.Block {
+	return fswrite.Block{Data: fmt.Appendf(nil, "gap %d\n", g.Lines), Lines: 1, Metadata: 1}
+}
+func (words) End(p fswrite.Part) fswrite.Block {
+	return fswrite.Block{Data: fmt.Appendf(nil, "end lines=%d lost=%d\n", p.Lines, p.Lost), Lines: 1, Metadata: 1}
+}
+
+// line is a line of 1 KiB.
+func line(n int) []byte {
+	b := fmt.Appendf(nil, "line %d ", n)
+	return append(append(b, bytes.Repeat([]byte{'x'}, 1023-len(b))...), '\n')
+}
+
+// feed writes lines as a writer does and returns how many were refused.
+func feed(s *fswrite.Sink, from, n int) (refused int) {
+	for i := range n {
+		if !s.Admit(1) {
+			refused++
+			continue
+		}
+		s.Put(line(from+i), 1, 0)
+	}
+	return refused
+}
+
+// sums adds up what a text says of itself.
+func sums(text string) (lines, gaps int) {
+	for l := range strings.Lines(text) {
+		var n int
+		switch {
+		case strings.HasPrefix(l, "line "):
+			lines++
+		case strings.HasPrefix(l, "gap "):
+			_, _ = fmt.Sscanf(l, "gap %d", &n)
+			gaps += n
+		}
+	}
+	return lines, gaps
+}
+
+type told struct {
+	mu  sync.Mutex
+	all []fswrite.Outage
+
+	paths []string // of the goroutine that writes
+}
+
+func (t *told) add(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var o *fswrite.Outage
+	if errors.As(err, &o) {
+		t.all = append(t.all, *o)
+	}
+}
+
+// TestStall stalls an output for half a minute: the memory takes a megabyte,
+// the calls wait 100 ms in all, the rest is lost, and all of that is told.
+func TestStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, tell := &gate{}, &told{}
+		s, err := fswrite.New(fswrite.NewStream(g), fswrite.Options{Format: words{}, Hold: 1 << 20, OnError: tell.add})
+		if err != nil {
+			t.Fatal(err)
+		}
+		feed(s, 0, 100)
+		if err := s.Flush(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		shut := make(chan struct{})
+		g.set(func(g *gate) { g.shut = shut })
+		start := time.Now()
+		refused := feed(s, 100, 5000)
+		if waited := time.Since(start); waited < fswrite.StallAfter || waited > fswrite.StallAfter+fswrite.DefaultWait+50*time.Millisecond {
+			t.Errorf("the calls waited %v", waited)
+		}
+		if st := s.Stats(); refused == 0 || int(st.Lost) != refused || st.Held < 1<<20 || st.Held > 1<<20+2048 || st.Outages != 1 {
+			t.Errorf("%d refused, %+v", refused, st)
+		}
+		if len(tell.all) != 1 || tell.all[0].Over {
+			t.Errorf("told %+v before it is over", tell.all)
+		}
+		if err := s.Flush(t.Context(), false); !errors.Is(err, fswrite.ErrStalled) {
+			t.Errorf("flush: %v", err)
+		}
+		time.Sleep(30 * time.Second)
+		g.set(func(g *gate) { g.shut = nil })
+		close(shut)
+		synctest.Wait()
+		if err := s.Flush(t.Context(), false); err != nil {
+			t.Errorf("flush after the stall: %v", err)
+		}
+		feed(s, 6000, 100)
+		if err := s.Close(t.Context()); !errors.Is(err, fswrite.ErrStalled) {
+			t.Errorf("close: %v", err)
+		}
+		lines, gaps := sums(g.text())
+		if lines != 5200-refused || gaps != refused || !strings.HasSuffix(g.text(), fmt.Sprintf("end lines=%d lost=%d\n", lines+2, refused)) {
+			t.Errorf("%d lines, %d in gaps, %d refused; the end is %q", lines, gaps, refused, g.text()[len(g.text())-40:])
+		}
+		if len(tell.all) != 2 || tell.all[0].Over || !tell.all[1].Over || tell.all[1].Lost != refused || tell.all[1].For < 30*time.Second {
+			t.Errorf("told %+v", tell.all)
+		}
+	})
+}
+
+// What waits in a file that stops is bounded by Hold, however small that is and
+// whatever was written before; a flush ends with its context.
+func TestSmallHold(t *testing.T) {
+	for _, before := range []int{0, 100} {
+		synctest.Test(t, func(t *testing.T) {
+			g, shut := &gate{}, make(chan struct{})
+			s, err := fswrite.New(fswrite.NewStream(g), fswrite.Options{Format: words{}, Hold: 4 << 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			feed(s, 0, before)
+			if err := s.Flush(t.Context(), false); err != nil {
+				t.Error(err)
+			}
+			g.set(func(g *gate) { g.shut = shut })
+			refused := feed(s, before, 10)
+			if st := s.Stats(); refused < 5 || refused > 6 || int(st.Lost) != refused {
+				t.Errorf("%d refused, %+v", refused, st)
+			}
+			done, cancel := context.WithCancel(t.Context())
+			cancel()
+			close(shut)
+			synctest.Wait()
+			if err := s.Flush(done, false); !errors.Is(err, context.Canceled) {
+				t.Errorf("flush: %v", err)
+			}
+			if err := s.Close(t.Context()); err == nil {
+				t.Error("the end says that nothing is lost")
+			}
+		})
+	}
+}
+
+// counted is an output that counts what is asked of it.
+type counted struct {
+	fswrite.Output
+	syncs, checks, closes int
+	err                   error // of Close
+}
+
+func (c *counted) Sync() error  { c.syncs++; return nil }
+func (c *counted) Check() error { c.checks++; return nil }
+func (c *counted) Close() error { c.closes++; return c.err }
+
+// A file is looked at and forced to the disk when that is asked for; what its end
+// says is the end's error. One that is abandoned is closed at once, for the first
+// reason.
+func TestAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full, first := errors.New("disk full"), errors.New("first")
+		for _, abandon := range []bool{false, true} {
+			c := &counted{Output: fswrite.NewStream(&gate{}), err: full}
+			s, err := fswrite.New(c, fswrite.Options{Format: words{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := range 5 {
+				feed(s, n, 1)
+				if err := s.Flush(t.Context(), n == 1); err != nil {
+					t.Error(err)
+				}
+				if err := s.Drain(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			if c.syncs != 1 || c.checks != 5 || c.closes != 0 {
+				t.Errorf("%+v", c)
+			}
+			want := full
+			if abandon {
+				want = first
+				s.Abandon(first)
+				s.Abandon(errors.New("second"))
+				synctest.Wait()
+				if c.closes != 1 {
+					t.Error("it is not closed")
+				}
+			}
+			if err := s.Close(t.Context()); !errors.Is(err, want) || c.closes != 1 {
+				t.Errorf("%v, closed %d times", err, c.closes)
+			}
+		}
+	})
+}
+
+// refusing is an io.Writer that takes nothing that holds one of some words.
+type refusing struct{ words atomic.Pointer[[]string] }
+
+func (r *refusing) refuse(words ...string) { r.words.Store(&words) }
+
+func (r *refusing) Write(p []byte) (int, error) {
+	for _, w := range *r.words.Load() {
+		if bytes.Contains(p, []byte(w)) {
+			return 0, errors.New("refused")
+		}
+	}
+	return len(p), nil
+}
+
+// A file that does not work is not forced to the disk: neither while its lines fail,
+// nor while the record of what is missing does.
+func TestNotForcedWhileItFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &refusing{}
+		r.refuse("line", "gap")
+		c := &counted{Output: fswrite.NewStream(r)}
+		s, err := fswrite.New(c, fswrite.Options{Format: words{}, Hold: 3 << 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		feed(s, 0, 3)
+		for _, words := range [][]string{{"line", "gap"}, {"gap"}} {
+			r.refuse(words...)
+			if err := s.Flush(t.Context(), true); err == nil || s.Err() == nil || c.syncs != 0 {
+				t.Errorf("%v refused: %v, %v, forced %d times", words, err, s.Err(), c.syncs)
+			}
+			feed(s, 3, 100) // more than it holds: lines are lost
+			synctest.Wait()
+		}
+		r.refuse()
+		if err := s.Flush(t.Context(), true); err != nil || s.Err() != nil || c.syncs != 1 {
+			t.Errorf("it works again: %v, %v, forced %d times", err, s.Err(), c.syncs)
+		}
+		_ = s.Close(t.Context()) // lines were lost
+	})
+}
+
+// TestSlow writes to an output that needs 100 ms for every 64 KiB: it holds up
+// the writer, loses nothing and keeps little in memory.
+func TestSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{pause: 100 * time.Millisecond}
+		s, err := fswrite.New(fswrite.NewStream(g), fswrite.Options{Format: words{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		most := 0
+		for i := range 4000 {
+			if !s.Admit(1) {
+				t.Fatal("a line was refused")
+			}
+			s.Put(line(i), 1, 0)
+			most = max(most, s.Stats().Held)
+		}
+		if most > 300<<10 {
+			t.Errorf("%d bytes waited", most)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if lines, gaps := sums(g.text()); lines != 4000 || gaps != 0 || s.Stats().Outages != 0 {
+			t.Errorf("%d lines, %d in gaps, %+v", lines, gaps, s.Stats())
+		}
+	})
+}
+
+// A machine that is busy may let an operation and those who wait for it go on at
+// the same moment, however late: that is no stall.
+func TestLateIsNoStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{pause: fswrite.StallAfter}
+		s, err := fswrite.New(fswrite.NewStream(g), fswrite.Options{Hold: 4 << 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 50 {
+			if refused := feed(s, 2*i, 2); refused > 0 {
+				t.Errorf("%d lines are refused", refused)
+			}
+			if err := s.Flush(t.Context(), false); err != nil {
+				t.Fatalf("flush %d: %v", i, err)
+			}
+		}
+		if err := s.Close(t.Context()); err != nil || s.Stats().Outages != 0 {
+			t.Errorf("%v, %+v", err, s.Stats())
+		}
+	})
+}
+
+// TestWaitForEver has no line refused.
+func TestWaitForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, shut := &gate{}, make(chan struct{})
+		s, err := fswrite.New(fswrite.NewStream(g), fswrite.Options{Format: words{}, Hold: 1 << 20, Wait: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.set(func(g *gate) { g.shut = shut })
+		time.AfterFunc(time.Hour, func() { g.set(func(g *gate) { g.shut = nil }); close(shut) })
+		start := time.Now()
+		if refused := feed(s, 0, 3000); refused > 0 || time.Since(start) < time.Hour {
+			t.Errorf("%d refused after %v", refused, time.Since(start))
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if lines, _ := sums(g.text()); lines != 3000 {
+			t.Errorf("%d lines", lines)
+		}
+	})
+}

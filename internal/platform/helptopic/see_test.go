@@ -1,0 +1,298 @@
+package helptopic_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+const (
+	root     = "../../.."
+	document = "docs/troubleshooting.md"
+)
+
+// general are sections about what no message can say.
+var general = []string{"the-last-seconds-are-missing", "files-have-other-names-than-asked-for"}
+
+// sections returns the text below each heading of the third level of the
+// document, by its anchor.
+func sections(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]string)
+	for _, part := range regexp.MustCompile(`(?m)^#{1,3} `).Split(string(text), -1)[2:] {
+		title, body, _ := strings.Cut(part, "\n")
+		anchor := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case unicode.IsLetter(r), unicode.IsDigit(r), r == '-':
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, title)
+		if !strings.Contains(string(text), "\n## "+title+"\n") {
+			all[anchor] = body
+		}
+	}
+	return all
+}
+
+// names reads the constants of the package.
+func names(t *testing.T) map[string]string {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), "see.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]string)
+	ast.Inspect(f, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok && v.Names[0].IsExported() {
+			anchor, err := strconv.Unquote(v.Values[0].(*ast.BinaryExpr).Y.(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[v.Names[0].Name] = anchor
+		}
+		return true
+	})
+	if len(all) < 20 {
+		t.Fatalf("only %d names were found", len(all))
+	}
+	return all
+}
+
+// message is a call that logs or prints something.
+type message struct {
+	place    string
+	words    string   // its longest piece of fixed text
+	sections []string // constants of package see in the call, or in its file when arguments are spread
+	anywhere bool     // the kind of the warning names the section elsewhere
+}
+
+// sources calls fn with each Go file of the library, the command and the
+// Collector's exporter.
+func sources(t *testing.T, fn func(path string, f *ast.File)) {
+	t.Helper()
+	skip := []string{"testdata", "out", "bin", "benchmarks", "e2e", "examples"}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && (slices.Contains(skip, d.Name()) || strings.HasPrefix(d.Name(), ".")):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err == nil {
+			fn(path, f)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// messages finds what is logged as a warning or an error, and what the command
+// says about files: calls of Warn, Error and warn with a text, and in the command
+// those of Problem and BadData. What only passes the text of an error on is none.
+func messages(t *testing.T) (all []message) {
+	t.Helper()
+	sources(t, func(path string, f *ast.File) {
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Body == nil {
+				continue
+			}
+			ast.Inspect(fn.Body, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				at := textOf(call, strings.HasPrefix(path, root+"/cmd/"))
+				if at < 0 || at >= len(call.Args) {
+					return true
+				}
+				m := message{place: path + ": " + fn.Name.Name, words: words(call.Args[at]), sections: used(call), anywhere: at > 0}
+				if call.Ellipsis.IsValid() {
+					m.sections = append(m.sections, used(f)...)
+				}
+				if m.words != "" && fn.Name.Name != "warn" {
+					all = append(all, m)
+				}
+				return true
+			})
+		}
+	})
+	if len(all) < 60 {
+		t.Fatalf("only %d messages were found", len(all))
+	}
+	return all
+}
+
+// textOf says which argument of a call is the text of a message, -1 for another
+// call.
+func textOf(call *ast.CallExpr, command bool) int {
+	name := ""
+	switch f := call.Fun.(type) {
+	case *ast.SelectorExpr:
+		name = f.Sel.Name
+		if x, ok := f.X.(*ast.Ident); ok && x.Name == "http" {
+			return -1
+		}
+	case *ast.Ident:
+		name = f.Name
+	}
+	switch {
+	case name == "Warn", name == "Error", command && (name == "Problem" || name == "BadData"):
+		return 0
+	case name == "warn":
+		return 1
+	}
+	return -1
+}
+
+// used are the constants of package see in a part of the source.
+func used(n ast.Node) (out []string) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == "see" {
+				out = append(out, s.Sel.Name)
+			}
+		}
+		return true
+	})
+	return out
+}
+
+var verb = regexp.MustCompile(`%[+]?[a-z]`)
+
+// words is the longest piece of fixed text in an argument.
+func words(arg ast.Expr) (longest string) {
+	text := ""
+	ast.Inspect(arg, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			return false
+		case *ast.BasicLit:
+			part, _ := strconv.Unquote(n.Value)
+			text += part
+		}
+		return true
+	})
+	text, _, _ = strings.Cut(text, "; see ")
+	for _, piece := range verb.Split(text, -1) {
+		for _, piece := range strings.Split(piece, "; ") {
+			if piece = strings.Trim(piece, " :,()"); len(piece) > len(longest) {
+				longest = piece
+			}
+		}
+	}
+	return longest
+}
+
+// TestEveryMessageNamesItsSection: each message names a section, and there its
+// text is found.
+func TestEveryMessageNamesItsSection(t *testing.T) {
+	known, texts := names(t), sections(t)
+	for _, m := range messages(t) {
+		if len(m.sections) == 0 && !m.anywhere {
+			t.Errorf("%s: %q names no section of %s: add one of the constants of internal/platform/helptopic", m.place, m.words, document)
+			continue
+		}
+		found := false
+		for name := range known {
+			if !m.anywhere && !slices.Contains(m.sections, name) {
+				continue
+			}
+			found = found || strings.Contains(texts[known[name]], m.words)
+		}
+		if !found {
+			t.Errorf("%s: %q is not in the section that the message names: %v", m.place, m.words, m.sections)
+		}
+	}
+}
+
+// TestSections: a name has its heading, and a heading is named by a message or is
+// general.
+func TestSections(t *testing.T) {
+	known, texts := names(t), sections(t)
+	linked := make(map[string]bool)
+	sources(t, func(_ string, f *ast.File) {
+		for _, name := range used(f) {
+			linked[known[name]] = true
+		}
+	})
+	for name, anchor := range known {
+		if texts[anchor] == "" {
+			t.Errorf("see.%s: %s has no section %s", name, document, anchor)
+		}
+		if !linked[anchor] {
+			t.Errorf("see.%s: nothing uses it", name)
+		}
+	}
+	for anchor := range texts {
+		if !linked[anchor] && !slices.Contains(general, anchor) {
+			t.Errorf("%s: no message names the section %s", document, anchor)
+		}
+	}
+}
+
+// TestNamesInOtherLanguages: what is not Go names sections as they are.
+func TestNamesInOtherLanguages(t *testing.T) {
+	texts := sections(t)
+	link := regexp.MustCompile(`trainspan help ([a-z0-9-]+)`)
+	err := filepath.WalkDir(filepath.Join(root, "integrations"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".py" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range link.FindAllSubmatch(text, -1) {
+			if texts[string(m[1])] == "" {
+				t.Errorf("%s names %s, which is no section", path, m[1])
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReasons: each reason of a report to trust it less has its row.
+func TestReasons(t *testing.T) {
+	texts := sections(t)
+	for _, c := range []struct{ file, pattern, section string }{
+		{"report/remarks.go", `goodput\.\w+: +"([^"]+)",`, "remarks-on-the-data"},
+		{"internal/analyze/account/flags.go", `FlagKind = "(\w+)"`, "remarks-on-the-data"},
+		{"internal/analyze/straggler/verdict.go", `[rR]eason\w+ += "(\w+)"`, "which-rank-is-slow-is-not-known"},
+	} {
+		src, err := os.ReadFile(filepath.Join(root, c.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(c.pattern).FindAllSubmatch(src, -1)
+		if len(found) < 6 {
+			t.Errorf("only %d reasons were found in %s", len(found), c.file)
+		}
+		for _, m := range found {
+			if !strings.Contains(texts[c.section], string(m[1])) {
+				t.Errorf("%s: %q has no row in %s#%s", c.file, m[1], document, c.section)
+			}
+		}
+	}
+}

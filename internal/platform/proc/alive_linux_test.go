@@ -1,0 +1,39 @@
+package proc_test
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/platform/proc"
+)
+
+// A process is gone when the system says so, not when it cannot be asked.
+func TestAlive(t *testing.T) {
+	self := os.Getpid()
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	gone := cmd.Process.Pid
+	if !proc.Alive(self, 0) || proc.Alive(self, 1) || proc.Alive(gone, 0) {
+		t.Errorf("this process lives: %v, started at another time: %v; one that ended: %v", proc.Alive(self, 0), proc.Alive(self, 1), proc.Alive(gone, 0))
+	}
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	none := old
+	none.Cur = 0
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	unknown := proc.Alive(self, 0)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if !unknown {
+		t.Error("without a file descriptor a process counts as gone")
+	}
+}

@@ -1,0 +1,194 @@
+// Package stats has the order statistics that analysis uses, which pauses and faults
+// in a minority of the values do not move, and the mean.
+package stats
+
+import (
+	"math"
+	"slices"
+	"sort"
+)
+
+// Sigma turns a median absolute deviation into the standard deviation of a
+// normal distribution with that deviation.
+const Sigma = 1.4826
+
+// Median returns the median of x, the mean of the middle two for an even number
+// of values; NaN for none. It changes the order of x.
+func Median(x []float64) float64 {
+	if len(x) == 0 {
+		return math.NaN()
+	}
+	h := len(x) / 2
+	upper := nth(x, h)
+	if len(x)%2 == 1 {
+		return upper
+	}
+	return (slices.Max(x[:h]) + upper) / 2
+}
+
+// SlowStart returns how many steps at the start of a run are left out where steps
+// are compared: the first ones compile, allocate and fill caches. More than 1.25
+// times the typical time is beyond any jitter; more than a tenth of the run would
+// be a finding and not its start.
+func SlowStart(periods []float64, typical float64) int {
+	n := 0
+	for n < len(periods)/10 && periods[n] > 1.25*typical {
+		n++
+	}
+	return n
+}
+
+// MedianInt returns the median of x, the mean of the middle two for an even number of
+// values, rounded towards the lower; none for none. It sorts x.
+func MedianInt(x []int64, none int64) int64 {
+	if len(x) == 0 {
+		return none
+	}
+	slices.Sort(x)
+	lower, upper := x[(len(x)-1)/2], x[len(x)/2]
+	return lower + (upper-lower)/2
+}
+
+// Mean returns the mean of x, 0 if there are no values. Unlike an order statistic it moves
+// with a single wild value.
+func Mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(max(len(x), 1))
+}
+
+// NearestRank returns the quantile q of sorted x that is one of the values: the
+// smallest that is not below the part q of them. It is the lower of the middle two
+// for the half. There must be a value.
+func NearestRank(x []float64, q float64) float64 {
+	return x[min(max(int(math.Ceil(q*float64(len(x))))-1, 0), len(x)-1)]
+}
+
+// nth puts the value with index k of the sorted x there, smaller ones before it
+// and larger ones behind it. NaN counts as the smallest.
+func nth(x []float64, k int) float64 {
+	lo := 0
+	for i, v := range x {
+		if v != v {
+			x[i], x[lo] = x[lo], x[i]
+			lo++
+		}
+	}
+	if k < lo {
+		return x[k]
+	}
+	for hi := len(x) - 1; ; {
+		if hi-lo < 24 {
+			slices.Sort(x[lo : hi+1])
+			return x[k]
+		}
+		// The middle of three is far from the ends of any usual order.
+		a, b, c := x[lo], x[lo+(hi-lo)/2], x[hi]
+		pivot := max(min(a, b), min(max(a, b), c))
+		i, j := lo, hi
+		for i <= j {
+			for x[i] < pivot {
+				i++
+			}
+			for x[j] > pivot {
+				j--
+			}
+			if i <= j {
+				x[i], x[j] = x[j], x[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case k <= j:
+			hi = j
+		case k >= i:
+			lo = i
+		default:
+			return x[k]
+		}
+	}
+}
+
+// MAD returns the median absolute deviation from the median; it overwrites x.
+func MAD(x []float64) float64 {
+	m := Median(x)
+	for i := range x {
+		x[i] = math.Abs(x[i] - m)
+	}
+	return Median(x)
+}
+
+// Quantile returns the quantile q of sorted x, between its neighbours in
+// proportion; NaN for none.
+func Quantile(x []float64, q float64) float64 {
+	if len(x) == 0 {
+		return math.NaN()
+	}
+	at := q * float64(len(x)-1)
+	i := int(at)
+	if i+1 >= len(x) {
+		return x[len(x)-1]
+	}
+	return x[i] + (at-float64(i))*(x[i+1]-x[i])
+}
+
+// SortRuns sorts x, and keeps the order of equal values. It costs least where x is made of
+// few runs that are nearly in order each, as spans by their start are that each thread
+// wrote when they ended.
+func SortRuns[T any](x []T, compare func(a, b *T) int) {
+	const near = 16 // what lies so far from its place in a run is moved there
+	var runs []int  // where they begin
+	begin := 0
+	for i := 1; i < len(x); i++ {
+		at := i
+		for at > begin && i-at <= near && compare(&x[at-1], &x[i]) > 0 {
+			at--
+		}
+		switch {
+		case at == i:
+		case i-at > near:
+			runs = append(runs, begin)
+			begin = i
+		default:
+			v := x[i]
+			copy(x[at+1:i+1], x[at:i])
+			x[at] = v
+		}
+	}
+	runs = append(runs, begin)
+	var buffer []T
+	for len(runs) > 1 {
+		n := 0
+		for k := 0; k < len(runs); k += 2 {
+			if k+1 < len(runs) {
+				end := len(x)
+				if k+2 < len(runs) {
+					end = runs[k+2]
+				}
+				buffer = merge(x[runs[k]:end], runs[k+1]-runs[k], buffer, compare)
+			}
+			runs[n], n = runs[k], n+1
+		}
+		runs = runs[:n]
+	}
+}
+
+// merge merges the first values of x, up to one, with the others. Both are in order.
+func merge[T any](x []T, from int, buffer []T, compare func(a, b *T) int) []T {
+	low := sort.Search(from, func(i int) bool { return compare(&x[i], &x[from]) > 0 })
+	buffer = append(buffer[:0], x[low:from]...)
+	at := low
+	for i := 0; i < len(buffer); at++ {
+		if from < len(x) && compare(&x[from], &buffer[i]) < 0 {
+			x[at] = x[from]
+			from++
+		} else {
+			x[at] = buffer[i]
+			i++
+		}
+	}
+	return buffer
+}

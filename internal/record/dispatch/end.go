@@ -1,0 +1,163 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// Parts of the time for the end, in percent of it. What ends early leaves its
+// time to the others.
+const (
+	untilSent    = 85 // for spans and log records, side by side
+	untilMetrics = 90 // then for the metrics that say what became of these
+	untilStopped = 50 // before it all, for the ends of the spans that are open
+	untilReturn  = 90 // of the time of an output, when it is to return: it still counts what it lost
+	untilDrained = 80 // of the time of an output, for the records that wait for it
+)
+
+// End ends, once, every output before the deadline of ctx, which it must have:
+// first what goes over a network, side by side; then, after losses has said
+// what was lost there, what is local. Later calls give the same result.
+func (h *Hub) End(ctx context.Context, losses func() outputs.Losses) error {
+	h.ending.Do(func() {
+		remote := h.endRemote(ctx)
+		h.reportLosses(ctx, losses)
+		h.err = errors.Join(remote, h.endAll(ctx, func(w outputs.Wants) bool { return !w.Network }))
+	})
+	return h.err
+}
+
+// StopAll ends the open spans with stop, which an output may hold up: it takes
+// at most half of the time that there is.
+func StopAll(ctx context.Context, stop func()) error {
+	ctx, cancel := part(ctx, untilStopped)
+	defer cancel()
+	return runGuarded(ctx, "open spans were not ended", func() error {
+		stop()
+		return nil
+	})
+}
+
+// reportLosses tells the local outputs, side by side, what was lost. One that
+// does not answer leaves half of the time that is left to the others.
+func (h *Hub) reportLosses(ctx context.Context, losses func() outputs.Losses) {
+	telling, cancel := part(ctx, 50)
+	defer cancel()
+	_ = runGuarded(telling, "losses were not reported", func() error {
+		lost := losses()
+		if len(lost) == 0 {
+			return nil
+		}
+		var wg sync.WaitGroup
+		for _, a := range h.all {
+			if !a.wants.Network {
+				wg.Go(func() {
+					defer a.recovered()
+					a.out.ReportLosses(lost)
+				})
+			}
+		}
+		wg.Wait()
+		return nil
+	})
+}
+
+// endRemote ends what goes over the network. Metrics are sent twice: beside
+// the rest, since a slow backend might use up the time, and after it, to say
+// what became of the rest.
+func (h *Hub) endRemote(ctx context.Context) error {
+	sending, cancel := part(ctx, untilSent)
+	defer cancel()
+	var metrics sync.WaitGroup
+	for _, a := range h.all {
+		if a.wants.Metrics {
+			metrics.Go(func() { // End says how it went
+				_ = runGuarded(sending, "metrics were not sent", func() error { return a.out.ForceFlush(sending) })
+			})
+		}
+	}
+	err := h.endAll(sending, func(w outputs.Wants) bool { return w.Network && !w.Metrics })
+	metrics.Wait()
+	last, cancel := part(ctx, untilMetrics)
+	defer cancel()
+	return errors.Join(err, h.endAll(last, func(w outputs.Wants) bool { return w.Metrics }))
+}
+
+// endAll ends the outputs that are meant side by side.
+func (h *Hub) endAll(ctx context.Context, meant func(outputs.Wants) bool) error {
+	errs := make([]error, len(h.all))
+	var wg sync.WaitGroup
+	for i, a := range h.all {
+		if meant(a.wants) {
+			wg.Go(func() { errs[i] = a.end(ctx) })
+		}
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if err != nil {
+			h.log.Error("telemetry output failed to shut down", "output", fmt.Sprintf("%T", h.all[i].out), "network", h.all[i].wants.Network, "error", err, "see", helptopic.OutputFails)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (a *attached) end(ctx context.Context) error {
+	own, cancel := part(ctx, untilReturn)
+	defer cancel()
+	err := runGuarded(ctx, fmt.Sprintf("output %T did not shut down", a.out), func() error {
+		return errors.Join(a.endQueue(own), a.out.Shutdown(own))
+	})
+	if a.queue != nil {
+		a.queue.close()
+		a.queue.abandon()
+	}
+	return err
+}
+
+// endQueue waits for the records that wait, and leaves the output time for its
+// Shutdown.
+func (a *attached) endQueue(ctx context.Context) error {
+	q := a.queue
+	if q == nil {
+		return nil
+	}
+	waiting, cancel := part(ctx, untilDrained)
+	defer cancel()
+	err := q.wait(waiting)
+	q.close()
+	if err != nil {
+		return fmt.Errorf("telemetry: %d records were not taken in time: %w", q.abandon(), err)
+	}
+	if q.done != nil {
+		<-q.done
+	}
+	return nil
+}
+
+// Discard ends outputs that were never attached, side by side.
+func Discard(ctx context.Context, outs []outputs.Output) error {
+	errs := make([]error, len(outs))
+	var wg sync.WaitGroup
+	for i, out := range outs {
+		wg.Go(func() {
+			errs[i] = runGuarded(ctx, fmt.Sprintf("output %T did not shut down", out), func() error { return out.Shutdown(ctx) })
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// part returns a context that ends when so many percent of the time are over.
+func part(ctx context.Context, percent int64) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, end.Add(-time.Until(end)*time.Duration(100-percent)/100))
+}

@@ -1,0 +1,217 @@
+package dispatch
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/spancontext"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// noting notes what becomes of it in a list that several share.
+type noting struct {
+	outputs.None
+	name  string
+	wants outputs.Wants
+	list  *list
+	hang  chan struct{} // where the method in hangs waits for it
+	hangs string
+}
+
+type list struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *list) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+}
+
+func (l *list) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.lines, ", ")
+}
+
+func (n *noting) note(what string) {
+	if n.hangs == what {
+		<-n.hang
+	}
+	n.list.add(n.name + " " + what)
+}
+
+func (n *noting) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
+	return n.wants, nil
+}
+func (n *noting) ReportLosses(outputs.Losses)      { n.note("told") }
+func (n *noting) ForceFlush(context.Context) error { n.note("flushed"); return nil }
+func (n *noting) Shutdown(context.Context) error   { n.note("closed"); return nil }
+func (n *noting) Stats() outputs.Stats             { n.note("counted"); return outputs.Stats{} }
+
+// What goes over a network ends first, then the metrics, then what is local
+// after it was told of the losses.
+func TestEndOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &list{}
+		h := newHub(t, &noting{name: "file", list: l}, &noting{name: "metrics", list: l, wants: outputs.Wants{Network: true, Metrics: true}},
+			&noting{name: "backend", list: l, wants: outputs.Wants{Network: true}})
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		for range 2 { // the second does nothing
+			err := h.End(ctx, func() outputs.Losses {
+				l.add("counted")
+				return outputs.Losses{"spans": 1}
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		first, rest, _ := strings.Cut(l.String(), "metrics closed, ")
+		if !strings.Contains(first, "metrics flushed") || !strings.Contains(first, "backend closed") || rest != "counted, file told, file closed" {
+			t.Error(l)
+		}
+	})
+}
+
+// Whatever hangs in one output, the others are told and closed, and the end
+// comes in time.
+func TestEndOfOneThatHangs(t *testing.T) {
+	for _, hangs := range []string{"told", "closed", "counted", "flushed"} {
+		for _, wants := range []outputs.Wants{{}, {Network: true}, {Network: true, Metrics: true}} {
+			synctest.Test(t, func(t *testing.T) {
+				l, hang := &list{}, make(chan struct{})
+				h := newHub(t, &noting{name: "bad", list: l, wants: wants, hang: hang, hangs: hangs},
+					&noting{name: "file", list: l}, &noting{name: "backend", list: l, wants: outputs.Wants{Network: true}})
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				defer cancel()
+				start := time.Now()
+				_ = h.End(ctx, func() outputs.Losses {
+					h.Stats(func(outputs.Stats) bool { return true })
+					return outputs.Losses{"spans": 1}
+				})
+				if took := time.Since(start); took > time.Second {
+					t.Errorf("%s of %+v: the end took %v", hangs, wants, took)
+				}
+				text := l.String()
+				if !strings.Contains(text, "file closed") || !strings.Contains(text, "backend closed") ||
+					hangs != "counted" && !strings.Contains(text, "file told") {
+					t.Errorf("%s of %+v: %s", hangs, wants, text)
+				}
+				close(hang)
+				synctest.Wait()
+			})
+		}
+	}
+}
+
+// panicky panics in everything but Attach.
+type panicky struct {
+	outputs.None
+	wants outputs.Wants
+}
+
+func (p *panicky) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
+	w := p.wants
+	w.Scopes = p
+	return w, nil
+}
+func (*panicky) OnStart(context.Context, sdktrace.ReadWriteSpan) { panic("start") }
+func (*panicky) OnEvent(sdktrace.ReadOnlySpan, sdktrace.Event)   { panic("event") }
+func (*panicky) OnEnd(sdktrace.ReadOnlySpan)                     { panic("end") }
+func (*panicky) ScopeKind(string, string) direct.ScopeKind       { panic("kind") }
+func (*panicky) EndScopes()                                      { panic("scopes") }
+func (*panicky) Export(*outputs.Record) error                    { panic("export") }
+func (*panicky) ReportLosses(outputs.Losses)                     { panic("losses") }
+func (*panicky) ForceFlush(context.Context) error                { panic("flush") }
+func (*panicky) Shutdown(context.Context) error                  { panic("shutdown") }
+func (*panicky) Stats() outputs.Stats                            { panic("stats") }
+
+// A panic of any method stays with the output, is counted, and is logged with
+// growing intervals.
+func TestPanics(t *testing.T) {
+	var log strings.Builder
+	l := &list{}
+	h := New(slog.New(slog.NewTextHandler(&log, nil)))
+	all := outputs.NewSelection(config.Export{Mode: config.ExportAll})
+	good := &noting{name: "file", list: l}
+	for _, out := range []outputs.Output{&panicky{wants: outputs.Wants{Spans: true, Records: true, Inline: true}}, good} {
+		if err := h.Attach(context.Background(), out, nil, all, outputs.Telemetry{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(h))
+	for range 500 {
+		_, s := tp.Tracer("").Start(context.Background(), "x")
+		h.OnEvent(s.(sdktrace.ReadOnlySpan), sdktrace.Event{})
+		s.End()
+	}
+	if k := h.ScopeKinds("a", "b", spancontext.Route{h.all[0].only: true}); len(k) != 0 {
+		t.Error("a kind came out of a panic")
+	}
+	h.EndScopes()
+	send(h, 0, 1)
+	h.Stats(func(outputs.Stats) bool { return true })
+	if err := h.ForceFlush(context.Background()); err == nil {
+		t.Error("a flush that panicked is no error")
+	}
+	err := h.End(context.Background(), func() outputs.Losses { return outputs.Losses{"x": 1} })
+	if err == nil || !strings.Contains(err.Error(), "shutdown") {
+		t.Errorf("the end gave %v", err)
+	}
+	if n := h.Panics(); n != 1504 {
+		t.Errorf("%d panics are counted", n)
+	}
+	if n := strings.Count(log.String(), `"telemetry output panicked"`); n != 4 {
+		t.Errorf("%d lines tell of panics:\n%s", n, &log)
+	}
+	if !strings.Contains(l.String(), "file told, file closed") {
+		t.Error(l)
+	}
+}
+
+// An output with a filter that saw the start of a span sees its end, whatever
+// the span is called by then.
+func TestRenamedSpans(t *testing.T) {
+	for _, c := range []struct {
+		before, after string
+		want          string
+	}{{"good", "other", "start, event, end"}, {"other", "good", ""}} {
+		l := &list{}
+		h := New(slog.New(slog.NewTextHandler(io.Discard, nil)))
+		filter := config.Export{Mode: config.Whitelist, SpanNames: []string{"good"}}
+		if err := h.Attach(context.Background(), &watching{list: l}, &filter, nil, outputs.Telemetry{}); err != nil {
+			t.Fatal(err)
+		}
+		_, s := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(h)).Tracer("").Start(context.Background(), c.before)
+		s.SetName(c.after)
+		h.OnEvent(s.(sdktrace.ReadOnlySpan), sdktrace.Event{})
+		s.End()
+		if l.String() != c.want {
+			t.Errorf("%s, then %s: %s", c.before, c.after, l)
+		}
+	}
+}
+
+type watching struct {
+	outputs.None
+	list *list
+}
+
+func (*watching) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
+	return outputs.Wants{Spans: true}, nil
+}
+func (w *watching) OnStart(context.Context, sdktrace.ReadWriteSpan) { w.list.add("start") }
+func (w *watching) OnEvent(sdktrace.ReadOnlySpan, sdktrace.Event)   { w.list.add("event") }
+func (w *watching) OnEnd(sdktrace.ReadOnlySpan)                     { w.list.add("end") }

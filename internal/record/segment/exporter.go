@@ -1,0 +1,318 @@
+package segment
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/trainspan/trainspan/internal/export/delivery"
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/record/spancontext"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// Exporter stands between the spans and the batches of one OpenTelemetry
+// exporter. It leaves out the spans that are not selected, and hangs what lies
+// below them under the nearest ancestor that is exported, so that no span of
+// the backend's trace points at a parent that never comes.
+type Exporter struct {
+	outputs.None
+	longSpans
+	exporter     sdktrace.SpanExporter
+	offer        *outputs.Telemetry
+	stopRotation func()
+
+	// hidden maps an open span that is left out to its nearest exported
+	// ancestor; moved has the place of an open exported span in the export,
+	// where that is not below its own parent.
+	hidden map[trace.SpanID]ancestor
+	moved  map[trace.SpanID]place
+}
+
+var _ outputs.Output = (*Exporter)(nil)
+
+// ancestor is the nearest exported ancestor of a span.
+type ancestor struct {
+	trace.SpanContext           // of its segment at that time, if it is a long one
+	long              *longSpan // nil if it is no long one
+}
+
+// NewExporter makes the output for an exporter. segment is how long a long span
+// is delivered in one piece, zero or less forever. first reports that it is the
+// one whose segments count for the budget of a trace.
+func NewExporter(e sdktrace.SpanExporter, run *Run, ids sdktrace.IDGenerator, segment time.Duration, first bool) *Exporter {
+	return &Exporter{
+		exporter:  e,
+		longSpans: longSpans{run: run, ids: ids, segment: segment, counts: first, long: make(map[trace.SpanID]*longSpan)},
+		hidden:    make(map[trace.SpanID]ancestor),
+		moved:     make(map[trace.SpanID]place),
+	}
+}
+
+// Attach implements outputs.Output.
+func (f *Exporter) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+	f.offer, f.clock = t, t.Clock
+	f.queue = delivery.New(f.exporter, &delivery.Options{
+		Clean: cleanSpan, LookupEnv: os.LookupEnv,
+		OnLoss: func(cause delivery.Cause, n int64, err error) { t.Lost(outputs.DeliversSpans, cause.String(), n, err) },
+	})
+	f.stopRotation = f.startRotation()
+	return outputs.Wants{Spans: true, Network: true, Selects: true}, nil
+}
+
+// ForceFlush implements outputs.Output.
+func (f *Exporter) ForceFlush(ctx context.Context) error { return f.queue.ForceFlush(ctx) }
+
+// Shutdown implements outputs.Output.
+func (f *Exporter) Shutdown(ctx context.Context) error {
+	if f.queue == nil { // of a rank that is off
+		return f.exporter.Shutdown(ctx)
+	}
+	f.stopRotation()
+	return f.queue.Shutdown(ctx)
+}
+
+// Stats implements outputs.Output.
+func (f *Exporter) Stats() outputs.Stats {
+	if f.queue == nil {
+		return outputs.Stats{}
+	}
+	s := f.queue.Stats()
+	d := outputs.Delivery{
+		What: outputs.DeliversSpans, Total: s.Ended, Sent: s.Exported, Spilled: s.Spilled, Dropped: s.DroppedTotal(),
+		Pending: s.Pending, Repaired: s.Repaired,
+	}
+	for cause, n := range s.Dropped {
+		if n > 0 {
+			if d.Drops == nil {
+				d.Drops = make(map[string]int64)
+			}
+			d.Drops[delivery.Cause(cause).String()] += n
+		}
+	}
+	return outputs.Stats{Delivery: d}
+}
+
+// Held counts what is remembered of open spans.
+func (f *Exporter) Held() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.hidden) + len(f.moved) + len(f.long)
+}
+
+// OnStart implements sdktrace.SpanProcessor.
+func (f *Exporter) OnStart(ctx context.Context, span sdktrace.ReadWriteSpan) {
+	name := span.Name()
+	index := spans.Index(name)
+	s := starting{span, span.SpanContext(), span.Parent(), parentIn(ctx), isLong(index)}
+	hide := !spancontext.Takes(ctx, f.offer.Selection, index, name)
+	if f.counts {
+		f.run.started(span, s.long)
+	}
+	f.mu.Lock()
+	defer f.unlock()
+	above := f.ancestorOf(&s)
+	if hide {
+		f.hidden[s.own.SpanID()] = above
+		return
+	}
+	f.add(&s, above)
+}
+
+// add puts an exported span below its nearest exported ancestor. The lock is
+// held.
+func (f *Exporter) add(s *starting, above ancestor) {
+	own := s.own
+	at := f.placeOf(s, above)
+	if at.link.IsValid() || at.parent.SpanID() != s.parent.SpanID() {
+		f.moved[own.SpanID()] = at
+	}
+	if s.long && own.IsSampled() && (f.segment > 0 || f.run != nil) {
+		l := &longSpan{
+			span: s.ReadWriteSpan, current: own, part: f.run.find(own.TraceID()),
+			above: above.long, direct: above.long != nil, place: at, from: s.StartTime(),
+		}
+		if !l.direct {
+			l.above = f.longAbove(s)
+		}
+		f.long[own.SpanID()] = l
+	}
+}
+
+// ancestorOf finds the nearest exported ancestor of a span that starts. The
+// lock is held.
+func (f *Exporter) ancestorOf(s *starting) ancestor {
+	parent := s.parent
+	if above, ok := f.hidden[parent.SpanID()]; ok {
+		if above.long != nil {
+			if in, ok := f.segmentIn(above.long, s); ok {
+				above.SpanContext = in
+			}
+		}
+		return above
+	}
+	if l := f.long[parent.SpanID()]; l != nil {
+		in, ok := f.segmentIn(l, s)
+		if !ok {
+			in = l.current
+		}
+		return ancestor{in, l}
+	}
+	if known := s.above.SpanContext(); known.SpanID() == parent.SpanID() {
+		parent = known
+	}
+	return ancestor{parent, nil}
+}
+
+// placeOf is the place of a span below its nearest exported ancestor or, if
+// that is in another trace, below the nearest long span. The lock is held.
+func (f *Exporter) placeOf(s *starting, above ancestor) place {
+	if !above.HasSpanID() || above.TraceID() == s.own.TraceID() {
+		return place{parent: above.SpanContext}
+	}
+	if l := f.longAbove(s); l != nil {
+		if in, ok := f.segmentIn(l, s); ok {
+			return place{in, above.SpanContext}
+		}
+	}
+	return place{link: above.SpanContext}
+}
+
+// longAbove is the nearest long span that is open above a span that starts, or
+// nil. The lock is held.
+func (f *Exporter) longAbove(of *starting) *longSpan {
+	for s := of.above; s != nil; {
+		if l := f.long[s.SpanContext().SpanID()]; l != nil {
+			return l
+		}
+		n, ok := s.(nested)
+		if !ok {
+			return nil
+		}
+		s = n.Above()
+	}
+	return nil
+}
+
+// OnEnd implements sdktrace.SpanProcessor.
+func (f *Exporter) OnEnd(s sdktrace.ReadOnlySpan) {
+	own := s.SpanContext()
+	if f.counts {
+		f.run.ended(own.SpanID())
+	}
+	if s := f.end(s, own.SpanID()); s != nil && own.IsSampled() {
+		f.queue.Put(s)
+	}
+}
+
+// end is an ended span as it is exported, nil if it is not.
+func (f *Exporter) end(s sdktrace.ReadOnlySpan, id trace.SpanID) sdktrace.ReadOnlySpan {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, left := f.hidden[id]; left {
+		delete(f.hidden, id)
+		return nil
+	}
+	if l := f.long[id]; l != nil {
+		delete(f.long, id)
+		l.ended = true
+		if l.index > 0 {
+			delete(f.moved, id)
+			l.span = s
+			return l.cut(s.EndTime(), true)
+		}
+	}
+	if at, moved := f.moved[id]; moved {
+		delete(f.moved, id)
+		return movedSpan{s, at}
+	}
+	return s
+}
+
+// movedSpan is a span under another parent.
+type movedSpan struct {
+	sdktrace.ReadOnlySpan
+	at place
+}
+
+// Parent implements sdktrace.ReadOnlySpan.
+func (m movedSpan) Parent() trace.SpanContext { return m.at.parent }
+
+// Links implements sdktrace.ReadOnlySpan.
+func (m movedSpan) Links() []sdktrace.Link { return m.at.links(m.ReadOnlySpan.Links()) }
+
+// cleanedSpan is a span with repaired texts.
+type cleanedSpan struct {
+	sdktrace.ReadOnlySpan
+	name   string
+	attrs  []attribute.KeyValue
+	events []sdktrace.Event
+	links  []sdktrace.Link
+	status sdktrace.Status
+}
+
+func (c cleanedSpan) Name() string                     { return c.name }
+func (c cleanedSpan) Attributes() []attribute.KeyValue { return c.attrs }
+func (c cleanedSpan) Events() []sdktrace.Event         { return c.events }
+func (c cleanedSpan) Links() []sdktrace.Link           { return c.links }
+func (c cleanedSpan) Status() sdktrace.Status          { return c.status }
+
+// cleanSpan repairs what a backend could not take: text that is not UTF-8 and
+// values without bounds would lose the whole batch.
+func cleanSpan(s sdktrace.ReadOnlySpan) (sdktrace.ReadOnlySpan, int) {
+	c := cleanedSpan{ReadOnlySpan: s, name: s.Name(), attrs: s.Attributes(), events: s.Events(), links: s.Links(), status: s.Status()}
+	repaired := 0
+	count := func(changed bool) {
+		if changed {
+			repaired++
+		}
+	}
+	var changed bool
+	c.name, changed = attrvalue.CleanString(c.name)
+	count(changed)
+	c.status.Description, changed = attrvalue.CleanString(c.status.Description)
+	count(changed)
+	c.attrs = cleanAttributes(c.attrs, &repaired)
+	for i, e := range c.events {
+		name, changedName := attrvalue.CleanString(e.Name)
+		before := repaired
+		attrs := cleanAttributes(e.Attributes, &repaired)
+		count(changedName)
+		if repaired > before {
+			c.events = append([]sdktrace.Event(nil), c.events...)
+			c.events[i].Name, c.events[i].Attributes = name, attrs
+		}
+	}
+	for i, l := range c.links {
+		before := repaired
+		attrs := cleanAttributes(l.Attributes, &repaired)
+		if repaired > before {
+			c.links = append([]sdktrace.Link(nil), c.links...)
+			c.links[i].Attributes = attrs
+		}
+	}
+	if repaired == 0 {
+		return s, 0
+	}
+	return c, repaired
+}
+
+// cleanAttributes returns attrs, or a repaired copy.
+func cleanAttributes(attrs []attribute.KeyValue, repaired *int) []attribute.KeyValue {
+	out := attrs
+	for i, kv := range attrs {
+		if clean, changed := attrvalue.CleanKeyValue(kv); changed {
+			if &out[0] == &attrs[0] {
+				out = append([]attribute.KeyValue(nil), attrs...)
+			}
+			out[i] = clean
+			*repaired++
+		}
+	}
+	return out
+}

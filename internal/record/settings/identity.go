@@ -1,0 +1,131 @@
+// Package settings is what telemetry makes of a configuration: which outputs are on,
+// who a process is, its resource, and what a filter says of scopes.
+package settings
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/resource"
+)
+
+// Identity fills the fields of id that were left open from the operating system,
+// the configuration, which must be that of Base.WithDefaults, and the place of the
+// process.
+func Identity(id outputs.Identity, base *config.Base, ranks config.Ranks) outputs.Identity {
+	if id.Host == "" {
+		id.Host = identity.HostName()
+	}
+	id.PID = cmp.Or(id.PID, os.Getpid())
+	id.Version = cmp.Or(id.Version, identity.Version)
+	id.RankKnown = id.RankKnown || id.Rank.IsSet() || ranks.Rank.IsSet()
+	if !id.Rank.IsSet() {
+		id.Rank = config.Value(ranks.Rank.Or(0))
+	}
+	if !id.LocalRank.IsSet() {
+		id.LocalRank = ranks.LocalRank
+	}
+	if !id.Attempt.IsSet() {
+		id.Attempt = config.Value(ranks.Attempt.Or(0))
+	}
+	id.Job = cmp.Or(id.Job, ranks.Job)
+	id.Run = cmp.Or(id.Run, ranks.Run, id.Job)
+	id.WorldSize = cmp.Or(id.WorldSize, base.WorldSize.Get())
+	id.SessionTag = base.SessionTag.Get()
+	id.ApplicationName = base.ApplicationName
+	return id
+}
+
+// Ranks returns what [config.DetectRanks] finds for what r leaves open. Where one of
+// rank, local rank and world size is given, all three count as given.
+func Ranks(r config.Ranks, lookup func(name string) (string, bool)) (config.Ranks, error) {
+	found, err := config.DetectRanks(lookup)
+	if r.Rank.IsSet() || r.LocalRank.IsSet() || r.WorldSize.IsSet() {
+		found.Rank, found.LocalRank, found.WorldSize = r.Rank, r.LocalRank, r.WorldSize
+		if bad := (*config.ValidationError)(nil); errors.As(err, &bad) {
+			bad.Problems = slices.DeleteFunc(bad.Problems, func(p config.Problem) bool { return p.Field != "attempt" })
+			if len(bad.Problems) == 0 {
+				err = nil
+			}
+		}
+	}
+	if r.Attempt.IsSet() {
+		found.Attempt = r.Attempt
+	}
+	if r.Job != "" || r.Run != "" {
+		found.Job, found.Run = cmp.Or(r.Job, r.Run), cmp.Or(r.Run, r.Job)
+	}
+	return found, err
+}
+
+// resourcePerfTag is the key of performance tags, which say nothing of who a process
+// is.
+const resourcePerfTag = "training.perf_tag"
+
+// Resource describes a process with the attributes that its spans have, for
+// log records and metrics that go beside them. The identity must be complete.
+// perfTags are those of the training, and extra, which may be nil, wins over
+// what is found. On an error the resource holds what could be found. It never
+// holds a command line or other environment than OTEL_RESOURCE_ATTRIBUTES and
+// OTEL_SERVICE_NAME: these carry secrets.
+func Resource(ctx context.Context, id outputs.Identity, perfTags []string, extra *resource.Resource) (*resource.Resource, error) {
+	word := identity.Attribute
+	attrs := []attribute.KeyValue{
+		attribute.String(word(identity.Service), id.ApplicationName),
+		attribute.String(word(identity.Instance), fmt.Sprintf("%s/%d/%d", id.Host, id.PID, id.Rank.Get())),
+		attribute.String(word(identity.Host), id.Host),
+		attribute.Int(word(identity.PID), id.PID),
+		attribute.Int(word(identity.Rank), id.Rank.Get()),
+		attribute.Int(word(identity.WorldSize), id.WorldSize),
+		attribute.String(word(identity.Session), id.SessionTag),
+		attribute.Int(word(identity.Attempt), id.Attempt.Get()),
+	}
+	if id.LocalRank.IsSet() {
+		attrs = append(attrs, attribute.Int(word(identity.LocalRank), id.LocalRank.Get()))
+	}
+	if id.Job != "" {
+		attrs = append(attrs, attribute.String(word(identity.Job), id.Job))
+	}
+	if len(perfTags) > 0 {
+		attrs = append(attrs, attribute.String(resourcePerfTag, strings.Join(perfTags, ",")))
+	}
+	found, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(attrs...), resource.WithFromEnv())
+	if extra != nil {
+		merged, mergeErr := resource.Merge(found, extra)
+		if mergeErr == nil || errors.Is(mergeErr, resource.ErrSchemaURLConflict) {
+			found, mergeErr = merged, nil
+		}
+		err = errors.Join(err, mergeErr)
+	}
+	if err != nil {
+		return found, fmt.Errorf("telemetry: resource: %w", err)
+	}
+	return found, nil
+}
+
+// Validate checks one section of a configuration, such as "outputs.otlp.", of which
+// the rest may be missing: it returns nil or a [*config.ValidationError] with the
+// problems of that section, whose fields are named without the beginning cut.
+func Validate(c *config.Config, section, cut string) error {
+	var found *config.ValidationError
+	if !errors.As(c.Validate(), &found) {
+		return nil
+	}
+	ours := slices.DeleteFunc(found.Problems, func(p config.Problem) bool { return !strings.HasPrefix(p.Field, section) })
+	if len(ours) == 0 {
+		return nil
+	}
+	for i := range ours {
+		ours[i].Field = strings.TrimPrefix(ours[i].Field, cut)
+	}
+	return &config.ValidationError{Problems: ours}
+}

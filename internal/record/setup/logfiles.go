@@ -1,0 +1,87 @@
+package setup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/record/settings"
+)
+
+// withLogFiles adds the files of the configuration to a logger; nil is the
+// default one with the configured level. It gives the logger back if there are
+// no files.
+func withLogFiles(l *slog.Logger, c *config.Logger, rank int) *slog.Logger {
+	level := settings.Level(c)
+	var handlers []slog.Handler
+	for _, f := range []struct {
+		path  string
+		level slog.Level
+	}{{c.InfoPath, slog.LevelInfo}, {c.ErrorPath, slog.LevelError}} {
+		if f.path != "" {
+			host := identity.HostName()
+			path, err := fswrite.Name{Path: f.path, Rank: &rank, PID: os.Getpid(), Host: host}.Expand()
+			if err != nil {
+				continue // the configuration was checked
+			}
+			if err := fswrite.Check(path, func(*os.File) error { return nil }); !fswrite.AsIs(path) && errors.Is(err, fs.ErrExist) {
+				cmp.Or(l, slog.Default()).Warn("this log file gets no messages", "error", err, "see", helptopic.File)
+				continue
+			}
+			handlers = append(handlers, slog.NewTextHandler(logFile(path), &slog.HandlerOptions{Level: max(level, f.level)}))
+		}
+	}
+	if len(handlers) == 0 {
+		return l
+	}
+	if l == nil {
+		l = slog.New(atLeast{slog.Default().Handler(), level})
+	}
+	return slog.New(slog.NewMultiHandler(append(handlers, l.Handler())...))
+}
+
+// logFile is the path of a file to which lines are added. It is open only while
+// one is written: messages are rare, and the last ones come when nobody is left
+// to close it.
+type logFile string
+
+// Write implements io.Writer.
+func (path logFile) Write(line []byte) (int, error) {
+	f, err := fswrite.OpenAppend(string(path))
+	if err != nil {
+		return 0, err
+	}
+	n, err := f.Write(line)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	return n, err
+}
+
+// atLeast hides messages below a level.
+type atLeast struct {
+	slog.Handler
+	level slog.Level
+}
+
+// Enabled implements slog.Handler.
+func (h atLeast) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= h.level && h.Handler.Enabled(ctx, l)
+}
+
+// WithAttrs implements slog.Handler.
+func (h atLeast) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return atLeast{h.Handler.WithAttrs(attrs), h.level}
+}
+
+// WithGroup implements slog.Handler.
+func (h atLeast) WithGroup(name string) slog.Handler {
+	return atLeast{h.Handler.WithGroup(name), h.level}
+}

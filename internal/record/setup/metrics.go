@@ -1,0 +1,145 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"go.opentelemetry.io/otel/metric"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/export/otlpform"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/record/settings"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// Metrics are where the metrics of a training go: to an OTLP receiver at an
+// interval, to a Prometheus server that asks for them, or both. It is safe for
+// concurrent use. A nil Metrics does nothing.
+type Metrics struct {
+	provider *sdkmetric.MeterProvider
+	exporter sent              // nil where metrics are not sent
+	server   *prometheusServer // nil where nobody can ask
+
+	once sync.Once
+	err  error
+}
+
+// sent is an exporter by OTLP.
+type sent interface {
+	sdkmetric.Exporter
+	Delivery() outputs.Delivery
+}
+
+// newMetrics makes the outputs for metrics, nil if there are none.
+func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Options, id outputs.Identity) (*Metrics, error) {
+	if c == nil && !settings.PrometheusActive(cfg) {
+		return nil, nil
+	}
+	res, err := settings.Resource(ctx, id, perfTags(cfg), resourceOf(cfg, o))
+	if err != nil {
+		o.logger().Warn("telemetry could not describe the process in full in its metrics", "error", err, "see", helptopic.Undescribed)
+	}
+	m := &Metrics{}
+	options := []sdkmetric.Option{sdkmetric.WithResource(otlpform.Resource(res))}
+	if c != nil {
+		if m.exporter, err = otlp.NewMetricExporter(ctx, *c, o.logger()); err != nil {
+			return nil, fmt.Errorf("exporters: %w", err)
+		}
+	}
+	if settings.PrometheusActive(cfg) {
+		var reader sdkmetric.Reader
+		if m.server, reader, err = listenPrometheus(ctx, &cfg.Outputs.Prometheus, id); err != nil {
+			if m.exporter != nil {
+				err = errors.Join(err, m.exporter.Shutdown(ctx))
+			}
+			return nil, fmt.Errorf("exporters: outputs.prometheus.address: %w", err)
+		}
+		options = append(options, sdkmetric.WithReader(reader))
+	}
+	if m.exporter != nil { // its goroutine is started last: nothing can fail any more
+		options = append(options, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(m.exporter,
+			sdkmetric.WithInterval(settings.OTLP(c.OTLP).MetricsInterval))))
+	}
+	m.provider = sdkmetric.NewMeterProvider(options...)
+	return m, nil
+}
+
+// MeterProvider is where a program can make instruments of its own, which go
+// where those of the training go. It is nil for a nil Metrics.
+func (m *Metrics) MeterProvider() metric.MeterProvider {
+	if m == nil {
+		return nil
+	}
+	return m.provider
+}
+
+// PrometheusURL is the address at which metrics can be fetched, empty if they
+// cannot.
+func (m *Metrics) PrometheusURL() string {
+	if m == nil || m.server == nil {
+		return ""
+	}
+	return m.server.url
+}
+
+// ForceFlush sends the metrics of this moment.
+func (m *Metrics) ForceFlush(ctx context.Context) error {
+	if m == nil {
+		return nil
+	}
+	return m.provider.ForceFlush(ctx)
+}
+
+// Shutdown sends the metrics a last time and closes the Prometheus endpoint,
+// both until ctx is done, or for 5 s if it has no deadline. Later calls give the
+// same result.
+func (m *Metrics) Shutdown(ctx context.Context) error {
+	if m == nil {
+		return nil
+	}
+	m.once.Do(func() {
+		ctx, cancel := bounded(ctx)
+		defer cancel()
+		m.err = errors.Join(m.provider.Shutdown(ctx), m.server.close(ctx))
+		if m.err != nil {
+			m.err = fmt.Errorf("exporters: metrics: %w", m.err)
+		}
+	})
+	return m.err
+}
+
+func perfTags(cfg *config.Config) []string {
+	if cfg.Training == nil {
+		return nil
+	}
+	tags, _ := settings.Tags(cfg.Training)
+	return tags
+}
+
+// resourceOf is what the configuration and the program add to the resource, nil
+// if nothing.
+func resourceOf(cfg *config.Config, o *Options) *resource.Resource {
+	r := newResource(cfg)
+	if o == nil || o.Resource == nil {
+		return r
+	}
+	merged, err := resource.Merge(r, o.Resource)
+	if err != nil && !errors.Is(err, resource.ErrSchemaURLConflict) {
+		return o.Resource
+	}
+	return merged
+}
+
+func (o *Options) logger() *slog.Logger {
+	if o == nil || o.Logger == nil {
+		return slog.Default()
+	}
+	return o.Logger
+}

@@ -1,0 +1,431 @@
+package setup_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+
+	"github.com/trainspan/trainspan/callbacks"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/record/setup"
+	"github.com/trainspan/trainspan/internal/testkit/until"
+	"github.com/trainspan/trainspan/telemetry"
+)
+
+// nothing is a span processor that does nothing.
+type nothing struct{}
+
+func (nothing) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+func (nothing) OnEnd(sdktrace.ReadOnlySpan)                     {}
+func (nothing) Shutdown(context.Context) error                  { return nil }
+func (nothing) ForceFlush(context.Context) error                { return nil }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start begins a job with a training loop and three iterations in it.
+func start(t *testing.T, cfg config.Config, o *setup.Options) (*telemetry.Provider, *callbacks.Callbacks, *setup.Outputs) {
+	t.Helper()
+	b, outputs, err := setup.NewBuilder(t.Context(), cfg, o)
+	must(t, err)
+	tel, err := b.WithLogger(slog.New(slog.DiscardHandler)).ConfigureProvider(t.Context())
+	must(t, err)
+	cb := callbacks.New(tel)
+	_, err = cb.OnAppStart(t.Context())
+	must(t, err)
+	_, err = cb.OnTrainStart(t.Context(), callbacks.TrainStart{})
+	must(t, err)
+	for range 3 {
+		_, err = cb.OnTrainingSingleIterationStart(t.Context())
+		must(t, err)
+		must(t, cb.OnTrainingSingleIterationEnd(t.Context(), callbacks.IterationEnd{Loss: callbacks.Some(2.5)}))
+	}
+	return tel, cb, outputs
+}
+
+// runJob is a whole job. The logs are flushed before its end.
+func runJob(t *testing.T, cfg config.Config, o *setup.Options) *setup.Outputs {
+	t.Helper()
+	tel, cb, outputs := start(t, cfg, o)
+	must(t, outputs.Logs.ForceFlush(t.Context()))
+	must(t, cb.OnTrainEnd(t.Context()))
+	_ = tel.Shutdown(context.Background()) // refused spans are some tests' purpose
+	return outputs
+}
+
+func quiet() *setup.Options { return &setup.Options{Logger: slog.New(slog.DiscardHandler)} }
+
+func forBoth(t *testing.T, f func(t *testing.T, protocol string)) {
+	t.Run("grpc", func(t *testing.T) { f(t, config.OTLPGRPC) })
+	t.Run("http", func(t *testing.T) { f(t, config.OTLPHTTP) })
+}
+
+func described(r *resourcepb.Resource) map[string]string {
+	out := map[string]string{}
+	for _, a := range r.GetAttributes() {
+		out[a.GetKey()] = a.GetValue().String()
+	}
+	return out
+}
+
+// Events of the open loop and metrics arrive while it runs; the last metrics
+// tell what became of spans and logs; the signals describe the process alike.
+func TestSignals(t *testing.T) {
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "from=env")
+	t.Setenv("TRAINSPAN_ATTEMPT", "2")
+	forBoth(t, func(t *testing.T, protocol string) {
+		there := newCollector(t, protocol)
+		cfg := there.job()
+		cfg.OTel.ResourceAttributes = config.Pairs("team", "blue")
+		tel, cb, outputs := start(t, cfg, &setup.Options{
+			Resource: resource.NewSchemaless(attribute.String("mine", "yes")),
+			Identity: telemetry.Identity{Host: "node7", PID: 42},
+		})
+		must(t, tel.ForceFlush(t.Context()))
+		var names []string
+		for _, r := range there.logs() {
+			names = append(names, r.GetEventName())
+		}
+		for _, want := range []string{"span_start", "one_logger_initialization", "training_metrics_update"} {
+			if !slices.Contains(names, want) {
+				t.Errorf("%s is not among the events: %v", want, names)
+			}
+		}
+		if n := there.number("training.iterations"); n != 3 {
+			t.Errorf("%v iterations while the loop is open", n)
+		}
+		c, err := outputs.Metrics.MeterProvider().Meter("mine").Int64Counter("mine", metric.WithUnit("1"))
+		must(t, err)
+		c.Add(t.Context(), 7)
+		must(t, cb.OnTrainEnd(t.Context()))
+		must(t, cb.OnAppEnd(t.Context()))
+		must(t, tel.Shutdown(context.Background()))
+
+		for name, want := range map[string]float64{
+			"training.iterations": 3, "training.iteration.duration": 3, "training.samples": 12, "training.tokens": 96, "training.flops": 12000,
+			"training.loss": 2.5, "otel.sdk.span.live": 0, "mine": 7,
+			"otel.sdk.exporter.span.exported": float64(tel.Stats().ExportedSpans), "otel.sdk.exporter.log.exported": float64(outputs.Logs.LogStats().Exported),
+		} {
+			if got := there.number(name); got != want {
+				t.Errorf("%s is %v, want %v", name, got, want)
+			}
+		}
+		if tel.Stats().ExportedSpans == 0 || int(outputs.Logs.LogStats().Exported) != len(there.logs()) || outputs.Logs.LogStats().Dropped != 0 {
+			t.Errorf("spans %+v, logs %+v, %d arrived", tel.Stats(), outputs.Logs.LogStats(), len(there.logs()))
+		}
+		of := described(there.resources["traces"])
+		for _, signal := range []string{"logs", "metrics"} {
+			got := described(there.resources[signal])
+			for key, v := range of {
+				if got[key] != v {
+					t.Errorf("%s of the %s is %s, of the traces %s", key, signal, got[key], v)
+				}
+			}
+			if len(got) != len(of) {
+				t.Errorf("the %s have %d attributes, the traces %d: %v", signal, len(got), len(of), got)
+			}
+		}
+		for _, key := range []string{"team", "mine", "from", "training.attempt", "training.perf_tag", "training.local_rank"} {
+			if of[key] == "" {
+				t.Errorf("the resource lacks %s: %v", key, of)
+			}
+		}
+	})
+}
+
+func TestMetricsAtAnInterval(t *testing.T) {
+	there := newCollector(t, config.OTLPHTTP)
+	cfg := there.job()
+	cfg.Outputs.OTLP.MetricsInterval = 5 * time.Millisecond
+	tel, _, outputs := start(t, cfg, nil)
+	until.True(t, "three exports of metrics", func() bool { return there.seen("metrics") >= 3 })
+	must(t, tel.Shutdown(context.Background()))
+	if s := outputs.Metrics.Delivery(); s.Sent < 3 || s.Failed != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestSwitches(t *testing.T) {
+	for _, tc := range []struct {
+		name          string
+		env           []string
+		set           func(c *config.Config, o *setup.Options)
+		logs, metrics bool
+	}{
+		{name: "on by default", logs: true, metrics: true},
+		{name: "logs off by configuration", set: func(c *config.Config, _ *setup.Options) { c.Outputs.OTLP.Logs = config.Value(false) }, metrics: true},
+		{name: "metrics off by configuration", set: func(c *config.Config, _ *setup.Options) { c.Outputs.OTLP.Metrics = config.Value(false) }, logs: true},
+		{name: "off by the environment", env: []string{"OTEL_LOGS_EXPORTER=none", "OTEL_METRICS_EXPORTER=none"}},
+		{name: "off by code", set: func(_ *config.Config, o *setup.Options) {
+			o.Logs, o.Metrics = config.Value(false), config.Value(false)
+		}},
+		{name: "code wins", env: []string{"OTEL_LOGS_EXPORTER=none"}, set: func(c *config.Config, o *setup.Options) {
+			o.Logs, o.Metrics = config.Value(true), config.Value(false)
+		}, logs: true},
+		{name: "nobody knows where", set: func(c *config.Config, _ *setup.Options) {
+			c.Outputs.OTLP.TracesEndpoint, c.Outputs.OTLP.Endpoint = c.Outputs.OTLP.Endpoint+"/v1/traces?x=1", ""
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			there := newCollector(t, config.OTLPHTTP)
+			cfg, err := config.Load(config.LoadOptions{Code: there.job(), LookupEnv: config.Environ(tc.env)})
+			must(t, err)
+			o := quiet()
+			if tc.set != nil {
+				tc.set(&cfg, o)
+			}
+			outputs := runJob(t, cfg, o)
+			if on := outputs.Logs != nil; on != tc.logs || on != (there.seen("logs") > 0) {
+				t.Errorf("logs on: %v, requests: %d", on, there.seen("logs"))
+			}
+			if on := outputs.Metrics != nil; on != tc.metrics || on != (there.seen("metrics") > 0) {
+				t.Errorf("metrics on: %v, requests: %d", on, there.seen("metrics"))
+			}
+			if there.seen("traces") == 0 {
+				t.Error("no spans arrived")
+			}
+		})
+	}
+}
+
+// A receiver that never answers costs the shutdown its deadline and no more,
+// and the callbacks nothing; every record that was lost is counted.
+func TestSilentReceiver(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	var conns []net.Conn
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			conns = append(conns, c)
+		}
+	}()
+	t.Cleanup(func() {
+		listener.Close()
+		<-done
+		for _, c := range conns {
+			c.Close()
+		}
+	})
+	forBoth(t, func(t *testing.T, protocol string) {
+		cfg := (&collector{protocol: protocol, url: "http://" + listener.Addr().String()}).job()
+		b, outputs, err := setup.NewBuilder(t.Context(), cfg, quiet())
+		must(t, err)
+		// Or any other timeout: there is no answer.
+		tel, err := b.WithLogger(slog.New(slog.DiscardHandler)).WithShutdownTimeout(20 * time.Millisecond).ConfigureProvider(t.Context())
+		must(t, err)
+		cb := callbacks.New(tel)
+		_, err = cb.OnAppStart(t.Context())
+		must(t, err)
+		end := tel.Shutdown
+		if protocol == config.OTLPGRPC { // one protocol is enough for the other way to end
+			end = func(ctx context.Context) error {
+				must(t, cb.OnAppEnd(ctx))
+				return tel.Shutdown(ctx)
+			}
+		}
+		if err := end(context.Background()); err == nil { // would hang without the deadline
+			t.Error("the shutdown lost everything and gave no error")
+		}
+		// The shutdown keeps its deadline though the last of them is not counted yet.
+		until.True(t, "all is counted", func() bool { return outputs.Logs.LogStats().Pending+tel.Stats().PendingSpans == 0 })
+		if s := outputs.Logs.LogStats(); s.Recorded == 0 || s.Dropped != s.Recorded || s.Drops["not sent before shutdown"] != s.Dropped {
+			t.Errorf("logs: %+v", s)
+		}
+		if s := tel.Stats(); s.DroppedSpans != s.EndedSpans || s.EndedSpans == 0 {
+			t.Errorf("spans: %+v", s)
+		}
+		_ = outputs.Close(context.Background()) // is over already
+	})
+}
+
+// The end of the application closes the native exporters first. The logs then
+// keep nobody waiting, and none is lost.
+func TestTheEndOfTheApplicationLosesNoLogs(t *testing.T) {
+	there := newCollector(t, config.OTLPHTTP)
+	tel, cb, outputs := start(t, there.job(), quiet())
+	release, once := make(chan struct{}), sync.Once{}
+	open := func() { once.Do(func() { close(release) }) }
+	t.Cleanup(open)
+	var pending int64
+	there.script = func(signal string, _ int) bool {
+		if signal == "logs" {
+			<-release
+			return true
+		}
+		pending = outputs.Logs.LogStats().Pending // the spans do not wait for the logs
+		open()
+		return true
+	}
+	must(t, cb.OnTrainEnd(t.Context()))
+	must(t, cb.OnAppEnd(t.Context()))
+	must(t, tel.Shutdown(context.Background())) // was done by OnAppEnd
+	if s := outputs.Logs.LogStats(); pending == 0 || s.Dropped != 0 || s.Pending != 0 || s.Exported == 0 || int(s.Exported) != len(there.logs()) {
+		t.Errorf("%+v, %d arrived, %d waited", s, len(there.logs()), pending)
+	}
+}
+
+func fetch(t *testing.T, url string) (string, error) {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Get(url)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	must(t, err)
+	if answer.StatusCode != http.StatusOK {
+		t.Errorf("%s answers %s", url, answer.Status)
+	}
+	return string(body), nil
+}
+
+func TestPrometheus(t *testing.T) {
+	there := newCollector(t, config.OTLPHTTP)
+	for _, withOTLP := range []bool{false, true} {
+		cfg := there.job()
+		if !withOTLP {
+			cfg.Outputs.OTLP = config.OTLP{}
+		}
+		cfg.Outputs.Prometheus.Address = "127.0.0.1:0"
+		cfg.OTel.ServiceName = "my-service"
+		tel, _, outputs := start(t, cfg, quiet())
+		url := outputs.Metrics.PrometheusURL()
+		page, err := fetch(t, url)
+		must(t, err)
+		for _, want := range []string{"training_iterations_total{", "training_iteration_duration_seconds_bucket{", `target_info{`, `service_name="my-service"`, `training_rank="0"`} {
+			if !strings.Contains(page, want) {
+				t.Errorf("with OTLP %v, the page lacks %s", withOTLP, want)
+			}
+		}
+		if strings.Contains(page, "go_goroutines") {
+			t.Error("the page shows the program's own registry")
+		}
+		must(t, tel.Shutdown(context.Background()))
+		if _, err := fetch(t, url); err == nil {
+			t.Error("the endpoint is still open")
+		}
+	}
+}
+
+// One bad byte in what describes the job costs nothing, and what moves the cursor of
+// a terminal is not on the page.
+func TestPrometheusWithInvalidText(t *testing.T) {
+	cfg := job()
+	cfg.Outputs = config.Outputs{Prometheus: config.Prometheus{Address: "127.0.0.1:0"}}
+	cfg.ApplicationName, cfg.SessionTag = "a\xffb", config.Value("a\xffb")
+	cfg.Training = &config.Training{PerfTag: config.Value("a\xffb"), GlobalBatchSize: config.Value(1)}
+	cfg.OTel.ResourceAttributes = config.Pairs("team", "a\xffb", "role", "a\x1b]0;b\x07\u009b2J\u202e\r\nc")
+	tel, _, outputs := start(t, cfg, quiet())
+	page, err := fetch(t, outputs.Metrics.PrometheusURL())
+	must(t, err)
+	if !strings.Contains(page, "training_iterations_total{") || strings.Count(page, "a\uFFFDb") < 4 {
+		t.Errorf("the page says\n%s", page)
+	}
+	if strings.ContainsAny(page, "\x1b\x07\u009b\u202e\r") || !strings.Contains(page, `role="a·]0;b··2J···c"`) {
+		t.Errorf("the page does more than be seen: %q", page)
+	}
+	must(t, tel.Shutdown(context.Background()))
+}
+
+func TestPrometheusAddresses(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer taken.Close()
+	for _, tc := range []struct {
+		name       string
+		prometheus config.Prometheus
+		otlp       bool
+		local      int
+		want       string
+	}{
+		{name: "others can reach it", prometheus: config.Prometheus{Address: "0.0.0.0:0"}, want: "allow_remote"},
+		{name: "taken", prometheus: config.Prometheus{Address: taken.Addr().String()}, otlp: true, want: "outputs.prometheus.address"},
+		{name: "no port left", prometheus: config.Prometheus{Address: "127.0.0.1:65535"}, local: 1, want: "no port"},
+		{name: "allowed", prometheus: config.Prometheus{Address: "0.0.0.0:0", AllowRemote: config.Value(true)}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cfg := job()
+			cfg.Outputs.Prometheus = tc.prometheus
+			cfg.Ranks.LocalRank = config.Value(tc.local)
+			if tc.otlp {
+				cfg.Outputs.OTLP.Endpoint = "http://127.0.0.1:1"
+			}
+			_, outputs, err := setup.NewBuilder(t.Context(), cfg, quiet())
+			if tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) || tc.want == "" && err != nil {
+				t.Errorf("error: %v", err)
+			}
+			must(t, outputs.Close(t.Context()))
+		})
+	}
+}
+
+// Two ranks of a machine share a configuration, not a port.
+func TestRanksHavePortsOfTheirOwn(t *testing.T) {
+	cfg := job()
+	var outputs []*setup.Outputs
+	for try := 0; len(outputs) < 2 && try < 20; try++ {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		cfg.Outputs.Prometheus.Address = l.Addr().String()
+		l.Close()
+		outputs = nil
+		for rank := range 2 {
+			cfg.Ranks = config.Ranks{Rank: config.Value(rank), LocalRank: config.Value(rank)}
+			if _, o, err := setup.NewBuilder(t.Context(), cfg, quiet()); err == nil { // the next port may be taken
+				outputs = append(outputs, o)
+			}
+		}
+		if len(outputs) < 2 {
+			for _, o := range outputs {
+				must(t, o.Close(t.Context()))
+			}
+		}
+	}
+	if len(outputs) != 2 || outputs[0].Metrics.PrometheusURL() == outputs[1].Metrics.PrometheusURL() {
+		t.Fatalf("%d outputs", len(outputs))
+	}
+	for _, o := range outputs {
+		must(t, o.Close(t.Context()))
+	}
+}
+
+func TestNilMetrics(t *testing.T) {
+	var m *setup.Metrics
+	if m.MeterProvider() != nil || m.PrometheusURL() != "" || m.ForceFlush(t.Context()) != nil || m.Shutdown(t.Context()) != nil {
+		t.Error("a nil Metrics did something")
+	}
+}
+
+func TestAConfigurationFunctionThatPanics(t *testing.T) {
+	cfg := job()
+	cfg.Outputs.OTLP.Endpoint = "http://127.0.0.1:1"
+	cfg.SessionTag = config.Func(func() string { panic("not yet") })
+	b := telemetry.NewTrainingTelemetryBuilder()
+	if o, err := setup.Apply(t.Context(), b, cfg, quiet()); err == nil || o != nil || !strings.Contains(err.Error(), "not yet") {
+		t.Errorf("%v %v", o, err)
+	}
+}

@@ -1,0 +1,166 @@
+// Package spantree counts what a training run has done: iterations, samples,
+// tokens, operations, saves, and the windows of time that they took. It is
+// arithmetic on numbers and times that it is given, and says what the records
+// are to say. The rules and the order of the arithmetic are the reference's, so
+// that equal input gives equal doubles; what differs is said where it differs.
+package spantree
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/record/failure"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+)
+
+// Books are those of one run. The zero value is that of a run that has not
+// begun. They are not safe for concurrent use.
+type Books struct {
+	windows [spans.Count]window
+	loop    loop
+	done    int64 // iterations completed, those of earlier runs included
+	sized   bool  // how many samples an iteration has is known
+
+	reported  int64 // done at the last metrics update
+	validated int64 // done at the end of the last validation loop
+	tested    int64 // done at the end of the last testing loop
+
+	loops      int   // training loops started
+	begun      int64 // start of the first loop, nanoseconds since the epoch
+	trained    int64 // end of the first iteration that was completed, nanoseconds since the epoch
+	productive int64 // nanoseconds of completed iterations, all loops
+
+	flops    attrvalue.Count // of the job
+	hasFlops bool
+
+	saves saves
+}
+
+// loop is what is counted in one training loop.
+type loop struct {
+	start    int64 // nanoseconds since the epoch; zero before the first loop
+	first    int64 // number of its first iteration
+	samples0 int64 // samples of earlier runs
+	counted0 bool  // samples0 is known
+	samples  int64
+	tokens   int64
+	counted  bool // tokens were counted one by one
+	failed   int64
+	flops    attrvalue.Count
+	loss     attributes.Opt[float64]
+
+	throughput    float64 // running average per GPU, 10^12 FLOP/s
+	throughputMin float64
+	throughputMax float64
+	latest        float64  // throughput of the last iteration
+	iteration     extremes // throughput of single iterations since the last update
+
+	firstFinish int64 // end of the first iteration of the loop
+	lastFinish  int64 // end of the latest iteration
+}
+
+// Ending is the end of a standard span.
+type Ending struct {
+	Index    int
+	Step     int64 // of a save
+	At, Took int64 // nanoseconds since the epoch, nanoseconds
+	Now      int64 // nanoseconds since the epoch
+	Failure  *failure.Failure
+	Repaired bool // its end lay before its start
+	Used     Consumed
+	Loop     bool // a training loop is open
+}
+
+// Consumed is what a training iteration says of itself.
+type Consumed struct {
+	Loss            attributes.Opt[float64]
+	Samples, Tokens attributes.Opt[int64]
+}
+
+// Add sets what more says and leaves the rest.
+func (c *Consumed) Add(more Consumed) {
+	if more.Loss.IsSet() {
+		c.Loss = more.Loss
+	}
+	if more.Samples.IsSet() {
+		c.Samples = more.Samples
+	}
+	if more.Tokens.IsSet() {
+		c.Tokens = more.Tokens
+	}
+}
+
+// Entry is what the end of a span makes the books say.
+type Entry struct {
+	Events  []Event
+	Reading Reading
+}
+
+// Event is one that a span is to get.
+type Event struct {
+	outputs.Event
+	Loop      bool // the open training loop gets it, not the span that ended
+	Error     bool // it is an error
+	Extension bool // the reference does not know it
+}
+
+// Reading is what one call has to say in metrics.
+type Reading struct {
+	Iteration  *IterationReading
+	Failed     bool
+	Blocking   int64 // nanoseconds of a save that training waited for
+	Background int64 // nanoseconds of a save in the background
+	Stored     bool  // a save succeeded
+	Lost       bool  // a save failed
+}
+
+// IterationReading is what metrics say of an iteration.
+type IterationReading struct {
+	Duration        int64 // nanoseconds
+	Ranks           int64
+	Samples, Tokens int64
+	Flops           float64
+	Throughput      float64 // 10^12 operations per second and GPU
+	Average         float64
+	Loss            attributes.Opt[float64]
+}
+
+// Start counts the start of a standard span.
+func (b *Books) Start(index int) { b.windows[index].start() }
+
+// Done returns how many iterations are completed, those of earlier runs included.
+func (b *Books) Done() int64 { return b.done }
+
+// Training reports whether a training loop was started.
+func (b *Books) Training() bool { return b.loops > 0 }
+
+// Force counts the time of a timed span that nobody ended.
+func (b *Books) Force(index int, d int64) { b.windows[index].stop(d) }
+
+func (o *Entry) event(name string, at int64, attrs []attributes.Attr) {
+	o.Events = append(o.Events, Event{Event: outputs.Event{Name: name, Time: at, Attributes: attrs}})
+}
+
+// Times are how long a process has been at what, in nanoseconds.
+type Times struct {
+	Productive int64 // of completed iterations
+	Loop       int64 // since the start of the first training loop, zero before it
+	Startup    int64 // until the first iteration was completed, or until now
+}
+
+// Times returns those of a moment, of a process that began at made.
+func (b *Books) Times(made, now int64) Times {
+	t := Times{Productive: b.productive, Startup: max(0, cmp.Or(b.trained, now)-made)}
+	if b.begun != 0 {
+		t.Loop = max(0, now-b.begun)
+	}
+	return t
+}
+
+// NotOpen is the error of a span that is needed and is not open.
+func NotOpen(index int) error {
+	return fmt.Errorf("Expected to have one and only one span named %s but found 0.", spans.At(index).Name)
+}

@@ -1,0 +1,352 @@
+package report
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+)
+
+// Build answers for a job all that can be answered. It may be called again when
+// the job has not changed; a Job is not safe for concurrent use.
+func Build(j *Job) *Report {
+	r := begin(j)
+	// The ledger and the steps are independent, and of a large job each takes
+	// seconds.
+	r.Series = &Series{}
+	var wait sync.WaitGroup
+	wait.Go(func() { r.Series.time(j, r.Ledger) })
+	tables, s := r.answer(j)
+	wait.Wait()
+	series(j, r.Series, tables, s, r.Verdict.Attempt)
+	return r
+}
+
+// Alive is how long after its last sign of life an attempt counts as running in
+// [Live]: three of the heartbeats that a rank writes every ten seconds.
+const Alive = 30 * time.Second
+
+// Live is Build for a job that may still be running at the moment now,
+// nanoseconds since the Unix epoch. The last attempt is Running when it has no
+// end and gave a sign of life less than [Alive] before now, and that its end
+// is not recorded then is no defect. There is no Series: it takes most of the
+// time.
+func Live(j *Job, now int64) *Report {
+	r := begin(j)
+	running := noAttempt
+	if len(r.Ledger.Attempts) > 0 {
+		last := slices.MaxFunc(r.Ledger.Attempts, func(a, b account.AttemptReport) int { return cmp.Compare(a.Attempt, b.Attempt) })
+		if !last.Ended && now-last.Stop < int64(Alive) {
+			running = last.Attempt
+		}
+	}
+	r.Ledger.Flags = slices.DeleteFunc(r.Ledger.Flags, func(f account.Flag) bool {
+		return f.Attempt == running && (f.Kind == account.NoEnd || f.Kind == account.NoHeartbeat)
+	})
+	// Files are written at different moments: a rank whose newest records are
+	// older than those of the others has not stopped. Its others must have been
+	// seen to wait.
+	for i := range j.Attempts {
+		for _, p := range j.Job.Processes {
+			if a := &j.Attempts[i]; a.Number == running && p.Attempt == running {
+				a.State.SetLive()
+				a.State.SetRank(p.Rank, straggler.Rank{LastSeen: p.LastSeen})
+			}
+		}
+	}
+	r.running = running
+	r.answer(j)
+	return r
+}
+
+const noAttempt = -1
+
+// begin makes a report with what the ledger says.
+func begin(j *Job) *Report {
+	led := j.Ledger.Report(account.Query{})
+	r := &Report{
+		Version: Version, running: noAttempt, Name: j.Name, JobID: j.Job.ID, SessionTag: j.Job.SessionTag,
+		Ledger: led, Losses: losses(led), Figures: slices.DeleteFunc(led.Figures(j.basis(led)), func(f account.Figure) bool { return !f.Known }),
+	}
+	if g := led.Ratio(); !math.IsNaN(g) && trainingKnown(j.Job) {
+		r.Goodput = &g
+	}
+	if r.Goodput == nil { // nor are those known that follow from it
+		r.Figures = slices.DeleteFunc(r.Figures, func(f account.Figure) bool { return !f.OfFailures })
+	}
+	r.profiled(j.uses, slices.ContainsFunc(j.Job.Processes, func(p *job.Process) bool { return p.Steps.Begun }))
+	if j.details != nil {
+		r.Checkpoints, r.Slowest = j.details.checkpoints, j.details.slowest
+	}
+	return r
+}
+
+// answer adds all but the Series, and gives the steps of each attempt.
+func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
+	tables := r.attempts(j)
+	r.silent(j)
+	r.witnesses(j)
+	r.outcomes(j.Job)
+	r.chooseVerdict()
+	r.ranks(j)
+	s := timeline(j, tables)
+	r.Steps = s.steps()
+	it := &r.Ledger.Iterations
+	r.Steps.Count = it.Kept + it.Lost + it.Unfinished
+	r.Steps.Device = slices.ContainsFunc(j.Attempts, func(a fromjob.Attempt) bool { return a.Device })
+	r.IO = fileIO(j.Job)
+	r.Quality = quality(j, r.Ledger)
+	var of []string
+	r.Steps.Rule, of = job.StepRules(j.Job.Processes)
+	r.Quality.Remarks = append(r.Quality.Remarks, of...)
+	for i, t := range tables {
+		if t != nil && t.Per > 1 {
+			r.Quality.Remarks = append(r.Quality.Remarks, fmt.Sprintf("attempt %d was read from a digest with windows of %d steps: what is said of steps is of the mean step of each, "+
+				"so that first steps are exact to a window, percentiles are of mean steps and single late steps are not judged; the totals of the ledger are exact, warm-up nearly",
+				j.Attempts[i].Number, t.Per))
+		}
+	}
+	r.limits(j)
+	r.conclude()
+	r.Quality.See = r.sections()
+	return tables, s
+}
+
+// trainingKnown reports whether it is known how much of the time trained: there are
+// steps, or it is on record that the training never began.
+func trainingKnown(j *job.Job) bool {
+	begun := func(p *job.Process) bool { return !p.Heartbeats || p.Steps.Begun }
+	return slices.ContainsFunc(j.Processes, func(p *job.Process) bool { return p.Steps.Count > 0 }) || !slices.ContainsFunc(j.Processes, begun)
+}
+
+// share is a part of the time, nil where the goodput of the job is not known.
+func (r *Report) share(of account.Totals) *float64 {
+	all := of.Sum()
+	if r.Goodput == nil || r.Profile != nil {
+		return nil
+	}
+	g := float64(of[account.Productive]) / float64(max(all, 1))
+	return &g
+}
+
+func losses(led *account.Report) []Loss {
+	out := []Loss{}
+	all := float64(max(led.Categories.Sum(), 1))
+	for c, ns := range led.Categories {
+		if c != account.Productive && ns != 0 {
+			out = append(out, Loss{Category: c, Time: ns, Share: float64(ns) / all})
+		}
+	}
+	slices.SortFunc(out, func(a, b Loss) int {
+		return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Category, b.Category))
+	})
+	return out
+}
+
+// attempts adds what is said of each attempt, and gives the steps of each.
+func (r *Report) attempts(j *Job) []*straggler.Table {
+	verdicts, tables := make([]*straggler.Verdict, len(j.Attempts)), make([]*straggler.Table, len(j.Attempts))
+	for i := range j.Attempts {
+		verdicts[i], tables[i] = j.Attempts[i].State.Judge()
+		if j.Attempts[i].Number == r.running {
+			verdicts[i] = j.Attempts[i].State.Lately(verdicts[i])
+		}
+	}
+	of := make(map[int]int, len(j.Attempts))
+	for i := range j.Attempts {
+		of[j.Attempts[i].Number] = i
+	}
+	for _, a := range r.Ledger.Attempts {
+		out := Attempt{Number: a.Attempt, Start: a.Start, Stop: a.Stop, Latest: a.Latest, Ended: a.Ended, Ranks: a.Ranks, FirstStep: -1, LastStep: -1}
+		if a.Attempt == r.running {
+			out.Latest = 0 // it has not ended
+		}
+		out.Goodput = r.share(a.Categories)
+		if i, ok := of[a.Attempt]; ok {
+			for k, it := range j.Ledger.Iterations(a.Attempt) { // a loop may go back to a checkpoint
+				if k == 0 {
+					out.FirstStep = it.First
+				}
+				out.FirstStep, out.LastStep = min(out.FirstStep, it.First), max(out.LastStep, it.Last)
+			}
+			out.Straggler = verdicts[i]
+		}
+		r.Attempts = append(r.Attempts, out)
+	}
+	return tables
+}
+
+// silent adds the attempts of which nothing was recorded but that they were made.
+func (r *Report) silent(j *Job) {
+	for _, s := range j.Job.Silent {
+		a := Attempt{Number: s.Attempt, Start: s.Start, Stop: s.Stop, Ranks: s.Starts, FirstStep: -1, LastStep: -1, Silent: true}
+		a.Goodput = r.share(account.Totals{account.Downtime: max(s.Stop-s.Start, 1)})
+		r.Attempts = append(r.Attempts, a)
+	}
+	if len(j.Job.Silent) > 0 {
+		slices.SortStableFunc(r.Attempts, func(a, b Attempt) int { return cmp.Compare(a.Start, b.Start) })
+	}
+}
+
+// chooseVerdict takes the finding about ranks that costs most time of the whole
+// job; where there is none, the verdict on the longest attempt.
+func (r *Report) chooseVerdict() {
+	var wall float64
+	for i := range r.Attempts {
+		wall += float64(r.Attempts[i].Stop - r.Attempts[i].Start)
+	}
+	weight := func(a *Attempt) (found bool, cost, length float64) {
+		v := a.Straggler
+		length = float64(a.Stop-a.Start) / max(wall, 1)
+		found = v.Kind != straggler.Fine && v.Kind != straggler.Unknown
+		cost = v.Cost * length
+		return found, cost, length
+	}
+	var best *Attempt
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
+		if a.Straggler == nil {
+			continue
+		}
+		if best == nil {
+			best = a
+			continue
+		}
+		bf, bc, bl := weight(best)
+		f, c, l := weight(a)
+		if f && !bf || f == bf && (f && c > bc || !f && l > bl) {
+			best = a
+		}
+	}
+	if best == nil {
+		return
+	}
+	r.Verdict.Rank, r.Verdict.Attempt = best.Straggler, best.Number
+	var all []straggler.AttemptVerdict
+	for i := range r.Attempts {
+		if r.Attempts[i].Silent {
+			continue
+		}
+		all = append(all, straggler.AttemptVerdict{Attempt: r.Attempts[i].Number, Verdict: r.Attempts[i].Straggler})
+	}
+	r.Verdict.Across = straggler.Across(all)
+	// The cost of a finding is a share of the time of steps; of the ledger it
+	// can be no more than what was spent in them.
+	for i := range r.Ledger.Attempts {
+		if a := &r.Ledger.Attempts[i]; a.Attempt == best.Number {
+			inSteps := a.Categories[account.Productive] + a.Categories[account.LostWork] + a.Categories[account.DataWait] + a.Categories[account.CheckpointSave]
+			r.Verdict.RankCost = best.Straggler.Cost * float64(inSteps) / float64(max(r.Ledger.Categories.Sum(), 1))
+		}
+	}
+}
+
+func (r *Report) ranks(j *Job) {
+	rows := make(map[int]*straggler.RankRow)
+	if v := r.Verdict.Rank; v != nil {
+		for i := range v.Ranking {
+			rows[v.Ranking[i].Rank] = &v.Ranking[i]
+		}
+	}
+	hosts := make(map[int]string)
+	for _, p := range j.Job.Processes {
+		hosts[p.Rank] = p.Host
+	}
+	for i := range r.Ledger.Ranks {
+		led := &r.Ledger.Ranks[i]
+		out := Rank{Rank: led.Rank, Host: hosts[led.Rank]}
+		out.Goodput = r.share(led.Categories)
+		if row := rows[led.Rank]; row != nil {
+			out.Compared, out.Own, out.Excess, out.Wait, out.Last, out.Phases = true, row.Own, row.Excess, row.Wait, row.Last, row.Phases
+		}
+		r.Ranks = append(r.Ranks, out)
+	}
+}
+
+func quality(j *Job, led *account.Report) Quality {
+	q := Quality{Helpers: len(j.Job.Helpers)}
+	files := make(map[string]bool)
+	for _, p := range append(slices.Clone(j.Job.Processes), j.Job.Helpers...) {
+		for _, f := range p.Sources {
+			files[f] = true
+		}
+		q.Spans += p.Spans
+		q.BadLines += p.Bad
+		q.Dropped += p.Dropped
+		q.Aside += int64(p.Aside)
+		q.BadNumbers += p.BadNumbers
+		if p.RelativeClock {
+			q.Relative++
+		}
+		if p.Doubt != "" {
+			q.Disagree, q.DisagreeOn = q.Disagree+1, cmp.Or(q.DisagreeOn, p.Doubt)
+		}
+		if p.Torn {
+			q.Torn++
+		}
+	}
+	q.Files = len(files)
+	lost := int64(0)
+	for _, s := range j.Job.Starts {
+		if s.Python != nil {
+			lost, q.Waiting = lost+s.Python.Lost, q.Waiting+s.Python.Waiting
+		}
+	}
+	q.Dropped = max(q.Dropped, lost) // a trace that was cut off does not tell
+	for _, f := range j.Skipped {
+		// A file with the name of a trace was to be one.
+		if errors.Is(f, job.ErrForeign) && !fsread.NamedTrace(f.Path) {
+			q.Foreign++
+			continue
+		}
+		q.Skipped = append(q.Skipped, f.Error())
+	}
+	for i := range j.Attempts {
+		q.Late += j.Attempts[i].Late
+	}
+	q.Remarks = append(q.unlikely(), remarks(led)...)
+	var far int64
+	for _, ranks := range j.clocks {
+		for _, by := range ranks {
+			far = max(far, by, -by)
+		}
+	}
+	if far > 0 {
+		q.Remarks = append(q.Remarks, fmt.Sprintf("clocks of ranks differ by up to %s, by when they leave the same collective: times here are those of the lowest rank", display.Duration(far)))
+	}
+	return q
+}
+
+// tokensOf returns the tokens of all ranks in a usual step, 0 when any is unknown.
+func tokensOf(t *straggler.Table) int64 {
+	if t == nil || len(t.Steps) == 0 {
+		return 0
+	}
+	var sum float64
+	for rank := range t.Ranks {
+		var of []float64
+		for i := range t.Steps {
+			if v := t.Tokens(rank, i); v == v {
+				of = append(of, v)
+			}
+		}
+		if len(of) == 0 {
+			return 0
+		}
+		var total float64
+		for _, v := range of {
+			total += v
+		}
+		sum += total / float64(len(of))
+	}
+	return int64(math.Round(sum))
+}

@@ -1,0 +1,289 @@
+package report
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/spans"
+)
+
+const (
+	maxSaves = 20_000 // of a process; one a minute for two weeks
+	maxNames = 256    // of spans of a process
+	topSpans = 6      // of each name and process
+	topTable = 24     // of the report
+)
+
+// details are what a report shows besides the ledger and the steps.
+type details struct {
+	checkpoints []Checkpoint
+	slowest     []SlowSpan
+	spans       int64
+}
+
+func newDetailSink(p *job.Process) *detailSink {
+	return &detailSink{proc: p, names: make(map[string]*nameStat), saves: make(map[uint64]save)}
+}
+
+// save is one span of a checkpoint.
+type save struct {
+	name       string
+	step       int64 // less than job.Unknown: not known, the number of steps begun before, see between
+	start, end int64
+	background bool
+}
+
+// nameStat is what is known of the spans of one name.
+type nameStat struct {
+	count int64
+	total int64
+	top   []slow // the longest first
+}
+
+type slow struct {
+	id         uint64
+	start, dur int64
+	step       int64
+}
+
+type detailSink struct {
+	proc  *job.Process
+	names map[string]*nameStat
+	last  string // of names that are full: the one that the next goes in the place of
+	saves map[uint64]save
+}
+
+// Event has nothing that is shown.
+func (*detailSink) Event(*job.Event) {}
+
+// Close finds between which steps the files of checkpoints were written that do not say of
+// which step they are: those between the same two are one checkpoint.
+func (d *detailSink) Close() error {
+	its := d.proc.Steps.All()
+	for id, sv := range d.saves {
+		if sv.step == job.Unknown && len(its) > 0 {
+			n, _ := slices.BinarySearchFunc(its, sv.start, func(st job.Step, at int64) int { return cmp.Compare(st.Start, at) })
+			sv.step = stepBetween(n)
+			d.saves[id] = sv
+		}
+	}
+	return nil
+}
+
+// stepBetween stands for the step of a checkpoint that is saved when so many steps were begun.
+func stepBetween(steps int) int64 { return job.Unknown - 1 - int64(steps) }
+
+// Span takes a span. One without an end is not measured.
+func (d *detailSink) Span(s *job.Span) {
+	if s.End == job.NoEnd {
+		return
+	}
+	switch s.Name {
+	case spans.CheckpointSaveSync, spans.CheckpointSaveAsync, spans.CheckpointSaveFinalization, spans.CheckpointLoad:
+		if len(d.saves) < maxSaves {
+			d.saves[s.ID] = save{name: s.Name, step: s.Step, start: s.Start, end: s.End, background: s.Background}
+		}
+	}
+	if n := d.name(s.Name); n != nil {
+		n.add(slow{id: s.ID, start: s.Start, dur: s.End - s.Start, step: s.Step})
+	}
+}
+
+// name returns what is known of the spans of a name, nil where it is not counted. Of too many
+// names those are counted that come first in the order of byPlace, whichever came first: spans of
+// several threads come in any order.
+func (d *detailSink) name(name string) *nameStat {
+	n := d.names[name]
+	if n != nil {
+		return n
+	}
+	if info, ok := spans.Lookup(name); ok && info.Long {
+		return nil
+	}
+	if len(d.names) >= maxNames {
+		if d.last == "" {
+			d.last = slices.MaxFunc(slices.Collect(maps.Keys(d.names)), byPlace)
+		}
+		if byPlace(name, d.last) > 0 {
+			return nil
+		}
+		delete(d.names, d.last)
+		d.last = ""
+	}
+	n = &nameStat{}
+	d.names[name] = n
+	return n
+}
+
+// byPlace orders the names of the vocabulary before those of a program.
+func byPlace(a, b string) int {
+	_, x := spans.Lookup(a)
+	_, y := spans.Lookup(b)
+	if x != y {
+		if x {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Compare(a, b)
+}
+
+// longer orders spans, the longest first.
+func (s slow) longer(o slow) int {
+	return cmp.Or(cmp.Compare(o.dur, s.dur), cmp.Compare(s.start, o.start), cmp.Compare(s.id, o.id))
+}
+
+func (n *nameStat) add(s slow) {
+	n.count++
+	n.total += s.dur
+	if len(n.top) == topSpans && s.longer(n.top[topSpans-1]) >= 0 {
+		return
+	}
+	if slices.ContainsFunc(n.top, func(o slow) bool { return o.id == s.id && o.start == s.start }) {
+		return // a copy
+	}
+	if len(n.top) == topSpans {
+		n.top = n.top[:topSpans-1]
+	}
+	at, _ := slices.BinarySearchFunc(n.top, s, slow.longer)
+	n.top = slices.Insert(n.top, at, s)
+}
+
+// detailsOf puts the details of a job together.
+func detailsOf(j *job.Job, of func(*job.Process) *detailSink) *details {
+	out := &details{}
+	usual := make(map[string]*nameStat)
+	for _, p := range j.Processes {
+		s := of(p)
+		if s == nil {
+			continue
+		}
+		out.spans += p.Spans
+		for name, n := range s.names {
+			u := usual[name]
+			if u == nil {
+				u = &nameStat{}
+				usual[name] = u
+			}
+			u.count += n.count
+			u.total += n.total
+		}
+	}
+	type key struct {
+		attempt int
+		step    int64
+		load    bool
+		nth     int // of those without a step
+	}
+	points := make(map[key]*Checkpoint)
+	for _, p := range j.Processes {
+		s := of(p)
+		if s == nil {
+			continue
+		}
+		for name, n := range s.names {
+			mean := usual[name].total / usual[name].count
+			for _, t := range n.top {
+				if t.dur > mean {
+					out.slowest = append(out.slowest, SlowSpan{Name: name, Rank: p.Rank, Attempt: p.Attempt, Step: t.step, Start: t.start, Duration: t.dur, Usual: mean})
+				}
+			}
+		}
+		nth := make(map[string]int)
+		files := make(map[*Checkpoint]*[2]held)
+		var before *save
+		for _, sv := range slices.SortedFunc(maps.Values(s.saves), func(a, b save) int {
+			return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(b.step, a.step), cmp.Compare(a.name, b.name))
+		}) {
+			// What is recorded twice, by a framework and by the program, is one.
+			if before != nil && sv.start >= before.start && sv.end <= before.end && sv.background == before.background {
+				continue
+			}
+			before = &sv
+			k := key{attempt: p.Attempt, step: sv.step, load: sv.name == spans.CheckpointLoad}
+			if sv.step == job.Unknown {
+				nth[sv.name]++
+				k.nth = nth[sv.name]
+			}
+			c := points[k]
+			if c == nil {
+				c = &Checkpoint{Attempt: p.Attempt, Step: max(sv.step, job.Unknown), Load: k.load, Start: sv.start}
+				points[k] = c
+			}
+			if files[c] == nil {
+				files[c] = new([2]held)
+			}
+			c.add(p.Rank, &sv, files[c])
+		}
+	}
+	slices.SortFunc(out.slowest, func(a, b SlowSpan) int {
+		return cmp.Or(cmp.Compare(b.Duration-b.Usual, a.Duration-a.Usual), cmp.Compare(a.Start, b.Start), cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Name, b.Name))
+	})
+	out.slowest = alike(out.slowest)
+	out.slowest = out.slowest[:min(len(out.slowest), topTable)]
+	for _, c := range points {
+		out.checkpoints = append(out.checkpoints, *c)
+	}
+	slices.SortFunc(out.checkpoints, func(a, b Checkpoint) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.Step, b.Step))
+	})
+	return out
+}
+
+// alike keeps the slowest of the spans of one name that several ranks had in
+// the same step, or in the same second where the step is not known: one cause.
+func alike(list []SlowSpan) []SlowSpan {
+	type key struct {
+		name    string
+		attempt int
+		at      int64
+	}
+	first := make(map[key]int)
+	type of struct{ row, rank int }
+	counted := make(map[of]bool)
+	out := list[:0]
+	for _, s := range list {
+		k := key{name: s.Name, attempt: s.Attempt, at: s.Step}
+		if s.Step < 0 {
+			k.at = -s.Start / 1e9
+		}
+		i, seen := first[k]
+		if !seen {
+			first[k] = len(out)
+			out = append(out, s)
+			continue
+		}
+		if s.Rank != out[i].Rank && !counted[of{i, s.Rank}] {
+			counted[of{i, s.Rank}] = true
+			out[i].Alike++
+		}
+	}
+	return out
+}
+
+// held is the time that the files of a checkpoint took in a process, together.
+type held struct{ took, until int64 }
+
+func (h *held) add(start, end int64) int64 {
+	start = max(start, h.until)
+	if end > start {
+		h.took += end - start
+		h.until = end
+	}
+	return h.took
+}
+
+// add adds a file, in the order of their starts in a process. of is what those before
+// it took: on the training thread, and behind it.
+func (c *Checkpoint) add(rank int, s *save, of *[2]held) {
+	c.Start = min(c.Start, s.start)
+	if s.background || s.name == spans.CheckpointSaveFinalization {
+		c.Background = max(c.Background, of[1].add(s.start, s.end))
+		return
+	}
+	if took := of[0].add(s.start, s.end); took > c.Blocking {
+		c.Blocking, c.Slowest = took, rank
+	}
+}

@@ -1,0 +1,35 @@
+package report_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/trainspan/trainspan/internal/report"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
+)
+
+func Example() {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)                                                     //nolint:errcheck // temporary
+	if _, err := (simjob.Attempt{Ranks: 4, Steps: 60}).Write(dir); err != nil { // what a job leaves
+		panic(err)
+	}
+
+	state, err := report.Load(nil, dir)
+	if err != nil {
+		panic(err)
+	}
+	for _, job := range state.Jobs() {
+		r := report.Build(job)
+		fmt.Printf("%d ranks, %d steps, %.0f %% trained\n", len(r.Ranks), r.Steps.Count, 100**r.Goodput)
+		var screen strings.Builder
+		fmt.Println(report.Text(&screen, r), strings.Contains(screen.String(), "trained 81.0 %")) // or JSON, or HTML
+	}
+	// Output:
+	// 4 ranks, 60 steps, 81 % trained
+	// <nil> true
+}

@@ -1,0 +1,80 @@
+package report
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/job"
+)
+
+// slowAttempt is an attempt in which rank 2 costs 60 ms of each of so many steps of 100 ms.
+func slowAttempt(number, steps int) Attempt {
+	v := &straggler.Verdict{Finding: straggler.Finding{Kind: straggler.SlowRanks, Ranks: []int{2}, Cause: "input", ToStep: -1, Gain: 2.5, Cost: 0.6, Saved: 60,
+		Evidence: &straggler.Evidence{Affected: steps, Interval: steps, Excess: 60}}}
+	v.Coverage.Steps = steps
+	return Attempt{Number: number, Straggler: v}
+}
+
+// What a repair saves is seconds of the run, of the steps that it kept, and no factor.
+func TestGainsAreSecondsOfTheRun(t *testing.T) {
+	const second = int64(1e9)
+	for _, c := range []struct {
+		name     string
+		attempts []Attempt
+		lost     int
+		inSteps  int64
+		want     string
+	}{
+		{"one attempt", []Attempt{slowAttempt(1, 100)}, 0, 12 * second, "At the others' speed the run takes about 14.0 s instead of 20.0 s."},
+		{"two attempts", []Attempt{slowAttempt(1, 50), slowAttempt(2, 50)}, 0, 12 * second, "about 14.0 s instead of 20.0 s."},
+		{"steps that were lost", []Attempt{slowAttempt(1, 50), slowAttempt(2, 50)}, 25, 12 * second, "about 15.5 s instead of 20.0 s."},
+		{"no more than the steps took", []Attempt{slowAttempt(1, 100)}, 0, 4 * second, "about 16.0 s instead of 20.0 s."},
+	} {
+		r := &Report{Attempts: c.attempts, Ranks: make([]Rank, 4), Ledger: &account.Report{}}
+		r.Ledger.Wall = 20 * second
+		r.Ledger.Categories = account.Totals{account.Productive: 4 * c.inSteps}
+		if c.lost > 0 {
+			r.Ledger.Disruptions = []account.Disruption{{After: 1, Next: 2, Iterations: c.lost}}
+		}
+		r.gainsInRun()
+		for i := range r.Attempts {
+			got := r.Attempts[i].Straggler
+			if !strings.HasSuffix(got.Sentence, c.want) || strings.Contains(got.Sentence, "faster") || got.Gain != 2.5 {
+				t.Errorf("%s, attempt %d: got %q and gain %v, want the end %q and gain 2.5", c.name, i+1, got.Sentence, got.Gain, c.want)
+			}
+		}
+	}
+}
+
+// Advice is about what costs something: no larger loader where little is waited for data,
+// and nothing about what to record where the command failed before it trained.
+func TestAdviceThatTheJobCanFollow(t *testing.T) {
+	const workers, record = "give the data loader more workers", "record the training steps"
+	good := 0.9
+	for _, c := range []struct {
+		name    string
+		wait    float64
+		goodput *float64
+		how     job.How
+		text    string
+		want    bool
+	}{
+		{"much data wait", 0.2, &good, job.Completed, workers, true},
+		{"little data wait", 0.08, &good, job.Completed, workers, false},
+		{"no steps", 0, nil, job.Completed, record, true},
+		{"failed before its first step", 0, nil, job.Failed, record, false},
+	} {
+		r := &Report{Goodput: c.goodput, Outcome: &job.Outcome{How: c.how}, Ledger: &account.Report{}}
+		r.Ledger.Wall = 1e9
+		if c.wait > 0 {
+			r.Losses = []Loss{{Category: account.DataWait, Share: c.wait}}
+		}
+		list, _ := r.next()
+		if got := slices.ContainsFunc(list, func(s string) bool { return strings.HasPrefix(s, c.text) }); got != c.want {
+			t.Errorf("%s: %q is among %q: %v, want %v", c.name, c.text, list, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,299 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/profile"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+)
+
+//go:embed page third_party/uPlot.iife.min.js third_party/uPlot.min.css
+var assets embed.FS
+
+// maxCheckpointRows bounds a table that a long run would fill the file with.
+const maxCheckpointRows = 1000
+
+// page is what the template shows.
+type page struct {
+	R           *Report
+	End         linked // how it ended, where that is a sentence of its own
+	Why         linked
+	Next, Said  []linked
+	Ledger      []ledgerRow
+	Attempts    []Attempt            // the last ones
+	Earlier     *Attempt             // those before as one
+	Disruptions []account.Disruption // the last ones
+	Ranks       []rankRow
+	RanksLeft   int
+	Compared    bool
+	Profiled    []*ProfileRank // the first ones
+	Checkpoints []Checkpoint
+	Waits       *waitTable
+	Chart       map[string]bool
+
+	Data            template.JS
+	Library, Script template.JS
+	LibraryCSS, CSS template.CSS
+}
+
+type ledgerRow struct {
+	Category account.Category
+	Name     string
+	Good     bool
+	Share    float64
+	Width    string
+	Time     int64 // of each rank
+}
+
+type rankRow struct {
+	*Rank
+	Slow bool
+}
+
+// HTML writes a report as one page with pictures. It needs no network: the
+// page forbids itself to load anything.
+func HTML(w io.Writer, r *Report) error {
+	p, err := newPage(r)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	ranks := int64(max(len(r.Ranks), 1))
+	t := template.New("page.html.tmpl").Funcs(template.FuncMap{
+		"duration": display.Duration,
+		"ms":       display.Milliseconds,
+		"bytes":    size,
+		"rate":     rate,
+		"percent":  func(x any) string { return display.Percent(number(x)) },
+		"known":    percentOrUnknown,
+		"trend":    trend,
+		"figure":   func(x float64) string { return strconv.FormatFloat(x, 'g', 5, 64) },
+		"moment":   func(ns int64) string { return time.Unix(0, ns).UTC().Format("2006-01-02 15:04:05 UTC") },
+		"since":    func(ns int64) string { return display.Duration(ns - r.Ledger.From) },
+		"took":     func(from, to int64) string { return display.Duration(to - from) },
+		"lasted":   func(a Attempt) string { return a.lasted() },
+		"between": func(least, most int) string {
+			if most <= least {
+				return strconv.Itoa(least)
+			}
+			return fmt.Sprintf("%d to %d", least, most)
+		},
+		"range_each": func(least, most int64) string { return durationRange(least/ranks, most/ranks) },
+		"each":       func(ns int64) string { return display.Duration(ns / ranks) },
+		"step":       func(k *ProfileRank) string { return display.Duration(k.Time / int64(max(k.Steps, 1))) },
+		"part":       partOf,
+		"left":       func(at int64) string { return ofAll(at-r.Ledger.From, r) },
+		"width":      func(from, to int64) string { return ofAll(to-from, r) },
+	})
+	if t, err = t.ParseFS(assets, "page/page.html.tmpl"); err == nil {
+		err = t.Execute(display.NewWriter(w), p)
+	}
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+// ofAll is a time as a share of that of the job, in percent.
+func ofAll(ns int64, r *Report) string {
+	share := 100 * float64(ns) / float64(max(r.Ledger.Wall, 1))
+	return strconv.FormatFloat(min(max(share, 0), 100), 'f', 2, 64)
+}
+
+// hidden finds escapes in JSON; but for the first three they stand for characters
+// that are not shown.
+var hidden = regexp.MustCompile(`\\(?:["\\/]|u00[01][0-9a-f]|u202[89]|[bfnrt])`)
+
+func number(x any) float64 {
+	switch v := x.(type) {
+	case float64:
+		return v
+	case *float64:
+		return *v
+	}
+	return 0
+}
+
+func newPage(r *Report) (*page, error) {
+	p := &page{R: r, Chart: make(map[string]bool), Checkpoints: r.Checkpoints[:min(len(r.Checkpoints), maxCheckpointRows)]}
+	p.ledger()
+	p.attempts()
+	p.ranks()
+	p.Waits = waits(r.Verdict.Rank)
+	if s := r.Series; s != nil {
+		p.Chart["timeline"], p.Chart["ledger"] = len(s.Attempts) > 0 && r.Profile == nil, len(s.Ledger) > 0 && r.Profile == nil
+		p.Chart["steps"] = s.Steps != nil
+		p.Chart["comm"] = s.Steps != nil && len(s.Steps.Wait) > 0
+		p.Chart["heat"], p.Chart["lanes"] = s.Heat != nil, s.Lanes != nil
+		p.Chart["saves"] = len(r.Checkpoints) > 1
+	}
+	p.End, p.Why = p.link(said{r.endSentence(), placeStarts}), p.link(said{r.Verdict.Why, placeOfWhy(r)})
+	for i, text := range r.Verdict.Next {
+		p.Next = append(p.Next, p.link(said{text, r.nextAt[i]}))
+	}
+	for _, s := range r.said {
+		p.Said = append(p.Said, p.link(s))
+	}
+	data, err := json.Marshal(map[string]any{
+		"series": r.Series, "categories": account.Categories(), "saves": p.saves(), "slow": slowRanks(r), "device": r.Steps.Device,
+	})
+	if err != nil {
+		return nil, err
+	}
+	data = hidden.ReplaceAllFunc(data, func(escape []byte) []byte {
+		switch escape[1] {
+		case '"', '\\', '/':
+			return escape
+		}
+		return []byte(display.Dot)
+	})
+	p.Data = template.JS(data) //nolint:gosec // json.Marshal escapes what could end the script
+	for name, to := range map[string]*template.JS{"third_party/uPlot.iife.min.js": &p.Library, "page/page.js": &p.Script} {
+		text, err := assets.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		*to = template.JS(text) //nolint:gosec // ours, and the library
+	}
+	for name, to := range map[string]*template.CSS{"third_party/uPlot.min.css": &p.LibraryCSS, "page/page.css": &p.CSS} {
+		text, err := assets.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		*to = template.CSS(text) //nolint:gosec // ours, and the library
+	}
+	return p, nil
+}
+
+// partCategories give the parts of a profile the colours of what they are like.
+var partCategories = [profile.Parts]account.Category{
+	profile.Compute: account.Productive, profile.Communication: account.Stall, profile.Copies: account.CheckpointSave, profile.Input: account.DataWait, profile.Idle: account.Other,
+}
+
+func (p *page) ledger() {
+	r := p.R
+	ranks := int64(max(len(r.Ranks), 1))
+	add := func(c account.Category, name string, share float64, ns int64) {
+		p.Ledger = append(p.Ledger, ledgerRow{c, name, c == account.Productive, share, strconv.FormatFloat(100*share, 'f', 2, 64), ns / ranks})
+	}
+	if p := r.Profile; p != nil && p.Steps > 0 {
+		for part := range profile.Part(profile.Parts) {
+			add(partCategories[part], p.partWords(part), p.share(part), p.Parts[part.String()]*ranks/int64(p.Steps))
+		}
+		return
+	}
+	if r.Goodput != nil {
+		add(account.Productive, "trained the model", *r.Goodput, r.Ledger.Categories[account.Productive])
+	}
+	for _, l := range r.Losses {
+		add(l.Category, words(l.Category), l.Share, l.Time)
+	}
+}
+
+func slowRanks(r *Report) []int {
+	if v := r.Verdict.Rank; v != nil && len(v.Ranks) > 0 {
+		return v.Ranks
+	}
+	return []int{}
+}
+
+// attempts are those that the table shows.
+func (p *page) attempts() {
+	p.Attempts, p.Disruptions = p.R.Attempts, p.R.Ledger.Disruptions
+	p.Disruptions = p.Disruptions[max(len(p.Disruptions)-maxAttempts, 0):]
+	left := len(p.Attempts) - maxAttempts
+	if left <= 0 {
+		return
+	}
+	joined := p.Attempts[0]
+	for _, a := range p.Attempts[:left] {
+		joined.Start, joined.Stop = min(joined.Start, a.Start), max(joined.Stop, a.Stop)
+		joined.Number = a.Number
+	}
+	p.Earlier, p.Attempts = &joined, p.Attempts[left:]
+}
+
+// partOf is the share of a part in the steps of a rank.
+func partOf(k *ProfileRank, part string) string {
+	return display.Percent(float64(k.Parts[part]) / float64(max(k.Time, 1)))
+}
+
+func (p *page) ranks() {
+	if r := p.R.Profile; r != nil {
+		for i := range r.Ranks[:min(len(r.Ranks), maxRankRow)] {
+			p.Profiled = append(p.Profiled, &r.Ranks[i])
+		}
+	}
+	slow := slowRanks(p.R)
+	for i := range p.R.Ranks {
+		k := &p.R.Ranks[i]
+		p.Compared = p.Compared || k.Compared
+		p.Ranks = append(p.Ranks, rankRow{k, slices.Contains(slow, k.Rank)})
+	}
+	slices.SortStableFunc(p.Ranks, func(a, b rankRow) int { return cmp.Compare(b.Excess, a.Excess) })
+	if n := len(p.Ranks); n > maxRankRow {
+		p.Ranks, p.RanksLeft = p.Ranks[:maxRankRow], n-maxRankRow
+	}
+}
+
+// saves is the picture of checkpoints: milliseconds, at most as many as points.
+func (p *page) saves() map[string]any {
+	list := p.Checkpoints[:min(len(p.Checkpoints), maxPoints)]
+	step, attempt, load := make([]int64, len(list)), make([]int, len(list)), make([]bool, len(list))
+	blocking, background := make(Numbers, len(list)), make(Numbers, len(list))
+	for i, c := range list {
+		step[i], attempt[i], load[i] = c.Step, c.Attempt, c.Load
+		blocking[i], background[i] = float64(c.Blocking)/1e6, float64(c.Background)/1e6
+	}
+	return map[string]any{"step": step, "attempt": attempt, "load": load, "blocking": blocking, "background": background}
+}
+
+// pageMark is in the head of every page that HTML writes.
+var pageMark = []byte(`<meta name="generator" content="trainspan">`)
+
+// WritePage writes a report as the page of a path, in one step. It replaces an
+// earlier page of this package and an empty file; for anything else that is there
+// the error matches fs.ErrExist.
+func WritePage(path string, r *Report) error {
+	d, err := fswrite.Begin(path, 0o644)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	if err := HTML(d, r); err != nil {
+		d.Discard()
+		return err
+	}
+	if err := d.Publish(IsPage); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+// IsPage returns nil for a page that [HTML] wrote and for an empty file, and else
+// an error that matches fs.ErrExist.
+func IsPage(f *os.File) error {
+	head := make([]byte, 512)
+	n, err := io.ReadFull(f, head)
+	if n > 0 && !bytes.Contains(head[:n], pageMark) {
+		return &fs.PathError{Op: "replace", Path: f.Name(), Err: errNoPage}
+	}
+	if n == 0 && err != io.EOF {
+		return err
+	}
+	return nil
+}
+
+var errNoPage = fmt.Errorf("it is no report of trainspan: %w", fs.ErrExist)

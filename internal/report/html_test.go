@@ -1,0 +1,132 @@
+package report_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/trainspan/trainspan/internal/report"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
+)
+
+// TestThirdParty: foreign code is what its authors published.
+func TestThirdParty(t *testing.T) {
+	sums, err := os.ReadFile("third_party/SHA256SUMS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{"SHA256SUMS": true, "README.md": true}
+	for line := range strings.Lines(string(sums)) {
+		want, name, ok := strings.Cut(strings.TrimSpace(line), "  ")
+		if !ok {
+			t.Fatalf("SHA256SUMS: %q", line)
+		}
+		text, err := os.ReadFile(filepath.Join("third_party", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := sha256.Sum256(text); hex.EncodeToString(have[:]) != want {
+			t.Errorf("%s was changed", name)
+		}
+		known[name] = true
+	}
+	files, err := os.ReadDir("third_party")
+	if err != nil || len(files) < 5 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files {
+		if !known[f.Name()] {
+			t.Errorf("%s has no checksum", f.Name())
+		}
+	}
+}
+
+func page(t testing.TB, r *report.Report) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := report.HTML(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// TestPageLoadsNothing: no address of a network is in what the page would load.
+func TestPageLoadsNothing(t *testing.T) {
+	text := page(t, report.Build(read(t, faulty(t))))
+	if m := regexp.MustCompile(`(?i)(src|href|action)\s*=\s*["']?(https?:|//)[^"'>]*|@import|url\(\s*["']?(https?:|//)`).FindString(text); m != "" {
+		t.Errorf("the page names %s", m)
+	}
+	for _, want := range []string{
+		`default-src 'none'`, `data-chart="timeline"`, `data-chart="ledger"`, `data-chart="steps"`, `data-chart="heat"`, `data-chart="lanes"`,
+		`data-chart="comm"`, `data-chart="saves"`, "Rank 3 (node-a0)", `<html lang="en">`, `prefers-color-scheme: dark`, "Disruptions",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+}
+
+// TestNamesAreText: names come from files and must not become markup.
+func TestNamesAreText(t *testing.T) {
+	r := report.Build(read(t, faulty(t)))
+	evil := `</script><script>alert(1)</script><b>` + "\x1b[31m\u009b2J\u202e\u200b\x7f\r\n\xff\\u001b\\"
+	r.Name, r.SessionTag, r.Ranks[0].Host = evil, evil, evil
+	r.Slowest = append(r.Slowest, report.SlowSpan{Name: evil})
+	r.Series.Lanes.Parts[0].Name = evil
+	text := page(t, r)
+	if strings.Contains(text, evil) || strings.Contains(text, "<script>alert") {
+		t.Error("a name became markup")
+	}
+	if strings.ContainsAny(text, "\x1b\u009b\u202e\u200b\x7f\r") || !utf8.ValidString(text) {
+		t.Error("a name does more than be seen")
+	}
+	_, data, _ := strings.Cut(text, `id="data">`)
+	var page struct {
+		Series struct {
+			Lanes struct{ Parts []struct{ Name string } }
+		}
+	}
+	if err := json.NewDecoder(strings.NewReader(data)).Decode(&page); err != nil || len(page.Series.Lanes.Parts) == 0 {
+		t.Fatalf("%v: %+v", err, page)
+	}
+	if got, want := page.Series.Lanes.Parts[0].Name, "</script><script>alert(1)</script><b>·[31m·2J·····\ufffd\\u001b\\"; got != want {
+		t.Errorf("a picture has %q, want %q", got, want)
+	}
+	r.Verdict.Sentence = "a\x1b[31mb\x00\nc"
+	var out bytes.Buffer
+	if err := report.Text(&out, r); err != nil || strings.ContainsAny(out.String(), "\x1b\x00") {
+		t.Errorf("%v: a name moves the cursor", err)
+	}
+}
+
+// TestSizes: pages and screens stay small whatever the size of the job.
+func TestSizes(t *testing.T) {
+	for _, c := range []struct{ ranks, steps int }{{1, 3}, {1, 20_000}, {130, 30}, {2, 1000}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, dir, simjob.Attempt{Ranks: c.ranks, Steps: c.steps, Save: 10, Scale: 0.02})
+			r := report.Build(read(t, dir))
+			screen(t, r)
+			if n := len(page(t, r)); n > 1<<20 {
+				t.Errorf("%d bytes", n)
+			}
+			if s := r.Series.Steps; s != nil && len(s.Step) > 900 {
+				t.Errorf("%d points", len(s.Step))
+			}
+			if h := r.Series.Heat; h != nil && (len(h.Ranks) > 128 || len(h.Steps) > 240) {
+				t.Errorf("%d rows, %d columns", len(h.Ranks), len(h.Steps))
+			}
+			if l := r.Series.Lanes; l != nil && len(l.Ranks) > 64 || len(r.Series.Time) > 151 {
+				t.Errorf("%d lanes, %d edges", len(l.Ranks), len(r.Series.Time))
+			}
+		})
+	}
+}

@@ -1,0 +1,99 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/profile"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/platform/display"
+)
+
+// limits fills what follows from the basis of a job.
+func (r *Report) limits(j *Job) {
+	b := j.basis(r.Ledger)
+	if b.ModelFLOPs <= 0 || b.PeakFLOPs <= 0 {
+		return
+	}
+	out := &Limits{FLOPsPerStep: b.ModelFLOPs, Peak: b.PeakFLOPs, Devices: b.Devices, Without: []Without{}}
+	steps, wall := float64(r.Ledger.Iterations.Kept), float64(r.Ledger.Wall)
+	if p := r.Profile; p != nil {
+		steps, wall = float64(p.Steps), float64(p.Time)
+	}
+	if steps == 0 || wall == 0 {
+		return
+	}
+	out.MFU = steps * b.ModelFLOPs / (float64(b.Devices) * b.PeakFLOPs * wall / 1e9)
+	add := func(loss string, share float64) {
+		if share >= worthLimit && share < 1 {
+			out.Without = append(out.Without, Without{loss, share, out.MFU / (1 - share)})
+		}
+	}
+	if p := r.Profile; p != nil {
+		for part := profile.Communication; int(part) < profile.Parts; part++ {
+			add(p.partWords(part), p.share(part))
+		}
+	} else {
+		for _, l := range r.Losses {
+			add(words(l.Category), l.Share)
+		}
+		if v := r.Verdict.Rank; v != nil && v.Cost > 0 {
+			for _, f := range append([]straggler.Finding{v.Finding}, v.Others...) {
+				add(findingWords(&f), r.Verdict.RankCost*f.Cost/v.Cost)
+			}
+		}
+	}
+	slices.SortStableFunc(out.Without, func(a, b Without) int { return cmp.Compare(b.Share, a.Share) })
+	r.Limits = out
+	if out.MFU > 1 {
+		r.Quality.Remarks = append(r.Quality.Remarks, fmt.Sprintf("more than the peak of the devices was used (%s): the operations of a step count all ranks and no step twice, the peak is that of one device", display.Percent(out.MFU)))
+	}
+}
+
+// findingWords name a finding: slow ranks 3 (backward).
+func findingWords(f *straggler.Finding) string {
+	text := strings.ReplaceAll(string(f.Kind), "_", " ")
+	if n := len(f.Ranks); n > 0 {
+		const most = 4
+		text += " " + strings.ReplaceAll(strings.Trim(fmt.Sprint(f.Ranks[:min(n, most)]), "[]"), " ", ", ")
+		if n > most {
+			text += fmt.Sprintf(" and %d more", n-most)
+		}
+	}
+	if f.Cause != "" && f.Cause != string(f.Kind) {
+		text += " (" + f.Cause + ")"
+	}
+	return text
+}
+
+// worthLimit is the least share of the time that is listed.
+const worthLimit = 0.001
+
+// basis is what was given, with a device for each rank where nothing says more.
+func (j *Job) basis(led *account.Report) account.Basis {
+	b := j.Basis
+	if b.Devices == 0 {
+		b.Devices = max(j.Job.Ranks, len(led.Ranks))
+	}
+	return b
+}
+
+// limits adds one line: MFU, and what it would be without the largest losses.
+func (s *screen) limits(l *Limits) {
+	if l == nil {
+		return
+	}
+	const most = 3
+	text := display.Percent(l.MFU) + " of " + display.Plural(l.Devices, "device")
+	for i, w := range l.Without[:min(len(l.Without), most)] {
+		between := ", "
+		if i == 0 {
+			between = "; "
+		}
+		text += fmt.Sprintf("%s%s without %s", between, display.Percent(w.MFU), w.Loss)
+	}
+	s.labelled("MFU", text)
+}

@@ -1,0 +1,104 @@
+package report
+
+import (
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+)
+
+// placeOfLoss is where a loss is seen best.
+func placeOfLoss(c account.Category) place {
+	switch diagnosisOf(c) {
+	case "CHECKPOINTS":
+		return placeSaves
+	case "LOST WORK", "DOWN", "START-UP":
+		return placeStarts
+	case "INPUT":
+		return placeSteps
+	}
+	return placeTime
+}
+
+// placeOfFinding is where a finding about ranks is seen best.
+func placeOfFinding(k straggler.Kind) place {
+	switch k {
+	case straggler.InputSlow, straggler.Drift:
+		return placeSteps
+	case straggler.SlowTransfer:
+		return placeTransfers
+	case straggler.Hang:
+		return placeWaits
+	case straggler.Unknown:
+		return placeData
+	}
+	return placeRanks
+}
+
+// placeOfWhy is what the reason for the diagnosis is about.
+func placeOfWhy(r *Report) place {
+	v := &r.Verdict
+	if v.Rank != nil && diagnoses[v.Rank.Kind] != "" {
+		return placeOfFinding(v.Rank.Kind)
+	}
+	if v.Diagnosis == diagnosisUnknown {
+		return placeData
+	}
+	for _, l := range r.Losses {
+		if r.Profile == nil && diagnosisOf(l.Category) == v.Diagnosis {
+			return placeOfLoss(l.Category)
+		}
+	}
+	return placeTime
+}
+
+// linked is a sentence of the page with a link to what it is about.
+type linked struct{ Text, ID, To string }
+
+// link finds the best part of the page that is there for a place.
+func (p *page) link(s said) linked {
+	for _, to := range p.parts(s.at) {
+		if to.there {
+			return linked{s.text, to.id, to.name}
+		}
+	}
+	return linked{Text: s.text}
+}
+
+// part is one of the page.
+type part struct {
+	id, name string
+	there    bool
+}
+
+// parts are those for a place, the best first.
+func (p *page) parts(at place) []part {
+	var (
+		times    = part{"time", "where the time went", true}
+		attempts = part{"attempts", "attempts", p.R.Profile == nil}
+		lost     = part{"lost", "what each restart cost", p.R.Profile == nil && len(p.Disruptions) > 0}
+		steps    = part{"h-steps", "steps", p.Chart["steps"]}
+		heat     = part{"h-heat", "ranks and steps", p.Chart["heat"]}
+		ranks    = part{"ranks", "ranks", len(p.Ranks) > 0 && p.R.Profile == nil}
+		waits    = part{"waits", "who waits for whom", p.Waits != nil}
+		comm     = part{"h-comm", "communication", p.Chart["comm"]}
+		saves    = part{"h-saves", "checkpoints", len(p.R.Checkpoints) > 0}
+	)
+	switch at {
+	case placeTime:
+		return []part{times}
+	case placeStarts:
+		return []part{lost, attempts, times}
+	case placeSteps:
+		return []part{steps, times}
+	case placeRanks:
+		return []part{heat, ranks, times}
+	case placeWaits:
+		return []part{waits, ranks, times}
+	case placeTransfers:
+		return []part{comm, steps, times}
+	case placeSaves:
+		return []part{saves, times}
+	case placeData:
+		return []part{{"data-behind", "the data", true}}
+	}
+	return nil
+}

@@ -1,0 +1,451 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/compare"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/report"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
+)
+
+func write(t testing.TB, dir string, a simjob.Attempt) time.Time {
+	t.Helper()
+	end, err := a.Write(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return end
+}
+
+func read(t testing.TB, dir string) *report.Job {
+	t.Helper()
+	set, err := job.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := report.Read(set)
+	if err != nil || len(jobs) != 1 {
+		t.Fatalf("%d jobs, %v", len(jobs), err)
+	}
+	return jobs[0]
+}
+
+// faulty writes a job whose rank 3 is slow in its data loader from step 60 on,
+// that is killed in step 239, and goes on at 200 after three seconds.
+func faulty(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	a := simjob.Attempt{Ranks: 8, Steps: 240, Save: 50, Killed: true, Slow: 3, Extra: [4]float64{14}, SlowAt: 60}
+	end := write(t, dir, a)
+	a.Number, a.First, a.Start, a.Steps, a.Killed, a.Async, a.SlowAt = 1, 200, end.Add(3*time.Second), 300, false, true, 0
+	write(t, dir, a)
+	return dir
+}
+
+func screen(t testing.TB, r *report.Report) []string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := report.Full(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	if len(lines) > 70 {
+		t.Errorf("%d lines", len(lines))
+	}
+	for _, l := range lines {
+		if utf8.RuneCountInString(l) > 100 {
+			t.Errorf("%d letters: %s", utf8.RuneCountInString(l), l)
+		}
+	}
+	return lines
+}
+
+func TestFaultyJob(t *testing.T) {
+	r := report.Build(read(t, faulty(t)))
+	text := strings.Join(screen(t, r), "\n")
+	for _, want := range []string{
+		"COMPLETED · SLOW RANK · 8 ranks, 2 attempts, 39.6 s", "Rank 3 (node-a0)", "input", "▓ downtime 7.6 %", "1 disruption lost 39 steps", "Confidence medium",
+		"39 steps redone", "Compare the data loader", "200 … 499", "no proper end", "10 saved", "1 loaded",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	if v := r.Verdict; v.Attempt != 2 || v.Rank.Kind != straggler.SlowRanks || !slices.Equal(v.Rank.Ranks, []int{3}) || r.ExitCode() != 3 {
+		t.Errorf("%+v, exit code %d", v, r.ExitCode())
+	}
+	if len(r.Attempts) != 2 || r.Attempts[0].LastStep != 238 || r.Attempts[0].Straggler.FromStep < 40 || r.Attempts[1].FirstStep != 200 {
+		t.Errorf("attempts %+v", r.Attempts)
+	}
+	if d := r.Ledger.Disruptions; len(d) != 1 || d[0].Iterations != 39 || d[0].Down/8 < 29e8 {
+		t.Errorf("disruptions %+v", d)
+	}
+	var mean float64
+	for _, k := range r.Ranks {
+		mean += *k.Goodput / 8
+	}
+	if math.Abs(mean-*r.Goodput) > 0.01 {
+		t.Errorf("the ranks' goodput is %v, the job's %v", mean, *r.Goodput)
+	}
+	if len(r.Ranks) != 8 || r.Ranks[3].Excess < 12 || r.Ranks[3].Wait > 2 || r.Ranks[2].Wait < 12 {
+		t.Errorf("ranks %+v", r.Ranks)
+	}
+	if s := r.Steps; s.Count < 530 || math.Abs(s.Median-67) > 3 || s.Transfer == nil || math.Abs(*s.Transfer-6) > 1 || math.Abs(s.Phases["backward"]-26) > 1 {
+		t.Errorf("steps %+v", s)
+	}
+	saves, async := 0, 0
+	for _, c := range r.Checkpoints {
+		if !c.Load {
+			saves++
+		}
+		if c.Background > 0 {
+			async++
+		}
+	}
+	if saves != 10 || async != 6 {
+		t.Errorf("%d saves, %d in the background: %+v", saves, async, r.Checkpoints)
+	}
+	for _, s := range r.Slowest {
+		if s.Duration <= s.Usual || s.Usual <= 0 || s.Alike > 7 {
+			t.Errorf("not slow: %+v", s)
+		}
+	}
+	last := r.Ledger.Attempts[1].Categories // the finding costs a share of what was spent in steps
+	inSteps := last[account.Productive] + last[account.LostWork] + last[account.DataWait] + last[account.CheckpointSave]
+	if want := r.Verdict.Rank.Cost * float64(inSteps) / float64(r.Ledger.Categories.Sum()); last[account.DataWait] <= 0 || math.Abs(r.Verdict.RankCost-want) > 1e-9 {
+		t.Errorf("the rank costs %v, want %v of %v", r.Verdict.RankCost, want, last)
+	}
+}
+
+func TestSeries(t *testing.T) {
+	r := report.Build(read(t, faulty(t)))
+	s := r.Series
+	for i := range len(s.Time) - 1 {
+		var sum float64
+		for _, x := range s.Ledger {
+			sum += x[i]
+		}
+		if math.Abs(sum-1) > 1e-9 {
+			t.Fatalf("bin %d: %v", i, sum)
+		}
+	}
+	if s.Heat == nil || len(s.Heat.Cells) != len(s.Heat.Ranks)*len(s.Heat.Steps) || len(s.Heat.Ranks) != 8 {
+		t.Fatalf("heat %+v", s.Heat)
+	}
+	row := func(rank int) (sum int) {
+		n := len(s.Heat.Steps)
+		for _, c := range s.Heat.Cells[rank*n : (rank+1)*n] {
+			sum += int(c)
+		}
+		return sum / n
+	}
+	if row(3) < 150 || row(2) > 40 {
+		t.Errorf("rank 3 %d, rank 2 %d", row(3), row(2))
+	}
+	if s.Lanes == nil || s.Lanes.Ranks[0] != 3 {
+		t.Fatalf("lanes %+v", s.Lanes)
+	}
+	// In one step each rank is as long as the step: own work, wait, transfer.
+	for i := range s.Lanes.Ranks {
+		var sum float64
+		for _, p := range s.Lanes.Parts {
+			sum += p.Time[i]
+		}
+		if math.Abs(sum-s.Lanes.Period) > 0.5 {
+			t.Errorf("rank %d: %v of %v ms", s.Lanes.Ranks[i], sum, s.Lanes.Period)
+		}
+	}
+	if n := len(s.Steps.Median); n != r.Steps.Compared || len(s.Steps.Wait) != n || len(s.Steps.Phases["forward"]) != n {
+		t.Errorf("%d points of %d steps", n, r.Steps.Compared)
+	}
+}
+
+// TestScreen: a narrower terminal loses no sentence and no number.
+func TestScreen(t *testing.T) {
+	r := report.Build(read(t, faulty(t)))
+	full := strings.Join(report.Screen(r, 100), "\n")
+	if have := strings.Join(screen(t, r), "\n"); have != full {
+		t.Errorf("Text writes another screen:\n%s", have)
+	}
+	for _, columns := range []int{0, 40, 60, 72, 80, 99, 100, 400} {
+		lines := report.Screen(r, columns)
+		for _, l := range lines {
+			if n := utf8.RuneCountInString(l); n > min(max(columns, 40), 100) {
+				t.Errorf("%d columns: %d letters: %s", columns, n, l)
+			}
+		}
+		text := strings.Join(strings.Fields(strings.Join(lines, " ")), " ")
+		if v := &r.Verdict; !strings.Contains(text, v.Outcome) || !strings.Contains(text, v.Why) || !strings.Contains(strings.ToLower(text), v.Next[0]) {
+			t.Errorf("%d columns: the verdict is cut:\n%s", columns, text)
+		}
+		first := report.First(r, columns)
+		if !slices.Equal(first, lines[:len(first)]) || columns >= 72 && strings.Contains(strings.Join(first, ""), "…") || columns >= 80 && len(first) > 22 {
+			t.Errorf("%d columns: the first screen has %d lines:\n%s", columns, len(first), strings.Join(first, "\n"))
+		}
+		if columns >= 72 && strings.Contains(text, "…") != strings.Contains(full, "…") {
+			t.Errorf("%d columns: something is cut:\n%s", columns, strings.Join(lines, "\n"))
+		}
+	}
+}
+
+// TestDevice: where it is recorded what devices did, steps are that.
+func TestDevice(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, simjob.Attempt{Ranks: 4, Steps: 60, Device: true, Slow: 2, Extra: [4]float64{0, 0, 12}})
+	state, err := report.Load(nil, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var digest bytes.Buffer
+	if err := state.WriteDigest(&digest); err != nil {
+		t.Fatal(err)
+	}
+	again, err := report.ReadDigest(&digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]*report.State{"traces": state, "digest": again} {
+		r := report.Build(s.Jobs()[0])
+		v := r.Verdict.Rank
+		if !r.Steps.Device || v.Kind != straggler.SlowRanks || v.Cause != "backward" || !slices.Equal(v.Ranks, []int{2}) {
+			t.Errorf("%s: %+v, %s", name, r.Steps, r.Verdict.Sentence)
+		}
+		if f, b := r.Steps.Phases["forward"], r.Steps.Phases["backward"]; f < 13 || f > 15 || b < 27 || b > 31 || *r.Steps.Wait < 8 || *r.Steps.Wait > 10 {
+			t.Errorf("%s: forward %.1f, backward %.1f, wait %.1f ms", name, f, b, *r.Steps.Wait)
+		}
+		if text := strings.Join(screen(t, r), "\n"); !strings.Contains(text, "times of the device") {
+			t.Errorf("%s: nothing says so:\n%s", name, text)
+		}
+	}
+}
+
+// TestLive: what the last records of a job that runs do not say yet is no defect
+// of them, and a rank whose newest records are not written yet has not stopped.
+func TestLive(t *testing.T) {
+	dir := t.TempDir()
+	begin := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	end := write(t, dir, simjob.Attempt{Ranks: 4, Steps: 400, Killed: true, Plain: true, Start: begin})
+	shorten := func(rank, bytes int) {
+		t.Helper()
+		path := filepath.Join(dir, fmt.Sprintf("attempt0-rank%d.pfw", rank))
+		info, err := os.Stat(path)
+		if err == nil {
+			err = os.Truncate(path, info.Size()-int64(bytes))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for rank := range 4 {
+		shorten(rank, 100) // the collective of the last step
+	}
+	for cut := range 10 {
+		shorten(2, 90)
+		live := report.Live(read(t, dir), end.Add(5*time.Second).UnixNano())
+		a := live.Attempts[0]
+		if !a.Running || a.Ended || a.Straggler.Kind != straggler.Fine || live.Verdict.Confidence != "high" || live.Series != nil {
+			t.Errorf("%d times shorter: %+v, %s", cut, a, live.Verdict.Sentence)
+		}
+		if text := strings.Join(screen(t, live), "\n"); !strings.Contains(text, "running") || strings.Contains(text, "no proper end") || strings.Contains(text, "goodbye") {
+			t.Errorf("%d times shorter:\n%s", cut, text)
+		}
+	}
+	later := report.Live(read(t, dir), end.Add(report.Alive+time.Second).UnixNano())
+	if text := strings.Join(screen(t, later), "\n"); later.Attempts[0].Running || !strings.Contains(text, "no proper end") || later.Verdict.Confidence != "medium" {
+		t.Errorf("long after its last sign of life:\n%s", text)
+	}
+	// An attempt that another one followed is over, however new it is.
+	write(t, dir, simjob.Attempt{Number: 1, Ranks: 4, Steps: 5, First: 300, Start: end.Add(time.Second)})
+	if r := report.Live(read(t, dir), end.Add(2*time.Second).UnixNano()); len(r.Attempts) != 2 || r.Attempts[0].Running || r.Attempts[1].Running {
+		t.Errorf("%+v", r.Attempts)
+	}
+}
+
+// TestJSON: the form is versioned, can be read back, and holds no number that
+// JSON does not know.
+func TestJSON(t *testing.T) {
+	r := report.Build(read(t, faulty(t)))
+	var out bytes.Buffer
+	if err := report.JSON(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	var back struct {
+		Version int
+		Goodput float64
+		Verdict struct {
+			Sentence   string
+			Confidence string
+			Straggler  struct{ Ranks []int }
+		}
+		Ledger struct {
+			Categories map[string]int64 `json:"categories_ns"`
+			Wall       int64            `json:"wall_ns"`
+		}
+	}
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil {
+		t.Fatal(err)
+	}
+	var sum int64
+	for _, ns := range back.Ledger.Categories {
+		sum += ns
+	}
+	if back.Version != report.Version || sum != 8*back.Ledger.Wall || back.Verdict.Confidence != "medium" || !slices.Equal(back.Verdict.Straggler.Ranks, []int{3}) || back.Goodput < 0.5 {
+		t.Errorf("%+v", back)
+	}
+}
+
+// A file that is named as a trace and is none was to be one: it is named. Other
+// files that are no telemetry are counted.
+func TestFilesThatAreNone(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, simjob.Attempt{Ranks: 1, Steps: 30})
+	for name, text := range map[string]string{"trace-9.pfw.gz": "no gzip", "trace-8.pfw": "no line of a trace", "model.pt": "weights"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q := report.Build(read(t, dir)).Quality
+	if q.Foreign != 1 || len(q.Skipped) != 2 {
+		t.Fatalf("%d foreign files, skipped %q", q.Foreign, q.Skipped)
+	}
+	for i, name := range []string{"trace-8.pfw", "trace-9.pfw.gz"} {
+		if !strings.Contains(q.Skipped[i], name) {
+			t.Errorf("%q does not name %s", q.Skipped[i], name)
+		}
+	}
+}
+
+// TestOneRank: a job of one rank has nobody to be compared with, and that is
+// no fault of it.
+func TestOneRank(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, simjob.Attempt{Ranks: 1, Steps: 60, Save: 20})
+	r := report.Build(read(t, dir))
+	text := strings.Join(screen(t, r), "\n")
+	if strings.Contains(text, "insufficient") || strings.Contains(text, "RANKS") || r.ExitCode() != 0 || r.Series.Heat != nil {
+		t.Errorf("exit code %d\n%s", r.ExitCode(), text)
+	}
+	if r.Verdict.Confidence != "high" || r.Steps.Count < 50 || math.Abs(r.Steps.Phases["backward"]-26) > 1 {
+		t.Errorf("%+v %+v", r.Verdict, r.Steps)
+	}
+}
+
+// TestBuildTwice: an answer does not change what it is about.
+func TestBuildTwice(t *testing.T) {
+	j := read(t, faulty(t))
+	if a, b := report.Build(j), report.Build(j); !reflect.DeepEqual(a.Verdict, b.Verdict) || !reflect.DeepEqual(a.Series, b.Series) {
+		t.Error("the second answer is another one")
+	}
+}
+
+func TestComparable(t *testing.T) {
+	runOf := func(name string, a simjob.Attempt) *compare.Run {
+		dir := t.TempDir()
+		write(t, dir, a)
+		return report.Comparable(read(t, dir), name)
+	}
+	base := runOf("base", simjob.Attempt{Ranks: 4, Steps: 150, Seed: 1})
+	if base.WorldSize != 4 || base.Tokens != 4*2048 || len(base.Periods) < 140 || len(base.Phases["input"]) != len(base.Periods) || base.Goodput < 0.5 {
+		t.Errorf("%d ranks, %d tokens, %d periods, goodput %v", base.WorldSize, base.Tokens, len(base.Periods), base.Goodput)
+	}
+	for name, c := range map[string]struct {
+		a    simjob.Attempt
+		want compare.Kind
+	}{
+		"same":   {simjob.Attempt{Ranks: 4, Steps: 150, Seed: 2}, compare.NoDifference},
+		"slower": {simjob.Attempt{Ranks: 4, Steps: 150, Seed: 3, Extra: [4]float64{5}}, compare.Slower},
+		"larger": {simjob.Attempt{Ranks: 5, Steps: 150, Seed: 4}, compare.NotComparable},
+		"other":  {simjob.Attempt{Ranks: 4, Steps: 150, Seed: 5, Weights: map[int]float64{0: 1.5, 1: 1.5, 2: 1.5, 3: 1.5}}, compare.NotComparable},
+		"short":  {simjob.Attempt{Ranks: 4, Steps: 20, Seed: 6}, compare.NotComparable},
+	} {
+		if r := compareRuns(base, runOf(name, c.a), nil); r.Kind != c.want {
+			t.Errorf("%s: %s", name, r.Sentence)
+		}
+	}
+}
+
+// TestSlowStart: the slow start is left out once, of each attempt, whether its steps
+// hold known spans or are seen from one end to the next only.
+func TestSlowStart(t *testing.T) {
+	for _, bare := range []bool{false, true} {
+		dir := t.TempDir()
+		at, step := int64(1_700_000_000_000_000), dftracer.NewKey("pipeline", "train.iteration")
+		forward := dftracer.NewKey("compute", "forward")
+		all := dftracer.NewKey("comm", "all_reduce")
+		for attempt := range 2 {
+			w, err := dftracer.Create(filepath.Join(dir, fmt.Sprintf("t%d.pfw", attempt)), &dftracer.Options{Process: dftracer.Process{Attempt: &attempt, SessionTag: "job"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 61 {
+				dur := int64(1000)
+				if i < 10 { // more than a tenth: the rest of them is no start
+					dur = 3000
+				}
+				if !bare {
+					w.WriteComplete(&forward, dftracer.Span{TS: at, Dur: dur / 2})
+					w.WriteComplete(&all, dftracer.Span{TS: at + dur/2, Dur: dur / 2})
+				}
+				w.WriteComplete(&step, dftracer.Span{TS: at, Dur: dur}, dftracer.Int("step", int64(60*attempt+i)))
+				at += dur
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		next := report.Comparable(read(t, dir), "new")
+		const kept = 2 * (60 - 6)
+		if r := compareRuns(next, next, nil); len(next.Periods) != kept || r.Steps != [2]int{kept, kept} {
+			t.Errorf("bare %v: %d periods, compared %v", bare, len(next.Periods), r.Steps)
+		}
+	}
+}
+
+// The table of many ranks has its ends, the slowest first; where the time went
+// begins with what trained the model.
+func TestTablesOfTheScreen(t *testing.T) {
+	r := report.Build(read(t, faulty(t)))
+	lines := screen(t, r)
+	var ranks []string
+	for i, l := range lines {
+		if strings.HasPrefix(l, "RANKS") {
+			for _, l := range lines[i+1:] {
+				if l = strings.TrimSpace(l); l == "" {
+					break
+				}
+				ranks = append(ranks, strings.Fields(l)[0])
+			}
+		}
+	}
+	if len(ranks) != 7 || ranks[0] != "3" || ranks[3] != "…" || slices.Index(ranks[1:], "3") >= 0 {
+		t.Errorf("the table of ranks has %q in\n%s", ranks, strings.Join(lines, "\n"))
+	}
+	want := fmt.Sprintf("%.1f %%", *r.Goodput*100)
+	if !slices.ContainsFunc(lines, func(l string) bool {
+		return strings.HasPrefix(strings.TrimSpace(l), "trained the model") && strings.Contains(l, want)
+	}) {
+		t.Errorf("no row says that %s trained the model in\n%s", want, strings.Join(lines, "\n"))
+	}
+	if text := strings.Join(lines, "\n"); strings.Contains(text, "said in two ways") {
+		t.Error("nothing was said in two ways")
+	}
+}
+
+func compareRuns(base, next *compare.Run, opt *compare.Options) *compare.Result {
+	return compare.Sides([]*compare.Run{base}, []*compare.Run{next}, opt)
+}

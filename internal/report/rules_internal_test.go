@@ -1,0 +1,433 @@
+package report
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/profile"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
+)
+
+// Each doubt is said once, and the worst of them is how far the records can be trusted.
+func TestConfidence(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		r    Report
+		want string
+		says []string
+	}{
+		{"none", Report{Ledger: &account.Report{}}, "high", nil},
+		{"ends", Report{Ledger: &account.Report{Flags: []account.Flag{{Kind: account.MissingEnds}, {Kind: account.MissingEnds}}}}, "medium", []string{"spans lack their ends"}},
+		{"disputed", Report{Ledger: &account.Report{}, Verdict: Verdict{Rank: &straggler.Verdict{Coverage: straggler.Coverage{Disputed: 1}}}}, "low", []string{"two records of the same rank and step differ"}},
+		{"cut off", Report{Ledger: &account.Report{}, Quality: Quality{Torn: 2}}, "high", []string{"2 files cut off"}},
+		{"several", Report{Quality: Quality{BadLines: 1, Late: 3}, Ledger: &account.Report{Flags: []account.Flag{{Kind: account.TwoWriters}}}}, "low",
+			[]string{"several processes say they are the same rank", "1 line unreadable", "3 spans out of order"}},
+	} {
+		if got, says := confidence(&c.r); got != c.want || !slices.Equal(says, c.says) {
+			t.Errorf("%s: %s, %q", c.name, got, says)
+		}
+	}
+}
+
+// The command fails with what was found in any attempt; that the last one does not suffice
+// to say is told where there is nothing else.
+func TestExitCodeOfAttempts(t *testing.T) {
+	slow, fine := &straggler.Verdict{Finding: straggler.Finding{Kind: straggler.SlowRanks}}, &straggler.Verdict{Finding: straggler.Finding{Kind: straggler.Fine}}
+	unknown := &straggler.Verdict{Finding: straggler.Finding{Kind: straggler.Unknown}}
+	for name, c := range map[string]struct {
+		attempts []*straggler.Verdict
+		want     int
+	}{
+		"a finding, then too little": {[]*straggler.Verdict{slow, unknown}, slow.ExitCode()},
+		"too little":                 {[]*straggler.Verdict{unknown, unknown}, 4},
+		"healthy":                    {[]*straggler.Verdict{fine, fine}, 0},
+		"healthy, then too little":   {[]*straggler.Verdict{fine, unknown}, 4},
+	} {
+		half := 0.5
+		r := &Report{Ledger: &account.Report{}, Goodput: &half, Verdict: Verdict{Rank: c.attempts[1]}, Steps: Steps{Compared: 10}}
+		for _, v := range c.attempts {
+			r.Attempts = append(r.Attempts, Attempt{Straggler: v})
+		}
+		if got := r.ExitCode(); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// A sentence leads to the first part of its place that the page has.
+func TestPartsOfThePage(t *testing.T) {
+	first := func(p *page, at place) string {
+		for _, x := range p.parts(at) {
+			if x.there {
+				return x.id
+			}
+		}
+		return ""
+	}
+	full := &page{
+		R: &Report{Checkpoints: make([]Checkpoint, 1)}, Waits: &waitTable{}, Ranks: make([]rankRow, 1), Disruptions: make([]account.Disruption, 1),
+		Chart: map[string]bool{"steps": true, "heat": true, "comm": true},
+	}
+	empty := &page{R: &Report{}}
+	profile := &page{R: &Report{Profile: &Profile{}}, Ranks: make([]rankRow, 1), Disruptions: make([]account.Disruption, 1)}
+	for at, want := range map[place][3]string{
+		placeTime: {"time", "time", "time"}, placeStarts: {"lost", "attempts", "time"}, placeSteps: {"h-steps", "time", "time"},
+		placeRanks: {"h-heat", "time", "time"}, placeWaits: {"waits", "time", "time"}, placeTransfers: {"h-comm", "time", "time"},
+		placeSaves: {"h-saves", "time", "time"}, placeData: {"data-behind", "data-behind", "data-behind"},
+	} {
+		if got := [3]string{first(full, at), first(empty, at), first(profile, at)}; got != want {
+			t.Errorf("place %d: %q, want %q", at, got, want)
+		}
+	}
+}
+
+// What is no profile is never imported, and without one there is no telemetry.
+func TestNothingToImport(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("nothing\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := LoadWith(nil, func(profiles []string) ([]Imported, []*job.FileError, error) {
+		t.Errorf("%q are imported", profiles)
+		return nil, nil, nil
+	}, dir)
+	if !errors.Is(err, job.ErrNoTelemetry) {
+		t.Error(err)
+	}
+}
+
+// Whether digests keep each step goes by the largest job that they may be parts of.
+func TestStepsOfAJob(t *testing.T) {
+	dir := t.TempDir()
+	for number, ranks := range []int{1, 4} {
+		if _, err := (simjob.Attempt{Ranks: ranks, Steps: 60, Number: number, Start: time.Unix(1_700_000_000+100*int64(number), 0)}).Write(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := Load(nil, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.jobSteps(); n != 4*60 {
+		t.Errorf("%d, want %d", n, 4*60)
+	}
+}
+
+// How much trained is known where there are steps, and where nobody's training began.
+func TestTrainingIsKnown(t *testing.T) {
+	steps, begun, silent := job.Steps{Count: 3, Begun: true}, job.Steps{Begun: true}, job.Steps{}
+	for name, c := range map[string]struct {
+		procs []job.Process
+		want  bool
+	}{
+		"steps":                           {[]job.Process{{Steps: steps}}, true},
+		"steps of another":                {[]job.Process{{Steps: begun, Heartbeats: true}, {Steps: steps}}, true},
+		"it began":                        {[]job.Process{{Steps: begun, Heartbeats: true}}, false},
+		"it is on record that it did not": {[]job.Process{{Steps: silent, Heartbeats: true}}, true},
+		"nothing says whether it did":     {[]job.Process{{Steps: silent}}, false},
+		"one may have":                    {[]job.Process{{Steps: silent, Heartbeats: true}, {Steps: silent}}, false},
+	} {
+		j := &job.Job{}
+		for i := range c.procs {
+			j.Processes = append(j.Processes, &c.procs[i])
+		}
+		if got := trainingKnown(j); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// What a start used is said where anything of it is known.
+func TestResourcesOfStarts(t *testing.T) {
+	at := time.Unix(100, 0)
+	starts := []*rundir.Run{
+		{Host: "processor", Started: at, Seen: at.Add(2 * time.Second), User: 3, System: 1},
+		{Host: "memory", Started: at, Seen: at.Add(time.Second), MaxRSS: 7},
+		{Host: "devices", Started: at, Seen: at.Add(time.Second), GPUs: make([]rundir.GPU, 1)},
+		{Host: "nothing", Started: at, Seen: at.Add(time.Second)},
+		{Host: "no time", Started: at, Seen: at, User: 3},
+	}
+	var r Report
+	r.resources(starts)
+	var hosts []string
+	for _, u := range r.Resources {
+		hosts = append(hosts, u.Host)
+	}
+	if !slices.Equal(hosts, []string{"processor", "memory", "devices"}) || r.Resources[0].Cores != 2 || r.Resources[1].Memory != 7 || r.Resources[0].Stop-r.Resources[0].Start != 2e9 {
+		t.Errorf("%+v", r.Resources)
+	}
+}
+
+// One detail is shown like many, and none leaves no empty line.
+func TestOneDetail(t *testing.T) {
+	for _, doubts := range [][]string{nil, {"spans lack their ends"}} {
+		s := &screen{columns: maxColumns}
+		s.details(&Report{Ledger: &account.Report{}, Verdict: Verdict{Confidence: "medium", Doubts: doubts}})
+		if len(s.lines) != 2*len(doubts) {
+			t.Errorf("of %q: %q", doubts, s.lines)
+		}
+	}
+}
+
+// Nobody is sent to the log of an attempt that ended as planned.
+func TestDowntimeOfPlannedStops(t *testing.T) {
+	r := &Report{Ledger: &account.Report{}}
+	r.Ledger.Disruptions = []account.Disruption{{Proper: true}, {Proper: true}}
+	loss := &Loss{Category: account.Downtime}
+	if got := r.lossAction(loss); strings.Contains(got, "log") || !strings.Contains(got, "sooner") {
+		t.Error(got)
+	}
+	r.Ledger.Disruptions[1].Proper = false
+	if got := r.lossAction(loss); got != actions[account.Downtime] {
+		t.Error(got)
+	}
+}
+
+// The verdict says what disruptions cost, one that was meant and cost no step aside.
+func TestDisruptionsAreSaid(t *testing.T) {
+	r := Report{Ranks: make([]Rank, 2), Ledger: &account.Report{Wall: 100e9}}
+	r.conclude()
+	if strings.Contains(r.Verdict.Sentence, "disruption") {
+		t.Errorf("it says %q", r.Verdict.Sentence)
+	}
+	r.Ledger.Disruptions = []account.Disruption{{Total: 8e9, Down: 6e9, Iterations: 5}, {Proper: true, Total: 1e9}}
+	r.conclude()
+	if want := "1 disruption lost 5 steps and cost 4.0 s of each rank's time, 3.0 s of it downtime."; !strings.Contains(r.Verdict.Sentence, want) {
+		t.Errorf("%q is not in %q", want, r.Verdict.Sentence)
+	}
+	r.Ledger.Disruptions[0] = account.Disruption{Total: 8e9, Down: 2e9, DownMost: 3e9, Unrecorded: 1e9, Iterations: 26, IterationsMost: 41}
+	r.conclude()
+	if want := "1 disruption lost 26 to 41 steps and cost 4.0 s of each rank's time, 1.0 to 1.5 s of it downtime: up to 500 ms before a kill are not on record."; !strings.Contains(r.Verdict.Sentence, want) {
+		t.Errorf("%q is not in %q", want, r.Verdict.Sentence)
+	}
+	if got, want := partsOf(&r.Ledger.Disruptions[0], 2), "26 to 41 steps redone (0 s), 1.0 to 1.5 s down, 500 ms not on record before the kill"; got != want {
+		t.Errorf("partsOf() = %q, want %q", got, want)
+	}
+}
+
+func TestDurationRange(t *testing.T) {
+	for _, tt := range []struct {
+		least, most int64
+		want        string
+	}{{1e9, 0, "1.0 s"}, {1e9, 2e9, "1.0 to 2.0 s"}, {900e6, 1400e6, "900 ms to 1.4 s"}, {61e9, 61_000_000_001, display.Duration(61e9)}, {0, 5e8, display.Duration(0) + " to 500 ms"}} {
+		if got := durationRange(tt.least, tt.most); got != tt.want {
+			t.Errorf("durationRange(%d, %d) = %q, want %q", tt.least, tt.most, got, tt.want)
+		}
+	}
+	if got, want := (&Attempt{Start: 1e9, Stop: 15.3e9, Latest: 15.8e9}).lasted(), "14.3 to 14.8 s"; got != want {
+		t.Errorf("lasted() = %q, want %q", got, want)
+	}
+}
+
+// Flags that are alike are one remark, which says how many there are.
+func TestRemarksOfFlags(t *testing.T) {
+	led := &account.Report{Flags: []account.Flag{
+		{Kind: "odd_thing", Rank: 3, Attempt: 2}, {Kind: "other", Rank: 1}, {Kind: "odd_thing", Rank: 4, Count: 5},
+	}}
+	if got, want := remarks(led), []string{"odd thing (rank 3, attempt 2 and 6 more)", "other (rank 1)"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// What is to be done follows the rank that holds the others up, and nothing is to be
+// done where a rank was looked for and all is fine.
+func TestActionOfADiagnosis(t *testing.T) {
+	for kind, want := range map[straggler.Kind]string{straggler.SlowRanks: "look there", straggler.Fine: ""} {
+		r := Report{Verdict: Verdict{Rank: &straggler.Verdict{Finding: straggler.Finding{Kind: kind}, Next: "look there"}, Diagnosis: diagnosisFine}}
+		if got := r.action(); got != want {
+			t.Errorf("%s: %q", kind, got)
+		}
+	}
+}
+
+// A hang was last heard of when the last of its ranks was.
+func TestHangLasts(t *testing.T) {
+	a := Attempt{Straggler: &straggler.Verdict{Finding: straggler.Finding{Kind: straggler.Hang, Ranks: []int{1}}}}
+	a.hung([]*job.Process{{Rank: 0, LastSeen: 50, Host: "a"}, {Rank: 1, LastSeen: 30, Host: "b"}, {Rank: 1, LastSeen: 20, Host: "b"}})
+	if o := a.Outcome; o == nil || o.How != job.Hung || o.At != 50 || o.Host != "b" {
+		t.Errorf("%+v", o)
+	}
+}
+
+// The parts of a profile are the whole ledger of its page, and each rank has its share of
+// its own time and the time of one of its steps.
+func TestPartsOfAProfile(t *testing.T) {
+	half := func(ns int64) map[string]int64 { return map[string]int64{profile.Compute.String(): ns / 2} }
+	goodputs := 0.5
+	r := &Report{Goodput: &goodputs, Losses: []Loss{{Category: account.Stall, Share: 0.5}}, Profile: &Profile{
+		Steps: 4, Time: 4e9, Parts: half(4e9), Ranks: []ProfileRank{{Rank: 0, Steps: 1, Time: 3e9, Parts: half(3e9)}, {Rank: 1, Time: 0}},
+	}}
+	p := &page{R: r}
+	p.ledger()
+	if len(p.Ledger) != profile.Parts {
+		t.Errorf("%d rows: %+v", len(p.Ledger), p.Ledger)
+	}
+	s := &screen{columns: maxColumns}
+	s.profileRanks(r.Profile)
+	var rows []string
+	for _, l := range s.lines {
+		rows = append(rows, strings.Join(strings.Fields(l), " "))
+	}
+	want := []string{"0 3.0 s 50.0 % 0.0 % 0.0 % 0.0 % 0.0 %", "1 0 s 0.0 % 0.0 % 0.0 % 0.0 % 0.0 %"}
+	for _, w := range want {
+		if !slices.Contains(rows, w) {
+			t.Errorf("%q is not in %q", w, rows)
+		}
+	}
+}
+
+// The times of phases are folded between each other, within the columns of the terminal.
+func TestPartsFitTheScreen(t *testing.T) {
+	phases := map[string]float64{}
+	for _, p := range straggler.Phases() {
+		phases[p.String()] = 1234.5
+	}
+	whole := regexp.MustCompile(`^  \w+ 1234 ms(, \w+ 1234 ms)*$`)
+	for columns := 40; columns < 100; columns++ {
+		s := &screen{columns: columns}
+		s.steps(&Report{Steps: Steps{Count: 9, Compared: 9, Phases: phases}})
+		for _, l := range s.lines {
+			if len([]rune(l)) > columns || strings.Contains(l, "1234") && !whole.MatchString(l) {
+				t.Errorf("of %d columns: %q", columns, l)
+			}
+		}
+	}
+}
+
+// An attempt that says no number has none.
+func TestAttemptWithoutANumber(t *testing.T) {
+	s := &screen{columns: maxColumns}
+	s.attempts(&Report{Ledger: &account.Report{}, Attempts: []Attempt{{Number: 0, FirstStep: -1}, {Number: 2, FirstStep: -1}}})
+	var names []string
+	for _, l := range s.lines {
+		if f := strings.Fields(l); len(f) > 0 {
+			names = append(names, f[0])
+		}
+	}
+	if !slices.Equal(names, []string{"ATTEMPTS", "?", "2"}) {
+		t.Errorf("%q", names)
+	}
+	none := &screen{columns: maxColumns}
+	if none.attempts(&Report{Ledger: &account.Report{}}); len(none.lines) != 0 {
+		t.Errorf("of no attempts: %q", none.lines)
+	}
+}
+
+// The table of waits is in nanoseconds, the budget in microseconds.
+func TestWaitsAreNanoseconds(t *testing.T) {
+	table := waits(&straggler.Verdict{Waits: &straggler.Waits{Total: 9, By: "rank", Names: []string{"0", "1"}, Cells: []straggler.WaitCell{{Waiter: 1, For: 0, Time: 8}, {Waiter: 0, For: 1, Time: 1}}}})
+	if table.Rows[1].Cells[0].Time != 8000 || table.Rows[1].Total != 8000 || table.Rows[0].Total != 1000 {
+		t.Errorf("%+v", table.Rows)
+	}
+}
+
+// Of a process as many names are kept as a digest of it may hold; a save has the step
+// that it lies at, where there is one.
+func TestBoundsOfDetails(t *testing.T) {
+	d := newDetailSink(&job.Process{})
+	for i := range maxNames + 9 {
+		d.Span(&job.Span{ID: 1, Name: fmt.Sprint("name", i), Start: 5, End: 9})
+	}
+	d.saves[7] = save{name: "checkpoint", step: job.Unknown, start: 5, end: 9}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if len(d.names) != maxNames || d.saves[7].step != job.Unknown {
+		t.Errorf("%d names, %+v", len(d.names), d.saves)
+	}
+	for count, fits := range map[int64]bool{-1: false, 0: false, 1: true, 1 << 40: true, 1<<40 + 1: false} {
+		d.names["name0"].count = count
+		body, err := d.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := new(detailSink).UnmarshalBinary(body); (err == nil) != fits {
+			t.Errorf("%d of a name: %v", count, err)
+		}
+	}
+}
+
+// A part of a digest that does not say its size is a small one.
+func TestPartThatHidesItsSize(t *testing.T) {
+	for size, fits := range map[int]bool{100: true, 8 * smallPart: false} {
+		s := &State{names: []string{strings.Repeat("x", size)}}
+		var packed bytes.Buffer
+		z, err := zstd.NewWriter(&packed, zstd.WithWindowSize(zstd.MinWindowSize))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for body := s.appendHeader(nil); len(body) > 0; body = body[min(64, len(body)):] {
+			if _, err := z.Write(body[:min(64, len(body))]); err != nil {
+				t.Fatal(err)
+			}
+			if err := z.Flush(); err != nil { // so that it cannot know the size
+				t.Fatal(err)
+			}
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var digest bytes.Buffer
+		if err := new(State).WriteDigest(&digest); err != nil {
+			t.Fatal(err)
+		}
+		start := len(fsread.DigestMagic) + 1 // and the version
+		_, n := binary.Uvarint(digest.Bytes()[start+1:])
+		size0, _ := binary.Uvarint(digest.Bytes()[start+1:])
+		text := append([]byte{}, digest.Bytes()[:start+1]...)
+		text = append(binary.AppendUvarint(text, uint64(packed.Len())), packed.Bytes()...)
+		text = append(text, digest.Bytes()[start+1+n+int(size0):]...)
+		got, err := readDigest(bytes.NewReader(text))
+		if (err == nil) != fits || err != nil && !errors.Is(err, errDamagedDigest) || fits && !slices.Equal(got.names, s.names) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+// Reading a folder can be stopped, and a file is a digest by its name or by what it holds.
+func TestLoadOfDigests(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name string, text []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	var digest bytes.Buffer
+	if err := new(State).WriteDigest(&digest); err != nil {
+		t.Fatal(err)
+	}
+	named := put("a.digest", digest.Bytes())
+	other := put("other", digest.Bytes())
+	for _, path := range []string{named, other} {
+		if _, err := Load(nil, path); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if _, err := Load(nil, put("no.digest", []byte("nothing"))); !errors.Is(err, ErrDigest) {
+		t.Errorf("a file that only calls itself one: %v", err)
+	}
+	trace := put("trace.pfw", []byte("[\n"+`{"id":1,"name":"ai_root","cat":"ai_root","pid":7,"tid":1,"ts":1704067200000000,"dur":9,"ph":"X","args":{"level":1,"p_idx":-1}}`+"\n"))
+	stopped := errors.New("stopped")
+	if _, err := Load(func() error { return stopped }, trace); !errors.Is(err, stopped) {
+		t.Errorf("it was stopped: %v", err)
+	}
+}

@@ -1,0 +1,218 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/report"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
+)
+
+// holdsRules says what is wrong with a report: rules that hold for all, whatever lies
+// in a folder.
+func holdsRules(r *report.Report) (bad []string) {
+	say := func(format string, args ...any) { bad = append(bad, fmt.Sprintf(format, args...)) }
+	var data bytes.Buffer
+	if err := report.JSON(&data, r); err != nil {
+		return []string{err.Error()}
+	}
+	var j struct {
+		Goodput *float64
+		Profile *struct {
+			Steps int
+			Busy  *float64 `json:"busy_share"`
+		}
+		Figures  []struct{ Name string }
+		Attempts []struct {
+			First   *int64 `json:"first_step"`
+			Goodput *float64
+		}
+		Ranks []struct{ Goodput *float64 }
+		Steps struct {
+			Count, Compared int
+			Median          *float64 `json:"median_ms"`
+			Max             *float64 `json:"max_ms"`
+		}
+		Ledger struct {
+			Wall       int64             `json:"wall_ns"`
+			Categories map[string]*int64 `json:"categories_ns"`
+			Ranks      []struct {
+				Categories map[string]*int64 `json:"categories_ns"`
+			}
+			Iterations struct{ Unfinished int }
+		}
+	}
+	if err := json.Unmarshal(data.Bytes(), &j); err != nil {
+		return []string{err.Error()}
+	}
+	sum := func(of map[string]*int64) (ns int64) {
+		for c, v := range of {
+			if v == nil || *v < 0 {
+				say("category %s is null or negative", c)
+				continue
+			}
+			ns += *v
+		}
+		return ns
+	}
+	if got, want := sum(j.Ledger.Categories), int64(len(j.Ledger.Ranks))*j.Ledger.Wall; got != want {
+		say("the categories add up to %d, the time is %d", got, want)
+	}
+	for i, rank := range j.Ledger.Ranks {
+		if got := sum(rank.Categories); got != j.Ledger.Wall {
+			say("rank %d adds up to %d of %d", i, got, j.Ledger.Wall)
+		}
+	}
+	if j.Steps.Count == 0 && j.Goodput != nil && *j.Goodput > 0 {
+		say("goodput %v without a step", *j.Goodput)
+	}
+	if j.Goodput == nil {
+		for _, f := range j.Figures {
+			if f.Name == "goodput" || f.Name == "ettr" {
+				say("the figure %s is known, goodput is not", f.Name)
+			}
+		}
+		for _, a := range j.Attempts {
+			if a.Goodput != nil {
+				say("an attempt has a goodput, the job has none")
+			}
+		}
+		for _, k := range j.Ranks {
+			if k.Goodput != nil {
+				say("a rank has a goodput, the job has none")
+			}
+		}
+	}
+	if (j.Steps.Median == nil) != (j.Steps.Compared == 0) || (j.Steps.Max == nil) != (j.Steps.Compared == 0) {
+		say("%d steps compared, median %v", j.Steps.Compared, j.Steps.Median)
+	}
+
+	var screen bytes.Buffer
+	if err := report.Full(&screen, r); err != nil {
+		return append(bad, err.Error())
+	}
+	text := screen.String()
+	section, unknown := "", strings.Contains(strings.Join(strings.Fields(text), " "), "is unknown")
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) == 0:
+			section = ""
+		case line[0] != ' ' && strings.ToUpper(fields[0]) == fields[0]:
+			section = fields[0]
+		case section == "ATTEMPTS" && strings.Contains(line, " none "):
+			for _, f := range fields {
+				if strings.HasSuffix(line, "%") && f != "0.0" {
+					say("a share of an attempt without steps: %s", line)
+				}
+			}
+		}
+		if strings.Contains(line, "NaN") || strings.Contains(line, "Inf") || strings.Contains(line, "null") {
+			say("no word: %s", line)
+		}
+	}
+	if j.Goodput == nil && j.Profile == nil && j.Ledger.Wall > 0 && !unknown {
+		say("the screen does not say that what trained is unknown")
+	}
+	if j.Goodput == nil && strings.Contains(text, "trained the model  ") {
+		say("the screen has a bar for what trained, which is not known")
+	}
+	if out := j.Steps.Count - j.Steps.Compared; out > 0 && !strings.Contains(text, strconv.Itoa(out)+" left out") {
+		say("%d steps are left out, which no line says", out)
+	}
+	return bad
+}
+
+// TestRulesOfReports: over all data that is there, and made jobs that are whole, killed
+// or without a step.
+func TestRulesOfReports(t *testing.T) {
+	data := filepath.Join("..", "..", "..", "shared", "data")
+	for _, pattern := range []string{"dftracer", "wild/jobs/*", "gpu/jobs/*", "kineto/torch_trace/*", "../golden/one-logger/*/golden.norm.jsonl"} {
+		paths, err := filepath.Glob(filepath.Join(data, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			if filepath.Base(path) == "manifest.json" || strings.Contains(path, "no_time") {
+				continue
+			}
+			t.Run(strings.TrimPrefix(path, data), func(t *testing.T) {
+				t.Parallel()
+				var r *report.Report
+				if strings.Contains(path, "kineto") {
+					r = imported(t, path)
+				} else {
+					state, err := report.Load(nil, path)
+					if err != nil {
+						t.Fatal(err)
+					}
+					jobs := state.Jobs()
+					if len(jobs) == 0 {
+						t.Fatal("no job")
+					}
+					r = report.Build(jobs[0])
+				}
+				for _, b := range holdsRules(r) {
+					t.Error(b)
+				}
+			})
+		}
+	}
+	made := func(name string, write func(dir string)) {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(dir)
+			state, err := report.Load(nil, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, job := range state.Jobs() {
+				for _, b := range holdsRules(report.Build(job)) {
+					t.Error(b)
+				}
+			}
+		})
+	}
+	for _, kill := range []bool{false, true} {
+		for _, steps := range []int{0, 1, 2, 12} {
+			made(fmt.Sprintf("%d steps, killed %v", steps, kill), func(dir string) {
+				w, err := dftracer.Create(filepath.Join(dir, "a.pfw"), &dftracer.Options{Start: time.Unix(1000, 0)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				at := int64(1_000_000_000)
+				span := func(cat, name string, dur int64) {
+					w.Write(&dftracer.Event{Phase: dftracer.PhaseComplete, Cat: cat, Name: name, TS: at, Dur: dur})
+				}
+				if span("compute", "compute.init", 500_000); !kill {
+					span("ai_root", "ai_root", 3_000_000+int64(steps)*200_000)
+				}
+				for at += 1_000_000; steps > 0; steps-- {
+					span("pipeline", "train.iteration", 150_000)
+					at += 200_000
+				}
+				if err := w.Close(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+	}
+	made("two attempts", func(dir string) {
+		start := time.Unix(2000, 0)
+		for n := range 2 {
+			end, err := simjob.Attempt{Ranks: 2, Steps: 20, Number: n, Start: start, Killed: n == 0}.Write(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			start = end.Add(time.Minute)
+		}
+	})
+}

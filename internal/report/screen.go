@@ -1,0 +1,207 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/platform/display"
+)
+
+// The size of the screen.
+const (
+	minColumns = 40
+	maxColumns = 100
+
+	// labelWidth is the column in which the text of a labelled line begins.
+	labelWidth = 6
+)
+
+// screen gathers the lines.
+type screen struct {
+	columns int
+	lines   []string
+}
+
+// line adds a line, with its indentation where it takes several.
+func (s *screen) line(format string, args ...any) {
+	text := strings.TrimRight(display.Text(fmt.Sprintf(format, args...)), " ")
+	if display.Width(text) <= s.columns {
+		s.lines = append(s.lines, text)
+		return
+	}
+	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
+	for _, l := range display.Fold(text, s.columns-len(indent)) {
+		s.lines = append(s.lines, indent+l)
+	}
+}
+
+// mostSaid is how many lines a sentence takes where there is room for most.
+const mostSaid = 2
+
+// say adds a sentence, below a head.
+func (s *screen) say(format string, args ...any) {
+	text := display.Text(fmt.Sprintf(format, args...))
+	if s.columns == maxColumns {
+		text = display.Elide(text, mostSaid*(maxColumns-4))
+	}
+	for _, l := range display.Fold(text, s.columns-2) {
+		s.lines = append(s.lines, "  "+l)
+	}
+}
+
+// table adds a table, whose head begins where the line does.
+func (s *screen) table(t *display.Table) {
+	heads, rows := t.Lines(s.columns + 2)
+	if heads == "" { // paragraphs, which need the name of what they are of
+		heads = strings.TrimPrefix(t.Heads[0], "<")
+	}
+	for _, l := range append([]string{heads}, rows...) {
+		s.lines = append(s.lines, strings.TrimPrefix(l, "  "))
+	}
+}
+
+// room is the width of a column: wide on the full screen, narrow on a smaller one.
+func (s *screen) room(wide, narrow int) int {
+	if s.columns < maxColumns {
+		return narrow
+	}
+	return wide
+}
+
+func (s *screen) head(title string) {
+	s.lines = append(s.lines, "")
+	title = display.Text(title)
+	lines := []string{title}
+	if display.Width(title) > s.columns {
+		lines = display.Fold(title, s.columns-2)
+	}
+	for i, l := range lines {
+		s.lines = append(s.lines, strings.Repeat("  ", min(i, 1))+l)
+	}
+}
+
+// countHidden says how many entries are not shown.
+func (s *screen) countHidden(n int, what string) {
+	if n > 0 {
+		s.line("  … %s, see --json or --html", display.Plural(n, "more "+what))
+	}
+}
+
+// bar draws a share in eighths of letters; a small one is still seen.
+func bar(share float64, width int) string {
+	eighths := int(share*float64(width)*8 + 0.5)
+	if share > 0 {
+		eighths = max(eighths, 1)
+	}
+	out := strings.Repeat("█", eighths/8)
+	if n := eighths % 8; n > 0 {
+		out += string([]rune(" ▏▎▍▌▋▊▉")[n])
+	}
+	return out + strings.Repeat(" ", max(width-utf8.RuneCountInString(out), 0))
+}
+
+// part adds a row with a bar for a share of something, which took so long.
+func (s *screen) part(name string, share float64, ns int64) {
+	width := s.room(22, 17)
+	picture := ""
+	if n := s.columns - width - 30; n >= 4 {
+		picture = " " + bar(share, n)
+	}
+	for i, l := range display.Fold(display.Elide(display.Text(name), 2*width), width) {
+		if i > 0 {
+			s.line("  %s", l)
+			continue
+		}
+		s.line("  %-*s%s %8s %9s", width, l, picture, display.Percent(share), display.Duration(ns))
+	}
+}
+
+// labelled adds a text behind a word, on as many lines as it takes.
+func (s *screen) labelled(label, text string) {
+	if text == "" {
+		return
+	}
+	width := 0
+	if label != "" {
+		width = labelWidth
+	}
+	for i, l := range display.Fold(display.Text(text), s.columns-width) {
+		if i > 0 {
+			label = ""
+		}
+		s.lines = append(s.lines, strings.TrimRight(fmt.Sprintf("%-*s%s", width, label, l), " "))
+	}
+}
+
+// maxRemarks bounds the list: a job of a thousand ranks has thousands of flags.
+const maxRemarks = 40
+
+// remarks are the flags of the ledger in words, those alike together.
+func remarks(led *account.Report) []string {
+	var order []account.FlagKind
+	of := make(map[account.FlagKind][]account.Flag)
+	for _, f := range led.Flags {
+		if of[f.Kind] == nil {
+			order = append(order, f.Kind)
+		}
+		of[f.Kind] = append(of[f.Kind], f)
+	}
+	var out []string
+	for _, k := range order {
+		list := of[k]
+		n := len(list)
+		for _, f := range list {
+			n += f.Count
+		}
+		text := strings.ReplaceAll(string(k), "_", " ")
+		if t, ok := flagWords[k]; ok {
+			text = t
+		}
+		f := &list[0]
+		where := fmt.Sprintf("rank %d", f.Rank)
+		if f.Attempt > 0 {
+			where += fmt.Sprintf(", attempt %d", f.Attempt)
+		}
+		if n > 1 {
+			where += fmt.Sprintf(" and %d more", n-1)
+		}
+		out = append(out, text+" ("+where+")")
+	}
+	return out[:min(len(out), maxRemarks)]
+}
+
+// unlikely says what of the records cannot be.
+func (q *Quality) unlikely() (out []string) {
+	if q.Aside > 0 {
+		out = append(out, display.Plural(int(q.Aside), "record")+" set aside: more than 30 days from the other times of the file, or ending before the begin")
+	}
+	if q.BadNumbers > 0 {
+		out = append(out, display.Plural(q.BadNumbers, "number")+" of ranks, attempts or the world size left out: below 0, or from 1,048,576 on")
+	}
+	if q.Disagree > 0 {
+		out = append(out, q.DisagreeOn+" said in two ways by records and names of files, "+display.Plural(q.Disagree, "time")+": a record in the trace counts first, the file's name last")
+	}
+	if q.Relative > 0 {
+		out = append(out, display.Plural(q.Relative, "clock")+" with times that are relative to something that the files do not say")
+	}
+	return out
+}
+
+var flagWords = map[account.FlagKind]string{
+	account.NoEnd:           "no proper end was recorded",
+	account.NoHeartbeat:     "stopped without saying goodbye (killed?): its last record is taken for its end",
+	account.ClockSkew:       "an attempt begins before the last activity of the one before",
+	account.LongIteration:   "a step took more than ten times the usual time",
+	account.MissingRank:     "ranks reported nothing",
+	account.SpansDropped:    "spans were dropped while recording",
+	account.TwoWriters:      "several processes say they are the same rank and attempt",
+	account.MissingEnds:     "spans without an end were closed by what followed",
+	account.WarmupUnknown:   "warm-up unknown: no usual time to compare the first step with",
+	account.Provisional:     "the usual time of a step comes from fewer than three steps",
+	account.LostWorkUnknown: "lost work unknown: no record says with which step an attempt went on",
+	account.ResumeInferred:  "the step that an attempt resumed from is a guess",
+	account.NoIterations:    "no training step was recorded",
+	account.LocalSteps:      "steps are counted from 0 in each attempt",
+}

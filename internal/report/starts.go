@@ -1,0 +1,156 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+)
+
+// start is what the report takes of a run.json (docs/run.md): how one start of
+// the job ended on one node, and what its use of resources shows.
+type start struct{ rundir.Run }
+
+// appendStart adds what a digest holds of a run.json, if it is one.
+func appendStart(all []start, r *rundir.Run, err error) []start {
+	if err != nil || !r.Told() {
+		return all
+	}
+	return append(all, start{rundir.Run{Version: r.Version, Session: r.Session, Job: r.Job, Key: r.Key, Start: r.Start, Attempt: r.Attempt, Program: r.Program, Script: r.Script, Flags: r.Flags, Host: r.Host, Rank: r.Rank, State: r.State, Started: r.Started, Seen: r.Seen, Ended: r.Ended, CommandPID: r.CommandPID,
+		EndedBy: r.EndedBy, ExitStatus: r.ExitStatus, Signal: r.Signal, Error: r.Error,
+		Stopped: r.Stopped, StoppedAt: r.StoppedAt, Scheduler: r.Scheduler, TimeLimit: r.TimeLimit, Evidence: r.Evidence, Python: r.Python}})
+}
+
+// uniqueStarts gives each once, in an order that does not depend on who was read first.
+func uniqueStarts(all []start) (out []*rundir.Run) {
+	all = slices.SortedFunc(slices.Values(all), func(a, b start) int {
+		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.text(), b.text()))
+	})
+	for _, s := range slices.CompactFunc(all, func(a, b start) bool { return a.text() == b.text() }) {
+		out = append(out, &s.Run)
+	}
+	return out
+}
+
+// text is the start in a digest.
+func (s *start) text() string {
+	text, err := json.Marshal(&s.Run)
+	if err != nil {
+		return "" // times beyond year 9999; readers leave it out
+	}
+	return string(text)
+}
+
+// maxEvidence bounds the list: each node of a large job has its own.
+const maxEvidence = 100
+
+// outcomes adds to the attempts how they ended, and what the use of resources shows.
+func (r *Report) outcomes(j *job.Job) {
+	of := make(map[int][]*job.Process)
+	for _, p := range j.Processes {
+		of[p.Attempt] = append(of[p.Attempt], p)
+	}
+	helpers := job.During(j.Helpers)
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
+		var starts []*rundir.Run
+		from, to := a.Start, a.Stop // of its commands: what they say comes after the last rank
+		for _, s := range j.Starts {
+			if s.During(a.Number, a.Start, a.Stop) {
+				starts = append(starts, s)
+				from, to = min(from, s.Started.UnixNano()), max(to, s.Seen.UnixNano())
+			}
+		}
+		var procs []*job.Process
+		if !a.Silent {
+			procs = slices.Clone(of[a.Number])
+		}
+		procs = append(procs, helpers(from, to)...)
+		a.Outcome = job.OutcomeOf(starts, procs)
+		if a.Number == r.running && !a.Silent && (a.Outcome == nil || a.Outcome.How == job.Unfinished) {
+			a.Running, a.Outcome = true, nil
+		}
+		a.hung(procs)
+		if lost := job.OutcomeOfCut(procs); lost != nil && !a.Running && (a.Outcome == nil || a.Outcome.How == job.Lost) {
+			a.Outcome, a.Ended = lost, false
+		}
+	}
+	if n := len(r.Attempts); n > 0 {
+		r.Outcome = r.Attempts[n-1].Outcome
+	}
+	r.evidence(j.Starts)
+	r.resources(j.Starts)
+}
+
+// hung makes a hang the outcome of an attempt that its verdict finds hanging. A rank that
+// ended badly is what the others wait for, where nothing else says for which.
+func (a *Attempt) hung(procs []*job.Process) {
+	v := a.Straggler
+	if v == nil || v.Kind != straggler.Hang {
+		return
+	}
+	h := &job.Hang{Ranks: v.Ranks, Until: make(map[int]int64)}
+	for _, p := range procs {
+		h.At = max(h.At, p.LastSeen)
+		h.Until[p.Rank] = max(h.Until[p.Rank], p.LastSeen)
+		if len(v.Ranks) == 1 && p.Rank == v.Ranks[0] {
+			h.Host = p.Host
+		}
+	}
+	if v.Cause == straggler.CauseUneven {
+		h.What = "a loop of fewer steps"
+	} else if v.Cause != straggler.CauseMismatch && v.Cause != straggler.Host.String() {
+		h.What = v.Cause
+	}
+	if a.Outcome = job.OutcomeOfHang(a.Outcome, h); a.Outcome.How != job.Hung && a.Outcome.Rank != nil && len(v.Ranks) == 0 {
+		straggler.Died(v, *a.Outcome.Rank, a.Outcome.Host, a.Outcome.Text)
+	}
+}
+
+// evidence adds what the use of resources shows.
+func (r *Report) evidence(all []*rundir.Run) {
+	for k := range all {
+		where := ""
+		if len(all) > 1 {
+			where = all[k].Host + ", "
+			if all[k].Rank != nil {
+				where += fmt.Sprintf("rank %d, ", *all[k].Rank)
+			}
+			where += all[k].Started.UTC().Format("15:04:05") + ": "
+		}
+		for _, e := range all[k].Evidence {
+			if len(r.Evidence) < maxEvidence {
+				r.Evidence = append(r.Evidence, where+e)
+			}
+		}
+	}
+}
+
+// resources says what each start used.
+func (r *Report) resources(all []*rundir.Run) {
+	for _, s := range all[:min(len(all), maxEvidence)] {
+		took := s.Took().Seconds()
+		if took <= 0 || s.User+s.System == 0 && s.MaxRSS == 0 && len(s.GPUs) == 0 {
+			continue
+		}
+		from := s.Started.UnixNano()
+		r.Resources = append(r.Resources, Resource{Host: s.Host, Rank: s.Rank, Start: from, Stop: from + int64(s.Took()), Cores: (s.User + s.System) / took,
+			Memory: s.MaxRSS, GPUs: s.GPUs})
+	}
+}
+
+func (s *screen) evidence(r *Report) {
+	if len(r.Evidence) == 0 {
+		return
+	}
+	s.head("RESOURCES")
+	const most = 4
+	for _, e := range r.Evidence[:min(len(r.Evidence), most)] {
+		s.line("  %s", e)
+	}
+	s.countHidden(len(r.Evidence)-most, "remark")
+}

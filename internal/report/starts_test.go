@@ -1,0 +1,100 @@
+package report_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/report"
+)
+
+// digested is the job of a directory as a digest of it holds it.
+func digested(t *testing.T, dir string) *report.Job {
+	t.Helper()
+	s, err := report.Load(nil, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if err := s.WriteDigest(&file); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = report.ReadDigest(&file); err != nil {
+		t.Fatal(err)
+	}
+	return s.Jobs()[0]
+}
+
+// How the command of an attempt ended, and what resources show, comes from run.json.
+func TestStarts(t *testing.T) {
+	dir := t.TempDir()
+	base := time.Unix(1_700_000_000, 0).UTC()
+	for n := range 2 {
+		begin := base.Add(time.Duration(n) * time.Minute)
+		w, err := dftracer.Create(filepath.Join(dir, fmt.Sprintf("trace%d.pfw.gz", n)), &dftracer.Options{
+			Start: begin, Process: dftracer.Process{PID: 100 + n, Attempt: &n, SessionTag: "job"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := dftracer.NewKey("pipeline", "train.iteration")
+		for i := range 10 {
+			at := begin.Add(time.Duration(i) * time.Second)
+			w.WriteComplete(&key, dftracer.Span{TS: at.UnixMicro(), Dur: 900_000}, dftracer.Int("step", int64(i)))
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		file := func(name, format string, args ...any) {
+			text := fmt.Sprintf(`{"version":1,"state":"ended","started":%q,"seen":%q,`, begin.Format(time.RFC3339Nano), begin.Add(10*time.Second).Format(time.RFC3339Nano)) + fmt.Sprintf(format, args...)
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n == 0 {
+			file("run.json", `"session_tag":"job","host":"a","rank":1,"ended_by":"signal","signal":"SIGTERM"}`)
+			file("run.run2.json", `"session_tag":"job","host":"b","rank":0,"ended_by":"out_of_memory","signal":"SIGKILL","evidence":["memory grows 40 MB a minute"]}`)
+			file("run.run3.json", `"session_tag":"another","host":"c","ended_by":"out_of_memory","evidence":["of another job"]}`)
+		} else {
+			file("run.run4.json", `"session_tag":"job","host":"a","ended_by":"exit","exit_status":0}`)
+			file("run.run5.json", `not JSON`)
+		}
+	}
+	set, err := job.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := report.Read(set)
+	if err != nil || len(jobs) != 1 {
+		t.Fatalf("%d jobs, %v", len(jobs), err)
+	}
+	r := report.Build(jobs[0])
+	if through := report.Build(digested(t, dir)); !reflect.DeepEqual(through.Evidence, r.Evidence) || !reflect.DeepEqual(through.Attempts[0].Outcome, r.Attempts[0].Outcome) {
+		t.Errorf("a digest says %q, %+v", through.Evidence, through.Attempts)
+	}
+	if len(r.Attempts) != 2 || r.Attempts[0].Outcome.Text != "out of memory: rank 0" || r.Attempts[1].Outcome.How != job.Completed || r.Outcome != r.Attempts[1].Outcome {
+		t.Errorf("attempts are %+v", r.Attempts)
+	}
+	if next := r.Verdict.Next; len(next) == 0 || strings.HasPrefix(next[0], "give the job more memory") { // the run went on
+		t.Errorf("next is %q", next)
+	}
+	if len(r.Evidence) != 1 || !strings.HasPrefix(r.Evidence[0], "b, rank 0, ") {
+		t.Errorf("evidence is %q", r.Evidence)
+	}
+	var screen bytes.Buffer
+	if err := report.Full(&screen, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"COMPLETED · DOWN", "out of memory: rank 0", "RESOURCES", "memory grows 40 MB a minute"} {
+		if !strings.Contains(screen.String(), want) {
+			t.Errorf("no %q on the screen\n%s", want, screen.String())
+		}
+	}
+}

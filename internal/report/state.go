@@ -1,0 +1,190 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/hang"
+	"github.com/trainspan/trainspan/internal/analyze/profile"
+	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
+	"github.com/trainspan/trainspan/internal/job"
+)
+
+// State is all that reports need of some processes, in about 60 bytes for each
+// step of each: the ledger, the steps, and the totals of spans by name, without
+// the spans. States of parts of a job merge to the state of the job, whatever the
+// parts and their order: report(A ∪ B) is the report of A's state merged with
+// B's. All files of one process belong in one part. Processes are numbered and
+// put into jobs when Jobs is called, so that a part need not know the others.
+//
+// The zero value is an empty State. It is not safe for concurrent use.
+type State struct {
+	names   []string // where the files lie, sorted
+	procs   []*process
+	skipped []*job.FileError
+	starts  []start // what run.json files say
+	others  []*hang.File
+}
+
+// process is what is kept of one.
+type process struct {
+	proc    *job.Process // as it was read: rank and attempt may follow from the others
+	ledger  *account.Builder
+	steps   *fromjob.Steps
+	details *detailSink
+	use     *profile.Use // of a profile
+}
+
+// collect reads the files of a set once.
+func collect(set *job.Set) (*State, error) {
+	var mu sync.Mutex
+	of := make(map[*job.Process]*process)
+	procs, err := set.Processes(func(p *job.Process) job.Sink {
+		out := &process{proc: p, details: newDetailSink(p)}
+		all := make(job.Sinks, 4)
+		all[0], out.ledger = account.OpenSink(p)
+		all[1], out.steps = fromjob.OpenSink(p)
+		all[2] = out.details
+		all[3], out.use = profile.OpenSink(p)
+		mu.Lock()
+		defer mu.Unlock()
+		of[p] = out
+		return all
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &State{others: takeEvidence(set), skipped: slices.Clone(set.Skipped)}
+	for _, r := range set.Starts() {
+		s.starts = appendStart(s.starts, r, nil)
+	}
+	for _, p := range procs {
+		s.procs = append(s.procs, of[p])
+	}
+	return s, nil
+}
+
+// Processes returns the processes as they were read.
+func (s *State) Processes() (out []*job.Process) {
+	for _, p := range s.procs {
+		out = append(out, p.proc)
+	}
+	return out
+}
+
+// Skipped returns the files that are no telemetry or cannot be read.
+func (s *State) Skipped() []*job.FileError { return s.skipped }
+
+// merge adds what another State knows. It shares with it what never changes.
+func (s *State) merge(o *State) {
+	for _, name := range o.names {
+		if i, found := slices.BinarySearch(s.names, name); !found {
+			s.names = slices.Insert(s.names, i, name)
+		}
+	}
+	s.procs = append(s.procs, o.procs...)
+	s.skipped = append(s.skipped, o.skipped...)
+	s.starts = append(s.starts, o.starts...)
+	s.others = append(s.others, o.others...)
+}
+
+// Jobs puts the processes together, the job with the most processes first, and of
+// several runs with one session tag the latest first. More can be merged afterwards,
+// and Jobs called again.
+func (s *State) Jobs() []*Job {
+	of := make(map[*job.Process]*process, len(s.procs))
+	var procs []*job.Process
+	for _, p := range s.procs {
+		c := *p.proc
+		c.Sources = slices.Clone(c.Sources)
+		of[&c] = p
+		procs = append(procs, &c)
+	}
+	skipped := slices.Clone(s.skipped)
+	slices.SortFunc(skipped, func(a, b *job.FileError) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Err.Error(), b.Err.Error()))
+	})
+	skipped = slices.CompactFunc(skipped, func(a, b *job.FileError) bool { return a.Error() == b.Error() })
+	others := uniqueOthers(s.others)
+	var out []*Job
+	for _, j := range job.Assemble(procs, uniqueStarts(s.starts)...) {
+		attempts := fromjob.Attempts(j, func(p *job.Process) *fromjob.Steps { return of[p].steps })
+		clocks := fromjob.Clocks(attempts)
+		out = append(out, &Job{
+			Name: joinNames(s.names), Job: j, Skipped: skipped, clocks: clocks,
+			Ledger:   account.LedgerOf(j, func(p *job.Process) *account.Builder { return of[p].ledger }, clocks.Of),
+			Attempts: attempts,
+			others:   others,
+			uses:     usesOf(j, func(p *job.Process) *profile.Use { return of[p].use }),
+			details:  detailsOf(j, func(p *job.Process) *detailSink { return of[p].details }),
+		})
+	}
+	slices.SortStableFunc(out, func(a, b *Job) int { return cmp.Compare(b.Job.Group, a.Job.Group) })
+	return out
+}
+
+func joinNames(names []string) string {
+	var out string
+	for i, name := range names {
+		if i > 0 {
+			out += " "
+		}
+		out += name
+	}
+	return out
+}
+
+// maxRankSteps is how many steps, those of each rank counted, a job may have for
+// its digests to keep each of them: 40 to 80 bytes each make 8 GB at most.
+const maxRankSteps = 100_000_000
+
+// jobSteps is about how many steps all ranks of the largest job have, also those
+// of other parts: the steps of its longest process times its world size.
+func (s *State) jobSteps() (n int64) {
+	for _, p := range s.procs {
+		n = max(n, int64(p.steps.Len())*int64(max(p.proc.WorldSize, 1)))
+	}
+	return n
+}
+
+// Window replaces steps by windows of [straggler.WindowSteps], which take less
+// than four bytes a step: see [account.Builder.Windows] and
+// [straggler.State.Window]. A report then says what is no longer exact. Without always only
+// the steps of a job are replaced that has more than digests should keep.
+func (s *State) Window(always bool) error {
+	if !always && s.jobSteps() <= maxRankSteps {
+		return nil
+	}
+	for i, p := range s.procs {
+		w := *p // other States may share it
+		var err error
+		if w.steps = p.steps.Windows(); w.steps.Len() == 0 {
+			// Its steps are those of the ledger: see timeline.
+		} else if w.ledger, err = p.ledger.Windows(); err != nil {
+			return err
+		}
+		s.procs[i] = &w
+	}
+	return nil
+}
+
+// Size returns how many processes the State has, copies included, and how many steps they
+// made, those of each counted.
+func (s *State) Size() (processes int, steps int64) {
+	for _, p := range s.procs {
+		steps += int64(p.steps.Len())
+	}
+	return len(s.procs), steps
+}
+
+// Read reads the files of a set once and gives the jobs in it, the one with the
+// most processes first.
+func Read(set *job.Set) ([]*Job, error) {
+	s, err := collect(set)
+	if err != nil {
+		return nil, err
+	}
+	return s.Jobs(), nil
+}

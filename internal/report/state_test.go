@@ -1,0 +1,298 @@
+package report_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/report"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
+)
+
+// collect reads some files into a State.
+func collect(t testing.TB, files ...string) *report.State {
+	t.Helper()
+	set, err := job.Open(files...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := report.Collect(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// asJSON is the report of all jobs of a State.
+func asJSON(t testing.TB, s *report.State) string {
+	t.Helper()
+	var out bytes.Buffer
+	for _, j := range s.Jobs() {
+		if err := report.JSON(&out, report.Build(j)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out.String()
+}
+
+// throughFile writes a State as a digest and reads it.
+func throughFile(t testing.TB, s *report.State) *report.State {
+	t.Helper()
+	var file bytes.Buffer
+	if err := s.WriteDigest(&file); err != nil {
+		t.Fatal(err)
+	}
+	out, err := report.ReadDigest(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// firstDifference is for messages.
+func firstDifference(have, want string) string {
+	a, b := strings.Split(have, "\n"), strings.Split(want, "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return fmt.Sprintf("line %d: %s\nwant %s", i, a[i], b[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, want %d", len(a), len(b))
+}
+
+// stateJobs are jobs that differ in what parts must know of each other.
+func stateJobs(t *testing.T) map[string]string {
+	several := func(attempts ...simjob.Attempt) string {
+		dir := t.TempDir()
+		for _, a := range attempts {
+			write(t, dir, a)
+		}
+		return dir
+	}
+	twice := several(simjob.Attempt{Ranks: 3, Steps: 60})
+	files, err := filepath.Glob(filepath.Join(twice, "*.gz"))
+	if err != nil || len(files) != 3 {
+		t.Fatal(files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"copy.pfw.gz": text, "cut.pfw.gz": []byte("half a trace"), "notes.txt": []byte("no telemetry")} {
+		if err := os.WriteFile(filepath.Join(twice, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	large := t.TempDir()
+	if err := (simjob.Large{Ranks: 16, Steps: 120, Slow: 5, Extra: 12, Save: 50}).Write(large); err != nil {
+		t.Fatal(err)
+	}
+	hang := t.TempDir()
+	j := simjob.Job{Layout: simjob.DP, Ranks: 4, Steps: 40, Seed: 7, Faults: []simjob.Fault{{What: simjob.Hang, Ranks: []int{2}, Group: "world", From: 36, Watchdog: 30000}}}
+	if _, err := j.Write(hang); err != nil {
+		t.Fatal(err)
+	}
+	at := report.Build(read(t, hang)).Ledger.To
+	for rank := range 4 {
+		dumped(t, filepath.Join(hang, fmt.Sprintf("nccl_trace_rank_%d", rank)), at, int64(40-rank/3), rank == 3)
+	}
+	if !strings.Contains(asJSON(t, collect(t, hang)), "flight recorder") {
+		t.Fatal("the report does not quote the dumps")
+	}
+	return map[string]string{
+		"a hang with dumps":  hang,
+		"killed and resumed": faulty(t),
+		"twelve spans":       large,
+		"a copy and others":  twice,
+		"missing rank":       several(simjob.Attempt{Ranks: 6, Steps: 80, Skip: map[int]bool{2: true}}),
+		"work":               several(simjob.Attempt{Ranks: 4, Steps: 90, Weights: map[int]float64{1: 1.4}}),
+		"two jobs": several(simjob.Attempt{Ranks: 4, Steps: 50, Tag: "one"},
+			simjob.Attempt{Ranks: 3, Steps: 40, Number: 1, Tag: "two", NoComm: true, Start: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}),
+	}
+}
+
+// TestReportOfTheUnion: the report of all files is that of the states of any
+// parts, merged in any order, whether or not they went through a file.
+func TestReportOfTheUnion(t *testing.T) {
+	for name, dir := range stateJobs(t) {
+		t.Run(name, func(t *testing.T) {
+			files, err := filepath.Glob(filepath.Join(dir, "*"))
+			if err != nil || len(files) < 3 {
+				t.Fatal(files, err)
+			}
+			var telemetry []string
+			for _, f := range files {
+				if strings.Contains(f, ".pfw") && !strings.Contains(f, "cut.") {
+					telemetry = append(telemetry, f)
+				}
+			}
+			all := collect(t, files...)
+			want := asJSON(t, all)
+			if got := asJSON(t, throughFile(t, all)); got != want {
+				t.Errorf("a digest of all: %s", firstDifference(got, want))
+			}
+			seeds := uint64(5)
+			if testing.Short() {
+				seeds = 2
+			}
+			for seed := range seeds {
+				rng := rand.New(rand.NewPCG(seed, 1))
+				parts := make([][]string, 2+rng.IntN(min(5, len(telemetry))))
+				for i, f := range telemetry {
+					// Each part has a file; a part of nothing cannot be read.
+					k := i
+					if i >= len(parts) {
+						k = rng.IntN(len(parts))
+					}
+					parts[k%len(parts)] = append(parts[k%len(parts)], f)
+				}
+				for _, f := range files { // what is no telemetry is with some of it
+					if !strings.Contains(f, ".pfw") || strings.Contains(f, "cut.") {
+						k := rng.IntN(len(parts))
+						for len(parts[k]) == 0 {
+							k = rng.IntN(len(parts))
+						}
+						parts[k] = append(parts[k], f)
+					}
+				}
+				// A tree of any shape: two of those that are there become one, until one is left.
+				var states []*report.State
+				for _, part := range parts {
+					if len(part) > 0 {
+						states = append(states, collect(t, part...))
+					}
+				}
+				for len(states) > 1 {
+					rng.Shuffle(len(states), func(i, j int) { states[i], states[j] = states[j], states[i] })
+					into := &report.State{}
+					for _, s := range states[:2] {
+						if rng.IntN(2) == 0 {
+							s = throughFile(t, s)
+						}
+						into.Merge(s)
+					}
+					states = append(states[2:], into)
+				}
+				merged := states[0]
+				if got := asJSON(t, merged); got != want {
+					t.Errorf("%d parts, seed %d: %s", len(parts), seed, firstDifference(got, want))
+				}
+				if again := asJSON(t, merged); again != want {
+					t.Errorf("asked again: %s", firstDifference(again, want))
+				}
+			}
+		})
+	}
+}
+
+// TestDamagedDigest: whatever happens to a digest, reading it is an error.
+func TestDamagedDigest(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, simjob.Attempt{Ranks: 2, Steps: 30})
+	var file bytes.Buffer
+	if err := collect(t, dir).WriteDigest(&file); err != nil {
+		t.Fatal(err)
+	}
+	text, want := file.Bytes(), asJSON(t, collect(t, dir))
+	for n := 0; n < len(text); n += 1 + n/50 {
+		if _, err := report.ReadDigest(bytes.NewReader(text[:n])); err == nil {
+			t.Fatalf("%d of %d bytes are a digest", n, len(text))
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		broken := bytes.Clone(text)
+		at := rng.IntN(len(broken))
+		broken[at] ^= 1 << rng.IntN(8)
+		// A few bits mean nothing; what is read must be what was written.
+		if s, err := report.ReadDigest(bytes.NewReader(broken)); err == nil && asJSON(t, s) != want {
+			t.Fatalf("a digest with another bit in byte %d of %d says something else", at, len(text))
+		}
+	}
+	text[len("trspdig\n")] = 99
+	if _, err := report.ReadDigest(bytes.NewReader(text)); err == nil || !strings.Contains(err.Error(), "version 99") || !strings.Contains(err.Error(), "trainspan digest") {
+		t.Errorf("another version: %v", err)
+	}
+}
+
+// TestDigestIsSmall pins what a step of a rank takes.
+func TestDigestIsSmall(t *testing.T) {
+	dir := t.TempDir()
+	l := simjob.Large{Ranks: 8, Steps: 1000, Slow: 3, Extra: 5, Save: 100}
+	if err := l.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	s := collect(t, dir)
+	var file bytes.Buffer
+	if err := s.WriteDigest(&file); err != nil {
+		t.Fatal(err)
+	}
+	procs, steps := s.Size()
+	if steps != int64(l.Ranks*l.Steps) || procs != l.Ranks {
+		t.Fatalf("%d steps of %d processes", steps, procs)
+	}
+	each := float64(file.Len()) / float64(steps)
+	t.Logf("%.1f bytes for a step of a rank with %d spans", each, simjob.SpansPerStep)
+	if each > 80 {
+		t.Errorf("%.1f bytes for a step of a rank, want at most 80", each)
+	}
+}
+
+// TestWindowedDigest: windows take less than four bytes for a step of a rank, the
+// report says the same of the job, and what is no longer exact.
+func TestWindowedDigest(t *testing.T) {
+	dir := t.TempDir()
+	l := simjob.Large{Ranks: 4, Steps: 12_000, Slow: 2, Extra: 9, Save: 500}
+	if testing.Short() {
+		l.Steps = 3000
+	}
+	if err := l.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	s := collect(t, dir)
+	want := report.Build(s.Jobs()[0])
+	if err := s.Window(true); err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if err := s.WriteDigest(&file); err != nil {
+		t.Fatal(err)
+	}
+	each := float64(file.Len()) / float64(l.Ranks*l.Steps)
+	t.Logf("%.2f bytes for a step of a rank", each)
+	if each > 4 && !testing.Short() {
+		t.Errorf("%.2f bytes for a step of a rank", each)
+	}
+	read, err := report.ReadDigest(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := report.Build(read.Jobs()[0])
+	v, w := want.Verdict.Rank, have.Verdict.Rank
+	if v.Kind != w.Kind || fmt.Sprint(v.Ranks) != fmt.Sprint(w.Ranks) || v.Cause != w.Cause || math.Abs(v.Evidence.Excess-w.Evidence.Excess) > 0.2 {
+		t.Errorf("%s\nwant %s", w.Sentence, v.Sentence)
+	}
+	if math.Abs(*have.Goodput-*want.Goodput) > 1e-4 || have.Ledger.Categories.Sum() != want.Ledger.Categories.Sum() ||
+		have.Ledger.Iterations.Kept != want.Ledger.Iterations.Kept || have.Quality.Spans != want.Quality.Spans {
+		t.Errorf("goodput %v, want %v; iterations %+v, want %+v", *have.Goodput, *want.Goodput, have.Ledger.Iterations, want.Ledger.Iterations)
+	}
+	a, b := have.Steps, want.Steps
+	if math.Abs(a.Median-b.Median) > 0.3 || math.Abs(a.P99-b.P99) > 3 || float64(a.Count) < 0.85*float64(b.Count) {
+		t.Errorf("steps %+v\nwant %+v", a, b)
+	}
+	if text := strings.Join(have.Quality.Remarks, " "); !strings.Contains(text, "windows of 100 steps") {
+		t.Errorf("remarks %q", have.Quality.Remarks)
+	}
+	screen(t, have)
+	if err := report.HTML(io.Discard, have); err != nil {
+		t.Error(err)
+	}
+}

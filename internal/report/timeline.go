@@ -1,0 +1,207 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/stats"
+)
+
+// communication is how the time in collectives is called beside the phases.
+const communication = "communication"
+
+// steps are all steps of a job in the order in which they were run. Times are
+// nanoseconds; NaN is not known.
+type steps struct {
+	number   []int64
+	attempt  []int
+	period   []float64
+	phases   map[string][]float64 // mean over the ranks
+	wait     []float64
+	transfer []float64
+
+	count int // of steps; more than entries where windows stand for them
+}
+
+// timeline puts the steps of all attempts one after the other. An attempt whose
+// steps hold no known spans counts from one iteration to the next.
+func timeline(j *Job, tables []*straggler.Table) *steps {
+	s := &steps{phases: make(map[string][]float64)}
+	all := 0
+	has := make(map[straggler.Phase]bool)
+	for _, t := range tables {
+		if t == nil {
+			continue
+		}
+		all += len(t.Steps)
+		for _, p := range straggler.Phases() {
+			has[p] = has[p] || t.Has(p)
+		}
+	}
+	s.number, s.attempt = make([]int64, 0, all), make([]int, 0, all)
+	s.period, s.wait, s.transfer = make([]float64, 0, all), make([]float64, 0, all), make([]float64, 0, all)
+	for i, t := range tables {
+		a := &j.Attempts[i]
+		if t == nil {
+			var periods []float64
+			its := j.Ledger.Iterations(a.Number)
+			for k := 1; k < len(its); k++ {
+				periods = append(periods, float64(its[k].End-its[k-1].End))
+			}
+			from := stats.SlowStart(periods, stats.Median(slices.Clone(periods)))
+			for k, period := range periods[from:] {
+				s.number = append(s.number, its[from+k+1].First)
+				s.attempt = append(s.attempt, a.Number)
+				s.period = append(s.period, period)
+				s.count++
+				s.wait, s.transfer = append(s.wait, math.NaN()), append(s.transfer, math.NaN())
+			}
+			continue
+		}
+		s.count += len(t.Steps) * int(t.Per)
+		s.number = append(s.number, t.Steps...)
+		s.period = append(s.period, t.Period...)
+		values := make([]float64, len(t.Ranks))
+		ofRanks := func(value func(rank int) float64) []float64 {
+			for r := range values {
+				values[r] = value(r)
+			}
+			return values
+		}
+		for k := range t.Steps {
+			s.attempt = append(s.attempt, a.Number)
+			wait, transfer := knownMean(ofRanks(func(r int) float64 { w, _ := t.Communication(r, k); return w })), math.NaN()
+			if len(t.Ranks) > 0 {
+				_, transfer = t.Communication(0, k)
+			}
+			s.wait, s.transfer = append(s.wait, wait), append(s.transfer, transfer)
+		}
+		for _, p := range straggler.Phases() {
+			name := p.String()
+			x := s.phases[name]
+			if !has[p] {
+				continue
+			}
+			if x == nil {
+				x = make([]float64, 0, all)
+			}
+			for len(x) < len(s.number)-len(t.Steps) {
+				x = append(x, math.NaN())
+			}
+			for k := range t.Steps {
+				x = append(x, knownMean(ofRanks(func(r int) float64 { return t.Phase(p, r, k) })))
+			}
+			s.phases[name] = x
+		}
+	}
+	for name, x := range s.phases {
+		for len(x) < len(s.number) {
+			x = append(x, math.NaN())
+		}
+		s.phases[name] = x
+		if !slices.ContainsFunc(x, func(v float64) bool { return v > 0 }) {
+			delete(s.phases, name)
+		}
+	}
+	return s
+}
+
+// knownMean returns the mean of the values that are not NaN, NaN if there are none.
+func knownMean(x []float64) float64 {
+	if slices.ContainsFunc(x, math.IsNaN) {
+		x = slices.DeleteFunc(slices.Clone(x), math.IsNaN)
+	}
+	if len(x) == 0 {
+		return math.NaN()
+	}
+	return stats.Mean(x)
+}
+
+func (s *steps) steps() Steps {
+	out := Steps{Compared: s.count, MaxAt: -1}
+	if out.Compared == 0 {
+		return out
+	}
+	sorted := slices.Sorted(slices.Values(s.period))
+	at := slices.Index(s.period, sorted[len(sorted)-1])
+	out.Median, out.P99 = stats.NearestRank(sorted, 0.5)/1e6, stats.NearestRank(sorted, 0.99)/1e6
+	out.Max, out.MaxAt = s.period[at]/1e6, s.number[at]
+	// A quarter of fewer than 40 steps is moved by single ones.
+	if n := len(s.period) / 4; n >= 10 {
+		first, last := slices.Sorted(slices.Values(s.period[:n])), slices.Sorted(slices.Values(s.period[len(s.period)-n:]))
+		out.Trend = stats.NearestRank(last, 0.5)/stats.NearestRank(first, 0.5) - 1
+	}
+	for name, x := range s.phases {
+		if out.Phases == nil {
+			out.Phases = make(map[string]float64)
+		}
+		out.Phases[name] = knownMean(x) / 1e6
+	}
+	if w, t := knownMean(s.wait)/1e6, knownMean(s.transfer)/1e6; w == w && t == t {
+		out.Wait, out.Transfer = &w, &t
+	}
+	return out
+}
+
+// waitTable is who waited for whom, as the page shows it: a row for each that waited, a
+// column for each that was waited for.
+type waitTable struct {
+	Sentence string
+	By       string
+	Names    []string
+	Rows     []waitRow
+}
+
+type waitRow struct {
+	Name  string
+	Cells []waitCell
+	Total int64 // ns
+}
+
+// waitCell has its share of the largest one, from 0 to 1, empty without a wait.
+type waitCell struct {
+	Weight string
+	Time   int64 // ns
+}
+
+// fewNames is up to how many columns cells have their time as text.
+const fewNames = 12
+
+// Told reports whether cells have their time as text.
+func (t *waitTable) Told() bool { return len(t.Names) <= fewNames }
+
+// waits fills the table from the budget of a verdict, nil without one.
+func waits(v *straggler.Verdict) *waitTable {
+	if v == nil || v.Waits == nil || v.Waits.Total == 0 || len(v.Waits.Names) < 2 {
+		return nil
+	}
+	w := v.Waits
+	t := &waitTable{By: w.By, Names: w.Names, Rows: make([]waitRow, len(w.Names))}
+	for i := range t.Rows {
+		t.Rows[i] = waitRow{Name: w.Names[i], Cells: make([]waitCell, len(w.Names))}
+	}
+	for _, c := range w.Cells {
+		row := &t.Rows[c.Waiter]
+		row.Cells[c.For] = waitCell{strconv.FormatFloat(float64(c.Time)/float64(w.Cells[0].Time), 'f', 2, 64), c.Time * 1000}
+		row.Total += c.Time * 1000
+	}
+	list := func(parts []straggler.WaitPart) string {
+		var out []string
+		for _, p := range parts[:min(len(parts), 4)] {
+			if share := float64(p.Time) / float64(w.Total); share >= worth {
+				out = append(out, fmt.Sprintf("%s %s", p.Name, display.Percent(share)))
+			}
+		}
+		return strings.Join(out, ", ")
+	}
+	t.Sentence = fmt.Sprintf("%s of the time of all ranks is waiting for others. By group: %s. The last one took longer in: %s.", display.Percent(w.Share), list(w.Group), list(w.Phases))
+	if w.Bubble > 0 {
+		t.Sentence += fmt.Sprintf(" %s of it is the bubble of the pipeline: waiting for messages.", display.Percent(float64(w.Bubble)/float64(w.Total)))
+	}
+	return t
+}

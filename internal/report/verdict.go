@@ -1,0 +1,420 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+)
+
+// worth is the share of the time from which on a loss or a finding is worth a
+// word: what a person would not look into is left to the table.
+const worth = 0.01
+
+// conclude writes the verdict.
+func (r *Report) conclude() {
+	v := &r.Verdict
+	r.gainsInRun()
+	v.Confidence, v.Doubts = confidence(r)
+	v.Outcome = r.outcomeWords()
+	v.Diagnosis, v.Why = r.diagnose()
+	v.Next, r.nextAt = r.next()
+	var out []said
+	add := func(at place, text string) { out = append(out, said{text, at}) }
+	if r.Outcome != nil && r.Profile == nil {
+		add(placeStarts, r.Outcome.Sentence(0))
+	}
+	switch {
+	case r.Profile != nil:
+		for _, text := range r.Profile.sentence() {
+			add(placeTime, text)
+		}
+	case r.Ledger.Wall == 0:
+		add(placeData, "The records hold no time.")
+	case r.Goodput == nil:
+		add(placeData, fmt.Sprintf("How much of %s on %s trained the model is unknown: no training step is on record.", display.Duration(r.Ledger.Wall), display.Plural(len(r.Ranks), "rank")))
+	default:
+		add(placeTime, fmt.Sprintf("%s of %s on %s trained the model.", display.Percent(*r.Goodput), display.Duration(r.Ledger.Wall), display.Plural(len(r.Ranks), "rank")))
+	}
+	if r.Profile == nil && len(r.Losses) > 0 && r.Losses[0].Share >= worth && !(r.Goodput == nil && r.Losses[0].Category == account.Other) {
+		l := &r.Losses[0]
+		add(placeOfLoss(l.Category), fmt.Sprintf("The largest loss is %s, %s (%s%s).", words(l.Category), display.Percent(l.Share), display.Duration(l.Time/int64(max(len(r.Ranks), 1))), perRank(len(r.Ranks))))
+	}
+	if d := r.disruptions(); d != "" {
+		add(placeStarts, d)
+	}
+	if v.Rank != nil && (len(r.Ranks) > 1 || v.Rank.Kind != straggler.Unknown) {
+		text := v.Rank.Sentence
+		if len(r.Attempts) > 1 {
+			text = fmt.Sprintf("In attempt %d: %s", v.Attempt, text)
+		}
+		add(placeOfFinding(v.Rank.Kind), text)
+		if v.Rank.Second != "" {
+			add(placeRanks, "The next best repair: "+v.Rank.Second)
+		}
+	}
+	if len(v.Across) > 0 {
+		add(placeRanks, v.Across[0].Sentence)
+	}
+	if len(v.Next) > 0 {
+		add(r.nextAt[0], "Next: "+v.Next[0]+".")
+	}
+	text := "Confidence " + v.Confidence + ": the records are complete."
+	if len(v.Doubts) > 0 {
+		text = "Confidence " + v.Confidence + ": " + strings.Join(v.Doubts, "; ") + "."
+	}
+	add(placeData, text)
+	r.said = out
+	texts := make([]string, len(out))
+	for i := range out {
+		texts[i] = out[i].text
+	}
+	v.Sentence = strings.Join(texts, " ")
+}
+
+// gainsInRun puts what repairs save of a step into the time of the run. Steps that a restart
+// repeated do not count, those of other attempts do where they have the same finding.
+func (r *Report) gainsInRun() {
+	if r.Profile != nil {
+		return
+	}
+	undone := make(map[int]int) // steps, by attempt
+	for i := range r.Ledger.Disruptions {
+		undone[r.Ledger.Disruptions[i].After] += r.Ledger.Disruptions[i].Iterations
+	}
+	kept := make([]int, len(r.Attempts))
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
+		if a.Straggler == nil {
+			continue
+		}
+		c := &a.Straggler.Coverage
+		kept[i] = c.Steps
+		if c.WindowSteps > 0 {
+			kept[i] = int(c.LastStep - c.FirstStep + 1)
+		}
+		kept[i] = max(kept[i]-undone[a.Number], 0)
+	}
+	more := r.savedByOthers(kept)
+	c := r.Ledger.Categories
+	steps := (c[account.Productive] + c[account.DataWait] + c[account.CheckpointSave]) / int64(max(len(r.Ranks), 1))
+	for i := range r.Attempts {
+		if v := r.Attempts[i].Straggler; v != nil {
+			v.InRun(r.Ledger.Wall, steps, kept[i], more[i])
+		}
+	}
+}
+
+// savedByOthers returns for each attempt what repairs save in the kept steps of the other
+// attempts with the same finding. It adds those before and those after: what is left of
+// the sum of all without one would not be exact.
+func (r *Report) savedByOthers(kept []int) []float64 {
+	more := make([]float64, len(r.Attempts))
+	add := func(sums map[string]float64, i int) {
+		if v := r.Attempts[i].Straggler; v != nil {
+			finding := fmt.Sprint(v.Kind, v.Ranks)
+			more[i] += sums[finding]
+			sums[finding] += v.Saved * float64(kept[i])
+		}
+	}
+	before, after := make(map[string]float64), make(map[string]float64)
+	for i := range r.Attempts {
+		add(before, i)
+		add(after, len(r.Attempts)-1-i)
+	}
+	return more
+}
+
+func perRank(n int) string {
+	if n > 1 {
+		return " of each rank's time"
+	}
+	return ""
+}
+
+func words(c account.Category) string {
+	if c.IsCustom() {
+		return "“" + strings.TrimPrefix(string(c), "custom.") + "”"
+	}
+	text := strings.ReplaceAll(string(c), "_", " ")
+	if c.IsStartUp() {
+		return strings.Replace(text, "startup.", "start-up: ", 1)
+	}
+	return text
+}
+
+// disruptions sums up what restarts cost.
+func (r *Report) disruptions() string {
+	var total, down, downMost, unrecorded int64
+	lost, lostMost, n := 0, 0, 0
+	for i := range r.Ledger.Disruptions {
+		d := &r.Ledger.Disruptions[i]
+		if d.Proper && d.Iterations == 0 {
+			continue
+		}
+		n++
+		total, down, lost = total+d.Total, down+d.Down, lost+d.Iterations
+		downMost, lostMost = downMost+max(d.Down, d.DownMost), lostMost+max(d.Iterations, d.IterationsMost)
+		unrecorded = max(unrecorded, d.Unrecorded)
+	}
+	if n == 0 {
+		return ""
+	}
+	ranks := int64(max(len(r.Ranks), 1))
+	return fmt.Sprintf("%s lost %s and cost %s%s, %s of it downtime%s.", strings.ToUpper(display.Plural(n, "disruption")[:1])+display.Plural(n, "disruption")[1:],
+		stepsRange(lost, lostMost), display.Duration(total/ranks), perRank(int(ranks)), durationRange(down/ranks, downMost/ranks), missingEnd(unrecorded/ranks))
+}
+
+// stepsRange is a number of steps of which the least and the most are known.
+func stepsRange(least, most int) string {
+	if most <= least {
+		return display.Plural(least, "step")
+	}
+	return fmt.Sprintf("%d to %s", least, display.Plural(most, "step"))
+}
+
+// durationRange is a time of which the least and the most are known.
+func durationRange(least, most int64) string {
+	from, to := display.Duration(least), display.Duration(most)
+	if most <= least || from == to {
+		return from
+	}
+	number, unit, _ := strings.Cut(from, " ")
+	if strings.HasSuffix(to, " "+unit) && !strings.Contains(unit, " ") {
+		from = number
+	}
+	return from + " to " + to
+}
+
+// missingEnd says why figures are ranges.
+func missingEnd(ns int64) string {
+	if ns <= 0 {
+		return ""
+	}
+	return ": up to " + display.Duration(ns) + " before a kill are not on record"
+}
+
+// actions are what reduces a loss.
+var actions = map[account.Category]string{
+	account.LostWork:           "save checkpoints more often",
+	account.Warmup:             "cache what is compiled in the first step of an attempt",
+	account.StartupInterpreter: "keep Python and its packages on a local disk: what is on a shared one is slow to open",
+	account.StartupImports:     "import less before the training, from a local disk",
+	account.StartupRendezvous:  "start all ranks together: the first ones wait for the last",
+	account.StartupDevice:      "load device libraries lazily, and from a local disk",
+	account.StartupModel:       "build the model on its device, and read its weights in parallel",
+	account.StartupFirstBatch:  "start the workers of the data loader earlier, and keep the index of its files",
+	account.StartupCompile:     "cache what is compiled before the first step",
+	account.Init:               "see which initialization takes longest in the table of slow spans, and cache what it builds",
+	account.CheckpointLoad:     "load checkpoints from faster storage, or in parallel",
+	account.CheckpointSave:     "save checkpoints asynchronously, or less often",
+	account.DataWait:           "give the data loader more workers or prefetch more",
+	account.Validation:         "validate less often or on fewer batches",
+	account.Testing:            "test less often or on fewer batches",
+	account.Stall:              "find what the last step waited for before the attempt ended",
+	account.Downtime:           "read the end of the log of the attempt that stopped, and restart sooner",
+	account.Unobserved:         "find out when the job really ended: its last attempt has no proper end",
+	account.Absent:             "start all ranks together and end them together",
+	account.Other:              "add a span around what happens before and between the training steps: most of this time has no label",
+}
+
+// next lists what to do, the action that gains most first, and what each is about.
+func (r *Report) next() (out []string, at []place) {
+	type action struct {
+		text  string
+		gains float64
+		at    place
+	}
+	var list []action
+	if text := afterwards(r.Outcome); text != "" && r.Profile == nil {
+		list = append(list, action{text, 2, placeStarts}) // a run that is over gains nothing else
+	}
+	about := r.action()
+	if about != "" {
+		list = append(list, action{about, 1.5, placeOfWhy(r)})
+	}
+	if v := r.Verdict.Rank; v != nil && v.Next != "" && v.Next != about && (v.Kind != straggler.Unknown || len(r.Ranks) > 1) {
+		list = append(list, action{v.Next, r.Verdict.RankCost, placeOfFinding(v.Kind)})
+	}
+	if r.Profile != nil {
+		for i, text := range r.Profile.next() {
+			list = append(list, action{text, 1 / float64(i+2), placeTime})
+		}
+	} else if r.Goodput == nil && r.Ledger.Wall > 0 && afterwards(r.Outcome) == "" { // which had no step to record, maybe
+		list = append(list, action{"record the training steps: a span for each iteration, or the loop over the data loader", 1, placeData})
+	}
+	for _, l := range r.Losses {
+		if l.Share < worth || r.Profile != nil {
+			break
+		}
+		if r.Goodput == nil && l.Category == account.Other {
+			continue // it may have trained
+		}
+		if l.Category == account.DataWait && l.Share < notable {
+			continue // a step waits for something else
+		}
+		if text := r.lossAction(&l); text != "" && !strings.HasPrefix(about, text) {
+			list = append(list, action{text, l.Share, placeOfLoss(l.Category)})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b action) int {
+		switch {
+		case a.gains > b.gains:
+			return -1
+		case a.gains < b.gains:
+			return 1
+		}
+		return 0
+	})
+	for _, a := range list[:min(len(list), 4)] {
+		out, at = append(out, a.text), append(at, a.at)
+	}
+	return out, at
+}
+
+// lossAction is what reduces a loss.
+func (r *Report) lossAction(l *Loss) string {
+	text := actions[l.Category]
+	if l.Category == account.LostWork {
+		if f := r.figure(account.FigureYoung); f > 0 {
+			text += fmt.Sprintf(" (Young's rule suggests every %s)", display.Duration(int64(f*1e9)))
+		}
+	}
+	if l.Category == account.Unobserved && slices.ContainsFunc(r.Ledger.Disruptions, func(d account.Disruption) bool { return d.Unrecorded > 0 }) {
+		return "" // between attempts: what was lost there is lost
+	}
+	if l.Category == account.Downtime && !slices.ContainsFunc(r.Ledger.Disruptions, func(d account.Disruption) bool { return !d.Proper }) {
+		text = "start the next attempt sooner: each one before it ended as planned"
+	}
+	if l.Category.IsCustom() {
+		text = "look into the spans " + words(l.Category)
+	}
+	return text
+}
+
+// afterwards is what to do about a run that ended badly.
+func afterwards(o *job.Outcome) string {
+	if o == nil {
+		return ""
+	}
+	of := "the command"
+	if o.Rank != nil {
+		of = fmt.Sprintf("rank %d", *o.Rank)
+	}
+	switch o.How {
+	case job.Failed:
+		return "read what " + of + " printed last in the output of the job"
+	case job.OutOfMemory:
+		return "give the job more memory, or find what takes it on the node of " + of
+	case job.Killed:
+		return "find out in the log of the node what ended " + of
+	}
+	return ""
+}
+
+func (r *Report) figure(name string) float64 {
+	for i := range r.Figures {
+		if r.Figures[i].Name == name {
+			return r.Figures[i].Value
+		}
+	}
+	return 0
+}
+
+// confidence says how far the records can be trusted, and why not further.
+func confidence(r *Report) (string, []string) {
+	rank := 0 // 0 high, 1 medium, 2 low
+	var why []string
+	doubt := func(n int, text string) {
+		rank = max(rank, n)
+		if !slices.Contains(why, text) {
+			why = append(why, text)
+		}
+	}
+	for i := range r.Ledger.Flags {
+		f := &r.Ledger.Flags[i]
+		switch f.Kind {
+		case account.MissingRank:
+			doubt(2, display.Plural(f.Count+1, "rank")+" reported nothing")
+		case account.TwoWriters:
+			doubt(2, "several processes say they are the same rank")
+		case account.LostWorkUnknown:
+			doubt(2, "no record says with which step an attempt went on")
+		case account.NoIterations:
+			doubt(2, "an attempt has no training steps")
+		case account.NoHeartbeat:
+			doubt(1, "an attempt ended without a sign of life after its last record")
+		case account.SpansDropped:
+			doubt(1, "spans were dropped")
+		case account.ClockSkew:
+			doubt(1, "clocks of attempts overlap")
+		case account.ResumeInferred:
+			doubt(1, "the step that an attempt resumed from is a guess")
+		case account.MissingEnds:
+			doubt(1, "spans lack their ends")
+		case account.WarmupUnknown:
+			doubt(1, "too few steps to tell warm-up from training")
+		}
+	}
+	q := &r.Quality
+	if q.Waiting > 0 {
+		doubt(1, display.Plural(q.Waiting, "span")+" not in a file yet: run trainspan import")
+	}
+	if len(q.Skipped) > 0 {
+		doubt(1, display.Plural(len(q.Skipped), "file")+" left out")
+	}
+	if q.Torn > 0 {
+		doubt(0, display.Plural(q.Torn, "file")+" cut off")
+	}
+	if o := r.Outcome; o != nil && o.How == job.Lost && r.Profile == nil {
+		doubt(1, "how the run ended is unknown")
+	}
+	if q.BadLines > 0 {
+		doubt(1, display.Plural(q.BadLines, "line")+" unreadable")
+	}
+	if q.Late > 0 {
+		doubt(1, display.Plural(int(q.Late), "span")+" out of order")
+	}
+	if v := r.Verdict.Rank; v != nil && v.Coverage.Disputed > 0 {
+		doubt(2, "two records of the same rank and step differ")
+	}
+	return [...]string{"high", "medium", "low"}[rank], why
+}
+
+// sections name what the documentation says about what the records lack.
+func (r *Report) sections() (out []string) {
+	if q := &r.Quality; len(q.Remarks)+len(q.Skipped)+len(r.Verdict.Doubts) > 0 {
+		out = append(out, helptopic.Remarks)
+	}
+	if v := r.Verdict.Rank; v != nil && v.Kind == straggler.Unknown && len(r.Ranks) > 1 {
+		out = append(out, helptopic.NoRank)
+	} else if v != nil && v.Kind == straggler.Hang {
+		out = append(out, helptopic.Hang)
+	}
+	return out
+}
+
+// ExitCode is for CI: 0 when no rank holds the others up, 3 when a finding of
+// package replay costs time, 4 when the records do not suffice to say.
+// A job of one rank has no other to hold up.
+func (r *Report) ExitCode() int {
+	v := r.Verdict.Rank
+	if v == nil || r.Goodput == nil || r.Steps.Compared == 0 {
+		return 4
+	}
+	code := 0
+	for i := range r.Attempts {
+		if s := r.Attempts[i].Straggler; s != nil && s.Kind != straggler.Unknown {
+			code = max(code, s.ExitCode())
+		}
+	}
+	if code == 0 && v.Kind == straggler.Unknown && (v.Reason != straggler.ReasonSingleRank || r.Ledger.Missing != nil) {
+		return 4
+	}
+	return code
+}

@@ -1,0 +1,66 @@
+package report_test
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/report"
+	"github.com/trainspan/trainspan/internal/tracefile"
+)
+
+// The world size that a trace says is what ranks are missed by, and evidence that
+// disagrees is told.
+func TestMissingRanks(t *testing.T) {
+	for _, key := range []string{"world_size", "pytorch.world_size", "training.world_size", ""} {
+		dir := t.TempDir()
+		for _, rank := range []int{0, 2} {
+			w, err := dftracer.Create(filepath.Join(dir, fmt.Sprintf("trace-rank%d.pfw.gz", rank+rank/2)), &dftracer.Options{
+				Start: time.Unix(1_700_000_000, 0), Process: dftracer.Process{PID: 100 + rank, Rank: &rank},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if key != "" {
+				tracefile.WriteCustom(w, key, "4")
+			}
+			step := dftracer.NewKey("pipeline", "train.iteration")
+			for i := range 10 {
+				w.WriteComplete(&step, dftracer.Span{TS: 1_700_000_000_000_000 + int64(i)*1_000_000, Dur: 900_000}, dftracer.Int("step", int64(i)))
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := report.Load(nil, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range []*report.Job{s.Jobs()[0], digested(t, dir)} {
+			r := report.Build(j)
+			missing := slices.ContainsFunc(r.Ledger.Flags, func(f account.Flag) bool {
+				return f.Kind == account.MissingRank && f.Rank == 1 && f.Count == 1
+			})
+			if missing != (key != "") {
+				t.Errorf("%q: flags %+v", key, r.Ledger.Flags)
+			}
+			if r.Quality.Disagree != 1 || r.Quality.DisagreeOn != "rank" { // a file is called rank3
+				t.Errorf("%q: %+v", key, r.Quality)
+			}
+			var text bytes.Buffer
+			if err := report.Full(&text, r); err != nil {
+				t.Fatal(err)
+			}
+			flat := strings.Join(strings.Fields(text.String()), " ")
+			if !strings.Contains(flat, "rank said in two ways by records and names of files, 1 time") || strings.Contains(flat, "ranks reported nothing") != missing {
+				t.Errorf("%q: the screen says\n%s", key, text.String())
+			}
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/analyze/hang"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+)
+
+// takeEvidence reads what other programs left among the files of a set. What cannot be
+// read stays among those that are left out, with the reason.
+func takeEvidence(set *job.Set) (out []*hang.File) {
+	for i, f := range set.Skipped {
+		if !errors.Is(f.Err, job.ErrForeign) || len(out) == maxOthers {
+			continue
+		}
+		if kind, err := fsread.KindOf(f.Path); err != nil || kind != fsread.FlightDump && kind != fsread.Stacks {
+			continue
+		}
+		if e, err := hang.Read(f.Path); err != nil {
+			set.Skipped[i] = &job.FileError{Path: f.Path, Err: err}
+		} else {
+			out = append(out, e)
+		}
+	}
+	set.Skipped = slices.DeleteFunc(set.Skipped, func(f *job.FileError) bool {
+		return slices.ContainsFunc(out, func(e *hang.File) bool { return e.Path == f.Path })
+	})
+	return out
+}
+
+// uniqueOthers are those of several parts, each once, in an order that parts make no
+// difference to.
+func uniqueOthers(all []*hang.File) []*hang.File {
+	text := make(map[*hang.File]string, len(all))
+	for _, f := range all {
+		b, _ := json.Marshal(f) // of what always has one
+		text[f] = string(b)
+	}
+	out := slices.Clone(all)
+	slices.SortFunc(out, func(a, b *hang.File) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(text[a], text[b]))
+	})
+	out = slices.CompactFunc(out, func(a, b *hang.File) bool { return text[a] == text[b] })
+	return out[:min(len(out), maxOthers)]
+}
+
+const (
+	maxOthers = 4096
+	// A dump is written when a watchdog has waited, which may be long after the last record.
+	dumpedWithin = time.Hour
+	quotedFrames = 6
+	quotedRanks  = 3
+)
+
+// witnesses adds to the hangs of attempts what others say of them. Who did not come is
+// theirs to say where the records do not.
+func (r *Report) witnesses(j *Job) {
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
+		v := a.Straggler
+		if v == nil || v.Kind != straggler.Hang {
+			continue
+		}
+		until := a.Stop + int64(dumpedWithin)
+		if i+1 < len(r.Attempts) {
+			until = min(until, r.Attempts[i+1].Start)
+		}
+		var procs []*job.Process
+		for _, p := range j.Job.Processes {
+			if p.Attempt == a.Number {
+				procs = append(procs, p)
+			}
+		}
+		var dumps []*hang.Dump
+		var stacks []*hang.File
+		for _, f := range j.others {
+			switch {
+			case f.At < a.Start || f.At > until:
+			case f.Dump != nil:
+				dumps = append(dumps, f.Dump)
+			default:
+				stacks = append(stacks, f)
+			}
+		}
+		if m := hang.Meet(dumps); m != nil {
+			if len(v.Ranks) == 0 && len(m.Ranks) > 0 {
+				straggler.Blamed(v, m.Ranks, hostsIn(procs, m.Ranks), m.Mismatch, m.Text)
+			}
+			v.Witness = append(v.Witness, "PyTorch's flight recorder: "+m.Text)
+		}
+		of := v.Ranks
+		if len(of) == 0 { // all wait, and where each does tells more than nothing
+			for _, p := range procs {
+				of = append(of, p.Rank)
+			}
+			slices.Sort(of)
+			of = slices.Compact(of)
+		}
+		for _, rank := range of[:min(len(of), quotedRanks)] {
+			if s := stackOf(rank, procs, stacks); s != nil {
+				v.Witness = append(v.Witness, fmt.Sprintf("rank %d stood in %s (%s)", rank, s.Text(quotedFrames), s.From))
+			}
+		}
+	}
+}
+
+// stackOf is the newest stack of a rank, by the number of its process or the name of
+// the file, nil without one.
+func stackOf(rank int, procs []*job.Process, files []*hang.File) (out *hang.Stack) {
+	newest := int64(0)
+	for _, f := range files {
+		for i := range f.Stacks {
+			s := &f.Stacks[i]
+			is := f.Rank == rank && len(f.Stacks) == 1
+			for _, p := range procs {
+				is = is || p.Rank == rank && (s.PID != 0 && s.PID == p.PID || s.PID == 0 && f.Rank < 0 && slices.Contains(f.PIDs, p.PID))
+			}
+			if is && (out == nil || f.At > newest) {
+				out, newest = s, f.At
+			}
+		}
+	}
+	return out
+}
+
+func hostsIn(procs []*job.Process, ranks []int) (out []string) {
+	for _, p := range procs {
+		if slices.Contains(ranks, p.Rank) && p.Host != "" && !slices.Contains(out, p.Host) {
+			out = append(out, p.Host)
+		}
+	}
+	return out
+}

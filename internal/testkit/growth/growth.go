@@ -1,0 +1,105 @@
+// Package growth holds work to its input: tests pin what is allocated, and
+// benchmarks print how much more 16 times the input costs.
+package growth
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Most is what 16 times the input may cost: 16 and a logarithm.
+const Most = 24
+
+// Allocated fails the test where f(16 n) allocates more than Most times the
+// bytes of f(n). What f(n) allocates whatever its input is (tables, buffers)
+// makes the ratio smaller, so n must be large enough for the input to count.
+func Allocated(t testing.TB, n int, f func(n int)) {
+	t.Helper()
+	f(n) // what is made once and kept
+	small, large := Bytes(func() { f(n) }), Bytes(func() { f(16 * n) })
+	if large > Most*max(small, 1) {
+		t.Errorf("%d: %d bytes allocated, %d: %d, %.1f times as many", n, small, 16*n, large, float64(large)/float64(small))
+	}
+}
+
+// Work fails the test where f, which is given an input of size bytes, allocates
+// more than perByte bytes for each byte of it and 1 MiB besides. It is what fuzz
+// targets ask of parsers.
+func Work(t testing.TB, size, perByte int, f func()) {
+	t.Helper()
+	if got, most := Bytes(f), uint64(size)*uint64(perByte)+1<<20; got > most {
+		t.Errorf("an input of %d bytes made it allocate %d, more than %d", size, got, most)
+	}
+}
+
+// Bytes returns what f allocates on all goroutines, freed or not.
+func Bytes(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// Bench times f(n) and f(16 n) in turns and reports the least of each, and their
+// ratio as "x16". tools/ci/growth fails where that is over Most.
+func Bench(b *testing.B, n int, f func(n int)) {
+	b.Helper()
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // what is measured is f
+	f(n)
+	least := func(best time.Duration, n int) time.Duration {
+		runtime.GC()
+		start := cpu()
+		f(n)
+		if d := cpu() - start; best == 0 || d < best {
+			return max(d, 1)
+		}
+		return best
+	}
+	var small, large time.Duration
+	for b.Loop() {
+		for range 3 {
+			small, large = least(small, n), least(large, 16*n)
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(small)/1e6, "ms/n")
+	b.ReportMetric(float64(large)/1e6, "ms/16n")
+	b.ReportMetric(float64(large)/float64(small), "x16")
+}
+
+// Peak is the most memory that the heap and the whole process had when a benchmark
+// looked, in bytes. The zero Peak has not looked.
+type Peak struct{ heap, resident float64 }
+
+// Look notes how much memory there is now.
+func (p *Peak) Look(b *testing.B) {
+	b.Helper()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	p.heap = max(p.heap, float64(m.HeapInuse))
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return // the system does not say
+	}
+	_, size, _ := strings.Cut(string(text), "VmRSS:")
+	var kB float64
+	if _, err := fmt.Sscan(size, &kB); err != nil {
+		b.Error(err)
+	}
+	p.resident = max(p.resident, kB*1024)
+}
+
+// Heap is what the heap had.
+func (p *Peak) Heap() float64 { return p.heap }
+
+// Report makes metrics of it.
+func (p *Peak) Report(b *testing.B) {
+	b.ReportMetric(p.heap/1e6, "heap-MB")
+	b.ReportMetric(p.resident/1e6, "rss-MB")
+}

@@ -1,0 +1,99 @@
+package tracefile
+
+import (
+	"strconv"
+	"unicode/utf8"
+)
+
+// userPrefix stands in front of a user's key that the format or a record of
+// this package uses itself.
+const userPrefix = "user_"
+
+// Distinct renames what is the user's, args[from:to], where its key is also that
+// of an argument outside of that range: it gets the prefix, and a number after
+// it if another argument has that key too.
+func Distinct(args []Arg, from, to int, prefix string) {
+	var k *taken
+	for i := from; i < to; i++ {
+		if holds(args[:from], args[i].Key) || holds(args[to:], args[i].Key) {
+			if k == nil {
+				k = takenBy(args)
+			}
+			args[i].Key = k.unused(prefix, args[i].Key)
+		}
+	}
+}
+
+func holds(args []Arg, key string) bool {
+	for i := range args {
+		if args[i].Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// taken are the names that arguments of one record have.
+type taken struct {
+	names map[string]struct{}
+	tried map[string]int // how often a key was renamed
+}
+
+func takenBy(args []Arg) *taken {
+	k := &taken{names: make(map[string]struct{}, len(args)), tried: make(map[string]int)}
+	for i := range args {
+		k.names[args[i].Key] = struct{}{}
+	}
+	return k
+}
+
+// unused returns a key another name, which nobody has, and takes it.
+func (k *taken) unused(prefix, key string) string {
+	for n := k.tried[key] + 1; ; n++ {
+		name := prefix + key
+		if n > 1 {
+			name = prefix + strconv.Itoa(n) + "_" + key
+		}
+		if _, taken := k.names[name]; !taken {
+			k.tried[key] = n
+			k.names[name] = struct{}{}
+			return name
+		}
+	}
+}
+
+// owned reports whether the format has a meaning of its own for a key.
+func owned(key string) bool {
+	return len(key) == 5 && (key == "level" || key == "p_idx" || key == "hhash")
+}
+
+// distinct returns arguments of which some have keys that cannot be written: names
+// that the format owns, or that are no UTF-8. Two keys may be equal once they are
+// repaired; every key is once in a record.
+func distinct(args []Arg) []Arg {
+	all := make([]Arg, len(args))
+	k := &taken{names: make(map[string]struct{}, len(args)), tried: make(map[string]int)}
+	for i := range args {
+		if all[i] = args[i]; utf8.ValidString(args[i].Key) {
+			k.names[args[i].Key] = struct{}{}
+		}
+	}
+	for i := range all {
+		key := all[i].Key
+		switch {
+		case owned(key):
+			all[i].Key = k.unused(userPrefix, key)
+		case !utf8.ValidString(key):
+			key = repaired(key)
+			if _, taken := k.names[key]; taken {
+				key = k.unused(userPrefix, key)
+			}
+			k.names[key] = struct{}{}
+			all[i].Key = key
+		}
+	}
+	return all
+}
+
+// repaired is a text as JSON can hold it: U+FFFD for each byte that is no UTF-8.
+func repaired(s string) string { return string([]rune(s)) }

@@ -1,0 +1,306 @@
+package tracefile
+
+import (
+	"math"
+
+	"github.com/trainspan/trainspan/internal/tracefile/jsontext"
+)
+
+// Encoder turns events into lines of one dialect. It holds only what never
+// changes after it was made, so goroutines share it.
+type Encoder struct {
+	dialect Dialect
+	args    bool // metadata is on: events carry args
+	nest    bool // args carry level and p_idx
+	NoTIDs  bool // every event is on lane 0
+	Pid     int64
+	host    string // this host's hash as JSON
+
+	proc    string // `,"pid":1,"tid":`
+	tailX   string // from the phase to the host hash
+	tailC   string
+	tailM   string
+	closing string // what ends an X or C line
+}
+
+// NewEncoder returns an Encoder of a process: noMetadata leaves arguments out, nest adds levels and parents.
+func NewEncoder(d Dialect, noMetadata, nest bool, pid int, host string) *Encoder {
+	e := &Encoder{dialect: d, args: !noMetadata, nest: nest && !noMetadata, Pid: int64(pid)}
+	e.host = string(AppendHash(HashOf(d, host), nil, d))
+	e.proc = `,"pid":` + string(jsontext.AppendInt(nil, e.Pid)) + `,"tid":`
+	hhash := `,"args":{"hhash":` + e.host
+	e.tailM = e.phase(PhaseMetadata) + hhash
+	e.tailX, e.tailC, e.closing = e.phase(PhaseComplete), e.phase(PhaseCounter), "}\n"
+	if e.args {
+		e.tailX += hhash
+		e.closing = "}}\n"
+	}
+	return e
+}
+
+// HasID reports whether records of a phase carry an id.
+func (e *Encoder) HasID(p Phase) bool {
+	return p <= PhaseComplete || p == PhaseMetadata && e.dialect != V22
+}
+
+// phase returns the member of a line that says what it is.
+func (e *Encoder) phase(p Phase) string {
+	if e.dialect == V22 {
+		return `,"ph":` + string(rune('0'+p))
+	}
+	return `,"ph":"` + string(rune(p.letter())) + `"`
+}
+
+// AppendSpan is Append for a complete event whose names are encoded already, as
+// some of its arguments may be: text.
+func (e *Encoder) AppendSpan(dst []byte, c *Clock, key *Key, s *Span, args []Arg, text []byte) []byte {
+	dst = append(dst, `{"id":`...)
+	dst = jsontext.AppendUint(dst, s.ID)
+	dst = append(dst, key.head...)
+	if e.dialect == V22 {
+		dst = appendType(dst, key.typ, TypeCPPApp)
+	}
+	if s.TID != c.tid || len(c.lane) == 0 {
+		c.tid = s.TID
+		c.lane = append(jsontext.AppendUint(append(c.lane[:0], e.proc...), e.lane(s.TID)), `,"ts":`...)
+	}
+	dst = append(dst, c.lane...)
+	dst = c.append(dst, max(s.TS, 0))
+	dst = append(dst, `,"dur":`...)
+	dst = jsontext.AppendUint(dst, uint64(max(s.Dur, 0)))
+	dst = append(dst, e.tailX...)
+	if !e.args {
+		return append(dst, "}\n"...)
+	}
+	if e.nest {
+		dst = appendNesting(dst, s.Level, s.Parent)
+	}
+	dst = e.appendArgs(dst, args)
+	dst = append(dst, text...)
+	return append(dst, "}}\n"...)
+}
+
+// Append encodes any event. ID must be set for the phases that carry one.
+func (e *Encoder) Append(dst []byte, c *Clock, ev *Event) []byte {
+	switch ev.Phase {
+	case PhaseMetadata:
+		return e.appendMetadata(dst, ev, e.nest || isBegin(ev))
+	case PhaseCounter, PhaseAggregated:
+		return e.appendCounter(dst, c, ev)
+	}
+	dst = append(dst, `{"id":`...)
+	dst = jsontext.AppendUint(dst, ev.ID)
+	dst = appendHead(dst, ev.Cat, ev.Name)
+	if e.dialect == V22 {
+		dst = appendType(dst, ev.Type, TypeCPPApp)
+	}
+	dst = e.appendProcess(dst, ev)
+	dst = append(dst, `,"ts":`...)
+	dst = c.append(dst, max(ev.TS, 0))
+	dst = append(dst, `,"dur":`...)
+	dst = jsontext.AppendUint(dst, uint64(max(ev.Dur, 0)))
+	if ev.HostHash == "" {
+		dst = append(dst, e.tailX...)
+	} else {
+		dst = e.appendForeign(dst, ev, PhaseComplete)
+	}
+	if e.args {
+		if e.nest {
+			dst = appendNesting(dst, ev.Level, ev.Parent)
+		}
+		dst = e.appendArgs(dst, ev.Args)
+	}
+	return append(dst, e.closing...)
+}
+
+// appendCounter encodes a sample. Counters have no id and no duration; their
+// phase stands before pid and tid.
+func (e *Encoder) appendCounter(dst []byte, c *Clock, ev *Event) []byte {
+	dst = append(dst, `{"name":`...)
+	dst = jsontext.AppendString(dst, ev.Name)
+	dst = append(dst, `,"cat":`...)
+	dst = jsontext.AppendString(dst, ev.Cat)
+	if e.dialect == V22 {
+		dst = appendType(dst, ev.Type, TypeCPPApp)
+	}
+	dst = append(dst, `,"ts":`...)
+	dst = c.append(dst, max(ev.TS, 0))
+	dst = append(dst, e.tailC...)
+	dst = e.appendProcess(dst, ev)
+	if e.args {
+		dst = append(dst, `,"args":{"hhash":`...)
+		dst = e.appendHost(dst, ev.HostHash)
+		dst = e.appendArgs(dst, ev.Args)
+	}
+	return append(dst, e.closing...)
+}
+
+// appendMetadata encodes a fact. Metadata keeps its arguments even when event
+// arguments are off: it would say nothing without them.
+func (e *Encoder) appendMetadata(dst []byte, ev *Event, nest bool) []byte {
+	cat := ev.Cat
+	if cat == "" {
+		cat = CatDFTracer
+	}
+	if e.dialect == V22 {
+		dst = append(dst, `{"name":`...)
+	} else {
+		dst = append(dst, `{"id":`...)
+		dst = jsontext.AppendUint(dst, ev.ID)
+		dst = append(dst, `,"name":`...)
+	}
+	dst = jsontext.AppendString(dst, ev.Name)
+	dst = append(dst, `,"cat":`...)
+	dst = jsontext.AppendString(dst, cat)
+	if e.dialect == V22 {
+		dst = appendType(dst, ev.Type, TypeDFTracer)
+	}
+	dst = e.appendProcess(dst, ev)
+	if ev.HostHash == "" {
+		dst = append(dst, e.tailM...)
+	} else {
+		dst = e.appendForeign(dst, ev, PhaseMetadata)
+	}
+	if nest && (ev.Level != 0 || ev.Parent > 0) {
+		dst = appendNesting(dst, ev.Level, ev.Parent)
+	}
+	dst = e.appendArgs(dst, ev.Args)
+	return append(dst, "}}\n"...)
+}
+
+// isBegin reports whether a record is about a span that has begun. Where that was on its
+// lane is said in every dialect: nothing else could tell it.
+func isBegin(ev *Event) bool { return len(ev.Args) > 0 && ev.Args[0].str == KeySpanBegin }
+
+func (e *Encoder) appendProcess(dst []byte, ev *Event) []byte {
+	if ev.PID == 0 || ev.PID == e.Pid {
+		dst = append(dst, e.proc...)
+	} else {
+		dst = append(dst, `,"pid":`...)
+		dst = jsontext.AppendUint(dst, uint64(max(ev.PID, 0)))
+		dst = append(dst, `,"tid":`...)
+	}
+	return jsontext.AppendUint(dst, e.lane(ev.TID))
+}
+
+// lane is what is written as the tid of an event.
+func (e *Encoder) lane(tid int64) uint64 {
+	if e.NoTIDs {
+		return 0
+	}
+	return uint64(max(tid, 0))
+}
+
+// appendForeign writes the tail of an event that happened on another host.
+func (e *Encoder) appendForeign(dst []byte, ev *Event, p Phase) []byte {
+	dst = append(dst, e.phase(p)...)
+	if !e.args && p != PhaseMetadata {
+		return dst
+	}
+	dst = append(dst, `,"args":{"hhash":`...)
+	return e.appendHost(dst, ev.HostHash)
+}
+
+func (e *Encoder) appendHost(dst []byte, hash string) []byte {
+	if hash == "" {
+		return append(dst, e.host...)
+	}
+	if e.dialect == V1 && isDecimal(hash) {
+		return append(dst, hash...)
+	}
+	return jsontext.AppendString(dst, hash)
+}
+
+func isDecimal(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return len(s) > 0 && len(s) <= 20 && (s[0] != '0' || len(s) == 1)
+}
+
+func appendType(dst []byte, t, unset Type) []byte {
+	if t == TypeUnknown {
+		t = unset
+	}
+	dst = append(dst, `,"type":`...)
+	return jsontext.AppendUint(dst, uint64(t))
+}
+
+func appendNesting(dst []byte, level int, parent int64) []byte {
+	if level > 0 {
+		dst = append(dst, `,"level":`...)
+		dst = jsontext.AppendUint(dst, uint64(level))
+	}
+	if parent <= 0 {
+		return append(dst, `,"p_idx":-1`...)
+	}
+	dst = append(dst, `,"p_idx":`...)
+	return jsontext.AppendUint(dst, uint64(parent))
+}
+
+func (e *Encoder) appendArgs(dst []byte, args []Arg) []byte {
+	start := len(dst)
+	for i := range args {
+		a := &args[i]
+		named, ok := jsontext.AppendKey(dst, a.Key)
+		if !ok || owned(a.Key) {
+			return e.appendDistinct(dst[:start], args)
+		}
+		dst = appendValue(named, a, e.dialect)
+	}
+	return dst
+}
+
+// appendDistinct is appendArgs for keys that cannot be written as they are.
+func (e *Encoder) appendDistinct(dst []byte, args []Arg) []byte {
+	args = distinct(args)
+	for i := range args {
+		dst, _ = jsontext.AppendKey(dst, args[i].Key)
+		dst = appendValue(dst, &args[i], e.dialect)
+	}
+	return dst
+}
+
+func appendValue(dst []byte, a *Arg, d Dialect) []byte {
+	switch a.kind {
+	case KindInt:
+		if a.num < 10 {
+			return append(dst, byte('0'+a.num))
+		}
+		return jsontext.AppendInt(dst, int64(a.num))
+	case KindString:
+		return jsontext.AppendString(dst, a.str)
+	case KindFloat:
+		return jsontext.AppendFloat(dst, math.Float64frombits(a.num))
+	}
+	return AppendArg(*a, dst, d)
+}
+
+// Clock appends timestamps. Neighbouring events share their seconds, so those
+// digits are made once and copied. The same goes for their process and lane.
+type Clock struct {
+	sec  int64
+	n    int
+	text [20]byte
+
+	tid  int64
+	lane []byte // `,"pid":1,"tid":2,"ts":`
+}
+
+const microsPerSecond = 1_000_000
+
+func (c *Clock) append(dst []byte, ts int64) []byte {
+	if ts < microsPerSecond {
+		return jsontext.AppendInt(dst, ts)
+	}
+	sec := ts / microsPerSecond
+	us := uint32(ts - sec*microsPerSecond)
+	if sec != c.sec {
+		c.sec = sec
+		c.n = len(jsontext.AppendInt(c.text[:0], sec))
+	}
+	dst = append(dst, c.text[:c.n]...)
+	return jsontext.AppendSix(dst, us)
+}

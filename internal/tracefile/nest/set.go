@@ -1,0 +1,163 @@
+package nest
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+)
+
+// Set is a union of intervals of time, which may come in any order. The zero value
+// is empty.
+type Set struct {
+	// Limit is how many intervals there may be, any number for 0. When there are
+	// more, the smallest gaps between them are closed, and Closed tells how much
+	// time that added at most.
+	Limit int
+
+	list    []Interval // sorted, disjoint
+	pending []Interval // in order of arrival
+	rested  int        // how many intervals Rest has left
+	closed  int64
+}
+
+// minPending is how many intervals wait before they are sorted in, or as many as
+// the union may have where that is less.
+const minPending = 4096
+
+// Add puts the interval from start to end into the union.
+func (s *Set) Add(start, end int64) {
+	if start >= end {
+		return
+	}
+	// Neighbours in the stream often touch or
+	if n := len(s.pending); n > 0 {
+		if last := &s.pending[n-1]; start <= last.End && end >= last.Start {
+			last.Start, last.End = min(last.Start, start), max(last.End, end)
+			return
+		}
+	}
+	s.pending = append(s.pending, Interval{Start: start, End: end})
+	most := minPending
+	if s.Limit > 0 {
+		most = min(most, s.Limit)
+	}
+	if len(s.pending) >= max(most, len(s.list)/16) {
+		s.settle()
+	}
+}
+
+// settle moves the pending intervals into the sorted list.
+func (s *Set) settle() {
+	if len(s.pending) == 0 {
+		return
+	}
+	slices.SortFunc(s.pending, func(a, b Interval) int { return cmp.Compare(a.Start, b.Start) })
+	// What lies before the first pending interval stays where it is.
+	at, _ := slices.BinarySearchFunc(s.list, s.pending[0].Start, func(iv Interval, t int64) int { return cmp.Compare(iv.End, t) })
+	tail := slices.Clone(s.list[at:])
+	s.list = Union(s.list[:at], tail, s.pending)
+	s.pending = s.pending[:0]
+	if s.Limit > 0 && len(s.list) > s.Limit {
+		s.coarsen()
+	}
+}
+
+// NewSet returns a set in memory that another one has used, or nil: see [Set.Rest].
+func NewSet(memory []Interval) *Set { return &Set{pending: memory[:0]} }
+
+// Rest takes no more memory than the set needs, and no more than limit intervals,
+// while nothing is added. It returns how many more there are than after the last
+// time, and the memory that it does not need.
+func (s *Set) Rest(limit int) (more int, used []Interval) {
+	s.settle()
+	if s.Limit = limit; limit > 0 && len(s.list) > limit {
+		s.coarsen()
+	}
+	more, used = len(s.list)-s.rested, s.pending
+	s.pending, s.list = nil, append(make([]Interval, 0, len(s.list)), s.list...)
+	s.rested = len(s.list)
+	return more, used
+}
+
+// coarsen closes the smallest gaps until half of the bound is free.
+func (s *Set) coarsen() {
+	var gaps [65]int
+	for i := 1; i < len(s.list); i++ {
+		gaps[bits.Len64(uint64(s.list[i].Start-s.list[i-1].End))]++
+	}
+	left, width := len(s.list), 0
+	for ; width < len(gaps) && left > s.Limit/2; width++ {
+		left -= gaps[width]
+	}
+	out := s.list[:1]
+	for _, iv := range s.list[1:] {
+		last := &out[len(out)-1]
+		if gap := iv.Start - last.End; bits.Len64(uint64(gap)) < width {
+			s.closed += gap
+			last.End = iv.End
+			continue
+		}
+		out = append(out, iv)
+	}
+	s.list = out
+}
+
+// Sorted returns the set as intervals that are in order and apart. It is valid until
+// something is added.
+func (s *Set) Sorted() []Interval {
+	if s == nil {
+		return nil
+	}
+	s.settle()
+	return s.list
+}
+
+// Closed returns an upper bound of the time by which the set is too long.
+func (s *Set) Closed() int64 { return s.closed }
+
+// Interval is an interval of time, its end excluded.
+type Interval struct{ Start, End int64 }
+
+// Union appends what two lists cover to dst, as intervals that lie apart: those
+// that touch become one, also with the last of dst. Each list is in the order of
+// starts. The first may lie in the memory of dst.
+func Union(dst, a, b []Interval) []Interval {
+	for i, j := 0, 0; i < len(a) || j < len(b); {
+		var next Interval
+		if j == len(b) || i < len(a) && a[i].Start <= b[j].Start {
+			next, i = a[i], i+1
+		} else {
+			next, j = b[j], j+1
+		}
+		if n := len(dst); n > 0 && next.Start <= dst[n-1].End {
+			dst[n-1].End = max(dst[n-1].End, next.End)
+			continue
+		}
+		dst = append(dst, next)
+	}
+	return dst
+}
+
+// Intersection appends what two lists share to dst. The intervals of each list are in
+// order and apart.
+func Intersection(dst, a, b []Interval) []Interval {
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		if from, to := max(a[i].Start, b[j].Start), min(a[i].End, b[j].End); from < to {
+			dst = append(dst, Interval{Start: from, End: to})
+		}
+		if a[i].End < b[j].End {
+			i++
+		} else {
+			j++
+		}
+	}
+	return dst
+}
+
+// Length is that of all intervals of a list.
+func Length(list []Interval) (sum int64) {
+	for _, x := range list {
+		sum += x.End - x.Start
+	}
+	return sum
+}

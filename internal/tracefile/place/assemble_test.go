@@ -1,0 +1,384 @@
+package place
+
+import (
+	"context"
+	"encoding/binary"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile/recovery"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// base is when the spans of the tests begin, in microseconds.
+const base = 1_700_000_000_000_000
+
+var nodeKey = dftracer.NewKey("torch", "n")
+
+// harness is an assembler with its file.
+type harness struct {
+	*Assembler
+	t    testing.TB
+	path string
+	w    *dftracer.Writer
+}
+
+func start(t testing.TB, o Options) *harness {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
+	w, err := dftracer.Create(path, &dftracer.Options{Start: time.UnixMicro(base)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Close() })
+	if o.MaxWaiting == 0 {
+		o.MaxWaiting = 10_000
+	}
+	if o.MaxParents == 0 {
+		o.MaxParents = 10_000
+	}
+	o.TID, o.LiveEvents = 42, true
+	return &harness{New(w, o), t, path, w}
+}
+
+// finished completes the file and checks it.
+func (h *harness) finished() dftracer.Report {
+	h.t.Helper()
+	h.Finish()
+	if err := h.w.Close(); err != nil {
+		h.t.Fatal(err)
+	}
+	return dftest.Check(h.t, h.path)
+}
+
+// node is a span of a random job, its times after base.
+type node struct {
+	index, parent int // -1 is none
+	start, end    int64
+}
+
+func keyOf(index int) (k Key) {
+	if index >= 0 {
+		k.Trace[0] = 1
+		binary.BigEndian.PutUint64(k.Span[:], uint64(index)+1<<40)
+	}
+	return k
+}
+
+func (h *harness) add(list ...node) {
+	for _, n := range list {
+		h.Add(n.span(), time.Time{})
+	}
+}
+
+func (n node) span() *Span {
+	return &Span{
+		Key: keyOf(n.index), Parent: keyOf(n.parent), Name: &nodeKey, Start: base + n.start, End: base + n.end,
+		Args: []dftracer.Arg{dftracer.Int("index", int64(n.index))},
+	}
+}
+
+// grow makes spans that nest, some beside each other, in the order of their ends.
+func grow(r *rand.Rand, count int) []node {
+	list := []node{{0, -1, 0, 1_000_000_000}}
+	for len(list) < count {
+		p := list[r.IntN(len(list))]
+		if p.end-p.start < 10 {
+			continue
+		}
+		a := p.start + r.Int64N(p.end-p.start)
+		b := a + r.Int64N(p.end-a+1)
+		list = append(list, node{len(list), p.index, a, b})
+	}
+	slices.SortStableFunc(list, func(a, b node) int {
+		if a.end != b.end {
+			return int(a.end - b.end)
+		}
+		return b.index - a.index
+	})
+	return list
+}
+
+// However spans come, each is in the file once, below its own parent, and the
+// trace is flawless: no lane has spans that overlap partially. Putting the file
+// aside in between changes nothing.
+func TestAnyOrder(t *testing.T) {
+	orders := map[string]func(*rand.Rand, []node){
+		"ends": func(*rand.Rand, []node) {},
+		"jitter": func(r *rand.Rand, l []node) {
+			for i := range l {
+				if j := min(i+r.IntN(20), len(l)-1); j > i {
+					l[i], l[j] = l[j], l[i]
+				}
+			}
+		},
+		"shuffled": func(r *rand.Rand, l []node) { r.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] }) },
+		"reversed": func(_ *rand.Rand, l []node) { slices.Reverse(l) },
+	}
+	for name, mix := range orders {
+		for batches, largest := range map[string]int{"one by one": 1, "in batches": 30} {
+			t.Run(name+" "+batches, func(t *testing.T) {
+				for seed := range uint64(5) {
+					rnd := rand.New(rand.NewPCG(seed, 7))
+					list := grow(rnd, 600)
+					mix(rnd, list)
+					h := start(t, Options{MaxWaiting: 50})
+					for from := 0; from < len(list); {
+						if largest == 1 && rnd.IntN(2) == 0 {
+							h.Write(list[from].span())
+							from++
+							continue
+						}
+						n := min(1+rnd.IntN(largest), len(list)-from)
+						h.add(list[from : from+n]...)
+						from += n
+						if rnd.IntN(3) == 0 || largest == 1 {
+							h.WriteAll()
+						}
+						if rnd.IntN(10) == 0 {
+							h.Shrink(10_000)
+						}
+					}
+					report := h.finished()
+					if report.Events != len(list)+2 {
+						t.Errorf("%d events, want %d", report.Events, len(list)+2)
+					}
+					if c := h.Counts(); c.Spans != int64(len(list)) || c.Unfinished != 0 {
+						t.Errorf("counts are %+v", c)
+					}
+					checkParents(t, h.path, list)
+					if t.Failed() {
+						t.Fatalf("seed %d", seed)
+					}
+				}
+			})
+		}
+	}
+}
+
+func checkParents(t *testing.T, path string, list []node) {
+	t.Helper()
+	ids := make(map[uint64]int64)
+	parents := make(map[int64]int64)
+	for _, ev := range dftest.Events(t, path) {
+		if a, ok := ev.Arg("index"); ok {
+			ids[ev.ID] = a.Int64()
+			parents[a.Int64()] = ev.Parent
+		}
+	}
+	for _, n := range list {
+		got := int64(-1)
+		if p := parents[int64(n.index)]; p != dftracer.NoParent {
+			var ok bool
+			if got, ok = ids[uint64(p)]; !ok {
+				t.Errorf("span %d has the unknown parent %d", n.index, p)
+			}
+		}
+		if got != int64(n.parent) {
+			t.Errorf("span %d is below %d, want %d", n.index, got, n.parent)
+		}
+	}
+}
+
+// A loop of many iterations is open all the time: memory and lanes stay what
+// they are.
+func TestLongLoopStaysSmall(t *testing.T) {
+	for name, single := range map[string]bool{"in batches": false, "one by one": true} {
+		t.Run(name, func(t *testing.T) {
+			h := start(t, Options{MaxParents: 500})
+			const rounds = 400
+			var last int64
+			send := func(list ...node) {
+				for i, n := range list {
+					h.add(n)
+					if single || i == len(list)-1 {
+						h.WriteAll()
+					}
+				}
+			}
+			for i := range rounds {
+				var list []node
+				for j := range 10 {
+					first, begin := 10+(i*10+j)*2, int64(20+(i*10+j)*100)
+					list = append(list, node{first, first + 1, begin + 1, begin + 50}, node{first + 1, 2, begin, begin + 90})
+					last = begin + 90
+				}
+				if i%20 == 19 { // a validation that is open over several batches
+					v := 1_000_000 + i
+					for k := range 3 {
+						list = append(list, node{v*10 + k, v, last + int64(k), last + int64(k) + 1})
+					}
+					send(list...)
+					list = []node{{v, 2, last, last + 5}}
+				}
+				send(list...)
+			}
+			if n := len(h.family.known); n > 1001 {
+				t.Errorf("%d spans are remembered", n)
+			}
+			if n := len(h.waiting.spans) + len(h.waiting.below) + len(h.waiting.queue); n != 0 || h.waiting.bytes != 0 {
+				t.Errorf("%d spans and %d bytes wait", n, h.waiting.bytes)
+			}
+			for i, l := range h.lanes.all {
+				if len(l.runs) > maxRuns {
+					t.Errorf("lane %d has %d runs", i, len(l.runs))
+				}
+			}
+			send(node{2, -1, 0, last + 10})
+			if report := h.finished(); report.Lanes > 3 {
+				t.Errorf("%d lanes", report.Lanes)
+			}
+		})
+	}
+}
+
+func TestForgottenParents(t *testing.T) {
+	h := start(t, Options{MaxParents: 5})
+	for i := range 50 {
+		h.add(node{100 + i, 1000 + i, int64(10 * i), int64(10*i + 5)})
+		h.WriteAll()
+	}
+	if report := h.finished(); report.Counts["otel/unfinished/X"] != 50 {
+		t.Errorf("counts are %v", report.Counts)
+	}
+}
+
+// Shrink forgets the oldest and keeps the rest.
+func TestShrink(t *testing.T) {
+	h := start(t, Options{})
+	for i := range 50 {
+		h.add(node{100 + i, 1000 + i, int64(10 * i), int64(10*i + 5)})
+	}
+	h.Shrink(10)
+	if n := len(h.family.known); n != 20 {
+		t.Errorf("%d spans are remembered", n)
+	}
+	for i := range 50 { // the last ten find their children
+		h.add(node{1000 + i, -1, int64(10 * i), int64(10*i + 6)})
+	}
+	if report := h.finished(); report.Counts["otel/unfinished/X"] != 40 || report.Counts["torch/n/X"] != 100 {
+		t.Errorf("counts are %v", report.Counts)
+	}
+}
+
+func TestCircles(t *testing.T) {
+	h := start(t, Options{})
+	h.add(node{1, 2, 0, 9}, node{2, 3, 0, 9}, node{3, 1, 0, 9}, node{4, 4, 0, 9}, node{5, 1, 1, 2}, node{6, 7, 0, 9})
+	h.WriteAll()
+	h.add(node{7, 6, 0, 9})
+	if report := h.finished(); report.Counts["torch/n/X"] != 7 {
+		t.Errorf("counts are %v", report.Counts)
+	}
+}
+
+// The clocks of parent and child may have been read apart: a parent that comes
+// later covers its child. A child that is longer by more is another matter.
+func TestParentCoversItsChild(t *testing.T) {
+	h := start(t, Options{})
+	h.add(node{1, 2, 95, 203})
+	h.WriteAll()
+	h.add(node{2, -1, 100, 200})
+	if report := h.finished(); report.Orphans != 0 {
+		t.Errorf("%d orphans", report.Orphans)
+	}
+	for _, ev := range dftest.Events(t, h.path) {
+		if a, ok := ev.Arg("index"); ok && a.Int64() == 2 && (ev.TS != base+95 || ev.Dur != 108) {
+			t.Errorf("the parent lasts from %d for %d", ev.TS-base, ev.Dur)
+		}
+	}
+}
+
+// An event is remembered to leave out its repetition, but not without end.
+func TestManyEventsOfOneSpan(t *testing.T) {
+	h := start(t, Options{})
+	const events = 5000
+	event := func(i int) Event { return Event{Name: "tick", Time: (base + int64(i)) * 1000} }
+	for i := range events {
+		h.AddEvent(keyOf(2), event(i))
+	}
+	if n := len(h.family.known[keyOf(2)].marks); n > maxMarks {
+		t.Errorf("%d events are remembered", n)
+	}
+	s := &Span{Key: keyOf(2), Name: &nodeKey, Start: base, End: base + events}
+	for i := events - 128; i < events; i++ { // what an SDK keeps
+		s.Events = append(s.Events, event(i))
+	}
+	// Two events of one span may be alike: only what was written before is left out.
+	s.Events = append(s.Events, Event{Name: "twin", Time: 1}, Event{Name: "twin", Time: 1})
+	h.Add(s, time.Time{})
+	h.WriteAll()
+	h.AddEvent(keyOf(2), event(events-1))
+	h.finished()
+	if c := h.Counts(); c.Events != events+2 {
+		t.Errorf("%d events, want %d", c.Events, events+2)
+	}
+}
+
+func TestBeginKnowsTheName(t *testing.T) {
+	h := start(t, Options{})
+	name := dftracer.NewKey("pipeline", "train")
+	h.Begin(keyOf(2), keyOf(1), &name, base+5, dftracer.Int("epochs", 3))
+	h.Begin(keyOf(2), Key{}, &name, base+5) // said twice
+	h.add(node{3, 2, 10, 20})
+	report := h.finished()
+	if report.Counts["pipeline/train/X"] != 1 || report.Counts["otel/unfinished/X"] != 1 || report.Open != 0 {
+		t.Errorf("counts are %v, %d are open", report.Counts, report.Open)
+	}
+	if c := h.Counts(); c.Begins != 1 || c.Unfinished != 2 {
+		t.Errorf("counts are %+v", c)
+	}
+}
+
+// What was written when the process is killed becomes a whole trace: no span
+// names a parent that Recover cannot write.
+func TestRecoverFindsParents(t *testing.T) {
+	h := start(t, Options{})
+	for i := range 20 {
+		h.add(node{100 + i, 2, int64(20 + 10*i), int64(25 + 10*i)})
+		h.WriteAll()
+	}
+	h.add(node{200, 2, 5, 15})
+	h.WriteAll()
+	if err := h.w.FlushContext(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(h.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "copy.pfw.gz")
+	if err := os.WriteFile(out, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := recovery.File(out, nil); err != nil {
+		t.Fatal(err)
+	}
+	if report := dftest.Check(t, out); report.Orphans != 0 || report.Counts["otel/unfinished/X"] != 1 {
+		t.Errorf("%d orphans, counts are %v", report.Orphans, report.Counts)
+	}
+}
+
+// One span at a time is cheap: what is allocated is what is remembered.
+func TestAllocations(t *testing.T) {
+	h := start(t, Options{MaxParents: 100, NoBegin: true})
+	s := Span{Name: &nodeKey, Args: []dftracer.Arg{dftracer.Int("step", 1)}}
+	i := 0
+	per := testing.AllocsPerRun(2000, func() {
+		s.Key, s.Parent, s.Start, s.End = keyOf(10+i), keyOf(1), base+int64(10*i), base+int64(10*i+5)
+		i++
+		h.Write(&s)
+	})
+	if per > 1 {
+		t.Errorf("%v allocations a span", per)
+	}
+	h.finished()
+}

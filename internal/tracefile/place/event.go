@@ -1,0 +1,273 @@
+package place
+
+import (
+	"hash/maphash"
+	"slices"
+	"strings"
+
+	"github.com/trainspan/trainspan/attributes"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
+	"github.com/trainspan/trainspan/spans"
+)
+
+// AddEvent takes an event of a span that may be open, may wait or may have been
+// written. Its record is written at once unless the span waits. It returns the id that
+// the span has, or will have, in the file.
+func (a *Assembler) AddEvent(key Key, e Event) (id uint64) {
+	if s := a.waiting.spans[key]; s != nil {
+		if m := e.mark(); !s.has(m) {
+			s.marks[m] = struct{}{}
+			s.Events = append(s.Events, e)
+			s.size += e.size()
+			a.waiting.bytes += e.size()
+			id = s.id
+			a.bound()
+			return id
+		}
+		return s.id
+	}
+	r := a.expect(key)
+	m := e.mark()
+	if r.marked(m) {
+		return r.id // the span brought it
+	}
+	a.family.mark(r, m)
+	tid := a.tid(a.lanes.homeOf(r.id))
+	if !r.done {
+		at := e.Time / 1000
+		r.extend(at, at)
+		a.touch(r)
+		a.announce()
+	}
+	a.event(&e, r.id, tid)
+	return r.id
+}
+
+// WriteEvent writes the record of an event whose span is in another file of the
+// process, by the id that the span has there.
+func (a *Assembler) WriteEvent(e *Event, id uint64) { a.event(e, id, a.tid(0)) }
+
+// Begin says that a span has begun, for one that may last: name, parent (zero
+// if it is not known) and start in microseconds. It does nothing if that is
+// known or the span has come.
+func (a *Assembler) Begin(key, parent Key, name *dftracer.Key, start int64, args ...dftracer.Arg) {
+	if a.waiting.spans[key] != nil {
+		return
+	}
+	r := a.expect(key)
+	if r.done || r.begun != nil {
+		return
+	}
+	above := dftracer.NoParent
+	if !parent.IsZero() && parent != key {
+		p := a.expect(parent)
+		if !p.done || p.contains(start, start) {
+			r.parent, above = p, int64(p.id)
+		}
+		if !p.done {
+			p.extend(start, start)
+		}
+	}
+	if r.in == nil {
+		return // expecting the parent made it forgotten: the limit is 1
+	}
+	lane := a.lanes.keep(r.id, start)
+	r.begun = &begun{key: name, start: start}
+	r.extend(start, start)
+	tracefile.WriteBegin(a.w, &dftracer.Event{
+		ID: r.id, Name: tracefile.KeyName(*name), Cat: tracefile.KeyCat(*name), TID: a.tid(lane), TS: start, Parent: above, Args: args,
+	})
+	a.counts.Begins++
+}
+
+// writeEvents writes the events of a span that were not written before it.
+func (a *Assembler) writeEvents(s *Span, tid int64) {
+	written := slices.Clone(s.self.marks)
+	for i := range s.Events {
+		e := &s.Events[i]
+		m := e.mark()
+		if slices.Contains(written, m) {
+			continue
+		}
+		a.event(e, s.self.id, tid)
+		if a.o.LiveEvents {
+			a.family.mark(s.self, m)
+		}
+	}
+}
+
+// The OpenTelemetry exporter of NVIDIA's one-logger sends each event of a span
+// twice: as an event when the span ends, and at once as a span without length
+// below it, whose name says which event of which span it stands for.
+const (
+	oneLoggerScope = "one_logger"
+	eventInfix     = "_event_for_"
+	errorPrefix    = "error_for_"
+)
+
+// Folded returns the event that a span stands for, and the name of the span that the
+// event is of. ok is false for a span that stands for itself. below says that it has a
+// parent, length that it ends later than it begins, failed that its status is an error.
+func Folded(scope, name string, below, length, failed bool) (event, span string, ok bool) {
+	if scope != oneLoggerScope || !below || length {
+		return "", "", false
+	}
+	if span, ok = strings.CutPrefix(name, errorPrefix); ok && failed {
+		event = spans.EventError
+	} else {
+		event, span, ok = strings.Cut(name, eventInfix)
+	}
+	return event, span, ok && event != "" && span != ""
+}
+
+// maxNames bounds the names that a process has in encoded form, and
+// maxNameBytes their text. Names beyond are encoded each time.
+const (
+	maxNames     = 2048
+	maxNameBytes = 128 << 10
+)
+
+// Names finds the encoded category and name of spans, which are those of
+// [vocab.TraceName]. The zero value is ready for use. It is not safe for
+// concurrent use.
+type Names struct {
+	known map[nameID]*dftracer.Key
+	bytes int
+}
+
+type nameID struct {
+	scope, name, cat, event string
+}
+
+// Find returns the key of a span. cat and event are the attributes, empty if
+// the span has none.
+func (n *Names) Find(scope, name, cat, event string) *dftracer.Key {
+	id := nameID{scope, name, cat, event}
+	if key := n.known[id]; key != nil {
+		return key
+	}
+	key := dftracer.NewKey(vocab.TraceName(scope, name, cat, event))
+	if n.known == nil {
+		n.known = make(map[nameID]*dftracer.Key)
+	}
+	if size := len(scope) + len(name) + len(cat) + len(event); len(n.known) < maxNames && n.bytes+size <= maxNameBytes {
+		n.bytes += size
+		n.known[nameID{strings.Clone(scope), strings.Clone(name), strings.Clone(cat), strings.Clone(event)}] = &key
+	}
+	return &key
+}
+
+// Key identifies a span among all traces.
+type Key struct {
+	Trace [16]byte
+	Span  [8]byte
+}
+
+// IsZero reports whether there is no span id: the key of no span.
+func (k Key) IsZero() bool { return k.Span == [8]byte{} }
+
+// mark tells events of one span apart. Names can be long and are the sender's,
+// so it has their hash.
+type mark struct {
+	name uint64
+	time int64
+}
+
+var markSeed = maphash.MakeSeed()
+
+// The arguments that stand for what OpenTelemetry has beside attributes, by its own
+// names for formats without a place for them.
+const (
+	ArgStatus            = "otel.status_code"
+	ArgStatusDescription = "otel.status_description"
+	ArgLinks             = "otel.links"
+
+	// StatusError is the value of ArgStatus for what failed.
+	StatusError = "ERROR"
+)
+
+// maxLinkText bounds the text of all links of a span: half a line of a file.
+const maxLinkText = 8 << 10
+
+// Composite returns an argument for a list or an object, as [tracefile.JSON] writes
+// it. One that is too long is bounded text.
+func Composite(key string, v any) dftracer.Arg {
+	text := tracefile.JSON(v)
+	if len(text) > MaxText {
+		return dftracer.String(key, Bounded(text))
+	}
+	return dftracer.Raw(key, text)
+}
+
+// Progress makes integers of the arguments epoch and step where they say one, as
+// analyzers want them: some languages have none, and some senders only text.
+func Progress(a dftracer.Arg) dftracer.Arg {
+	if a.Key == attributes.Epoch || a.Key == attributes.Step {
+		if n, ok := tracefile.Whole(a); ok {
+			return dftracer.Int(a.Key, n)
+		}
+	}
+	return a
+}
+
+// AppendStatus appends the status of a span that has failed, or that is said to be
+// well; without either it appends nothing.
+func AppendStatus(dst []dftracer.Arg, failed, well bool, description string) []dftracer.Arg {
+	switch {
+	case failed:
+		dst = append(dst, dftracer.String(ArgStatus, StatusError))
+		if description != "" {
+			dst = append(dst, dftracer.String(ArgStatusDescription, description))
+		}
+	case well:
+		dst = append(dst, dftracer.String(ArgStatus, "OK"))
+	}
+	return dst
+}
+
+// AppendCount appends how many the sender left out and how many were cut here.
+func AppendCount(dst []dftracer.Arg, key string, before, cut int64) []dftracer.Arg {
+	if n := before + cut; n > 0 {
+		return append(dst, dftracer.Int(key, n))
+	}
+	return dst
+}
+
+// Link is a link of a span; its ids are in hexadecimal.
+type Link struct {
+	TraceID, SpanID string
+	Attributes      map[string]any
+}
+
+// text returns it as JSON.
+func (l *Link) text() string {
+	text := `{"trace_id":"` + l.TraceID + `","span_id":"` + l.SpanID + `"`
+	if len(l.Attributes) > 0 {
+		if attributes := tracefile.JSON(l.Attributes); len(text)+len(attributes) < maxLinkText/2 {
+			text += `,"attributes":` + attributes
+		}
+	}
+	return text + "}"
+}
+
+// AppendLinks appends the first links of n that a span has, at most limit and what
+// fits into half a line, and returns how many are left out. Attributes that are too
+// long are left out of their link.
+func AppendLinks(dst []dftracer.Arg, n, limit int, at func(int) Link) (args []dftracer.Arg, cut int64) {
+	var list []string
+	size := 0
+	for i := range min(n, limit) {
+		l := at(i)
+		text := l.text()
+		if size += len(text) + 1; size > maxLinkText {
+			break
+		}
+		list = append(list, text)
+	}
+	if len(list) > 0 {
+		dst = append(dst, dftracer.Raw(ArgLinks, "["+strings.Join(list, ",")+"]"))
+	}
+	return dst, int64(n - len(list))
+}

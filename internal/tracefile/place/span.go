@@ -1,0 +1,217 @@
+package place
+
+import (
+	"hash/maphash"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/tracefile"
+)
+
+// Span is a span that has ended. Its creator must not change it after Add, and
+// may use it again once it was written.
+type Span struct {
+	Key        Key
+	Parent     Key // zero for a root, and for a parent in another process
+	Name       *dftracer.Key
+	Start, End int64 // microseconds since the epoch; an end before the start is the start
+	Args       []dftracer.Arg
+	Events     []Event
+
+	id         uint64            // in the file
+	size       int               // bytes of memory, roughly
+	next, prev *Span             // siblings that wait, too
+	marks      map[mark]struct{} // of Events, once others come by themselves
+
+	self *relative // what was written below it before it came, or is now
+
+	// What gather and settle find out.
+	taken bool
+	up    *Span     // its parent when that is written with it
+	way   *Span     // one of those above it, or nil: see highest
+	above *relative // its parent otherwise
+	down  []*Span
+	own   bool // placed by itself: something of it was written before
+	level int  // how many are above it; -1 is not known yet
+}
+
+// Event is an event of a span. Name and time tell events of one span apart: it
+// is written once, however often it comes.
+type Event struct {
+	Name string
+	Time int64 // nanoseconds since the epoch
+	Args []dftracer.Arg
+}
+
+func (e *Event) mark() mark { return mark{maphash.String(markSeed, e.Name), e.Time} }
+
+func (s *Span) contains(start, end int64) bool { return s.Start <= start && s.End >= end }
+
+// reset forgets what the assembler knew of a span that is added again.
+func (s *Span) reset() {
+	s.End = max(s.Start, s.End)
+	s.next, s.prev, s.taken, s.marks = nil, nil, false, nil
+	s.self, s.up, s.way, s.above, s.down, s.own, s.level = nil, nil, nil, nil, s.down[:0], false, -1
+}
+
+// highest is the span above all others above s, s itself if there is none. The
+// way there becomes shorter with each call.
+func (s *Span) highest() *Span {
+	for s.way != nil {
+		if s.way.way != nil {
+			s.way = s.way.way
+		}
+		s = s.way
+	}
+	return s
+}
+
+// count sets the level of a span and of those above it.
+func (s *Span) count() {
+	above, n := -1, 0
+	for p := s; p != nil; p = p.up {
+		if p.level >= 0 {
+			above = p.level
+			break
+		}
+		n++
+	}
+	for p := s; n > 0; p, n = p.up, n-1 {
+		p.level = above + n
+	}
+}
+
+// has reports whether an event is among those of a span that waits.
+func (s *Span) has(m mark) bool {
+	if s.marks == nil {
+		s.marks = make(map[mark]struct{}, len(s.Events)+1)
+		for i := range s.Events {
+			s.marks[s.Events[i].mark()] = struct{}{}
+		}
+	}
+	_, known := s.marks[m]
+	return known
+}
+
+// measure sets the size.
+func (s *Span) measure() {
+	s.size = 384 + argsSize(s.Args)
+	for i := range s.Events {
+		s.size += s.Events[i].size()
+	}
+}
+
+func (e *Event) size() int { return 128 + len(e.Name) + argsSize(e.Args) }
+
+func argsSize(args []dftracer.Arg) (n int) {
+	for i := range args {
+		n += 48 + len(args[i].Key) + len(tracefile.Str(args[i]))
+	}
+	return n
+}
+
+const (
+	// maxWaitingBytes bounds the memory of the spans that wait.
+	maxWaitingBytes = 16 << 20
+	// maxClimb bounds the way up from a span; a sender can make circles.
+	maxClimb = 1 << 12
+)
+
+// waiting has the spans that wait for their relatives.
+type waiting struct {
+	spans map[Key]*Span
+	below map[Key]*Span // the first of the waiting children of a span
+	queue []queued      // by arrival
+	bytes int
+
+	all []*Span // memory that is used again
+}
+
+type queued struct {
+	span *Span
+	at   time.Time
+}
+
+func newWaiting() waiting { return waiting{spans: make(map[Key]*Span), below: make(map[Key]*Span)} }
+
+// add takes a span that came at now.
+func (w *waiting) add(s *Span, now time.Time) {
+	s.measure()
+	w.spans[s.Key] = s
+	if !s.Parent.IsZero() {
+		if s.next = w.below[s.Parent]; s.next != nil {
+			s.next.prev = s
+		}
+		w.below[s.Parent] = s
+	}
+	w.queue = append(w.queue, queued{s, now})
+	w.bytes += s.size
+}
+
+// oldest takes the span that waits longest, with its relatives among the waiting
+// ones; none if it went with theirs.
+func (w *waiting) oldest() []*Span {
+	s := w.queue[0].span
+	w.queue[0] = queued{}
+	if w.queue = w.queue[1:]; len(w.queue) == 0 {
+		w.queue = nil
+	}
+	if s.taken {
+		return nil
+	}
+	return w.gather(s)
+}
+
+// gather takes a span and all waiting spans that hang together with it. The
+// list is good until the next call.
+func (w *waiting) gather(s *Span) []*Span {
+	top := s
+	for range maxClimb {
+		p := w.spans[top.Parent]
+		if p == nil || p == s {
+			break
+		}
+		top = p
+	}
+	top.taken = true
+	all := append(w.all[:0], top)
+	if top != s && !s.taken {
+		// Where the way up was too long or a circle, s may not be below top.
+		defer func() { s.taken = true }()
+	}
+	for i := 0; i < len(all); i++ {
+		for c := w.below[all[i].Key]; c != nil; c = c.next {
+			if !c.taken {
+				c.taken = true
+				all = append(all, c)
+			}
+		}
+	}
+	if !s.taken {
+		s.taken = true
+		all = append(all, s)
+	}
+	for _, m := range all {
+		delete(w.spans, m.Key)
+		w.leave(m)
+		w.bytes -= m.size
+	}
+	w.all = all
+	return all
+}
+
+// leave takes a span from the waiting children of its parent.
+func (w *waiting) leave(s *Span) {
+	switch {
+	case s.prev != nil:
+		s.prev.next = s.next
+	case w.below[s.Parent] == s && s.next != nil:
+		w.below[s.Parent] = s.next
+	case w.below[s.Parent] == s:
+		delete(w.below, s.Parent)
+	}
+	if s.next != nil {
+		s.next.prev = s.prev
+	}
+	s.next, s.prev = nil, nil
+}

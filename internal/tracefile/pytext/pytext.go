@@ -1,0 +1,62 @@
+// Package pytext writes values as Python does, for records that Python
+// programs compare with their own.
+package pytext
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// longestLine bounds what ExceptionLine gives, in bytes.
+const longestLine = 300
+
+// ExceptionLine is the line that says what was wrong, of a text that an exception or an
+// interpreter has printed: that behind the last traceback in it, else the first one. It
+// has at most 300 bytes.
+func ExceptionLine(text string) string {
+	const mark = "Traceback (most recent call last)"
+	if i := strings.LastIndex(text, mark); i >= 0 {
+		_, text, _ = strings.Cut(text[i+len(mark):], "\n")
+		for text != "" && (text[0] == ' ' || text[0] == '\t' || text[0] == '\n') { // frames
+			_, text, _ = strings.Cut(text, "\n")
+		}
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	line = strings.TrimSpace(line)
+	if len(line) > longestLine {
+		at := longestLine
+		for at > 0 && !utf8.RuneStart(line[at]) {
+			at--
+		}
+		line = line[:at] + "…"
+	}
+	return line
+}
+
+// AppendFloat appends f as Python's repr does: the shortest text that reads
+// back as f, always with a point or an exponent, the exponent form below 1e-4
+// and from 1e16 on, and nan, inf and -inf.
+func AppendFloat(dst []byte, f float64) []byte {
+	switch {
+	case math.IsNaN(f):
+		return append(dst, "nan"...)
+	case math.IsInf(f, 0):
+		if f < 0 {
+			dst = append(dst, '-')
+		}
+		return append(dst, "inf"...)
+	}
+	if abs := math.Abs(f); abs != 0 && (abs < 1e-4 || abs >= 1e16) {
+		return strconv.AppendFloat(dst, f, 'e', -1, 64) // two exponent digits, as in Python
+	}
+	start := len(dst)
+	dst = strconv.AppendFloat(dst, f, 'f', -1, 64)
+	for _, c := range dst[start:] {
+		if c == '.' {
+			return dst
+		}
+	}
+	return append(dst, ".0"...)
+}

@@ -1,0 +1,21 @@
+package bench
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// threadTime returns how long this thread has had a processor.
+func threadTime() time.Duration { return clock(unix.CLOCK_THREAD_CPUTIME_ID) }
+
+// processTime returns how long all threads have had one.
+func processTime() time.Duration { return clock(unix.CLOCK_PROCESS_CPUTIME_ID) }
+
+func clock(id int32) time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(id, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
