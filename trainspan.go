@@ -25,8 +25,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"go.opentelemetry.io/otel"
-
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/analyze/account/live"
 	"github.com/trainspan/trainspan/internal/job/rundir"
@@ -36,6 +34,7 @@ import (
 	"github.com/trainspan/trainspan/internal/record/setup"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
+	"go.opentelemetry.io/otel"
 )
 
 // DirVariable is the environment variable that names the directory for the

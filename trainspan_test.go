@@ -10,14 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"go.opentelemetry.io/otel"
-	"go.uber.org/goleak"
-
 	"github.com/trainspan/trainspan"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"go.opentelemetry.io/otel"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -5,12 +5,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/trainspan/trainspan/ai"
+	"github.com/trainspan/trainspan/exporters/pfw"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/trainspan/trainspan/ai"
-	"github.com/trainspan/trainspan/exporters/pfw"
 )
 
 func BenchmarkScope(b *testing.B) {

@@ -3,10 +3,9 @@ package ai
 import (
 	"slices"
 
-	"go.opentelemetry.io/otel/attribute"
-
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/internal/record/direct"
+	"go.opentelemetry.io/otel/attribute"
 )
 
 // Epoch is the argument epoch, for Update and for single scopes.

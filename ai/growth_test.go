@@ -6,11 +6,10 @@ import (
 	"log/slog"
 	"testing"
 
-	"go.opentelemetry.io/otel/attribute"
-
 	"github.com/trainspan/trainspan/ai"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/internal/testkit/growth"
+	"go.opentelemetry.io/otel/attribute"
 )
 
 // manyKeys updates a new tree with ever new keys, at once or one by one.

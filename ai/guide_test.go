@@ -9,12 +9,11 @@ import (
 	"slices"
 	"testing"
 
-	"go.opentelemetry.io/otel/attribute"
-
 	"github.com/trainspan/trainspan/ai"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/internal/testkit/goldentrace"
 	"github.com/trainspan/trainspan/telemetry"
+	"go.opentelemetry.io/otel/attribute"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/trainspan/trainspan/ai"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
@@ -16,6 +14,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // A chain of every kind of span and scope, one below the other, each through

@@ -4,11 +4,10 @@ import (
 	"context"
 	"sync/atomic"
 
-	"go.opentelemetry.io/otel/attribute"
-
 	"github.com/trainspan/trainspan/internal/record/active"
 	"github.com/trainspan/trainspan/internal/record/direct"
 	"github.com/trainspan/trainspan/telemetry"
+	"go.opentelemetry.io/otel/attribute"
 )
 
 // Node is one kind of scope: a category and a name. Nodes form a tree, by

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"go.opentelemetry.io/otel/attribute"
-
 	"github.com/trainspan/trainspan/internal/record/direct"
+	"go.opentelemetry.io/otel/attribute"
 )
 
 // errCut is the error of a scope whose function did not return.

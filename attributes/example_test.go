@@ -3,9 +3,8 @@ package attributes_test
 import (
 	"fmt"
 
-	"go.opentelemetry.io/otel/attribute"
-
 	"github.com/trainspan/trainspan/attributes"
+	"go.opentelemetry.io/otel/attribute"
 )
 
 // Attributes are made from those of OpenTelemetry. An optional value is a value, or a

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
-
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/record/settings"
 )

@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/agnivade/levenshtein"
-
 	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/platform/redact"
 )

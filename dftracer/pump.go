@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/klauspost/compress/gzip"
-
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 )
 

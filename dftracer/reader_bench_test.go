@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
-
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )

@@ -14,7 +14,6 @@ import (
 	"testing/iotest"
 
 	"github.com/klauspost/compress/gzip"
-
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 	"github.com/trainspan/trainspan/internal/testkit/growth"

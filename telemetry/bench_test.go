@@ -5,13 +5,12 @@ import (
 	"path/filepath"
 	"testing"
 
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/telemetry"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
 // benchmarkConfig is a job with throughput on and metrics every 50 iterations.

@@ -6,14 +6,13 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/record/segment"
+	"github.com/trainspan/trainspan/internal/record/settings"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/record/segment"
-	"github.com/trainspan/trainspan/internal/record/settings"
 )
 
 // TrainingTelemetryBuilder gathers what a [Provider] is made of. The methods

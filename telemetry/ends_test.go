@@ -7,14 +7,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/telemetry"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
 // cutRun is a job that goes to a trace file and a backend. In it a loop and an

@@ -5,10 +5,9 @@ import (
 	"sync"
 	"testing"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/telemetry"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // 1,024 ranks with equal seeds: no id collides, and all are in one trace.

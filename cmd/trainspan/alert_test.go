@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
@@ -25,6 +23,7 @@ import (
 	"github.com/trainspan/trainspan/internal/report"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 	"github.com/trainspan/trainspan/internal/testkit/until"
+	"go.uber.org/goleak"
 )
 
 // reportOf is a report with a verdict on ranks, and an outcome.

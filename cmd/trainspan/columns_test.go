@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
-
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"

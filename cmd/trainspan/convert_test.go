@@ -13,14 +13,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/tracefile"
 	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 func smallTrace(t testing.TB) string {

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
-
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/spanstats"

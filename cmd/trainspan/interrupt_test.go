@@ -9,9 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+	"go.uber.org/goleak"
 )
 
 // An interrupt ends every command that reads, with nothing half written.

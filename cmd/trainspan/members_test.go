@@ -12,14 +12,13 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 	"github.com/trainspan/trainspan/internal/testkit/growth"
 	"github.com/trainspan/trainspan/internal/testkit/gziptest"
+	"go.uber.org/goleak"
 )
 
 // Every member of a trace can be read by itself, and together they are the file.

@@ -12,9 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+	"go.uber.org/goleak"
 )
 
 // The page of a viewer gets the trace, once, and nobody else does.

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
-
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 

@@ -4,10 +4,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/tracefile"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 // What OpenTelemetry has fields for comes back as such: the status of a span, its

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/creack/pty"
-
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 

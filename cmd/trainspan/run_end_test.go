@@ -16,7 +16,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/creack/pty"
-
 	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 

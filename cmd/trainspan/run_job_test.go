@@ -11,16 +11,15 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/trainspan/trainspan"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/trainspan/trainspan"
-	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry"
 )
 
 // runJob is what trainspan run starts in tests.

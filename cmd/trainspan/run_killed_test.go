@@ -14,14 +14,13 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/platform/proc"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 	"github.com/trainspan/trainspan/internal/testkit/until"
+	"golang.org/x/sys/unix"
 )
 
 // children lists the processes that a process started.

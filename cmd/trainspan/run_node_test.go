@@ -10,11 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/testkit/until"
+	"golang.org/x/sys/unix"
 )
 
 // sampled lists the traces of resources below a folder, and the processes in them.

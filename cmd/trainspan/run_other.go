@@ -4,7 +4,6 @@ package main
 
 import (
 	"github.com/spf13/cobra"
-
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 

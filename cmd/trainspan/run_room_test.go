@@ -13,11 +13,10 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
+	"golang.org/x/sys/unix"
 )
 
 // smallDisk makes a file system of so many bytes, with a function that makes it larger.

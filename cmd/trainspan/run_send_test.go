@@ -17,12 +17,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
-	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
 // pythonJob trains with the API that a program can use without PyTorch.

@@ -15,9 +15,8 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/trainspan/trainspan/internal/testkit/until"
+	"golang.org/x/sys/unix"
 )
 
 // A signal reaches the job once, however it was sent.

@@ -18,11 +18,10 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 	"github.com/trainspan/trainspan/internal/testkit/until"
+	"golang.org/x/sys/unix"
 )
 
 // programs are the commands of TestMain as files.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/invopop/jsonschema"
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/trainspan/trainspan/docs"
 	"github.com/trainspan/trainspan/internal/analyze/compare"
 	"github.com/trainspan/trainspan/internal/report"

@@ -3,10 +3,9 @@ package main
 import (
 	"context"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
-
-	"strconv"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"

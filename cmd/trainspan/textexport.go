@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
-
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"

@@ -17,10 +17,9 @@ import (
 
 	"github.com/creack/pty"
 	"github.com/hinshun/vt10x"
-	"golang.org/x/term"
-
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 	"github.com/trainspan/trainspan/internal/testkit/until"
+	"golang.org/x/term"
 )
 
 // terminalOf is a command on a terminal of its own.

@@ -7,12 +7,11 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
-
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/platform/display"
+	"golang.org/x/sync/errgroup"
 )
 
 type validateOptions struct {

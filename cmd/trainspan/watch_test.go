@@ -10,10 +10,9 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/testkit/until"
+	"go.uber.org/goleak"
 )
 
 // lockedBuffer is a buffer that a test reads while a command writes to it.

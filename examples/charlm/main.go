@@ -25,9 +25,8 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/trainspan/trainspan/telemetry"
+	"golang.org/x/term"
 )
 
 func main() {

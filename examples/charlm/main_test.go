@@ -16,9 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/trainspan/trainspan/examples/charlm/internal/data"
+	"go.uber.org/goleak"
 )
 
 // asProgram in the environment turns the test binary into the program, so that

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-
 	"github.com/trainspan/trainspan/examples/charlm/internal/checkpoint"
 )
 

@@ -14,14 +14,13 @@ import (
 	"net/http/httptest"
 	"os"
 
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/spans"
-	"github.com/trainspan/trainspan/telemetry"
 )
 
 func main() {

@@ -10,9 +10,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"go.opentelemetry.io/otel/trace"
-	"go.uber.org/goleak"
-
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/file"
@@ -20,6 +17,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/goleak"
 )
 
 // childVariable makes the test program play a child process instead.

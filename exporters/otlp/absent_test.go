@@ -11,11 +11,10 @@ import (
 	"testing"
 	"time"
 
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/telemetry/outputs"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 )
 
 // A backend that takes spans only, such as Jaeger, is reported by a line each

@@ -5,13 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/export/otlpform"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/trainspan/trainspan/internal/export/otlpform"
 )
 
 func benchBatch(n int) []sdktrace.ReadOnlySpan {

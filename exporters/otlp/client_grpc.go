@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/export/delivery"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"google.golang.org/grpc"
@@ -12,8 +13,6 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/metadata"
-
-	"github.com/trainspan/trainspan/internal/export/delivery"
 )
 
 // connectParams keep a connection from staying away long after its backend

@@ -9,6 +9,12 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/export/delivery"
+	"github.com/trainspan/trainspan/internal/record/settings"
+	"github.com/trainspan/trainspan/internal/testkit/until"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/sdk/instrumentation"
@@ -19,13 +25,6 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/internal/export/delivery"
-	"github.com/trainspan/trainspan/internal/record/settings"
-	"github.com/trainspan/trainspan/internal/testkit/until"
-	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // What answers 200 and is no receiver took nothing.

@@ -6,11 +6,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/telemetry"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 )
 
 func Example() {

@@ -12,16 +12,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/export/delivery"
+	"github.com/trainspan/trainspan/internal/testkit/until"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
-	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/internal/export/delivery"
-	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
 // pipeline is an SDK provider over a processor over an exporter.

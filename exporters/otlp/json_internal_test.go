@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/export/otlpform"
+	"github.com/trainspan/trainspan/internal/testkit/growth"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/instrumentation"
@@ -15,9 +17,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/trainspan/trainspan/internal/export/otlpform"
-	"github.com/trainspan/trainspan/internal/testkit/growth"
 )
 
 // richBatch has every kind of value that a span can hold.

@@ -8,18 +8,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/export/delivery"
+	"github.com/trainspan/trainspan/internal/export/otlpform"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	metricspb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	"google.golang.org/grpc/credentials"
-
-	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/export/delivery"
-	"github.com/trainspan/trainspan/internal/export/otlpform"
-	"github.com/trainspan/trainspan/internal/platform/helptopic"
-	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // metricExporter sends metrics to an OTLP receiver. Give it to a periodic

@@ -8,13 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/otlp"
 	"go.opentelemetry.io/otel/attribute"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
-
-	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/exporters/otlp"
 )
 
 // newMeters is a meter provider that sends when it is told to.

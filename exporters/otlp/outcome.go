@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/export/delivery"
 	logspb "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	metricspb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -15,8 +16,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/trainspan/trainspan/internal/export/delivery"
 )
 
 // outcome is what one request came to, in the protocol's own terms. The

@@ -7,13 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/internal/testkit/until"
 	"github.com/trainspan/trainspan/telemetry"
+	"go.opentelemetry.io/otel/attribute"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 func newProvider(t *testing.T, e *otlp.Exporter) *telemetry.Provider {

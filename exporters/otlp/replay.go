@@ -12,12 +12,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
 	"github.com/trainspan/trainspan/internal/export/delivery"
 	"github.com/trainspan/trainspan/internal/export/otlpform"
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 // ReplayResult counts what [Replay] and [ReplayFile] did.

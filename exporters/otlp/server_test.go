@@ -9,12 +9,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/trainspan/trainspan/config"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
-
-	"github.com/trainspan/trainspan/config"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -9,14 +9,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/trainspan/trainspan/config"
 	logscollector "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	metricscollector "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/trainspan/trainspan/config"
 )
 
 // signals is a receiver of logs and metrics on 127.0.0.1 that follows a script.

@@ -11,12 +11,11 @@ import (
 	"sync"
 	"time"
 
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-
 	"github.com/trainspan/trainspan/internal/export/delivery"
 	"github.com/trainspan/trainspan/internal/export/otlpform"
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 	"github.com/trainspan/trainspan/internal/platform/identity"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
 // spillSuffix ends the names of spill files: JSON lines, each the OTLP form of

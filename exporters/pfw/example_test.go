@@ -6,10 +6,9 @@ import (
 	"os"
 	"path/filepath"
 
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
 func ExampleNew() {

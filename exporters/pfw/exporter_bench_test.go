@@ -7,13 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/exporters/pfw"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/exporters/pfw"
 )
 
 // iterations are the spans of a training loop that stays open, in the order in

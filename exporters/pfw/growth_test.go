@@ -7,13 +7,12 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.opentelemetry.io/otel/attribute"
-
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/internal/record/direct"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/internal/testkit/growth"
+	"go.opentelemetry.io/otel/attribute"
 )
 
 func discarding(t testing.TB) *pfw.Processor {

@@ -4,12 +4,11 @@ import (
 	"context"
 	"maps"
 
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/record/direct"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 	"github.com/trainspan/trainspan/telemetry/outputs"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
 // Attach implements outputs.Output: events get the epoch and step of the

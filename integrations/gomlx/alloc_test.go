@@ -7,7 +7,6 @@ import (
 
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/train"
-
 	gomlxspan "github.com/trainspan/trainspan/integrations/gomlx"
 )
 

@@ -11,7 +11,6 @@ import (
 	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/train"
-
 	gomlxspan "github.com/trainspan/trainspan/integrations/gomlx"
 )
 

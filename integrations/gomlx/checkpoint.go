@@ -7,7 +7,6 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model/checkpoint"
 	"github.com/gomlx/gomlx/ml/train"
-
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/callbacks"
 )

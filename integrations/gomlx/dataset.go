@@ -6,7 +6,6 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/distributed"
 	"github.com/gomlx/gomlx/ml/train"
-
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/internal/record/direct"
 )

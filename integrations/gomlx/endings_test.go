@@ -10,7 +10,6 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/train"
-
 	gomlxspan "github.com/trainspan/trainspan/integrations/gomlx"
 	"github.com/trainspan/trainspan/telemetry"
 )

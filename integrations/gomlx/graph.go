@@ -9,10 +9,9 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/train"
-	"go.opentelemetry.io/otel/attribute"
-
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"go.opentelemetry.io/otel/attribute"
 )
 
 // CompileSpan is the name of the spans in which graphs are built and compiled. The

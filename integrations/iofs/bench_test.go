@@ -6,12 +6,11 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/integrations/iofs"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/integrations/iofs"
 )
 
 // nothing is read from at no cost.

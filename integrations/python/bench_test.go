@@ -15,11 +15,10 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/ingest/pyring"
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
+	"golang.org/x/sys/unix"
 )
 
 // What a span costs the Python program, while its ring is drained: as multiples

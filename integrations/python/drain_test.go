@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/ingest/pyring"
 	"github.com/trainspan/trainspan/internal/ingest/pyring/pyclient"
@@ -23,6 +21,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 	"github.com/trainspan/trainspan/internal/testkit/until"
 	"github.com/trainspan/trainspan/spans"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

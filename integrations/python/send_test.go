@@ -11,12 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
-	oteltrace "go.opentelemetry.io/otel/trace"
-
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	oteltrace "go.opentelemetry.io/otel/trace"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 // What one-logger's callbacks give over OTLP is what those of a Go program give:

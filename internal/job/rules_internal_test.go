@@ -2,11 +2,11 @@ package job
 
 import (
 	"fmt"
-	"github.com/trainspan/trainspan/dftracer"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
-
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/report"

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
-
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/hang"
 	"github.com/trainspan/trainspan/internal/analyze/profile"

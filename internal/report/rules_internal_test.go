@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
-
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/profile"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"

@@ -1,9 +1,8 @@
 package outputs
 
 import (
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/trainspan/trainspan/attributes"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Kind is the kind of a [Record].

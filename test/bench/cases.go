@@ -11,6 +11,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/trainspan/trainspan/ai"
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/integrations/iofs"
+	"github.com/trainspan/trainspan/telemetry"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/stdout/stdouttrace"
@@ -18,13 +24,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protojson"
-
-	"github.com/trainspan/trainspan/ai"
-	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/integrations/iofs"
-	"github.com/trainspan/trainspan/telemetry"
 )
 
 // Names of the cases that ratios and targets speak of.

@@ -7,13 +7,12 @@ import (
 	"os"
 	"path/filepath"
 
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/telemetry"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
 // Names of the cases of one start and end of a training iteration.

@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
@@ -25,6 +23,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/until"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/test/e2e/servers"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // buildingCollector is the one attempt to build the Collector.

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/testkit/gziptest"
+	"github.com/trainspan/trainspan/test/e2e/servers"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	resource "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -21,10 +24,6 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/testkit/gziptest"
-	"github.com/trainspan/trainspan/test/e2e/servers"
 )
 
 // The size of the fleet. docs/scale.md has what 1,024 ranks took.

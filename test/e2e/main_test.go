@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/trainspan/trainspan/internal/testkit/until"
 	"github.com/trainspan/trainspan/test/e2e/servers"
+	"go.uber.org/goleak"
 )
 
 // roleVariable makes the test program something else than a test: a rank of a

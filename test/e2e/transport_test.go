@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/test/e2e/servers"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -21,10 +24,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
-
-	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/test/e2e/servers"
 )
 
 const (

@@ -16,14 +16,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/ingest/pyring/pyclient"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	oteltrace "go.opentelemetry.io/otel/trace"
-
-	"github.com/trainspan/trainspan/internal/ingest/pyring/pyclient"
 )
 
 var record = flag.String("record", "", "record jobs again: a list of names, or all; README.md")

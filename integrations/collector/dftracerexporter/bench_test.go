@@ -6,11 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/collector/pdata/pcommon"
-	"go.opentelemetry.io/collector/pdata/ptrace"
-
 	"github.com/trainspan/trainspan/internal/testkit/growth"
 	"github.com/trainspan/trainspan/internal/testkit/gziptest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
 // job makes the spans of iterations of a training loop that stays open, as an

@@ -3,10 +3,9 @@ package dftracerexporter
 import (
 	"testing"
 
-	"go.opentelemetry.io/collector/pdata/pcommon"
-
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
+	"go.opentelemetry.io/collector/pdata/pcommon"
 )
 
 // What follows the program on a command line can hold secrets.

@@ -9,13 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/config/configretry"
 	"go.opentelemetry.io/collector/exporter/exporterhelper"
-
-	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/tracefile/place"
 )
 
 // Defaults of Config.

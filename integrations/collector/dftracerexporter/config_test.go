@@ -6,12 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/dftracer"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/confmaptest"
-
-	"github.com/trainspan/trainspan/dftracer"
 )
 
 func load(t *testing.T, name string) *Config {

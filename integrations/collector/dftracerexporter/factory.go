@@ -4,12 +4,11 @@ import (
 	"context"
 	"sync"
 
+	"github.com/trainspan/trainspan/integrations/collector/dftracerexporter/internal/metadata"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/exporter"
 	"go.opentelemetry.io/collector/exporter/exporterhelper"
-
-	"github.com/trainspan/trainspan/integrations/collector/dftracerexporter/internal/metadata"
 )
 
 // NewFactory returns the factory of the exporter "dftracer" for traces and logs.

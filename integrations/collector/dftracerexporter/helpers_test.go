@@ -10,17 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/integrations/collector/dftracerexporter/internal/metadata"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/exporter"
 	"go.opentelemetry.io/collector/exporter/exportertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/ptrace"
-
-	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/integrations/collector/dftracerexporter/internal/metadata"
-	"github.com/trainspan/trainspan/internal/testkit/dftest"
-	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // base is when the spans of the tests begin, in microseconds.

@@ -3,12 +3,11 @@ package dftracerexporter
 import (
 	"encoding/hex"
 
-	"go.opentelemetry.io/collector/pdata/pcommon"
-	"go.opentelemetry.io/collector/pdata/plog"
-
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
 	"github.com/trainspan/trainspan/spans"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/plog"
 )
 
 // Attributes of the log record that says that a span has begun. They are no

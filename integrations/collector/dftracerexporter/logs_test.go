@@ -4,10 +4,9 @@ import (
 	"context"
 	"testing"
 
-	"go.opentelemetry.io/collector/pdata/plog"
-
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/internal/tracefile/recovery"
+	"go.opentelemetry.io/collector/pdata/plog"
 )
 
 func TestEventOfAnOpenSpan(t *testing.T) {

@@ -4,12 +4,11 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/trainspan/trainspan/integrations/collector/dftracerexporter/internal/metadata"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-
-	"github.com/trainspan/trainspan/integrations/collector/dftracerexporter/internal/metadata"
-	"github.com/trainspan/trainspan/internal/tracefile/place"
 )
 
 // watcher counts and logs what the store tells.

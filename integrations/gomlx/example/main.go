@@ -26,7 +26,6 @@ import (
 	"github.com/gomlx/gomlx/ml/train"
 	"github.com/gomlx/gomlx/ml/train/loss"
 	"github.com/gomlx/gomlx/ml/train/optimizer"
-
 	"github.com/trainspan/trainspan"
 	"github.com/trainspan/trainspan/config"
 	gomlxspan "github.com/trainspan/trainspan/integrations/gomlx"

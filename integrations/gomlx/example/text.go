@@ -11,7 +11,6 @@ import (
 
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/train"
-
 	"github.com/trainspan/trainspan/integrations/iofs"
 )
 

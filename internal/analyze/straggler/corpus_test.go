@@ -14,10 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
+	"golang.org/x/sync/errgroup"
 )
 
 // phaseOf names the spans of the corpus; collectives have a category of their own.

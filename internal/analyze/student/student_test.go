@@ -5,9 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/trainspan/trainspan/internal/analyze/student"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // TestQuantile has values of printed tables.

@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-
 	"github.com/trainspan/trainspan/internal/export/delivery"
+	"go.opentelemetry.io/otel/attribute"
 )
 
 func TestOnEndAllocatesNothing(t *testing.T) {

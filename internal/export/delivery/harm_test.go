@@ -10,10 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/export/delivery"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-
-	"github.com/trainspan/trainspan/internal/export/delivery"
 )
 
 func TestClean(t *testing.T) {

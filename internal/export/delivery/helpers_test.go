@@ -8,13 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/export/delivery"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
-
-	"github.com/trainspan/trainspan/internal/export/delivery"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -7,9 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-
 	"github.com/trainspan/trainspan/internal/export/delivery"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
 // A pause that a backend asks for holds for everything that goes there, however

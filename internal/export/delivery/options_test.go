@@ -5,9 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-
 	"github.com/trainspan/trainspan/internal/export/delivery"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
 func TestOptionsOfExporterAndEnvironment(t *testing.T) {

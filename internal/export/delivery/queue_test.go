@@ -9,11 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/export/delivery"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-
-	"github.com/trainspan/trainspan/internal/export/delivery"
 )
 
 func TestEverySpanArrivesInOrder(t *testing.T) {

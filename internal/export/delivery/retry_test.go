@@ -9,9 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-
 	"github.com/trainspan/trainspan/internal/export/delivery"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
 func TestRetry(t *testing.T) {

@@ -8,11 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
-	"go.opentelemetry.io/otel/semconv/v1.43.0/otelconv"
-
 	"github.com/trainspan/trainspan/internal/export/metrics"
 	"github.com/trainspan/trainspan/internal/export/metrics/promname"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/semconv/v1.43.0/otelconv"
 )
 
 var update = flag.Bool("update", false, "write the tables of the documents")

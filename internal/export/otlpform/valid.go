@@ -4,14 +4,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/instrumentation"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
-	"github.com/trainspan/trainspan/internal/platform/attrvalue"
 )
 
 // One byte that is not UTF-8, wherever it stands, makes a request that cannot be

@@ -11,11 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/ingest/otlpreceiver"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/trainspan/trainspan/internal/ingest/otlpreceiver"
 )
 
 // BenchmarkSpan reports what a span takes from a request to the closed trace, and how

@@ -11,12 +11,11 @@ import (
 	"strings"
 	"testing"
 
-	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	"google.golang.org/protobuf/proto"
-
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/ingest/otlpreceiver"
 	"github.com/trainspan/trainspan/internal/testkit/growth"
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
 )
 
 // perByte is how many bytes may be allocated for one of a request: a span without

@@ -12,12 +12,11 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/trainspan/trainspan/internal/export/otlpform"
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/trainspan/trainspan/internal/export/otlpform"
 )
 
 // Path is where spans are posted to.

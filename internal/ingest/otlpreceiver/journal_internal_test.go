@@ -21,6 +21,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -30,11 +34,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/platform/fsread"
-	"github.com/trainspan/trainspan/internal/testkit/dftest"
-	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // numbered makes spans from..to-1 of a process, with their numbers as names. parent

@@ -13,6 +13,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/ingest/otlpreceiver"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/growth"
+	"github.com/trainspan/trainspan/internal/tracefile"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -20,12 +25,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/ingest/otlpreceiver"
-	"github.com/trainspan/trainspan/internal/testkit/dftest"
-	"github.com/trainspan/trainspan/internal/testkit/growth"
-	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // when is the start of the spans of these tests, in nanoseconds.

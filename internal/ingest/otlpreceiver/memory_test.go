@@ -3,10 +3,9 @@ package otlpreceiver_test
 import (
 	"testing"
 
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
 	"github.com/trainspan/trainspan/internal/ingest/otlpreceiver"
 	"github.com/trainspan/trainspan/internal/testkit/growth"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 // BenchmarkMemory has 1,024 processes that send all the time, 50 spans below one

@@ -15,6 +15,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/ingest/otlpreceiver"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/testkit/gziptest"
+	"github.com/trainspan/trainspan/internal/tracefile"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -30,12 +35,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/ingest/otlpreceiver"
-	"github.com/trainspan/trainspan/internal/testkit/dftest"
-	"github.com/trainspan/trainspan/internal/testkit/gziptest"
-	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -17,14 +17,13 @@ import (
 	"strconv"
 	"time"
 
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 	"github.com/trainspan/trainspan/internal/platform/identity"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 // ErrInUse is why a journal is not replayed that a receiver is writing.

@@ -11,10 +11,9 @@ import (
 	"testing"
 	"testing/synctest"
 
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 // sent is a request with a span of each resource, none of which says its process.

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/ingest/otlpreceiver"
+	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -16,9 +18,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/trainspan/trainspan/internal/ingest/otlpreceiver"
-	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )
 
 // nested puts bytes into fields around each other, the first number innermost.

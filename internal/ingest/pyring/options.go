@@ -3,12 +3,11 @@ package pyring
 import (
 	"log/slog"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/telemetry/outputs"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Options says where rings are and what is made of them.

@@ -4,11 +4,10 @@ import (
 	"os"
 	"testing"
 
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/ingest/torch"
 	"github.com/trainspan/trainspan/internal/testkit/growth"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
 // strictSink fails on events that no reader would take.

@@ -5,10 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/ingest/torch"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
 // trace writes host rows: "tid name start dur args".

@@ -7,10 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-
 	"github.com/trainspan/trainspan/internal/ingest/torch"
 	"github.com/trainspan/trainspan/internal/testkit/growth"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
 // row is a row of a profile.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
-
 	"github.com/trainspan/trainspan/internal/ingest/torch"
 	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )

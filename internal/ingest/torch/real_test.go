@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
-
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/ingest/torch"
 	"github.com/trainspan/trainspan/internal/ingest/torch/kineto"

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
-
 	"github.com/trainspan/trainspan/internal/ingest/torch"
 )
 

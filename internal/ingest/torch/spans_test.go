@@ -5,12 +5,11 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/ingest/torch"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/trainspan/trainspan/internal/ingest/torch"
 )
 
 func spansOf(t *testing.T, so torch.SpanOptions, files ...string) (tracetest.SpanStubs, *torch.Report) {

@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-
 	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"go.opentelemetry.io/otel/attribute"
 )
 
 func exactText(v any) string {

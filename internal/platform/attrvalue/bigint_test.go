@@ -5,9 +5,8 @@ import (
 	"math/big"
 	"testing"
 
-	"go.opentelemetry.io/otel/attribute"
-
 	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"go.opentelemetry.io/otel/attribute"
 )
 
 func TestCountOfAndBigInt(t *testing.T) {

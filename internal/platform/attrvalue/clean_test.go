@@ -6,9 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"go.opentelemetry.io/otel/attribute"
-
 	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"go.opentelemetry.io/otel/attribute"
 )
 
 func TestCleanString(t *testing.T) {

@@ -16,9 +16,8 @@ import (
 	"syscall"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"go.uber.org/goleak"
 )
 
 // killAt names, for a child, the verb, what the system cannot, and the step at

@@ -11,13 +11,12 @@ import (
 	"sync"
 	"sync/atomic"
 
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/internal/record/direct"
 	"github.com/trainspan/trainspan/internal/record/spancontext"
 	"github.com/trainspan/trainspan/telemetry/outputs"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
 // maxRecordOutputs is how many outputs can take records: a mask says which of

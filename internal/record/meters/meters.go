@@ -6,11 +6,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
-
 	"github.com/trainspan/trainspan/internal/export/metrics"
 	"github.com/trainspan/trainspan/internal/record/spantree"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 )
 
 const tera = 1e12

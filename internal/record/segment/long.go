@@ -6,11 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/export/delivery"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/trainspan/trainspan/internal/export/delivery"
 )
 
 // DefaultSegment is how long a span of the long kind may stay open before

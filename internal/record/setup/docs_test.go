@@ -8,15 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
-	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
-
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/analyze/account/live"
 	"github.com/trainspan/trainspan/internal/export/metrics"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 )
 
 // catalogue is a meter provider that notes the instruments that are made.

@@ -6,11 +6,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/record/setup"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
 // Metrics tell how much is in the files of a job, and what is missing.

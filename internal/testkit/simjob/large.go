@@ -11,9 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/trainspan/trainspan/dftracer"
+	"golang.org/x/sync/errgroup"
 )
 
 // Large is a job of one attempt with any number of ranks, for benchmarks and tests of

@@ -5,11 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"go.opentelemetry.io/otel/attribute"
-
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/internal/platform/attrvalue"
 	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
+	"go.opentelemetry.io/otel/attribute"
 )
 
 // field is one attribute as it must come out: its key, its text, and whether

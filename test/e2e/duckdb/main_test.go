@@ -12,7 +12,6 @@ import (
 	"time"
 
 	_ "github.com/duckdb/duckdb-go/v2" // the driver
-
 	"github.com/trainspan/trainspan/internal/testkit/built"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )

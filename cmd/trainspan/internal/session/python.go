@@ -15,8 +15,6 @@ import (
 	"strconv"
 	"strings"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
@@ -31,6 +29,7 @@ import (
 	"github.com/trainspan/trainspan/internal/record/setup"
 	"github.com/trainspan/trainspan/internal/record/spancontext"
 	"github.com/trainspan/trainspan/telemetry/outputs"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // pythonSide is the client that Python processes load, and what reads its rings.

@@ -10,12 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/resources"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"golang.org/x/sys/unix"
 )
 
 // usage samples the resources of the command's processes.

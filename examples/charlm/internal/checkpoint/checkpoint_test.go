@@ -10,10 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/trainspan/trainspan/examples/charlm/internal/checkpoint"
 	"github.com/trainspan/trainspan/examples/charlm/internal/model"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

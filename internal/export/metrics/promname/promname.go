@@ -4,7 +4,6 @@ package promname
 
 import (
 	"github.com/prometheus/otlptranslator"
-
 	"github.com/trainspan/trainspan/internal/export/metrics"
 )
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
-
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 )
 

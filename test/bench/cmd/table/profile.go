@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/google/pprof/profile"
-
 	"github.com/trainspan/trainspan/test/bench"
 )
 

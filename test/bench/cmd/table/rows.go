@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
-
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 	"github.com/trainspan/trainspan/test/bench"
 )
