@@ -177,7 +177,10 @@ const (
 )
 
 // The values of [Training.SaveCheckpointStrategy].
-const CheckpointSync, CheckpointAsync = "sync", "async"
+const (
+	CheckpointSync  = "sync"
+	CheckpointAsync = "async"
+)
 
 // The values of [Export.Mode].
 const (

@@ -149,7 +149,10 @@ type OTLP struct {
 }
 
 // The values of [OTLP.Protocol], as OTEL_EXPORTER_OTLP_PROTOCOL has them.
-const OTLPGRPC, OTLPHTTP = "grpc", "http/protobuf"
+const (
+	OTLPGRPC = "grpc"
+	OTLPHTTP = "http/protobuf"
+)
 
 // Traces configures how the spans of a run are spread over traces, so that a backend can open each
 // of them, as TraceSplit, TraceWindow and TraceBudget of [OTLP]. A rank keeps to its share of the

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
@@ -27,7 +28,7 @@ func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 	c := call{now: r.time.now()}
 	s, err := r.reserve(ctx, &c, p)
 	if err != nil {
-		if err == errDisabled || err == ErrClosed {
+		if errors.Is(err, errDisabled) || errors.Is(err, ErrClosed) {
 			r.late(p.name)
 			return ctx, nil, err
 		}
@@ -52,7 +53,7 @@ func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 
 // scope starts the scope of a standard span.
 func (r *Recorder) scope(ctx context.Context, name string, options []StartOption) (context.Context, *Span) {
-	if r.off.Load() && r.why() == errDisabled { // for good: no word is lost about it
+	if r.off.Load() && errors.Is(r.why(), errDisabled) { // for good: no word is lost about it
 		return ctx, nil
 	}
 	var p startParams
@@ -127,7 +128,7 @@ func (r *Recorder) late(span string) {
 	if r == nil || r.out.logged.kinds.Load()&warnAfterEnd != 0 {
 		return
 	}
-	if r.why() == ErrClosed {
+	if errors.Is(r.why(), ErrClosed) {
 		r.out.warn(warnAfterEnd, "a span was started after the end of the application or after Shutdown; it is not recorded", "span", span)
 	}
 }

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -129,9 +130,9 @@ func (r *Recorder) record(s *Span, name string, at time.Time, anyTime bool, do f
 	switch {
 	case err == nil:
 		return nil
-	case err == ErrClosed || err == errDisabled:
+	case errors.Is(err, ErrClosed) || errors.Is(err, errDisabled):
 		return ignoreOff(err)
-	case name == "" && err == errNotRunning:
+	case name == "" && errors.Is(err, errNotRunning):
 		return nil
 	}
 	return r.fail(phase.Call{Record: name, Text: name}, err)

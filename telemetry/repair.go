@@ -119,7 +119,7 @@ var (
 // ignoreOff turns "telemetry is disabled" into no error at all: it is what the user
 // asked for, or was told before.
 func ignoreOff(err error) error {
-	if err == errDisabled {
+	if errors.Is(err, errDisabled) {
 		return nil
 	}
 	return err

@@ -44,7 +44,7 @@ func TestHelp(t *testing.T) {
 
 // TestMessagesNameHelp: each section that a message names is one that the help prints.
 func TestMessagesNameHelp(t *testing.T) {
-	src, err := os.ReadFile("../../internal/platform/helptopic/see.go")
+	src, err := os.ReadFile("../../internal/platform/helptopic/helptopic.go")
 	if err != nil {
 		t.Skip(err)
 	}

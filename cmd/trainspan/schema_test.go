@@ -25,7 +25,7 @@ var anew = flag.Bool("update", false, "write docs/schema anew from the types")
 var schemas = map[string]any{"report": report.Report{}, "compare": compare.Result{}, "runs": runRow{}}
 
 // commented are the packages whose types are in the JSON, for their doc comments.
-var commented = []string{"report", "internal/analyze/compare", "internal/analyze/account", "internal/analyze/straggler", "internal/job", "internal/job/rundir", "internal/analyze/profile"}
+var commented = []string{"internal/report", "internal/analyze/compare", "internal/analyze/account", "internal/analyze/straggler", "internal/job", "internal/job/rundir", "internal/analyze/profile"}
 
 // schemaOf makes the schema of a type from its fields, their tags and their comments. A
 // strict one has no other fields; readers are told to expect more.

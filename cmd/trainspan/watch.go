@@ -18,7 +18,7 @@ import (
 func newWatch(a *ui.App) *cobra.Command {
 	var o importOptions
 	var interval time.Duration
-	var once bool
+	var once, retry bool
 	var state string
 	cmd := &cobra.Command{
 		Use:   "watch DIRECTORY",
@@ -42,13 +42,14 @@ The trace of an earlier watch is not overwritten: the new one is NAME.run2.pfw.g
 			if interval <= 0 {
 				return ui.Usage("--interval %v: give a time above 0", interval)
 			}
-			return runWatch(cmd.Context(), a, args[0], &o, torch.WatchOptions{Interval: interval, StateFile: state}, once)
+			return runWatch(cmd.Context(), a, args[0], &o, torch.WatchOptions{Interval: interval, StateFile: state, Retry: retry}, once)
 		},
 	}
 	o.flags(cmd)
 	f := cmd.Flags()
 	f.DurationVar(&interval, "interval", 2*time.Second, "time between two looks")
 	f.BoolVar(&once, "once", false, "import what is there and end")
+	f.BoolVar(&retry, "retry", false, "import files again whose import was interrupted or failed; their first events stay in the trace of that import")
 	f.StringVar(&state, "state", "", "file that remembers what was imported (default: .trainspan-imported.json in the directory)")
 	return cmd
 }

@@ -84,7 +84,7 @@ func BeginOf(ev *Event) (Event, bool) {
 //	dftracer.Options{Process: dftracer.Process{Command: tracefile.CommandLine()}}
 func CommandLine() string { return strings.Join(outline(Arguments()), ";") }
 
-// arguments are those of this process, with the program in front.
+// Arguments returns the arguments of this process, with the program in front.
 func Arguments() []string {
 	line, err := os.ReadFile("/proc/self/cmdline")
 	line = bytes.TrimRight(line, "\x00")

@@ -491,6 +491,7 @@ type Parser struct {
 // Keys says which members a record has.
 type Keys uint16
 
+// The members that [Keys] can have.
 const (
 	HasID Keys = 1 << iota // id
 	HasName

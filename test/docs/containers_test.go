@@ -46,7 +46,7 @@ func TestContainerFiles(t *testing.T) {
 			}
 		}
 		for _, at := range regexp.MustCompile(`/etc/trainspan/(\S+\.yaml)`).FindAllStringSubmatch(text, -1) {
-			if _, err := os.Stat(filepath.Join(root, "collector", "config", at[1])); err != nil {
+			if _, err := os.Stat(filepath.Join(root, "integrations", "collector", "config", at[1])); err != nil {
 				t.Errorf("%s: %s", path, err)
 			}
 		}

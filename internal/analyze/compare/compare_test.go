@@ -172,7 +172,7 @@ func TestMarkdownHoldsTogether(t *testing.T) {
 	}
 }
 
-func ExampleRuns() {
+func ExampleSides() {
 	base, next := steady("main", 1, 250, 200), steady("branch", 2, 260, 200)
 	r := compareRuns(base, next, &compare.Options{FailOver: 0.03})
 	fmt.Println(r.Kind, r.ExitCode())

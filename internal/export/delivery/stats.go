@@ -176,7 +176,7 @@ func (a *account) attempted(e *Error, first bool) {
 	if !first {
 		a.stats.Retries++
 	}
-	if e != nil && (a.stats.LastError == nil || e.Err != errNoAnswer) {
+	if e != nil && (a.stats.LastError == nil || !errors.Is(e.Err, errNoAnswer)) {
 		a.stats.LastError = e
 	}
 }

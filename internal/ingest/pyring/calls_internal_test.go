@@ -14,7 +14,7 @@ func TestConfigurationOfPython(t *testing.T) {
 	c := calls{log: slog.New(slog.NewTextHandler(&out, nil)), given: values{"base_config": map[string]any{
 		"application_name": "app", "session_tagg": "x", "world_size_or_fn": "many", "session_tag_or_fn": "before",
 		"functions":        []any{"session_tag_or_fn"},
-		"telemetry_config": map[string]any{"seq_lenght": 1.0, "global_batch_size_or_fn": 32.0, "functions": []any{"global_batch_size_or_fn"}},
+		"telemetry_config": map[string]any{"seq_lengt": 1.0, "global_batch_size_or_fn": 32.0, "functions": []any{"global_batch_size_or_fn"}},
 	}}}
 	base := c.base()
 	c.answer.Store("session_tag_or_fn", "after")
@@ -24,7 +24,7 @@ func TestConfigurationOfPython(t *testing.T) {
 	got := out.String()
 	for _, want := range []string{
 		`ignored="session_tagg: unknown key \"session_tagg\"; did you mean \"session_tag\"?"`,
-		`ignored="training.seq_lenght: unknown key \"seq_lenght\"; did you mean \"training.seq_length\"?"`,
+		`ignored="training.seq_lengt: unknown key \"seq_lengt\"; did you mean \"training.seq_length\"?"`,
 		`error="config: world_size: must be an integer (got \"many\")"`,
 	} {
 		if strings.Count(got, want) != 1 {

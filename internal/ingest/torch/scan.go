@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"strconv"
@@ -42,7 +43,7 @@ func (s *scanner) run(ctx context.Context, src io.Reader) (cut, err error) {
 			return nil, ctx.Err()
 		}
 		err := r.Next(&ev)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

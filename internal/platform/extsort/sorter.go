@@ -361,7 +361,7 @@ func (c *cursor[T]) advance() bool {
 		return c.err == nil
 	}
 	n, err := binary.ReadUvarint(c.r)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return false
 	}
 	if err == nil {

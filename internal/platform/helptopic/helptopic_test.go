@@ -53,7 +53,7 @@ func sections(t *testing.T) map[string]string {
 // names reads the constants of the package.
 func names(t *testing.T) map[string]string {
 	t.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), "see.go", nil, 0)
+	f, err := parser.ParseFile(token.NewFileSet(), "helptopic.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func names(t *testing.T) map[string]string {
 type message struct {
 	place    string
 	words    string   // its longest piece of fixed text
-	sections []string // constants of package see in the call, or in its file when arguments are spread
+	sections []string // constants of package helptopic in the call, or in its file when arguments are spread
 	anywhere bool     // the kind of the warning names the section elsewhere
 }
 
@@ -166,11 +166,11 @@ func textOf(call *ast.CallExpr, command bool) int {
 	return -1
 }
 
-// used are the constants of package see in a part of the source.
+// used are the constants of package helptopic in a part of the source.
 func used(n ast.Node) (out []string) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok {
-			if x, ok := s.X.(*ast.Ident); ok && x.Name == "see" {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == "helptopic" {
 				out = append(out, s.Sel.Name)
 			}
 		}
@@ -239,10 +239,10 @@ func TestSections(t *testing.T) {
 	})
 	for name, anchor := range known {
 		if texts[anchor] == "" {
-			t.Errorf("see.%s: %s has no section %s", name, document, anchor)
+			t.Errorf("helptopic.%s: %s has no section %s", name, document, anchor)
 		}
 		if !linked[anchor] {
-			t.Errorf("see.%s: nothing uses it", name)
+			t.Errorf("helptopic.%s: nothing uses it", name)
 		}
 	}
 	for anchor := range texts {
@@ -277,7 +277,7 @@ func TestNamesInOtherLanguages(t *testing.T) {
 func TestReasons(t *testing.T) {
 	texts := sections(t)
 	for _, c := range []struct{ file, pattern, section string }{
-		{"report/remarks.go", `goodput\.\w+: +"([^"]+)",`, "remarks-on-the-data"},
+		{"internal/report/screen.go", `account\.\w+: +"([^"]+)",`, "remarks-on-the-data"},
 		{"internal/analyze/account/flags.go", `FlagKind = "(\w+)"`, "remarks-on-the-data"},
 		{"internal/analyze/straggler/verdict.go", `[rR]eason\w+ += "(\w+)"`, "which-rank-is-slow-is-not-known"},
 	} {
