@@ -184,5 +184,4 @@ func internal(t types.Type, public map[*types.TypeName]bool) bool {
 // untilOneRoad are signatures that leave with the second ways of a span into an output.
 var untilOneRoad = []string{
 	"otlp.Exporter.Delivery", "outputs.Wants.Files", "outputs.Wants.Scopes", "pfw.Processor.FileLog", "pfw.Processor.ScopeKind",
-	"telemetry.Provider.FileLog", "telemetry.Provider.ScopeKind",
 }

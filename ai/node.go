@@ -110,7 +110,7 @@ func (l *label) kind(t *Tree) direct.ScopeKind {
 	if b := l.bound.Load(); b != nil && b.tel == tel {
 		return b.kind
 	}
-	b := &binding{tel: tel, kind: tel.ScopeKind(l.category, l.name)}
+	b := &binding{tel: tel, kind: direct.SourceOf(tel.TracerProvider()).ScopeKind(l.category, l.name)}
 	if b.kind == nil && tel.Enabled() {
 		warnUnrecorded()
 	}

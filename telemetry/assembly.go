@@ -218,7 +218,7 @@ func (a *assembly) attach(ctx context.Context) error {
 	p.sdk = a.sdk(ctx)
 	active.Enter()
 	r.otel.tracer = p.sdk.Tracer(scopeName, trace.WithInstrumentationVersion(identity.Version))
-	r.otel.tracers = &tracerProvider{rec: r, inner: p.sdk}
+	r.otel.tracers = &tracerProvider{rec: r, inner: p.sdk, scopes: p.scopes}
 	r.otel.run = a.run
 	if a.spanExporters > 0 && selected.Has(-1, spans.TrainingIteration) {
 		r.otel.steps = p.progress

@@ -138,14 +138,9 @@ func (r *Recorder) record(s *Span, name string, at time.Time, anyTime bool, do f
 	return r.fail(phase.Call{Record: name, Text: name}, err)
 }
 
-// FileLog returns what records calls on files, which package integrations/iofs
-// makes of what a program reads and writes. It is nil when no output wants
-// them: a trace file does unless its options switch them off.
-func (p *Provider) FileLog() direct.FileLog {
-	if p == nil || p.hub == nil {
-		return nil
-	}
-	switch logs := fileLogs(p.hub.FileLogs()); len(logs) {
+// FileLog implements direct.Source.
+func (t *tracerProvider) FileLog() direct.FileLog {
+	switch logs := fileLogs(t.scopes.hub.FileLogs()); len(logs) {
 	case 0:
 		return nil
 	case 1:

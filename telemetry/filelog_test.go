@@ -24,7 +24,7 @@ func TestFileLog(t *testing.T) {
 		WithExporter(pfw.New(filepath.Join(dir, "off.pfw"), &pfw.Options{Files: pfw.FileOptions{Off: true}})).
 		ConfigureProvider(context.Background())
 	check(t, err)
-	log := tel.FileLog()
+	log := direct.SourceOf(tel.TracerProvider()).FileLog()
 	for _, path := range []string{"/data/a", "/tmp/b"} {
 		log.File(path).Record(context.Background(), direct.FileCall{Op: direct.FileRead, Start: log.Now(), Ret: 1, Size: 1, Offset: -1})
 	}
@@ -51,7 +51,7 @@ func TestNoFileLog(t *testing.T) {
 	check(t, err)
 	defer tel.Shutdown(context.Background())
 	for _, p := range []*telemetry.Provider{none, tel} {
-		if l := p.FileLog(); l != nil {
+		if l := direct.SourceOf(p.TracerProvider()).FileLog(); l != nil {
 			t.Errorf("there is a %T", l)
 		}
 	}

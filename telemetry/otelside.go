@@ -5,13 +5,19 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/record/direct"
 	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/record/phase"
 	"github.com/trainspan/trainspan/internal/record/segment"
+	"github.com/trainspan/trainspan/internal/record/settings"
+	"github.com/trainspan/trainspan/internal/record/spancontext"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
+	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -174,13 +180,51 @@ func truncate(s *Span) {
 // records in front of it.
 type tracerProvider struct {
 	embedded.TracerProvider
-	rec   *Recorder
-	inner trace.TracerProvider
+	rec    *Recorder
+	inner  trace.TracerProvider
+	scopes *scopePlan
 }
+
+var _ direct.Source = (*tracerProvider)(nil)
 
 // Tracer implements trace.TracerProvider.
 func (t *tracerProvider) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
 	return &tracer{rec: t.rec, inner: t.inner.Tracer(name, options...)}
+}
+
+// ScopeKind implements direct.Source.
+func (t *tracerProvider) ScopeKind(category, name string) direct.ScopeKind {
+	return t.scopes.kind(category, name)
+}
+
+// Sender implements direct.Source.
+func (t *tracerProvider) Sender(category, name string) direct.Sender {
+	plan, route := t.scopes, spancontext.Route{}
+	wanted, as := false, ""
+	for i := range plan.outputs {
+		o := &plan.outputs[i]
+		own, ok := settings.SentName(&o.export, category, name)
+		ok = ok && o.Network
+		as, wanted, route[o.Selection] = own, wanted || ok, ok
+	}
+	if !wanted {
+		return nil
+	}
+	plan.hub.SendOnly()
+	var named []attribute.KeyValue
+	if as == vocab.ScopeName(category, name) {
+		named = []attribute.KeyValue{attribute.String(spans.AttrCategory, category), attribute.String(spans.AttrName, name)}
+	}
+	return func(ctx context.Context, at time.Time, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
+		inner, s := plan.rec.span(spancontext.SentOnly(spancontext.WithRoute(ctx, route)), as, SpanStart{
+			Time: at, Attributes: attributes.From(slices.Concat(named, attrs)...),
+		}, true)
+		if s == nil {
+			return ctx, nil
+		}
+		span := trace.SpanFromContext(inner)
+		return trace.ContextWithSpan(ctx, span), span
+	}
 }
 
 type tracer struct {

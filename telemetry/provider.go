@@ -9,7 +9,6 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/record/active"
-	"github.com/trainspan/trainspan/internal/record/direct"
 	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/attribute"
@@ -18,9 +17,11 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// Provider is configured telemetry: it owns the recorder, the OpenTelemetry
-// tracer provider and the outputs. A nil Provider does nothing, and so does
-// one that is disabled for this rank. All methods are safe for concurrent use.
+// Provider is configured telemetry. Start its spans with [Provider.Start], and call
+// [Provider.Shutdown] once at the end of the program.
+//
+// A nil Provider does nothing, and neither does one that is disabled for this rank. All
+// methods are safe for concurrent use.
 type Provider struct {
 	rec      *Recorder
 	hub      *dispatch.Hub
@@ -35,17 +36,20 @@ type Provider struct {
 	down     lifetime
 }
 
-// Start starts a standard span, a name of package spans, and gives the context
-// that carries it. What some spans need to know is an option of a type of its
-// own: [LoopStart] for spans.TrainingLoop, [Epoch] for spans.Epoch,
-// [SaveStart] for spans.CheckpointSave, [Finalization] for
-// spans.CheckpointSaveFinalization; a [Start] gives any span a time and
-// attributes. What is wrong with a start is in [Span.Err], in the log and in
-// the outputs; the program goes on.
+// Start starts a standard span, one of the names in package spans, and returns the
+// context that carries it: the usual way to record a part of the training. What starts
+// with that context nests below. End the span with [Span.End] or [Span.EndErr].
 //
-// The end of spans.Application ends the recording: what is still open is
-// stopped, and the outputs are closed or, where something is sent over a
-// network, flushed.
+// Spans that need more than a name take an option of a type of their own: [LoopStart]
+// for spans.TrainingLoop, [Epoch] for spans.Epoch, [SaveStart] for spans.CheckpointSave,
+// [Finalization] for spans.CheckpointSaveFinalization. A [Start] gives any span a time
+// and attributes.
+//
+// Start returns no error, since the training goes on: a start that was refused is
+// reported by [Span.Err], in the log and to the outputs.
+//
+// The end of spans.Application ends the recording: spans that are still open are
+// stopped, and the outputs are closed or, if one sends over a network, flushed.
 func (p *Provider) Start(ctx context.Context, span string, options ...StartOption) (context.Context, *Span) {
 	if p == nil {
 		return ctx, nil
@@ -53,15 +57,16 @@ func (p *Provider) Start(ctx context.Context, span string, options ...StartOptio
 	return p.rec.scope(ctx, span, options)
 }
 
-// Run runs fn inside a standard span and returns its error unchanged. An error
-// or a panic is recorded.
+// Run is [Provider.Start] around a function: it runs fn inside a standard span and
+// returns its error unchanged. An error or a panic of fn is recorded.
 func (p *Provider) Run(ctx context.Context, span string, fn func(context.Context) error, options ...StartOption) error {
 	ctx, s := p.Start(ctx, span, options...)
 	return runIn(ctx, s, fn)
 }
 
-// StartSpan starts a span of any name, any number of times at once. A standard
-// name keeps its meaning in the trace file, but moves no training state.
+// StartSpan is [Provider.Start] for a name of your own, such as "tokenize". Any number
+// of spans of one name may be open. A span with a standard name keeps its meaning in the
+// trace file and changes no training state: it counts no iteration and starts no epoch.
 func (p *Provider) StartSpan(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, *Span) {
 	if p == nil {
 		return ctx, nil
@@ -69,8 +74,8 @@ func (p *Provider) StartSpan(ctx context.Context, name string, attrs ...attribut
 	return p.rec.span(ctx, name, SpanStart{Attributes: attributes.From(attrs...)}, false)
 }
 
-// StartSpanWith is StartSpan with everything that can be said of a start. A
-// parent that is given wins over the context.
+// StartSpanWith is [Provider.StartSpan] with a time, a parent and attributes of the
+// start event. A parent in start wins over the span that ctx carries.
 func (p *Provider) StartSpanWith(ctx context.Context, name string, start SpanStart) (context.Context, *Span) {
 	if p == nil {
 		return ctx, nil
@@ -78,30 +83,22 @@ func (p *Provider) StartSpanWith(ctx context.Context, name string, start SpanSta
 	return p.rec.span(ctx, name, start, false)
 }
 
-// TimedSpan runs fn inside a span of any name and returns its error unchanged.
+// TimedSpan is [Provider.StartSpan] around a function: it runs fn inside a span of a
+// name of your own and returns its error unchanged. An error or a panic of fn is
+// recorded.
 func (p *Provider) TimedSpan(ctx context.Context, name string, fn func(context.Context) error, attrs ...attribute.KeyValue) error {
 	ctx, s := p.StartSpan(ctx, name, attrs...)
 	return runIn(ctx, s, fn)
 }
 
-// Recorder returns what package callbacks and the replay of Python processes record
-// with, nil for a nil provider. Its type is no part of the API.
-func (p *Provider) Recorder() *Recorder {
-	if p == nil {
-		return nil
-	}
-	return p.rec
-}
-
-// Enabled reports whether telemetry is recorded: the provider is configured, on
-// for this rank, not shut down and not disabled.
+// Enabled reports whether telemetry is recorded: p is not nil, is on for this rank, and
+// was neither shut down nor disabled.
 func (p *Provider) Enabled() bool { return p != nil && p.rec.why() == nil }
 
-// TracerProvider returns the OpenTelemetry tracer provider of this telemetry.
-// Spans that are made with it reach every output, and nest under the spans
-// of callbacks and scopes: under the span of their context, and without one
-// under the span that a callback opened last. Use it with otel.SetTracerProvider
-// or give it to instrumentation libraries.
+// TracerProvider is the plain OpenTelemetry style: it returns a tracer provider for
+// otel.SetTracerProvider and for instrumentation libraries. Its spans reach every
+// output. They nest below the span of their context or, without one, below the span that
+// a callback opened last.
 func (p *Provider) TracerProvider() trace.TracerProvider {
 	if p == nil {
 		return noop.NewTracerProvider()
@@ -114,16 +111,8 @@ func (p *Provider) Tracer(name string, options ...trace.TracerOption) trace.Trac
 	return p.TracerProvider().Tracer(name, options...)
 }
 
-// Progress is where the training stands. Setting it sets what events report.
-func (p *Provider) Progress() *outputs.Progress {
-	if p == nil {
-		return nil
-	}
-	return p.progress
-}
-
-// Config returns a copy of the configuration in force. Its Training is nil while
-// the training configuration is not known.
+// Config returns a copy of the configuration in force. Its Training is nil as long as
+// the training configuration is unknown. It is zero for a nil Provider.
 func (p *Provider) Config() config.Base {
 	if p == nil {
 		return config.Base{}
@@ -136,15 +125,15 @@ func (p *Provider) Config() config.Base {
 	return c
 }
 
-// ForceDisable switches telemetry off for the rest of the process's life. What
-// was recorded is written and every output is closed.
+// ForceDisable switches telemetry off for the rest of the process's life. Recorded data
+// is written and every output is closed, in the background if one sends over a network.
 func (p *Provider) ForceDisable() {
 	if p != nil {
 		p.rec.disable()
 	}
 }
 
-// ForceFlush writes and sends what the outputs hold back, until ctx is done.
+// ForceFlush writes and sends what the outputs hold in memory, until ctx is done.
 func (p *Provider) ForceFlush(ctx context.Context) error {
 	if p == nil || p.sdk == nil {
 		return nil
@@ -152,12 +141,14 @@ func (p *Provider) ForceFlush(ctx context.Context) error {
 	return p.hub.ForceFlush(ctx)
 }
 
-// Shutdown stops the spans that are still open, writes and sends everything,
-// and closes every output. It returns by the deadline of ctx, and after the
-// shutdown timeout at the latest, whatever stalls. A context that is done
-// already says nothing of the time that is left, as in a program that was
-// interrupted: Shutdown then has the whole timeout. Later and concurrent calls
-// give the same result; callbacks after it do nothing.
+// Shutdown stops the spans that are still open, writes and sends everything, and closes
+// every output. The error joins the errors of the outputs.
+//
+// It returns by the deadline of ctx, and after the shutdown timeout (5 s unless
+// WithShutdownTimeout sets it) at the latest, even if an output stalls. If ctx is
+// already done, as in a program that was interrupted, Shutdown has the whole timeout.
+// Later and concurrent calls return the same result; what starts afterwards is not
+// recorded.
 func (p *Provider) Shutdown(ctx context.Context) error {
 	if p == nil {
 		return nil
@@ -176,7 +167,7 @@ func (p *Provider) Shutdown(ctx context.Context) error {
 	})
 }
 
-// Stats returns the counts of this moment.
+// Stats returns the counts so far, zero for a nil Provider.
 func (p *Provider) Stats() Stats {
 	if p == nil {
 		return Stats{}
@@ -184,20 +175,25 @@ func (p *Provider) Stats() Stats {
 	return statsOf(p.rec, p.hub)
 }
 
-// ScopeKind prepares scopes of a DFTracer category and name, as this provider
-// records them: as OpenTelemetry spans that exporters get too when the filter
-// of one asks for them, otherwise by the cheapest way that reaches every local
-// output. It is nil when nobody wants them.
-//
-// Each output gets the scopes that its own filter asks for. The default
-// customization asks for none; ExportAll asks for all; a list asks by
-// "category.name", by the name alone, or by the standard span that has this
-// category and name in the table of package spans.
-func (p *Provider) ScopeKind(category, name string) direct.ScopeKind {
-	if p == nil || p.scopes == nil {
+// Progress returns the epoch and the step that new events get. The starts of epochs and
+// iterations set it. A program sets it when an event belongs to another step, such as
+// the wait for the next batch. It is nil for a nil Provider, and a nil Progress does
+// nothing.
+func (p *Provider) Progress() *outputs.Progress {
+	if p == nil {
 		return nil
 	}
-	return p.scopes.kind(category, name)
+	return p.progress
+}
+
+// Recorder returns what package callbacks records with, for integrations that replay
+// what another process has recorded. It is nil for a nil Provider. Programs that train
+// use [Provider.Start] or package callbacks.
+func (p *Provider) Recorder() *Recorder {
+	if p == nil {
+		return nil
+	}
+	return p.rec
 }
 
 // deadline returns a context with the time that Shutdown has.
@@ -228,9 +224,9 @@ func (p *Provider) endScopes() {
 	p.hub.EndScopes()
 }
 
-// closing is called by the recorder at the end of the application: outputs are
-// closed as the reference does, unless something is sent over a network; then
-// they stay open to be told what got lost, and are flushed.
+// closing is called by the recorder at the end of the application: outputs are closed as
+// one-logger does, unless something is sent over a network; then they are flushed and stay
+// open for the report of losses.
 func (p *Provider) closing(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	if p.hub.Networked() {
@@ -248,8 +244,9 @@ var defaultProvider atomic.Pointer[Provider]
 // Default returns the provider of the process, nil before SetDefault.
 func Default() *Provider { return defaultProvider.Load() }
 
-// SetDefault makes p the provider of the process, which package callbacks
-// uses, and returns a function that restores the one before.
+// SetDefault makes p the provider of the process, which callbacks.Default and the nodes
+// of package ai use, and returns a function that restores the previous one.
+// trainspan.Start calls it.
 func SetDefault(p *Provider) (undo func()) {
 	before := defaultProvider.Swap(p)
 	return func() { defaultProvider.CompareAndSwap(p, before) }

@@ -97,7 +97,7 @@ func TestAnyRunHangsTogether(t *testing.T) {
 				b.WithIDGenerator(telemetry.RandomIDs())
 			}
 		})
-		w := &wanderer{job: j, t: t, r: r, tracer: j.tel.Tracer("user"), kind: j.tel.ScopeKind("compute", "forward")}
+		w := &wanderer{job: j, t: t, r: r, tracer: j.tel.Tracer("user"), kind: direct.SourceOf(j.tel.TracerProvider()).ScopeKind("compute", "forward")}
 		j.ctx = started(t)(j.cb.OnAppStart(context.Background()))
 		w.below(j.ctx, 2)
 		j.ctx = started(t)(j.cb.OnTrainStart(j.ctx, callbacks.TrainStart{}))

@@ -92,7 +92,8 @@ func Start(tel *telemetry.Provider, o *Options) *Run {
 	if r.opts.Context != nil {
 		r.ctx = r.opts.Context
 	}
-	r.fetch, r.step, r.evaluate = tel.ScopeKind("dataloader", "fetch.iter"), tel.ScopeKind("compute", "step"), tel.ScopeKind("compute", "evaluate")
+	scopes := direct.SourceOf(tel.TracerProvider())
+	r.fetch, r.step, r.evaluate = scopes.ScopeKind("dataloader", "fetch.iter"), scopes.ScopeKind("compute", "step"), scopes.ScopeKind("compute", "evaluate")
 	r.stepArgs.Store(&direct.ScopeArgs{Attrs: []attribute.KeyValue{attribute.String(Fused, fused)}})
 	r.alone = tel.Enabled() && tel.Config().WorldSize.Or(1) == 1
 	if !r.opts.NoApplication {

@@ -20,7 +20,9 @@ type Files struct {
 
 // New makes wrappers that record with a provider. A provider that is nil, off, or
 // has no trace file makes some that record nothing.
-func New(tel *telemetry.Provider) *Files { return &Files{log: tel.FileLog()} }
+func New(tel *telemetry.Provider) *Files {
+	return &Files{log: direct.SourceOf(tel.TracerProvider()).FileLog()}
+}
 
 // With returns wrappers whose calls lie below the span of ctx as long as it is
 // open, and otherwise where they lie without a context. The context serves for

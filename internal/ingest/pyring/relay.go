@@ -11,6 +11,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/record/direct"
 	"github.com/trainspan/trainspan/internal/record/settings"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
@@ -360,11 +361,8 @@ func (r *relay) innerContext(outer context.Context, k *known) context.Context {
 	return outer
 }
 
-// starter starts a span at a time, see telemetry.Provider.Elsewhere.
-type starter func(ctx context.Context, at time.Time, attrs ...attribute.KeyValue) (context.Context, trace.Span)
-
 // kind is what starts spans of a name, nil where none can be.
-func (r *relay) kind(n *node) starter {
+func (r *relay) kind(n *node) direct.Sender {
 	if c := r.calls; c != nil && c.ended && r.tel == c.tel {
 		r.tel = nil // what comes after the end of the application
 	}
@@ -379,7 +377,7 @@ func (r *relay) kind(n *node) starter {
 		r.tel, r.own = tel, append(r.own, tel)
 	}
 	if n.sentBy != r.tel {
-		n.sender, n.sentBy = r.tel.Elsewhere(tracefile.KeyCat(n.key), tracefile.KeyName(n.key)), r.tel
+		n.sender, n.sentBy = direct.SourceOf(r.tel.TracerProvider()).Sender(tracefile.KeyCat(n.key), tracefile.KeyName(n.key)), r.tel
 	}
 	return n.sender
 }
