@@ -1,6 +1,6 @@
-// Package trainspan tells where the time of an AI training job goes. [Start] is
-// the front door: it reads the environment and a configuration file, fills in
-// what they leave open, and begins to record.
+// Package trainspan records where the time of an AI training job goes. [Start] reads the
+// environment and a configuration file, fills in what they leave open, and begins to
+// record:
 //
 //	tel, err := trainspan.Start(ctx)
 //	if err != nil {
@@ -11,8 +11,10 @@
 //	ctx, app := tel.Start(ctx, spans.Application)
 //	defer app.End()
 //
-// [WithConfig] gives it a configuration in code. A program that wants to choose every
-// part uses the builder of package telemetry.
+// The provider that it returns is described in package telemetry, with the styles in
+// which a program can report what it does. Options such as [WithConfig] set in code what
+// the environment leaves open. A program that chooses every part uses the builder of
+// package telemetry.
 package trainspan
 
 import (
@@ -45,8 +47,9 @@ const DirVariable = environ.Dir
 // trainspan run: the spans are in files that the program writes by itself.
 const attrRecorded = "trainspan.recorded"
 
-// Option says something about the job in code. What code says wins over the
-// environment, and the environment over the configuration file.
+// Option sets a part of the configuration in code. Code wins over the environment, and
+// the environment over the configuration file. Of two options for the same setting the
+// later wins.
 type Option func(*choices)
 
 // choices are what the options say.
@@ -63,50 +66,50 @@ type output struct {
 	filter []config.Export
 }
 
-// WithName names the job. Without it the configuration does, else it is the
-// name of the program's file.
+// WithName names the job. Without it the name is that of the configuration or, failing
+// that, that of the program's file.
 func WithName(name string) Option { return func(s *choices) { s.code.ApplicationName = name } }
 
-// WithTraining describes the training: its batch size, targets and cost. What it
-// leaves open is not known, and what depends on that is not reported.
+// WithTraining describes the training: its batch size, targets and cost. A field that is
+// not set is unknown, and metrics that need it are not reported.
 func WithTraining(t config.Training) Option { return func(s *choices) { s.code.Training = &t } }
 
 // WithConfig sets any field of the configuration. Options after it win.
 func WithConfig(c config.Config) Option { return func(s *choices) { s.code = config.Clone(&c) } }
 
 // WithDir sets the directory for the files of this run. Without it the variable
-// TRAINSPAN_DIR does, else it is trainspan-runs/NAME/attempt-N/HOST-PID below
-// the working directory.
+// TRAINSPAN_DIR names the directory, and without that it is
+// trainspan-runs/NAME/attempt-N/HOST-PID below the working directory.
 func WithDir(dir string) Option { return func(s *choices) { s.dir = dir } }
 
 // WithOutput adds an output, with at most one filter, as
-// TrainingTelemetryBuilder.WithExporter does.
+// telemetry.TrainingTelemetryBuilder.WithExporter does.
 func WithOutput(out telemetry.Output, filter ...config.Export) Option {
 	return func(s *choices) { s.outputs = append(s.outputs, output{out, filter}) }
 }
 
-// WithGoodput keeps the ledger of goodput of this rank while it trains, about 0.2
-// microseconds for each span, and reports its metrics where the other metrics go. Its state
-// is kept in dir, the directory of the job, which is the same for all its attempts: a
-// restart then counts what it does again as lost. With an empty dir it is kept in memory.
+// WithGoodput accounts the goodput of this rank while it trains, which costs about 0.2
+// microseconds a span, and reports it with the other metrics. Its state is kept in dir,
+// which all attempts of the job share: a restart then counts repeated steps as lost. If
+// dir is empty, the state is kept in memory.
 func WithGoodput(dir string) Option {
 	return func(s *choices) {
 		s.goodput = live.New(live.Options{Dir: dir})
 	}
 }
 
-// WithLogger sets where telemetry logs about itself. Without it that is slog's
+// WithLogger sets where telemetry logs about itself. Without it messages go to slog's
 // default handler.
 func WithLogger(l *slog.Logger) Option { return func(s *choices) { s.logger = l } }
 
-// Start begins to record, as the environment and the file that TRAINSPAN_CONFIG
-// names say. Where they name no output, a trace (trace.pfw.gz) and JSON lines
-// (telemetry.jsonl) are written to a directory of this run, see [WithDir]; a
-// program on its own is rank 0 of 1. The provider becomes the default one of
-// package telemetry, and its tracer provider OpenTelemetry's global one.
+// Start begins to record, as configured by the environment and by the file that
+// TRAINSPAN_CONFIG names. If they name no output, a trace (trace.pfw.gz) and JSON lines
+// (telemetry.jsonl) are written to a directory of this run, see [WithDir]. A program
+// without a launcher is rank 0 of 1. The provider becomes the default provider of
+// package telemetry, and its tracer provider becomes OpenTelemetry's global one.
 //
-// On an error the provider is nil, which is valid: all its methods do nothing,
-// so a job can go on without telemetry.
+// On an error the provider is nil, and every method of a nil Provider is a no-op: a job
+// can log the error and train without telemetry.
 func Start(ctx context.Context, options ...Option) (*telemetry.Provider, error) {
 	var s choices
 	for _, o := range options {

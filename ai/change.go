@@ -17,16 +17,16 @@ func Step(n int) attribute.KeyValue { return attribute.Int(attributes.Step, n) }
 // ImageIndex is the argument image_idx, the number of a sample.
 func ImageIndex(n int) attribute.KeyValue { return attribute.Int("image_idx", n) }
 
-// Update sets arguments of the scopes of the node and of everything below it,
-// until they are set again or Reset. As with DFTracer's original a scope has the
-// arguments of the moment it ends: an update in the body of a loop holds for the
-// block it is in. Disabled nodes do not take part.
+// Update sets arguments of the scopes of the node and of everything below it, until they
+// are set again or [Node.Reset]. A scope has the arguments that hold when it ends, as in
+// DFTracer: an update in the body of a loop holds for the block that it is in. Disabled
+// nodes are left out.
 //
-// A node keeps 128 arguments. Values of those that it has are still set then;
-// further keys are left out, and a warning is logged once.
+// A node keeps at most 128 arguments. Later updates change their values; further keys
+// are left out, and one warning is logged.
 //
-// An epoch or a step wins over the one that the provider knows. On the root it
-// is also told to the provider, so that spans of package telemetry have it.
+// An epoch or a step wins over the one that the provider has. An update of the root sets
+// it in the provider too, for the spans of package telemetry.
 func (n *Node) Update(attrs ...attribute.KeyValue) {
 	if n == nil || len(attrs) == 0 {
 		return

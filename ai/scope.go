@@ -22,12 +22,13 @@ func (s Scope) End() {
 	}
 }
 
-// EndErr ends the scope and notes on it the error that err points to, if there
-// is one by then: for defer in a function with a named result.
+// EndErr ends the scope and records on it the error that err points to when it is called:
+// for defer in a function with a named result.
 //
+//	scope := ai.Compute.Forward.Start(ctx)
 //	defer scope.EndErr(&err)
 //
-// A nil err is none.
+// A nil pointer and a nil error record none.
 func (s Scope) EndErr(err *error) {
 	if err == nil {
 		s.End()
@@ -41,7 +42,7 @@ func (s Scope) end(err error) {
 	s.End()
 }
 
-// Fail notes an error on the scope and does not end it. A nil err is ignored;
+// Fail records an error on the scope and does not end it. A nil err is ignored;
 // of several errors the last one counts.
 func (s Scope) Fail(err error) {
 	if s.inner != nil && err != nil {

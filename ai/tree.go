@@ -125,13 +125,12 @@ func NewTree(tel *telemetry.Provider) *Tree {
 	return t
 }
 
-// NewNode returns the node of a category and a name, the same one every time.
-// A category that is new becomes part of the tree.
+// NewNode returns the node of a category and a name, the same one every time. A category
+// that is new becomes part of the tree.
 //
-// A tree keeps 1024 nodes and names of iterators. Those beyond are made anew
-// every time, are recorded as others are, and start in the state of the node
-// above them; Update, Enable and Disable of the tree do not reach them later. A
-// warning is logged once.
+// A tree keeps 1024 nodes and names of iterators. Further ones are made at every call:
+// they record like others and start in the state of the node above them, but later calls
+// of Update, Enable and Disable do not reach them. One warning is logged.
 func (t *Tree) NewNode(category, name string) *Node {
 	if t == nil {
 		return nil

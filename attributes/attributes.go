@@ -14,7 +14,7 @@ import (
 
 // Attr is one attribute of a span or an event on its way to the exporters:
 // an OpenTelemetry attribute, beside it the exact value where OpenTelemetry cannot
-// hold it, and whether it is an extension of the reference grammar. It is a value:
+// hold it, and whether it is an extension of one-logger's grammar. It is a value:
 // copy it freely.
 type Attr = attrvalue.Attr
 
@@ -30,7 +30,7 @@ func From(kvs ...attribute.KeyValue) []Attr {
 	return attrs
 }
 
-// Keys of attributes that the reference grammar does not have.
+// Keys of attributes that one-logger's grammar does not have.
 const (
 	Epoch = "epoch"
 	Step  = "step"

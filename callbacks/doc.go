@@ -3,10 +3,10 @@
 //
 //	cb := callbacks.New(tel)
 //	cb.OnTrainStart(ctx, callbacks.TrainStart{IterationsStart: 0})
-//	for range steps {
+//	for batch := range batches {
 //		cb.OnTrainingSingleIterationStart(ctx)
-//		// ...
-//		cb.OnTrainingSingleIterationEnd(ctx, callbacks.IterationEnd{Loss: callbacks.Some(loss)})
+//		loss, err := train(ctx, batch)
+//		cb.OnTrainingSingleIterationEnd(ctx, callbacks.IterationEnd{Loss: callbacks.Some(loss), Err: err})
 //	}
 //	cb.OnTrainEnd(ctx)
 //

@@ -7,10 +7,12 @@
 //	base := config.Base{
 //		ApplicationName: "charlm",
 //		SessionTag:      config.Value("run-42"),
-//		WorldSize:       config.Func(func() int { return cluster.Size() }),
+//		WorldSize:       config.Func(func() int { return 4 }),
 //		Training:        &config.Training{GlobalBatchSize: config.Value(32)},
 //	}
-//	if err := base.Validate(); err != nil { ... }
+//	if err := base.Validate(); err != nil {
+//		return err
+//	}
 //
 // The zero value of every field means "not given"; [Base.WithDefaults] gives what then holds. Only
 // the application name is required.
@@ -43,7 +45,7 @@ type Config struct {
 	// gives it, not from a file, which serves all ranks.
 	Ranks Ranks
 	// Warnings holds what [Load] found suspicious and did not refuse, such as a variable with a
-	// misspelt name. Package exporters logs it.
+	// misspelt name. trainspan.Start logs it.
 	Warnings []Problem
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// Nesting says whether events carry level and p_idx in their args.
+// Nesting chooses whether events carry level and p_idx in their args.
 type Nesting uint8
 
 // NestingAuto, the zero value, writes them in V1 and V2 and not in V22.
@@ -40,7 +40,7 @@ const (
 	CompressNone
 )
 
-// SyncPolicy says when the file is forced to the disk. Without it the lines
+// SyncPolicy chooses when the file is forced to the disk. Without it the lines
 // survive the death of the process, but not that of the machine.
 type SyncPolicy uint8
 
@@ -51,7 +51,7 @@ const (
 	SyncAlways             // after every member or flush
 )
 
-// Existing says what Create does with a file that is already there. Whatever it
+// Existing chooses what Create does with a file that is already there. Whatever it
 // is, that file is never touched.
 type Existing uint8
 
@@ -78,8 +78,8 @@ type Options struct {
 	Dialect Dialect
 	// NoMetadata leaves out the args of all events and the FH and SH records.
 	NoMetadata bool
-	// NoTIDs writes 0 as the tid of every record, as the reference does when
-	// thread ids are switched off. Viewers that nest by containment then show
+	// NoTIDs writes 0 as the tid of every record, as DFTracer does when thread ids
+	// are switched off. Viewers that nest by containment then show
 	// what runs at the same time as if it were nested.
 	NoTIDs bool
 	// Nesting overrides whether level and p_idx are written.
@@ -98,24 +98,24 @@ type Options struct {
 	FlushInterval time.Duration
 	// Pool makes the Writer one of many that share their memory.
 	Pool *Pool
-	// Sync says when the file is forced to the disk.
+	// Sync chooses when the file is forced to the disk.
 	Sync SyncPolicy
 	// RotateSize, when positive, makes the Writer continue in a new file
 	// (trace.1.pfw.gz, trace.2.pfw.gz, ...) once this many bytes are in the
 	// current one. Every part is a complete trace. NewWriter does not rotate.
 	RotateSize int64
-	// RemoveEmpty makes Close delete a file with fewer than five events, as
-	// the reference does.
+	// RemoveEmpty makes Close delete a file with fewer than five events, as DFTracer
+	// does.
 	RemoveEmpty bool
 
-	// Existing says what happens to a file that is already there.
+	// Existing chooses what happens to a file that is already there.
 	Existing Existing
 	// OnPath is called by Create when the file got another name than the one
 	// asked for, and by a goroutine of the Writer whenever it goes on in
 	// another file. It must not call the Writer.
 	OnPath func(path string)
 	// HashName makes Create treat the path as a prefix and write to
-	// <prefix>-<hash16>-app.pfw.gz like the reference.
+	// <prefix>-<hash16>-app.pfw.gz, the name that DFTracer gives.
 	HashName bool
 	// Process is who the trace is about; zero means this process, of no known job.
 	Process Process
@@ -126,20 +126,21 @@ type Options struct {
 	// known when the file is opened. It is for traces that are written
 	// afterwards: imports and streams from elsewhere. The start event then
 	// carries this time and the end event the latest end of all events, or
-	// what SetEnd says; both have the argument written_ts, the time of
+	// the time that SetEnd sets; both have the argument written_ts, the time of
 	// writing in microseconds. Zero is a trace written live: both events carry
-	// the time that Now tells.
+	// the time of Now.
 	Start time.Time
 
 	// Heartbeat is the time between two records that the process is alive, also
-	// while nothing else is recorded. 0 means DefaultHeartbeat, and none for a
-	// trace that is written afterwards, see Start; a negative one is none.
+	// while nothing else is recorded. 0 means 10 s, and no
+	// such records in a trace that is written afterwards, see Start. A negative one
+	// switches them off.
 	Heartbeat time.Duration
 
 	// StallMemory is how many bytes wait in memory while the file takes
 	// nothing or fails; 0 means 64 MiB. StallWait is for how long,
 	// in all, calls wait once that is full, before lines are dropped; 0 means
-	// 100 ms, a negative time is for ever.
+	// 100 ms, and a negative time means that calls wait until there is room.
 	StallMemory int
 	StallWait   time.Duration
 
@@ -149,12 +150,15 @@ type Options struct {
 	// its own; it must not call the Writer. Nil means that errors are only
 	// counted and returned by Close.
 	OnError func(error)
-	// Now tells the time of framing records; nil means time.Now.
+	// Now returns the time of framing records; nil means time.Now.
 	Now func() time.Time
 }
 
 // Outage is an error about a time in which the file could not be written.
 type Outage = fswrite.Outage
+
+// ErrClosed is the error of [Writer.Suspend] that leaves the Writer closed.
+var ErrClosed = tracefile.ErrClosed
 
 // ErrStalled is the cause of an Outage in which the file takes nothing.
 var ErrStalled error = fswrite.ErrStalled
@@ -218,7 +222,7 @@ func dialectVersion(d Dialect) string {
 	return "2.0.0"
 }
 
-// Process says who a trace is about. Every empty field of the first group is filled
+// Process is the process that a trace is about. Every empty field of the first group is filled
 // in from the running process, which is right except for importers that write on
 // behalf of another one. What is empty of the second, its place in a job, is unknown.
 type Process struct {

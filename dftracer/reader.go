@@ -34,7 +34,7 @@ type ReaderOptions struct {
 	Stop func() error
 }
 
-// ReadStats says what was read.
+// ReadStats are counts of what was read.
 type ReadStats struct {
 	Lines  int   // with framing, empty and bad lines
 	Events int   // records delivered
@@ -216,7 +216,7 @@ func (r *Reader) Close() error {
 	return r.closer.Close()
 }
 
-// Stats says what a Writer has done so far.
+// Stats are counts of what a Writer has done so far.
 type Stats struct {
 	Lines     uint64        // records written or waiting for the disk, framing included; some of them may get lost
 	Bytes     uint64        // of text in those lines

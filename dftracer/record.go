@@ -51,7 +51,7 @@ func Float(key string, v float64) Arg { return tracefile.Float(key, v) }
 // String returns a string argument.
 func String(key, v string) Arg { return tracefile.String(key, v) }
 
-// Bool returns the integer 1 or 0, as the reference does for a Python bool:
+// Bool returns the integer 1 or 0, as DFTracer does for a Python bool:
 // its readers know no booleans.
 func Bool(key string, v bool) Arg { return tracefile.Bool(key, v) }
 
@@ -70,7 +70,7 @@ const (
 	V22 = tracefile.V22
 )
 
-// Phase says what kind of record a line is.
+// Phase is the kind of record of a line.
 type Phase = tracefile.Phase
 
 // The phases a line can have.
@@ -114,7 +114,7 @@ type Hashes = tracefile.Hashes
 // text. Offset and Size are bytes of the file, Text bytes after decompression.
 type Piece = tracefile.Piece
 
-// LineError says why a line of a trace was skipped.
+// LineError is why a line of a trace was skipped.
 type LineError = tracefile.LineError
 
 // Report is the result of a validation.
@@ -141,7 +141,7 @@ func ValidateFile(path string, opts *ValidateOptions) (Report, error) {
 // RecoverOptions configures Recover. The zero value, and nil, are ready for use.
 type RecoverOptions = recovery.Options
 
-// RecoverReport says what Recover found and did.
+// RecoverReport is what Recover found and did.
 type RecoverReport = recovery.Report
 
 // Recover repairs the trace of a process that was killed: it cuts the file to

@@ -15,8 +15,9 @@ import (
 // file. It is for files that Create made.
 //
 // While the file fails or takes nothing, Suspend returns why and the Writer
-// goes on as before, unless the error matches tracefile.ErrClosed. Afterwards the Writer is closed, but not the trace: a
-// trace that is not resumed has no end, as if the program had been killed.
+// goes on as before, unless the error matches [ErrClosed]. Afterwards the Writer is
+// closed, but not the trace: a trace that is not resumed has no end, as if the program
+// had been killed.
 func (w *Writer) Suspend(ctx context.Context) error {
 	if w == nil {
 		return nil

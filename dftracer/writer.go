@@ -85,11 +85,11 @@ func (w *Writer) WriteComplete(key *Key, s Span, args ...Arg) {
 	w.complete(key, &s, args, nil)
 }
 
-// WriteEncoded is WriteComplete for arguments that are text already, each as lines
-// hold it: `,"key":12`. Arguments can so be encoded where they are known, without Args
-// between. Their keys must be [Plain] and different from each other; other text makes a
-// line that readers refuse. A hash must be written as the dialect of the Writer does.
-// args is not kept.
+// WriteEncoded is [Writer.WriteComplete] for arguments that are text already, each as
+// lines hold it: `,"key":12`. Keys must differ from each other, have at most 32 ASCII
+// letters, digits or punctuation that needs no JSON escape, and must not be hhash, level
+// or p_idx; other text makes a line that readers refuse. A hash must be written in the
+// form of the Writer's dialect. args is not kept.
 func (w *Writer) WriteEncoded(key *Key, s Span, args []byte) {
 	if len(args) > tracefile.MaxArgs {
 		all, _ := tracefile.AppendObject(nil, append(append([]byte{'{'}, args[1:]...), '}')) // of other text what is before the damage
@@ -238,11 +238,10 @@ func waitFor(ctx context.Context, f func() error) error {
 	}
 }
 
-// SetEnd says when the job that the trace is about ended, and sets arguments of the end
-// event, such as counts of what was lost on the way to the Writer. A later call replaces
-// what it says: the zero time and no arguments change nothing. Without a time the end
-// event has the latest end of all events if Options.Start is set, and otherwise the time
-// of closing.
+// SetEnd sets when the job ended that the trace is about, and arguments of the end
+// event, such as counts of losses on the way to the Writer. A later call replaces both;
+// the zero time and no arguments keep the defaults. Without a time the end event has the
+// latest end of all events if Options.Start is set, and otherwise the time of closing.
 func (w *Writer) SetEnd(at time.Time, args ...Arg) {
 	if w == nil {
 		return
@@ -344,8 +343,10 @@ func (w *Writer) drain() {
 	<-done
 }
 
-// Hash returns the hash of a text for HashArg; kind is that of its record, such as
-// tracefile.NameFileHash. The first use of a text writes the record.
+// Hash returns the hash that stands for a text in this trace. The kind is the name of
+// the record that maps the hash to the text: "HH" for a host, "FH" for a file, "SH" for
+// any other text. The first use of a text writes this record. It is zero for a nil
+// Writer.
 func (w *Writer) Hash(kind, s string) Hash {
 	if w == nil {
 		return 0

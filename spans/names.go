@@ -36,9 +36,9 @@ const (
 	// Epoch is not in one-logger's grammar, which has no span for an epoch.
 	Epoch = "epoch"
 
-	// The parts of a start are ours too: what a process does before it trains and no
-	// initialization says. In a trace they have the category startup and the last
-	// word as their name. The goodput ledger has a category for each.
+	// The parts of a start are not in that grammar either: what a process does before it
+	// trains, outside of the initializations. In a trace they have the category startup
+	// and the last word as their name. Goodput accounting has a category for each.
 	StartupInterpreter = "startup_interpreter" // until the program's first line
 	StartupImports     = "startup_imports"     // of libraries
 	StartupRendezvous  = "startup_rendezvous"  // waiting for the other processes
@@ -78,8 +78,8 @@ const (
 	EventSaveCheckpointSuccess         = "save_checkpoint_success"
 	EventSyncCheckpointMetricsUpdate   = "sync_checkpoint_metrics_update"
 
-	// EventSaveCheckpointFailure and EventAsyncCheckpointMetricsUpdate are
-	// ours: the reference reports neither a failed save nor the time of an
+	// EventSaveCheckpointFailure and EventAsyncCheckpointMetricsUpdate are not in
+	// one-logger's grammar, which reports neither a failed save nor the time of an
 	// asynchronous one.
 	EventSaveCheckpointFailure        = "save_checkpoint_failure"
 	EventAsyncCheckpointMetricsUpdate = "async_checkpoint_metrics_update"

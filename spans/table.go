@@ -14,7 +14,7 @@ type Info struct {
 	// Timed spans are counted in a window (count, total, minimum, maximum).
 	Timed bool
 
-	// Extension marks a span that the reference does not have.
+	// Extension marks a span that one-logger does not have.
 	Extension bool
 
 	Category string // DFTracer category
@@ -137,7 +137,7 @@ func All() []Info { return slices.Clone(table[:]) }
 
 // DefaultBlacklist lists the spans that are kept out of exporters unless the
 // export customization says otherwise: those of single iterations
-// (the reference's default).
+// (one-logger's default).
 func DefaultBlacklist() []string {
 	return []string{
 		TrainingIteration, ValidationIteration, TestingIteration,

@@ -162,7 +162,7 @@ type LoopStart struct {
 	// Unset: IterationsStart times the global batch size.
 	SamplesStart config.Var[int]
 	// IterationsTarget and SamplesTarget are where the job is to end. Unset:
-	// what the training configuration says.
+	// the targets of the training configuration.
 	IterationsTarget config.Var[int]
 	SamplesTarget    config.Var[int]
 }
@@ -170,7 +170,7 @@ type LoopStart struct {
 // IterationEnd describes the end of a training iteration.
 type IterationEnd struct {
 	Time time.Time // zero: now
-	// Err says why the iteration failed. A failed iteration is not counted as
+	// Err is why the iteration failed, nil if it did not. A failed iteration is not counted as
 	// completed, productive or part of a throughput.
 	Err error
 	// Loss is reported with the next metrics update.

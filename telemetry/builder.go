@@ -134,7 +134,7 @@ func (b *TrainingTelemetryBuilder) WithSpanExporter(e sdktrace.SpanExporter, fil
 }
 
 // WithSpanProcessor adds an OpenTelemetry span processor. It sees every span,
-// whatever the export customization says. A processor that is an [Output] is
+// whatever the export customization selects. A processor that is an [Output] is
 // added as with WithExporter.
 func (b *TrainingTelemetryBuilder) WithSpanProcessor(p sdktrace.SpanProcessor) *TrainingTelemetryBuilder {
 	if b.fits("WithSpanProcessor", false) && p != nil {
@@ -280,9 +280,9 @@ func (b *TrainingTelemetryBuilder) WithRanks(r config.Ranks) *TrainingTelemetryB
 	return b
 }
 
-// WithParent sets the span that the whole run belongs to: spans without another
-// parent are its children, in its trace. Without it that is the one that the variable
-// TRACEPARENT names; an invalid one is none.
+// WithParent sets the span of another process that the whole run belongs to: spans
+// without another parent are its children, in its trace. An invalid sc stands for no
+// such span. Without WithParent the variable TRACEPARENT names it.
 func (b *TrainingTelemetryBuilder) WithParent(sc trace.SpanContext) *TrainingTelemetryBuilder {
 	if b.fits("WithParent", false) {
 		b.above = &sc

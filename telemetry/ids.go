@@ -12,9 +12,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// RandomIDs makes trace and span ids at random, a new trace for every root
-// span. The operating system seeds them: seeding a random generator of the
-// program does not touch them.
+// RandomIDs returns a generator of random trace and span ids for
+// [TrainingTelemetryBuilder.WithIDGenerator]: every root span begins a new trace. It is
+// seeded by the operating system and leaves the random generators of the program alone.
 func RandomIDs() sdktrace.IDGenerator { return &idGenerator{} }
 
 // jobIDs makes span ids as [RandomIDs] does, and gives all root spans of a job

@@ -14,9 +14,9 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// A StartOption says what a start of a standard span needs to know: a [Start],
-// and for some spans a type of their own. A type that does not belong to the
-// span is an error.
+// A StartOption is what a start of a standard span needs to know: a [Start], and for
+// some spans [LoopStart], [Epoch], [SaveStart] or [Finalization]. An option of a type
+// that does not belong to the span is an error.
 type StartOption interface {
 	start(r *repairs, p *startParams) error
 }

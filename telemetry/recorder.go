@@ -14,12 +14,12 @@ import (
 	"github.com/trainspan/trainspan/internal/record/spantree"
 )
 
-// Recorder keeps the state of a run, and starts and stops spans whose start and
-// end are far apart. All methods are safe for concurrent use; those of a nil Recorder
-// return [ErrNotConfigured].
+// Recorder starts and stops spans whose start and end are far apart, for integrations
+// that replay what another process has recorded. Programs that train use
+// [Provider.Start] or package callbacks.
 //
-// [Provider.Recorder] returns it. Package callbacks has one function for each event of a
-// training; Recorder is for integrations that need spans of any name.
+// [Provider.Recorder] returns it. All methods are safe for concurrent use. The methods
+// of a nil Recorder do nothing, and those with an error return one.
 type Recorder struct {
 	// The lock of state guards state and arithmetic only. Configuration functions, Error
 	// methods, span processors, outputs, the clock and the log are code of others, which
@@ -110,10 +110,9 @@ func (r *Recorder) disable() {
 	}
 }
 
-// Close stops every open span, the latest first, and closes the outputs.
-// Where spans or records go over a network they are flushed instead and stay
-// open until the provider's Shutdown, to get a report of what was lost on the way.
-// Later calls do nothing.
+// Close stops every open span, the latest first, and closes the outputs. If spans or
+// records go over a network, they are flushed instead and stay open until
+// [Provider.Shutdown], so that the report of losses is complete. Later calls do nothing.
 func (r *Recorder) Close(ctx context.Context) error {
 	if r == nil {
 		return errNotConfigured
@@ -138,8 +137,8 @@ func (r *Recorder) stopAll(why error) (stopped bool) {
 	return stopped
 }
 
-// ActiveSpans lists the open spans of a name in the order of their start; all
-// open spans for the empty name.
+// ActiveSpans returns the open spans of a name in the order of their start, and all open
+// spans for an empty name.
 func (r *Recorder) ActiveSpans(name string) (open []*Span) {
 	if r != nil {
 		r.locked(func() { open = r.tree.list(name) })

@@ -11,7 +11,7 @@ import (
 
 // CheckpointSucceeded records that a checkpoint is safely stored, with what it
 // makes productive. A step that was never started, or was reported before, is
-// a telemetry data error: the reference counts it with zeros.
+// a telemetry data error: one-logger counts it with zeros.
 func (r *Recorder) CheckpointSucceeded(p SaveSuccess) error {
 	return r.outcome(phase.Call{Record: "on_save_checkpoint_success", Text: "OnSaveCheckpointSuccess"}, p.Time, func(c *call, t int64, v *spantree.Values) error {
 		s, err := r.saveSpan(v)

@@ -155,19 +155,19 @@ func (s *Span) note(err error) {
 	}
 }
 
-// SetLoss gives the loss of a training iteration before its end.
+// SetLoss sets the loss of a training iteration, before its end.
 func (s *Span) SetLoss(loss float64) {
 	s.setIteration(spantree.Consumed{Loss: attributes.Some(loss)})
 }
 
-// SetSamples says how many samples a training iteration really consumed over
-// all ranks, before its end.
+// SetSamples sets how many samples a training iteration consumed over all ranks, before
+// its end.
 func (s *Span) SetSamples(n int64) {
 	s.setIteration(spantree.Consumed{Samples: attributes.Some(n)})
 }
 
-// SetTokens says how many tokens a training iteration really consumed over
-// all ranks, before its end.
+// SetTokens sets how many tokens a training iteration consumed over all ranks, before
+// its end.
 func (s *Span) SetTokens(n int64) {
 	s.setIteration(spantree.Consumed{Tokens: attributes.Some(n)})
 }

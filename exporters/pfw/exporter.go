@@ -22,7 +22,7 @@ import (
 //
 // It is a span exporter for any OpenTelemetry program too:
 //
-//	sdktrace.NewTracerProvider(sdktrace.WithBatcher(pfw.New("trace.pfw.gz", nil)))
+//	tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(pfw.New("trace.pfw.gz", nil)))
 //
 // There, spans are written as they come. A child that comes before its parent names
 // it by an id that is given out there and then and kept for the parent. A

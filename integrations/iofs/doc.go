@@ -4,10 +4,10 @@
 //
 //	files := iofs.New(tel)
 //
-//	fsys := files.FS(os.DirFS(root), root)     // fs.FS
+//	fsys := files.FS(os.DirFS(dir), dir)       // fs.FS
 //	f, err := files.Open("/data/shard-0.bin")  // in place of os.Open
 //	at := files.ReaderAt(object, "s3://b/key") // object stores
-//	h := http.FileServer(files.HTTP(http.Dir(root), root))
+//	h := http.FileServer(files.HTTP(http.Dir(dir), dir))
 //
 // Only files below the folders of the configuration's outputs.trace.data_dirs are
 // recorded, all when it names none; outputs.trace.io, posix and stdio switch
@@ -26,7 +26,8 @@
 // one, below the latest open span of a callback. Give goroutines that read ahead
 // their own:
 //
-//	files.With(ctx).Open(path)
+//	reader := iofs.New(tel).With(ctx)
+//	f, err := reader.Open(path)
 //
 // A wrapper has the optional interfaces of what it wraps and no others, so that
 // io.Copy and package fs take the same way as without it. Those that move data from

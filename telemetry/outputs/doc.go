@@ -1,5 +1,5 @@
 // Package outputs is the contract between telemetry and the places that it
-// writes to: trace files, JSON lines, backends, a live ledger. There is one
+// writes to: trace files, JSON lines, backends. There is one
 // interface, [Output]. A type that embeds [None] and overrides what it needs is
 // an output:
 //

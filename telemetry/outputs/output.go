@@ -34,7 +34,7 @@ type Output interface {
 	//
 	// Shutdown writes or sends what is held back and closes the output, and
 	// returns by the deadline of ctx. Afterwards Stats does not change. What
-	// goes over a network ends first, side by side; then, told of what was
+	// goes over a network ends first, concurrently; then, with the report of what was
 	// lost there, what is local. Later calls do nothing.
 	sdktrace.SpanProcessor
 	OnEvent(s sdktrace.ReadOnlySpan, e sdktrace.Event)

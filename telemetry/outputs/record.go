@@ -47,7 +47,7 @@ type Record struct {
 	Span *SpanData
 	// Event is the start, stop, error or other event; empty for KindUpdate.
 	Event Event
-	// Extension marks a record that the reference never writes. Outputs in
+	// Extension marks a record that one-logger never writes. Outputs in
 	// compatibility mode leave it out.
 	Extension bool
 }
