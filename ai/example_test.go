@@ -43,6 +43,7 @@ func Example() {
 			}
 		}
 	}
+	// snippet:ai
 	for epoch := range ai.Pipeline.Epoch.Range(ctx, 2) {
 		for ctx, batch := range ai.IterContext(ctx, ai.DataLoader.Fetch, batches) {
 			ai.Update(ai.Epoch(epoch), ai.Step(3*epoch+batch))
@@ -52,6 +53,7 @@ func Example() {
 			gather.End()
 		}
 	}
+	// end:ai
 	if err := tel.Shutdown(ctx); err != nil {
 		panic(err)
 	}

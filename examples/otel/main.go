@@ -42,11 +42,13 @@ func run(ctx context.Context, out io.Writer) error {
 	}
 	defer tel.Shutdown(ctx)
 
+	// snippet:otel
 	// Instrumentation libraries take a tracer provider like this, too.
 	tracer := tel.TracerProvider().Tracer("example.com/batches/http")
 	server := httptest.NewServer(serverSpans(tracer, http.HandlerFunc(batches)))
 	defer server.Close()
 	client := &http.Client{Transport: &clientSpans{tracer: tracer, next: server.Client().Transport}}
+	// end:otel
 
 	err = tel.Run(ctx, spans.Application, func(ctx context.Context) error {
 		return tel.Run(ctx, spans.TrainingLoop, func(ctx context.Context) error {

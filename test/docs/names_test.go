@@ -78,6 +78,9 @@ func declared(d ast.Decl, names map[string]bool) {
 					continue
 				}
 				for _, f := range fields.List {
+					if len(f.Names) == 0 {
+						names[s.Name.Name+"."+typeName(f.Type)] = true
+					}
 					for _, n := range f.Names {
 						names[s.Name.Name+"."+n.Name] = true
 					}
@@ -93,13 +96,51 @@ func typeName(e ast.Expr) string {
 		return typeName(e.X)
 	case *ast.IndexExpr:
 		return typeName(e.X)
+	case *ast.SelectorExpr:
+		return e.Sel.Name
 	case *ast.Ident:
 		return e.Name
 	}
 	return ""
 }
 
+// goMember is a method or a field without its package: `Writer.Path`, `Options.Dialect`.
+var goMember = regexp.MustCompile(`^([A-Z]\w*)\.([A-Z]\w*)(?:\(.*\))?$`)
+
 var goName = regexp.MustCompile(`^([a-z]\w*)\.([A-Z]\w*)(?:\.([A-Z]\w*))?(?:\(.*\))?$`)
+
+// TestMembersOfTheLibrary checks that the methods and fields that the pages name of types of
+// our packages exist: `Writer.Path`. A type whose members are those of another one, such as
+// an alias or an embedded type, is left out.
+func TestMembersOfTheLibrary(t *testing.T) {
+	types := make(map[string]map[string]bool) // the members of the types of a name, of all packages
+	for _, names := range exported(t) {
+		for name := range names {
+			if owner, member, ok := strings.Cut(name, "."); ok {
+				if types[owner] == nil {
+					types[owner] = make(map[string]bool)
+				}
+				types[owner][member] = true
+			}
+		}
+	}
+	n := 0
+	for _, p := range pages(t) {
+		for _, m := range quoted.FindAllStringSubmatch(p.prose(), -1) {
+			name := goMember.FindStringSubmatch(m[1])
+			if name == nil || types[name[1]] == nil {
+				continue
+			}
+			n++
+			if !types[name[1]][name[2]] {
+				t.Errorf("%s names %s, which no %s of the library has", p.name, m[1], name[1])
+			}
+		}
+	}
+	if n < 10 {
+		t.Errorf("found %d methods and fields, want at least 10", n)
+	}
+}
 
 // TestNamesOfTheLibrary checks that what the pages name of our packages exists:
 // `dftracer.Recover`, `dftracer.Options.Rank`.
