@@ -6,9 +6,9 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
-// Ranks is what a launcher says about a process: its place in the job, and which start of which job
-// it is. An unset field is not known; a reader that needs a number takes Rank.Or(0) and
-// WorldSize.Or(1).
+// Ranks is the place of a process in its job, as its launcher gives it, and which start
+// of which job it is. An unset field is not known; a reader that needs a number takes
+// Rank.Or(0) and WorldSize.Or(1).
 type Ranks struct {
 	// Rank counts the processes of the job from zero.
 	Rank Var[int]

@@ -254,8 +254,9 @@ func (t *tracer) Start(ctx context.Context, name string, options ...trace.SpanSt
 type (
 	// Output is a place that telemetry writes to.
 	Output = outputs.Output
-	// Identity says who writes: the process and its place in the job.
+	// Identity is the process that writes and its place in the job.
 	Identity = outputs.Identity
-	// OutputHealth is what telemetry knows of an output for records.
+	// OutputHealth is the state of an output for records: the failures of its Export,
+	// whether it still gets records, and how many it did not get.
 	OutputHealth = dispatch.Health
 )

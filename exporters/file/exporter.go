@@ -16,7 +16,7 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// Defaults of [Options]. Records wait for less than the half second of a trace: a
+// Defaults of [Options]. DefaultFlushInterval is 200 ms, less than the 500 ms of a trace: a
 // line costs the same whenever it is written, a gzip member does not.
 const (
 	DefaultFlushInterval = fswrite.FlushInterval * 2 / 5
@@ -45,14 +45,14 @@ type Options struct {
 	FlushInterval time.Duration
 
 	// Heartbeat is the time between two records that the process is alive, also
-	// while nothing else is recorded. Zero means ten seconds; a negative
-	// one is none, and Compat has none.
+	// while nothing else is recorded. Zero means ten seconds. A negative time and
+	// Compat switch these records off.
 	Heartbeat time.Duration
 
 	// StallMemory is how many bytes wait in memory while the file takes
 	// nothing or fails; zero means 64 MiB. StallWait is for how
 	// long, in all, calls wait once that is full, before records are lost; zero
-	// means 100 ms, a negative time is forever.
+	// means 100 ms, and a negative time means that calls wait until there is room.
 	StallMemory int
 	StallWait   time.Duration
 
@@ -99,13 +99,13 @@ type Exporter struct {
 	done    chan struct{}
 }
 
-// New makes an exporter for the file at path. In the path, {rank}, {pid} and
-// {host} stand for those of the process, and any other name in braces is an
-// error of Start; where the job has several ranks and the path has no {rank},
-// "-rank2" goes before the extension. Missing folders are made. A file that is
-// already there is not touched, see [Options.Append] and [Exporter.Path]; pipes,
-// devices and "-", the standard output, are opened as they are. Nothing is
-// opened before the exporter is started.
+// New makes an exporter for the file at path. In the path, {rank}, {pid} and {host}
+// stand for those of the process, and any other name in braces is an error of
+// [Exporter.Attach]. If the job has several ranks and the path has no {rank}, "-rank2"
+// goes before the extension. Missing folders are made. A file that is already there is
+// not touched, see [Options.Append] and [Exporter.Path]. Pipes, devices and "-", the
+// standard output, are opened as they are. Nothing is opened before the exporter is
+// attached.
 func New(path string, options *Options) *Exporter {
 	e := &Exporter{path: path, wake: make(chan struct{}, 1)}
 	if options != nil {
@@ -124,8 +124,8 @@ func New(path string, options *Options) *Exporter {
 	return e
 }
 
-// Path is the file that is written, or was written before the Shutdown; before
-// the start it is the path given to New.
+// Path returns the file that is written, or was written before [Exporter.Shutdown].
+// Before the exporter is attached it is the path given to [New].
 func (e *Exporter) Path() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -135,10 +135,9 @@ func (e *Exporter) Path() string {
 	return e.path
 }
 
-// Stats implements outputs.Output. Records are those that were written or wait;
-// those that wait at the end get lost. Lost are those that are missing: the file
-// took nothing for too long, was deleted, or was not ready at the deadline of
-// Shutdown.
+// Stats implements outputs.Output. Records counts the records that were written or wait;
+// Lost counts the records that are missing because the file took nothing for too long,
+// was deleted, or was not ready at the deadline of Shutdown.
 func (e *Exporter) Stats() outputs.Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -150,11 +149,10 @@ func (e *Exporter) Stats() outputs.Stats {
 	return outputs.Stats{File: f}
 }
 
-// Export implements outputs.Output. It waits for a file that is slow, and
-// no longer than a second for one that has stopped. An error means that the
-// exporter is not started, or that the record makes no sense. What becomes of
-// records that the file does not take is reported by [Options.OnError] and [Stats],
-// and in the file once it works again.
+// Export implements outputs.Output. It waits for a file that is slow, and no longer than
+// a second for one that takes nothing. An error means that the exporter is not attached,
+// or that the record is invalid. Records that the file does not take are reported by
+// [Options.OnError] and [Exporter.Stats], and in the file once it works again.
 func (e *Exporter) Export(r *outputs.Record) error {
 	e.mu.Lock()
 	sink := e.sink

@@ -37,10 +37,10 @@ type Exporter struct {
 
 var _ delivery.Tuner = (*Exporter)(nil)
 
-// New makes an exporter. It reads the certificates and nothing else: the
-// connection is made when the first batch is sent, so that a backend that is
-// away keeps nobody waiting. ctx is not kept. An error names the setting and
-// the way out in one line each, and shows no header value.
+// New makes an exporter. It reads the certificates and nothing else: the connection is
+// made when the first batch is sent, so that a backend that is away blocks nobody. ctx
+// is not kept. An error names each wrong setting and how to correct it, one a line, and
+// shows no header value.
 func New(ctx context.Context, cfg Config) (*Exporter, error) {
 	if info, err := os.Stat(cfg.SpillDir); err == nil && !info.IsDir() {
 		return nil, fmt.Errorf("otlp: spill directory: %s is not a directory", cfg.SpillDir)
@@ -104,10 +104,10 @@ func checkEnvironment(lookup func(string) (string, bool)) error {
 	return nil
 }
 
-// ExportSpans sends a batch in one request, within the configured timeout. It
-// does not try again: the processor does. The error is a *delivery.Error: whether
-// the backend may take the batch later or in smaller pieces, or how many spans it
-// rejected of a batch that it took.
+// ExportSpans sends a batch in one request, within the configured timeout, and does not
+// try again: the provider does. The error is for the provider, which learns from it
+// whether the backend may take the batch later or in smaller pieces, or how many spans
+// of it were rejected.
 func (e *Exporter) ExportSpans(ctx context.Context, batch []sdktrace.ReadOnlySpan) error {
 	if e == nil || len(batch) == 0 {
 		return nil
@@ -115,8 +115,8 @@ func (e *Exporter) ExportSpans(ctx context.Context, batch []sdktrace.ReadOnlySpa
 	return e.Upload(ctx, transform(batch))
 }
 
-// Upload sends spans that are in the form of the wire, in one request as ExportSpans
-// does. The error is a [*delivery.Error].
+// Upload sends spans that are in the protocol's form, in one request as
+// [Exporter.ExportSpans] does, with the same errors.
 func (e *Exporter) Upload(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	f, _ := e.wire.attempt(ctx, new(collectorpb.ExportTraceServiceResponse), func(ctx context.Context) error {
 		return e.client.UploadTraces(ctx, spans)
@@ -159,8 +159,8 @@ func (e *Exporter) Shutdown(ctx context.Context) error {
 	return nil // a second Stop is no error
 }
 
-// Delivery tells the provider's processor how to feed this exporter: the
-// queue, batch and retry settings of the Config, and the spill directory.
+// Delivery returns how the provider feeds this exporter: the queue, batch and retry
+// settings of the [Config], and the spill directory. It is for package telemetry.
 func (e *Exporter) Delivery() delivery.Options {
 	if e == nil {
 		return delivery.Options{}
@@ -181,7 +181,7 @@ const (
 	defaultSpillFileBytes = 16 << 20
 )
 
-// Config says where spans, logs and metrics go and how. The zero Config sends
+// Config configures where spans, logs and metrics go, and how. The zero Config sends
 // spans by http/protobuf to http://localhost:4318/v1/traces.
 type Config struct {
 	// OTLP holds the settings that a file or the environment can make:
@@ -208,11 +208,11 @@ type Config struct {
 	SpillFileBytes int64
 }
 
-// FromEnv reads the standard OTEL_* variables, and our own TRAINSPAN_OTLP_*
-// beside them, through lookup, such as os.LookupEnv. on reports whether they ask for OTLP at all: an endpoint is given
-// or OTEL_TRACES_EXPORTER names otlp, and neither that variable nor
-// OTEL_SDK_DISABLED forbids it. The error names every variable that cannot be
-// used; it shows no header value. Exporters that are unknown go to slog.Default.
+// FromEnv reads the standard OTEL_* variables, and the TRAINSPAN_OTLP_* variables beside
+// them, through lookup, such as os.LookupEnv. on reports whether they ask for OTLP at
+// all: an endpoint is given or OTEL_TRACES_EXPORTER names otlp, and neither that
+// variable nor OTEL_SDK_DISABLED forbids it. The error names every variable that cannot
+// be used, and shows no header value. Unknown exporters are logged with slog.Default.
 func FromEnv(lookup func(string) (string, bool)) (cfg Config, on bool, err error) {
 	if lookup == nil {
 		lookup = os.LookupEnv

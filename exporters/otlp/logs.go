@@ -31,18 +31,17 @@ import (
 // logScope is the instrumentation scope of the log records.
 const logScope = "github.com/trainspan/trainspan/telemetry"
 
-// LogsOptions are settings of [NewLogs] that a [Config] does not hold. Nil is
-// none.
+// LogsOptions are settings of [NewLogs] that a [Config] does not hold. The zero value and
+// nil are the defaults.
 type LogsOptions struct {
-	// Resource holds attributes that win over what is found of the process;
-	// nil is none.
+	// Resource holds attributes that win over those that are found, or nil.
 	Resource *resource.Resource
 	// PerfTags are the performance tags of the training, for the resource.
 	PerfTags []string
 	// Logger gets a warning for losses. Nil is slog.Default.
 	Logger *slog.Logger
-	// ShutdownTimeout bounds a Shutdown whose context has no earlier deadline,
-	// and a Finish whose context has none. Zero is 5 s.
+	// ShutdownTimeout bounds a Shutdown whose context has no earlier deadline. Zero is
+	// 5 s.
 	ShutdownTimeout time.Duration
 }
 
@@ -181,11 +180,11 @@ func (l *Logs) ForceFlush(ctx context.Context) error {
 	return nil
 }
 
-// Shutdown implements outputs.Output: it sends what waits until ctx is done,
-// and for the shutdown timeout where ctx has no deadline, then counts the rest
-// as dropped, even if the backend never answers; much sooner if it has long
-// been away. The error says that records could not be sent in time. Later calls
-// join the first one. What was lost is in Stats; the provider logs it.
+// Shutdown implements outputs.Output: it sends the waiting records until ctx is done, or
+// for the shutdown timeout if ctx has no deadline, then counts the rest as dropped, even
+// if the backend never answers. It takes much less time if the backend has been away for
+// long. The error reports that records could not be sent in time. Later calls join the
+// first one.
 func (l *Logs) Shutdown(ctx context.Context) error {
 	if l == nil {
 		return nil

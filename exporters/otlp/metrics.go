@@ -23,8 +23,7 @@ import (
 
 // metricExporter sends metrics to an OTLP receiver. Give it to a periodic
 // reader of OpenTelemetry's metrics SDK. Sums and histograms are cumulative, so
-// that an export that fails loses nothing that the next one does not tell. It
-// is safe for concurrent use.
+// that the next export makes up for one that failed. It is safe for concurrent use.
 type metricExporter struct {
 	wire
 	next   sdkmetric.Exporter
@@ -52,10 +51,11 @@ type metricStats struct {
 
 var _ sdkmetric.Exporter = (*metricExporter)(nil)
 
-// NewMetricExporter makes an exporter of metrics for the address
-// config.OTLP.MetricsURL, with the same settings as [New]. It makes no
-// connection. The first failure is logged, log nil is slog.Default, and all
-// are counted. ctx is not kept.
+// NewMetricExporter makes an exporter of metrics for the address of
+// config.OTLP.MetricsURL, with the same settings as [New]. The result implements
+// metric.Exporter of OpenTelemetry's SDK; give it to a periodic reader. It makes no
+// connection. The first failure is logged, with slog.Default if log is nil, and all are
+// counted. ctx is not kept.
 func NewMetricExporter(ctx context.Context, cfg Config, log *slog.Logger) (*metricExporter, error) {
 	t, err := prepare(&cfg, metrics)
 	if err != nil {

@@ -37,7 +37,7 @@ type ReplayResult struct {
 // sent and kept as they are. A receiver that is away is tried again for as long
 // as the exporter's Config says; Replay then stops with its error. A batch that
 // the receiver refuses stays and does not keep the others. Spans may arrive twice
-// when a receiver took them but could not say so.
+// when a receiver took them but its answer was lost.
 //
 // Memory is bounded by the longest line; lines above 64 MiB count as broken.
 func Replay(ctx context.Context, dir string, to *Exporter) (ReplayResult, error) {

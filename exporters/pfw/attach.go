@@ -79,8 +79,8 @@ func (o *Options) traceFor(t *outputs.Telemetry) *dftracer.Options {
 	return &trace
 }
 
-// Path is the file that is written, or was written before Shutdown; before the
-// exporter is attached or gets spans it is the path given to New.
+// Path returns the file that is written, or was written before Shutdown. Before the
+// exporter is attached or gets spans it is the path given to [New].
 func (e *Exporter) Path() string {
 	if w := e.Writer(); w != nil {
 		return w.Path()
@@ -91,7 +91,7 @@ func (e *Exporter) Path() string {
 	return e.path
 }
 
-// Writer is the writer behind the exporter, nil while there is none.
+// Writer returns the writer behind the exporter, nil before the file is open.
 func (e *Exporter) Writer() *dftracer.Writer {
 	if e == nil {
 		return nil

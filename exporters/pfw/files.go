@@ -11,10 +11,9 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// FileOptions say which calls on files are recorded, of those that the program
-// reports. The zero value records all.
+// FileOptions choose which calls on files are recorded. The zero value records all.
 type FileOptions struct {
-	// Off records none.
+	// Off switches the recording off.
 	Off bool
 	// Dirs are the folders whose files are recorded, and the beginnings of
 	// names that have a scheme, such as s3://bucket. Empty means all files.

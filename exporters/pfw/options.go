@@ -12,16 +12,16 @@ import (
 // Options configures a [Processor] or an [Exporter], which copies it. The zero
 // value and nil are the defaults.
 type Options struct {
-	// Writer is a writer to use in place of a file of one's own; it then goes
-	// neither by a path nor by Trace.
+	// Writer is a writer to use instead of a new file. The path and Trace are then
+	// ignored.
 	Writer *dftracer.Writer
 
-	// Trace configures the writer of the file that Create and New make. Where its OnError and OnPath are nil, outages
-	// and other file names are logged with package log/slog.
+	// Trace configures the writer of the file that Create and New make. If its OnError
+	// and OnPath are nil, outages and other file names are logged with package log/slog.
 	Trace *dftracer.Options
 
-	// NoBegin leaves out the records that say that a span has begun. With them
-	// a reader sees what was going on when the process was killed.
+	// NoBegin leaves out the records of spans that have begun. With them a reader sees
+	// which spans were open when the process was killed.
 	NoBegin bool
 
 	// BeginAfter is how long other spans and scopes than the long ones are open
@@ -41,8 +41,8 @@ type Options struct {
 	// trace's metadata; empty leaves them out.
 	Cores []int
 
-	// Files says which calls on files are recorded, of those that the program
-	// reports through package integrations/iofs.
+	// Files chooses which of the calls on files that go through package
+	// integrations/iofs are recorded.
 	Files FileOptions
 
 	// MaxParents bounds the memory of an [Exporter]: how many parents that have

@@ -20,10 +20,9 @@ func (p *Processor) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wan
 	return outputs.Wants{Spans: true, Scopes: p, Files: p.FileLog(), All: true}, nil
 }
 
-// OnEvent writes an event of an open span at once, as a metadata record whose
-// name is the event's and whose value is its time in microseconds. Telemetry
-// calls it; the events of spans that nobody reports while they are open are
-// written when they end.
+// OnEvent implements outputs.Output. It writes an event of an open span at once, as a
+// metadata record whose name is the event's and whose value is its time in microseconds.
+// Without telemetry, which calls OnEvent, the events of a span are written when it ends.
 func (p *Processor) OnEvent(s sdktrace.ReadOnlySpan, ev sdktrace.Event) {
 	if p == nil || p.closed.Load() {
 		return
@@ -38,8 +37,8 @@ func (p *Processor) OnEvent(s sdktrace.ReadOnlySpan, ev sdktrace.Event) {
 	writeEvent(d.w, e.id, d.roots.tid(&e.open), level, &ev)
 }
 
-// ScopeKind implements direct.Scopes: it prepares scopes of a category and a name
-// that are written without being OpenTelemetry spans.
+// ScopeKind is for package telemetry, which records scopes of package ai with it that
+// are not OpenTelemetry spans.
 func (p *Processor) ScopeKind(category, name string) direct.ScopeKind {
 	if p == nil {
 		return nil
@@ -49,7 +48,8 @@ func (p *Processor) ScopeKind(category, name string) direct.ScopeKind {
 	return &kind{d: p.desk, key: dftracer.NewKey(vocab.SafeCategory(category), name), long: info.Long}
 }
 
-// FileLog returns what records calls on files, nil where its options switch it off.
+// FileLog is for package telemetry: it returns what records calls on files, nil if the
+// options switch them off.
 func (p *Processor) FileLog() direct.FileLog {
 	if p == nil || p.files == nil {
 		return nil
@@ -57,9 +57,8 @@ func (p *Processor) FileLog() direct.FileLog {
 	return p.files
 }
 
-// EndScopes implements direct.Scopes: it ends the scopes that are open, while
-// the spans around them still are. They are written as truncated. No scope
-// starts from then on.
+// EndScopes is for package telemetry. It ends the open scopes before the spans around
+// them end, and writes them as truncated. Later scopes are not recorded.
 func (p *Processor) EndScopes() {
 	if p == nil || !p.desk.cut.CompareAndSwap(false, true) {
 		return

@@ -30,12 +30,12 @@ type Output interface {
 	// things, concurrently for different spans ([Wants.Spans]). The start and
 	// the end of a span may come from different goroutines.
 	//
-	// ForceFlush writes or sends what is held back, until ctx is done.
+	// ForceFlush writes or sends what the output holds in memory, until ctx is done.
 	//
-	// Shutdown writes or sends what is held back and closes the output, and
-	// returns by the deadline of ctx. Afterwards Stats does not change. What
-	// goes over a network ends first, concurrently; then, with the report of what was
-	// lost there, what is local. Later calls do nothing.
+	// Shutdown writes or sends what the output holds in memory, closes the output, and
+	// returns by the deadline of ctx. Afterwards Stats does not change. Outputs on a
+	// network are shut down first, concurrently; the local ones follow, after
+	// ReportLosses. Later calls do nothing.
 	sdktrace.SpanProcessor
 	OnEvent(s sdktrace.ReadOnlySpan, e sdktrace.Event)
 
@@ -46,11 +46,11 @@ type Output interface {
 	// failed calls without a single success the output gets no more records.
 	Export(r *Record) error
 
-	// ReportLosses says what other outputs have lost for good, before
-	// Shutdown. Outputs on a network are not told.
+	// ReportLosses reports what other outputs have lost for good, before Shutdown.
+	// It is not called for outputs on a network.
 	ReportLosses(lost Losses)
 
-	// Stats returns the counts of this moment. It is called concurrently.
+	// Stats returns the counts so far. It is called concurrently.
 	Stats() Stats
 }
 
@@ -59,10 +59,11 @@ type Wants struct {
 	Spans   bool // OnStart, OnEvent and OnEnd
 	Records bool // Export
 
-	// Scopes records scopes of package ai that are no OpenTelemetry spans, nil for
-	// an output that gets them as spans, if at all.
+	// Scopes and Files are for outputs of this module: their types are internal. Scopes
+	// records scopes of package ai that are not OpenTelemetry spans. Nil means that the
+	// output gets selected scopes as spans.
 	Scopes direct.Scopes
-	// Files records calls on files, nil for an output that does not.
+	// Files records calls on files. Nil means that the output records none.
 	Files direct.FileLog
 
 	// Network marks an output whose data goes over a network: it is shut down
@@ -97,16 +98,16 @@ type Telemetry struct {
 	Now      func() int64     // the time of Clock in nanoseconds since the Unix epoch, at less cost
 	Logger   *slog.Logger
 
-	// Progress is where the training stands.
+	// Progress is the epoch and the step that new events get.
 	Progress *Progress
 
-	// Metrics is where an output makes instruments of its own, nil where there
-	// are no metrics.
+	// Metrics is where an output makes instruments of its own, nil if the program has
+	// no metrics.
 	Metrics metric.MeterProvider
 
 	// Current is the span under which a callback without a context would
-	// start its span: the parent of a scope whose context carries none. It is
-	// invalid when there is none.
+	// start its span: the parent of a scope whose context carries none. The result
+	// is invalid if no such span is open.
 	Current func() trace.SpanContext
 
 	// Filter is the filter that the program gave this output, nil if none.
@@ -118,12 +119,12 @@ type Telemetry struct {
 	Selection *Selection
 
 	// Segment identifies the segment of an open long span that span exporters
-	// have open now: what starts below it hangs there. It is zero for a span
-	// that was not cut. It is nil where nothing cuts spans.
+	// have open now: the parent of spans that start below it. The result is zero for
+	// a span without segments. Segment is nil if no exporter has segments.
 	Segment func(trace.SpanID) trace.SpanContext
 
-	// Lost reports data that is lost for good, when it is known: what and why
-	// in a word or two, how many, and the last error.
+	// Lost reports data that is lost for good: what was lost and the cause, in a word
+	// or two, the number, and the last error.
 	Lost func(what, cause string, n int64, err error)
 }
 
@@ -144,7 +145,7 @@ func (nothing) ForceFlush(context.Context) error                  { return nil }
 func (nothing) Shutdown(context.Context) error                    { return nil }
 func (nothing) Stats() Stats                                      { return Stats{} }
 
-// Identity says who writes: the process and its place in the job. A zero
+// Identity is the process that writes and its place in the job. A zero
 // field is filled in by ConfigureProvider from the operating system, the
 // launcher's environment variables and the configuration.
 type Identity struct {
@@ -152,8 +153,8 @@ type Identity struct {
 	PID     int    // process id
 	Version string // version of the telemetry library
 	Rank    config.Var[int]
-	// RankKnown says that the program or the launcher gave Rank. Without it Rank
-	// is 0, and the names of files do not tell ranks apart.
+	// RankKnown reports that the program or the launcher gave Rank. Otherwise Rank is
+	// 0, and the names of files do not differ by rank.
 	RankKnown bool
 	LocalRank config.Var[int]
 	WorldSize int

@@ -5,8 +5,8 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// Selection tells which spans the exporters get, by name alone: everything of
-// a span that is left out is dropped, its children are not.
+// Selection is the set of spans that an output gets, by name alone. A span that is left
+// out is left out with all of its events; its children are not.
 type Selection struct {
 	standard [spans.Count]bool
 	custom   map[string]bool // names outside the table that differ from rest

@@ -37,9 +37,8 @@ type Delivery struct {
 	// cumulative: a later one that succeeds makes up for it. Those for which
 	// none did are Dropped.
 	Failed int64
-	// Unwanted says that the backend does not know this kind of data at all,
-	// as some that take spans only. Its drops are counted, and no reason to
-	// warn anybody.
+	// Unwanted reports that the backend does not take this kind of data at all, such
+	// as a backend for spans only. Drops are then counted without a warning.
 	Unwanted bool
 }
 
@@ -59,9 +58,8 @@ type FileStats struct {
 	Blocked time.Duration // how long the program waited for the disk
 }
 
-// Progress is where the training stands: the epoch and the step that new
-// events belong to. It is shared between the engine, which sets it, and the
-// exporters, which read it. The zero value means "nothing known yet". All
+// Progress is the epoch and the step that new events belong to. Package telemetry
+// sets it, and outputs read it. The zero value means "nothing known yet". All
 // methods are safe for concurrent use and for a nil Progress.
 type Progress struct {
 	// One more than the value, so that zero means unknown.
