@@ -6,15 +6,15 @@ import (
 	"github.com/trainspan/trainspan/internal/record/direct"
 )
 
-// Begin starts a scope that Stop ends: for hooks of a framework that cannot keep
-// a handle. What is started with ctx, or with a context that leads to the same
-// enclosing span, lies below the scope until then, so that hooks that are called
-// one after the other nest, on one goroutine or on several. Goroutines that use
-// hooks at the same time need contexts with scopes of their own (StartContext):
-// with a shared one their scopes lie beside each other once they overlapped.
+// Begin starts a scope that [Node.Stop] ends, for hooks of a framework that cannot keep
+// a handle. What starts with ctx, or with a context that leads to the same enclosing
+// span, nests below the scope until then, so that hooks that are called one after the
+// other nest, on one goroutine or on several. Goroutines that use hooks at the same time
+// need contexts with scopes of their own ([Node.StartContext]): if scopes of one context
+// overlap, they no longer nest.
 //
-// A node keeps 1024 scopes that wait for their Stop. Beyond that the oldest is
-// written with the argument truncated, and a warning is logged once.
+// A node keeps 1024 scopes that wait for their Stop. Beyond that the oldest is written
+// with the argument truncated, and one warning is logged.
 func (n *Node) Begin(ctx context.Context) {
 	if n == nil || n.off.Load() {
 		return
@@ -31,12 +31,12 @@ func (n *Node) Begin(ctx context.Context) {
 	}
 }
 
-// Stop ends the scope that Begin started last with the same context, or, if
-// there is none, the one it started last.
+// Stop ends the scope that [Node.Begin] started last with the same context or, without
+// such a scope, the one that it started last.
 func (n *Node) Stop(ctx context.Context) { n.StopErr(ctx, nil) }
 
-// StopErr is Stop that notes on the scope the error that err points to, if there
-// is one, as [Scope.EndErr] does.
+// StopErr is [Node.Stop] that records on the scope the error that err points to, as
+// [Scope.EndErr] does.
 func (n *Node) StopErr(ctx context.Context, err *error) {
 	if n == nil {
 		return
@@ -46,11 +46,11 @@ func (n *Node) StopErr(ctx context.Context, err *error) {
 	}
 }
 
-// NoteStart writes the metadata record "<name>.start" with the time at present, at
-// once: for spans of time that are not to be an event.
+// NoteStart writes the metadata record "<name>.start" with the current time in
+// microseconds, at once: for intervals that should not be an event.
 func (n *Node) NoteStart(ctx context.Context) { n.note(ctx, ".start") }
 
-// NoteEnd writes the metadata record "<name>.end" with the time at present.
+// NoteEnd writes the metadata record "<name>.end" with the current time in microseconds.
 func (n *Node) NoteEnd(ctx context.Context) { n.note(ctx, ".end") }
 
 func (n *Node) note(ctx context.Context, suffix string) {

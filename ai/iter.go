@@ -18,16 +18,16 @@ type IterOptions struct {
 	IterName, BlockName string
 }
 
-// Iter passes the elements of seq on and records two events for each: the wait
-// for it, "<name>.iter", and the body that works on it, "<name>.block", with
-// the argument count, from 1. The wait for the end of seq is not recorded. A
-// break, a return, a panic or a goto out of the body ends its block. Both events
-// have the arguments of the moment they end: see [Node.Update].
+// Iter passes the elements of seq on and records two events for each: the wait for it,
+// "<name>.iter", and the body that works on it, "<name>.block", with the argument count,
+// from 1. The wait for the end of seq is not recorded. A break, a return, a panic or a
+// goto out of the body ends its block. Both events have the arguments that hold when
+// they end: see [Node.Update].
 //
-// What the body starts with ctx, or with a context that leads to the same
-// enclosing span, lies below the block, whoever starts it. Loops that share a
-// context on several goroutines at once cannot be told apart that way; once they
-// overlap, what they start lies beside their blocks. IterContext does without.
+// What the body starts with ctx, or with a context that leads to the same enclosing
+// span, nests below the block, on any goroutine. Loops on several goroutines need
+// contexts of their own: if loops with one context overlap, what they start no longer
+// nests below their blocks. [IterContext] has no such limit.
 func Iter[T any](ctx context.Context, n *Node, seq iter.Seq[T], o ...*IterOptions) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		l := newLoop(ctx, n, o)
@@ -45,8 +45,8 @@ func Iter[T any](ctx context.Context, n *Node, seq iter.Seq[T], o ...*IterOption
 	}
 }
 
-// IterContext is Iter that also returns the context of each block: only what is
-// started with that one lies below the block.
+// IterContext is [Iter] that also passes on the context of each block: only what starts
+// with that context nests below the block.
 func IterContext[T any](ctx context.Context, n *Node, seq iter.Seq[T], o ...*IterOptions) iter.Seq2[context.Context, T] {
 	return func(yield func(context.Context, T) bool) {
 		l := newLoop(ctx, n, o)
@@ -64,8 +64,8 @@ func IterContext[T any](ctx context.Context, n *Node, seq iter.Seq[T], o ...*Ite
 	}
 }
 
-// Iter2 is Iter for pairs. If the second of a pair is an error that is not
-// nil, it is noted on the block.
+// Iter2 is [Iter] for pairs. If the second of a pair is an error that is not nil, it is
+// recorded on the block.
 func Iter2[K, V any](ctx context.Context, n *Node, seq iter.Seq2[K, V], o ...*IterOptions) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		l := newLoop(ctx, n, o)
@@ -99,7 +99,7 @@ func IterSlice[T any](ctx context.Context, n *Node, list []T, o ...*IterOptions)
 	}, o...)
 }
 
-// IterChan is Iter over what a channel delivers until it is closed.
+// IterChan is [Iter] over the values of a channel until it is closed.
 func IterChan[T any](ctx context.Context, n *Node, ch <-chan T, o ...*IterOptions) iter.Seq[T] {
 	return Iter(ctx, n, func(yield func(T) bool) {
 		for v := range ch {

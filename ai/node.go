@@ -47,9 +47,9 @@ func (n *Node) String() string {
 	return n.category + "/" + n.name
 }
 
-// Start starts a scope of the node, with arguments for this one use. Call End
-// on the result. The scope lies below what ctx carries; to have something lie
-// below the scope, use StartContext or [Scope.Context].
+// Start starts a scope of the node, with arguments for this scope alone. Call
+// [Scope.End] on the result. The scope nests below the span or scope that ctx carries;
+// to nest others below it, use [Node.StartContext] or [Scope.Context].
 func (n *Node) Start(ctx context.Context, attrs ...attribute.KeyValue) Scope {
 	if n == nil {
 		return Scope{}
@@ -68,8 +68,8 @@ func (n *Node) Start(ctx context.Context, attrs ...attribute.KeyValue) Scope {
 	return s
 }
 
-// StartContext is Start that also gives the context for what nests below. It
-// is ctx itself when nothing is recorded.
+// StartContext is [Node.Start] that also returns the context that carries the scope. It
+// is ctx itself if nothing is recorded.
 func (n *Node) StartContext(ctx context.Context, attrs ...attribute.KeyValue) (context.Context, Scope) {
 	s := n.Start(ctx, attrs...)
 	if s.inner == nil {
@@ -78,8 +78,8 @@ func (n *Node) StartContext(ctx context.Context, attrs ...attribute.KeyValue) (c
 	return s.inner.Context(), s
 }
 
-// Do runs fn in a scope of the node and returns fn's error unchanged. The
-// error, a panic or the end of the goroutine inside fn are noted on the scope.
+// Do runs fn in a scope of the node and returns fn's error unchanged. The error, a panic
+// or the end of the goroutine inside fn is recorded on the scope.
 func (n *Node) Do(ctx context.Context, fn func(context.Context) error) (err error) {
 	ctx, s := n.StartContext(ctx)
 	if s.inner == nil {

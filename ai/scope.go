@@ -11,8 +11,9 @@ import (
 // errCut is the error of a scope whose function did not return.
 var errCut = errors.New("panicked or ended its goroutine")
 
-// Scope is a running scope of a node. The zero Scope, that of a disabled node,
-// does nothing. It may be copied, ended on another goroutine, and ended twice.
+// Scope is a running scope of a node. The zero Scope, which a disabled node returns, does
+// nothing. A Scope may be copied, ended on another goroutine, and ended twice. It is safe
+// for concurrent use.
 type Scope struct{ inner direct.Scope }
 
 // End ends the scope.
@@ -50,17 +51,15 @@ func (s Scope) Fail(err error) {
 	}
 }
 
-// Set gives the scope arguments. They are those of this one use and win over
-// those of its node.
+// Set sets arguments of this scope. They win over the arguments of its node.
 func (s Scope) Set(attrs ...attribute.KeyValue) {
 	if s.inner != nil && len(attrs) > 0 {
 		s.inner.Set(append([]attribute.KeyValue(nil), attrs...))
 	}
 }
 
-// Context is the context for what nests below the scope. It is nil for the
-// zero Scope, whose caller goes on with the context it has; StartContext saves
-// the distinction.
+// Context returns the context that carries the scope. It is nil for the zero Scope, whose
+// caller uses the context that it has; [Node.StartContext] does this.
 func (s Scope) Context() context.Context {
 	if s.inner == nil {
 		return nil

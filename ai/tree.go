@@ -7,7 +7,8 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// Tree is the whole tree. Its categories are nodes themselves.
+// Tree is a tree of nodes that record with one provider. Its categories are nodes too.
+// [NewTree] makes one.
 type Tree struct {
 	tel *telemetry.Provider // nil: the default provider
 
@@ -87,8 +88,8 @@ func newNode(t *Tree, above *Node, category, name string) (n *Node, kept bool) {
 	return n, true
 }
 
-// NewTree makes a tree whose scopes are recorded by tel. Nil stands for the
-// default provider of package telemetry, whichever that is at the time.
+// NewTree makes a tree whose scopes are recorded by tel. Nil stands for the default
+// provider of package telemetry at the time of each scope.
 func NewTree(tel *telemetry.Provider) *Tree {
 	t := &Tree{tel: tel, categories: make(map[string]*Node), custom: make(map[[2]string]*Node)}
 	t.Root, _ = newNode(t, nil, "ai_root", "ai_root")

@@ -5,16 +5,15 @@ import (
 	"reflect"
 )
 
-// Wrap returns a function like fn that records a scope of n around every call:
-// with any parameters and results, variadic or not. If the first parameter is
-// a context, fn gets that of the scope; otherwise the scope lies below the
-// latest open span of a callback. If the last result is an error, it is noted
-// on the scope, as are panics. Something that is not a function, and nil, come
-// back as they are.
+// Wrap returns a function like fn that records a scope of n around every call. fn can
+// have any parameters and results. If the first parameter is a context, fn gets the
+// context of the scope; otherwise the scope nests below the latest open span of a
+// callback. If the last result is an error, it is recorded on the scope, and so is a
+// panic. A value that is not a function, and nil, are returned unchanged.
 //
-// Calls of the four most common kinds of functions, with or without a context
-// and an error, and of those made by WrapCall cost no more than a scope; for
-// others reflection takes about a microsecond more.
+// Functions of the four most common kinds, with or without a context and an error, and
+// those of [WrapCall] cost no more than a scope; for others reflection takes about a
+// microsecond more.
 func Wrap[F any](n *Node, fn F) F {
 	if n == nil {
 		return fn

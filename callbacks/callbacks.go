@@ -39,7 +39,7 @@ type Callbacks struct{ tel *telemetry.Provider }
 // New binds the callbacks to a provider, which may be nil.
 func New(tel *telemetry.Provider) *Callbacks { return &Callbacks{tel} }
 
-// Default are the callbacks of the process's default provider as it is now.
+// Default returns the callbacks of the process's default provider as it is now.
 func Default() *Callbacks { return &Callbacks{telemetry.Default()} }
 
 func (c *Callbacks) provider() *telemetry.Provider {

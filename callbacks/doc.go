@@ -10,14 +10,13 @@
 //	}
 //	cb.OnTrainEnd(ctx)
 //
-// [Default] has the callbacks of the default provider of the process
-// (telemetry.SetDefault), for hooks that are handed nothing. They do nothing
-// without a provider, on a rank that is off, and after the application has ended.
+// [Default] returns the callbacks of the default provider of the process
+// (telemetry.SetDefault), for hooks that get no provider. Callbacks do nothing without a
+// provider, on a rank that is off, and after the end of the application.
 //
-// Every start returns a context that carries its span; a framework that cannot
-// hand it on may drop it, since the spans find their parents without it: a
-// callback's span is a child of the one that a callback opened last. A call that
-// comes at the wrong time returns an error if the error strategy is to
-// propagate errors, and nil otherwise. No error of a callback is a reason to
-// stop training.
+// Every start returns a context that carries its span. A framework that cannot hand on
+// the context may drop it: a callback's span is a child of the one that a callback
+// opened last. A call at the wrong time returns an error if the error strategy is to
+// propagate errors, and nil otherwise. No error of a callback is a reason to stop
+// training.
 package callbacks

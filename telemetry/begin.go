@@ -140,10 +140,10 @@ type Start struct {
 	Attributes []attributes.Attr
 }
 
-// End describes the end of a span. The zero value ends it now, well.
+// End describes the end of a span. The zero value ends it now, without an error.
 type End struct {
 	Time time.Time // zero: now
-	Err  error     // why it failed; nil: it did not
+	Err  error     // why it failed, or nil
 
 	anyTime bool // the window of explicit times does not hold
 	again   bool // a second end is as good as none
@@ -210,7 +210,8 @@ type Finalization struct {
 	Err        error     // at the end: why it failed
 }
 
-// SpanStart describes a span that is no phase of the training.
+// SpanStart describes a span of a name of the program's own. The zero value starts it
+// now, below the innermost open span.
 type SpanStart struct {
 	Time time.Time // zero: now
 	// Parent is the parent; nil: the innermost open span of the context or,

@@ -15,12 +15,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// TrainingTelemetryBuilder gathers what a [Provider] is made of. The methods
-// return the builder, so that calls can be chained; what is wrong with a call
-// is reported by ConfigureProvider, or by Err. A builder that failed can be
-// corrected and used again; one that succeeded is spent.
-//
-// It is not safe for concurrent use.
+// TrainingTelemetryBuilder collects the parts of a [Provider]. The methods return the
+// builder, so that calls can be chained. A wrong call has no effect and is reported by
+// ConfigureProvider, or by Err. A builder that failed can be corrected and used again;
+// one that succeeded cannot. It is not safe for concurrent use.
 type TrainingTelemetryBuilder struct {
 	base      *config.Base
 	overrides []func(*config.Base)
@@ -47,8 +45,8 @@ type TrainingTelemetryBuilder struct {
 	misuse []error
 }
 
-// NewTrainingTelemetryBuilder makes an empty builder. The zero value works
-// too, except that it delivers long spans in one piece.
+// NewTrainingTelemetryBuilder returns an empty builder. The zero value works too, but
+// delivers long spans in one piece.
 func NewTrainingTelemetryBuilder() *TrainingTelemetryBuilder {
 	return &TrainingTelemetryBuilder{segment: segment.DefaultSegment}
 }
@@ -106,10 +104,10 @@ type attachment struct {
 	filter    *config.Export
 }
 
-// WithExporter adds an output: JSON lines, a trace file, log records, or one of
-// the program's own. A filter chooses the spans that it gets; without one an
-// output that asks for everything, such as a trace file, gets everything, and
-// any other what the export customization lets through.
+// WithExporter adds an output: JSON lines, a trace file, log records, or one of the
+// program's own. It takes at most one filter, which chooses the spans that the output
+// gets. Without a filter an output that asks for everything, such as a trace file, gets
+// everything, and any other gets the spans that the export customization selects.
 func (b *TrainingTelemetryBuilder) WithExporter(out Output, filter ...config.Export) *TrainingTelemetryBuilder {
 	if b.fits("WithExporter", false) && out != nil {
 		b.add("WithExporter", attachment{out: out}, filter)
@@ -117,10 +115,10 @@ func (b *TrainingTelemetryBuilder) WithExporter(out Output, filter ...config.Exp
 	return b
 }
 
-// WithSpanExporter adds an OpenTelemetry exporter. It gets batches, off the
-// training goroutine, of the spans that the filter or, without one, the export
-// customization lets through. An exporter that is an [Output] is added as with
-// WithExporter: a trace file gets everything.
+// WithSpanExporter adds an OpenTelemetry exporter. It gets batches, on a goroutine of
+// their own, of the spans that the filter or, without one, the export customization
+// selects. An exporter that is an [Output], such as a trace file, is added as with
+// WithExporter.
 func (b *TrainingTelemetryBuilder) WithSpanExporter(e sdktrace.SpanExporter, filter ...config.Export) *TrainingTelemetryBuilder {
 	if b.fits("WithSpanExporter", false) && e != nil {
 		if out, ok := e.(Output); ok {
@@ -167,9 +165,9 @@ func (b *TrainingTelemetryBuilder) add(name string, a attachment, filter []confi
 	b.outputs = append(b.outputs, a)
 }
 
-// WithExportCustomization chooses the spans that outputs get which have no
-// filter of their own and do not ask for everything, by name. It can be set
-// once; without it the spans of single iterations are left out.
+// WithExportCustomization selects spans by name, for outputs that have no filter of
+// their own and do not ask for everything. It can be set once. Without it the spans of
+// single iterations are left out.
 func (b *TrainingTelemetryBuilder) WithExportCustomization(e config.Export) *TrainingTelemetryBuilder {
 	if b.fits("WithExportCustomization", b.export != nil) {
 		b.export = &e
@@ -225,9 +223,9 @@ func (b *TrainingTelemetryBuilder) WithTraces(t config.Traces) *TrainingTelemetr
 	return b
 }
 
-// WithMeterProvider sets where the metrics of the training go. Without it
-// there are none. The provider stays the caller's, who shuts it down after the
-// telemetry; one that is an [Output] is ended by the telemetry.
+// WithMeterProvider sets where the metrics of the training go. Without it no metrics are
+// made. The caller shuts the provider down after the telemetry, except for one that is
+// an [Output], which the telemetry shuts down.
 func (b *TrainingTelemetryBuilder) WithMeterProvider(m metric.MeterProvider) *TrainingTelemetryBuilder {
 	if b.fits("WithMeterProvider", false) {
 		b.metrics = m
@@ -254,8 +252,8 @@ func (b *TrainingTelemetryBuilder) WithLogger(l *slog.Logger) *TrainingTelemetry
 	return b
 }
 
-// WithClock sets the clock, which is safe for concurrent use. Without it the
-// system's is used.
+// WithClock sets the clock. now must be safe for concurrent use. Without it telemetry
+// uses the system's clock.
 func (b *TrainingTelemetryBuilder) WithClock(now func() time.Time) *TrainingTelemetryBuilder {
 	if b.fits("WithClock", false) {
 		b.clock = now
@@ -263,7 +261,8 @@ func (b *TrainingTelemetryBuilder) WithClock(now func() time.Time) *TrainingTele
 	return b
 }
 
-// WithIdentity sets what is known of the process. Zero fields are found out.
+// WithIdentity sets the identity of the process. Zero fields are filled in from the
+// operating system, the launcher's environment variables and the configuration.
 func (b *TrainingTelemetryBuilder) WithIdentity(id Identity) *TrainingTelemetryBuilder {
 	if b.fits("WithIdentity", false) {
 		b.identity = id
@@ -290,7 +289,8 @@ func (b *TrainingTelemetryBuilder) WithParent(sc trace.SpanContext) *TrainingTel
 	return b
 }
 
-// WithShutdownTimeout bounds Provider.Shutdown, by 5 s without it.
+// WithShutdownTimeout sets the longest time that [Provider.Shutdown] takes. Without it,
+// or with zero or less, that is 5 s.
 func (b *TrainingTelemetryBuilder) WithShutdownTimeout(d time.Duration) *TrainingTelemetryBuilder {
 	if b.fits("WithShutdownTimeout", false) {
 		b.timeout = d
@@ -298,9 +298,9 @@ func (b *TrainingTelemetryBuilder) WithShutdownTimeout(d time.Duration) *Trainin
 	return b
 }
 
-// Err returns the misuse of the builder since the last call of Err or
-// ConfigureProvider, and forgets it: calls that came too late or too often.
-// They had no effect.
+// Err returns the wrong calls of the builder since the last call of Err or
+// ConfigureProvider, and clears them: calls that came too late or too often. They had no
+// effect.
 func (b *TrainingTelemetryBuilder) Err() error {
 	err := errors.Join(b.misuse...)
 	b.misuse = nil

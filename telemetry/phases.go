@@ -186,8 +186,9 @@ func (r *Recorder) StartPhase(ctx context.Context, name string, options ...Start
 	return ctx, silent(err)
 }
 
-// EndPhase ends the open standard span of that name; spans.CheckpointSave ends
-// the save that is open, and a finalization is found by its step.
+// EndPhase ends the open standard span of that name. Options are an [End], an
+// [IterationEnd] or a [Finalization]. spans.CheckpointSave ends the save that is open; a
+// finalization is found by its step.
 func (r *Recorder) EndPhase(name string, options ...endOption) error {
 	if !r.Recording() {
 		return nil

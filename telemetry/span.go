@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Name is the name of the span.
+// Name returns the name of the span.
 func (s *Span) Name() (name string) {
 	if s != nil && s.rec != nil {
 		s.rec.locked(func() { name = s.data.Name })
@@ -24,7 +24,7 @@ func (s *Span) Name() (name string) {
 	return name
 }
 
-// Parent is the parent among the telemetry spans, or nil.
+// Parent returns the parent among the telemetry spans, or nil.
 func (s *Span) Parent() *Span {
 	if s == nil {
 		return nil
@@ -40,7 +40,7 @@ func (s *Span) Active() (open bool) {
 	return open
 }
 
-// SpanContext identifies the span in OpenTelemetry.
+// SpanContext returns the ids of the span in OpenTelemetry.
 func (s *Span) SpanContext() trace.SpanContext {
 	if s == nil || s.otel == nil {
 		return trace.SpanContext{}
@@ -56,9 +56,9 @@ func (s *Span) id() string {
 	return string(onelogger.AppendUUID(nil, s.data.TraceID, s.data.SpanID))
 }
 
-// Err is what went wrong with the span in telemetry: a start that was refused
-// because a span of that name is open, say. It is nil while all is well, and
-// has nothing to do with an error of the program.
+// Err returns the problem that telemetry had with the span, such as a start that was
+// refused because a span of that name is open, or nil. It does not return errors of the
+// program.
 func (s *Span) Err() (problem error) {
 	if s != nil && s.rec != nil {
 		s.rec.locked(func() { problem = s.problem })
@@ -93,7 +93,7 @@ func (s *Span) EndErr(err *error) {
 	s.finish(End{Err: failed})
 }
 
-// EndWith ends the span with everything that can be said of an end.
+// EndWith ends the span at a given time, with a given error, or both.
 func (s *Span) EndWith(e End) {
 	if r := recover(); r != nil {
 		defer panic(r)
@@ -122,8 +122,8 @@ func runIn(ctx context.Context, s *Span, fn func(context.Context) error) (err er
 	return err
 }
 
-// Fail records an error of the span and sets its status; the span goes on. A
-// nil err is ignored.
+// Fail records an error of the span and sets its status, and leaves the span open. A nil
+// err is ignored.
 func (s *Span) Fail(err error) {
 	if s == nil || s.rec == nil || err == nil {
 		return
@@ -211,8 +211,8 @@ func (s *Span) AddEvent(name string, kvs ...attribute.KeyValue) {
 	s.addEvent(name, attributes.From(kvs...), time.Time{})
 }
 
-// RecordError records an error of the span, which goes on. A nil err is
-// ignored. After the end it does nothing.
+// RecordError records an error of the span and leaves the span open. A nil err is
+// ignored, and so is a call after the end.
 func (s *Span) RecordError(err error) {
 	if s == nil || s.rec == nil || err == nil {
 		return

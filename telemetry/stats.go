@@ -5,8 +5,8 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// Stats are counts since the provider was configured: what telemetry did, and
-// what it lost or repaired on the way.
+// Stats are counts since the provider was configured: of what telemetry recorded, lost
+// and repaired.
 type Stats struct {
 	SpansStarted   int64 // spans started, standard and custom
 	SpansOpen      int64 // spans open now

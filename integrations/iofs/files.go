@@ -18,15 +18,15 @@ type Files struct {
 	ctx context.Context
 }
 
-// New makes wrappers that record with a provider. A provider that is nil, off, or
-// has no trace file makes some that record nothing.
+// New makes wrappers that record with a provider. If the provider is nil or off, or has
+// no trace file, they record nothing.
 func New(tel *telemetry.Provider) *Files {
 	return &Files{log: direct.SourceOf(tel.TracerProvider()).FileLog()}
 }
 
-// With returns wrappers whose calls lie below the span of ctx as long as it is
-// open, and otherwise where they lie without a context. The context serves for
-// nothing else: it may be done.
+// With returns wrappers whose calls nest below the span of ctx as long as it is open,
+// and otherwise below the latest open span of a callback. The context carries the span
+// only: it may be done.
 func (f *Files) With(ctx context.Context) *Files {
 	if f == nil || f.log == nil {
 		return f

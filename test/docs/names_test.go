@@ -2,6 +2,8 @@ package docs
 
 import (
 	"go/ast"
+	"go/doc"
+	"go/doc/comment"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -178,4 +180,158 @@ func variable(names map[string]bool, name string) bool {
 		}
 	}
 	return true
+}
+
+// TestNamesInComments checks that what the doc comments of the public packages name exists
+// and can be seen: doc links such as [Writer.Path], and names of our packages such as
+// telemetry.Provider. A name of an internal package is one that no user can look up.
+func TestNamesInComments(t *testing.T) {
+	all, inside := exported(t), internalPackages(t)
+	n := 0
+	for _, dir := range publicDirs(t) {
+		for _, c := range docComments(t, dir) {
+			names := all[c.pkg]
+			links := comment.Parser{LookupSym: func(recv, name string) bool {
+				n++
+				if full := strings.TrimPrefix(recv+"."+name, "."); !names[full] && token.IsExported(name) == (recv == "" || token.IsExported(recv)) {
+					t.Errorf("package %s: %s names [%s], which does not exist", c.pkg, c.of, full)
+				}
+				return true
+			}}
+			links.Parse(markdown.ReplaceAllString(c.text, ""))
+			for _, m := range nameInText.FindAllStringSubmatch(c.text, -1) {
+				switch pkg, name, member := m[1], m[2], m[3]; {
+				case all[pkg] != nil && pkg != "main" && !all[pkg][name]:
+					t.Errorf("package %s: %s names %s.%s, which does not exist", c.pkg, c.of, pkg, name)
+				case all[pkg] != nil && member != "" && !all[pkg][name+"."+member] && !variable(all[pkg], name):
+					t.Errorf("package %s: %s names %s.%s.%s, which does not exist", c.pkg, c.of, pkg, name, member)
+				case all[pkg] == nil && inside[pkg]:
+					t.Errorf("package %s: %s names %s.%s, which is internal", c.pkg, c.of, pkg, name)
+				}
+				n++
+			}
+		}
+	}
+	if n < 100 {
+		t.Errorf("found %d names, want at least 100", n)
+	}
+}
+
+// markdown is a link of the pages that config's comments become.
+var markdown = regexp.MustCompile(`\[[^\]]*\]\([^)]*\)`)
+
+var nameInText = regexp.MustCompile(`\b([a-z]\w*)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
+
+// docComment is a comment as go doc shows it.
+type docComment struct{ pkg, of, text string }
+
+// docComments returns the comments of the exported declarations of a package.
+func docComments(t *testing.T, dir string) (all []docComment) {
+	t.Helper()
+	set := token.NewFileSet()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []*ast.File
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(set, path, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	p, err := doc.NewFromFiles(set, files, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(of, text string) { all = append(all, docComment{p.Name, of, text}) }
+	declared := func(of string, d ast.Node) {
+		ast.Inspect(d, func(n ast.Node) bool {
+			if f, ok := n.(*ast.Field); ok {
+				add("a field of "+of, f.Doc.Text()+f.Comment.Text())
+			}
+			if s, ok := n.(*ast.ValueSpec); ok {
+				add("a value of "+of, s.Doc.Text()+s.Comment.Text())
+			}
+			_, isFunc := n.(*ast.FuncDecl)
+			return !isFunc
+		})
+	}
+	values := func(list []*doc.Value) {
+		for _, v := range list {
+			add(strings.Join(v.Names, ", "), v.Doc)
+			declared(strings.Join(v.Names, ", "), v.Decl)
+		}
+	}
+	functions := func(list []*doc.Func) {
+		for _, f := range list {
+			add(f.Name, f.Doc)
+		}
+	}
+	add("its comment", p.Doc)
+	values(p.Consts)
+	values(p.Vars)
+	functions(p.Funcs)
+	for _, o := range p.Types {
+		add(o.Name, o.Doc)
+		declared(o.Name, o.Decl)
+		values(o.Consts)
+		values(o.Vars)
+		functions(o.Funcs)
+		functions(o.Methods)
+	}
+	return all
+}
+
+// publicDirs returns the folders of the packages of this module that programs import.
+func publicDirs(t *testing.T) (dirs []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		if private(path, d) {
+			return filepath.SkipDir
+		}
+		sources, err := filepath.Glob(filepath.Join(path, "*.go"))
+		if len(sources) > 0 {
+			dirs = append(dirs, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dirs
+}
+
+// private reports whether nothing below a folder is a package that programs import: it is
+// internal, a test, a tool, an example, a command, or of another module.
+func private(path string, d fs.DirEntry) bool {
+	if path == root {
+		return false
+	}
+	_, other := os.Stat(filepath.Join(path, "go.mod"))
+	return other == nil || strings.HasPrefix(d.Name(), ".") ||
+		slices.Contains([]string{"testdata", "internal", "test", "tools", "cmd", "bin", "deploy", "docs"}, d.Name())
+}
+
+// internalPackages returns the names of the packages below internal.
+func internalPackages(t *testing.T) map[string]bool {
+	t.Helper()
+	names := make(map[string]bool)
+	err := filepath.WalkDir(filepath.Join(root, "internal"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && d.Name() != "testdata" {
+			names[d.Name()] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
 }

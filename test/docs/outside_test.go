@@ -272,8 +272,7 @@ func commentBlocks(t *testing.T) (blocks []block, packages map[string]string) {
 		case err != nil:
 			return err
 		case d.IsDir():
-			_, other := os.Stat(filepath.Join(at, "go.mod"))
-			if at != root && (other == nil || strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"testdata", "internal", "test", "tools", "cmd", "bin", "deploy"}, d.Name())) {
+			if private(at, d) {
 				return filepath.SkipDir
 			}
 			return nil
