@@ -1,8 +1,8 @@
-// Package attributes has the attributes of spans and events, and the optional
-// values of configurations.
+// Package attributes has the attributes of spans and events, and the optional values of
+// configurations.
 //
-// An attribute is an [Attr], which [From] makes of OpenTelemetry's. An optional value
-// is an [Opt]: a value ([Some]), or a function that returns it ([SomeFunc]).
+// [From] turns OpenTelemetry attributes into [Attr]s. [Some] makes an optional value, an
+// [Opt], of a value, and [SomeFunc] of a function that is called at each read.
 package attributes
 
 import (

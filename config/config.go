@@ -14,18 +14,18 @@
 //		return err
 //	}
 //
-// The zero value of every field means "not given"; [Base.WithDefaults] gives what then holds. Only
+// The zero value of every field means "not given"; [Base.WithDefaults] fills in the defaults. Only
 // the application name is required.
 //
 // [Load] joins a file, the environment and code: code wins over the environment, and the
-// environment over the file. [DetectRanks] reads what launchers give. Nothing in this package reads
-// the environment before one of them is called.
+// environment over the file. [DetectRanks] reads the variables that launchers set. Nothing in this
+// package reads the environment before one of them is called.
 //
-// The tags of a field are all that is known of it: key is its name in a file, alias one-logger's,
-// env its variables with the strongest first and how their text is written, dftracer its keys in
-// DFTracer's own file, rule what it must keep to, default what holds without it, and clears the
-// fields of weaker sources that it replaces. The first sentences of the comments are the reference
-// in docs/configuration.md.
+// The tags of a field describe it completely: key is its name in a file, alias the name that
+// one-logger gives it, env its variables, the strongest first, and how their text is written,
+// dftracer its keys in DFTracer's own file, rule the values that are allowed, default the value
+// without a setting, and clears the fields of weaker sources that it replaces. docs/configuration.md
+// has the same reference as a page.
 package config
 
 import "time"

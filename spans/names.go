@@ -21,9 +21,8 @@ const (
 	ZeroGrad          = "zero_grad"
 	ModelBackward     = "model_backward"
 	OptimizerUpdate   = "optimizer_update"
-	// CheckpointSave is CheckpointSaveSync or CheckpointSaveAsync, whichever
-	// the training configuration says. It is a name to start a span by, and
-	// not that of a span.
+	// CheckpointSave starts a span named CheckpointSaveSync or CheckpointSaveAsync, as
+	// the training configuration chooses. No span has this name itself.
 	CheckpointSave             = "checkpoint_save"
 	CheckpointSaveSync         = "checkpoint_save_sync"
 	CheckpointSaveAsync        = "checkpoint_save_async"
@@ -47,9 +46,9 @@ const (
 	StartupFirstBatch  = "startup_first_batch" // until the loader gives its first one
 	StartupCompile     = "startup_compile"     // before the first step
 
-	// GraphCompile is not in that grammar either, and no row of the table: a span, started by
-	// StartSpan, in which a graph is built and compiled. The goodput ledger
-	// counts it as warm-up. Its category is CategoryCompile.
+	// GraphCompile is in neither that grammar nor the table: a span, started by
+	// telemetry.Provider.StartSpan, in which a graph is built and compiled. Goodput
+	// accounting counts it as warm-up. Its category is CategoryCompile.
 	GraphCompile = "graph_compile"
 )
 
@@ -57,8 +56,8 @@ const (
 // program that a device runs.
 const CategoryCompile = "compile"
 
-// Attributes by which an OpenTelemetry span says what it is called in a trace
-// file. They are no arguments there.
+// Attributes that set the category and the name of an OpenTelemetry span in a trace file.
+// They do not become arguments there.
 const (
 	AttrCategory = "dftracer.cat"
 	AttrName     = "dftracer.name"

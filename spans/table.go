@@ -2,7 +2,7 @@ package spans
 
 import "slices"
 
-// Info is what is known of a standard span.
+// Info describes a standard span.
 type Info struct {
 	Name   string // the standard name
 	Parent string // the span it belongs under; empty for the root
@@ -62,8 +62,8 @@ func Lookup(name string) (Info, bool) {
 	return Info{}, false
 }
 
-// Index is the position of the name in the table, or -1 for a custom name.
-// It allocates nothing and costs a few nanoseconds.
+// Index returns the position of the name in the table, or -1 for a name that is not in
+// it. It allocates nothing and takes a few nanoseconds.
 func Index(name string) int {
 	switch name {
 	case Application:
@@ -129,7 +129,7 @@ func Index(name string) int {
 // Count is the number of rows of the table; every [Index] is below it.
 const Count = len(table)
 
-// At is the row at an [Index].
+// At returns the row at an [Index]. It panics if index is outside of the table.
 func At(index int) Info { return table[index] }
 
 // All returns every row of the table in the order of a run.
