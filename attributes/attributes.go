@@ -12,10 +12,11 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// Attr is one attribute of a span or an event on its way to the exporters:
-// an OpenTelemetry attribute, beside it the exact value where OpenTelemetry cannot
-// hold it, and whether it is an extension of one-logger's grammar. It is a value:
-// copy it freely.
+// Attr is one attribute of a span or an event on its way to the outputs. The embedded
+// KeyValue is the OpenTelemetry attribute. Exact is the exact value if OpenTelemetry
+// cannot hold it, such as an integer beyond 64 bits or a list of lists, and nil
+// otherwise. Extension marks an attribute that is not in one-logger's grammar. It is a
+// value: copy it freely.
 type Attr = attrvalue.Attr
 
 // From wraps OpenTelemetry attributes. The result is nil for no attributes.

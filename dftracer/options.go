@@ -154,7 +154,11 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Outage is an error about a time in which the file could not be written.
+// Outage is an error about a time in which the file could not be written. It is reported
+// when that time begins and when it is over: Path is the file, Cause the error behind
+// it, which Unwrap returns, and Over is true at the end. For is then how long it lasted,
+// and Lost the number of lines that are missing because of it. Error describes it in one
+// line.
 type Outage = fswrite.Outage
 
 // ErrClosed is the error of [Writer.Suspend] that leaves the Writer closed.

@@ -256,7 +256,9 @@ type (
 	Output = outputs.Output
 	// Identity is the process that writes and its place in the job.
 	Identity = outputs.Identity
-	// OutputHealth is the state of an output for records: the failures of its Export,
-	// whether it still gets records, and how many it did not get.
+	// OutputHealth is the state of an Output for records: Failures counts failed exports,
+	// and LastError is the latest of them. Delivered is true once an export succeeded,
+	// GivenUp if the output gets no more records. Dropped counts the records that it did
+	// not get. DataErrorReported is true if it got its one telemetry data error.
 	OutputHealth = dispatch.Health
 )

@@ -335,3 +335,80 @@ func internalPackages(t *testing.T) map[string]bool {
 	}
 	return names
 }
+
+// TestAliases: go doc shows neither the fields nor the methods of a type that is an alias
+// of one of an internal package. Its comment names them all.
+func TestAliases(t *testing.T) {
+	n := 0
+	for _, dir := range publicDirs(t) {
+		paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			folders := make(map[string]string) // of the internal packages that the file imports
+			for _, im := range f.Imports {
+				if at, ok := strings.CutPrefix(strings.Trim(im.Path.Value, `"`), module+"/"); ok && strings.HasPrefix(at, "internal/") {
+					folders[filepath.Base(at)] = filepath.Join(root, at)
+				}
+			}
+			ast.Inspect(f, func(node ast.Node) bool {
+				d, ok := node.(*ast.GenDecl)
+				if !ok {
+					return true
+				}
+				for _, spec := range d.Specs {
+					s, ok := spec.(*ast.TypeSpec)
+					if !ok || !s.Assign.IsValid() || !s.Name.IsExported() {
+						continue
+					}
+					of, ok := s.Type.(*ast.SelectorExpr)
+					if !ok || folders[typeName(of.X)] == "" {
+						continue
+					}
+					n++
+					text := d.Doc.Text() + s.Doc.Text()
+					for _, member := range members(t, folders[typeName(of.X)], of.Sel.Name) {
+						if !regexp.MustCompile(`\b` + member + `\b`).MatchString(text) {
+							t.Errorf("%s: the comment of %s does not name %s", path, s.Name.Name, member)
+						}
+					}
+				}
+				return false
+			})
+		}
+	}
+	if n < 10 {
+		t.Errorf("found %d aliases, want at least 10", n)
+	}
+}
+
+// members returns the exported fields and methods of a type.
+func members(t *testing.T, dir, of string) (found []string) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := make(map[string]bool)
+	for _, path := range paths {
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			declared(d, names)
+		}
+	}
+	for name := range names {
+		if member, ok := strings.CutPrefix(name, of+"."); ok && token.IsExported(member) {
+			found = append(found, member)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
