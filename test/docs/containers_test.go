@@ -53,7 +53,7 @@ func TestContainerFiles(t *testing.T) {
 	}
 	stamp := regexp.MustCompile(`-X main\.(\w+)=`)
 	m := stamp.FindStringSubmatch(textOf(t, filepath.Join(root, "tools", "release")))
-	if m == nil || !strings.Contains(textOf(t, filepath.Join(root, "cmd", "trainspan", "version.go")), "var "+m[1]+" string") {
+	if m == nil || !strings.Contains(textOf(t, filepath.Join(root, "cmd", "trainspan", "root.go")), "var "+m[1]+" string") {
 		t.Errorf("tools/release stamps no variable of the command: %v", m)
 	}
 }

@@ -20,6 +20,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/internal/platform/identity"
 	"github.com/trainspan/trainspan/internal/platform/proc"
+	"github.com/trainspan/trainspan/internal/platform/redact"
+	"github.com/trainspan/trainspan/internal/tracefile/pytext"
 	"golang.org/x/sys/unix"
 )
 
@@ -253,4 +255,34 @@ func (s *Session) outcome(m *launch.Exited) {
 	if r.OOMKills > 0 && (st.Signal != 0 || st.Code != 0) {
 		r.EndedBy = rundir.ByMemory
 	}
+}
+
+// maxElastic bounds what is read of an error file.
+const maxElastic = 1 << 20
+
+// elasticError is the line that says what was wrong, of the file in which torchelastic's
+// workers leave their exception. It is empty where there is none of this start.
+func elasticError(path string, began time.Time) string {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxElastic || info.ModTime().Before(began.Truncate(time.Second)) {
+		return ""
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	var file, inner struct {
+		Message json.RawMessage `json:"message"`
+	}
+	var message string
+	if json.Unmarshal(text, &file) != nil {
+		return ""
+	}
+	if json.Unmarshal(file.Message, &inner) == nil {
+		file = inner
+	}
+	if json.Unmarshal(file.Message, &message) != nil {
+		return ""
+	}
+	return redact.Text(pytext.ExceptionLine(message))
 }
