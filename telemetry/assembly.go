@@ -147,7 +147,7 @@ func assemble(ctx context.Context, b *TrainingTelemetryBuilder, base config.Base
 // attached.
 func (a *assembly) recorder(log *slog.Logger, base config.Base) *Recorder {
 	r := &Recorder{
-		facts:    facts{base: base, id: a.id},
+		base: base, id: a.id,
 		strategy: base.ErrorStrategy,
 		time:     times{now: a.clock.nano, window: max(base.ExplicitTimeWindow, 0)},
 	}

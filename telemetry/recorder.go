@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/trainspan/trainspan/internal/record/failure"
 	"github.com/trainspan/trainspan/internal/record/phase"
 	"github.com/trainspan/trainspan/internal/record/spantree"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // Recorder starts and stops spans whose start and end are far apart, for integrations
@@ -21,11 +23,27 @@ import (
 // [Provider.Recorder] returns it. All methods are safe for concurrent use. The methods
 // of a nil Recorder do nothing, and those with an error return one.
 type Recorder struct {
-	// The lock of state guards state and arithmetic only. Configuration functions, Error
+	// The lock guards state and arithmetic only. Configuration functions, Error
 	// methods, span processors, outputs, the clock and the log are code of others, which
-	// is called before the lock is taken or after it is released.
-	state
-	facts
+	// is called before the lock is taken or after it is released. The methods of state.go
+	// need the lock held, except locked, while, why, pending, opened and those that read
+	// the configuration: values, initEvent and firstEvents.
+	off      atomic.Bool // ended is set
+	progress *outputs.Progress
+
+	mu    sync.Mutex // see locked
+	ended error      // why nothing is recorded any more: ErrClosed or errDisabled
+	tree  tree
+	books spantree.Books
+	out   outbox
+
+	errors, repairedTimes int64 // counts
+
+	// What is known of the run from its configuration.
+	base     config.Base
+	id       Identity
+	training atomic.Pointer[config.Training] // nil while it is not known
+
 	time     times
 	strategy config.ErrorStrategy
 	repairs  repairs

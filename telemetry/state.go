@@ -3,8 +3,6 @@ package telemetry
 import (
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
@@ -18,31 +16,15 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// state is what the recorder's lock guards. No code of the program's is called
-// under the lock. Methods other than locked, while, why, known, pending and opened
-// need it held.
-type state struct {
-	off      atomic.Bool // ended is set
-	progress *outputs.Progress
-
-	mu    sync.Mutex // see locked
-	ended error      // why nothing is recorded any more: ErrClosed or errDisabled
-	tree  tree
-	books spantree.Books
-	out   outbox
-
-	errors, repairedTimes int64 // counts
-}
-
 // locked runs do under the lock: nothing else takes it.
-func (r *state) locked(do func()) {
+func (r *Recorder) locked(do func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	do()
 }
 
 // while runs do under the lock, unless recording has ended.
-func (r *state) while(do func() error) (err error) {
+func (r *Recorder) while(do func() error) (err error) {
 	r.locked(func() {
 		if err = r.ended; err == nil {
 			err = do()
@@ -52,11 +34,11 @@ func (r *state) while(do func() error) (err error) {
 }
 
 // why reports why nothing is recorded any more, nil while it is.
-func (r *state) why() error { return r.while(func() error { return nil }) }
+func (r *Recorder) why() error { return r.while(func() error { return nil }) }
 
 // prepare checks the start of a standard span, takes its name and opens the
 // books on it. The lock is held.
-func (r *state) prepare(c *call, s *Span, p *startParams, t int64) (err error) {
+func (r *Recorder) prepare(c *call, s *Span, p *startParams, t int64) (err error) {
 	if p.index == phase.Training { // one that is refused because one is open sets its start values all the same
 		open := r.tree.byName[p.index] != nil
 		if s.data.Attributes, err = r.books.StartLoop(&p.loop, &p.values, t, open, nil); err != nil {
@@ -90,7 +72,7 @@ func (r *state) prepare(c *call, s *Span, p *startParams, t int64) (err error) {
 }
 
 // opened puts the span among the open ones and writes its start.
-func (r *state) opened(c *call, s *Span, first []outputs.Event) {
+func (r *Recorder) opened(c *call, s *Span, first []outputs.Event) {
 	r.locked(func() {
 		if r.ended != nil { // telemetry ended while the span was being started
 			s.state = spanEnded
@@ -117,7 +99,7 @@ type finishing struct {
 
 // end is the part of finish under the lock. It reports whether the span was open
 // and ended.
-func (r *state) end(c *call, s *Span, e *finishing, v *spantree.Values) (ended bool, problem error) {
+func (r *Recorder) end(c *call, s *Span, e *finishing, v *spantree.Values) (ended bool, problem error) {
 	if r.ended != nil || s.state != spanOpen {
 		if s.state == spanEnded && r.ended == nil && !e.again {
 			c.warn(warnSecondEnd, "a span was ended twice; the second end has no effect", "span", s.data.Name)
@@ -157,7 +139,7 @@ func (r *state) end(c *call, s *Span, e *finishing, v *spantree.Values) (ended b
 
 // saveSpan returns the open span that a save's outcome belongs to: the save
 // itself, or the application for an asynchronous one, whose span is long over.
-func (r *state) saveSpan(v *spantree.Values) (*Span, error) {
+func (r *Recorder) saveSpan(v *spantree.Values) (*Span, error) {
 	if v.Async {
 		return r.tree.named(phase.Application)
 	}
@@ -165,13 +147,13 @@ func (r *state) saveSpan(v *spantree.Values) (*Span, error) {
 }
 
 // pending reports whether the outcome of the save of a step is still to come.
-func (r *state) pending(step int64) (pending bool) {
+func (r *Recorder) pending(step int64) (pending bool) {
 	r.locked(func() { pending = r.books.Pending(step) })
 	return pending
 }
 
 // childFailedWith reports whether a span below has ended with the same error.
-func (r *state) childFailedWith(s *Span, err error) bool {
+func (r *Recorder) childFailedWith(s *Span, err error) bool {
 	if s == nil || err == nil {
 		return false
 	}
@@ -181,7 +163,7 @@ func (r *state) childFailedWith(s *Span, err error) bool {
 }
 
 // setAttrs is the part of SetAttrs under the lock.
-func (r *state) setAttrs(c *call, s *Span, attrs []attributes.Attr) error {
+func (r *Recorder) setAttrs(c *call, s *Span, attrs []attributes.Attr) error {
 	if s.state != spanOpen {
 		return errNotRunning
 	}
@@ -200,7 +182,7 @@ func (r *state) setAttrs(c *call, s *Span, attrs []attributes.Attr) error {
 }
 
 // stopOpen is the part of stopAll under the lock.
-func (r *state) stopOpen(c *call, why error) bool {
+func (r *Recorder) stopOpen(c *call, why error) bool {
 	if r.ended != nil {
 		return false
 	}
@@ -215,7 +197,7 @@ func (r *state) stopOpen(c *call, why error) bool {
 
 // stopByForce stops a span that nobody ended: at the end of the job, or
 // through Stop of the recorder. A timed span says so of its timer. The lock is held.
-func (r *state) stopByForce(c *call, s *Span, t int64, attrs []attributes.Attr, f *failure.Failure) {
+func (r *Recorder) stopByForce(c *call, s *Span, t int64, attrs []attributes.Attr, f *failure.Failure) {
 	t, _ = r.notBefore(s, t)
 	if phase.Timed(s.index) {
 		r.books.Force(s.index, t-s.data.Start)
@@ -233,7 +215,7 @@ const forcedTimer = "Timer for span %s was automatically stopped because the spa
 
 // notBefore keeps an end from lying before its start: a clock that was set
 // back returns a span without length, which is counted. The lock is held.
-func (r *state) notBefore(s *Span, t int64) (end int64, repaired bool) {
+func (r *Recorder) notBefore(s *Span, t int64) (end int64, repaired bool) {
 	if t < s.data.Start {
 		r.repairedTimes++
 		return s.data.Start, true
@@ -241,15 +223,8 @@ func (r *state) notBefore(s *Span, t int64) (end int64, repaired bool) {
 	return t, false
 }
 
-// facts are what is known of the run from its configuration.
-type facts struct {
-	base     config.Base
-	id       Identity
-	training atomic.Pointer[config.Training] // nil while it is not known
-}
-
 // values reads the training configuration; targets too if asked.
-func (r *facts) values(targets bool) spantree.Values {
+func (r *Recorder) values(targets bool) spantree.Values {
 	if r == nil {
 		return spantree.Values{}
 	}
@@ -257,7 +232,7 @@ func (r *facts) values(targets bool) spantree.Values {
 }
 
 // initEvent returns the content of the one_logger_initialization event.
-func (r *facts) initEvent() (attrs []attributes.Attr, err error) {
+func (r *Recorder) initEvent() (attrs []attributes.Attr, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("a configuration function panicked: %v", p)
@@ -282,7 +257,7 @@ func (r *facts) initEvent() (attrs []attributes.Attr, err error) {
 // firstEvents are the events that the start of the application records. They
 // read the whole configuration, so that they are made before the lock is taken:
 // its functions are the program's.
-func (r *facts) firstEvents(start, now int64, clean func([]attributes.Attr) []attributes.Attr) ([]outputs.Event, error) {
+func (r *Recorder) firstEvents(start, now int64, clean func([]attributes.Attr) []attributes.Attr) ([]outputs.Event, error) {
 	attrs, err := r.initEvent()
 	if err != nil {
 		return nil, err

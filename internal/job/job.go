@@ -105,7 +105,15 @@ type Process struct {
 	Sources []string // the telemetry files
 	Damage
 
-	trail
+	// What its records have said on the way, from which the rest follows.
+	who *identity.Identity // what was said of it, while it is read
+
+	tail             bool   // something stands behind the last gzip member of a file
+	lived            bool   // spans say of it what no profiler does
+	recorded         int    // see recordedAttempt
+	appStart, appEnd int64  // of the application span, Unknown when there is none
+	fileEnd          int64  // of the end record, Unknown when there is none
+	digest           uint64 // of what its spans are, in any order
 }
 
 // Damage is what is wrong with the files of a process.
@@ -136,22 +144,10 @@ func (d *Damage) add(o *Damage) {
 	d.Doubt = cmp.Or(d.Doubt, o.Doubt)
 }
 
-// trail is what the records of a process have said on the way, of which the rest follows.
-type trail struct {
-	who *identity.Identity // what was said of it, while it is read
-
-	tail             bool   // something stands behind the last gzip member of a file
-	lived            bool   // spans say of it what no profiler does
-	recorded         int    // see recordedAttempt
-	appStart, appEnd int64  // of the application span, Unknown when there is none
-	fileEnd          int64  // of the end record, Unknown when there is none
-	digest           uint64 // of what its spans are, in any order
-}
-
 func newProcess() *Process {
 	return &Process{
 		End: NoEnd, Start: NoEnd, LastSeen: Unknown,
-		trail: trail{who: &identity.Identity{}, appStart: Unknown, appEnd: Unknown, fileEnd: Unknown},
+		who: &identity.Identity{}, appStart: Unknown, appEnd: Unknown, fileEnd: Unknown,
 	}
 }
 

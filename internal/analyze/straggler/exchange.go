@@ -102,8 +102,8 @@ func (x *exchange) round(s int) int {
 }
 
 // took is what the work of a phase took a rank, on host and device.
-func (w *ownWork) took(s, r int, p Phase) float64 {
-	return w.time(rowOf(false, p), s, r) + w.time(rowOf(true, p), s, r)
+func (j *job) took(s, r int, p Phase) float64 {
+	return j.time(rowOf(false, p), s, r) + j.time(rowOf(true, p), s, r)
 }
 
 func (x *exchange) players() (out []player) {

@@ -60,12 +60,12 @@ func (j *job) findings(was *outcome) (all []found) {
 
 // allWait reports whether each rank waits for data at least half as long as the mean of
 // all does: else it is some ranks. Which ranks find a queue empty is chance.
-func (w *ownWork) allWait() bool {
-	x := w.row[rowOf(false, Input)]
-	if x == nil || w.slack != nil {
+func (j *job) allWait() bool {
+	x := j.row[rowOf(false, Input)]
+	if x == nil || j.slack != nil {
 		return x != nil
 	}
-	of := w.means(rowOf(false, Input))
+	of := j.means(rowOf(false, Input))
 	return slices.Min(of) > stats.Mean(of)/2
 }
 

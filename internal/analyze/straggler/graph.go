@@ -4,24 +4,24 @@ import "math"
 
 // replay replays the job as it was and with each of the repairs. Without any it notes
 // who waited for whom.
-func (w *ownWork) replay(repairs ...repair) *outcome {
+func (j *job) replay(repairs ...repair) *outcome {
 	k := 1 + len(repairs)
-	rp := &replayer{w: w, k: k, repairs: append([]repair{{}}, repairs...), meetings: make(map[meetKey]*meeting), sends: make(map[[2]int][]sent)}
-	n, m := len(w.ranks), len(w.steps)
+	rp := &replayer{w: j, k: k, repairs: append([]repair{{}}, repairs...), meetings: make(map[meetKey]*meeting), sends: make(map[[2]int][]sent)}
+	n, m := len(j.ranks), len(j.steps)
 	rp.out = &outcome{k: k, clock: make([]float64, k*m), finished: true}
 	if rp.budget = len(repairs) == 0; rp.budget {
 		o := rp.out
 		o.wait, o.own, o.transfer = make([]float32, n*m), make([]float32, n*m), make([]float32, n*m)
 		o.caused, o.late, o.transfers = make([]float64, n), make([]int, n), make(map[int][]float64)
-		o.budget = w.newBudget()
+		o.budget = j.newBudget()
 	}
 	for r := range n {
-		rp.hosts = append(rp.hosts, &actor{rank: r, clock: make([]float64, k), nth: make([]int, len(w.gid[r])+1)})
+		rp.hosts = append(rp.hosts, &actor{rank: r, clock: make([]float64, k), nth: make([]int, len(j.gid[r])+1)})
 		rp.lanes = append(rp.lanes, [3]*actor{})
 	}
 	rp.roundOf, rp.before = make([]float64, n), make([]float64, n)
 	rp.factor, rp.plain = make([]float64, n*rows*k), make([]bool, n)
-	rd := w.read()
+	rd := j.read()
 	for s := range m {
 		rd.round()
 		if !rp.round(s, rd) {

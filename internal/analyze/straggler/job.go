@@ -35,16 +35,24 @@ type graph struct {
 	from    int     // the first one that is judged
 	groups  []group
 	gid     [][]int // number of each group of each rank
-	meetings
+
+	// How ranks wait for each other.
+	launches  bool  // hosts wait for what they launch, and it takes them no time
+	connected bool  // the meetings on record join all ranks
+	joins     bool  // ranks wait for each other in joins: what they join is not on record
+	hides     Phase // the phase that the meeting of all hides in, Host for none
+
 	places [][]float64 // of each role: where in backward the k-th collective of a lane is launched
 	period []float64   // of each round: the median over the ranks
 	usual  float64     // the median of period, of the steps that are judged
 }
 
-// ownWork is what ranks did between their meetings, of each round and rank, round by round,
-// in microseconds.
-type ownWork struct {
+// job is what is judged: which of it is late, what repairs gain, and what is said of it.
+type job struct {
 	*graph
+
+	// What ranks did between their meetings, of each round and rank, round by round,
+	// in microseconds.
 	row    [rows][]float32 // of each kind, nil where nothing has it
 	own    []float32       // time in which a rank neither waited nor took part in a transfer
 	over   [][]float64     // see excess
@@ -53,17 +61,6 @@ type ownWork struct {
 	device bool            // something ran on a device
 	lanes  bool            // something ran beside the hosts
 	ahead  bool            // hosts go on while collectives of their steps last, and nothing says when they wait
-}
-
-// job is what is judged: which of it is late, what repairs gain, and what is said of it.
-type job struct{ ownWork }
-
-// meetings is where ranks wait for each other.
-type meetings struct {
-	launches  bool  // hosts wait for what they launch, and it takes them no time
-	connected bool  // the meetings on record join all ranks
-	joins     bool  // ranks wait for each other in joins: what they join is not on record
-	hides     Phase // the phase that the meeting of all hides in, Host for none
 }
 
 // group is a process group.
@@ -201,42 +198,42 @@ func (g *graph) nameGroups() {
 }
 
 // load fills the tables of own work.
-func (w *ownWork) load() {
-	n, m := len(w.ranks), len(w.steps)
-	w.period = make([]float64, m)
+func (j *job) load() {
+	n, m := len(j.ranks), len(j.steps)
+	j.period = make([]float64, m)
 	ends := make([]int64, n) // with what a device did
 	took := make([]float64, 0, n)
 	behindBy := make([]float64, n) // in so many steps
-	rd := w.read()
+	rd := j.read()
 	for s := range m {
 		rd.round()
 		took = took[:0]
 		for r := range n {
 			p := rd.programs[r]
-			w.lanes = w.lanes || len(p.lanes) > 0
-			at := w.stepIndex(s, r)
+			j.lanes = j.lanes || len(p.lanes) > 0
+			at := j.stepIndex(s, r)
 			for i := range p.host {
 				pc := &p.host[i]
 				if pc.kind == work {
-					w.addRow(rowOf(false, pc.phase), at, pc.dur)
+					j.addRow(rowOf(false, pc.phase), at, pc.dur)
 				}
 			}
 			if p.tokens > 0 {
-				if w.tokens == nil {
-					w.tokens = make([]float32, n*m)
+				if j.tokens == nil {
+					j.tokens = make([]float32, n*m)
 				}
-				w.tokens[at] = float32(p.tokens)
+				j.tokens[at] = float32(p.tokens)
 			}
 			from := p.start
-			if s > 0 && rd.follows && !w.st.windowed {
+			if s > 0 && rd.follows && !j.st.windowed {
 				from = ends[r]
 			}
 			ends[r] = p.end
 			for i := range p.lanes {
 				l := &p.lanes[i]
 				if l.kind == work {
-					w.addRow(rowOf(true, l.phase), at, l.dur)
-					w.device = true
+					j.addRow(rowOf(true, l.phase), at, l.dur)
+					j.device = true
 				}
 				if l.lane == Device {
 					ends[r] = max(ends[r], p.start+l.start+l.dur)
@@ -247,23 +244,23 @@ func (w *ownWork) load() {
 			}
 			took = append(took, float64(ends[r]-from))
 		}
-		w.period[s] = stats.Median(took)
+		j.period[s] = stats.Median(took)
 	}
-	w.ahead = !w.device && stats.Median(behindBy) > float64(m)/2
+	j.ahead = !j.device && stats.Median(behindBy) > float64(m)/2
 	// What the first step of an attempt takes says nothing of the others.
 	from := 0
 	if m > 1 {
-		rest := w.period[1:]
+		rest := j.period[1:]
 		from = 1 + stats.SlowStart(rest, stats.Median(slices.Clone(rest)))
 	}
-	w.judgeFrom(from)
+	j.judgeFrom(from)
 }
 
-func (w *ownWork) addRow(row, at int, d int64) {
-	if w.row[row] == nil {
-		w.row[row] = make([]float32, len(w.ranks)*len(w.steps))
+func (j *job) addRow(row, at int, d int64) {
+	if j.row[row] == nil {
+		j.row[row] = make([]float32, len(j.ranks)*len(j.steps))
 	}
-	w.row[row][at] += float32(d)
+	j.row[row][at] += float32(d)
 }
 
 // reader goes through the rounds of a job.
@@ -406,11 +403,11 @@ func byNumber(a, b string) int {
 }
 
 // sumOwn makes own work the sum of its kinds, where no replay tells.
-func (w *ownWork) sumOwn() {
-	clear(w.own)
+func (j *job) sumOwn() {
+	clear(j.own)
 	for row := range rows {
-		for i, d := range w.row[row] {
-			w.own[i] += d
+		for i, d := range j.row[row] {
+			j.own[i] += d
 		}
 	}
 }

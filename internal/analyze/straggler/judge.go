@@ -10,7 +10,7 @@ import (
 // Judge returns the verdict and the table that it was made of.
 func (s *State) Judge() (*Verdict, *Table) {
 	s.trim()
-	j := &job{ownWork{graph: newGraph(s)}}
+	j := &job{graph: newGraph(s)}
 	v := &Verdict{Version: 2, Coverage: Coverage{Expected: s.expected(), Seen: len(j.ranks), Forgotten: s.forgot}}
 	if s.windowed {
 		v.Coverage.WindowSteps = WindowSteps

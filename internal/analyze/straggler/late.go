@@ -30,13 +30,13 @@ const (
 
 // excess is own work less the median of the other ranks of the role, of the judged
 // rounds, by rank. It is nil for a rank that is alone in its role.
-func (w *ownWork) excess() [][]float64 {
-	if w.over != nil {
-		return w.over
+func (j *job) excess() [][]float64 {
+	if j.over != nil {
+		return j.over
 	}
-	m := w.rounds()
-	out := make([][]float64, len(w.ranks))
-	for _, role := range w.roles {
+	m := j.rounds()
+	out := make([][]float64, len(j.ranks))
+	for _, role := range j.roles {
 		if len(role) < 2 {
 			continue
 		}
@@ -46,16 +46,16 @@ func (w *ownWork) excess() [][]float64 {
 		x := make([]float64, len(role))
 		for s := range m {
 			for i, r := range role {
-				x[i] = float64(w.own[w.stepIndex(w.from+s, r)])
+				x[i] = float64(j.own[j.stepIndex(j.from+s, r)])
 			}
 			slices.Sort(x)
 			for _, r := range role {
-				v := float64(w.own[w.stepIndex(w.from+s, r)])
+				v := float64(j.own[j.stepIndex(j.from+s, r)])
 				out[r][s] = v - medianWithout(x, v)
 			}
 		}
 	}
-	w.over = out
+	j.over = out
 	return out
 }
 

@@ -212,11 +212,11 @@ func (j *job) mayWaitForMissing(was *outcome) bool {
 // unseenWaits reports whether ranks of different roles spend a tenth of the step in no
 // span where they may wait for each other, and nothing of what they exchange is on
 // record.
-func (w *ownWork) unseenWaits() bool {
-	if w.device || w.row[Host] == nil {
+func (j *job) unseenWaits() bool {
+	if j.device || j.row[Host] == nil {
 		return false
 	}
-	return len(w.roles) > 1 && stats.Median(w.means(int(Host))) > 0.1*w.typical()
+	return len(j.roles) > 1 && stats.Median(j.means(int(Host))) > 0.1*j.typical()
 }
 
 // Messages go between neighbours of a pipeline: what is received before forward

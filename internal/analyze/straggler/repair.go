@@ -17,7 +17,7 @@ const (
 
 // rowsOf returns the kinds of work that make a rank late between two rounds, the largest
 // part first, those with at least that part of the excess over what is usual.
-func (w *ownWork) rowsOf(r int, usual *reference, from, to int, least float64) []int {
+func (j *job) rowsOf(r int, usual *reference, from, to int, least float64) []int {
 	type part struct {
 		row  int
 		mean float64
@@ -25,11 +25,11 @@ func (w *ownWork) rowsOf(r int, usual *reference, from, to int, least float64) [
 	var parts []part
 	all := 0.0
 	for row := range rows {
-		if w.row[row] == nil {
+		if j.row[row] == nil {
 			continue
 		}
-		others := usual.medians(row, w.roleOf[r])
-		if more := w.mean(row, r, from, to) - stats.Mean(others[from-w.from:to-w.from]); more > 0 {
+		others := usual.medians(row, j.roleOf[r])
+		if more := j.mean(row, r, from, to) - stats.Mean(others[from-j.from:to-j.from]); more > 0 {
 			parts = append(parts, part{row, more})
 			all += more
 		}
@@ -46,19 +46,19 @@ func (w *ownWork) rowsOf(r int, usual *reference, from, to int, least float64) [
 
 // repairRanks returns the work of some ranks of a set, while they are late, the time that
 // all others need.
-func (w *ownWork) repairRanks(late *lateSet, ranks []int) repair {
-	usual := w.without(ranks)
+func (j *job) repairRanks(late *lateSet, ranks []int) repair {
+	usual := j.without(ranks)
 	return repair{ranks: ranks, work: func(s, r, row int) float64 {
-		own := w.time(row, s, r)
+		own := j.time(row, s, r)
 		if s < late.first || s >= late.end || own == 0 || !slices.Contains(late.rows[r], row) {
 			return 1
 		}
-		return usual.medians(row, w.roleOf[r])[s-w.from] / own
+		return usual.medians(row, j.roleOf[r])[s-j.from] / own
 	}}
 }
 
 // repairInput lets all batches be there when they are asked for.
-func (w *ownWork) repairInput() repair {
+func (j *job) repairInput() repair {
 	return repair{work: func(_, _, row int) float64 {
 		if row%int(phases) == int(Input) {
 			return 0
@@ -68,25 +68,25 @@ func (w *ownWork) repairInput() repair {
 }
 
 // repairBalance returns all work the mean time of its role.
-func (w *ownWork) repairBalance() repair {
+func (j *job) repairBalance() repair {
 	at := -1
-	mean := make([]float64, len(w.roles)*rows)
+	mean := make([]float64, len(j.roles)*rows)
 	return repair{work: func(s, r, row int) float64 {
 		if s != at {
 			at = s
 			clear(mean)
-			for i := range w.ranks {
-				n := float64(len(w.roles[w.roleOf[i]]))
+			for i := range j.ranks {
+				n := float64(len(j.roles[j.roleOf[i]]))
 				for k := range rows {
-					mean[w.roleOf[i]*rows+k] += w.time(k, s, i) / n
+					mean[j.roleOf[i]*rows+k] += j.time(k, s, i) / n
 				}
 			}
 		}
-		own := w.time(row, s, r)
+		own := j.time(row, s, r)
 		if own == 0 {
 			return 1
 		}
-		return mean[w.roleOf[r]*rows+row] / own
+		return mean[j.roleOf[r]*rows+row] / own
 	}}
 }
 
@@ -105,24 +105,24 @@ func (l rise) factor(s int) float64 {
 }
 
 // risen finds the round from which on x, of the judged rounds, takes longer.
-func (w *ownWork) risen(x []float64) (rise, bool) {
+func (j *job) risen(x []float64) (rise, bool) {
 	at, before, after, z := change(x, changeLeast)
-	return rise{at: w.from + at, before: before, after: after}, z > changeErrors && after-before > lateShare*w.typical()
+	return rise{at: j.from + at, before: before, after: after}, z > changeErrors && after-before > lateShare*j.typical()
 }
 
 // levels finds the kinds of work that take longer for the ranks of a role from a round on.
-func (w *ownWork) levels() (out []rise) {
-	x := make([]float64, w.rounds())
-	for role := range w.roles {
+func (j *job) levels() (out []rise) {
+	x := make([]float64, j.rounds())
+	for role := range j.roles {
 		for row := range rows {
 			// Input has an answer of its own: what it costs in all, not since when.
-			if w.row[row] == nil || row%int(phases) == int(Input) {
+			if j.row[row] == nil || row%int(phases) == int(Input) {
 				continue
 			}
 			for s := range x {
-				x[s] = w.common(row, w.from+s, role, nil)
+				x[s] = j.common(row, j.from+s, role, nil)
 			}
-			if l, ok := w.risen(x); ok {
+			if l, ok := j.risen(x); ok {
 				l.role, l.row = role, row
 				out = append(out, l)
 			}
@@ -132,10 +132,10 @@ func (w *ownWork) levels() (out []rise) {
 }
 
 // repairLevels brings work back to the level that it had.
-func (w *ownWork) repairLevels(of []rise) repair {
+func (j *job) repairLevels(of []rise) repair {
 	return repair{work: func(s, r, row int) float64 {
 		for _, l := range of {
-			if l.role == w.roleOf[r] && l.row == row {
+			if l.role == j.roleOf[r] && l.row == row {
 				return l.factor(s)
 			}
 		}

@@ -92,7 +92,7 @@ type outcome struct {
 // replayer replays a job with several repairs at once. The first replay is the job
 // as it was.
 type replayer struct {
-	w        *ownWork
+	w        *job
 	k        int
 	repairs  []repair
 	budget   bool // who waited for whom is noted
@@ -202,58 +202,58 @@ const (
 
 // findQueues finds the ranks whose batches come from a queue, and how long before the end
 // of each fetch its batch was ready.
-func (w *ownWork) findQueues() {
-	x := w.row[rowOf(false, Input)]
+func (j *job) findQueues() {
+	x := j.row[rowOf(false, Input)]
 	if x == nil {
 		return
 	}
-	n, m := len(w.ranks), len(w.steps)
-	least := queueWaited * w.typical()
+	n, m := len(j.ranks), len(j.steps)
+	least := queueWaited * j.typical()
 	any := false // one rank has a queue: all run the same program
 	for r := range n {
 		fast, waited := 0, false
-		for s := w.from; s < m; s++ {
-			d := x[w.stepIndex(s, r)]
+		for s := j.from; s < m; s++ {
+			d := x[j.stepIndex(s, r)]
 			if d < queueUsual {
 				fast++
 			}
 			waited = waited || float64(d) > least
 		}
-		any = any || waited && float64(fast) >= queuePart*float64(m-w.from)
+		any = any || waited && float64(fast) >= queuePart*float64(m-j.from)
 	}
 	if !any {
 		return
 	}
 	ends := make([]int64, n*m)
-	rd := w.read()
+	rd := j.read()
 	for s := range m {
 		rd.round()
 		for r, p := range rd.programs {
 			for i := range p.host {
 				if p.host[i].kind == work && p.host[i].phase == Input {
-					ends[w.stepIndex(s, r)] = p.endOf(i)
+					ends[j.stepIndex(s, r)] = p.endOf(i)
 				}
 			}
 		}
 	}
-	w.slack = make([][]float64, n)
+	j.slack = make([][]float64, n)
 	for r := range n {
-		w.slack[r] = w.slackOf(r, x, ends)
+		j.slack[r] = j.slackOf(r, x, ends)
 	}
 }
 
 // slackOf interpolates when the batches of a rank were ready between those that it
 // waited for.
-func (w *ownWork) slackOf(r int, x []float32, ends []int64) []float64 {
-	m := len(w.steps)
+func (j *job) slackOf(r int, x []float32, ends []int64) []float64 {
+	m := len(j.steps)
 	var waited []int
 	for s := range m {
-		if float64(x[w.stepIndex(s, r)]) > queueWaited*w.typical() {
+		if float64(x[j.stepIndex(s, r)]) > queueWaited*j.typical() {
 			waited = append(waited, s)
 		}
 	}
 	out := slices.Repeat([]float64{math.Inf(1)}, m)
-	end := func(s int) float64 { return float64(ends[w.stepIndex(s, r)]) }
+	end := func(s int) float64 { return float64(ends[j.stepIndex(s, r)]) }
 	for _, s := range waited {
 		out[s] = 0
 	}

@@ -199,13 +199,13 @@ func (j *job) floorBalance(e [][]float64, gain float64) float64 {
 // reference is what is usual for ranks that are not in a set, found once for each kind of
 // work and role.
 type reference struct {
-	w      *ownWork
+	w      *job
 	set    []bool
 	series map[[2]int][]float64
 }
 
-func (w *ownWork) without(set []int) *reference {
-	f := &reference{w: w, set: make([]bool, len(w.ranks)), series: make(map[[2]int][]float64)}
+func (j *job) without(set []int) *reference {
+	f := &reference{w: j, set: make([]bool, len(j.ranks)), series: make(map[[2]int][]float64)}
 	for _, r := range set {
 		f.set[r] = true
 	}
@@ -227,38 +227,38 @@ func (f *reference) medians(row, role int) []float64 {
 }
 
 // time is what a kind of work took a rank in a round.
-func (w *ownWork) time(row, s, r int) float64 {
-	if w.row[row] == nil {
+func (j *job) time(row, s, r int) float64 {
+	if j.row[row] == nil {
 		return 0
 	}
-	return float64(w.row[row][w.stepIndex(s, r)])
+	return float64(j.row[row][j.stepIndex(s, r)])
 }
 
 // mean is that of a kind of work of a rank in some rounds.
-func (w *ownWork) mean(row, r, from, to int) float64 {
+func (j *job) mean(row, r, from, to int) float64 {
 	sum := 0.0
 	for s := from; s < to; s++ {
-		sum += w.time(row, s, r)
+		sum += j.time(row, s, r)
 	}
 	return sum / float64(to-from)
 }
 
 // means are those of the judged rounds, of all ranks.
-func (w *ownWork) means(row int) []float64 {
-	out := make([]float64, len(w.ranks))
+func (j *job) means(row int) []float64 {
+	out := make([]float64, len(j.ranks))
 	for r := range out {
-		out[r] = w.mean(row, r, w.from, len(w.steps))
+		out[r] = j.mean(row, r, j.from, len(j.steps))
 	}
 	return out
 }
 
 // common is the median time of a kind of work over the ranks of a role, but for those that
 // are without.
-func (w *ownWork) common(row, s, role int, without []bool) float64 {
-	x := make([]float64, 0, len(w.roles[role]))
-	for _, r := range w.roles[role] {
+func (j *job) common(row, s, role int, without []bool) float64 {
+	x := make([]float64, 0, len(j.roles[role]))
+	for _, r := range j.roles[role] {
 		if without == nil || !without[r] {
-			x = append(x, float64(w.row[row][w.stepIndex(s, r)]))
+			x = append(x, float64(j.row[row][j.stepIndex(s, r)]))
 		}
 	}
 	if len(x) == 0 {

@@ -27,7 +27,7 @@ const (
 
 // files is what is known of the files of a process.
 type files struct {
-	*nesting
+	p        *process
 	byNumber [2]map[int64]dftracer.Arg // with the hashes of their paths, the later ones first
 	lost     int64                     // slots, so far: among them may be numbers
 	second   int64                     // since the Unix epoch, whose calls come
@@ -72,7 +72,7 @@ func (f *files) fileArg(number int64) dftracer.Arg {
 }
 
 func (f *files) pathArg(key string, path []byte) dftracer.Arg {
-	return tracefile.HashArg(key, f.w.Hash(tracefile.NameFileHash, string(path)))
+	return tracefile.HashArg(key, f.p.w.Hash(tracefile.NameFileHash, string(path)))
 }
 
 // call takes a call on a file.
@@ -80,7 +80,7 @@ func (f *files) call(t *thread, n *node, r *ring.Record) {
 	var file, other dftracer.Arg
 	switch {
 	case r.File != 0:
-		if lost := f.ring.Stats().Lost; lost != f.lost {
+		if lost := f.p.ring.Stats().Lost; lost != f.lost {
 			f.lost, f.byNumber = lost, [2]map[int64]dftracer.Arg{}
 		}
 		file = f.fileArg(r.File)
@@ -110,7 +110,7 @@ func (f *files) call(t *thread, n *node, r *ring.Record) {
 			args = append(args, a)
 		}
 	}
-	f.end(t, span{node: n, start: r.Start, end: r.End, thread: t, args: args}, r.Depth, false)
+	f.p.end(t, span{node: n, start: r.Start, end: r.End, thread: t, args: args}, r.Depth, false)
 }
 
 // addCall adds a call to those that have no event of their own.
@@ -138,7 +138,7 @@ func (f *files) writeTotals() {
 		if key.file.Key != "" {
 			args = append(args, key.file)
 		}
-		f.w.Write(&dftracer.Event{
+		f.p.w.Write(&dftracer.Event{
 			Phase: dftracer.PhaseCounter, Type: tracefile.TypeLibcIO, Cat: tracefile.KeyCat(key.node.key), Name: tracefile.KeyName(key.node.key),
 			TID: key.tid, TS: f.second * 1e6, Args: f.totals[key].AppendArgs(args),
 		})

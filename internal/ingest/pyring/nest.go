@@ -15,20 +15,10 @@ const (
 	maxWaiting = 64
 )
 
-// nesting puts the spans of the threads of a process below each other and hands them
-// to the trace, and to the relay.
-type nesting struct {
-	*writer
-	relay      *relay // nil where nothing is sent
-	threads    map[uint32]*thread
-	most       int              // threads that are kept although nothing of them is open
-	numbers    map[string]int64 // the last collective of each group
-	unfinished node
-}
-
-func newNesting(w *writer) *nesting {
-	return &nesting{
-		writer: w, threads: make(map[uint32]*thread), most: maxThreads,
+// emptyProcess returns a process of which nothing was read.
+func emptyProcess(src *source) *process {
+	return &process{
+		source: src, threads: make(map[uint32]*thread), most: maxThreads,
 		unfinished: node{key: dftracer.NewKey(dftracer.CatDFTracer, "unfinished"), epoch: -1, step: -1},
 	}
 }
@@ -37,7 +27,7 @@ func newNesting(w *writer) *nesting {
 // for ever.
 const maxThreads = 1024
 
-func (p *nesting) thread(t *ring.Thread) *thread {
+func (p *process) thread(t *ring.Thread) *thread {
 	th := p.threads[t.Number]
 	if th == nil {
 		if len(p.threads) >= p.most {
@@ -51,7 +41,7 @@ func (p *nesting) thread(t *ring.Thread) *thread {
 }
 
 // end takes a span that ended at a depth.
-func (p *nesting) end(t *thread, s span, depth int, crossed bool) {
+func (p *process) end(t *thread, s span, depth int, crossed bool) {
 	p.relay.ended(t, &s, depth, crossed)
 	outer, _ := t.outerSpan(depth)
 	l := t.peek(depth)
@@ -94,7 +84,7 @@ func (p *nesting) end(t *thread, s span, depth int, crossed bool) {
 }
 
 // hand hands a span to the one around it: to wait for that, or to be written.
-func (p *nesting) hand(t *thread, s *span, outer int) {
+func (p *process) hand(t *thread, s *span, outer int) {
 	for outer != 0 {
 		if s.start >= t.peek(outer).start {
 			break
@@ -126,7 +116,7 @@ func (p *nesting) hand(t *thread, s *span, outer int) {
 // settle gives the open spans between two depths their ids and writes what waits
 // for them. With ids those around one are not dropped without a trace, so that
 // what was written keeps its place.
-func (p *nesting) settle(t *thread, from, depth int) uint64 {
+func (p *process) settle(t *thread, from, depth int) uint64 {
 	for k := from; k <= depth; k++ {
 		l := t.levelAt(k)
 		if l.gap {
@@ -147,7 +137,7 @@ func (p *nesting) settle(t *thread, from, depth int) uint64 {
 }
 
 // settleAll does so for all that waits on a thread.
-func (p *nesting) settleAll(t *thread) {
+func (p *process) settleAll(t *thread) {
 	for _, l := range slices.Backward(t.levels) {
 		if len(l.waiting) > 0 {
 			p.settle(t, 1, l.depth)
@@ -157,7 +147,7 @@ func (p *nesting) settleAll(t *thread) {
 }
 
 // begin takes the begin of a span.
-func (p *nesting) begin(t *thread, s span, depth int) {
+func (p *process) begin(t *thread, s span, depth int) {
 	p.relay.begun(t, &s, depth)
 	outer, _ := t.outerSpan(depth)
 	orphans := t.clear(depth)
@@ -179,7 +169,7 @@ func mergeArgs(begin, end []dftracer.Arg) []dftracer.Arg {
 
 // drop forgets an open span: what is below it belongs to the one around it. One
 // that was written of already becomes an unfinished span of no category.
-func (p *nesting) drop(t *thread, s span, depth int, crossed bool) {
+func (p *process) drop(t *thread, s span, depth int, crossed bool) {
 	p.relay.dropped(t, &s, depth, crossed)
 	outer, _ := t.outerSpan(depth)
 	l := t.peek(depth)
@@ -200,7 +190,7 @@ func (p *nesting) drop(t *thread, s span, depth int, crossed bool) {
 
 // announce writes begin records of open spans: those that a begin slot said,
 // and those that the cells of the ring show, all of them from before a time.
-func (p *nesting) announce(t *thread, cells []began, before int64) {
+func (p *process) announce(t *thread, cells []began, before int64) {
 	slices.SortFunc(cells, func(a, b began) int { return int(min(max(a.start-b.start, -1), 1)) })
 	var parent uint64
 	number, settled, deepest := 0, 0, 0

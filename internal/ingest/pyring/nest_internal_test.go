@@ -21,7 +21,8 @@ func TestSpansThatBeginTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newNesting(&writer{source: &source{o: &Options{}, told: make(map[string]bool)}, w: w})
+	p := emptyProcess(&source{o: &Options{}, told: make(map[string]bool)})
+	p.w = w
 	named := func(cat, name string) *node { return &node{key: dftracer.NewKey(cat, name), epoch: -1, step: -1} }
 	th, root, child := &thread{tid: 1}, named("ai_root", "ai_root"), named("startup", "interpreter")
 	const at = 1_700_000_000_000_000_000
@@ -86,7 +87,8 @@ func TestRecursionIsAnnouncedOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := newNesting(&writer{source: &source{o: &Options{}, told: make(map[string]bool)}, w: w})
+		p := emptyProcess(&source{o: &Options{}, told: make(map[string]bool)})
+		p.w = w
 		f := &node{key: dftracer.NewKey("compute", "forward"), epoch: -1, step: -1}
 		th := &thread{tid: 1}
 		const at = int64(1_700_000_000_000_000_000)

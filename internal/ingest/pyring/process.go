@@ -22,7 +22,24 @@ import (
 
 // process writes what one ring holds.
 type process struct {
-	*nesting
+	*source
+
+	// The trace: see writer.go.
+	w       *dftracer.Writer
+	places  places
+	written written // nil for none
+	again   int64   // spans that were among them
+	args    []dftracer.Arg
+	spare   [][]dftracer.Arg // of spans that were written
+	spans   [][]span         // lists of spans that waited
+
+	// The threads, and what puts their spans below each other: see nest.go.
+	relay      *relay // nil where nothing is sent
+	threads    map[uint32]*thread
+	most       int              // threads that are kept although nothing of them is open
+	numbers    map[string]int64 // the last collective of each group
+	unfinished node
+
 	nodes nodeTree
 	files files
 	calls *calls // nil until the program calls back
@@ -45,8 +62,8 @@ func newProcess(ctx context.Context, o *Options, r *ring.Ring, live bool) (*proc
 	who := r.Who()
 	src := &source{o: o, ring: r, log: o.log().With("pid", r.PID), num: locate(r.PID, r.Ticks, who.PIDNS), last: r.Opened, told: make(map[string]bool)}
 	src.identify(who)
-	p := &process{nesting: newNesting(&writer{source: src})}
-	p.nodes, p.files, p.news = nodeTree{src: src, byID: make(map[uint32]*node)}, files{nesting: p.nesting}, p.metadata
+	p := emptyProcess(src)
+	p.nodes, p.files, p.news = nodeTree{src: src, byID: make(map[uint32]*node)}, files{p: p}, p.metadata
 	t := dftracer.Options{Level: 1} // the processors are the training's
 	if o.Trace != nil {
 		t = *o.Trace

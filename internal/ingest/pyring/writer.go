@@ -12,18 +12,6 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// writer writes the spans of a process into its trace.
-type writer struct {
-	*source
-	w       *dftracer.Writer
-	places  places
-	written written // nil for none
-	again   int64   // spans that were among them
-	args    []dftracer.Arg
-	spare   [][]dftracer.Arg // of spans that were written
-	spans   [][]span         // lists of spans that waited
-}
-
 // appendValue appends what the value of a span stands for.
 func appendValue(dst []dftracer.Arg, n *node, r *ring.Record) []dftracer.Arg {
 	switch {
@@ -42,7 +30,7 @@ func appendValue(dst []dftracer.Arg, n *node, r *ring.Record) []dftracer.Arg {
 // arguments are those of a span that was asked for at a time: where the training
 // stood then, the first ones, what the node was given, and the span's own, which
 // win.
-func (p *writer) arguments(n *node, asked int64, first []dftracer.Arg, own []byte) []dftracer.Arg {
+func (p *process) arguments(n *node, asked int64, first []dftracer.Arg, own []byte) []dftracer.Arg {
 	epoch, step := p.places.position(asked)
 	if n.epoch >= 0 {
 		epoch = n.epoch
@@ -78,7 +66,7 @@ func (p *writer) arguments(n *node, asked int64, first []dftracer.Arg, own []byt
 }
 
 // write writes a span below another one, 0 for none, and what is below it.
-func (p *writer) write(s *span, parent uint64) {
+func (p *process) write(s *span, parent uint64) {
 	if len(s.below) > 0 {
 		if s.id == 0 {
 			s.id = p.w.NextID()
@@ -117,7 +105,7 @@ func (p *writer) write(s *span, parent uint64) {
 const maxSpare = 256
 
 // event is an open span for its begin record.
-func (p *writer) event(s *span, parent uint64) *dftracer.Event {
+func (p *process) event(s *span, parent uint64) *dftracer.Event {
 	e := &dftracer.Event{
 		ID: s.id, Name: tracefile.KeyName(s.node.key), Cat: tracefile.KeyCat(s.node.key), Type: tracefile.TypePython, TID: s.thread.tid, TS: s.start / 1000,
 		Level: s.level, Parent: dftracer.NoParent, Args: s.args,
@@ -129,7 +117,7 @@ func (p *writer) event(s *span, parent uint64) *dftracer.Event {
 }
 
 // spareSpans keeps a list for later.
-func (p *writer) spareSpans(list []span) {
+func (p *process) spareSpans(list []span) {
 	if cap(list) > 0 && len(p.spans) < maxSpare {
 		clear(list)
 		p.spans = append(p.spans, list[:0])

@@ -30,7 +30,16 @@ type frame struct {
 	step  int32
 	rule  int // 1 + index of the AI rule, 0 for none
 	id    uint64
-	code
+
+	// The compiled code that the frame is, or stands in.
+	own, parent   container // what the row is, and what it stands in
+	region, graph uint32    // names of compile id and cache key
+	fwdRegion     uint32    // of the forward that a backward belongs to
+	backward      bool
+	compiling     bool // under a dynamo_timed row
+	node          int64
+	used          map[string]int // graph nodes consumed, for containers
+
 	engine     bool // under the autograd engine
 	checkpoint bool // under activation checkpointing, in backward
 	recompute  bool // an operator of forward, run again in backward
@@ -45,24 +54,13 @@ type frame struct {
 	// Device time that any thread launched during a phase; until its end, that
 	// launched before.
 	launched launched
-	memory
+
+	// What it allocated, in bytes, on the host and on devices, alone and with
+	// everything below.
+	hostMemSelf, hostMem, devMemSelf, devMem int64
+
 	spanID uint64
 }
-
-// code is the compiled code that a frame is, or stands in.
-type code struct {
-	own, parent   container // what the row is, and what it stands in
-	region, graph uint32    // names of compile id and cache key
-	fwdRegion     uint32    // of the forward that a backward belongs to
-	backward      bool
-	compiling     bool // under a dynamo_timed row
-	node          int64
-	used          map[string]int // graph nodes consumed, for containers
-}
-
-// memory is what a frame allocated, in bytes, on the host and on devices, alone
-// and with everything below.
-type memory struct{ hostMemSelf, hostMem, devMemSelf, devMem int64 }
 
 // tie is the place of a row in a pair of forward and backward.
 type tie struct {
@@ -109,17 +107,17 @@ func (f *frame) isBackend() bool { return hostBackendRow(f.name) }
 // isHostCollective reports whether a row in up stands for a collective: the row
 // of a backend that works on the host, else, in a trace without any such row and
 // without collectives on a device, the dispatcher's.
-func (f *frame) isHostCollective(up *frame, found *findings) bool {
+func (f *frame) isHostCollective(up *frame, p *process) bool {
 	if f.comm == nil || f.comm.op == "" || f.r.kind != kineto.KindCPUOp && f.r.kind != kineto.KindUserAnnotation {
 		return false
 	}
 	if up != nil && up.comm == nil {
 		up = nil
 	}
-	if found.hasGloo {
+	if p.hasGloo {
 		return f.isBackend() && (up == nil || !up.isBackend())
 	}
-	return !found.hasComm && up == nil // else the enclosing row stands for it
+	return !p.hasComm && up == nil // else the enclosing row stands for it
 }
 
 // inBackward reports whether a rule's event is that of a forward which runs

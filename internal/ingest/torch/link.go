@@ -34,7 +34,7 @@ func (l *linker) push(s *sweep, f *frame) error {
 	l.levels[f.spanLevel()]++
 	f.note(&l.regions)
 	up := s.outerFrame()
-	if f.isHostCollective(up, &l.findings) {
+	if f.isHostCollective(up, l.process) {
 		l.comms.add(f.comm, &f.r, &l.timeline, f.step, true)
 		l.lanes.communicates(f.r.lane)
 	}

@@ -17,46 +17,17 @@ type process struct {
 	names       *names
 	rules       *ruleSet
 	deviceRules *deviceRules
-	who
-	timeline
-	findings
-	lanes       laneTable
-	rows        rowStore
-	comms       commTable
-	regions     regions
-	deviceType  int64 // as PyTorch numbers them
-	deviceNames map[int64]string
-	waits       map[int64]commWait // by row
-	graphs      *graphIndex
-}
 
-// who is who wrote a file. Numbers are -1 when they are not known.
-type who struct {
+	// Who wrote the file. Numbers are -1 when they are not known.
 	pid         int64
 	rank, world int64
 	host        string
 	hostKnown   bool   // the file names its host
 	job         string // as far as the file names it
-}
 
-// jobKey names a process over the files of its profiler windows.
-type jobKey struct {
-	host      string
-	pid, rank int64
-}
+	timeline
 
-func (w *who) jobKey() jobKey { return jobKey{w.host, w.pid, w.rank} }
-
-// prefix is the rank in front of the name of a lane.
-func (w *who) prefix() string {
-	if w.rank < 0 {
-		return ""
-	}
-	return "rank " + strconv.FormatInt(w.rank, 10) + " "
-}
-
-// findings are what one pass found in a file and later ones ask for.
-type findings struct {
+	// What one pass found in the file and later ones ask for.
 	hasShapes, hasComm, hasGloo bool    // some row has shapes; is a collective of a device; of the host
 	legacy                      bool    // the file has no rows of the autograd engine itself
 	moduleFrames                bool    // python frames of nn.Module calls
@@ -67,16 +38,41 @@ type findings struct {
 	tied                        int64   // forward operators with a backward
 	envelopes                   []envelope
 	levels                      [levelCount]int64
+
+	lanes       laneTable
+	rows        rowStore
+	comms       commTable
+	regions     regions
+	deviceType  int64 // as PyTorch numbers them
+	deviceNames map[int64]string
+	waits       map[int64]commWait // by row
+	graphs      *graphIndex
+}
+
+// jobKey names a process over the files of its profiler windows.
+type jobKey struct {
+	host      string
+	pid, rank int64
+}
+
+func (p *process) jobKey() jobKey { return jobKey{p.host, p.pid, p.rank} }
+
+// prefix is the rank in front of the name of a lane.
+func (p *process) prefix() string {
+	if p.rank < 0 {
+		return ""
+	}
+	return "rank " + strconv.FormatInt(p.rank, 10) + " "
 }
 
 // ownThread reports whether all backward in the file belongs to one thread of
 // forward. The numbers of several threads are the same ones, and the trace does
 // not say which of its threads is which.
-func (f *findings) ownThread() bool { return len(f.fwdThreads) == 1 }
+func (p *process) ownThread() bool { return len(p.fwdThreads) == 1 }
 
 func newProcess(name string, opts *Options, rules *ruleSet, deviceRules *deviceRules, store *extsort.Store) *process {
 	p := &process{
-		name: name, opts: opts, rules: rules.fork(), deviceRules: deviceRules.fork(), who: who{rank: -1, world: -1},
+		name: name, opts: opts, rules: rules.fork(), deviceRules: deviceRules.fork(), rank: -1, world: -1,
 		names: newNames(int(max(opts.Memory/4, 1<<20))), lanes: newLaneTable(), rows: newRowStore(store, opts.Memory, opts.TempDir),
 		timeline: timeline{first: math.MaxInt64, last: math.MinInt64}, deviceType: 1, deviceNames: map[int64]string{},
 		report: &FileReport{Name: name, Counts: map[string]int64{}, Rank: -1},

@@ -192,7 +192,7 @@ func (e aiRows) ruleArg(f *frame, rule *Rule) {
 
 // hostCollective writes the comm event of a collective that the host runs itself.
 func (e aiRows) hostCollective(f, up *frame) {
-	if !f.isHostCollective(up, &e.p.findings) {
+	if !f.isHostCollective(up, e.p) {
 		return
 	}
 	e.nested("comm", f.comm.op, f)

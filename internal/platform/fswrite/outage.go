@@ -53,18 +53,6 @@ type Stats struct {
 	Held    int    // bytes that wait
 }
 
-// losses is what is known of what is not in the file. The lock of the Sink guards it.
-type losses struct {
-	clock
-	path    string
-	stats   Stats
-	part    Part
-	outage  *outage
-	reports []error // for OnError
-	first   error   // that lost lines
-	other   error   // the first that lost none
-}
-
 // outage is what is known of the current outage.
 type outage struct {
 	Outage
@@ -81,48 +69,48 @@ func newClock(now func() time.Time) clock { return clock{time.Until(now())} }
 func (c clock) now() time.Time { return time.Now().Add(c.ahead) }
 
 // lose counts lines that will not be in the file.
-func (l *losses) lose(lines int) {
+func (s *Sink) lose(lines int) {
 	if lines <= 0 {
 		return
 	}
-	l.stats.Lost += uint64(lines)
-	l.part.Lost = l.stats.Lost
+	s.stats.Lost += uint64(lines)
+	s.part.Lost = s.stats.Lost
 	var cause error
-	if o := l.outage; o != nil {
+	if o := s.outage; o != nil {
 		o.Lost += lines
 		o.lost += lines
-		o.to = l.now()
+		o.to = s.now()
 		cause = o.Cause
 	}
-	if l.first == nil {
+	if s.first == nil {
 		if cause == nil {
 			cause = errClosedSink
 		}
-		l.first = fmt.Errorf("lines were lost: %w", cause)
+		s.first = fmt.Errorf("lines were lost: %w", cause)
 	}
 }
 
 var errClosedSink = errors.New("the file was closed before they were written")
 
 // fail begins an outage, unless there is one.
-func (l *losses) fail(cause error, now time.Time) {
-	if l.outage != nil {
+func (s *Sink) fail(cause error, now time.Time) {
+	if s.outage != nil {
 		return
 	}
-	at := l.now()
-	l.outage = &outage{Outage: Outage{Path: l.path, Cause: cause}, since: now, from: at, to: at}
-	l.stats.Outages++
-	told := l.outage.Outage
-	l.reports = append(l.reports, &told)
+	at := s.now()
+	s.outage = &outage{Outage: Outage{Path: s.path, Cause: cause}, since: now, from: at, to: at}
+	s.stats.Outages++
+	told := s.outage.Outage
+	s.reports = append(s.reports, &told)
 }
 
 // countRetry counts an error that loses nothing yet, and reports it.
-func (l *losses) countRetry(err error) {
-	l.stats.Errors++
-	if l.other == nil {
-		l.other = err
+func (s *Sink) countRetry(err error) {
+	s.stats.Errors++
+	if s.other == nil {
+		s.other = err
 	}
-	l.reports = append(l.reports, err)
+	s.reports = append(s.reports, err)
 }
 
 const (

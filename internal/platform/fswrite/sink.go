@@ -76,7 +76,16 @@ type Sink struct {
 	ask     ask
 	closing closing
 	err     error // of the current failure; nil while writes succeed
-	losses
+
+	// What is known of the lines that are not in the file.
+	clock
+	path    string
+	stats   Stats
+	part    Part
+	outage  *outage
+	reports []error // for OnError
+	first   error   // that lost lines
+	other   error   // the first that lost none
 
 	telling sync.Mutex // OnError is being called
 	writer  *writer    // of the goroutine only
@@ -120,7 +129,7 @@ func newSink(out Output, o Options) *Sink {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Sink{o: o, out: out, work: make(chan struct{}, 1), queue: newQueue(o.Hold), losses: losses{clock: newClock(o.Now), path: out.Path()}}
+	s := &Sink{o: o, out: out, work: make(chan struct{}, 1), queue: newQueue(o.Hold), clock: newClock(o.Now), path: out.Path()}
 	s.writer = &writer{Sink: s}
 	s.changed.L = &s.mu
 	s.alarm = time.AfterFunc(time.Hour, s.ring)

@@ -3,6 +3,7 @@ package segment
 import (
 	"context"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/trainspan/trainspan/internal/export/delivery"
@@ -21,10 +22,22 @@ import (
 // the backend's trace points at a parent that never comes.
 type Exporter struct {
 	outputs.None
-	longSpans
+
 	exporter     sdktrace.SpanExporter
 	offer        *outputs.Telemetry
 	stopRotation func()
+
+	// The open spans of the long kind are delivered in segments.
+	run     *Run
+	ids     sdktrace.IDGenerator
+	segment time.Duration       // how long a long span is delivered in one piece
+	counts  bool                // segments count as spans of their trace here
+	queue   *delivery.Processor // nil before Attach
+	clock   func() time.Time
+
+	mu   sync.Mutex // of what is open
+	long map[trace.SpanID]*longSpan
+	cut  []*segment // finished and not yet sent
 
 	// hidden maps an open span that is left out to its nearest exported
 	// ancestor; moved has the place of an open exported span in the export,
@@ -46,10 +59,10 @@ type ancestor struct {
 // one whose segments count for the budget of a trace.
 func NewExporter(e sdktrace.SpanExporter, run *Run, ids sdktrace.IDGenerator, segment time.Duration, first bool) *Exporter {
 	return &Exporter{
-		exporter:  e,
-		longSpans: longSpans{run: run, ids: ids, segment: segment, counts: first, long: make(map[trace.SpanID]*longSpan)},
-		hidden:    make(map[trace.SpanID]ancestor),
-		moved:     make(map[trace.SpanID]place),
+		exporter: e,
+		run:      run, ids: ids, segment: segment, counts: first, long: make(map[trace.SpanID]*longSpan),
+		hidden: make(map[trace.SpanID]ancestor),
+		moved:  make(map[trace.SpanID]place),
 	}
 }
 

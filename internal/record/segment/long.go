@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/export/delivery"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -121,23 +120,9 @@ func (l *longSpan) cut(end time.Time, final bool) *segment {
 	return s
 }
 
-// longSpans are the open ones of the long kind, and what was cut of them.
-type longSpans struct {
-	run     *Run
-	ids     sdktrace.IDGenerator
-	segment time.Duration       // how long a long span is delivered in one piece
-	counts  bool                // segments count as spans of their trace here
-	queue   *delivery.Processor // nil before Attach
-	clock   func() time.Time
-
-	mu   sync.Mutex // of what is open
-	long map[trace.SpanID]*longSpan
-	cut  []*segment // finished and not yet sent
-}
-
 // advance finishes the open segment of a span and opens the next one, in a
 // part of the run if one is given. The lock is held.
-func (f *longSpans) advance(l *longSpan, at time.Time, into *part) {
+func (f *Exporter) advance(l *longSpan, at time.Time, into *part) {
 	if now := f.clock(); at.After(now) { // an explicit time
 		at = now
 	}
@@ -160,7 +145,7 @@ func (f *longSpans) advance(l *longSpan, at time.Time, into *part) {
 
 // enter brings a span and those above it into a part of the run, if it is in
 // an earlier one. The lock is held.
-func (f *longSpans) enter(l *longSpan, into *part, at time.Time) {
+func (f *Exporter) enter(l *longSpan, into *part, at time.Time) {
 	if into == nil || l.ended || l.part != nil && l.part.seq >= into.seq {
 		return
 	}
@@ -190,7 +175,7 @@ type starting struct {
 // segmentIn is the segment of a long span to which a span belongs that starts
 // in some trace, and whether there is one in that trace. If the long span has
 // not come as far as that part of the run yet, it has then. The lock is held.
-func (f *longSpans) segmentIn(l *longSpan, s *starting) (trace.SpanContext, bool) {
+func (f *Exporter) segmentIn(l *longSpan, s *starting) (trace.SpanContext, bool) {
 	id := s.own.TraceID()
 	if l.current.TraceID() == id {
 		return l.current, true
@@ -205,7 +190,7 @@ func (f *longSpans) segmentIn(l *longSpan, s *starting) (trace.SpanContext, bool
 }
 
 // Segment is the open segment of a span that was cut, zero for others.
-func (f *longSpans) Segment(id trace.SpanID) trace.SpanContext {
+func (f *Exporter) Segment(id trace.SpanID) trace.SpanContext {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if l := f.long[id]; l != nil && l.index > 0 {
@@ -215,7 +200,7 @@ func (f *longSpans) Segment(id trace.SpanID) trace.SpanContext {
 }
 
 // unlock releases the lock and sends the segments that were finished.
-func (f *longSpans) unlock() {
+func (f *Exporter) unlock() {
 	done := f.cut
 	f.cut = nil
 	f.mu.Unlock()
@@ -226,7 +211,7 @@ func (f *longSpans) unlock() {
 
 // Rotate delivers the segments of the long spans that are open for longer than
 // a segment lasts. What begins then is in the newest part of the run.
-func (f *longSpans) Rotate(now time.Time) {
+func (f *Exporter) Rotate(now time.Time) {
 	part := f.run.rotated()
 	f.mu.Lock()
 	defer f.unlock()
@@ -250,7 +235,7 @@ func (f *longSpans) Rotate(now time.Time) {
 }
 
 // startRotation rotates long spans in the background until stop is called.
-func (f *longSpans) startRotation() (stop func()) {
+func (f *Exporter) startRotation() (stop func()) {
 	if f.segment <= 0 {
 		return func() {}
 	}

@@ -49,8 +49,13 @@ type Options struct {
 
 // Assembler writes the spans of one process. It is not safe for concurrent use.
 type Assembler struct {
-	lines
 	o Options
+
+	// The lines of the file, and how many of each kind were written.
+	w       *dftracer.Writer
+	first   int64 // the thread of the first lane
+	counts  Counts
+	crowded bool // a lane is shared
 
 	family  *family
 	lanes   lanes
@@ -60,6 +65,7 @@ type Assembler struct {
 	nameless uint64 // spans without an id
 
 	// Memory that is used again.
+	args    []dftracer.Arg
 	members map[Key]*Span
 	heads   []*Span
 	one     [1]*Span
@@ -68,7 +74,7 @@ type Assembler struct {
 // New makes an Assembler that writes to w and does not close it.
 func New(w *dftracer.Writer, o Options) *Assembler {
 	o.MaxWaiting, o.MaxParents = max(o.MaxWaiting, 1), max(o.MaxParents, 1)
-	return &Assembler{lines: lines{w: w, first: o.TID}, o: o, family: newFamily(o.MaxParents), waiting: newWaiting(), members: make(map[Key]*Span)}
+	return &Assembler{w: w, first: o.TID, o: o, family: newFamily(o.MaxParents), waiting: newWaiting(), members: make(map[Key]*Span)}
 }
 
 // Size is about how many bytes wait and are remembered.

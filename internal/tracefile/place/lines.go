@@ -49,42 +49,33 @@ func (c *Cut) add(more Cut) {
 // Its value is the number of the other lanes.
 const KeySharedLane = "lanes.shared"
 
-// lines are the lines of a file, and how many of each kind were written.
-type lines struct {
-	w       *dftracer.Writer
-	first   int64 // the thread of the first lane
-	counts  Counts
-	crowded bool           // a lane is shared
-	args    []dftracer.Arg // memory that is used again
-}
-
 // Counts returns the counts and sets them to zero.
-func (l *lines) Counts() Counts {
-	c := l.counts
-	l.counts = Counts{}
+func (a *Assembler) Counts() Counts {
+	c := a.counts
+	a.counts = Counts{}
 	return c
 }
 
 // Cut notes what a span that is added lacks.
-func (l *lines) Cut(c Cut) { l.counts.Cut.add(c) }
+func (a *Assembler) Cut(c Cut) { a.counts.Cut.add(c) }
 
 // tid is the number of a lane in the file, and that of the process for none.
-func (l *lines) tid(lane int) int64 {
+func (a *Assembler) tid(lane int) int64 {
 	if lane == shared {
-		l.counts.SharedLane++
-		if !l.crowded {
-			l.crowded = true
-			tracefile.WriteCustom(l.w, KeySharedLane, strconv.Itoa(maxLanes))
+		a.counts.SharedLane++
+		if !a.crowded {
+			a.crowded = true
+			tracefile.WriteCustom(a.w, KeySharedLane, strconv.Itoa(maxLanes))
 		}
 		return 0
 	}
-	return l.first + int64(max(lane, 0))
+	return a.first + int64(max(lane, 0))
 }
 
 // event writes an event as a metadata record. Arguments called like the
 // record's own get a prefix.
-func (l *lines) event(e *Event, id uint64, tid int64) {
-	args := append(l.args[:0],
+func (a *Assembler) event(e *Event, id uint64, tid int64) {
+	args := append(a.args[:0],
 		dftracer.String("name", e.Name), dftracer.String("value", strconv.FormatInt(e.Time/1000, 10)), dftracer.Int(ArgSpan, int64(id)))
 	for _, arg := range e.Args {
 		if arg.Key == "name" || arg.Key == "value" || arg.Key == ArgSpan {
@@ -92,10 +83,10 @@ func (l *lines) event(e *Event, id uint64, tid int64) {
 		}
 		args = append(args, arg)
 	}
-	l.w.Write(&dftracer.Event{
+	a.w.Write(&dftracer.Event{
 		Phase: dftracer.PhaseMetadata, Name: tracefile.NameCustom, Cat: dftracer.CatDFTracer,
 		TID: tid, Parent: int64(id), Args: args,
 	})
-	l.args = args
-	l.counts.Events++
+	a.args = args
+	a.counts.Events++
 }

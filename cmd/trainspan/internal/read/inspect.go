@@ -30,16 +30,28 @@ type FileInfo struct {
 	source
 	Dialect     string `json:"dialect"`
 	Compression string `json:"compression"` // "gzip" or "none"
-	textInfo
+
+	// The lines of the file.
+	Text     int64  `json:"text_bytes"`
+	Lines    int64  `json:"lines"`
+	BadLines int64  `json:"bad_lines"`
+	FirstBad string `json:"first_bad,omitempty"`
+
 	counts
 	Processes []processInfo `json:"processes"`
-	program
-	Open    []string `json:"open_spans,omitempty"`
-	Missing []string `json:"missing,omitempty"`
-	damage
-	Part    bool     `json:"part,omitempty"` // filters left something out
-	Aligned bool     `json:"line_aligned"`   // every member ends on a line end
-	Members []Member `json:"members"`
+
+	Program  string `json:"program,omitempty"`
+	Command  string `json:"command,omitempty"`
+	Folder   string `json:"folder,omitempty"`
+	Producer string `json:"format_version,omitempty"`
+
+	Open      []string `json:"open_spans,omitempty"`
+	Missing   []string `json:"missing,omitempty"`
+	Damaged   string   `json:"damaged,omitempty"`
+	DamagedAt int64    `json:"damaged_at,omitempty"` // byte of the file
+	Part      bool     `json:"part,omitempty"`       // filters left something out
+	Aligned   bool     `json:"line_aligned"`         // every member ends on a line end
+	Members   []Member `json:"members"`
 }
 
 // source is the file that a FileInfo describes.
@@ -52,27 +64,6 @@ type source struct {
 
 func sourceOf(path string, stat fs.FileInfo) source {
 	return source{Version: infoVersion, Path: path, FileSize: stat.Size(), FileTime: stat.ModTime().UnixNano()}
-}
-
-// textInfo is what is known of the lines of a file.
-type textInfo struct {
-	Text     int64  `json:"text_bytes"`
-	Lines    int64  `json:"lines"`
-	BadLines int64  `json:"bad_lines"`
-	FirstBad string `json:"first_bad,omitempty"`
-}
-
-// program is what wrote a trace.
-type program struct {
-	Program  string `json:"program,omitempty"`
-	Command  string `json:"command,omitempty"`
-	Folder   string `json:"folder,omitempty"`
-	Producer string `json:"format_version,omitempty"`
-}
-
-type damage struct {
-	Damaged   string `json:"damaged,omitempty"`
-	DamagedAt int64  `json:"damaged_at,omitempty"` // byte of the file
 }
 
 type processInfo struct {
@@ -103,7 +94,7 @@ func (m *Member) span(ev *dftracer.Event) {
 // describe completes what is known of a file by what its records say.
 func (info *FileInfo) describe(t *tally) *FileInfo {
 	info.counts = t.counts
-	info.program = program{t.names[t.program[0]], t.names[t.program[1]], t.names[t.program[2]], t.version}
+	info.Program, info.Command, info.Folder, info.Producer = t.names[t.program[0]], t.names[t.program[1]], t.names[t.program[2]], t.version
 	for _, key := range t.order {
 		p := t.procs[key]
 		info.Processes = append(info.Processes, processInfo{key.PID, t.names[key.Host], RankText(t.who.Process(key)), p.events, len(p.lanes)})
@@ -187,7 +178,7 @@ func Inspect(ctx context.Context, a *ui.App, path string, bar *ui.Progress) (*Fi
 		info.FirstBad = st.First[0].Error()
 	}
 	if st.Torn {
-		info.damage = damage{"cut off inside a record", st.DamagedAt}
+		info.Damaged, info.DamagedAt = "cut off inside a record", st.DamagedAt
 		if st.Cause != nil {
 			info.Damaged = st.Cause.Error()
 		}
