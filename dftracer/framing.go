@@ -62,16 +62,16 @@ const argWritten = "written_ts"
 func (o *Options) identity() []Arg {
 	var args []Arg
 	if o.Process.WorldSize > 1 {
-		args = append(args, Int(identity.Word(identity.WorldSize, identity.Start), int64(o.Process.WorldSize)))
+		args = append(args, Int(identity.WorldSize.Word(identity.Start), int64(o.Process.WorldSize)))
 	}
 	if o.Process.Attempt != nil {
-		args = append(args, Int(identity.Word(identity.Attempt, identity.Start), int64(*o.Process.Attempt)))
+		args = append(args, Int(identity.Attempt.Word(identity.Start), int64(*o.Process.Attempt)))
 	}
 	if o.Process.JobID != "" {
-		args = append(args, String(identity.Word(identity.Job, identity.Start), o.Process.JobID))
+		args = append(args, String(identity.Job.Word(identity.Start), o.Process.JobID))
 	}
 	if o.Process.SessionTag != "" {
-		args = append(args, String(identity.Word(identity.Session, identity.Start), o.Process.SessionTag))
+		args = append(args, String(identity.Session.Word(identity.Start), o.Process.SessionTag))
 	}
 	return args
 }

@@ -43,7 +43,7 @@ func (o *otelSide) start(ctx context.Context, s *Span, p *startParams) (panicked
 	defer func() {
 		if panicked = recover(); panicked != nil {
 			s.otel = substitute(ctx)
-			identify(s)
+			s.identify()
 		}
 	}()
 	s.base, s.carrying = ctx, trace.ContextWithSpan(ctx, (*contextSpan)(s))
@@ -64,11 +64,11 @@ func (o *otelSide) start(ctx context.Context, s *Span, p *startParams) (panicked
 		}
 		_, s.otel = o.tracer.Start(ctx, s.data.Name, options...)
 	}
-	identify(s)
+	s.identify()
 	return nil
 }
 
-func identify(s *Span) {
+func (s *Span) identify() {
 	sc := s.otel.SpanContext()
 	s.data.TraceID, s.data.SpanID = sc.TraceID(), sc.SpanID()
 }
@@ -161,7 +161,7 @@ func withTime(options []trace.SpanStartOption, ns int64) []trace.SpanStartOption
 
 // truncate marks a span in OpenTelemetry that the end of the recording stopped.
 // An attribute of the program's with that key gets the prefix "user_".
-func truncate(s *Span) {
+func (s *Span) truncate() {
 	var before []attribute.KeyValue
 	s.rec.locked(func() {
 		for i, a := range s.data.Attributes {

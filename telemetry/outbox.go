@@ -161,7 +161,7 @@ func (o *outbox) deliver(c *call) {
 func (e *otelEnd) deliver() {
 	s := e.span
 	if e.truncated {
-		truncate(s)
+		s.truncate()
 	}
 	if e.fail != nil {
 		s.otel.SetStatus(codes.Error, e.fail.Text)

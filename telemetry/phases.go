@@ -58,7 +58,7 @@ func (l LoopStart) start(_ *repairs, p *startParams) error {
 		IterationsTarget: fixed(l.IterationsTarget), SamplesTarget: fixed(l.SamplesTarget),
 	}
 	p.setTime(l.Time)
-	return belongs(p, "LoopStart", phase.Training)
+	return p.belongs("LoopStart", phase.Training)
 }
 
 // fixed calls the program's function now, if it is one.
@@ -72,22 +72,22 @@ func fixed(v config.Var[int]) (o attributes.Opt[int64]) {
 func (e Epoch) start(_ *repairs, p *startParams) error {
 	p.step = int(e)
 	p.attrs = upsert(p.attrs, attrvalue.Extend(attrvalue.Int(attributes.Epoch, int64(e)))[0])
-	return belongs(p, "Epoch", phase.Epoch)
+	return p.belongs("Epoch", phase.Epoch)
 }
 
 func (s SaveStart) start(_ *repairs, p *startParams) error {
 	p.step = s.GlobalStep
 	p.setTime(s.Time)
-	return belongs(p, "SaveStart", phase.SaveSync, phase.SaveAsync)
+	return p.belongs("SaveStart", phase.SaveSync, phase.SaveAsync)
 }
 
 func (f Finalization) start(_ *repairs, p *startParams) error {
 	p.step = f.GlobalStep
 	p.setTime(f.Time)
-	return belongs(p, "Finalization", phase.Finalization)
+	return p.belongs("Finalization", phase.Finalization)
 }
 
-func belongs(p *startParams, option string, indexes ...int) error {
+func (p *startParams) belongs(option string, indexes ...int) error {
 	for _, i := range indexes {
 		if p.index == i {
 			return nil

@@ -140,12 +140,12 @@ func (t *tree) remove(s *Span) {
 	}
 	t.open--
 	if t.current.Load() == s {
-		t.current.Store(nearest(s.parent, func(a *Span) bool { return a.state == spanOpen && a.ambient }))
+		t.current.Store(s.parent.nearest(func(a *Span) bool { return a.state == spanOpen && a.ambient }))
 	}
 }
 
 // nearest returns the first of a span and its ancestors that is wanted, or nil.
-func nearest(s *Span, wanted func(*Span) bool) *Span {
+func (s *Span) nearest(wanted func(*Span) bool) *Span {
 	for s != nil && !wanted(s) {
 		s = s.parent
 	}
@@ -240,7 +240,7 @@ func (t *tree) parentOf(rec *Recorder, carried trace.Span, p *startParams) (pare
 	if in.state != spanEnded {
 		return in, nil
 	}
-	open := nearest(in.parent, func(a *Span) bool { return a.state == spanOpen })
+	open := in.parent.nearest(func(a *Span) bool { return a.state == spanOpen })
 	if open == nil {
 		open = current
 	}

@@ -98,8 +98,8 @@ func (o *otlpFormat) process(ev *dftracer.Event) *otlpProcess {
 	host, program := o.from.hostName(key.Host), o.from.process().Exec
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d\x00%s", host, key.PID, o.from.startTime, program))
 	p := &otlpProcess{trace: hex.EncodeToString(sum[:16]), seed: binary.BigEndian.Uint64(sum[16:])}
-	attrs := []dftracer.Arg{dftracer.String(identity.Attribute(identity.Service), program), dftracer.String(identity.Attribute(identity.Host), host),
-		dftracer.Int(identity.Attribute(identity.PID), key.PID)}
+	attrs := []dftracer.Arg{dftracer.String(identity.Service.Attribute(), program), dftracer.String(identity.Host.Attribute(), host),
+		dftracer.Int(identity.PID.Attribute(), key.PID)}
 	attrs = append(attrs, resourceOf(o.from.who.Of(ev))...)
 	p.resource = appendAttributes(nil, attrs)
 	o.procs[key] = p
@@ -110,7 +110,7 @@ func (o *otlpFormat) process(ev *dftracer.Event) *otlpProcess {
 // resourceOf is what a resource says of the place of a process. Attempts count from 0
 // there.
 func resourceOf(p *job.Process) (attrs []dftracer.Arg) {
-	word := identity.Attribute
+	word := identity.Field.Attribute
 	if p.RankKnown {
 		attrs = append(attrs, dftracer.Int(word(identity.Rank), int64(p.Rank)))
 	}

@@ -214,7 +214,7 @@ func (m *topModel) body() []string {
 			"What a job writes there, or in a directory below,", "appears here within seconds.",
 		}
 	}
-	return report.Screen(m.shown.report, m.width)
+	return m.shown.report.Screen(m.width)
 }
 
 // View draws all of it.

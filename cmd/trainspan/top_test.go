@@ -307,7 +307,7 @@ func TestTopSeesThatAJobStopped(t *testing.T) {
 	now := noon
 	r := &topReader{paths: []string{dir}, interval: time.Second, now: func() time.Time { return now }}
 	got := r.read(t.Context(), true)
-	if got.report == nil || !got.report.Attempts[0].Running || strings.Contains(strings.Join(report.Screen(got.report, 100), "\n"), "no proper end") {
+	if got.report == nil || !got.report.Attempts[0].Running || strings.Contains(strings.Join(got.report.Screen(100), "\n"), "no proper end") {
 		t.Fatalf("a running job: %+v", got)
 	}
 	now = noon.Add(10 * time.Second)
@@ -315,7 +315,7 @@ func TestTopSeesThatAJobStopped(t *testing.T) {
 		t.Errorf("ten seconds later: %+v", got)
 	}
 	now = noon.Add(time.Minute)
-	if got := r.read(t.Context(), false); got.report == nil || got.report.Attempts[0].Running || !strings.Contains(strings.Join(report.Screen(got.report, 100), "\n"), "no proper end") {
+	if got := r.read(t.Context(), false); got.report == nil || got.report.Attempts[0].Running || !strings.Contains(strings.Join(got.report.Screen(100), "\n"), "no proper end") {
 		t.Errorf("a minute later: %+v", got)
 	}
 	if got := r.read(t.Context(), false); !got.same {

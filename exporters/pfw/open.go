@@ -122,7 +122,7 @@ func (o *open) settle(end int64, latest func() int64) (settled int64, level int,
 	if last := o.last.Load(); last > end && last <= latest() {
 		end = last
 	}
-	level, parent = levelAndParent(o.openAncestor(), end)
+	level, parent = o.openAncestor().levelAndParent(end)
 	if level != int(o.depth) && o.last.Load() != 0 {
 		level = 0
 	}
@@ -131,7 +131,7 @@ func (o *open) settle(end int64, latest func() int64) (settled int64, level int,
 
 // levelAndParent is the level and the parent of something that ends now below q or, where
 // that has ended, below its nearest ancestor that has not.
-func levelAndParent(q *open, end int64) (level int, parent int64) {
+func (q *open) levelAndParent(end int64) (level int, parent int64) {
 	for ; q != nil; q = q.openAncestor() {
 		q.raise(end)
 		if q.ended() {

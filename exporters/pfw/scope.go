@@ -152,7 +152,7 @@ func (d *desk) leaf(ctx context.Context, start, end int64) dftracer.Span {
 	end = max(end, start)
 	at := dftracer.Span{ID: d.w.NextID(), TS: start, Dur: end - start}
 	at.TID = d.roots.leaf(parent, start, end)
-	at.Level, at.Parent = levelAndParent(parent, end)
+	at.Level, at.Parent = parent.levelAndParent(end)
 	return at
 }
 

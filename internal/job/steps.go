@@ -259,9 +259,9 @@ func (s *Steps) AddRecord(ev *dftracer.Event) {
 	}
 }
 
-// RecordOf returns an event as the record that a trace has of it, of the parts that
+// Record returns an event as the record that a trace has of it, of the parts that
 // this package reads.
-func RecordOf(e *Event) *dftracer.Event {
+func (e *Event) Record() *dftracer.Event {
 	args := []dftracer.Arg{dftracer.String("name", e.Name), dftracer.String("value", strconv.FormatInt(e.Time/1000, 10))}
 	for _, a := range [...]struct {
 		key string

@@ -74,7 +74,7 @@ func (t *traceReader) complete(p *traceProcess, ev *dftracer.Event) {
 		s.Nested = true
 	}
 	if s.ID == 0 {
-		s.ID = contentID(s)
+		s.ID = s.contentID()
 	} else if len(p.begun) > 0 || t.workers > 1 {
 		t.settle(p, s)
 	}
@@ -135,7 +135,7 @@ func (s *Span) profiled(ev *dftracer.Event) {
 }
 
 // contentID is an ID for a span without one: the same for a copy of it.
-func contentID(s *Span) uint64 {
+func (s *Span) contentID() uint64 {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, s.Cat+"\x00"+s.Name+"\x00")
 	var b []byte

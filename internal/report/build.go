@@ -28,7 +28,7 @@ func Build(j *Job) *Report {
 	wait.Go(func() { r.Series.time(j, r.Ledger) })
 	tables, s := r.answer(j)
 	wait.Wait()
-	series(j, r.Series, tables, s, r.Verdict.Attempt)
+	j.series(r.Series, tables, s, r.Verdict.Attempt)
 	return r
 }
 
@@ -99,13 +99,13 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	r.outcomes(j.Job)
 	r.chooseVerdict()
 	r.ranks(j)
-	s := timeline(j, tables)
+	s := j.timeline(tables)
 	r.Steps = s.steps()
 	it := &r.Ledger.Iterations
 	r.Steps.Count = it.Kept + it.Lost + it.Unfinished
 	r.Steps.Device = slices.ContainsFunc(j.Attempts, func(a fromjob.Attempt) bool { return a.Device })
 	r.IO = fileIO(j.Job)
-	r.Quality = quality(j, r.Ledger)
+	r.Quality = j.quality(r.Ledger)
 	var of []string
 	r.Steps.Rule, of = job.StepRules(j.Job.Processes)
 	r.Quality.Remarks = append(r.Quality.Remarks, of...)
@@ -272,7 +272,7 @@ func (r *Report) ranks(j *Job) {
 	}
 }
 
-func quality(j *Job, led *account.Report) Quality {
+func (j *Job) quality(led *account.Report) Quality {
 	q := Quality{Helpers: len(j.Job.Helpers)}
 	files := make(map[string]bool)
 	for _, p := range append(slices.Clone(j.Job.Processes), j.Job.Helpers...) {

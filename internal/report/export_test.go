@@ -20,13 +20,13 @@ func (s *State) Merge(o *State) { s.merge(o) }
 
 // Text writes the first screen at its widest.
 func Text(w io.Writer, r *Report) error {
-	_, err := io.WriteString(w, strings.Join(First(r, maxColumns), "\n")+"\n")
+	_, err := io.WriteString(w, strings.Join(r.First(maxColumns), "\n")+"\n")
 	return err
 }
 
 // Full writes all tables at their widest.
 func Full(w io.Writer, r *Report) error {
-	_, err := io.WriteString(w, strings.Join(Screen(r, maxColumns), "\n")+"\n")
+	_, err := io.WriteString(w, strings.Join(r.Screen(maxColumns), "\n")+"\n")
 	return err
 }
 

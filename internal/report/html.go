@@ -94,7 +94,7 @@ func HTML(w io.Writer, r *Report) error {
 		"range_each": func(least, most int64) string { return durationRange(least/ranks, most/ranks) },
 		"each":       func(ns int64) string { return display.Duration(ns / ranks) },
 		"step":       func(k *ProfileRank) string { return display.Duration(k.Time / int64(max(k.Steps, 1))) },
-		"part":       partOf,
+		"part":       (*ProfileRank).part,
 		"left":       func(at int64) string { return ofAll(at-r.Ledger.From, r) },
 		"width":      func(from, to int64) string { return ofAll(to-from, r) },
 	})
@@ -140,7 +140,7 @@ func newPage(r *Report) (*page, error) {
 		p.Chart["heat"], p.Chart["lanes"] = s.Heat != nil, s.Lanes != nil
 		p.Chart["saves"] = len(r.Checkpoints) > 1
 	}
-	p.End, p.Why = p.link(said{r.endSentence(), placeStarts}), p.link(said{r.Verdict.Why, placeOfWhy(r)})
+	p.End, p.Why = p.link(said{r.endSentence(), placeStarts}), p.link(said{r.Verdict.Why, r.placeOfWhy()})
 	for i, text := range r.Verdict.Next {
 		p.Next = append(p.Next, p.link(said{text, r.nextAt[i]}))
 	}
@@ -148,7 +148,7 @@ func newPage(r *Report) (*page, error) {
 		p.Said = append(p.Said, p.link(s))
 	}
 	data, err := json.Marshal(map[string]any{
-		"series": r.Series, "categories": account.Categories(), "saves": p.saves(), "slow": slowRanks(r), "device": r.Steps.Device,
+		"series": r.Series, "categories": account.Categories(), "saves": p.saves(), "slow": r.slowRanks(), "device": r.Steps.Device,
 	})
 	if err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func (p *page) ledger() {
 	}
 }
 
-func slowRanks(r *Report) []int {
+func (r *Report) slowRanks() []int {
 	if v := r.Verdict.Rank; v != nil && len(v.Ranks) > 0 {
 		return v.Ranks
 	}
@@ -226,8 +226,8 @@ func (p *page) attempts() {
 	p.Earlier, p.Attempts = &joined, p.Attempts[left:]
 }
 
-// partOf is the share of a part in the steps of a rank.
-func partOf(k *ProfileRank, part string) string {
+// part is the share of a part in the steps of a rank.
+func (k *ProfileRank) part(part string) string {
 	return display.Percent(float64(k.Parts[part]) / float64(max(k.Time, 1)))
 }
 
@@ -237,7 +237,7 @@ func (p *page) ranks() {
 			p.Profiled = append(p.Profiled, &r.Ranks[i])
 		}
 	}
-	slow := slowRanks(p.R)
+	slow := p.R.slowRanks()
 	for i := range p.R.Ranks {
 		k := &p.R.Ranks[i]
 		p.Compared = p.Compared || k.Compared

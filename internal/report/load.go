@@ -6,7 +6,7 @@
 //	...
 //	for _, job := range state.Jobs() {
 //		r := report.Build(job)
-//		lines := report.First(r, columns) // or JSON, or HTML
+//		lines := r.First(columns) // or JSON, or HTML
 //	}
 //
 // docs/report.md says how to read it.

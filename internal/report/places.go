@@ -34,7 +34,7 @@ func placeOfFinding(k straggler.Kind) place {
 }
 
 // placeOfWhy is what the reason for the diagnosis is about.
-func placeOfWhy(r *Report) place {
+func (r *Report) placeOfWhy() place {
 	v := &r.Verdict
 	if v.Rank != nil && diagnoses[v.Rank.Kind] != "" {
 		return placeOfFinding(v.Rank.Kind)

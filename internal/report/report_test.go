@@ -178,12 +178,12 @@ func TestSeries(t *testing.T) {
 // TestScreen: a narrower terminal loses no sentence and no number.
 func TestScreen(t *testing.T) {
 	r := report.Build(read(t, faulty(t)))
-	full := strings.Join(report.Screen(r, 100), "\n")
+	full := strings.Join(r.Screen(100), "\n")
 	if have := strings.Join(screen(t, r), "\n"); have != full {
 		t.Errorf("Text writes another screen:\n%s", have)
 	}
 	for _, columns := range []int{0, 40, 60, 72, 80, 99, 100, 400} {
-		lines := report.Screen(r, columns)
+		lines := r.Screen(columns)
 		for _, l := range lines {
 			if n := utf8.RuneCountInString(l); n > min(max(columns, 40), 100) {
 				t.Errorf("%d columns: %d letters: %s", columns, n, l)
@@ -193,7 +193,7 @@ func TestScreen(t *testing.T) {
 		if v := &r.Verdict; !strings.Contains(text, v.Outcome) || !strings.Contains(text, v.Why) || !strings.Contains(strings.ToLower(text), v.Next[0]) {
 			t.Errorf("%d columns: the verdict is cut:\n%s", columns, text)
 		}
-		first := report.First(r, columns)
+		first := r.First(columns)
 		if !slices.Equal(first, lines[:len(first)]) || columns >= 72 && strings.Contains(strings.Join(first, ""), "…") || columns >= 80 && len(first) > 22 {
 			t.Errorf("%d columns: the first screen has %d lines:\n%s", columns, len(first), strings.Join(first, "\n"))
 		}

@@ -39,7 +39,7 @@ func TestConfidence(t *testing.T) {
 		{"several", Report{Quality: Quality{BadLines: 1, Late: 3}, Ledger: &account.Report{Flags: []account.Flag{{Kind: account.TwoWriters}}}}, "low",
 			[]string{"several processes say they are the same rank", "1 line unreadable", "3 spans out of order"}},
 	} {
-		if got, says := confidence(&c.r); got != c.want || !slices.Equal(says, c.says) {
+		if got, says := c.r.confidence(); got != c.want || !slices.Equal(says, c.says) {
 			t.Errorf("%s: %s, %q", c.name, got, says)
 		}
 	}

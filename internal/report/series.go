@@ -114,7 +114,7 @@ type Part struct {
 	Time Numbers `json:"ms"`
 }
 
-func series(j *Job, out *Series, tables []*straggler.Table, s *steps, attempt int) {
+func (j *Job) series(out *Series, tables []*straggler.Table, s *steps, attempt int) {
 	out.Steps = s.series()
 	for i, t := range tables {
 		if t != nil && len(t.Ranks) > 1 && len(t.Steps) > 0 && t.Meets && j.Attempts[i].Number == attempt {

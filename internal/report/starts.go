@@ -107,7 +107,7 @@ func (a *Attempt) hung(procs []*job.Process) {
 		h.What = v.Cause
 	}
 	if a.Outcome = job.OutcomeOfHang(a.Outcome, h); a.Outcome.How != job.Hung && a.Outcome.Rank != nil && len(v.Ranks) == 0 {
-		straggler.Died(v, *a.Outcome.Rank, a.Outcome.Host, a.Outcome.Text)
+		v.BlameEnded(*a.Outcome.Rank, a.Outcome.Host, a.Outcome.Text)
 	}
 }
 

@@ -29,7 +29,7 @@ func JSON(w io.Writer, r any) error {
 // First returns the lines of the first screen of a report for people: how the job ended,
 // what costs most and why, what to do next, where the time went, and at most ten lines
 // more. Lines have at most columns columns, at least 40 and at most 100, and no word is cut.
-func First(r *Report, columns int) []string {
+func (r *Report) First(columns int) []string {
 	s := &screen{columns: min(max(columns, minColumns), maxColumns)}
 	s.first(r)
 	return s.lines
@@ -38,7 +38,7 @@ func First(r *Report, columns int) []string {
 // Screen returns the first screen and all tables, line by line, for a terminal of so many
 // columns; it uses at least 40 and at most 100 of them, and cuts no word. Where there are
 // few, sentences take more lines, and columns that say least are left out.
-func Screen(r *Report, columns int) []string {
+func (r *Report) Screen(columns int) []string {
 	s := &screen{columns: min(max(columns, minColumns), maxColumns)}
 	s.first(r)
 	if r.Profile != nil {

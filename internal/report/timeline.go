@@ -30,7 +30,7 @@ type steps struct {
 
 // timeline puts the steps of all attempts one after the other. An attempt whose
 // steps hold no known spans counts from one iteration to the next.
-func timeline(j *Job, tables []*straggler.Table) *steps {
+func (j *Job) timeline(tables []*straggler.Table) *steps {
 	s := &steps{phases: make(map[string][]float64)}
 	all := 0
 	has := make(map[straggler.Phase]bool)

@@ -20,7 +20,7 @@ const worth = 0.01
 func (r *Report) conclude() {
 	v := &r.Verdict
 	r.gainsInRun()
-	v.Confidence, v.Doubts = confidence(r)
+	v.Confidence, v.Doubts = r.confidence()
 	v.Outcome = r.outcomeWords()
 	v.Diagnosis, v.Why = r.diagnose()
 	v.Next, r.nextAt = r.next()
@@ -236,7 +236,7 @@ func (r *Report) next() (out []string, at []place) {
 	}
 	about := r.action()
 	if about != "" {
-		list = append(list, action{about, 1.5, placeOfWhy(r)})
+		list = append(list, action{about, 1.5, r.placeOfWhy()})
 	}
 	if v := r.Verdict.Rank; v != nil && v.Next != "" && v.Next != about && (v.Kind != straggler.Unknown || len(r.Ranks) > 1) {
 		list = append(list, action{v.Next, r.Verdict.RankCost, placeOfFinding(v.Kind)})
@@ -327,7 +327,7 @@ func (r *Report) figure(name string) float64 {
 }
 
 // confidence says how far the records can be trusted, and why not further.
-func confidence(r *Report) (string, []string) {
+func (r *Report) confidence() (string, []string) {
 	rank := 0 // 0 high, 1 medium, 2 low
 	var why []string
 	doubt := func(n int, text string) {

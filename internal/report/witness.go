@@ -92,7 +92,7 @@ func (r *Report) witnesses(j *Job) {
 		}
 		if m := hang.Meet(dumps); m != nil {
 			if len(v.Ranks) == 0 && len(m.Ranks) > 0 {
-				straggler.Blamed(v, m.Ranks, hostsIn(procs, m.Ranks), m.Mismatch, m.Text)
+				v.Blame(m.Ranks, hostsIn(procs, m.Ranks), m.Mismatch, m.Text)
 			}
 			v.Witness = append(v.Witness, "PyTorch's flight recorder: "+m.Text)
 		}

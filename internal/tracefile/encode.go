@@ -84,7 +84,7 @@ func (e *Encoder) AppendSpan(dst []byte, c *Clock, key *Key, s *Span, args []Arg
 func (e *Encoder) Append(dst []byte, c *Clock, ev *Event) []byte {
 	switch ev.Phase {
 	case PhaseMetadata:
-		return e.appendMetadata(dst, ev, e.nest || isBegin(ev))
+		return e.appendMetadata(dst, ev, e.nest || ev.isBegin())
 	case PhaseCounter, PhaseAggregated:
 		return e.appendCounter(dst, c, ev)
 	}
@@ -170,7 +170,7 @@ func (e *Encoder) appendMetadata(dst []byte, ev *Event, nest bool) []byte {
 
 // isBegin reports whether a record is about a span that has begun. Where that was on its
 // lane is said in every dialect: nothing else could tell it.
-func isBegin(ev *Event) bool { return len(ev.Args) > 0 && ev.Args[0].str == KeySpanBegin }
+func (ev *Event) isBegin() bool { return len(ev.Args) > 0 && ev.Args[0].str == KeySpanBegin }
 
 func (e *Encoder) appendProcess(dst []byte, ev *Event) []byte {
 	if ev.PID == 0 || ev.PID == e.Pid {

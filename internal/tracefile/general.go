@@ -44,7 +44,7 @@ func (p *Parser) general(line []byte, ev *Event) error {
 		case "type":
 			ev.Type = Type(min(Uint64(a), math.MaxUint8))
 		case "ph":
-			return setPhase(ev, a)
+			return ev.setPhase(a)
 		case "args":
 			return p.generalArgs(raw, ev)
 		}
@@ -79,7 +79,7 @@ func withoutCommas(line []byte) []byte {
 	return out
 }
 
-func setPhase(ev *Event, a Arg) error {
+func (ev *Event) setPhase(a Arg) error {
 	ev.Phase = PhaseUnknown
 	if s := Str(a); KindOf(a) == KindString && len(s) == 1 {
 		ev.Phase = phaseOfLetter(s[0])

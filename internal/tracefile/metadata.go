@@ -119,7 +119,7 @@ type Sink interface{ Write(*Event) }
 // WriteRank writes the PR record of the process's rank and its display name.
 func WriteRank(w Sink, rank int) {
 	text := strconv.Itoa(rank)
-	write(w, Record(NameProcess, identity.Word(identity.Rank, identity.Record), String("", text)))
+	write(w, Record(NameProcess, identity.Rank.Word(identity.Record), String("", text)))
 	write(w, Record(NameProcessName, "Rank "+text, String("", NameProcessName)))
 }
 

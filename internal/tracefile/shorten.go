@@ -48,10 +48,10 @@ func ArgsSize(args []Arg) int {
 func AppendFitting(dst []byte, ev *Event, encode func([]byte, *Event) []byte) ([]byte, int) {
 	start := len(dst)
 	try := func(ev *Event, limit int) (line []byte, cuts int, fits bool) {
-		if leastSize(ev, limit) > MaxLine {
+		if ev.leastSize(limit) > MaxLine {
 			return nil, 0, false
 		}
-		small, cuts := cutEvent(ev, limit)
+		small, cuts := ev.cut(limit)
 		line = encode(dst[:start], &small)
 		return line, cuts, len(line)-start <= MaxLine
 	}
@@ -79,7 +79,7 @@ func AppendFitting(dst []byte, ev *Event, encode func([]byte, *Event) []byte) ([
 			return line, cuts + len(ev.Args) - keep
 		}
 		if keep == 0 {
-			tiny, n := cutEvent(&small, 64)
+			tiny, n := small.cut(64)
 			return encode(dst[:start], &tiny), n + len(ev.Args)
 		}
 	}
@@ -90,7 +90,7 @@ const leastArg = len(`,"":0`)
 
 // leastSize is what a line takes at least whose strings are cut to limit. It
 // stops counting where that is too long.
-func leastSize(ev *Event, limit int) int {
+func (ev *Event) leastSize(limit int) int {
 	const note = 48 // a cut string may be so much shorter than the limit
 	long, key := max(limit-note, 0), max(limit/4-note, 0)
 	n := min(len(ev.Name), long) + min(len(ev.Cat), long)
@@ -107,8 +107,8 @@ func leastSize(ev *Event, limit int) int {
 	return n
 }
 
-// cutEvent returns a copy of the event with every string cut to limit.
-func cutEvent(ev *Event, limit int) (Event, int) {
+// cut returns a copy of the event with every string cut to limit.
+func (ev *Event) cut(limit int) (Event, int) {
 	cuts := 0
 	short := func(s string, limit int) string {
 		s, cut := shorten(s, limit)

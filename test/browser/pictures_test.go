@@ -150,7 +150,7 @@ func terminal(t *testing.T, dir, command string, r *report.Report) string {
 	}
 	var out bytes.Buffer
 	var lines []line
-	for _, l := range report.First(r, 100) {
+	for _, l := range r.First(100) {
 		lines = append(lines, line{l, len(lines) > 0 && lines[len(lines)-1].Text == ""})
 	}
 	if err := console.Execute(&out, map[string]any{"Command": command, "Lines": lines}); err != nil {

@@ -36,11 +36,11 @@ func TestOnlyConfigKnowsVariables(t *testing.T) {
 func TestOnlyIdentityKnowsWho(t *testing.T) {
 	words := identity.Variables()
 	for f := identity.Rank; f <= identity.Session; f++ {
-		if word := identity.Attribute(f); strings.Contains(word, ".") {
+		if word := f.Attribute(); strings.Contains(word, ".") {
 			words = append(words, word)
 		}
 	}
-	words = append(words, identity.Attribute(identity.Host), "k8s.node.name", "nv.dl.rank", "megatron.rank", "torch.rank", "pytorch.world_size", identity.UnknownHost)
+	words = append(words, identity.Host.Attribute(), "k8s.node.name", "nv.dl.rank", "megatron.rank", "torch.rank", "pytorch.world_size", identity.UnknownHost)
 	about := func(path string) bool { return product(path) && !below(path, []string{"internal"}) }
 	for src := range sources(t, about) {
 		ast.Inspect(src.file, func(n ast.Node) bool {

@@ -123,19 +123,19 @@ func (t *timeline) close(at int64) {
 	} else {
 		t.hash.text(string(t.names[t.last.what]))
 	}
-	kind, number := split(t.last.what, &t.number[0])
+	kind, number := t.last.what.split(&t.number[0])
 	t.segs.add(kind, number, t.last.start)
 }
 
 func (t *timeline) overlap(o overlapped) {
-	kind, number := split(o.what, &t.number[1])
+	kind, number := o.what.split(&t.number[1])
 	t.overlaps.add(kind, number, o.from, o.to-o.from)
 }
 
 // split makes two columns of what a stretch is in: 0 for an iteration or its
 // category and one, and the iteration, which is that of the row before where
 // there is none.
-func split(w what, last *int64) (kind, number int64) {
+func (w what) split(last *int64) (kind, number int64) {
 	if n, ok := w.iteration(); ok {
 		*last = int64(n)
 		return 0, *last

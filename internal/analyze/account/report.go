@@ -123,7 +123,7 @@ func (l *Ledger) Report(q Query) *Report {
 		}
 	}
 	to = max(to, from)
-	windows, excluded := without(Interval{from, to}, q.Exclude)
+	windows, excluded := (Interval{from, to}).without(q.Exclude)
 	rep.From, rep.To, rep.Excluded, rep.Wall = from, to, excluded, to-from-excluded
 	f := filler{view: v, rep: rep, windows: windows, byNumber: make(map[int]*AttemptReport), usual: make(map[int][]int64)}
 	rep.Iterations.Saved, rep.Iterations.HasSaves = v.saved()
@@ -144,7 +144,7 @@ func (l *Ledger) Report(q Query) *Report {
 }
 
 // without returns what is left of a window without some intervals, in order.
-func without(w Interval, exclude []Interval) (rest []Interval, excluded int64) {
+func (w Interval) without(exclude []Interval) (rest []Interval, excluded int64) {
 	cuts := slices.Clone(exclude)
 	slices.SortFunc(cuts, func(a, b Interval) int { return int(min(max(a.From-b.From, -1), 1)) })
 	at := w.From

@@ -63,7 +63,7 @@ func TestStepsOfUpdates(t *testing.T) {
 		agg.NextFile(nil)
 		agg.Add(&dftracer.Event{Phase: dftracer.PhaseComplete, Cat: "pipeline", Name: "epoch.block", PID: 10, TID: 10, HostHash: "h", TS: 1_000_000, Dur: 500_000,
 			Args: []dftracer.Arg{dftracer.Int("epoch", 0)}})
-		update := job.RecordOf(&job.Event{Name: spans.EventTrainingMetricsUpdate, Time: 1_400_000_000, Step: 2, Iterations: 3, Took: 300_000_000, Through: job.Unknown})
+		update := (&job.Event{Name: spans.EventTrainingMetricsUpdate, Time: 1_400_000_000, Step: 2, Iterations: 3, Took: 300_000_000, Through: job.Unknown}).Record()
 		update.Phase, update.Name, update.Cat, update.PID, update.HostHash = dftracer.PhaseMetadata, name, dftracer.CatDFTracer, 10, "h"
 		agg.Add(update)
 		if e := agg.Result().Epochs; len(e) != 1 || e[0].Steps != want {

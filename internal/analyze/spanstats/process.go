@@ -135,13 +135,13 @@ func (p *process) account() *account {
 			acc.closed = max(acc.closed, s.Closed())
 		}
 	}
-	acc.use = use(sets, p.start, p.end)
+	acc.use = sets.use(p.start, p.end)
 	framed := p.framed()
 	for _, e := range p.epochs {
 		if framed && !e.framed {
 			continue // only mentioned, by work ahead of an epoch for one
 		}
-		acc.epochs, acc.uses = append(acc.epochs, e), append(acc.uses, use(sets, e.start, e.end))
+		acc.epochs, acc.uses = append(acc.epochs, e), append(acc.uses, sets.use(e.start, e.end))
 	}
 	acc.steps = p.countSteps()
 	return acc

@@ -139,7 +139,7 @@ type unions [classCount - 1][]nest.Interval
 
 // overlap walks over unions between from and to and returns, for every
 // combination of them (bit 0 for the first), how long just these held.
-func overlap(sets unions, from, to int64) (out [1 << len(unions{})]int64) {
+func (sets unions) overlap(from, to int64) (out [1 << len(unions{})]int64) {
 	var next [len(unions{})]int
 	for k, set := range sets {
 		next[k], _ = slices.BinarySearchFunc(set, from, func(iv nest.Interval, t int64) int {
@@ -172,8 +172,8 @@ func overlap(sets unions, from, to int64) (out [1 << len(unions{})]int64) {
 }
 
 // use adds up one interval.
-func use(sets unions, from, to int64) Use {
-	t := overlap(sets, from, to)
+func (sets unions) use(from, to int64) Use {
+	t := sets.overlap(from, to)
 	bit := func(c Class) int { return 1 << (c - 1) }
 	sum := func(with, without int) (n int64) {
 		for mask, d := range t {

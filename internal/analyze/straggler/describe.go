@@ -11,13 +11,13 @@ import (
 
 // describe writes what a person reads first: one sentence, what is missing, and
 // what to do next.
-func describe(v *Verdict, j *job) {
+func (v *Verdict) describe(j *job) {
 	v.Hosts = j.hosts(v.Ranks)
 	for i := range v.Others {
 		v.Others[i].Hosts = j.hosts(v.Others[i].Ranks)
 	}
 	v.Needed = needed[v.Reason]
-	v.Next = next(v, j.permits())
+	v.Next = v.next(j.permits())
 	switch v.Kind {
 	case Fine:
 		v.Sentence = fmt.Sprintf("No repair of a rank, a link or a phase would gain %.0f %% of the time, in %d steps of %d ranks.", 100*(floorRanks-1), v.Coverage.Steps, v.Coverage.Seen)
@@ -88,7 +88,7 @@ func (j *job) permits() permits {
 	return p
 }
 
-func next(v *Verdict, may permits) string {
+func (v *Verdict) next(may permits) string {
 	if v.Kind == Unknown {
 		return "record " + needed[v.Reason]
 	}
@@ -295,23 +295,23 @@ func (g *graph) hosts(ranks []int) (out []string) {
 	return out
 }
 
-// Blamed names the ranks that the hang of a verdict waits for, as others say: those that did not come,
+// Blame names the ranks that the hang of a verdict waits for, as others say: those that did not come,
 // or came with another collective than most.
-func Blamed(v *Verdict, ranks []int, hosts []string, mismatch bool, text string) {
+func (v *Verdict) Blame(ranks []int, hosts []string, mismatch bool, text string) {
 	v.Ranks, v.Hosts = ranks, hosts
 	if v.Cause = ""; mismatch {
 		v.Cause = CauseMismatch
 	}
 	v.Sentence = fmt.Sprintf("The ranks wait for %s since step %d: %s.", strings.TrimPrefix(rankList(ranks), " "), v.FromStep, text)
-	v.Next = next(v, permits{})
+	v.Next = v.next(permits{})
 }
 
-// Died names the rank that the others of a hang wait for: it ended, as the text says.
-func Died(v *Verdict, rank int, host, how string) {
+// BlameEnded names the rank that the others of a hang wait for: it ended, as the text says.
+func (v *Verdict) BlameEnded(rank int, host, how string) {
 	v.Ranks, v.Hosts, v.Cause = []int{rank}, nil, ""
 	if host != "" {
 		v.Hosts = []string{host}
 	}
 	v.Sentence = fmt.Sprintf("The other ranks wait for rank %d since step %d: %s.", rank, v.FromStep, strings.TrimRight(how, "."))
-	v.Next = next(v, permits{})
+	v.Next = v.next(permits{})
 }

@@ -215,11 +215,11 @@ func TestWatchNamesAHang(t *testing.T) {
 // TestNamedByOthers: who did not come is known from elsewhere, with the host.
 func TestNamedByOthers(t *testing.T) {
 	v := &straggler.Verdict{Finding: straggler.Finding{Kind: straggler.Hang, FromStep: 7, Cause: "backward"}}
-	straggler.Died(v, 3, "node-b", "it was killed.")
+	v.BlameEnded(3, "node-b", "it was killed.")
 	if !slices.Equal(v.Ranks, []int{3}) || !slices.Equal(v.Hosts, []string{"node-b"}) || v.Cause != "" || v.Sentence != "The other ranks wait for rank 3 since step 7: it was killed." || v.Next == "" {
 		t.Errorf("%+v", v)
 	}
-	straggler.Blamed(v, []int{1, 2}, nil, true, "they came with another collective")
+	v.Blame([]int{1, 2}, nil, true, "they came with another collective")
 	if !slices.Equal(v.Ranks, []int{1, 2}) || v.Hosts != nil || v.Cause != straggler.CauseMismatch || v.Sentence != "The ranks wait for ranks 1, 2 since step 7: they came with another collective." {
 		t.Errorf("%+v", v)
 	}

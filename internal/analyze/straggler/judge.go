@@ -27,7 +27,7 @@ func (s *State) Judge() (*Verdict, *Table) {
 		if h := s.hung(0); h != nil && len(j.ranks) > 1 {
 			j.hangs(v, h)
 		}
-		describe(v, j)
+		v.describe(j)
 		return v, nil
 	}
 	j.load()
@@ -51,7 +51,7 @@ func (s *State) Judge() (*Verdict, *Table) {
 	}
 	j.ranking(v, t)
 	v.Waits = j.waits(asItWas)
-	describe(v, j)
+	v.describe(j)
 	return v, t
 }
 

@@ -55,7 +55,7 @@ func (g *graph) launchOf(r, k int, p *program, latest int64) int64 {
 	if part != part {
 		return latest
 	}
-	_, all := backwardBy(p, math.MaxInt64)
+	_, all := p.backwardBy(math.MaxInt64)
 	left := int64(part * float64(all))
 	var at int64
 	for i := range p.host {
@@ -86,7 +86,7 @@ func (g *graph) findPlaces() {
 		for r, p := range rd.programs {
 			of := &found[g.roleOf[r]]
 			p.collectives(func(i, nth int, waited bool) {
-				done, all := backwardBy(p, p.lanes[i].start)
+				done, all := p.backwardBy(p.lanes[i].start)
 				if waited || all == 0 || nth >= mostPlaces {
 					return
 				}
@@ -112,7 +112,7 @@ func (g *graph) findPlaces() {
 }
 
 // backwardBy returns how much of backward was done at a moment of a step, and all of it.
-func backwardBy(p *program, at int64) (done, all int64) {
+func (p *program) backwardBy(at int64) (done, all int64) {
 	var from int64
 	for i := range p.host {
 		pc := &p.host[i]

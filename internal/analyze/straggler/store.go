@@ -57,7 +57,7 @@ func (st *store) follow(p *program) {
 		st.last.reset()
 	}
 	b := &st.blocks[k-1]
-	b.data = appendProgram(b.data, p, st.last)
+	b.data = p.append(b.data, st.last)
 	if b.last, b.n = p.step, b.n+1; b.n == blockSteps {
 		b.data = bytes.Clone(b.data)
 	}
@@ -67,7 +67,7 @@ func (st *store) follow(p *program) {
 
 // single makes a block of one step.
 func single(p *program) block {
-	return block{first: p.step, last: p.step, n: 1, data: appendProgram(nil, p, &noProgram)}
+	return block{first: p.step, last: p.step, n: 1, data: p.append(nil, &noProgram)}
 }
 
 // noProgram is what the first program of a block is packed against.
@@ -208,7 +208,7 @@ func (pc *piece) setCode(c uint64) {
 	pc.phase, pc.group = Phase(c%uint64(phases)), uint16(c/uint64(phases))
 }
 
-func appendProgram(dst []byte, p, before *program) []byte {
+func (p *program) append(dst []byte, before *program) []byte {
 	for _, v := range [...]int64{p.step - before.step, p.start - before.end, p.tokens - before.tokens} {
 		dst = binary.AppendVarint(dst, v)
 	}

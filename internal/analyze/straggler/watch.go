@@ -57,9 +57,9 @@ func (w *Watch) Check() *Verdict {
 	if v.Coverage.Steps < fewRounds && v.Kind != Hang && v.ExitCode() == 3 {
 		return nil
 	}
-	agree := w.before != nil && sameAnswer(w.before, v)
+	agree := w.before != nil && w.before.sameAnswer(v)
 	w.before = v
-	if !agree || w.said != nil && sameAnswer(w.said, v) {
+	if !agree || w.said != nil && w.said.sameAnswer(v) {
 		return nil
 	}
 	if w.said == nil && (v.Kind == Fine || v.Kind == Unknown) {
@@ -90,6 +90,6 @@ func (s *State) stepsSince(step int64) *State {
 	return out
 }
 
-func sameAnswer(a, b *Verdict) bool {
+func (a *Verdict) sameAnswer(b *Verdict) bool {
 	return a.Kind == b.Kind && a.Cause == b.Cause && a.Reason == b.Reason && slices.Equal(a.Ranks, b.Ranks)
 }

@@ -62,7 +62,7 @@ func guard(f func() error) (err error) {
 	return f()
 }
 
-func lastError(s *Stats) error {
+func (s *Stats) lastError() error {
 	if s.LastError == nil {
 		return errUnknown
 	}

@@ -82,7 +82,7 @@ func (p *Processor) ForceFlush(ctx context.Context) error {
 	}
 	after := p.Stats()
 	if lost := after.DroppedTotal() - before.DroppedTotal(); lost > 0 {
-		return fmt.Errorf("delivery: %d spans were lost: %w", lost, lastError(&after))
+		return fmt.Errorf("delivery: %d spans were lost: %w", lost, after.lastError())
 	}
 	return nil
 }

@@ -164,7 +164,7 @@ func (p *process) metadata() {
 // world writes how many ranks the job has, as far as it is known.
 func (p *process) world(n int) {
 	if n > 0 {
-		tracefile.WriteCustom(p.w, identity.Word(identity.WorldSize, identity.Record), fmt.Sprint(n))
+		tracefile.WriteCustom(p.w, identity.WorldSize.Word(identity.Record), fmt.Sprint(n))
 	}
 }
 

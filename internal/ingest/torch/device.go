@@ -339,7 +339,7 @@ var opWords = []struct{ word, op string }{
 }
 
 // kernelOp returns the collective that a kernel's name tells, and its word.
-func kernelOp(rule *deviceRule, name string) (op, word string) {
+func (rule *deviceRule) kernelOp(name string) (op, word string) {
 	if w, ok := commKernel(name); ok {
 		word = w
 		op = commOp(w)

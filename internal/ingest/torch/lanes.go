@@ -120,16 +120,16 @@ func (t *laneTable) ofDevice(k devKey) uint32 {
 	if !ok {
 		id = uint32(len(t.device))
 		t.deviceIDs[k] = id
-		t.device = append(t.device, devLane{devKey: k, tid: deviceTID(k, int64(id))})
+		t.device = append(t.device, devLane{devKey: k, tid: k.tid(int64(id))})
 	}
 	return id
 }
 
-// deviceTID returns a device lane a thread id that no operating system hands
+// tid returns a device lane a thread id that no operating system hands
 // out (Linux stops at 2^22) and that tells device and stream at sight:
 // 1DDDPSSSSS, P being 0 to 4 for the parts of the lane and 5 to 9 for those
 // of its annotations.
-func deviceTID(k devKey, index int64) int64 {
+func (k devKey) tid(index int64) int64 {
 	if k.device < 0 || k.device > 999 || k.stream < 0 || k.stream >= 100_000 {
 		return 2_000_000_000 + index*1_000_000
 	}

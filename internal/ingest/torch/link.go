@@ -216,7 +216,7 @@ func (l *linker) deviceCollective(dev, link *row, linked bool) (collective, bool
 		c.fromArgs(kineto.Args(dev.extra))
 	}
 	if c.op == "" && c.coll == "" || rule != nil && rule.op != "" && !c.transfer {
-		op, word := kernelOp(rule, name)
+		op, word := rule.kernelOp(name)
 		if op != "" || c.coll == "" {
 			c.op, c.coll = op, word
 		}

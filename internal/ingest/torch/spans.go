@@ -134,7 +134,7 @@ func (w *spanWriter) process(p *process) {
 	if w == nil {
 		return
 	}
-	word := identity.Attribute
+	word := identity.Field.Attribute
 	attrs := []attribute.KeyValue{
 		attribute.String(word(identity.Service), w.opts.ServiceName),
 		attribute.String(word(identity.Host), p.host),

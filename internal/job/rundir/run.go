@@ -206,7 +206,7 @@ func (f *File) Path() string { return f.path }
 // command is not lost.
 func (f *File) Write(r *Run) error {
 	r.Version = Version
-	text, seen, err := form(r)
+	text, seen, err := r.form()
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (f *File) Write(r *Run) error {
 		return err
 	}
 	for _, part := range []*Run{r, r.without(false), r.without(true)} {
-		if text, seen, formErr := form(part); formErr == nil && len(text) <= f.size {
+		if text, seen, formErr := part.form(); formErr == nil && len(text) <= f.size {
 			if shared.patch(f.path, 0, pad(text, f.size), f.ours) == nil {
 				f.seen = seen
 				return nil
@@ -239,7 +239,7 @@ const (
 )
 
 // form is the text of a run.json, and where the last activity is in it.
-func form(r *Run) ([]byte, int64, error) {
+func (r *Run) form() ([]byte, int64, error) {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return nil, 0, err
@@ -508,7 +508,7 @@ func (w *Wanted) Under(ranks *config.Ranks, parent int, lookup func(string) (str
 	said := func(name string) bool { text, _ := lookup(name); return text != "" }
 	w.Start, w.Member = Started(ranks, w.Host, parent)
 	w.Least = ranks.Attempt.Or(0)
-	if w.Attempt < 0 && said(identity.Word(identity.Attempt, identity.Environment)) && (said(environ.Run) || !said(identity.Word(identity.Job, identity.Environment))) {
+	if w.Attempt < 0 && said(identity.Attempt.Word(identity.Environment)) && (said(environ.Run) || !said(identity.Job.Word(identity.Environment))) {
 		w.Attempt = ranks.Attempt.Or(-1)
 	}
 }

@@ -221,7 +221,7 @@ func list(key string, items []any, depth int) Attr {
 	}
 	exactItems := make([]any, len(values))
 	for i := range values {
-		exactItems[i] = exactValue(values[i])
+		exactItems[i] = values[i].exact()
 	}
 	return Attr{
 		KeyValue: attribute.StringSlice(key, collect(values, attribute.Value.String)),
@@ -237,8 +237,8 @@ func collect[T any](values []Attr, get func(attribute.Value) T) []T {
 	return out
 }
 
-// exactValue is the value of one list item for exporters that can write it.
-func exactValue(a Attr) any {
+// exact is the value of one list item for exporters that can write it.
+func (a Attr) exact() any {
 	if a.Exact != nil {
 		return a.Exact
 	}

@@ -26,7 +26,7 @@ const shortened = "…"
 // number of attributes that it changed. Cleaning twice changes nothing more.
 func Clean(attrs []Attr) (_ []Attr, repaired int) {
 	for i := range attrs {
-		if clean(&attrs[i]) {
+		if attrs[i].clean() {
 			repaired++
 		}
 	}
@@ -36,14 +36,14 @@ func Clean(attrs []Attr) (_ []Attr, repaired int) {
 // CleanKeyValue is [Clean] for a single OpenTelemetry attribute.
 func CleanKeyValue(kv attribute.KeyValue) (attribute.KeyValue, bool) {
 	a := Attr{KeyValue: kv}
-	repaired := clean(&a)
+	repaired := a.clean()
 	return a.KeyValue, repaired
 }
 
 // CleanString is [Clean] for a single string.
 func CleanString(s string) (string, bool) { return cleanString(s, MaxValueBytes) }
 
-func clean(a *Attr) (repaired bool) {
+func (a *Attr) clean() (repaired bool) {
 	if key, changed := CleanString(string(a.Key)); changed {
 		a.Key, repaired = attribute.Key(key), true
 	}

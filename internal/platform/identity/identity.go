@@ -92,7 +92,7 @@ func (id *Identity) take(f Field, by strength, n int64) {
 		return
 	}
 	to := id.number(f)
-	if id.wins(f, by, compare(f, int(n), to.Get())) {
+	if id.wins(f, by, f.compare(int(n), to.Get())) {
 		*to = attributes.Some(int(n))
 	}
 }
@@ -104,7 +104,7 @@ func (id *Identity) Add(o *Identity) {
 			if from := *o.text(f); o.by[f] != 0 && id.wins(f, o.by[f], strings.Compare(from, *to)) {
 				*to = from
 			}
-		} else if to, from := id.number(f), *o.number(f); o.by[f] != 0 && id.wins(f, o.by[f], compare(f, from.Get(), to.Get())) {
+		} else if to, from := id.number(f), *o.number(f); o.by[f] != 0 && id.wins(f, o.by[f], f.compare(from.Get(), to.Get())) {
 			*to = from
 		}
 		id.differs[f] = id.differs[f] || o.differs[f]
@@ -114,7 +114,7 @@ func (id *Identity) Add(o *Identity) {
 
 // compare orders numbers that are said by equal evidence: of ranks the lower one
 // counts, of worlds the larger.
-func compare(f Field, a, b int) int {
+func (f Field) compare(a, b int) int {
 	if f == WorldSize {
 		a, b = b, a
 	}

@@ -71,7 +71,7 @@ func TestWords(t *testing.T) {
 				continue
 			}
 			var id identity.Identity
-			id.Say(from, identity.Word(f, from), "7")
+			id.Say(from, f.Word(from), "7")
 			if by, known := id.From(f); !known || by != from {
 				t.Errorf("%v of %v is read by nobody", f, from)
 			}

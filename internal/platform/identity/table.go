@@ -127,10 +127,10 @@ var table = [fields][sources][]string{
 }
 
 // Word is what we call a field where we are a source, the first of its words there.
-func Word(f Field, in Source) string { return table[f][in][0] }
+func (f Field) Word(in Source) string { return table[f][in][0] }
 
 // Attribute is what we call a field in resources.
-func Attribute(f Field) string { return Word(f, Resource) }
+func (f Field) Attribute() string { return f.Word(Resource) }
 
 // rankName finds a rank in the name of a file. tensorboard_trace_handler is often
 // given workerN, and servers of models write TP-N.

@@ -78,7 +78,7 @@ const resourcePerfTag = "training.perf_tag"
 // holds a command line or other environment than OTEL_RESOURCE_ATTRIBUTES and
 // OTEL_SERVICE_NAME: these carry secrets.
 func Resource(ctx context.Context, id outputs.Identity, perfTags []string, extra *resource.Resource) (*resource.Resource, error) {
-	word := identity.Attribute
+	word := identity.Field.Attribute
 	attrs := []attribute.KeyValue{
 		attribute.String(word(identity.Service), id.ApplicationName),
 		attribute.String(word(identity.Instance), fmt.Sprintf("%s/%d/%d", id.Host, id.PID, id.Rank.Get())),

@@ -336,7 +336,7 @@ func (l *launcher) wait(pid int, helper *int, signals <-chan os.Signal) Status {
 			case e.pid == pid:
 				return e.status
 			case e.pid == *helper:
-				l.o.Note("the telemetry process ended early (%s); the command goes on without it%s", describe(&e.status), l.later())
+				l.o.Note("the telemetry process ended early (%s); the command goes on without it%s", e.status.describe(), l.later())
 				*helper = 0
 			}
 		}
@@ -351,7 +351,7 @@ func (l *launcher) later() string {
 	return "; when the command has ended, add what its Python processes recorded since, and the spans that were received by OTLP and are in no trace yet, with: trainspan import " + l.dir
 }
 
-func describe(s *Status) string {
+func (s *Status) describe() string {
 	if s.Signal != 0 {
 		return fmt.Sprintf("signal %d, %v", int(s.Signal), s.Signal)
 	}
@@ -380,7 +380,7 @@ func (l *launcher) waitForHelper(helper int, signals <-chan os.Signal) {
 			return
 		case e, ok := <-exits:
 			if ok && e.pid == helper && e.status.Signal != 0 {
-				l.o.Note("the telemetry process ended early (%s)%s", describe(&e.status), l.later())
+				l.o.Note("the telemetry process ended early (%s)%s", e.status.describe(), l.later())
 			}
 			if !ok || e.pid == helper {
 				exits, heard = nil, l.done // what it said before may still be on the way

@@ -103,12 +103,12 @@ func (info *FileInfo) describe(t *tally) *FileInfo {
 		return cmp.Or(cmp.Compare(len(a.Rank), len(b.Rank)), strings.Compare(a.Rank, b.Rank), cmp.Compare(a.PID, b.PID))
 	})
 	info.Open = slices.Sorted(maps.Values(t.begun))
-	info.Missing = missing(t, info)
+	info.Missing = t.missing(info)
 	return info
 }
 
 // missing lists what a complete trace would have.
-func missing(t *tally, info *FileInfo) []string {
+func (t *tally) missing(info *FileInfo) []string {
 	var out []string
 	if !t.ended {
 		out = append(out, "the end record: the program still runs or was killed; trainspan recover closes the trace")

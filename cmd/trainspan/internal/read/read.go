@@ -193,7 +193,7 @@ func (s *recordSink) Span(sp *job.Span) {
 func (s *recordSink) Event(e *job.Event) {
 	if e.Name == spans.EventTrainingMetricsUpdate {
 		s.begin()
-		s.give(job.RecordOf(e))
+		s.give(e.Record())
 	}
 }
 

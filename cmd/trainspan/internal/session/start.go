@@ -60,7 +60,7 @@ const (
 )
 
 // Variables of the launcher that trainspan run is.
-var varJob, varAttempt = identity.Word(identity.Job, identity.Environment), identity.Word(identity.Attempt, identity.Environment)
+var varJob, varAttempt = identity.Job.Word(identity.Environment), identity.Attempt.Word(identity.Environment)
 
 // Nested reports whether this process runs under a trainspan run of the same
 // machine that lives: then that one sees all there is to see.

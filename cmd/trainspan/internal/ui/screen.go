@@ -21,9 +21,9 @@ func Screen(to *display.Writer, p Painter, columns int, r *report.Report, full b
 	if columns <= 0 {
 		columns = math.MaxInt
 	}
-	lines := report.First(r, columns)
+	lines := r.First(columns)
 	if full {
-		lines = report.Screen(r, columns)
+		lines = r.Screen(columns)
 	}
 	color := Painter.Amber
 	switch v := &r.Verdict; {
