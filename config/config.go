@@ -47,6 +47,8 @@ type Config struct {
 	// Warnings holds what [Load] found suspicious and did not refuse, such as a variable with a
 	// misspelt name. trainspan.Start logs it.
 	Warnings []Problem
+	// origins holds where [Load] found the settings and sections, for the places of problems.
+	origins map[string]origin
 }
 
 // Base describes the job: who it is, how many ranks it has, and how telemetry behaves in this one.

@@ -153,7 +153,7 @@ func toMetadata(v any) (Metadata, error) {
 
 // toHeaders shows no value in its errors: headers carry secrets.
 func toHeaders(v any) (Headers, error) {
-	m, ok := v.(document.Mapping)
+	m, ok := entries(v)
 	if !ok {
 		return nil, errors.New("must be a mapping of names to values")
 	}
@@ -177,46 +177,42 @@ func isScalar(v any) bool {
 	return k == reflect.String || k >= reflect.Bool && k <= reflect.Float64
 }
 
-// fromGo makes mappings of the objects in a Go value.
-func fromGo(v any) any {
+// entries lists the keys of a mapping of a document or of a program, if v is one. Those of a Go map
+// are in the order of their names.
+func entries(v any) (m document.Mapping, ok bool) {
 	switch v := v.(type) {
-	case map[string]any:
-		m := document.Mapping{}
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			m = append(m, document.Entry{Key: key, Value: fromGo(v[key])})
-		}
-		return m
+	case document.Mapping:
+		return v, true
 	case Metadata:
-		m := document.Mapping{}
 		for _, e := range v {
-			m = append(m, document.Entry{Key: e.Key, Value: fromGo(e.Value)})
+			m = append(m, document.Entry{Key: e.Key, Value: e.Value})
 		}
-		return m
-	case []any:
-		list := make([]any, len(v))
-		for i := range v {
-			list[i] = fromGo(v[i])
+		return m, true
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			m = append(m, document.Entry{Key: key, Value: v[key]})
 		}
-		return list
+		return m, true
 	}
-	return v
+	return nil, false
 }
 
 // toGo makes Metadata of the mappings in a value.
 func toGo(v any) any {
-	switch v := v.(type) {
-	case document.Mapping:
-		m := make(Metadata, len(v))
-		for i, e := range v {
-			m[i].Key, m[i].Value = e.Key, toGo(e.Value)
-		}
-		return m
-	case []any:
-		list := make([]any, len(v))
-		for i := range v {
-			list[i] = toGo(v[i])
+	if list, ok := v.([]any); ok {
+		list = slices.Clone(list)
+		for i := range list {
+			list[i] = toGo(list[i])
 		}
 		return list
 	}
-	return v
+	entries, ok := entries(v)
+	if !ok {
+		return v
+	}
+	m := make(Metadata, len(entries))
+	for i, e := range entries {
+		m[i].Key, m[i].Value = e.Key, toGo(e.Value)
+	}
+	return m
 }

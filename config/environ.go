@@ -58,7 +58,7 @@ func (l *loader) environment(lookup func(string) (string, bool)) {
 			r.unfit(&s, text, s.env[i], err)
 		}
 	}
-	l.lay(&layer, r)
+	l.layReader(&layer, r)
 }
 
 // fromText reads the text of a variable, as far as its type does not say how. Errors show no value:

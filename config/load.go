@@ -27,7 +27,8 @@ type LoadOptions struct {
 	// Code holds what the program itself sets. Every field in it that is not zero wins over the
 	// environment and the file.
 	Code Config
-	// Partial leaves validation to the caller, who will add to the result.
+	// Partial leaves validation to the caller, who will add to the result. An error by then has
+	// every value that breaks a rule too.
 	Partial bool
 }
 
@@ -37,10 +38,11 @@ type LoadOptions struct {
 // the file that DFTRACER_CONFIGURATION names are taken, and the service name for the application
 // name. Warnings hold what is suspicious.
 //
-// A file that cannot be read is an error by itself. Every other problem is in one
-// [*ValidationError]; the Config then holds what fits.
+// A file that cannot be opened is an error by itself. Every other problem is in one
+// [*ValidationError], syntax errors included; the Config then holds what fits. It keeps where
+// settings were found, so that [Config.Validate] names places later.
 func Load(opts LoadOptions) (Config, error) {
-	l := loader{places: map[string]string{}}
+	l := loader{cfg: Config{origins: map[string]origin{}}}
 	lookup := opts.LookupEnv
 	if lookup == nil {
 		lookup = os.LookupEnv
@@ -62,34 +64,31 @@ func Load(opts LoadOptions) (Config, error) {
 		}
 	}
 	l.environment(lookup)
-	l.lay(&opts.Code, newReader(&opts.Code))
+	l.lay(&opts.Code, opts.Code.place)
 	attribute, _ := l.cfg.OTel.ResourceAttributes.Get("service.name")
 	name, _ := attribute.(string)
 	l.cfg.ApplicationName = cmp.Or(l.cfg.ApplicationName, l.cfg.OTel.ServiceName, name)
-	if !opts.Partial {
-		var p problems
-		l.cfg.validate(&p)
-		l.add(p)
+	if !opts.Partial || len(l.found) > 0 {
+		l.addViolations(opts.Partial)
 	}
 	return l.cfg, l.found.err()
 }
 
 // loader joins sources from the weakest to the strongest.
 type loader struct {
-	cfg    Config
-	found  problems
-	places map[string]string // where each setting and section came from
+	cfg   Config
+	found problems
 }
 
 func (l *loader) file(path string, read func(r *reader, root any, path string)) error {
-	root, err := document.ReadFile(path)
+	var layer Config
+	r := newReader(&layer)
+	root, err := r.document(document.ReadFile(path))
 	if err != nil {
 		return err
 	}
-	var layer Config
-	r := newReader(&layer)
 	read(r, root, path)
-	l.lay(&layer, r)
+	l.layReader(&layer, r)
 	return nil
 }
 
@@ -111,43 +110,68 @@ func (r *reader) dftracer(root any, path string) {
 	}
 }
 
-// lay puts one source over the weaker ones.
-func (l *loader) lay(layer *Config, r *reader) {
-	l.add(append(r.found, r.unknown...))
+// layReader puts what a reader has read over the weaker sources.
+func (l *loader) layReader(layer *Config, r *reader) {
+	l.found = append(append(l.found, r.found...), r.unknown...)
 	for _, s := range r.all {
 		if at, ok := r.places[s.key]; ok && s.inner {
-			l.places[s.key] = at
+			l.cfg.origins[s.key] = origin{at: at}
 		}
 	}
-	overlay(&l.cfg, layer, func(key string) { l.places[key] = r.places[key] })
+	if at, ok := r.places[""]; ok {
+		l.cfg.origins[""] = origin{at: at}
+	}
+	l.lay(layer, func(key string) string { return r.places[key] })
+}
+
+// lay puts one source over the weaker ones; place is where it has a setting.
+func (l *loader) lay(layer *Config, place func(key string) string) {
+	overlay(&l.cfg, layer, func(key string, value reflect.Value) {
+		l.cfg.origins[key] = origin{place(key), value.Interface()}
+	})
 	l.cfg.Ranks.take(&layer.Ranks)
 }
 
-// add takes problems. Those of validation have no place yet; they are left out if the setting or
-// its section has a problem already.
-func (l *loader) add(more problems) {
+// addViolations adds the rules that are broken. A setting whose own value or section has a problem
+// is left out. So is what is missing, if a part of a file could not be read or the rest is to come.
+func (l *loader) addViolations(partial bool) {
 	before := l.found
-	for _, p := range more {
-		if p.Where == "" {
-			if slices.ContainsFunc(before, func(q Problem) bool {
-				return q.Field == "" || q.Field == p.Field || strings.HasPrefix(p.Field, q.Field+".")
-			}) {
-				continue
-			}
-			p.Where = l.place(p.Field)
+	for _, p := range l.cfg.violations() {
+		missing := p.Value == nil
+		if !slices.ContainsFunc(before, func(q Problem) bool {
+			return q.Field == p.Field || q.Field != "" && strings.HasPrefix(p.Field, q.Field+".") || missing && (partial || q.Field == "")
+		}) {
+			l.found = append(l.found, p)
 		}
-		l.found = append(l.found, p)
 	}
 }
 
-// place is where a setting was given, or the section that lacks it.
-func (l *loader) place(key string) string {
-	at, ok := l.places[key]
-	for !ok && key != "" {
-		key = key[:max(0, strings.LastIndexByte(key, '.'))]
-		at, ok = l.places[key]
+// origin is where a setting or a section was given, and the value that the setting then had.
+type origin struct {
+	at    string
+	value any
+}
+
+// place returns where the value of a setting was given or, if it has none, the section that lacks
+// it. A value that the program has set since then has no place.
+func (c *Config) place(key string) string {
+	all := allSettings()
+	for ; ; key = key[:max(0, strings.LastIndexByte(key, '.'))] {
+		i := slices.IndexFunc(all, func(s setting) bool { return s.key == key && !s.inner })
+		if i >= 0 {
+			v, err := reflect.ValueOf(c).Elem().FieldByIndexErr(all[i].index)
+			if err != nil || v.IsZero() {
+				continue
+			}
+			if o := c.origins[key]; reflect.DeepEqual(o.value, v.Interface()) {
+				return o.at
+			}
+			return ""
+		}
+		if o, ok := c.origins[key]; ok || key == "" {
+			return o.at
+		}
 	}
-	return at
 }
 
 func (l *loader) warn(variable string, value any, message string) {
@@ -156,8 +180,8 @@ func (l *loader) warn(variable string, value any, message string) {
 
 // overlay copies into dst every setting of src that is not zero; entries of metadata and headers
 // are joined key by key. The two share no slice, map or pointer afterwards. It calls onSet with the
-// key of each.
-func overlay[T Config | Base | Training](dst, src *T, onSet func(key string)) {
+// key and the new value of each.
+func overlay[T Config | Base | Training](dst, src *T, onSet func(key string, value reflect.Value)) {
 	to, from := reflect.ValueOf(dst).Elem(), reflect.ValueOf(src).Elem()
 	all := settingsIn()[to.Type()]
 	given := slices.DeleteFunc(slices.Clone(all), func(s setting) bool {
@@ -174,7 +198,7 @@ func overlay[T Config | Base | Training](dst, src *T, onSet func(key string)) {
 	for _, s := range given {
 		if f := s.in(to); !s.inner {
 			copySetting(f, from.FieldByIndex(s.index))
-			onSet(s.key)
+			onSet(s.key, f)
 		} else if f.Kind() == reflect.Pointer && f.IsNil() {
 			f.Set(reflect.New(f.Type().Elem()))
 		}
@@ -214,10 +238,10 @@ func copySetting(dst, src reflect.Value) {
 // Clone returns a copy that shares no slice, map or pointer with c. Functions are shared.
 func Clone[T Config | Base | Training](c *T) T {
 	var out T
-	overlay(&out, c, func(string) {})
+	overlay(&out, c, func(string, reflect.Value) {})
 	if o, ok := any(&out).(*Config); ok {
 		from := any(c).(*Config)
-		o.Ranks, o.Warnings = from.Ranks, slices.Clone(from.Warnings)
+		o.Ranks, o.Warnings, o.origins = from.Ranks, slices.Clone(from.Warnings), from.origins
 	}
 	return out
 }

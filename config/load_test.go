@@ -266,6 +266,51 @@ func TestLoadReportsEveryProblemWithItsPlace(t *testing.T) {
 	}
 }
 
+// A program that adds to what it has loaded, and validates later, is told the same places.
+func TestValidateKeepsThePlaces(t *testing.T) {
+	path := write(t, "job.yaml", "application_name: a\nerror_strategy: loud\ntraining: {is_log_throughput_enabled: true}\noutputs:\n  trace: {dialect: v3, path: x}\n  otlp: {endpoint: nowhere, headers: {a b: c}}\n")
+	env := config.Environ([]string{"TRAINSPAN_CONFIG=" + path, "TRAINSPAN_OTLP_TRACE_BUDGET=5", "TRAINSPAN_LOG_LEVEL=loud"})
+	loaded := mustLoad(t, config.LoadOptions{Partial: true, LookupEnv: env})
+	_, atOnce := config.Load(config.LoadOptions{LookupEnv: env})
+	again := mustLoad(t, config.LoadOptions{Partial: true, LookupEnv: config.Environ(nil), Code: config.Clone(&loaded)})
+	for name, cfg := range map[string]*config.Config{"loaded": &loaded, "loaded twice": &again} {
+		if err := cfg.Validate(); fmt.Sprint(err) != fmt.Sprint(atOnce) && name == "loaded" {
+			t.Errorf("%s: got\n%v\nwant\n%v", name, err, atOnce)
+		}
+		for _, want := range []string{
+			path + ":2:17: error_strategy: ", path + ":5:20: outputs.trace.dialect: ", path + ":6:20: outputs.otlp.endpoint: ", path + ":6:38: outputs.otlp.headers: ",
+			"TRAINSPAN_OTLP_TRACE_BUDGET: outputs.otlp.trace_budget: ", "TRAINSPAN_LOG_LEVEL: logger.level: ",
+		} {
+			if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "  "+want) {
+				t.Errorf("%s: got\n%v\nwant %s", name, err, want)
+			}
+		}
+	}
+	if want := path + ":3:11: training.flops_per_sample: "; !strings.Contains(loaded.Validate().Error(), want) {
+		t.Errorf("got\n%v\nwant %s", loaded.Validate(), want)
+	}
+
+	// A value that the program sets later is not in the file.
+	loaded.Outputs.Trace.Dialect, loaded.Outputs.Trace.BufferSize, loaded.Ranks.Rank = "v4", -1, config.Value(-1)
+	for _, want := range []string{"\n  outputs.trace.dialect: ", "\n  outputs.trace.buffer_size: ", "\n  rank: "} {
+		if err := loaded.Validate(); !strings.Contains(err.Error(), want) {
+			t.Errorf("got\n%v\nwant %q", err, want)
+		}
+	}
+}
+
+// An error before the program has added anything has what breaks a rule too, and not what may come.
+func TestPartialErrorHasBrokenRules(t *testing.T) {
+	env := []string{"TRAINSPAN_SEQ_LENGTH=long", "TRAINSPAN_FILE_ENABLED=1", "TRAINSPAN_LOG_LEVEL=loud"}
+	_, err := config.Load(config.LoadOptions{Partial: true, LookupEnv: config.Environ(env)})
+	const want = `config: 2 problems:
+  TRAINSPAN_SEQ_LENGTH: training.seq_length: must be an integer (got "long")
+  TRAINSPAN_LOG_LEVEL: logger.level: must be 'DEBUG', 'INFO', 'WARNING', 'ERROR' or 'CRITICAL' (got "loud")`
+	if fmt.Sprint(err) != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
 func TestDFTracerFile(t *testing.T) {
 	theirs := write(t, "dft.yaml", "enable: true\nprofiler:\n  init: FUNCTION\n  log_file: /tmp/theirs\n  data_dirs: /a:/b\n  compression: false\nfeatures: {tid: false, metadata: true, io: {enable: true}}\ninternal: {write_buffer_size: 99}\n")
 	ours := write(t, "job.yaml", "outputs: {trace: {compression: true}}\n")

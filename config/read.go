@@ -98,14 +98,13 @@ func join(path, key string) string { return strings.TrimPrefix(path+"."+key, "."
 // every value that does not fit its field, or the reason why src cannot be read. The result is not
 // validated.
 func Decode[T Config | Base | Training](src any, name string) (out T, unknown []Problem, err error) {
-	root := fromGo(src)
+	r := newReader(&out)
 	if text, ok := src.([]byte); ok {
-		if root, err = document.Read(text, name); err != nil {
+		if src, err = r.document(document.Read(text, name)); err != nil {
 			return out, nil, fmt.Errorf("config: %w", err)
 		}
 	}
-	r := newReader(&out)
-	r.section(root, "", name)
+	r.section(src, "", name)
 	return out, r.unknown, r.found.err()
 }
 
@@ -121,6 +120,18 @@ type reader struct {
 func newReader[T Config | Base | Training](root *T) *reader {
 	v := reflect.ValueOf(root).Elem()
 	return &reader{root: v, all: settingsIn()[v.Type()], places: map[string]string{}}
+}
+
+// document takes the syntax errors of a document as problems.
+func (r *reader) document(root any, err error) (any, error) {
+	var faults document.Faults
+	if !errors.As(err, &faults) {
+		return root, err
+	}
+	for _, f := range faults {
+		r.found = append(r.found, Problem{Message: f.Message, Where: f.At})
+	}
+	return root, nil
 }
 
 func (r *reader) section(v any, section, at string) {
@@ -155,7 +166,7 @@ func (r *reader) section(v any, section, at string) {
 
 // mapping reports a value that is not a mapping, or null.
 func (r *reader) mapping(v any, section, at string) document.Mapping {
-	m, ok := v.(document.Mapping)
+	m, ok := entries(v)
 	if !ok && v != nil {
 		r.problem(section, at, v, errors.New("must be a mapping of keys to values"))
 	}

@@ -137,12 +137,8 @@ func (p problems) err() error {
 }
 
 // Validate checks the whole of c and returns nil or a [*ValidationError] with every problem. It
-// calls the functions whose result a rule needs.
-func (c *Config) Validate() error {
-	var p problems
-	c.validate(&p)
-	return p.err()
-}
+// calls the functions whose result a rule needs. Of what [Load] found it names the places.
+func (c *Config) Validate() error { return c.violations().err() }
 
 // Validate checks b and its training configuration as [Config.Validate] does.
 func (b *Base) Validate() error {
@@ -223,9 +219,9 @@ func (p *problems) checkRule(name, arg, key string, field reflect.Value) {
 	}
 }
 
-// The validate methods check rules about several settings.
-
-func (c *Config) validate(p *problems) {
+// violations checks all rules. It and the validate methods have those about several settings.
+func (c *Config) violations() (found problems) {
+	p := &found
 	p.checkRules(c)
 	c.Base.validate(p)
 	mode, names := cmp.Or(c.Export.Mode, Blacklist), c.Export.SpanNames
@@ -234,12 +230,17 @@ func (c *Config) validate(p *problems) {
 	p.when(c.Outputs.File.Enabled.Or(false) && c.Outputs.File.Path == "", "outputs.file.path", nil, "field required: the file output is switched on and needs a path")
 	c.Outputs.OTLP.validate(p)
 	c.Outputs.Prometheus.validate(p)
+	for i := range found {
+		found[i].Where = c.place(found[i].Field)
+	}
+	// A program gives these; those of the environment are checked where they are read.
 	for i, v := range []Var[int]{c.Ranks.Rank, c.Ranks.LocalRank, c.Ranks.Attempt, c.Ranks.WorldSize} {
 		key := []string{"rank", "local_rank", "attempt", "ranks.world_size"}[i]
 		n, ok := evaluate(p, key, v)
 		p.when(ok && n < 0, key, n, "must not be negative")
 		p.when(ok && n == 0 && i == 3, key, n, "must be set to a positive value")
 	}
+	return found
 }
 
 func (b *Base) validate(p *problems) {

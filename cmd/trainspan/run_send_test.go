@@ -191,6 +191,7 @@ func TestRunSendsNothing(t *testing.T) {
 		"a bad address":   {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://user:hunter2@" + strings.TrimPrefix(b.URL, "http://")}, "must not hold a user name or password"},
 		"an odd list":     {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + b.URL, "TRAINSPAN_EXPORT_MODE=WHITELIST_SPANS"}, "nothing is sent of Python processes: "},
 		"a bad variable":  {[]string{"OTEL_EXPORTER_OTLP_TIMEOUT=soon"}, "OTEL_EXPORTER_OTLP_TIMEOUT"},
+		"a broken rule":   {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + b.URL, "TRAINSPAN_OTLP_TRACE_SPLIT=per-step"}, "nothing is sent of Python processes: config: TRAINSPAN_OTLP_TRACE_SPLIT: outputs.otlp.trace_split: must be "},
 		"two problems":    {[]string{"TRAINSPAN_GLOBAL_BATCH_SIZE=x", "TRAINSPAN_SEQ_LENGTH=y"}, `config: 2 problems: TRAINSPAN_GLOBAL_BATCH_SIZE: training.global_batch_size: must be an integer (got "x"); TRAINSPAN_SEQ_LENGTH: `},
 		"a bad container": {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_HEADERS=hunter2"}, "OTEL_EXPORTER_OTLP_HEADERS"},
 	} {

@@ -47,9 +47,9 @@ func TestFromEnv(t *testing.T) {
 					c.SpillDir == "/spill" && c.SpillBytes == 99
 			},
 		},
-		{name: "unknown protocol", env: []string{"OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_PROTOCOL=udp"}, err: `otlp.protocol`},
+		{name: "unknown protocol", env: []string{"OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_PROTOCOL=udp"}, err: "OTEL_EXPORTER_OTLP_PROTOCOL: otlp.protocol: "},
 		{name: "bad number", env: []string{"OTEL_EXPORTER_OTLP_TIMEOUT=soon"}, err: "OTEL_EXPORTER_OTLP_TIMEOUT"},
-		{name: "bad endpoint", env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=localhost"}, err: "otlp.endpoint"},
+		{name: "bad endpoint", env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=localhost"}, err: "OTEL_EXPORTER_OTLP_ENDPOINT: otlp.endpoint: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cfg, on, err := otlp.FromEnv(config.Environ(tc.env))

@@ -236,7 +236,7 @@ func FromEnv(lookup func(string) (string, bool)) (cfg Config, on bool, err error
 		return Config{}, false, nil
 	}
 	cfg = Config{OTLP: all.Outputs.OTLP}
-	if err := cfg.validate(); err != nil {
+	if err := settings.Validate(&all, "outputs.otlp.", "outputs."); err != nil {
 		return Config{}, false, fmt.Errorf("otlp: %w", err)
 	}
 	return cfg, true, nil

@@ -30,9 +30,19 @@ const (
 	maxBrackets = 1000
 	maxDepth    = 64
 	maxValues   = 100_000
+	maxFaults   = 20
 )
 
 var errTooLarge = errors.New("the document is too deep or too large for a configuration")
+
+// Faults is the error of a document that breaks the syntax of YAML. The value beside it has the
+// top-level keys that can be read.
+type Faults []Fault
+
+// Fault is one syntax error and its place.
+type Fault struct{ At, Message string }
+
+func (f Faults) Error() string { return fmt.Sprintf("read %s: %s", f[0].At, f[0].Message) }
 
 // Mapping is an object. A value is a Mapping, a []any, a scalar, or nil for null; an integer beyond
 // 64 bits is a json.Number.
@@ -70,7 +80,8 @@ func ReadFile(path string) (any, error) {
 	return Read(data, path)
 }
 
-// Read reads one document; nil stands for an empty one. Places begin with name.
+// Read reads one document; nil stands for an empty one. Places begin with name. The error is [Faults]
+// if the syntax is wrong.
 func Read(data []byte, name string) (any, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	switch {
@@ -79,15 +90,36 @@ func Read(data []byte, name string) (any, error) {
 	case len(data) > maxBytes || bytes.Count(data, []byte("\n")) > maxLines || deeplyNested(data):
 		return nil, fmt.Errorf("read %s: %w", name, errTooLarge)
 	}
-	tokens := lexer.Tokenize(string(data))
+	v, err := read(string(data), name)
+	faults, flow := (Faults)(nil), strings.HasPrefix(strings.TrimLeft(string(data), " \t\r\n"), "{")
+	if errors.As(err, &faults) && !flow {
+		return readParts(string(data), name, faults)
+	}
+	return v, err
+}
+
+// parse makes a syntax tree of a document, or of a part of it that begins after some lines.
+func parse(text, name string, after int) (*ast.File, token.Tokens, error) {
+	tokens := lexer.Tokenize(text)
 	// Consumers report a repeated key together with all other problems.
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
+	if located := yaml.Error(nil); errors.As(err, &located) && located.GetToken() != nil {
 		// The library's own text draws the source, which could show a secret.
-		if located := yaml.Error(nil); errors.As(err, &located) && located.GetToken() != nil {
-			return nil, fmt.Errorf("read %s: %s", place(name, located.GetToken()), strings.ReplaceAll(located.GetMessage(), "\t", `\t`))
+		t := located.GetToken()
+		if t.Position != nil {
+			t.Position.Line += after
 		}
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		return nil, nil, Faults{{place(name, t), strings.ReplaceAll(located.GetMessage(), "\t", `\t`)}}
+	} else if err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return file, tokens, nil
+}
+
+func read(text, name string) (any, error) {
+	file, tokens, err := parse(text, name, 0)
+	if err != nil {
+		return nil, err
 	}
 	docs := slices.DeleteFunc(file.Docs, func(d *ast.DocumentNode) bool {
 		_, directive := d.Body.(*ast.DirectiveNode)
@@ -104,6 +136,41 @@ func Read(data []byte, name string) (any, error) {
 		return nil, nil //nolint:nilnil // null is a value
 	}
 	return r.value(docs[0].Body, 0)
+}
+
+// topLevel matches the beginning of a line that is not indented and begins a key.
+var topLevel = regexp.MustCompile(`(?m)^[^\s#\-.\]}]`)
+
+// readParts parses each top-level key of a document with a syntax error by itself, and reads those
+// that can be read.
+func readParts(text, name string, first Faults) (any, error) {
+	var faults Faults
+	var readable strings.Builder
+	begin, line := 0, 0
+	for _, at := range append(topLevel.FindAllStringIndex(text, -1), []int{len(text)}) {
+		part := text[begin:at[0]]
+		lines := strings.Count(part, "\n")
+		file, _, err := parse(part, name, line)
+		if own := (Faults)(nil); errors.As(err, &own) {
+			faults = append(faults, own...)
+		} else if err == nil && slices.ContainsFunc(file.Docs, func(d *ast.DocumentNode) bool { _, text := d.Body.(ast.ScalarNode); return text }) {
+			faults = append(faults, Fault{fmt.Sprintf("%s:%d:1", name, line+1), "a key needs a colon and a space behind it"})
+		} else if err == nil {
+			readable.WriteString(part)
+			lines = 0
+		}
+		readable.WriteString(strings.Repeat("\n", lines)) // places stay as they are
+		line += strings.Count(part, "\n")
+		begin = at[0]
+	}
+	if len(faults) == 0 || len(faults) > maxFaults { // the parts do not fit together, or it is no configuration
+		return nil, first
+	}
+	v, err := read(readable.String(), name)
+	if err != nil { // as an alias of what cannot be read
+		return nil, faults
+	}
+	return v, faults
 }
 
 func deeplyNested(data []byte) bool {
