@@ -30,35 +30,43 @@ func Environ(vars []string) func(name string) (string, bool) {
 	}
 }
 
-// environment lays the variables that are set over the weaker sources. A variable that is set to
-// nothing counts as not set.
+// environment lays the variables that are set over the weaker sources.
 func (l *loader) environment(lookup func(string) (string, bool)) {
-	var layer Config
-	r := newReader(&layer)
-	layer.Ranks, r.found = detectRanks(lookup)
-	layer.WorldSize = layer.Ranks.WorldSize
+	r := reader{all: allSettings()}
+	ranks, bad := detectRanks(lookup)
+	r.found = bad
 	for _, s := range r.all {
-		text := ""
-		i := slices.IndexFunc(s.env, func(name string) bool {
-			text, _ = lookup(name)
-			text = strings.TrimSpace(text)
-			return text != ""
-		})
-		if i < 0 {
+		name, text := s.variable(lookup)
+		if s.as == "launcher" { // which of them counts depends on others
+			r.put(&s, reflect.ValueOf(ranks.WorldSize), name)
+			continue
+		}
+		if name == "" {
 			continue
 		}
 		if s.as == "exporters" {
-			l.checkExporters(s.env[i], s.key, text)
+			l.checkExporters(name, s.key, text)
 		}
-		if s.as == "launcher" { // which of them counts depends on others
-			r.places[s.key] = s.env[i]
-		} else if v, err := s.fromText(text); err == nil {
-			r.set(&s, v, s.env[i])
+		if v, err := s.fromText(text); err == nil {
+			r.set(&s, v, name)
 		} else {
-			r.unfit(&s, text, s.env[i], err)
+			r.unfit(&s, text, name, err)
 		}
 	}
-	l.layReader(&layer, r)
+	l.lay(&r)
+	l.cfg.Ranks.take(&ranks)
+}
+
+// variable returns the strongest variable of a setting that is set. One that is set to nothing
+// counts as not set.
+func (s *setting) variable(lookup func(string) (string, bool)) (name, text string) {
+	for _, name := range s.env {
+		text, _ := lookup(name)
+		if text = strings.TrimSpace(text); text != "" {
+			return name, text
+		}
+	}
+	return "", ""
 }
 
 // fromText reads the text of a variable, as far as its type does not say how. Errors show no value:

@@ -64,7 +64,8 @@ func Load(opts LoadOptions) (Config, error) {
 		}
 	}
 	l.environment(lookup)
-	l.lay(&opts.Code, opts.Code.place)
+	l.lay(&reader{given: givenBy(&opts.Code, opts.Code.place)})
+	l.cfg.Ranks.take(&opts.Code.Ranks)
 	attribute, _ := l.cfg.OTel.ResourceAttributes.Get("service.name")
 	name, _ := attribute.(string)
 	l.cfg.ApplicationName = cmp.Or(l.cfg.ApplicationName, l.cfg.OTel.ServiceName, name)
@@ -81,14 +82,13 @@ type loader struct {
 }
 
 func (l *loader) file(path string, read func(r *reader, root any, path string)) error {
-	var layer Config
-	r := newReader(&layer)
+	r := &reader{all: allSettings()}
 	root, err := r.document(document.ReadFile(path))
 	if err != nil {
 		return err
 	}
 	read(r, root, path)
-	l.layReader(&layer, r)
+	l.lay(r)
 	return nil
 }
 
@@ -110,26 +110,10 @@ func (r *reader) dftracer(root any, path string) {
 	}
 }
 
-// layReader puts what a reader has read over the weaker sources.
-func (l *loader) layReader(layer *Config, r *reader) {
+// lay puts one source over the weaker ones.
+func (l *loader) lay(r *reader) {
 	l.found = append(append(l.found, r.found...), r.unknown...)
-	for _, s := range r.all {
-		if at, ok := r.places[s.key]; ok && s.inner {
-			l.cfg.origins[s.key] = origin{at: at}
-		}
-	}
-	if at, ok := r.places[""]; ok {
-		l.cfg.origins[""] = origin{at: at}
-	}
-	l.lay(layer, func(key string) string { return r.places[key] })
-}
-
-// lay puts one source over the weaker ones; place is where it has a setting.
-func (l *loader) lay(layer *Config, place func(key string) string) {
-	overlay(&l.cfg, layer, func(key string, value reflect.Value) {
-		l.cfg.origins[key] = origin{place(key), value.Interface()}
-	})
-	l.cfg.Ranks.take(&layer.Ranks)
+	apply(reflect.ValueOf(&l.cfg).Elem(), r.given, l.cfg.origins)
 }
 
 // addViolations adds the rules that are broken. A setting whose own value or section has a problem
@@ -178,29 +162,41 @@ func (l *loader) warn(variable string, value any, message string) {
 	l.cfg.Warnings = append(l.cfg.Warnings, Problem{Value: value, Message: message, Where: variable})
 }
 
-// overlay copies into dst every setting of src that is not zero; entries of metadata and headers
-// are joined key by key. The two share no slice, map or pointer afterwards. It calls onSet with the
-// key and the new value of each.
-func overlay[T Config | Base | Training](dst, src *T, onSet func(key string, value reflect.Value)) {
-	to, from := reflect.ValueOf(dst).Elem(), reflect.ValueOf(src).Elem()
-	all := settingsIn()[to.Type()]
-	given := slices.DeleteFunc(slices.Clone(all), func(s setting) bool {
-		v, err := from.FieldByIndexErr(s.index)
-		return err != nil || v.IsZero()
-	})
-	for _, s := range given {
-		for name := range strings.SplitSeq(s.field.Tag.Get("clears"), ",") {
-			if i := slices.IndexFunc(all, func(o setting) bool { return o.section == s.section && o.is(name) }); i >= 0 {
-				all[i].in(to).SetZero()
+// givenBy lists what a program has set.
+func givenBy[T Config | Base | Training](c *T, place func(key string) string) []given {
+	root := reflect.ValueOf(c).Elem()
+	var r reader
+	for _, s := range settingsIn()[root.Type()] {
+		if v, err := root.FieldByIndexErr(s.index); err == nil {
+			r.put(&s, v, place(s.key))
+		}
+	}
+	return r.given
+}
+
+// apply puts what one source gives over the weaker ones; entries of metadata and headers are joined
+// key by key. The two share no slice, map or pointer afterwards. It adds to origins, which may be
+// nil.
+func apply(root reflect.Value, source []given, origins map[string]origin) {
+	all := settingsIn()[root.Type()]
+	for _, g := range source {
+		for name := range strings.SplitSeq(g.field.Tag.Get("clears"), ",") {
+			if i := slices.IndexFunc(all, func(o setting) bool { return o.section == g.section && o.is(name) }); i >= 0 {
+				all[i].in(root).SetZero()
 			}
 		}
 	}
-	for _, s := range given {
-		if f := s.in(to); !s.inner {
-			copySetting(f, from.FieldByIndex(s.index))
-			onSet(s.key, f)
-		} else if f.Kind() == reflect.Pointer && f.IsNil() {
+	for _, g := range source {
+		f, o := g.in(root), origin{at: g.at}
+		switch {
+		case !g.inner:
+			copySetting(f, g.value)
+			o.value = f.Interface()
+		case f.Kind() == reflect.Pointer && f.IsNil():
 			f.Set(reflect.New(f.Type().Elem()))
+		}
+		if origins != nil && (g.at != "" || !g.inner) {
+			origins[g.key] = o
 		}
 	}
 }
@@ -238,7 +234,7 @@ func copySetting(dst, src reflect.Value) {
 // Clone returns a copy that shares no slice, map or pointer with c. Functions are shared.
 func Clone[T Config | Base | Training](c *T) T {
 	var out T
-	overlay(&out, c, func(string, reflect.Value) {})
+	apply(reflect.ValueOf(&out).Elem(), givenBy(c, func(string) string { return "" }), nil)
 	if o, ok := any(&out).(*Config); ok {
 		from := any(c).(*Config)
 		o.Ranks, o.Warnings, o.origins = from.Ranks, slices.Clone(from.Warnings), from.origins

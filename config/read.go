@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -98,28 +97,31 @@ func join(path, key string) string { return strings.TrimPrefix(path+"."+key, "."
 // every value that does not fit its field, or the reason why src cannot be read. The result is not
 // validated.
 func Decode[T Config | Base | Training](src any, name string) (out T, unknown []Problem, err error) {
-	r := newReader(&out)
+	root := reflect.ValueOf(&out).Elem()
+	r := reader{all: settingsIn()[root.Type()]}
 	if text, ok := src.([]byte); ok {
 		if src, err = r.document(document.Read(text, name)); err != nil {
 			return out, nil, fmt.Errorf("config: %w", err)
 		}
 	}
 	r.section(src, "", name)
+	apply(root, r.given, nil)
 	return out, r.unknown, r.found.err()
 }
 
-// reader puts what one source has into fields, and collects what does not fit.
-type reader struct {
-	root    reflect.Value
-	all     []setting
-	found   problems
-	unknown []Problem
-	places  map[string]string // where each setting and section was given
+// given is a setting, or a section without a value, that a source has.
+type given struct {
+	setting
+	value reflect.Value
+	at    string // the place
 }
 
-func newReader[T Config | Base | Training](root *T) *reader {
-	v := reflect.ValueOf(root).Elem()
-	return &reader{root: v, all: settingsIn()[v.Type()], places: map[string]string{}}
+// reader collects what one source gives, and what does not fit.
+type reader struct {
+	all     []setting
+	given   []given
+	found   problems
+	unknown []Problem
 }
 
 // document takes the syntax errors of a document as problems.
@@ -135,8 +137,10 @@ func (r *reader) document(root any, err error) (any, error) {
 }
 
 func (r *reader) section(v any, section, at string) {
-	r.places[section] = at
-	given := map[string]document.Entry{}
+	if section == "" {
+		r.given = append(r.given, given{at: at, setting: setting{inner: true}})
+	}
+	seen := map[string]document.Entry{}
 	for _, e := range r.mapping(v, section, at) {
 		i := slices.IndexFunc(r.all, func(s setting) bool { return s.section == section && s.is(e.Key) })
 		if i < 0 {
@@ -147,16 +151,14 @@ func (r *reader) section(v any, section, at string) {
 			i++ // PerfTags is the next setting
 		}
 		s := &r.all[i]
-		first, twice := given[s.key]
-		given[s.key] = e
+		first, twice := seen[s.key]
+		seen[s.key] = e
 		switch {
 		case twice:
 			r.problem(s.key, e.KeyAt, nil, errors.New(strings.TrimSuffix(fmt.Sprintf("given twice, first as %q at %s", first.Key, first.KeyAt), " at ")))
 		case e.Value == nil:
 		case s.inner:
-			if f := s.in(r.root); f.Kind() == reflect.Pointer {
-				f.Set(reflect.New(f.Type().Elem()))
-			}
+			r.given = append(r.given, given{setting: *s, at: e.At})
 			r.section(e.Value, s.key, e.At)
 		default:
 			r.set(s, e.Value, e.At)
@@ -188,8 +190,14 @@ func (r *reader) set(s *setting, v any, at string) {
 		r.unfit(s, v, at, err)
 		return
 	}
-	s.in(r.root).Set(to)
-	r.places[s.key] = at
+	r.put(s, to, at)
+}
+
+// put gives a setting its value; zero counts as not given.
+func (r *reader) put(s *setting, v reflect.Value, at string) {
+	if !v.IsZero() {
+		r.given = append(r.given, given{*s, v, at})
+	}
 }
 
 // unfit reports a value that does not fit its setting. Pairs are not shown: headers carry secrets.
@@ -209,26 +217,19 @@ func (r *reader) problem(key, at string, v any, err error) {
 // meant: keys of the section that contain it or are nearly the same, the same key in another
 // section, or nearly the same one there.
 func unknownKey(key, section string) string {
-	var meant []string
-	word, least := plainWord(key), math.MaxInt
-	for _, s := range allSettings() {
-		rank := math.MaxInt
-		for _, known := range s.plain {
-			if edits, near := editsBetween(word, known); near {
-				rank = min(rank, 2*edits)
-			}
+	word := plainWord(key)
+	meant, least := nearest(allSettings(), func(s setting) int {
+		elsewhere := 0
+		if s.section != section {
+			elsewhere = 1
 		}
-		if s.section != section && rank < math.MaxInt {
-			rank++
-		}
-		if rank < least {
-			meant, least = nil, rank
-		}
-		if rank == least && rank < math.MaxInt {
-			meant = append(meant, strconv.Quote(s.key))
-		}
+		return 2*min(editsBetween(word, s.plain[0]), editsBetween(word, s.plain[1])) + elsewhere
+	})
+	var quoted []string
+	for _, s := range meant[:min(len(meant), 3)] {
+		quoted = append(quoted, strconv.Quote(s.key))
 	}
-	names := strings.Join(meant[:min(len(meant), 3)], " or ")
+	names := strings.Join(quoted, " or ")
 	switch key := shown(key); {
 	case len(meant) == 0:
 		return fmt.Sprintf("unknown key %q; trainspan help configuration lists all keys", key)

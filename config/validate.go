@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"net"
 	"net/url"
 	"reflect"
@@ -66,30 +65,44 @@ func shown(text string) string {
 
 // didYouMean names the candidate that may be meant by word, if there is one.
 func didYouMean(word string, candidates []string) string {
-	best, least := "", math.MaxInt
-	for _, c := range candidates {
-		if edits, near := editsBetween(plainWord(word), plainWord(c)); near && edits < least {
-			best, least = c, edits
-		}
-	}
-	if best == "" {
+	meant, _ := nearest(candidates, func(c string) int { return editsBetween(plainWord(word), plainWord(c)) })
+	if len(meant) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; did you mean %q?", best)
+	return fmt.Sprintf("; did you mean %q?", meant[0])
 }
 
-// editsBetween counts the edits between two plain words, and reports whether the known one may be
+// far is the distance of what is not meant.
+const far = 1000
+
+// nearest returns the candidates with the least distance below far.
+func nearest[T any](candidates []T, distance func(T) int) (meant []T, least int) {
+	least = far
+	for _, c := range candidates {
+		switch d := distance(c); {
+		case d < least:
+			meant, least = []T{c}, d
+		case d == least && d < far:
+			meant = append(meant, c)
+		}
+	}
+	return meant, least
+}
+
+// editsBetween counts the edits between two plain words, or returns far if the known one is not
 // meant. A word that is more than half of it, such as batch_size of global_batch_size, needs none.
-func editsBetween(word, known string) (edits int, near bool) {
+func editsBetween(word, known string) int {
 	few := (len(word) + 2) / 3
 	switch {
 	case len(word) > len(known)/2 && strings.Contains(known, word):
-		return 0, true
+		return 0
 	case known == "" || len(word) > len(known)+few || len(known) > len(word)+few:
-		return 0, false
+		return far
 	}
-	edits = levenshtein.ComputeDistance(word, known)
-	return edits, edits <= few
+	if edits := levenshtein.ComputeDistance(word, known); edits <= few {
+		return edits
+	}
+	return far
 }
 
 var separators = strings.NewReplacer("_", "", "-", "")
