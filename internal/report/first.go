@@ -44,6 +44,8 @@ func diagnosisOf(c account.Category) string {
 		return "DOWN"
 	case account.DataWait:
 		return "INPUT"
+	case account.Wait:
+		return "WAIT"
 	case account.Validation, account.Testing:
 		return "EVALUATION"
 	}
@@ -121,7 +123,7 @@ func (r *Report) diagnose() (diagnosis, why string) {
 			if diagnosisOf(l.Category) == diagnosis {
 				time += l.Time
 				if len(of) < 3 && l.Share >= worth {
-					of = append(of, fmt.Sprintf("%s %s", words(l.Category), display.Duration(l.Time/ranks)))
+					of = append(of, fmt.Sprintf("%s %s", r.words(l.Category), display.Duration(l.Time/ranks)))
 				}
 			}
 		}
@@ -243,7 +245,7 @@ func (s *screen) time(r *Report) {
 	default:
 		parts = append(parts, part{"trained", *r.Goodput})
 		for _, l := range r.Losses {
-			parts = append(parts, part{words(l.Category), l.Share})
+			parts = append(parts, part{r.words(l.Category), l.Share})
 		}
 	}
 	if n := utf8.RuneCountInString(shades); len(parts) > n {

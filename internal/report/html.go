@@ -199,7 +199,7 @@ func (p *page) ledger() {
 		add(account.Productive, "trained the model", *r.Goodput, r.Ledger.Categories[account.Productive])
 	}
 	for _, l := range r.Losses {
-		add(l.Category, words(l.Category), l.Share, l.Time)
+		add(l.Category, r.words(l.Category), l.Share, l.Time)
 	}
 }
 

@@ -85,7 +85,7 @@ type Verdict struct {
 	Outcome string `json:"outcome"`
 	// Diagnosis is what costs most: SLOW RANK, SLOW RANKS, IMBALANCE, INPUT, COMMUNICATION,
 	// DRIFT or HANG where a repair of the steps gains enough; else the loss that is more than
-	// a tenth of the time: START-UP, CHECKPOINTS, LOST WORK, DOWN, INPUT, EVALUATION, OTHER (of
+	// a tenth of the time: START-UP, CHECKPOINTS, LOST WORK, DOWN, INPUT, WAIT, EVALUATION, OTHER (of
 	// a profile COPIES and IDLE DEVICE too); else FINE, or UNKNOWN where the records do not say.
 	Diagnosis string `json:"diagnosis"`
 	// Why is the reason for it, in one or two sentences with their numbers.

@@ -80,7 +80,7 @@ func (s *screen) ledger(r *Report) {
 			row(fmt.Sprintf("%d others", len(r.Losses)-i), rest.Share, rest.Time)
 			break
 		}
-		row(words(l.Category), l.Share, l.Time)
+		row(r.words(l.Category), l.Share, l.Time)
 	}
 }
 

@@ -43,7 +43,7 @@ func (r *Report) conclude() {
 	}
 	if r.Profile == nil && len(r.Losses) > 0 && r.Losses[0].Share >= worth && !(r.Goodput == nil && r.Losses[0].Category == account.Other) {
 		l := &r.Losses[0]
-		add(placeOfLoss(l.Category), fmt.Sprintf("The largest loss is %s, %s (%s%s).", words(l.Category), display.Percent(l.Share), display.Duration(l.Time/int64(max(len(r.Ranks), 1))), perRank(len(r.Ranks))))
+		add(placeOfLoss(l.Category), fmt.Sprintf("The largest loss is %s, %s (%s%s).", r.words(l.Category), display.Percent(l.Share), display.Duration(l.Time/int64(max(len(r.Ranks), 1))), perRank(len(r.Ranks))))
 	}
 	if d := r.disruptions(); d != "" {
 		add(placeStarts, d)
@@ -137,6 +137,28 @@ func perRank(n int) string {
 	return ""
 }
 
+// words are those for a category, and for whom ranks waited where it was for one.
+func (r *Report) words(c account.Category) string {
+	if c == account.Wait {
+		if rank, ok := r.mostWaitedFor(); ok {
+			return fmt.Sprintf("wait for rank %d", rank)
+		}
+	}
+	return words(c)
+}
+
+// mostWaitedFor returns the rank for which most of the waiting outside of steps was, false
+// where that is not one.
+func (r *Report) mostWaitedFor() (rank int, ok bool) {
+	const most = 0.8 // of it
+	for _, w := range r.Ledger.WaitedFor {
+		if float64(w.Time-w.InSteps-w.InInit) > most*float64(r.Ledger.Categories[account.Wait]) {
+			return w.Rank, true
+		}
+	}
+	return 0, false
+}
+
 func words(c account.Category) string {
 	if c.IsCustom() {
 		return "“" + strings.TrimPrefix(string(c), "custom.") + "”"
@@ -217,6 +239,7 @@ var actions = map[account.Category]string{
 	account.Validation:         "validate less often or on fewer batches",
 	account.Testing:            "test less often or on fewer batches",
 	account.Stall:              "find what the last step waited for before the attempt ended",
+	account.Wait:               "see what the rank that comes last does before it: the others wait for it between steps",
 	account.Downtime:           "read the end of the log of the attempt that stopped, and restart sooner",
 	account.Unobserved:         "find out when the job really ended: its last attempt has no proper end",
 	account.Absent:             "start all ranks together and end them together",

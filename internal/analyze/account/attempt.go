@@ -43,6 +43,7 @@ type attempt struct {
 	names  []Category // by what, below firstIteration
 	loops  []loop     // by start
 	saves  []save     // by time
+	meets  []meetKind // by number, from 1
 	packed packed     // the rest
 
 	missingEnds int // spans that a sibling closed
@@ -68,7 +69,9 @@ type overlapped struct {
 type iteration struct {
 	number     int64 // job.Unknown when there is none
 	start, end int64 // end is job.NoEnd when it never finished
-	own        int64 // its own time in all
+	own        int64 // its own time in all, of which so much is
+	compute    int64 //   in spans that say what it computes
+	meets      int64 //   in collectives
 	loop       int32 // index of its loop, -1 when it is in none
 
 	// more is how many that follow a window holds besides the first one.

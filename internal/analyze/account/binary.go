@@ -3,6 +3,7 @@ package account
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/trainspan/trainspan/internal/platform/columns"
 )
@@ -38,7 +39,12 @@ func (b *Builder) AppendBinary(dst []byte) ([]byte, error) {
 	for _, s := range a.saves {
 		dst = binary.AppendVarint(binary.AppendVarint(dst, s.time), s.through)
 	}
-	for _, r := range [...]*rows{&a.packed.segs, &a.packed.overlaps, &a.packed.iterations} {
+	dst = binary.AppendUvarint(dst, uint64(len(a.meets)))
+	for _, m := range a.meets {
+		dst = columns.AppendBytes(columns.AppendBytes(dst, m.group), m.op)
+		dst = binary.AppendUvarint(dst, uint64(m.size))
+	}
+	for _, r := range a.packed.all() {
 		dst = columns.AppendBytes(binary.AppendUvarint(dst, uint64(r.n)), r.data)
 	}
 	return dst, nil
@@ -70,7 +76,12 @@ func (b *Builder) UnmarshalBinary(src []byte) error {
 	for range r.Count(2) {
 		a.saves = append(a.saves, save{r.Int(), r.Int()})
 	}
-	for _, to := range [...]*rows{&a.packed.segs, &a.packed.overlaps, &a.packed.iterations} {
+	for range r.Count(3) {
+		m := meetKind{group: r.String(), op: r.String()}
+		m.size = r.Small(math.MaxInt32)
+		a.meets = append(a.meets, m)
+	}
+	for _, to := range a.packed.all() {
 		to.n = r.Small(packBlock * max(r.Len(), 1))
 		to.data = append([]byte(nil), r.Bytes()...)
 		// A block of 256 takes at least two bytes for each of three columns.
@@ -78,8 +89,8 @@ func (b *Builder) UnmarshalBinary(src []byte) error {
 			r.Fail()
 		}
 	}
-	if r.Err() == nil && r.Len() == 0 && a.stop >= a.Start && a.Start > 0 && len(a.names) <= int(kindCount)+maxNamed {
-		if a.packed.sound(len(a.names), len(a.loops)) {
+	if r.Err() == nil && r.Len() == 0 && a.stop >= a.Start && a.Start > 0 && len(a.names) <= int(kindCount)+maxNamed && len(a.meets) <= maxMeetKinds {
+		if a.packed.sound(len(a.names), len(a.loops), len(a.meets)) {
 			*b = Builder{done: a}
 			return nil
 		}

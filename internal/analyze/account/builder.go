@@ -22,6 +22,7 @@ type Builder struct {
 	steps   *job.Steps
 	own     job.Steps // where nobody else has them
 	saves   []save
+	meets   meetKinds
 	threads []int64 // of the training
 	known   bool    // a span of the standard vocabulary was added
 	done    *attempt
@@ -40,7 +41,7 @@ func (b *Builder) Span(s *job.Span) {
 		id: s.ID, parent: s.Parent, start: s.Start, end: s.End, thread: s.Thread,
 		background: s.Background, nested: s.Nested,
 	}
-	r.kind = kindOf[s.Class]
+	r.kind, r.meet = kindOf[s.Class], b.meets.number(s)
 	r.what = what(r.kind)
 	switch {
 	case s.Name == spans.TrainingLoop:
@@ -81,7 +82,7 @@ func (b *Builder) resolve(r *row) {
 		r.kind, r.what = kindIteration, firstIteration+what(i)
 		return
 	}
-	if r.role = roleNone; r.kind != kindCompute { // that is computing all the same
+	if r.role = roleNone; r.kind != kindCompute && r.kind != kindCollective { // that is computing all the same
 		r.kind, r.what = kindOther, whatOther
 	}
 }
@@ -97,7 +98,7 @@ func (b *Builder) finish() error {
 	if b.done != nil {
 		return nil
 	}
-	a := &attempt{Process: b.proc, names: b.table, standard: b.known}
+	a := &attempt{Process: b.proc, names: b.table, meets: b.meets.list, standard: b.known}
 	a.Start = min(a.Start, b.first)
 	a.stop = a.End
 	if a.stop == job.NoEnd {

@@ -25,6 +25,7 @@ const (
 	DataWait       Category = "data_wait"       // data loading on the training thread
 	Validation     Category = "validation"      //
 	Testing        Category = "testing"         //
+	Wait           Category = "wait"            // for another rank, outside of iterations
 	Stall          Category = "stall"           // an unfinished iteration beyond the usual time
 	Downtime       Category = "downtime"        // from when an attempt had ended for certain to the start of the next
 	Unobserved     Category = "unobserved"      // after the last sign of life: an attempt may have lived, and nothing of it was recorded; or no later one is known
@@ -66,7 +67,7 @@ const customRest Category = customPrefix + "(more)"
 // Categories lists the fixed categories in the order in which they are shown.
 func Categories() []Category {
 	return slices.Concat([]Category{Productive, LostWork, Warmup, Stall}, startUps, []Category{
-		Init, CheckpointLoad, CheckpointSave, DataWait, Validation, Testing, Downtime, Unobserved, Absent, Other,
+		Init, CheckpointLoad, CheckpointSave, DataWait, Wait, Validation, Testing, Downtime, Unobserved, Absent, Other,
 	})
 }
 
@@ -123,20 +124,22 @@ const (
 	kindWarmup // compiling
 	kindCustom
 	kindIteration
+	kindMeeting // a collective in no iteration
 	kindData
 	kindStartUp // a part of a start: what nothing else says more of
 	kindOther   // application, loops, epochs
 	kindCount
 
 	// The kinds below take the place of their parent.
-	kindCompute // forward, backward, collectives: part of the iteration
-	kindDetail  // calls of the operating system, kernels: part of whatever they are in
+	kindCompute    // forward, backward, the optimizer: part of the iteration
+	kindCollective // as well
+	kindDetail     // calls of the operating system, kernels: part of whatever they are in
 )
 
 // fixed are the categories of the kinds that have one of their own.
 var fixed = [kindCount]Category{
 	kindLoad: CheckpointLoad, kindInit: Init, kindSave: CheckpointSave, kindTesting: Testing,
-	kindValidation: Validation, kindWarmup: Warmup, kindIteration: Productive, kindData: DataWait, kindStartUp: Other, kindOther: Other,
+	kindValidation: Validation, kindWarmup: Warmup, kindIteration: Productive, kindMeeting: Productive, kindData: DataWait, kindStartUp: Other, kindOther: Other,
 }
 
 // kindOf is what each class of spans means to the ledger.
@@ -149,7 +152,7 @@ var kindOf = [vocab.Classes]kind{
 	vocab.ClassBackward:       kindCompute,
 	vocab.ClassOptimizer:      kindCompute,
 	vocab.ClassCompute:        kindCompute,
-	vocab.ClassCollective:     kindCompute,
+	vocab.ClassCollective:     kindCollective,
 	vocab.ClassCommInit:       kindInit,
 	vocab.ClassTransfer:       kindCompute,
 	vocab.ClassDeviceWork:     kindCompute,

@@ -118,14 +118,14 @@ func (v *view) restart(r *rankView, k int, d *Disruption) {
 		d.DownMost += gap
 	}
 	d.IterationsMost = max(d.IterationsMost, a.unrecorded())
-	next.eachStretch(next.from, next.to, func(from, to int64, c Category, _ int) {
-		switch c {
+	next.eachStretch(next.from, next.to, func(s stretch) {
+		switch took := s.to - s.from; s.category {
 		case Init:
-			d.Init += to - from
+			d.Init += took
 		case CheckpointLoad:
-			d.Reload += to - from
+			d.Reload += took
 		case Warmup:
-			d.Warmup += to - from
+			d.Warmup += took
 		}
 	})
 }
@@ -197,9 +197,9 @@ func (v *view) lostBy(r *rankView, find func(after, next, loop int) *Disruption)
 			d.IterationsMost = max(d.IterationsMost, most)
 			d.LostWork += s.work
 			d.Stall += s.stall
-			a.eachStretch(s.from, s.until, func(from, to int64, c Category, iteration int) {
-				if iteration < 0 || c == Warmup {
-					d.Stretch += to - from
+			a.eachStretch(s.from, s.until, func(st stretch) {
+				if st.iteration < 0 || st.category == Warmup {
+					d.Stretch += st.to - st.from
 				}
 			})
 		}

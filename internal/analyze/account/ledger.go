@@ -3,6 +3,7 @@ package account
 import (
 	"cmp"
 	"slices"
+	"sync"
 
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/tracefile/nest"
@@ -16,6 +17,9 @@ type Ledger struct {
 	having   map[int][]int // the ranks that have an attempt, by its number, in order
 	tried    []Interval
 	expected int // ranks that the job should have, 0 when that is not known
+
+	meeting sync.Mutex
+	table   *table // of all meetings, nil until it is asked for
 }
 
 // rank is the attempts of one rank, by number.
@@ -39,6 +43,7 @@ func (l *Ledger) Add(b *Builder) error {
 }
 
 func (l *Ledger) add(a *attempt) {
+	l.table = nil
 	if l.ranks == nil {
 		l.ranks, l.having = make(map[int]*rank), make(map[int][]int)
 	}
@@ -74,7 +79,7 @@ func (a *attempt) better(b *attempt) bool {
 }
 
 // Expect says how many ranks the job has, so that missing ones are listed.
-func (l *Ledger) Expect(ranks int) { l.expected = max(l.expected, ranks) }
+func (l *Ledger) Expect(ranks int) { l.expected, l.table = max(l.expected, ranks), nil }
 
 // triedAt says that the job was started, and that the start ended before anything of it was
 // recorded. It is downtime of all ranks, as what is between it and other attempts.

@@ -41,7 +41,7 @@ func NewLive(o LiveOptions) (*Live, error) {
 }
 
 // emit gives a stretch of time to its category or iteration.
-func (l *Live) emit(from, to int64, w what) {
+func (l *Live) emit(from, to int64, w what, _ part) {
 	if n, ok := w.iteration(); ok {
 		if w >= computing {
 			n = int(w - computing)
@@ -102,7 +102,7 @@ func (l *Live) Start(s *LiveSpan) Handle {
 		if int(w) == len(l.spent) {
 			l.spent = append(l.spent, 0)
 		}
-	case kindCompute:
+	case kindCompute, kindCollective:
 		result, w = kindIteration, what(kindIteration)
 		if parent != nil && parent.kind != kindOther {
 			result, w = parent.kind, parent.iter

@@ -16,6 +16,8 @@ type packed struct {
 	segs       rows // without gaps from the start of the attempt to its stop
 	overlaps   rows
 	iterations rows  // by start
+	inside     rows  // meetings in iterations
+	outside    rows  // meetings in none
 	shift      int64 // of all times: see attempt.move
 }
 
@@ -32,7 +34,7 @@ const packBlock = 256
 const (
 	segColumns       = 3
 	overlapColumns   = 4
-	iterationColumns = 8
+	iterationColumns = 10
 )
 
 // rowPacker packs rows as they come.
@@ -95,6 +97,7 @@ type timeline struct {
 	any            bool
 	hash           hash // of the stretches
 	names          []Category
+	met            meetings
 	number         [2]int64 // the last iteration in segs and in overlaps
 }
 
@@ -125,6 +128,18 @@ func (t *timeline) close(at int64) {
 	}
 	kind, number := t.last.what.split(&t.number[0])
 	t.segs.add(kind, number, t.last.start)
+}
+
+// divide says what an iteration did in some of its time.
+func (t *timeline) divide(w what, p part, took int64) {
+	n, ok := w.iteration()
+	switch {
+	case !ok || p == partOther:
+	case p == partCompute:
+		t.iterations[n].compute += took
+	default:
+		t.iterations[n].meets += took
+	}
 }
 
 func (t *timeline) overlap(o overlapped) {
@@ -160,9 +175,10 @@ func (t *timeline) pack() packed {
 			mid, least = t.sketches[i].mid, t.sketches[i].mid-t.sketches[i].least
 		}
 		// The own time is the length less the data and saves inside, mostly nothing.
-		its.add(it.number, it.start, it.length(), it.length()-it.own, int64(it.loop), int64(it.more), mid, least)
+		its.add(it.number, it.start, it.length(), it.length()-it.own, int64(it.loop), int64(it.more), mid, least, it.compute, it.meets)
 	}
-	return packed{segs: t.segs.done(), overlaps: t.overlaps.done(), iterations: its.done()}
+	t.met.fold()
+	return packed{segs: t.segs.done(), overlaps: t.overlaps.done(), iterations: its.done(), inside: t.met.inside.done(), outside: t.met.outside.done()}
 }
 
 // length is that of the iteration, -1 without an end.
@@ -213,7 +229,7 @@ func (p *packed) open(dst []iteration) (its []iteration, sketches []sketch) {
 	dst = slices.Grow(dst, p.iterations.n)
 	for cols, n := range p.iterations.blocks(iterationColumns) {
 		for i := range n {
-			it := iteration{number: cols[0][i], start: cols[1][i] + p.shift, own: cols[2][i] - cols[3][i], loop: int32(cols[4][i])}
+			it := iteration{number: cols[0][i], start: cols[1][i] + p.shift, own: cols[2][i] - cols[3][i], loop: int32(cols[4][i]), compute: cols[8][i], meets: cols[9][i]}
 			if it.end = it.start + cols[2][i]; cols[2][i] < 0 {
 				it.end = job.NoEnd
 			}
@@ -236,9 +252,14 @@ func (p *packed) open(dst []iteration) (its []iteration, sketches []sketch) {
 	return dst, sketches
 }
 
+// all are the rows in the order of a file.
+func (p *packed) all() [5]*rows {
+	return [...]*rows{&p.segs, &p.overlaps, &p.iterations, &p.inside, &p.outside}
+}
+
 // sound says whether what comes from a file is whole, and names nothing that is
 // not there.
-func (p *packed) sound(names, loops int) bool {
+func (p *packed) sound(names, loops, meets int) bool {
 	good := func(kind, number int64) bool {
 		return kind == 0 && number >= 0 && number < int64(p.iterations.n) || kind > 0 && kind <= int64(names)
 	}
@@ -264,5 +285,20 @@ func (p *packed) sound(names, loops int) bool {
 			}
 		}
 	}
-	return seen == p.segs.n+p.overlaps.n+p.iterations.n
+	known := func(kind, took int64) bool { return kind > 0 && kind <= int64(meets) && took >= 0 }
+	for cols, n := range p.inside.blocks(insideColumns) {
+		for i := range n {
+			if known(cols[2][i], cols[4][i]) && cols[0][i] >= 0 && cols[0][i] < int64(p.iterations.n) {
+				seen++
+			}
+		}
+	}
+	for cols, n := range p.outside.blocks(outsideColumns) {
+		for i := range n {
+			if known(cols[1][i], cols[4][i]) {
+				seen++
+			}
+		}
+	}
+	return seen == p.segs.n+p.overlaps.n+p.iterations.n+p.inside.n+p.outside.n
 }

@@ -46,6 +46,18 @@ type Report struct {
 	// Overlapped is time hidden behind other categories. It is in no sum.
 	Overlapped Totals `json:"overlapped_ns,omitempty"`
 
+	// ProductiveParts divides the productive time; see [Parts].
+	ProductiveParts Parts `json:"productive_parts_ns"`
+
+	// WaitedFor is how long ranks waited for others, in steps and outside of them, by the
+	// rank that came last, the largest first; of at most 64 ranks.
+	WaitedFor []WaitedFor `json:"waited_for,omitempty"`
+
+	// Unmatched is the time in collectives, of all ranks and of the whole job, of which not
+	// all members are on record. It counts as communication, although some of it may be
+	// waiting.
+	Unmatched int64 `json:"unmatched_ns,omitempty"`
+
 	// AllProductive and AnyProductive are how long all ranks, or any, were
 	// productive.
 	AllProductive int64 `json:"all_productive_ns"`
@@ -66,6 +78,9 @@ type RankReport struct {
 	Rank       int    `json:"rank"`
 	Categories Totals `json:"categories_ns"`
 	Overlapped Totals `json:"overlapped_ns,omitempty"`
+
+	// ProductiveParts divides the productive time of the rank.
+	ProductiveParts Parts `json:"productive_parts_ns"`
 }
 
 // AttemptReport is the time of one attempt, of all ranks, in the window. What
@@ -109,7 +124,7 @@ func (l *Ledger) Report(q Query) *Report {
 		asOf = final
 	}
 	v := l.see(asOf)
-	rep := &Report{Categories: Totals{}, Overlapped: Totals{}}
+	rep := &Report{Categories: Totals{}, Overlapped: Totals{}, ProductiveParts: Parts{}}
 	if len(v.ranks) == 0 {
 		return rep
 	}
@@ -125,7 +140,7 @@ func (l *Ledger) Report(q Query) *Report {
 	to = max(to, from)
 	windows, excluded := (Interval{from, to}).without(q.Exclude)
 	rep.From, rep.To, rep.Excluded, rep.Wall = from, to, excluded, to-from-excluded
-	f := filler{view: v, rep: rep, windows: windows, byNumber: make(map[int]*AttemptReport), usual: make(map[int][]int64)}
+	f := filler{view: v, rep: rep, windows: windows, byNumber: make(map[int]*AttemptReport), usual: make(map[int][]int64), waited: make(map[int]*WaitedFor)}
 	rep.Iterations.Saved, rep.Iterations.HasSaves = v.saved()
 	var broken disruptions
 	seen := make(map[int]bool)
@@ -172,6 +187,7 @@ type filler struct {
 	windows  []Interval
 	byNumber map[int]*AttemptReport
 	usual    map[int][]int64
+	waited   map[int]*WaitedFor // by rank
 	cover    coverage
 }
 
@@ -191,25 +207,42 @@ func (f *filler) rank(r *rankView) {
 			f.usual[a.Attempt] = append(f.usual[a.Attempt], a.usual)
 		}
 	}
+	parts := productive{filler: f, rank: r, of: Parts{}}
 	for _, w := range f.windows {
-		f.eachRankStretch(r, w.From, w.To, func(from, to int64, c Category, attempt, _ int) {
-			rr.Categories.add(c, to-from)
+		f.eachRankStretch(r, w.From, w.To, func(s stretch, attempt int) {
+			took := s.to - s.from
+			rr.Categories.add(s.category, took)
 			if attempt >= 0 {
-				f.byNumber[r.attempts[attempt].Attempt].Categories.add(c, to-from)
+				f.byNumber[r.attempts[attempt].Attempt].Categories.add(s.category, took)
 			}
-			if c == Productive {
-				f.cover.add(from, to)
+			switch s.category {
+			case Productive:
+				f.cover.add(s.from, s.to)
+				parts.add(&s, attempt)
+			case Wait, Init:
+				if s.waits {
+					f.wait(&s)
+				}
 			}
 		})
 		r.hidden(w, rr.Overlapped)
 	}
 	f.cover.next()
+	parts.finish()
+	rr.ProductiveParts = parts.of
+	for p, ns := range parts.of {
+		f.rep.ProductiveParts[p] += ns
+	}
+	for k := range r.attempts {
+		f.rep.Unmatched += r.attempts[k].unmatched
+	}
 	f.rep.Categories.addAll(rr.Categories)
 	f.rep.Overlapped.addAll(rr.Overlapped)
 	f.rep.Ranks = append(f.rep.Ranks, rr)
 }
 
 func (f *filler) finish() {
+	f.rep.WaitedFor = waitedFor(f.waited)
 	f.rep.AllProductive, f.rep.AnyProductive = nest.Length(f.cover.all), nest.Length(f.cover.any)
 	for n, ar := range f.byNumber {
 		ar.Usual = stats.MedianInt(f.usual[n], job.Unknown)

@@ -21,6 +21,7 @@ type row struct {
 	role       role
 	background bool
 	nested     bool
+	meet       uint16 // the number of the meeting that it is, 0 for none
 }
 
 type role uint8
@@ -202,7 +203,7 @@ func compare(a, b *row) int {
 		return c
 	}
 	return cmp.Or(cmp.Compare(a.what, b.what), cmp.Compare(a.parent, b.parent),
-		cmp.Compare(a.end, b.end))
+		cmp.Compare(a.end, b.end), cmp.Compare(a.meet, b.meet))
 }
 
 // unite makes one row of those with the same id: a span and the note of its

@@ -17,7 +17,7 @@ type sweep struct {
 
 	// emit gets the stretches of time in order; overlap gets those of leaves
 	// that did not win, when they end.
-	emit    func(from, to int64, w what)
+	emit    func(from, to int64, w what, p part)
 	overlap func(from, to int64, w what)
 }
 
@@ -26,6 +26,15 @@ const none int32 = -1
 // what is what a stretch of time belongs to: a category of the attempt's
 // table, or an iteration.
 type what int32
+
+// part is what an iteration does in a stretch of time.
+type part uint8
+
+const (
+	partOther      part = iota // what no span inside of it says
+	partCompute                // forward, backward, the optimizer and the like
+	partCollective             // with other ranks
+)
 
 // gap is the time in which no span is open.
 const gap what = -1
@@ -39,6 +48,7 @@ type node struct {
 	seq    uint64 // order of opening; zero when the slot is free
 	what   what
 	rank   kind // whose place it takes among leaves
+	part   part
 	aside  bool // beside the training: it never wins
 	open   bool
 	queued bool  // in the heap
@@ -61,11 +71,11 @@ func (s *sweep) advance(t int64) {
 	if t <= s.now {
 		return
 	}
-	w := gap
+	w, p := gap, partOther
 	if s.top != none {
-		w = s.nodes[s.top].what
+		w, p = s.nodes[s.top].what, s.nodes[s.top].part
 	}
-	s.emit(s.now, t, w)
+	s.emit(s.now, t, w, p)
 	s.now = t
 }
 

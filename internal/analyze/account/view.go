@@ -18,6 +18,8 @@ type view struct {
 	ranks []rankView
 	last  int // number of the latest attempt
 
+	meetings *table
+
 	spare [][]iteration // of the rank that was visited last
 }
 
@@ -42,6 +44,8 @@ type attemptView struct {
 	counted    int   // iterations behind usual
 	first      int64 // own time of the first iteration, job.Unknown without one
 	warmup     int64
+	waits      []wait        // outside of iterations
+	unmatched  int64         // time there in meetings of which not all members are on record
 	partial    map[int]int64 // own time so far of iterations that have not finished
 }
 
@@ -53,6 +57,7 @@ func (l *Ledger) see(asOf int64) *view {
 		return v
 	}
 	v.start, v.end = start, start
+	v.meetings = l.meet()
 	lowest := make(map[int]int64)
 	for _, id := range l.rankIDs() {
 		rv := rankView{rank: l.ranks[id]}
@@ -64,6 +69,8 @@ func (l *Ledger) see(asOf int64) *view {
 				attempt: a, from: a.Start, to: min(a.stop, asOf), latest: min(max(a.stop, a.Latest), asOf), over: a.End <= asOf,
 				later: job.NoEnd, usual: job.Unknown,
 			})
+			av := &rv.attempts[len(rv.attempts)-1]
+			av.waits, av.unmatched = v.meetings.waits(a)
 			v.last = max(v.last, a.Attempt)
 			v.end = max(v.end, min(a.stop, asOf))
 			low, ok := lowest[a.Attempt]
@@ -289,35 +296,64 @@ func (a *attemptView) parts(i int) (warmup, work, stall int64) {
 	return 0, own, 0
 }
 
+// stretch is time of one category of an attempt.
+type stretch struct {
+	from, to  int64
+	category  Category
+	iteration int  // -1 where there is none
+	part      part // outside of iterations
+	waits     bool // for a rank
+	rank      int
+}
+
 // eachStretch calls fn with the stretches of the attempt between two moments, in
-// order and without gaps. The iteration is -1 where there is none.
-func (a *attemptView) eachStretch(from, to int64, fn func(from, to int64, c Category, iteration int)) {
+// order and without gaps.
+func (a *attemptView) eachStretch(from, to int64, fn func(stretch)) {
 	from, to = max(from, a.from), min(to, a.to)
 	if from >= to {
 		return
 	}
 	var used map[int]int64
-	special := func(n int) bool { _, ok := a.partial[n]; return n == 0 || ok }
-	for stretch, e := range a.packed.stretches(a.stop) {
-		s := stretch.start
+	waits := a.waits
+	for seg, e := range a.packed.stretches(a.stop) {
+		s := seg.start
 		if s >= to {
 			break
 		}
 		e = min(e, to)
-		n, isIteration := stretch.what.iteration()
+		n, isIteration := seg.what.iteration()
 		if !isIteration {
-			if s = max(s, from); s < e {
-				fn(s, e, a.names[stretch.what], -1)
+			s = max(s, from)
+			if a.meetsIn(seg.what) {
+				for len(waits) > 0 && waits[0].to <= s {
+					waits = waits[1:]
+				}
+				for _, w := range waits {
+					if w.from >= e {
+						break
+					}
+					x, y := max(w.from, s), min(w.to, e)
+					a.give(fn, s, x, seg.what)
+					if x < y {
+						c := Wait
+						if seg.what == what(kindInit) {
+							c = Init // also where it waits
+						}
+						fn(stretch{from: x, to: y, category: c, iteration: -1, waits: true, rank: w.rank})
+					}
+					s = max(s, y)
+				}
 			}
+			a.give(fn, s, e, seg.what)
 			continue
 		}
 		work := Productive
 		if a.isLost(n) {
 			work = LostWork
 		}
-		if !special(n) {
+		if !a.special(n) {
 			if s = max(s, from); s < e {
-				fn(s, e, work, n)
+				fn(stretch{from: s, to: e, category: work, iteration: n})
 			}
 			continue
 		}
@@ -336,7 +372,7 @@ func (a *attemptView) eachStretch(from, to int64, fn func(from, to int64, c Cate
 			}
 			if end > at {
 				if x, y := max(at, from), end; x < y {
-					fn(x, y, p.c, n)
+					fn(stretch{from: x, to: y, category: p.c, iteration: n})
 				}
 				at = end
 			}
@@ -345,13 +381,31 @@ func (a *attemptView) eachStretch(from, to int64, fn func(from, to int64, c Cate
 	}
 }
 
+// give calls fn with time outside of iterations.
+func (a *attemptView) give(fn func(stretch), from, to int64, w what) {
+	if from >= to {
+		return
+	}
+	p := partCompute
+	if w == what(kindMeeting) {
+		p = partCollective
+	}
+	fn(stretch{from: from, to: to, category: a.names[w], iteration: -1, part: p})
+}
+
+// special reports whether an iteration may be more than work: the first one, and one without an end.
+func (a *attemptView) special(n int) bool {
+	_, ok := a.partial[n]
+	return n == 0 || ok
+}
+
 // eachRankStretch calls fn with the stretches of a rank between two moments of the job,
 // in order and without gaps, with the attempt to which they belong; before the
 // first there is none.
-func (v *view) eachRankStretch(r *rankView, from, to int64, fn func(from, to int64, c Category, attempt, iteration int)) {
+func (v *view) eachRankStretch(r *rankView, from, to int64, fn func(s stretch, attempt int)) {
 	emit := func(x, y int64, c Category, attempt int) {
 		if x, y = max(x, from), min(y, to); x < y {
-			fn(x, y, c, attempt, -1)
+			fn(stretch{from: x, to: y, category: c, iteration: -1}, attempt)
 		}
 	}
 	// lived gives the time in which an attempt may have lived, and of which there are no
@@ -374,7 +428,7 @@ func (v *view) eachRankStretch(r *rankView, from, to int64, fn func(from, to int
 			}
 			emit(at, a.from, c, i-1)
 		}
-		a.eachStretch(from, to, func(x, y int64, c Category, iteration int) { fn(x, y, c, i, iteration) })
+		a.eachStretch(from, to, func(s stretch) { fn(s, i) })
 		at = max(at, a.to)
 	}
 	last := len(r.attempts) - 1
@@ -437,17 +491,17 @@ func (l *Ledger) Stretches(fn func(*Stretch) error) error {
 				failed = fn(&open)
 			}
 		}
-		v.eachRankStretch(r, v.start, v.end, func(from, to int64, c Category, attempt, iteration int) {
-			s := Stretch{Rank: r.id, Category: c, Step: job.Unknown, Start: from, End: to}
+		v.eachRankStretch(r, v.start, v.end, func(of stretch, attempt int) {
+			s := Stretch{Rank: r.id, Category: of.category, Step: job.Unknown, Start: of.from, End: of.to}
 			if attempt >= 0 {
 				a := &r.attempts[attempt]
 				s.Attempt = a.Attempt
-				if iteration >= 0 {
-					s.Step = a.iterations[iteration].number
+				if of.iteration >= 0 {
+					s.Step = a.iterations[of.iteration].number
 				}
 			}
-			if open.End == from && open.Category == c && open.Attempt == s.Attempt && open.Step == s.Step {
-				open.End = to
+			if open.End == of.from && open.Category == of.category && open.Attempt == s.Attempt && open.Step == s.Step {
+				open.End = of.to
 				return
 			}
 			give()

@@ -36,6 +36,7 @@ type liveRow struct {
 type placed struct {
 	aside  bool
 	result kind // compute counts as the iteration around it
+	part   part
 	iter   what
 }
 
@@ -112,7 +113,10 @@ func newWalk(a *attempt, t *timeline, threads []int64, steps *job.Steps) *walk {
 	if steps.Rule.Between() {
 		w.steps = steps.All()
 	}
-	w.emit = func(from, _ int64, what what) { t.extend(from, what) }
+	w.emit = func(from, to int64, what what, p part) {
+		t.extend(from, what)
+		t.divide(what, p, to-from)
+	}
 	w.overlap = func(from, to int64, what what) {
 		if what != gap && what != whatOther {
 			t.overlap(overlapped{from, to, what})
@@ -237,7 +241,8 @@ func (w *walk) alone(r *row, next []row) bool {
 		return true
 	case free && up == w.best() && (up == none || p.result <= w.nodes[up].rank): // it wins
 		w.settle()
-		w.emit(r.start, r.end, p.iter)
+		w.met(r, &p)
+		w.emit(r.start, r.end, p.iter, p.part)
 		w.now = r.end
 		return true
 	}
@@ -255,7 +260,9 @@ func (w *walk) open(r *row) {
 	if l.ends == job.NoEnd && up != none {
 		l.ends = w.live[up].ends
 	}
+	w.met(r, &l.placed)
 	slot := w.start(l.iter, l.result, l.aside)
+	w.nodes[slot].part = l.part
 	l.seq = w.nodes[slot].seq
 	for int(slot) >= len(w.live) {
 		w.live = append(w.live, liveRow{})
@@ -284,10 +291,16 @@ func (w *walk) place(r *row, up int32) placed {
 		parent = &w.live[up]
 	}
 	switch {
-	case r.kind == kindCompute:
+	case r.kind == kindCompute, r.kind == kindCollective:
 		l.result, l.iter = kindIteration, w.stepAt(r.start)
 		if parent != nil && parent.result != kindOther {
 			l = parent.placed
+		}
+		l.part = partCompute
+		if r.kind == kindCollective {
+			if l.part = partCollective; l.iter == what(kindIteration) {
+				l.iter = what(kindMeeting)
+			}
 		}
 	case r.kind == kindStartUp:
 		if parent != nil && parent.result != kindOther && parent.result != kindStartUp {
@@ -390,6 +403,23 @@ func (w *walk) close(slot int32) {
 	w.ids.close(slot)
 	l.seq = 0
 	w.end(slot)
+}
+
+// met takes note of a meeting of the training thread.
+func (w *walk) met(r *row, p *placed) {
+	if r.meet == 0 || p.aside || r.end == job.NoEnd {
+		return
+	}
+	if n, ok := p.iter.iteration(); ok {
+		w.t.met.in(n, w.a.anchor(w.t.iterations, n), r.meet, r.end-r.start)
+	} else if w.a.meetsIn(p.iter) {
+		w.t.met.out(w.a, w.t.iterations, r.meet, r.start, r.end-r.start)
+	}
+}
+
+// meetsIn reports whether ranks wait for each other in time of a category.
+func (a *attempt) meetsIn(w what) bool {
+	return w == what(kindMeeting) || w == what(kindInit) || a.names[w] == StartupRendezvous
 }
 
 // stepAt is what computing outside of any span of a step belongs to: the step that

@@ -69,11 +69,18 @@ func (a *attempt) windows() packed {
 		mid := stats.MedianInt(own, job.Unknown)
 		out.sketches = append(out.sketches, sketch{mid: mid, least: own[0]})
 		w.own = 0 // its stretches add it up
+		w.compute, w.meets = 0, 0
+		for i := range all[first : first+w.count()] {
+			w.compute, w.meets = w.compute+all[first+i].compute, w.meets+all[first+i].meets
+		}
 		first += w.count()
 	}
 	out.replaceStretches(a, place)
 	out.replaceOverlaps(a, place)
-	return out.pack()
+	out.replaceMeetings(a, all, place)
+	p := out.pack()
+	p.outside = a.packed.outside
+	return p
 }
 
 // plain says that an iteration may be in a window.
@@ -160,4 +167,37 @@ func (t *timeline) replaceOverlaps(a *attempt, place []int32) {
 	for _, o := range list {
 		t.overlap(o)
 	}
+}
+
+// replaceMeetings adds up the meetings of the iterations whose numbers belong to one window
+// of all ranks, kind by kind: windows of ranks end at other numbers where one of their
+// iterations takes long. They count for the last of these iterations, which is in the
+// longest window as a rule.
+func (t *timeline) replaceMeetings(a *attempt, all []iteration, place []int32) {
+	type sum struct{ kind, took int64 }
+	var sums []sum
+	at, last := int64(-1), 0
+	flush := func() {
+		for _, s := range sums {
+			t.met.inside.add(int64(place[last]), at, s.kind, windowed, s.took)
+		}
+		sums = sums[:0]
+	}
+	for cols, n := range a.packed.inside.blocks(insideColumns) {
+		for i := range n {
+			x := int(cols[0][i])
+			if window := a.anchor(all, x) / windowSteps; window != at || len(sums) == 0 {
+				flush()
+				at = window
+			}
+			last = x
+			k := slices.IndexFunc(sums, func(s sum) bool { return s.kind == cols[2][i] })
+			if k < 0 {
+				k = len(sums)
+				sums = append(sums, sum{kind: cols[2][i]})
+			}
+			sums[k].took += cols[4][i]
+		}
+	}
+	flush()
 }

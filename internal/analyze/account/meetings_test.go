@@ -1,0 +1,258 @@
+package account_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/job"
+)
+
+// drawn is one rank of a job as a line: each letter is a second of
+//
+//	i a step, its own code   f forward in a step   a all_reduce in a step
+//	b a barrier in no step   s a save of a checkpoint   g a span "generate"
+//	r the rendezvous of the start   I an initialization   . nothing
+//
+// Equal letters are one span, a step goes on over i, f and a, and | ends a step.
+func drawn(j *timeline, rank int, line string, change ...func(*job.Span)) {
+	end := 1.0 // a timeline that was written begins after 0
+	for _, c := range line {
+		if c != '|' {
+			end++
+		}
+	}
+	j.process(rank, 1, 1, end, end)
+	app := j.span(0, "application", 1, end)
+	loop := j.span(app, "training_loop", 1, end)
+	at, step, number := 1.0, uint64(0), int64(0)
+	stepEnd := func(from int) float64 {
+		e := at
+		for _, c := range line[from:] {
+			if c != 'i' && c != 'f' && c != 'a' {
+				break
+			}
+			e++
+		}
+		return e
+	}
+	for k := 0; k < len(line); {
+		c := line[k]
+		n := k
+		for n < len(line) && line[n] == c {
+			n++
+		}
+		length := float64(n - k)
+		in := c == 'i' || c == 'f' || c == 'a'
+		if in && step == 0 {
+			step = j.span(loop, "training_single_iteration", at, stepEnd(k), func(s *job.Span) { s.Step = number })
+			number++
+		}
+		if !in {
+			step = 0
+		}
+		parent := loop
+		if in {
+			parent = step
+		}
+		name, cat := map[byte]string{'f': "forward", 'a': "all_reduce", 'b': "barrier", 's': "checkpoint_save_sync", 'g': "generate", 'r': "startup_rendezvous", 'I': "distributed_code_initialization"}[c], ""
+		if c == 'f' {
+			cat = "compute"
+		}
+		if c == 'a' || c == 'b' {
+			cat = "comm"
+		}
+		if c == 'r' {
+			name, cat = "rendezvous", "startup"
+		}
+		if name != "" {
+			j.span(parent, name, at, at+length, append([]func(*job.Span){func(s *job.Span) { s.Cat = cat }}, change...)...)
+		}
+		if c != '|' {
+			at += length
+		}
+		k = n
+	}
+}
+
+// TestWaiting draws jobs of few ranks and checks for whom they waited, in seconds of all
+// ranks.
+func TestWaiting(t *testing.T) {
+	type parts = map[account.Part]float64
+	tests := []struct {
+		name       string
+		ranks      []string
+		wait       float64
+		parts      parts
+		waited     map[int][3]float64 // in all, in steps, in initializations
+		unmatched  float64
+		productive float64
+	}{
+		{name: "a barrier after the save of rank 0",
+			ranks: []string{"ffa|sssb", "ffa|bbbb"}, wait: 3, productive: 8, waited: map[int][3]float64{0: {3, 0, 0}}, parts: parts{account.Compute: 4, account.Communication: 4}},
+		{name: "a collective after one rank generated for longer",
+			ranks: []string{"gggbffa", "gbbbffa", "ggbbffa"}, wait: 3, productive: 12, waited: map[int][3]float64{0: {3, 0, 0}}, parts: parts{account.Compute: 6, account.Communication: 6}},
+		{name: "one rank is late in a step",
+			ranks: []string{"fffa|fffa|fffa", "faaa|faaa|faaa"}, productive: 24, waited: map[int][3]float64{0: {6, 6, 0}}, parts: parts{account.Compute: 12, account.Communication: 6, account.WaitInStep: 6}},
+		{name: "another one in each step",
+			ranks: []string{"ffa|faa", "faa|ffa"}, productive: 12, waited: map[int][3]float64{0: {1, 1, 0}, 1: {1, 1, 0}}, parts: parts{account.Compute: 6, account.Communication: 4, account.WaitInStep: 2}},
+		{name: "a late rank at the rendezvous",
+			ranks: []string{"rrrrffa", "...rffa"}, wait: 3, productive: 6, waited: map[int][3]float64{1: {3, 0, 0}}, parts: parts{account.Compute: 4, account.Communication: 2}},
+		{name: "an initialization keeps its category",
+			ranks: []string{"IIIIffa", "...Iffa"}, productive: 6, waited: map[int][3]float64{1: {3, 0, 3}}, parts: parts{account.Compute: 4, account.Communication: 2}},
+		{name: "one rank alone waits for nobody",
+			ranks: []string{"ffaabb"}, productive: 6, parts: parts{account.Compute: 2, account.Communication: 4}},
+		{name: "a step with nothing in it is not split",
+			ranks: []string{"iii|ffa", "iii|faa"}, productive: 12, waited: map[int][3]float64{0: {1, 1, 0}}, parts: parts{account.StepUnsplit: 6, account.Compute: 3, account.Communication: 2, account.WaitInStep: 1}},
+		{name: "code of a step that no span is around",
+			ranks: []string{"iifa", "iifa"}, productive: 8, parts: parts{account.OtherCode: 4, account.Compute: 2, account.Communication: 2}},
+		{name: "a collective that one rank has no record of",
+			ranks: []string{"ffa|b", "ffa|."}, productive: 7, unmatched: 1, parts: parts{account.Compute: 4, account.Communication: 3}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			j := &timeline{}
+			for rank, line := range tt.ranks {
+				drawn(j, rank, line)
+			}
+			rep := j.report(account.Query{})
+			check := func(what string, got int64, want float64) {
+				if got != ns(want) {
+					t.Errorf("%s = %.3f s, want %.3f", what, float64(got)/sec, want)
+				}
+			}
+			check("wait", rep.Categories[account.Wait], tt.wait)
+			check("productive", rep.Categories[account.Productive], tt.productive)
+			check("unmatched", rep.Unmatched, tt.unmatched)
+			check("the sum of all categories", rep.Categories.Sum(), float64(len(tt.ranks))*float64(rep.Wall)/sec)
+			for _, p := range account.PartNames() {
+				check(string(p), rep.ProductiveParts[p], tt.parts[p])
+			}
+			for _, w := range rep.WaitedFor {
+				want := tt.waited[w.Rank]
+				check(fmt.Sprintf("waited for rank %d", w.Rank), w.Time, want[0])
+				check(fmt.Sprintf("waited for rank %d in steps", w.Rank), w.InSteps, want[1])
+				check(fmt.Sprintf("waited for rank %d in initializations", w.Rank), w.InInit, want[2])
+			}
+			if len(rep.WaitedFor) != len(tt.waited) {
+				t.Errorf("waited for %d ranks, want %d", len(rep.WaitedFor), len(tt.waited))
+			}
+		})
+	}
+}
+
+// TestWaitingByGroup checks that groups of one name are told apart by place: pairs of four
+// ranks wait for their own last rank only.
+func TestWaitingByGroup(t *testing.T) {
+	group := func(s *job.Span) {
+		if s.Name == "all_reduce" {
+			s.Group, s.GroupSize = "tp", 2
+		}
+	}
+	j := &timeline{}
+	for rank, line := range []string{"ffffa", "faaaa", "fffaa", "ffaaa"} {
+		drawn(j, rank, line, group)
+	}
+	got := make(map[int]int64)
+	for _, w := range j.report(account.Query{}).WaitedFor {
+		got[w.Rank] = w.Time
+	}
+	if want := map[int]int64{0: ns(3), 2: ns(1)}; !maps.Equal(got, want) {
+		t.Errorf("waited for %v, want %v", got, want)
+	}
+}
+
+// TestWaitingIsKept checks that what was written and read again gives the same answer, and
+// that steps in windows divide the same time and report no more waiting than there was.
+func TestWaitingIsKept(t *testing.T) {
+	ledger := func(change func(*account.Builder) (*account.Builder, error)) *account.Report {
+		var l account.Ledger
+		for rank := range 3 {
+			line := ""
+			for i := range 450 {
+				if late := rank == i/300; late {
+					line += "fffa|"
+				} else {
+					line += "faaa|"
+				}
+			}
+			j := &timeline{}
+			drawn(j, rank, line+"b")
+			b, err := change(j.b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := b.AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var again account.Builder
+			if err := again.UnmarshalBinary(data); err != nil {
+				t.Fatal(err)
+			}
+			mustAdd(&l, account.Numbered(&again, rank, 1))
+		}
+		return l.Report(account.Query{})
+	}
+	whole := ledger(func(b *account.Builder) (*account.Builder, error) { return b, nil })
+	windows := ledger((*account.Builder).Windows)
+	const each = 2 * 2 * sec // two ranks wait for two seconds in each step
+	if got, want := whole.ProductiveParts[account.WaitInStep], int64(450*each); got != want {
+		t.Errorf("waited %d ns, want %d", got, want)
+	}
+	if got, want := whole.WaitedFor, []account.WaitedFor{{Rank: 0, Time: 300 * each, InSteps: 300 * each}, {Rank: 1, Time: 150 * each, InSteps: 150 * each}}; !slices.Equal(got, want) {
+		t.Errorf("waited for %+v, want %+v", got, want)
+	}
+	for p, want := range whole.ProductiveParts {
+		got := windows.ProductiveParts[p]
+		switch p {
+		case account.WaitInStep:
+			if got > want || 10*got < 9*want {
+				t.Errorf("windows: waited %d ns, want at most %d, and nine tenths of it", got, want)
+			}
+		case account.Communication: // what is not known to be waiting
+		default:
+			if got != want {
+				t.Errorf("windows: %s = %d ns, want %d", p, got, want)
+			}
+		}
+	}
+	if got, want := windows.ProductiveParts[account.WaitInStep]+windows.ProductiveParts[account.Communication], whole.ProductiveParts[account.WaitInStep]+whole.ProductiveParts[account.Communication]; got != want {
+		t.Errorf("windows: %d ns in collectives, want %d", got, want)
+	}
+}
+
+// TestManyCollectives checks that a step with more collectives than are kept apart divides
+// the same time, and that its memory does not grow with them.
+func TestManyCollectives(t *testing.T) {
+	size := func(collectives int) (int, account.Parts) {
+		var l account.Ledger
+		bytes := 0
+		for rank := range 2 {
+			j := &timeline{}
+			line := ""
+			for range collectives {
+				line += []string{"ffa", "faa"}[rank]
+			}
+			drawn(j, rank, line+"|"+line)
+			data, err := j.b.AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bytes += len(data)
+			mustAdd(&l, j.b)
+		}
+		return bytes, l.Report(account.Query{}).ProductiveParts
+	}
+	few, _ := size(16)
+	many, parts := size(400)
+	if many > few+200 {
+		t.Errorf("%d bytes of steps with 400 collectives, %d with 16", many, few)
+	}
+	want := account.Parts{account.Compute: ns(2 * 400 * 3), account.Communication: ns(2 * 400 * 2), account.WaitInStep: ns(2 * 400)}
+	if !maps.Equal(parts, want) {
+		t.Errorf("%v, want %v", parts, want)
+	}
+}
