@@ -4,7 +4,7 @@
 //
 //	cfg, err := config.Load(config.LoadOptions{})
 //	…
-//	builder, outputs, err := exporters.NewBuilder(ctx, cfg, nil)
+//	builder, outputs, err := setup.NewBuilder(ctx, cfg, nil)
 //	…
 //	tel, err := builder.ConfigureProvider(ctx)
 //	if err != nil {
@@ -103,19 +103,6 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, delivery.DefaultShutdownTimeout)
-}
-
-// Paths are the files that are written, by the word for their output: "file"
-// and "trace". The path of the file is final once the provider is configured.
-func (o *Outputs) Paths() map[string]string {
-	paths := map[string]string{}
-	if o != nil && o.File != nil {
-		paths["file"] = o.File.Path()
-	}
-	if o != nil && o.Trace != nil {
-		paths["trace"] = o.Trace.Path()
-	}
-	return paths
 }
 
 // NewBuilder makes a builder for everything that a configuration says: the

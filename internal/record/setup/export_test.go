@@ -4,3 +4,16 @@ import "github.com/trainspan/trainspan/telemetry/outputs"
 
 // Delivery returns the counts of the exports by OTLP.
 func (m *Metrics) Delivery() outputs.Delivery { return m.exporter.Delivery() }
+
+// Paths are the files that are written, by the word for their output: "file"
+// and "trace". The path of the file is final once the provider is configured.
+func (o *Outputs) Paths() map[string]string {
+	paths := map[string]string{}
+	if o != nil && o.File != nil {
+		paths["file"] = o.File.Path()
+	}
+	if o != nil && o.Trace != nil {
+		paths["trace"] = o.Trace.Path()
+	}
+	return paths
+}
