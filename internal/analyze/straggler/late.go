@@ -25,6 +25,7 @@ const (
 	largeShare   = 0.05 // so much is believed on weaker evidence: of three checkpoints, say
 	largeChance  = 0.05
 	plainShare   = 0.25 // noise that wanders does not make so much of all steps
+	stallShare   = 0.5  // of a step: an excess of one round that is a stall
 	steadyPart   = 0.9  // of the steps: who is late by so much in nearly all of them is late, however it varies
 )
 
@@ -117,7 +118,74 @@ type lateRank struct {
 // late returns the ranks of a role that are late between two rounds, of so many tests.
 func (j *job) late(e [][]float64, role []int, from, to, tests int) []lateRank {
 	out := j.lateInAll(e, role, from, to, tests)
-	return append(out, j.lateInKind(e, role, out, from, to)...)
+	out = append(out, j.lateInKind(e, role, out, from, to)...)
+	return j.withoutChanceStalls(e, role, out, from, to)
+}
+
+// withoutChanceStalls drops the ranks whose excess consists of rare stalls, and chance may have
+// given these ranks as many of the stalls of the role. A mean says little of
+// rare stalls, so they are counted.
+func (j *job) withoutChanceStalls(e [][]float64, role []int, late []lateRank, from, to int) []lateRank {
+	if len(late) == 0 {
+		return late
+	}
+	counts := make(map[int]int, len(role))
+	rounds := make(map[int]bool) // with a stall
+	total := 0
+	for _, r := range role {
+		for s, v := range e[r][from:to] {
+			if v >= stallShare*j.typical() {
+				counts[r]++
+				total++
+				rounds[s] = true
+			}
+		}
+	}
+	stalls := func(l lateRank) bool {
+		rest := 0.0
+		for _, v := range e[l.rank][from:to] {
+			if v < stallShare*j.typical() {
+				rest += v
+			}
+		}
+		n := counts[l.rank]
+		return n > 0 && n < (to-from)/4 && rest < lateShare*j.typical()*float64(to-from)
+	}
+	k, theirs := 0, 0
+	for _, l := range late {
+		if stalls(l) {
+			k, theirs = k+1, theirs+counts[l.rank]
+		}
+	}
+	// Stalls of the same ranks in the same rounds, as of checkpoints, are not drawn one by one.
+	together := theirs == total && k*len(rounds) == total
+	if k == 0 || together || stallChance(total, len(role), k, theirs) < lateChance {
+		return late
+	}
+	return slices.DeleteFunc(late, stalls)
+}
+
+// stallChance returns how often the k ranks with the most of so many stalls have at least
+// theirs, if each stall hits any of n ranks alike.
+func stallChance(total, n, k, theirs int) float64 {
+	const draws = 4000
+	rng := rand.New(rand.NewPCG(uint64(n), uint64(total)))
+	counts, hits := make([]int, n), 0
+	for range draws {
+		clear(counts)
+		for range total {
+			counts[rng.IntN(n)]++
+		}
+		slices.Sort(counts)
+		sum := 0
+		for _, c := range counts[n-k:] {
+			sum += c
+		}
+		if sum >= theirs {
+			hits++
+		}
+	}
+	return float64(1+hits) / float64(1+draws)
 }
 
 // lateInKind returns the ranks of a role, besides those that are known, that are late in one
