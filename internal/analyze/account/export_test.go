@@ -8,3 +8,6 @@ func Numbered(b *Builder, rank, attempt int) *Builder {
 	b.done.Rank, b.done.Attempt = rank, attempt
 	return b
 }
+
+// PartNames lists the parts.
+func PartNames() []Part { return []Part{Compute, Communication, WaitInStep, OtherCode, StepUnsplit} }

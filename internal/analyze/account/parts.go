@@ -23,9 +23,6 @@ const (
 	StepUnsplit Part = "step_unsplit"
 )
 
-// PartNames lists the parts in the order in which they are shown.
-func PartNames() []Part { return []Part{Compute, Communication, WaitInStep, OtherCode, StepUnsplit} }
-
 // Parts is how many nanoseconds each part took. They add up to [Productive]. Parts without
 // any time are left out.
 type Parts map[Part]int64
