@@ -42,6 +42,9 @@ func setUpTelemetry(ctx context.Context, opts options) (*recording, error) {
 	if r.tel, err = trainspan.Start(ctx, trainspan.WithConfig(cfg)); err != nil {
 		return nil, err
 	}
+	if !r.tel.Enabled() {
+		return r, nil // of this rank nothing is recorded
+	}
 	out, rank := &cfg.Outputs, strconv.Itoa(cfg.Ranks.Rank.Or(0))
 	if out.File.Enabled.Or(true) {
 		r.records = strings.ReplaceAll(out.File.Path, "{rank}", rank)
@@ -49,7 +52,7 @@ func setUpTelemetry(ctx context.Context, opts options) (*recording, error) {
 	if out.Trace.Enabled.Or(true) {
 		r.trace = strings.ReplaceAll(out.Trace.Path, "{rank}", rank)
 	}
-	if out.OTLP.Enabled.Or(out.OTLP.Endpoint != "" || out.OTLP.TracesEndpoint != "") {
+	if out.OTLP.Enabled.Or(out.OTLP.Endpoint != "" || out.OTLP.TracesEndpoint != "") && !cfg.OTel.SDKDisabled.Or(false) {
 		r.otlp = out.OTLP.TracesURL()
 	}
 	return r, nil

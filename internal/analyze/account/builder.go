@@ -25,6 +25,7 @@ type Builder struct {
 	meets   meetKinds
 	threads []int64 // of the training
 	known   bool    // a span of the standard vocabulary was added
+	devices bool    // it is on record what a device did
 	done    *attempt
 }
 
@@ -59,7 +60,7 @@ func (b *Builder) Span(s *job.Span) {
 	if b.steps == &b.own {
 		b.own.Add(s)
 	}
-	b.known = b.known || r.role != roleNone
+	b.known, b.devices = b.known || r.role != roleNone, b.devices || s.Launch != 0 || s.Device > 0
 	b.first = min(b.first, r.start)
 	b.rows.add(r)
 }
@@ -106,7 +107,7 @@ func (b *Builder) finish() error {
 	}
 	a.stop = max(a.stop, a.Start)
 	steps := b.steps.All()
-	t := &timeline{names: b.table, hash: newHash(), iterations: make([]iteration, 0, len(steps))}
+	t := &timeline{names: b.table, devices: b.devices, hash: newHash(), iterations: make([]iteration, 0, len(steps))}
 	for i := range steps {
 		st := &steps[i]
 		t.iterations = append(t.iterations, iteration{number: st.Number, start: st.Start, end: st.End, loop: int32(st.Loop)})

@@ -13,7 +13,9 @@ import (
 // one that came last, which waited for nobody: the shortest duration of the members is
 // communication, and what another member spent beyond it is waiting, for the rank with the
 // shortest. Durations of ranks are compared, never their clocks. A meeting of which not all
-// members are on record is unmatched: all of it counts as communication.
+// members are on record is unmatched: all of it counts as communication. So is one that a
+// rank has twice, because it ran a step again. Where a device does the work the host only
+// asks for its collectives, and nothing is compared.
 
 // meetKind is one kind of meetings of a process.
 type meetKind struct {
@@ -32,8 +34,8 @@ const setUp = "set-up"
 func meetKindOf(s *job.Span) (meetKind, bool) {
 	switch {
 	case s.Class == vocab.ClassCollective:
-		switch s.Kind {
-		case "send", "receive", "wait":
+		// One that was only asked for here keeps nobody waiting here.
+		if s.Async || s.Kind == "send" || s.Kind == "receive" || s.Kind == "wait" {
 			return meetKind{}, false
 		}
 		k := meetKind{group: s.Group, op: s.Kind}
@@ -170,9 +172,11 @@ type meeting struct {
 
 // least is what a meeting cost the rank that came last.
 type least struct {
-	took int64
-	rank int // which
-	n    int // members on record
+	took  int64
+	rank  int // which
+	n     int // members on record
+	last  int // the rank that was added last
+	twice bool
 }
 
 // table has the meetings of a job.
@@ -201,9 +205,11 @@ func (l *Ledger) meet() *table {
 		for _, a := range all {
 			add := func(m meeting, took int64) {
 				v, ok := t.of[m]
+				v.twice = v.twice || ok && v.last == a.Rank
 				if v.n++; !ok || took < v.took {
 					v.took, v.rank = took, a.Rank
 				}
+				v.last = a.Rank
 				t.of[m] = v
 			}
 			t.inside(a, func(m meeting, _ int, took int64) { add(m, took) })
@@ -284,7 +290,7 @@ func (t *table) outside(a *attempt, fn func(m meeting, start, took int64)) {
 // known where not all members are on record.
 func (t *table) waited(m meeting, took int64) (wait int64, rank int, known bool) {
 	v, size := t.of[m], t.sizes[m.group]
-	return took - v.took, v.rank, size < 2 || v.n == size
+	return took - v.took, v.rank, size < 2 || v.n == size && !v.twice
 }
 
 // wait is time in which a rank waited for another one.

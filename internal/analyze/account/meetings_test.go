@@ -89,6 +89,7 @@ func TestWaiting(t *testing.T) {
 		waited     map[int][3]float64 // in all, in steps, in initializations
 		unmatched  float64
 		productive float64
+		change     func(*job.Span)
 	}{
 		{name: "a barrier after the save of rank 0",
 			ranks: []string{"ffa|sssb", "ffa|bbbb"}, wait: 3, productive: 8, waited: map[int][3]float64{0: {3, 0, 0}}, parts: parts{account.Compute: 4, account.Communication: 4}},
@@ -108,6 +109,12 @@ func TestWaiting(t *testing.T) {
 			ranks: []string{"iii|ffa", "iii|faa"}, productive: 12, waited: map[int][3]float64{0: {1, 1, 0}}, parts: parts{account.StepUnsplit: 6, account.Compute: 3, account.Communication: 2, account.WaitInStep: 1}},
 		{name: "code of a step that no span is around",
 			ranks: []string{"iifa", "iifa"}, productive: 8, parts: parts{account.OtherCode: 4, account.Compute: 2, account.Communication: 2}},
+		{name: "a device does the work: the host only asks for it",
+			ranks: []string{"ffa|faa", "faa|ffa"}, productive: 12, parts: parts{account.StepUnsplit: 12},
+			change: func(s *job.Span) { s.Device = 1 }},
+		{name: "a collective that is only asked for",
+			ranks: []string{"ffa", "faa"}, productive: 6, parts: parts{account.Compute: 3, account.Communication: 3},
+			change: func(s *job.Span) { s.Async = s.Name == "all_reduce" }},
 		{name: "a collective that one rank has no record of",
 			ranks: []string{"ffa|b", "ffa|."}, productive: 7, unmatched: 1, parts: parts{account.Compute: 4, account.Communication: 3}},
 	}
@@ -115,7 +122,11 @@ func TestWaiting(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			j := &timeline{}
 			for rank, line := range tt.ranks {
-				drawn(j, rank, line)
+				if tt.change == nil {
+					drawn(j, rank, line)
+				} else {
+					drawn(j, rank, line, tt.change)
+				}
 			}
 			rep := j.report(account.Query{})
 			check := func(what string, got int64, want float64) {
@@ -140,6 +151,30 @@ func TestWaiting(t *testing.T) {
 				t.Errorf("waited for %d ranks, want %d", len(rep.WaitedFor), len(tt.waited))
 			}
 		})
+	}
+}
+
+// TestWaitingInRepeatedSteps checks that meetings of a step that ran twice in one process
+// are not compared: which of them belong together is not on record.
+func TestWaitingInRepeatedSteps(t *testing.T) {
+	j := &timeline{}
+	for rank, ends := range []float64{3, 2} {
+		j.process(rank, 1, 0, 8, 8)
+		app := j.span(0, "application", 0, 8)
+		for again := range 2 {
+			at := 4 * float64(again)
+			loop := j.loop(app, 0, at, at+4)
+			step := j.step(loop, 0, at, at+4)
+			j.span(step, "all_reduce", at+ends, at+4, func(s *job.Span) { s.Cat = "comm" })
+		}
+	}
+	j.ledger.Expect(4) // two more ranks left no record: four durations are no meeting of four
+	rep := j.report(account.Query{})
+	if len(rep.WaitedFor) != 0 || rep.ProductiveParts[account.WaitInStep] != 0 {
+		t.Errorf("waited for %+v, parts %v, want no waiting", rep.WaitedFor, rep.ProductiveParts)
+	}
+	if want := ns(1 + 2); rep.Unmatched != want {
+		t.Errorf("unmatched %d ns, want %d", rep.Unmatched, want)
 	}
 }
 

@@ -98,6 +98,7 @@ type timeline struct {
 	hash           hash // of the stretches
 	names          []Category
 	met            meetings
+	devices        bool     // what the host does in a step only asks a device for work
 	number         [2]int64 // the last iteration in segs and in overlaps
 }
 
@@ -134,7 +135,7 @@ func (t *timeline) close(at int64) {
 func (t *timeline) divide(w what, p part, took int64) {
 	n, ok := w.iteration()
 	switch {
-	case !ok || p == partOther:
+	case !ok || p == partOther || t.devices:
 	case p == partCompute:
 		t.iterations[n].compute += took
 	default:

@@ -18,8 +18,9 @@ const (
 	WaitInStep Part = "wait"
 	// OtherCode is what no span inside of a step says.
 	OtherCode Part = "other_code"
-	// StepUnsplit is in steps of which nothing is known but how long they took, and in what
-	// is left of a step that is not counted as a whole: the first one, without its warm-up.
+	// StepUnsplit is in steps of which nothing is known but how long they took, in those of
+	// a process whose device does the work, and in what is left of a step that is not
+	// counted as a whole: the first one, without its warm-up.
 	StepUnsplit Part = "step_unsplit"
 )
 

@@ -53,9 +53,9 @@ type Report struct {
 	// rank that came last, the largest first; of at most 64 ranks.
 	WaitedFor []WaitedFor `json:"waited_for,omitempty"`
 
-	// Unmatched is the time in collectives, of all ranks and of the whole job, of which not
-	// all members are on record. It counts as communication, although some of it may be
-	// waiting.
+	// Unmatched is the time of all ranks in meetings of which not all members are on record:
+	// in the steps that count, and outside of steps in the whole job. It counts as
+	// communication, although some of it may be waiting.
 	Unmatched int64 `json:"unmatched_ns,omitempty"`
 
 	// AllProductive and AnyProductive are how long all ranks, or any, were

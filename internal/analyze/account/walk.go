@@ -407,7 +407,7 @@ func (w *walk) close(slot int32) {
 
 // met takes note of a meeting of the training thread.
 func (w *walk) met(r *row, p *placed) {
-	if r.meet == 0 || p.aside || r.end == job.NoEnd {
+	if r.meet == 0 || p.aside || r.end == job.NoEnd || w.t.devices && w.a.meets[r.meet-1].op != setUp {
 		return
 	}
 	if n, ok := p.iter.iteration(); ok {
