@@ -12,7 +12,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Arguments beside a span's attributes and those of package assemble.
+// Arguments beside a span's attributes and those of package place.
 const (
 	argCount     = "count"
 	argTruncated = attributes.Truncated

@@ -24,7 +24,7 @@ var diagnoses = map[straggler.Kind]string{
 	straggler.Drift: "DRIFT", straggler.Hang: "HANG",
 }
 
-// The diagnoses that are no finding of package replay.
+// The diagnoses that are no finding of package straggler.
 const (
 	diagnosisFine    = "FINE"
 	diagnosisUnknown = "UNKNOWN"

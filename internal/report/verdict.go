@@ -423,7 +423,7 @@ func (r *Report) sections() (out []string) {
 }
 
 // ExitCode is for CI: 0 when no rank holds the others up, 3 when a finding of
-// package replay costs time, 4 when the records do not suffice to say.
+// package straggler costs time, 4 when the records do not suffice to say.
 // A job of one rank has no other to hold up.
 func (r *Report) ExitCode() int {
 	v := r.Verdict.Rank

@@ -18,7 +18,7 @@ type Run struct {
 	Tokens    int64     // tokens of all ranks per step
 	Model     string    // a tag
 	Missing   []int     // ranks without data
-	Periods   []float64 // nanoseconds of each step after the slow start of its attempt, in order; what package replay calls the period
+	Periods   []float64 // nanoseconds of each step after the slow start of its attempt, in order; what package straggler calls the period
 	// Phases holds the time of each step by phase, nanoseconds, as long as Periods.
 	Phases  map[string][]float64
 	Goodput float64  // share of the wall time that trained, 0 … 1

@@ -130,7 +130,7 @@ func (s *State) UnmarshalBinary(src []byte) error {
 		rs.steps.n = r.Small(1 << 40)
 		data := r.Bytes()
 		if r.Err() != nil || out.ranks[rank] != nil || !rs.steps.fill(data, len(rs.groups)) {
-			return fmt.Errorf("replay: the steps of a process: %w", columns.ErrDamaged)
+			return fmt.Errorf("straggler: the steps of a process: %w", columns.ErrDamaged)
 		}
 		out.ranks[rank] = rs
 		if k := len(rs.steps.blocks); k > 0 {
@@ -139,7 +139,7 @@ func (s *State) UnmarshalBinary(src []byte) error {
 		out.cells += rs.steps.n
 	}
 	if r.Err() != nil || r.Len() != 0 {
-		return fmt.Errorf("replay: the steps of a process: %w", columns.ErrDamaged)
+		return fmt.Errorf("straggler: the steps of a process: %w", columns.ErrDamaged)
 	}
 	*s = out
 	return nil

@@ -111,10 +111,10 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 func NewBuilder(ctx context.Context, cfg config.Config, o *Options) (*telemetry.TrainingTelemetryBuilder, *Outputs, error) {
 	var err error
 	if cfg.Ranks, err = settings.Ranks(cfg.Ranks, os.LookupEnv); err != nil {
-		return nil, nil, fmt.Errorf("exporters: %w", err)
+		return nil, nil, fmt.Errorf("outputs: %w", err)
 	}
 	if err := cfg.Validate(); err != nil {
-		return nil, nil, fmt.Errorf("exporters: %w", err)
+		return nil, nil, fmt.Errorf("outputs: %w", err)
 	}
 	cfg.Base = cfg.WithDefaults(cfg.Ranks)
 	own := Options{}
@@ -149,11 +149,11 @@ func NewBuilder(ctx context.Context, cfg config.Config, o *Options) (*telemetry.
 func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg config.Config, o *Options) (*Outputs, error) {
 	made := &Outputs{}
 	if err := settings.Validate(&config.Config{Outputs: cfg.Outputs}, "outputs.", ""); err != nil {
-		return nil, fmt.Errorf("exporters: %w", err)
+		return nil, fmt.Errorf("outputs: %w", err)
 	}
 	ranks, err := settings.Ranks(cfg.Ranks, os.LookupEnv)
 	if err != nil {
-		return nil, fmt.Errorf("exporters: %w", err)
+		return nil, fmt.Errorf("outputs: %w", err)
 	}
 	cfg.Base = cfg.WithDefaults(ranks)
 	if !cfg.EnableForCurrentRank.Or(true) {
@@ -199,7 +199,7 @@ func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg confi
 func (o *Outputs) useOTel(ctx context.Context, cfg *config.Config, ranks config.Ranks, options *Options) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("exporters: a configuration function panicked: %v", p)
+			err = fmt.Errorf("outputs: a configuration function panicked: %v", p)
 		}
 	}()
 	var c, forMetrics *otlp.Config
@@ -212,7 +212,7 @@ func (o *Outputs) useOTel(ctx context.Context, cfg *config.Config, ranks config.
 			c.Logs, c.Metrics = stronger(options.Logs, c.Logs), stronger(options.Metrics, c.Metrics)
 		}
 		if o.OTLP, err = otlp.New(ctx, *c); err != nil {
-			return fmt.Errorf("exporters: %w", err)
+			return fmt.Errorf("outputs: %w", err)
 		}
 		if settings.MetricsActive(&c.OTLP) {
 			forMetrics = c
@@ -223,7 +223,7 @@ func (o *Outputs) useOTel(ctx context.Context, cfg *config.Config, ranks config.
 			Resource: resourceOf(cfg, options), PerfTags: perfTags(cfg), Logger: options.logger(),
 		})
 		if err != nil {
-			return fmt.Errorf("exporters: %w", err)
+			return fmt.Errorf("outputs: %w", err)
 		}
 	}
 	var id telemetry.Identity

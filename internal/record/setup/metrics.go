@@ -49,7 +49,7 @@ func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Opti
 	options := []sdkmetric.Option{sdkmetric.WithResource(otlpform.Resource(res))}
 	if c != nil {
 		if m.exporter, err = otlp.NewMetricExporter(ctx, *c, o.logger()); err != nil {
-			return nil, fmt.Errorf("exporters: %w", err)
+			return nil, fmt.Errorf("outputs: %w", err)
 		}
 	}
 	if settings.PrometheusActive(cfg) {
@@ -58,7 +58,7 @@ func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Opti
 			if m.exporter != nil {
 				err = errors.Join(err, m.exporter.Shutdown(ctx))
 			}
-			return nil, fmt.Errorf("exporters: outputs.prometheus.address: %w", err)
+			return nil, fmt.Errorf("outputs: outputs.prometheus.address: %w", err)
 		}
 		options = append(options, sdkmetric.WithReader(reader))
 	}
@@ -108,7 +108,7 @@ func (m *Metrics) Shutdown(ctx context.Context) error {
 		defer cancel()
 		m.err = errors.Join(m.provider.Shutdown(ctx), m.server.close(ctx))
 		if m.err != nil {
-			m.err = fmt.Errorf("exporters: metrics: %w", m.err)
+			m.err = fmt.Errorf("outputs: metrics: %w", m.err)
 		}
 	})
 	return m.err

@@ -1,4 +1,4 @@
-// Package fromjob gives package replay the steps of a job that package run
+// Package fromjob gives package straggler the steps of a job that package job
 // has put together.
 //
 //	c := fromjob.New()
@@ -145,7 +145,7 @@ func (s *Steps) UnmarshalBinary(src []byte) error {
 	out.devices = r.Bool()
 	state := r.Bytes()
 	if r.Err() != nil || r.Len() != 0 {
-		return fmt.Errorf("fromrun: the steps of a process: %w", columns.ErrDamaged)
+		return fmt.Errorf("straggler: the steps of a process: %w", columns.ErrDamaged)
 	}
 	if err := out.state.UnmarshalBinary(state); err != nil {
 		return err
