@@ -6,8 +6,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
-// Ranks is the place of a process in its job, as its launcher gives it, and which start
-// of which job it is. An unset field is not known; a reader that needs a number takes
+// Ranks says which rank of which job a process is, and which start of that job, as its
+// launcher gives it. A field that is not set is unknown; code that needs a number uses
 // Rank.Or(0) and WorldSize.Or(1).
 type Ranks struct {
 	// Rank counts the processes of the job from zero.

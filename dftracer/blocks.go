@@ -292,11 +292,10 @@ func (f *spares) clear(pool *Pool) {
 	}
 }
 
-// Pool is for a program that has many Writers open at once, each of which has
-// little to write: with [Options].Pool they have small buffers instead of two of
-// 160 KiB for every core, and share their compressors, which take
-// 2 MB each. A Writer that is used from many goroutines at a time, or all the
-// time, is faster without. It is safe for concurrent use.
+// Pool saves memory in a program with many open Writers that write little. Writers with
+// the same [Options].Pool share their compressors, which take 2 MB each, and have small
+// buffers instead of two of 160 KiB for each core. A busy Writer is faster without a Pool.
+// It is safe for concurrent use.
 type Pool struct {
 	free   chan compressors
 	blocks chan []byte // that a Writer gave back

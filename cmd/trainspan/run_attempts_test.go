@@ -40,7 +40,7 @@ func TestRunsByLauncher(t *testing.T) {
 	type begun struct {
 		args  []string
 		env   string // of all ranks
-		ranks int    // 0 is none
+		ranks int    // 0 for none
 	}
 	for _, c := range []struct {
 		name   string

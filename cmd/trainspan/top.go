@@ -314,7 +314,7 @@ type topReading struct {
 	took time.Duration //
 	rest time.Duration // until the next one
 
-	report  *report.Report // nil when there is none, and when it is the one before
+	report  *report.Report // nil if there is none, or if it is equal to the last one
 	same    bool           // no file has changed
 	others  int            // jobs in the same files that are not shown
 	waiting string         // what there is not yet

@@ -25,7 +25,7 @@ type event struct {
 	PID, TID       int64
 	TS, Dur        int64
 	Args           map[string]any
-	parent         int64 // 0 is none
+	parent         int64 // 0 for none
 	level          int64 // 0 is unknown
 	begun, noEnd   bool  // has a begin record; has nothing else
 	events         []*event

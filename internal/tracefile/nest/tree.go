@@ -36,8 +36,8 @@ type Node struct {
 	until      int64 // when the span ended
 	busy       int64 // end-start; less for a folded interval
 	name       int32 // noName for a folded interval
-	kids       int32 // the latest child; 0 is none
-	prev       int32 // the next earlier sibling; 0 is none
+	kids       int32 // the latest child; 0 for none
+	prev       int32 // the next earlier sibling; 0 for none
 	level      int32 // depth according to the trace; 0 is unknown
 }
 

@@ -145,13 +145,13 @@ type row struct {
 	ts, dur int64
 	tid     int64
 	id      uint64
-	parent  int64 // 0 is none
+	parent  int64 // 0 for none
 	level   int64
 	epoch   number
 	step    number
 	name    uint64 // category, name and phase
-	group   uint64 // 0 is none
-	file    uint64 // hash; 0 is none
+	group   uint64 // 0 for none
+	file    uint64 // hash; 0 for none
 	args    []byte // JSON, empty for none
 }
 

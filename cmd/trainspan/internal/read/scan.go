@@ -78,9 +78,10 @@ func (j *TimeJudge) Look(ctx context.Context, path string, q *Filter) {
 	j.first = map[string][]int64{path: times}
 }
 
-// Judged reads files and gives each event whose times can be to what file returns
-// for its file, and at the end of the file its hashes to done. It begins anew
-// where the median of the times of a file is another than its first events said.
+// Judged reads files. It calls file for each of them, take with each event whose times are
+// possible, and done with the hashes at the end of the file. The first events of a file say
+// which times are possible; where the median of all of them says otherwise, begin is
+// called and all files are read again.
 func Judged(ctx context.Context, a *ui.App, verb string, files []string, q *Filter, begin func(),
 	file func(path string) (take func(*dftracer.Event) error, done func(*tracefile.Hashes) error)) (err error) {
 	var times TimeJudge

@@ -260,8 +260,8 @@ func (s *Session) outcome(m *launch.Exited) {
 // maxElastic bounds what is read of an error file.
 const maxElastic = 1 << 20
 
-// elasticError is the line that says what was wrong, of the file in which torchelastic's
-// workers leave their exception. It is empty where there is none of this start.
+// elasticError returns the line of the exception that a worker of torchelastic left in
+// the file path, or an empty text if the file is missing or older than began, the start.
 func elasticError(path string, began time.Time) string {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxElastic || info.ModTime().Before(began.Truncate(time.Second)) {

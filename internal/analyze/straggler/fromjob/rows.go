@@ -37,7 +37,7 @@ type sink struct {
 	pauses pauses
 	cutOff int64 // what lasted until here was ended by the end of the process
 	long   longSpans
-	groups []string // of collectives, as recorded; 0 is none
+	groups []string // of collectives, as recorded; 0 for none
 	sizes  []int
 	index  map[string]uint16
 	any    bool  // there was one
