@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/export/otlpform"
+	"github.com/trainspan/trainspan/internal/platform/otlpform"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"

@@ -14,9 +14,9 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/export/delivery"
-	"github.com/trainspan/trainspan/internal/export/otlpform"
 	"github.com/trainspan/trainspan/internal/platform/environ"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/platform/otlpform"
 	"github.com/trainspan/trainspan/internal/platform/redact"
 	"github.com/trainspan/trainspan/internal/record/settings"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"

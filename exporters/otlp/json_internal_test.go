@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/export/otlpform"
+	"github.com/trainspan/trainspan/internal/platform/otlpform"
 	"github.com/trainspan/trainspan/internal/testkit/growth"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"

@@ -13,9 +13,9 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/export/delivery"
-	"github.com/trainspan/trainspan/internal/export/otlpform"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/platform/otlpform"
 	"github.com/trainspan/trainspan/internal/record/settings"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploggrpc"

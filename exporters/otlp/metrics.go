@@ -10,8 +10,8 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/export/delivery"
-	"github.com/trainspan/trainspan/internal/export/otlpform"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/platform/otlpform"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"

@@ -13,9 +13,9 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/internal/export/delivery"
-	"github.com/trainspan/trainspan/internal/export/otlpform"
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/platform/otlpform"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/internal/export/delivery"
-	"github.com/trainspan/trainspan/internal/export/otlpform"
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/platform/otlpform"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 

@@ -14,6 +14,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/tracefile/otlpspan"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -160,13 +161,13 @@ func (f *Files) Take(_ context.Context, b *Batch) error {
 		if n == 0 {
 			continue
 		}
-		res := attrs(rs.GetResource().GetAttributes())
+		res := otlpspan.Resource(rs.GetResource().GetAttributes())
 		if f.Recorded(rs) {
 			f.recorded.Add(n)
 			r.places = append(r.places, recorded{})
 			continue
 		}
-		id := res.identity()
+		id := res.Identity()
 		if !id.PID.IsSet() && r.pid < 0 {
 			if r.pid = 0; f.o.PID != nil && b.From != nil {
 				r.pid = f.o.PID(b.From)
@@ -218,7 +219,12 @@ func (f *Files) take(from place.Sender, rs *tracepb.ResourceSpans) (at recorded,
 func (f *Files) with(from place.Sender, rs *tracepb.ResourceSpans, now time.Time, fn func(p *process, w *dftracer.Writer)) error {
 	err := f.store.With(from, now, func(s place.Sender) (place.Made, error) { return f.create(s, rs) },
 		func(file *place.File[place.Sender]) error {
-			fn(&process{id: from, asm: file.Assembler, names: &file.Names, limits: f.limits, shared: file.Key != from}, file.Writer)
+			p := &process{asm: file.Assembler, shared: file.Key != from,
+				conv: otlpspan.Converter{Names: &file.Names, Limits: f.limits, Cut: file.Assembler.Cut}}
+			if p.shared {
+				p.conv.Sender = &from
+			}
+			fn(p, file.Writer)
 			return nil
 		})
 	if errors.Is(err, place.ErrClosed) {
@@ -229,7 +235,7 @@ func (f *Files) with(from place.Sender, rs *tracepb.ResourceSpans, now time.Time
 
 // Recorded reports whether spans are of a process that writes files itself.
 func (f *Files) Recorded(rs *tracepb.ResourceSpans) bool {
-	return f.o.Recorded != "" && attrs(rs.GetResource().GetAttributes()).text(AttrRecorded) == f.o.Recorded
+	return f.o.Recorded != "" && otlpspan.Resource(rs.GetResource().GetAttributes()).Text(AttrRecorded) == f.o.Recorded
 }
 
 // tick writes what has waited long enough.
@@ -284,12 +290,12 @@ func (f *Files) Close(ctx context.Context) error {
 
 // create makes the file of a process.
 func (f *Files) create(from place.Sender, rs *tracepb.ResourceSpans) (place.Made, error) {
-	res := attrs(rs.GetResource().GetAttributes())
+	res := otlpspan.Resource(rs.GetResource().GetAttributes())
 	if from == place.SharedSender {
 		res = nil // it is not that of the one that came first
 	}
 	o := dftracer.Options{Start: begin(rs), Heartbeat: -1, Pool: f.pool, Process: dftracer.Process{Attempt: f.o.Attempt, SessionTag: f.o.SessionTag, JobID: f.o.JobID}}
-	id := res.identity()
+	id := res.Identity()
 	from.Trace(&o, &id)
 	path := filepath.Join(f.o.Dir, fileName(from))
 	o.OnError = func(err error) { f.o.Logger.Warn("trace file", "path", path, "error", err, "see", helptopic.File) }
@@ -306,7 +312,7 @@ func (f *Files) create(from place.Sender, rs *tracepb.ResourceSpans) (place.Made
 		case "process.command_args", "process.command_line", "process.command", AttrRecorded:
 		default:
 			if facts.Room() {
-				a := arg(kv.GetKey(), kv.GetValue())
+				a := otlpspan.Arg(kv.GetKey(), kv.GetValue())
 				facts.Add(a.Key, a.Text())
 			}
 		}
@@ -327,7 +333,7 @@ func begin(rs *tracepb.ResourceSpans) time.Time {
 	if first == 0 {
 		return time.Now()
 	}
-	return time.UnixMicro(micros(first))
+	return time.UnixMicro(otlpspan.Micros(first))
 }
 
 // watcher counts what the store of Files tells it.

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
-	"github.com/trainspan/trainspan/internal/export/otlpform"
+	"github.com/trainspan/trainspan/internal/platform/otlpform"
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protojson"

@@ -4,10 +4,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/tracefile/otlpspan"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
 	"github.com/trainspan/trainspan/spans"
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
@@ -31,7 +30,7 @@ func (p *process) take(rs *tracepb.ResourceSpans, now time.Time) []uint64 {
 				events = append(events, e)
 				ids = append(ids, 0)
 			} else {
-				ids = append(ids, p.asm.Add(p.newSpan(src, scope), now))
+				ids = append(ids, p.asm.Add(p.conv.Span(src, scope), now))
 			}
 		}
 	}
@@ -60,40 +59,21 @@ func foldable(src *tracepb.Span, scope string) (e folded, ok bool) {
 // fold adds the event. That a span starts is news only while it is open: then
 // the file learns its name.
 func (p *process) fold(e *folded) (id uint64) {
-	key := keyOf(e.src.GetTraceId(), e.src.GetParentSpanId())
+	key := otlpspan.KeyOf(e.src.GetTraceId(), e.src.GetParentSpanId())
 	if e.event == spans.EventSpanStart {
-		p.asm.Begin(key, place.Key{}, p.names.Find(e.scope, e.span, "", ""), micros(e.src.GetStartTimeUnixNano()))
+		p.asm.Begin(key, place.Key{}, p.conv.Names.Find(e.scope, e.span, "", ""), otlpspan.Micros(e.src.GetStartTimeUnixNano()))
 	}
-	return p.asm.AddEvent(key, p.newEvent(e.event, e.src.GetStartTimeUnixNano(), e.src.GetAttributes(), e.src.GetDroppedAttributesCount()))
-}
-
-// attrs are the attributes of a resource.
-type attrs []*commonpb.KeyValue
-
-// text is the text of an attribute that is one, or a number.
-func (a attrs) text(key string) string {
-	for _, kv := range a {
-		if kv.GetKey() != key {
-			continue
-		}
-		switch v := kv.GetValue().GetValue().(type) {
-		case *commonpb.AnyValue_StringValue:
-			return v.StringValue
-		case *commonpb.AnyValue_IntValue:
-			return strconv.FormatInt(v.IntValue, 10)
-		case *commonpb.AnyValue_DoubleValue:
-			return strconv.FormatFloat(v.DoubleValue, 'f', -1, 64)
-		}
-	}
-	return ""
-}
-
-// identity is who the spans of the resource are of.
-func (a attrs) identity() identity.Identity {
-	return identity.FromResource(func(key string) string { return a.text(key) })
+	return p.asm.AddEvent(key, p.conv.Event(e.event, e.src.GetStartTimeUnixNano(), e.src.GetAttributes(), e.src.GetDroppedAttributesCount()))
 }
 
 // fileName is the file of a process.
 func fileName(s place.Sender) string {
 	return "otlp-" + place.SafeName(s.Host) + "-" + strconv.Itoa(s.PID) + ".pfw.gz"
+}
+
+// process is one process and its file, while spans of it are taken.
+type process struct {
+	asm    *place.Assembler
+	conv   otlpspan.Converter
+	shared bool // the file is that of several
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 	"github.com/trainspan/trainspan/internal/platform/identity"
 	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/otlpspan"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
@@ -224,7 +225,7 @@ func (r *replay) folder(dir string, list []segmentRead) error {
 	for _, s := range list {
 		for i := range s.records {
 			r.eachSpan(&s.records[i], func(src *tracepb.Span, _ string, in *found, id uint64) {
-				if k := keyOf(src.GetTraceId(), src.GetSpanId()); !k.IsZero() && in.has(src, id) {
+				if k := otlpspan.KeyOf(src.GetTraceId(), src.GetSpanId()); !k.IsZero() && in.has(src, id) {
 					r.known[k] = struct{}{}
 				}
 			})
@@ -299,7 +300,7 @@ func (f *found) has(src *tracepb.Span, id uint64) bool {
 
 // hasEvent reports whether a file has an event.
 func (f *found) hasEvent(name string, at, id uint64) bool {
-	_, ok := f.events[eventFound{id, place.Bounded(name), strconv.FormatInt(micros(at), 10)}]
+	_, ok := f.events[eventFound{id, place.Bounded(name), strconv.FormatInt(otlpspan.Micros(at), 10)}]
 	return ok
 }
 
@@ -367,9 +368,9 @@ func (r *replay) writeMissing(files *Files, rec *record) error {
 	ours := make(map[*tracepb.Span]struct{})
 	list := r.eachSpan(rec, func(src *tracepb.Span, scope string, f *found, id uint64) {
 		ours[src] = struct{}{}
-		k := keyOf(src.GetTraceId(), src.GetSpanId())
+		k := otlpspan.KeyOf(src.GetTraceId(), src.GetSpanId())
 		if e, ok := foldable(src, scope); ok {
-			_, span := r.known[keyOf(src.GetTraceId(), src.GetParentSpanId())]
+			_, span := r.known[otlpspan.KeyOf(src.GetTraceId(), src.GetParentSpanId())]
 			if span || f.spans[id] == present || f.hasEvent(e.event, src.GetStartTimeUnixNano(), id) {
 				drop[src] = struct{}{}
 			}
@@ -431,14 +432,14 @@ func (r *replay) events(files *Files, rs *tracepb.ResourceSpans, pid int, of map
 	if len(of) == 0 {
 		return nil
 	}
-	id := attrs(rs.GetResource().GetAttributes()).identity()
+	id := otlpspan.Resource(rs.GetResource().GetAttributes()).Identity()
 	return files.with(place.SenderOf(&id, files.host, pid), rs, time.Now(), func(p *process, _ *dftracer.Writer) {
 		for _, ss := range rs.GetScopeSpans() {
 			for _, src := range ss.GetSpans() {
 				at, ok := of[src]
-				for i := 0; ok && i < min(len(src.GetEvents()), p.limits.Events); i++ {
+				for i := 0; ok && i < min(len(src.GetEvents()), p.conv.Limits.Events); i++ {
 					ev := src.GetEvents()[i]
-					e := p.newEvent(ev.GetName(), ev.GetTimeUnixNano(), ev.GetAttributes(), ev.GetDroppedAttributesCount())
+					e := p.conv.Event(ev.GetName(), ev.GetTimeUnixNano(), ev.GetAttributes(), ev.GetDroppedAttributesCount())
 					if !in[src].hasEvent(ev.GetName(), ev.GetTimeUnixNano(), at) {
 						p.asm.WriteEvent(&e, at)
 					}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/internal/export/otlpform"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/platform/otlpform"
 	"github.com/trainspan/trainspan/internal/record/settings"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/metric"

@@ -1,4 +1,6 @@
-package otlpreceiver
+// Package otlpspan converts spans of OTLP to those of a trace file, for the receiver of
+// OTLP and for the reader of OTLP files: one place decides what they are called there.
+package otlpspan
 
 import (
 	"encoding/base64"
@@ -25,31 +27,43 @@ const (
 	maxDepth          = 16 // of lists and maps in each other
 )
 
-// micros are microseconds since the epoch. Times beyond what a signed number
+// Micros are microseconds since the epoch. Times beyond what a signed number
 // holds, which a broken sender could give, are its largest.
-func micros(ns uint64) int64 { return int64(min(ns, math.MaxInt64) / 1000) } //nolint:gosec // bounded
+func Micros(ns uint64) int64 { return int64(min(ns, math.MaxInt64) / 1000) } //nolint:gosec // bounded
 
-func keyOf(trace, span []byte) (k place.Key) {
+// KeyOf is the key of a span.
+func KeyOf(trace, span []byte) (k place.Key) {
 	copy(k.Trace[:], trace)
 	copy(k.Span[:], span)
 	return k
 }
 
-// newSpan converts a span. Its name and attributes become those of this library
+// Converter converts the spans of one process. Make it with its names and its limits.
+type Converter struct {
+	Names  *place.Names
+	Limits place.Limits
+	// Sender, when not nil, is added to the arguments of each span: its file has those
+	// of several processes.
+	Sender *place.Sender
+	// Cut adds up what was over the limits.
+	Cut func(place.Cut)
+}
+
+// Span converts a span. Its name and attributes become those of this library
 // where the vocabulary knows them.
-func (p *process) newSpan(src *tracepb.Span, scope string) *place.Span {
+func (c *Converter) Span(src *tracepb.Span, scope string) *place.Span {
 	s := &place.Span{
-		Key:   keyOf(src.GetTraceId(), src.GetSpanId()),
-		Start: micros(src.GetStartTimeUnixNano()), End: micros(src.GetEndTimeUnixNano()),
+		Key:   KeyOf(src.GetTraceId(), src.GetSpanId()),
+		Start: Micros(src.GetStartTimeUnixNano()), End: Micros(src.GetEndTimeUnixNano()),
 	}
 	const remote = uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK | tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)
 	if src.GetFlags()&remote != remote {
-		s.Parent = keyOf(src.GetTraceId(), src.GetParentSpanId())
+		s.Parent = KeyOf(src.GetTraceId(), src.GetParentSpanId())
 	}
 	known, found := vocab.Known(src.GetName())
 	var cat, event string
 	var cut place.Cut
-	list := arguments{args: make([]dftracer.Arg, 0, min(len(src.GetAttributes()), p.limits.Attributes)+4), span: known.Standard}
+	list := arguments{args: make([]dftracer.Arg, 0, min(len(src.GetAttributes()), c.Limits.Attributes)+4), span: known.Standard}
 	for _, kv := range src.GetAttributes() {
 		switch kv.GetKey() {
 		case spans.AttrCategory:
@@ -57,7 +71,7 @@ func (p *process) newSpan(src *tracepb.Span, scope string) *place.Span {
 		case spans.AttrName:
 			event = kv.GetValue().GetStringValue()
 		default:
-			if len(list.args) >= p.limits.Attributes {
+			if len(list.args) >= c.Limits.Attributes {
 				cut.Attributes++
 				continue
 			}
@@ -68,37 +82,37 @@ func (p *process) newSpan(src *tracepb.Span, scope string) *place.Span {
 	if found && known.Standard != src.GetName() {
 		args = append(args, dftracer.String(argName, place.Bounded(src.GetName())))
 	}
-	if p.shared {
-		args = p.id.Arguments(args)
+	if c.Sender != nil {
+		args = c.Sender.Arguments(args)
 	}
 	if known.Background {
 		args = append(args, dftracer.Bool(argBackground, true))
 	}
-	s.Name = p.names.Find(scope, src.GetName(), cat, event)
+	s.Name = c.Names.Find(scope, src.GetName(), cat, event)
 	args = appendStatus(args, src.GetStatus())
-	args, cut.Links = appendLinks(args, src.GetLinks(), p.limits.Links)
+	args, cut.Links = appendLinks(args, src.GetLinks(), c.Limits.Links)
 	events := src.GetEvents()
-	cut.Events = int64(max(len(events)-p.limits.Events, 0))
-	for _, ev := range events[:min(len(events), p.limits.Events)] {
-		s.Events = append(s.Events, p.newEvent(ev.GetName(), ev.GetTimeUnixNano(), ev.GetAttributes(), ev.GetDroppedAttributesCount()))
+	cut.Events = int64(max(len(events)-c.Limits.Events, 0))
+	for _, ev := range events[:min(len(events), c.Limits.Events)] {
+		s.Events = append(s.Events, c.Event(ev.GetName(), ev.GetTimeUnixNano(), ev.GetAttributes(), ev.GetDroppedAttributesCount()))
 	}
 	args = place.AppendCount(args, place.ArgDroppedAttributes, int64(src.GetDroppedAttributesCount()), cut.Attributes)
 	args = place.AppendCount(args, place.ArgDroppedEvents, int64(src.GetDroppedEventsCount()), cut.Events)
 	s.Args = place.AppendCount(args, place.ArgDroppedLinks, int64(src.GetDroppedLinksCount()), cut.Links)
-	p.asm.Cut(cut)
+	c.Cut(cut)
 	return s
 }
 
-// newEvent converts an event of a span.
-func (p *process) newEvent(name string, at uint64, attributes []*commonpb.KeyValue, dropped uint32) place.Event {
-	n := min(len(attributes), p.limits.Attributes)
+// Event converts an event of a span.
+func (c *Converter) Event(name string, at uint64, attributes []*commonpb.KeyValue, dropped uint32) place.Event {
+	n := min(len(attributes), c.Limits.Attributes)
 	cut := place.Cut{Attributes: int64(len(attributes) - n)}
 	e := place.Event{Name: place.Bounded(name), Time: int64(min(at, math.MaxInt64)), Args: make([]dftracer.Arg, 0, n)} //nolint:gosec // bounded
 	for _, kv := range attributes[:n] {
-		e.Args = append(e.Args, arg(kv.GetKey(), kv.GetValue()))
+		e.Args = append(e.Args, Arg(kv.GetKey(), kv.GetValue()))
 	}
 	e.Args = place.AppendCount(e.Args, place.ArgDroppedAttributes, int64(dropped), cut.Attributes)
-	p.asm.Cut(cut)
+	c.Cut(cut)
 	return e
 }
 
@@ -120,10 +134,11 @@ func (a *arguments) add(kv *commonpb.KeyValue) {
 			key = kv.GetKey()
 		}
 	}
-	a.args = append(a.args, arg(key, kv.GetValue()))
+	a.args = append(a.args, Arg(key, kv.GetValue()))
 }
 
-func arg(key string, v *commonpb.AnyValue) dftracer.Arg {
+// Arg converts an attribute.
+func Arg(key string, v *commonpb.AnyValue) dftracer.Arg {
 	switch v := v.GetValue().(type) {
 	case *commonpb.AnyValue_IntValue:
 		return dftracer.Int(key, v.IntValue)
@@ -194,12 +209,3 @@ func appendLinks(dst []dftracer.Arg, links []*tracepb.Span_Link, limit int) (arg
 
 // id is an identifier, or what is too long for one up to that length.
 func id(b []byte, size int) []byte { return b[:min(len(b), size)] }
-
-// process is one process and its file, while spans of it are taken.
-type process struct {
-	id     place.Sender // of the process; the file may be that of several
-	asm    *place.Assembler
-	names  *place.Names
-	limits place.Limits
-	shared bool // the file
-}
