@@ -92,6 +92,10 @@ type Process struct {
 	// what a program tells from its beginning to its end.
 	Profile bool
 
+	// Exported says that its records are spans that were sent by OTLP, of which another
+	// file of the process may have copies.
+	Exported bool
+
 	// Steps are the training steps.
 	Steps Steps
 

@@ -61,7 +61,10 @@ type group struct {
 	start int64               // of the start record, Unknown without one
 	scale int64               // nanoseconds of a unit of time
 	part  bool                // a later part of a rotated trace
+	otlp  bool                // the files of OTLP spans, all of a set together
 	extra []*records
+
+	workers int // that decode OTLP spans
 }
 
 // Key tells the processes of a trace apart.
@@ -178,6 +181,8 @@ func look(path string) (*group, error) {
 		return header(path, f.Reader) // which has a buffer already
 	case f.Kind == fsread.Records:
 		return nil, nil
+	case f.Kind == fsread.Spans, f.Kind == fsread.Signals:
+		return &group{paths: []string{path}, who: newProcess(), start: Unknown, scale: 1000, otlp: true}, nil
 	case f.Why != nil:
 		return nil, fmt.Errorf("%w: %w", ErrForeign, f.Why)
 	}
@@ -195,8 +200,23 @@ func (s *Set) join() {
 		owner Key
 		stem  string
 	}
-	found := s.traces
+	var exported *group
+	found := slices.DeleteFunc(s.traces, func(g *group) bool {
+		switch {
+		case !g.otlp:
+		case exported == nil:
+			exported = g
+		default:
+			exported.paths = append(exported.paths, g.paths...)
+		}
+		return g.otlp
+	})
 	s.traces = nil
+	defer func() {
+		if exported != nil {
+			s.traces = append(s.traces, exported)
+		}
+	}()
 	first, parts := make(map[process]*group), make(map[part]*group)
 	add := func(g *group) {
 		s.traces = append(s.traces, g)

@@ -162,7 +162,7 @@ func (r *reading) traces(g *group) {
 // is there changes nothing. Starts tell which attempts are of one run; of the runs of
 // one session tag the latest comes first.
 func Assemble(procs []*Process, starts ...*rundir.Run) []*Job {
-	procs = slices.SortedFunc(slices.Values(procs), byTime)
+	procs = withoutCopies(slices.SortedFunc(slices.Values(procs), byTime))
 	type ident struct{ id, tag string }
 	jobs := make(map[ident]*Job)
 	var order []*Job
@@ -208,6 +208,30 @@ func Assemble(procs []*Process, starts ...*rundir.Run) []*Job {
 	}
 	name(out)
 	return out
+}
+
+// withoutCopies leaves out the processes whose spans were sent by OTLP where another file
+// of the process has the same: they must not count twice.
+func withoutCopies(procs []*Process) []*Process {
+	own := make(map[int64][]*Process)
+	for _, p := range procs {
+		if !p.Exported && p.spanned() {
+			own[p.PID] = append(own[p.PID], p)
+		}
+	}
+	return slices.DeleteFunc(procs, func(p *Process) bool {
+		if !p.Exported {
+			return false
+		}
+		i := slices.IndexFunc(own[p.PID], func(o *Process) bool {
+			return (o.Host == p.Host || o.Host == "") && o.Start < p.LastSeen && p.Start < o.LastSeen && (!o.RankKnown || !p.RankKnown || o.Rank == p.Rank)
+		})
+		if i >= 0 {
+			o := own[p.PID][i]
+			o.Sources = append(o.Sources, p.Sources...)
+		}
+		return i >= 0
+	})
 }
 
 // unite makes one process of those that are copies of each other.

@@ -25,7 +25,10 @@ func (s *Set) readTraces(g *group, open func(*Process) Sink, skip func(path stri
 		open: open, group: g, procs: make(map[Key]*traceProcess), hosts: make(map[string]string), paths: make(map[string]string),
 		medians: make(map[string]int64), scale: g.scale, latest: math.MaxInt64 / g.scale, stopped: s.stopped, skip: skip, events: s.Events,
 	}
-	if len(s.traces) == 1 {
+	switch {
+	case g.otlp:
+		g.workers = s.workers()
+	case len(s.traces) == 1:
 		t.workers = s.workers()
 	}
 	failed := t.all()
@@ -57,6 +60,9 @@ func (s *Set) readTraces(g *group, open func(*Process) Sink, skip func(path stri
 
 // all reads the files of the group.
 func (t *traceReader) all() (failed error) {
+	if t.group.otlp {
+		return t.readExported()
+	}
 	for _, path := range t.group.paths {
 		failed = errors.Join(failed, t.file(path))
 	}
@@ -141,6 +147,12 @@ func (t *traceReader) file(path string) error {
 }
 
 func (t *traceReader) read(path string, opts *dftracer.ReaderOptions, take func(*dftracer.Event)) (dftracer.ReadStats, error) {
+	if t.exported != nil {
+		return t.exported.read(path, func(ev *dftracer.Event) error {
+			take(ev)
+			return t.goOn()
+		})
+	}
 	if t.workers > 1 {
 		var mu sync.Mutex
 		return dftracer.Scan(path, opts, func(ev *dftracer.Event) error {
@@ -189,7 +201,7 @@ func (t *traceReader) process(ev *dftracer.Event) *traceProcess {
 		if p == nil {
 			p = &traceProcess{Process: newProcess(), key: key, events: make(map[string]bool)}
 		}
-		p.PID, p.Host = key.PID, key.Host
+		p.PID, p.Host, p.Exported = key.PID, key.Host, t.group.otlp
 		if key == t.group.owner {
 			p.named(t.group.paths[0])
 		}
@@ -375,7 +387,9 @@ type traceReader struct {
 	stopped func() error
 	skip    func(path string, err error)
 	events  func(*Process) func(*dftracer.Event)
-	read4k  int // events since stopped was asked, which costs a lock
+	// exported makes the events where the files are OTLP.
+	exported *otlpReader
+	read4k   int // events since stopped was asked, which costs a lock
 	// workers is how many goroutines parse a file.
 	workers int
 	names   vocab.Book

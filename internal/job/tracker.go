@@ -26,6 +26,9 @@ func NewTracker(paths ...string) *Tracker {
 	s.sniff(slices.Sorted(slices.Values(paths)))
 	s.join()
 	for _, g := range s.traces {
+		if g.otlp {
+			continue // its records say it
+		}
 		for _, path := range g.paths {
 			t.groups[path] = g
 			for _, same := range g.same[path] {

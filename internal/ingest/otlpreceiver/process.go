@@ -50,9 +50,8 @@ type folded struct {
 
 // foldable reports whether a span stands for an event of its parent.
 func foldable(src *tracepb.Span, scope string) (e folded, ok bool) {
-	failed := src.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR
 	e = folded{src: src, scope: scope}
-	e.event, e.span, ok = place.Folded(scope, src.GetName(), len(src.GetParentSpanId()) > 0, src.GetEndTimeUnixNano() > src.GetStartTimeUnixNano(), failed)
+	e.event, e.span, ok = otlpspan.Folded(src, scope)
 	return e, ok
 }
 

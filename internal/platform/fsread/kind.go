@@ -34,12 +34,14 @@ const (
 	RunInfo    // run.json
 	FlightDump // of PyTorch's flight recorder
 	Stacks     // of threads, as py-spy and faulthandler print them
+	Signals    // JSON lines of OTLP that begin with log records or metrics
 )
 
-var kinds = [...]string{"of no known kind", "a trace", "JSON lines", "OTLP spans, which trainspan replay sends",
+var kinds = [...]string{"of no known kind", "a trace", "JSON lines", "OTLP spans, which trainspan report reads and trainspan replay sends",
 	"a profile of PyTorch or a Chrome trace, which trainspan import reads", "a log of torch.compile, which trainspan import reads",
 	"an archive, whose profiles trainspan import reads", "a ring, which trainspan import reads", "a digest", "a table in Parquet", "the run.json of a start",
-	"a dump of PyTorch's flight recorder, which trainspan report reads beside the records of its job", "stacks, which trainspan report reads beside the records of their job"}
+	"a dump of PyTorch's flight recorder, which trainspan report reads beside the records of its job", "stacks, which trainspan report reads beside the records of their job",
+	"log records or metrics of OTLP, which have no spans"}
 
 func (k Kind) String() string { return kinds[k] }
 
@@ -217,6 +219,7 @@ func kindOf(text []byte) (Kind, error) {
 	if kind := document(begin); kind != Unknown {
 		return kind, nil
 	}
+	signals := false
 	for line := range bytes.Lines(begin) {
 		line = bytes.TrimSpace(line)
 		switch {
@@ -227,7 +230,12 @@ func kindOf(text []byte) (Kind, error) {
 			return Records, nil
 		case hasKey(line, "resourceSpans"):
 			return Spans, nil
+		case hasKey(line, "resourceLogs"), hasKey(line, "resourceMetrics"):
+			signals = true
 		}
+	}
+	if signals {
+		return Signals, nil
 	}
 	if len(begin) > 1 && begin[0] == '[' && bytes.HasPrefix(bytes.TrimSpace(begin[1:]), []byte("{")) && hasKey(begin, "ph") {
 		return Profile, nil

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/platform/otlpform"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -15,25 +16,8 @@ import (
 // backends get a finished segment of it.
 const DefaultSegment = 10 * time.Minute
 
-// Keys of the attributes of segments.
-const (
-	segmentIndex = "segment.index" // from zero
-	segmentFinal = "segment.final" // true on the last one
-	segmentOf    = "segment.of"    // span id of the first one, which is the span's own
-	segmentTrace = "segment.trace" // trace id of the first one, where the segment's is another
-	traceWindow  = "trace.window"  // the epoch or the number of the window of iterations of the trace
-	tracePartOf  = "trace.part"    // how many full traces of that window, or of the run, came before
-)
-
-// Kinds of links.
-const (
-	linkKind     = "link.kind"
-	linkPrevious = "segment.previous" // the segment before
-	linkParent   = "parent"           // the parent, which is in another trace
-)
-
 func linkTo(sc trace.SpanContext, kind string) sdktrace.Link {
-	return sdktrace.Link{SpanContext: sc, Attributes: []attribute.KeyValue{attribute.String(linkKind, kind)}}
+	return sdktrace.Link{SpanContext: sc, Attributes: []attribute.KeyValue{attribute.String(otlpform.LinkKind, kind)}}
 }
 
 // place is where a span stands in the export: below a parent, the zero one for
@@ -47,7 +31,7 @@ func (p place) links(of []sdktrace.Link) []sdktrace.Link {
 	if !p.link.IsValid() {
 		return of
 	}
-	return append(slices.Clip(of), linkTo(p.link, linkParent))
+	return append(slices.Clip(of), linkTo(p.link, otlpform.LinkParent))
 }
 
 // longSpan is an open span of the long kind. A backend learns of a span when
@@ -95,22 +79,22 @@ func (l *longSpan) cut(end time.Time, final bool) *segment {
 		links: l.place.links(l.span.Links()),
 	}
 	own := l.span.SpanContext()
-	s.attrs = append(s.attrs, attribute.Int(segmentIndex, l.index))
+	s.attrs = append(s.attrs, attribute.Int(otlpform.SegmentIndex, l.index))
 	if l.index > 0 {
-		s.attrs = append(s.attrs, attribute.String(segmentOf, own.SpanID().String()))
-		s.links = append(slices.Clip(s.links), linkTo(l.before, linkPrevious))
+		s.attrs = append(s.attrs, attribute.String(otlpform.SegmentOf, own.SpanID().String()))
+		s.links = append(slices.Clip(s.links), linkTo(l.before, otlpform.LinkPrevious))
 	}
 	if l.current.TraceID() != own.TraceID() {
-		s.attrs = append(s.attrs, attribute.String(segmentTrace, own.TraceID().String()))
+		s.attrs = append(s.attrs, attribute.String(otlpform.SegmentTrace, own.TraceID().String()))
 	}
 	if p := l.part; p != nil && p.seq > 0 {
 		if p.window >= 0 {
-			s.attrs = append(s.attrs, attribute.Int64(traceWindow, p.window))
+			s.attrs = append(s.attrs, attribute.Int64(otlpform.TraceWindow, p.window))
 		}
-		s.attrs = append(s.attrs, attribute.Int(tracePartOf, p.number))
+		s.attrs = append(s.attrs, attribute.Int(otlpform.TracePart, p.number))
 	}
 	if final {
-		s.attrs = append(s.attrs, attribute.Bool(segmentFinal, true))
+		s.attrs = append(s.attrs, attribute.Bool(otlpform.SegmentFinal, true))
 	}
 	for _, e := range l.span.Events() {
 		if (l.index == 0 || !e.Time.Before(l.from)) && (final || e.Time.Before(end)) {

@@ -116,6 +116,12 @@ func (c *Converter) Event(name string, at uint64, attributes []*commonpb.KeyValu
 	return e
 }
 
+// Folded returns the event that a span stands for: see [place.Folded].
+func Folded(src *tracepb.Span, scope string) (event, span string, ok bool) {
+	failed := src.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR
+	return place.Folded(scope, src.GetName(), len(src.GetParentSpanId()) > 0, src.GetEndTimeUnixNano() > src.GetStartTimeUnixNano(), failed)
+}
+
 // arguments are those of a span, whose attributes get the names that analyzers
 // look for.
 type arguments struct {

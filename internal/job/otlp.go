@@ -1,0 +1,451 @@
+package job
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/platform/otlpform"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/otlpspan"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// maxExported bounds the memory for dropping copies of spans.
+	maxExported = 1 << 22
+	// maxObjects bounds the objects in one line: each takes memory.
+	maxObjects = 1 << 21
+	// batchText is how much text is decoded at a time by several goroutines.
+	batchText = 4 << 20
+)
+
+// otlpReader makes events of the spans in OTLP files, as the trace has them that a
+// receiver writes of the same spans.
+type otlpReader struct {
+	workers int
+	stop    func() error
+	names   place.Names
+	procs   map[otlpOwner]*otlpProcess
+	seen    map[[2]uint64]struct{} // spans, and events that came as spans
+	own     map[uint64]uint64      // the span of a segment
+	long    []*longSpan
+	ofLong  map[[2]uint64]*longSpan
+	signals int // lines of log records or metrics
+}
+
+// otlpOwner tells the processes in OTLP files apart.
+type otlpOwner struct {
+	place.Sender
+	attempt      int
+	job, session string
+}
+
+// otlpProcess is one process.
+type otlpProcess struct {
+	hash  string
+	pid   int64
+	conv  otlpspan.Converter
+	begun bool
+}
+
+// longSpan is a span of which several segments may come.
+type longSpan struct {
+	ev    dftracer.Event
+	first int64 // the lowest index of a segment
+	last  int64
+	final bool
+}
+
+func newOTLPReader(workers int, stop func() error) *otlpReader {
+	return &otlpReader{workers: workers, stop: stop, procs: make(map[otlpOwner]*otlpProcess), seen: make(map[[2]uint64]struct{}),
+		own: make(map[uint64]uint64), ofLong: make(map[[2]uint64]*longSpan)}
+}
+
+// readExported reads the OTLP files of the group.
+func (t *traceReader) readExported() (failed error) {
+	o := newOTLPReader(max(t.group.workers, 1), t.stopped)
+	t.exported = o
+	defer func() { t.exported = nil }()
+	for _, path := range t.group.paths {
+		o.findSegments(path)
+	}
+	for _, path := range t.group.paths {
+		failed = errors.Join(failed, t.file(path))
+	}
+	for _, l := range o.long {
+		if !l.final {
+			l.ev.Args = append(l.ev.Args, dftracer.Int(argTruncated, 1))
+		}
+		p := t.process(&l.ev)
+		if p.raw != nil {
+			p.raw(&l.ev)
+		}
+		t.take(p, &l.ev)
+	}
+	return failed
+}
+
+// otlpLine is a line of a file.
+type otlpLine struct {
+	text  []byte
+	spans []*tracepb.ResourceSpans
+	err   error
+	torn  bool // it has no line end
+}
+
+var (
+	errNoOTLP      = errors.New("no OTLP")
+	errManyObjects = fmt.Errorf("more than %d objects in a line", maxObjects)
+)
+
+func (l *otlpLine) decode() {
+	if bytes.Count(l.text, []byte("{")) > maxObjects {
+		l.err = errManyObjects
+		return
+	}
+	l.spans, l.err = otlpform.ReadJSON(l.text)
+	if l.err == nil && len(l.spans) == 0 && !bytes.Contains(l.text, []byte(`"resource`)) {
+		l.err = errNoOTLP
+	}
+}
+
+// lines decodes those lines of a file that are wanted, several at a time, and gives them
+// to take in their order. It returns what ended the text, nil for its end.
+func (o *otlpReader) lines(path string, wanted func([]byte) bool, take func(*otlpLine) error) error {
+	f, err := fsread.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	var in fsread.Lines
+	in.Reset(f, o.stop)
+	var batch []otlpLine
+	size := 0
+	flush := func() error {
+		var g errgroup.Group
+		g.SetLimit(o.workers)
+		for i := range batch {
+			if batch[i].err == nil {
+				g.Go(func() error { batch[i].decode(); return nil })
+			}
+		}
+		_ = g.Wait() // no function fails
+		for i := range batch {
+			if err := take(&batch[i]); err != nil {
+				return err
+			}
+		}
+		clear(batch)
+		batch, size = batch[:0], 0
+		return nil
+	}
+	add := func(l otlpLine) error {
+		if l.text = bytes.TrimSpace(l.text); l.err == nil && (len(l.text) == 0 || !wanted(l.text)) {
+			return nil
+		}
+		l.text = bytes.Clone(l.text)
+		batch = append(batch, l)
+		if size += len(l.text); size >= batchText || len(batch) >= 4*o.workers {
+			return flush()
+		}
+		return nil
+	}
+	for {
+		line, end := in.Next()
+		switch {
+		case errors.Is(end, fsread.ErrLongLine):
+			if err := add(otlpLine{err: end}); err != nil {
+				return err
+			}
+			continue
+		case end == nil:
+			if err := add(otlpLine{text: line}); err != nil {
+				return err
+			}
+			continue
+		}
+		rest, long := in.Rest()
+		if err := add(otlpLine{text: rest, err: long, torn: true}); err != nil {
+			return err
+		}
+		if err := flush(); err != nil {
+			return err
+		}
+		if errors.Is(end, io.EOF) {
+			return nil
+		}
+		return end
+	}
+}
+
+// findSegments notes to which spans the segments in a file belong: spans below a segment
+// come before it. What is wrong with the file is found when it is read for good.
+func (o *otlpReader) findSegments(path string) {
+	_ = o.lines(path, func(text []byte) bool { return bytes.Contains(text, []byte(otlpform.SegmentOf)) }, func(l *otlpLine) error {
+		for _, rs := range l.spans {
+			for _, ss := range rs.GetScopeSpans() {
+				for _, src := range ss.GetSpans() {
+					of := otlpspan.Resource(src.GetAttributes()).Text(otlpform.SegmentOf)
+					if raw, err := hex.DecodeString(of); err == nil && len(raw) == 8 {
+						o.own[spanNumber(src.GetSpanId())] = spanNumber(raw)
+					}
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// read gives the events of one file to take, several processes mixed.
+func (o *otlpReader) read(path string, take func(*dftracer.Event) error) (st dftracer.ReadStats, err error) {
+	signals := o.signals
+	err = o.lines(path, func([]byte) bool { return true }, func(l *otlpLine) error {
+		switch {
+		case l.err != nil && l.torn:
+			st.Torn = true
+		case l.err != nil:
+			st.Bad++
+		case len(l.spans) == 0:
+			if !bytes.Contains(l.text, []byte(`"resourceSpans"`)) {
+				o.signals++
+			}
+		}
+		if l.err == nil {
+			for _, rs := range l.spans {
+				n, err := o.resource(rs, take)
+				st.Events += n
+				if err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	switch {
+	case fsread.Torn(err):
+		st.Torn, st.Cause, err = true, err, nil
+	case err == nil && st.Events == 0 && o.signals > signals:
+		err = fmt.Errorf("%w: log records or metrics of OTLP in %d lines, and no spans", ErrForeign, o.signals-signals)
+	case err == nil && st.Events == 0 && st.Bad > 0:
+		err = errors.New("no line holds OTLP spans")
+	}
+	return st, err
+}
+
+// resource gives the events of the spans of one resource.
+func (o *otlpReader) resource(rs *tracepb.ResourceSpans, take func(*dftracer.Event) error) (n int, err error) {
+	p := o.process(rs)
+	emit := func(ev *dftracer.Event) {
+		if err == nil {
+			ev.PID, ev.HostHash = p.pid, p.hash
+			err = take(ev)
+			n++
+		}
+	}
+	if !p.begun {
+		p.begin(rs, emit)
+	}
+	for _, ss := range rs.GetScopeSpans() {
+		for _, src := range ss.GetSpans() {
+			o.span(p, src, ss.GetScope().GetName(), emit)
+		}
+	}
+	return n, err
+}
+
+// process is the one that a resource describes.
+func (o *otlpReader) process(rs *tracepb.ResourceSpans) *otlpProcess {
+	id := otlpspan.Resource(rs.GetResource().GetAttributes()).Identity()
+	owner := otlpOwner{place.SenderOf(&id, identity.UnknownHost, 0), id.Attempt.Or(-1), id.Job, id.Session}
+	owner.Service = ""
+	p := o.procs[owner]
+	if p == nil {
+		h := fnv.New64a()
+		_, _ = fmt.Fprintf(h, "%+v", owner)
+		p = &otlpProcess{hash: fmt.Sprintf("%016x", h.Sum64()), pid: int64(owner.PID)}
+		p.conv = otlpspan.Converter{Names: &o.names, Limits: place.Limits{}.OrDefault(), Cut: func(place.Cut) {}}
+		o.procs[owner] = p
+	}
+	return p
+}
+
+// begin gives the records about a process with which its trace would begin.
+func (p *otlpProcess) begin(rs *tracepb.ResourceSpans, emit func(*dftracer.Event)) {
+	p.begun = true
+	first := uint64(math.MaxInt64)
+	for _, ss := range rs.GetScopeSpans() {
+		for _, src := range ss.GetSpans() {
+			if at := src.GetStartTimeUnixNano(); at > 0 {
+				first = min(first, at)
+			}
+		}
+	}
+	id := otlpspan.Resource(rs.GetResource().GetAttributes()).Identity()
+	host := cmp.Or(id.Host, identity.UnknownHost)
+	emit(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: tracefile.NameHostHash, Parent: dftracer.NoParent,
+		Args: []dftracer.Arg{dftracer.String("name", host), dftracer.String("value", p.hash)}})
+	if id.Rank.IsSet() {
+		emit(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: tracefile.NameProcess, Parent: dftracer.NoParent,
+			Args: []dftracer.Arg{dftracer.String("name", argRank), dftracer.String("value", strconv.Itoa(id.Rank.Get()))}})
+	}
+	if first == math.MaxInt64 {
+		return
+	}
+	start := dftracer.Event{Phase: dftracer.PhaseComplete, Cat: dftracer.CatDFTracer, Name: tracefile.NameStart, TS: otlpspan.Micros(first), Parent: dftracer.NoParent}
+	for f, n := range map[identity.Field]int{identity.WorldSize: id.WorldSize.Or(-1), identity.Attempt: id.Attempt.Or(-1), identity.Parent: id.Parent.Or(-1)} {
+		if n >= 0 {
+			start.Args = append(start.Args, dftracer.Int(identity.Word(f, identity.Start), int64(n)))
+		}
+	}
+	for f, text := range map[identity.Field]string{identity.Job: id.Job, identity.Session: id.Session, identity.Host: id.Host} {
+		if text != "" {
+			start.Args = append(start.Args, dftracer.String(identity.Word(f, identity.Start), text))
+		}
+	}
+	slices.SortFunc(start.Args, byKey)
+	emit(&start)
+}
+
+// spanNumber makes a number of an id, small enough for the parent of an event.
+func spanNumber(id []byte) uint64 {
+	var b [8]byte
+	copy(b[:], id)
+	if id == nil || b == [8]byte{} {
+		return 0
+	}
+	return max(binary.BigEndian.Uint64(b[:])&math.MaxInt64, 1)
+}
+
+// ownNumber is spanNumber of the span that an id, or its segment, is of.
+func (o *otlpReader) ownNumber(id []byte) uint64 {
+	n := spanNumber(id)
+	if own, ok := o.own[n]; ok {
+		return own
+	}
+	return n
+}
+
+// twice reports whether something came before, as far as that is remembered.
+func (o *otlpReader) twice(key [2]uint64) bool {
+	if _, ok := o.seen[key]; ok {
+		return true
+	}
+	if len(o.seen) < maxExported {
+		o.seen[key] = struct{}{}
+	}
+	return false
+}
+
+func hashText(text string) uint64 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, text)
+	return h.Sum64()
+}
+
+// span gives a span and its events.
+func (o *otlpReader) span(p *otlpProcess, src *tracepb.Span, scope string, emit func(*dftracer.Event)) {
+	at := spanNumber(src.GetSpanId())
+	if event, _, ok := otlpspan.Folded(src, scope); ok {
+		e := p.conv.Event(event, src.GetStartTimeUnixNano(), src.GetAttributes(), src.GetDroppedAttributesCount())
+		o.event(&e, o.ownNumber(src.GetParentSpanId()), true, emit)
+		return
+	}
+	if at != 0 && o.twice([2]uint64{at, hashText(p.hash)}) {
+		return
+	}
+	s := p.conv.Span(src, scope)
+	ev := dftracer.Event{Phase: dftracer.PhaseComplete, ID: o.ownNumber(src.GetSpanId()), Name: tracefile.KeyName(*s.Name), Cat: tracefile.KeyCat(*s.Name),
+		TS: s.Start, Dur: s.End - s.Start, Parent: dftracer.NoParent}
+	if !s.Parent.IsZero() {
+		ev.Parent = int64(o.ownNumber(s.Parent.Span[:]))
+	}
+	for _, l := range src.GetLinks() {
+		if otlpspan.Resource(l.GetAttributes()).Text(otlpform.LinkKind) == otlpform.LinkParent {
+			ev.Parent = int64(o.ownNumber(l.GetSpanId()))
+		}
+	}
+	index := Unknown
+	final := false
+	ofFile := strings.EqualFold(ev.Cat, "posix") || strings.EqualFold(ev.Cat, "stdio")
+	for _, a := range s.Args {
+		switch {
+		case a.Key == otlpform.SegmentIndex:
+			index = number(&a)
+		case a.Key == otlpform.SegmentFinal:
+			final = a.Int64() != 0
+		case a.Key == otlpform.SegmentOf, a.Key == otlpform.SegmentTrace, a.Key == otlpform.TraceWindow, a.Key == otlpform.TracePart:
+		case a.Key == argThread && tracefile.KindOf(a) == tracefile.KindInt:
+			ev.TID = a.Int64()
+		case a.Key == "file" && ofFile: // as it is called where the name is not a hash
+			a.Key = "fhash"
+			fallthrough
+		default:
+			ev.Args = append(ev.Args, a)
+		}
+	}
+	if index == Unknown {
+		emit(&ev)
+	} else {
+		ev.PID, ev.HostHash = p.pid, p.hash
+		o.segment(&ev, index, final)
+	}
+	for i := range s.Events {
+		o.event(&s.Events[i], ev.ID, scope == "one_logger", emit)
+	}
+}
+
+// argThread is the attribute of the thread, or of the lane of a trace.
+const argThread = "thread.id"
+
+// segment adds a segment to its span.
+func (o *otlpReader) segment(ev *dftracer.Event, index int64, final bool) {
+	key := [2]uint64{ev.ID, hashText(ev.HostHash)}
+	l := o.ofLong[key]
+	if l == nil {
+		l = &longSpan{ev: *ev, first: index, last: index, final: final}
+		o.ofLong[key] = l
+		o.long = append(o.long, l)
+		return
+	}
+	start, end := min(l.ev.TS, ev.TS), max(l.ev.End(), ev.End())
+	if index < l.first {
+		l.first, l.ev.Parent = index, ev.Parent
+	}
+	if index > l.last {
+		l.last, l.ev.Args = index, ev.Args
+	}
+	l.final = l.final || final
+	l.ev.TS, l.ev.Dur = start, end-start
+}
+
+// event gives an event of a span, as its record in a trace. Where it may come by itself
+// too, it is given once.
+func (o *otlpReader) event(e *place.Event, of uint64, once bool, emit func(*dftracer.Event)) {
+	if once && o.twice([2]uint64{hashText(e.Name) ^ of, uint64(e.Time)}) {
+		return
+	}
+	args := make([]dftracer.Arg, 0, len(e.Args)+3)
+	args = append(args, dftracer.String("name", e.Name), dftracer.String("value", strconv.FormatInt(e.Time/1000, 10)), dftracer.Int(argSpan, int64(of)))
+	for _, a := range e.Args {
+		if a.Key == "name" || a.Key == "value" || a.Key == argSpan {
+			a.Key = "event." + a.Key
+		}
+		args = append(args, a)
+	}
+	emit(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: tracefile.NameCustom, Parent: int64(of), Args: args})
+}
