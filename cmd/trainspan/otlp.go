@@ -29,6 +29,10 @@ type otlpFormat struct {
 	order []*otlpProcess
 
 	waiting map[uint64]*spanEvents
+
+	begun map[uint64]dftracer.Event // spans that did not end yet
+	last  map[job.Key]int64         // sign of life
+	beat  map[job.Key]int64         // heartbeat, the last one
 }
 
 // otlpProcess gathers the spans of one line.
@@ -44,14 +48,15 @@ type otlpProcess struct {
 const lineSpans = 512
 
 func newOTLPFormat(s *survey) *otlpFormat {
-	return &otlpFormat{from: s, procs: make(map[job.Key]*otlpProcess), waiting: make(map[uint64]*spanEvents)}
+	return &otlpFormat{from: s, procs: make(map[job.Key]*otlpProcess), waiting: make(map[uint64]*spanEvents),
+		begun: make(map[uint64]dftracer.Event), last: make(map[job.Key]int64), beat: make(map[job.Key]int64)}
 }
 
 func (o *otlpFormat) begin(dst []byte) []byte { return dst }
 func (o *otlpFormat) count() int64            { return o.n }
 
 func (o *otlpFormat) end(dst []byte) []byte {
-	dst = o.appendWaiting(dst)
+	dst = o.appendWaiting(o.appendOpen(dst))
 	for _, p := range o.order {
 		dst = p.line(dst)
 	}
@@ -59,6 +64,7 @@ func (o *otlpFormat) end(dst []byte) []byte {
 }
 
 func (o *otlpFormat) event(dst []byte, ev *dftracer.Event) []byte {
+	o.alive(ev)
 	switch {
 	case ev.Phase == dftracer.PhaseMetadata:
 		return o.note(dst, ev)
@@ -69,6 +75,52 @@ func (o *otlpFormat) event(dst []byte, ev *dftracer.Event) []byte {
 		return dst
 	}
 	return o.span(dst, ev)
+}
+
+// alive notes signs of life, and which spans are open.
+func (o *otlpFormat) alive(ev *dftracer.Event) {
+	at := ev.End()
+	if ev.Phase == dftracer.PhaseMetadata {
+		at = 0
+		if begun, ok := tracefile.BeginOf(ev); ok {
+			begun.Args = cloneArgs(begun.Args)
+			o.begun[begun.ID] = begun
+			at = begun.TS
+		} else if name, value := ev.Meta(); ev.Name == tracefile.NameCustom && name == tracefile.KeyHeartbeat {
+			if at, _ = strconv.ParseInt(value, 10, 64); o.from.has(at) {
+				o.beat[o.from.who.Key(ev)] = at
+			}
+		}
+	} else if ev.ID != 0 {
+		delete(o.begun, ev.ID)
+	}
+	if at > 0 && o.from.has(at) {
+		key := o.from.who.Key(ev)
+		o.last[key] = max(o.last[key], at)
+	}
+}
+
+// appendOpen writes the spans that did not end: up to the last sign of life, with the
+// argument that says so, and with the last heartbeat as an event.
+func (o *otlpFormat) appendOpen(dst []byte) []byte {
+	for _, id := range slices.Sorted(maps.Keys(o.begun)) {
+		ev := o.begun[id]
+		key := o.from.who.Key(&ev)
+		ev.Dur = max(o.last[key]-ev.TS, 0)
+		ev.Args = append(ev.Args, dftracer.Int(place.ArgTruncated, 1))
+		if !o.from.has(ev.TS) || ev.TS > math.MaxInt64/1000-ev.Dur {
+			continue
+		}
+		w := o.waiting[id]
+		if delete(o.waiting, id); w == nil {
+			w = &spanEvents{}
+		}
+		if at, ok := o.beat[key]; ok {
+			w.event(tracefile.KeyHeartbeat, at, nil)
+		}
+		dst = o.write(dst, &ev, w)
+	}
+	return dst
 }
 
 // write appends a span to its process, and the line of that when it is full.
@@ -227,6 +279,19 @@ type spanEvents struct {
 	span    *dftracer.Event
 }
 
+// event appends an event, at a time in microseconds.
+func (w *spanEvents) event(name string, at int64, args []dftracer.Arg) {
+	if len(w.json) > 0 {
+		w.json = append(w.json, ',')
+	}
+	w.json = append(w.json, `{"timeUnixNano":"`...)
+	w.json = strconv.AppendInt(w.json, at*1000, 10)
+	w.json = append(w.json, `","name":`...)
+	w.json = appendText(w.json, name)
+	w.json = append(w.json, `,"attributes":`...)
+	w.json = append(appendAttributes(w.json, args), '}')
+}
+
 // note keeps an event, and writes its span when that was all it waited for.
 func (o *otlpFormat) note(dst []byte, ev *dftracer.Event) []byte {
 	id, name, value, ok := eventOf(ev)
@@ -245,18 +310,9 @@ func (o *otlpFormat) note(dst []byte, ev *dftracer.Event) []byte {
 	case value < 0 || value > math.MaxInt64/1000:
 		w.dropped++ // OTLP cannot say its time
 	default:
-		if len(w.json) > 0 {
-			w.json = append(w.json, ',')
-		}
-		w.json = append(w.json, `{"timeUnixNano":"`...)
-		w.json = strconv.AppendInt(w.json, value*1000, 10)
-		w.json = append(w.json, `","name":`...)
-		w.json = appendText(w.json, name)
-		w.json = append(w.json, `,"attributes":`...)
-		w.json = appendAttributes(w.json, slices.DeleteFunc(cloneArgs(ev.Args), func(a dftracer.Arg) bool {
+		w.event(name, value, slices.DeleteFunc(cloneArgs(ev.Args), func(a dftracer.Arg) bool {
 			return a.Key == "name" || a.Key == "value" || a.Key == "span"
 		}))
-		w.json = append(w.json, '}')
 	}
 	if w.span != nil && w.n >= o.from.eventCounts[id] {
 		delete(o.waiting, id)

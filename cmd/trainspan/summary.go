@@ -14,6 +14,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/spanstats"
 	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
@@ -144,7 +145,7 @@ func showSummary(a *ui.App, files []string, r *spanstats.Result, top int, sort s
 		return
 	}
 	a.Printf("%s, from %s\n", display.Micros(float64(r.End-r.Start)), ui.Moment(r.Start))
-	if slices.ContainsFunc(files, read.IsRecords) {
+	if slices.ContainsFunc(files, func(path string) bool { return fsread.Is(path, fsread.Records) }) {
 		a.Printf("JSON lines hold what was exported, often without single steps: idle may be work.\n")
 	}
 	showUse(a, r, p)

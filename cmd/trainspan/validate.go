@@ -11,6 +11,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -167,6 +168,9 @@ func (c *checked) add(rule, format string, args ...any) {
 // checkRecords looks whether every line of a file of JSON lines is a record.
 func checkRecords(ctx context.Context, path string) (c checked) {
 	c.dialect = "JSON lines"
+	if !fsread.Is(path, fsread.Records) {
+		c.dialect = "OTLP"
+	}
 	procs, err := read.ReadRecords(ctx, path, func(ev *dftracer.Event) error {
 		if ev.Phase == dftracer.PhaseComplete && ev.Cat != dftracer.CatDFTracer {
 			c.Spans++

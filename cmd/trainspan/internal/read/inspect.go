@@ -218,6 +218,9 @@ func InspectPart(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui
 	}
 	if IsRecords(path) {
 		info.Dialect = "JSON lines"
+		if fsread.Is(path, fsread.Spans) {
+			info.Dialect = "OTLP"
+		}
 	}
 	return info, nil
 }
@@ -285,5 +288,12 @@ func onlyTraces(found []fsread.Found) (out []fsread.Found) {
 	return out
 }
 
-// IsRecords reports whether a file holds the JSON lines of native telemetry.
-func IsRecords(path string) bool { return fsread.Is(path, fsread.Records) }
+// IsRecords reports whether a file holds JSON lines: those of native telemetry, or spans
+// of OTLP.
+func IsRecords(path string) bool {
+	kind, err := fsread.KindOf(path)
+	return err == nil && (kind == fsread.Records || exported(kind))
+}
+
+// exported reports whether a file holds what was sent by OTLP.
+func exported(kind fsread.Kind) bool { return kind == fsread.Spans || kind == fsread.Signals }

@@ -4,6 +4,7 @@
 package read
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/spans"
@@ -76,7 +78,8 @@ func TellDamage(a *ui.App, skipped []*job.FileError, procs []*job.Process) {
 }
 
 // ReadRecords returns the spans of a file of JSON lines as events, one process after
-// the other, each after its rank and its start.
+// the other, each after its rank and its start. Those of OTLP come in their order, as in
+// the trace that a receiver writes of them.
 func ReadRecords(ctx context.Context, path string, fn func(*dftracer.Event) error) ([]*job.Process, error) {
 	set, err := job.Open(path)
 	if err == nil && len(set.Skipped) > 0 {
@@ -86,20 +89,37 @@ func ReadRecords(ctx context.Context, path string, fn func(*dftracer.Event) erro
 		if ui.IsSystem(err) {
 			return nil, err
 		}
-		return nil, ui.BadData("%s: no JSON lines of native telemetry are in it; see "+helptopic.NotATrace, path)
+		return nil, ui.BadData("%s: no JSON lines of native telemetry or OTLP spans are in it; see "+helptopic.NotATrace, path)
 	}
 	set.Workers = 1
 	var failed error
 	var args []dftracer.Arg // of the span that comes next
 	set.Arguments = func(*job.Process) func([]dftracer.Arg) { return func(a []dftracer.Arg) { args = a } }
+	kind, _ := fsread.KindOf(path)
+	if exported(kind) {
+		set.Workers, set.Stop = 0, func() error { return failed }
+		set.Events = func(*job.Process) func(*dftracer.Event) {
+			return func(ev *dftracer.Event) {
+				if failed == nil {
+					failed = cmp.Or(ctx.Err(), fn(ev))
+				}
+			}
+		}
+	}
 	jobs, err := set.Read(func(p *job.Process) job.Sink {
+		if exported(kind) {
+			return job.Sinks{}
+		}
 		return &recordSink{proc: p, ctx: ctx, fn: fn, failed: &failed, args: &args, ids: make(map[uint64]uint64)}
 	})
-	if err == nil {
+	if err == nil || failed != nil {
 		err = failed
 	}
 	if err == nil && len(set.Skipped) > 0 {
 		err = set.Skipped[0]
+		if exported(kind) {
+			err = ui.BadData("%v; see "+helptopic.NotATrace, err)
+		}
 	}
 	var all []*job.Process
 	for _, j := range jobs {
