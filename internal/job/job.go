@@ -95,6 +95,8 @@ type Process struct {
 	// Exported says that its records are spans that were sent by OTLP, of which another
 	// file of the process may have copies.
 	Exported bool
+	// OtherSignals counts the lines of log records and metrics beside its spans.
+	OtherSignals int64
 
 	// Steps are the training steps.
 	Steps Steps

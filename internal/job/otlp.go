@@ -247,6 +247,13 @@ func (o *otlpReader) read(path string, take func(*dftracer.Event) error) (st dft
 	return st, err
 }
 
+// takeSignals returns how many lines held other signals since it was asked.
+func (o *otlpReader) takeSignals() int {
+	n := o.signals
+	o.signals = 0
+	return n
+}
+
 // resource gives the events of the spans of one resource.
 func (o *otlpReader) resource(rs *tracepb.ResourceSpans, take func(*dftracer.Event) error) (n int, err error) {
 	p := o.process(rs)

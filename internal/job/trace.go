@@ -132,6 +132,9 @@ func (t *traceReader) file(path string) error {
 		t.medians[path] = median
 		t.wrong = t.wrong || !t.times.Right()
 	}
+	if t.exported != nil && last != nil {
+		last.OtherSignals += int64(t.exported.takeSignals())
+	}
 	for p := range touched {
 		p.Torn = p.Torn || st.Torn
 		p.tear(path, st.Torn, st.Cause)

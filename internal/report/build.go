@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -257,19 +258,33 @@ func (r *Report) ranks(j *Job) {
 			rows[v.Ranking[i].Rank] = &v.Ranking[i]
 		}
 	}
-	hosts := make(map[int]string)
+	procs := make(map[int]*job.Process)
 	for _, p := range j.Job.Processes {
-		hosts[p.Rank] = p.Host
+		procs[p.Rank] = p
 	}
 	for i := range r.Ledger.Ranks {
 		led := &r.Ledger.Ranks[i]
-		out := Rank{Rank: led.Rank, Host: hosts[led.Rank]}
+		out := Rank{Rank: led.Rank}
+		if p := procs[led.Rank]; p != nil {
+			out.Host = p.Host
+			if len(r.Ledger.Ranks) > 1 && !p.RankKnown {
+				out.PID, out.File = p.PID, firstSource(p)
+			}
+		}
 		out.Goodput = r.share(led.Categories)
 		if row := rows[led.Rank]; row != nil {
 			out.Compared, out.Own, out.Excess, out.Wait, out.Last, out.Phases = true, row.Own, row.Excess, row.Wait, row.Last, row.Phases
 		}
 		r.Ranks = append(r.Ranks, out)
 	}
+}
+
+// firstSource is the name of a file of a process, empty where it has none.
+func firstSource(p *job.Process) string {
+	if len(p.Sources) == 0 {
+		return ""
+	}
+	return filepath.Base(p.Sources[0])
 }
 
 func (j *Job) quality(led *account.Report) Quality {
@@ -282,6 +297,7 @@ func (j *Job) quality(led *account.Report) Quality {
 		q.Spans += p.Spans
 		q.BadLines += p.Bad
 		q.Dropped += p.Dropped
+		q.OtherSignals += p.OtherSignals
 		q.Aside += int64(p.Aside)
 		q.BadNumbers += p.BadNumbers
 		if p.RelativeClock {
@@ -313,7 +329,7 @@ func (j *Job) quality(led *account.Report) Quality {
 	for i := range j.Attempts {
 		q.Late += j.Attempts[i].Late
 	}
-	q.Remarks = append(q.unlikely(), remarks(led)...)
+	q.Remarks = append(q.numbered(j.Job), append(q.unlikely(), remarks(led)...)...)
 	var far int64
 	for _, ranks := range j.clocks {
 		for _, by := range ranks {

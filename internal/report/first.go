@@ -297,6 +297,10 @@ func (s *screen) details(r *Report) {
 	for _, f := range r.Quality.Skipped {
 		remarks = append(remarks, "left out: "+f)
 	}
+	if r.Quality.RanksInvented { // the first remark
+		d.labelled("Note", sentence(remarks[0]))
+		remarks = remarks[1:]
+	}
 	note := ""
 	switch {
 	case len(v.Doubts) > 0:

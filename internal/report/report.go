@@ -153,15 +153,18 @@ func (a *Attempt) End() string {
 // attempt that the verdict is about; they are absent (Compared false) when
 // ranks could not be compared.
 type Rank struct {
-	Rank     int                `json:"rank"`
-	Host     string             `json:"host,omitempty"`
-	Goodput  *float64           `json:"goodput"` // nil where that of the job is
-	Compared bool               `json:"compared"`
-	Own      float64            `json:"own_ms,omitempty"`    // work of its own in a step
-	Excess   float64            `json:"excess_ms,omitempty"` // beyond that of the other ranks
-	Wait     float64            `json:"wait_ms,omitempty"`   // for other ranks
-	Last     float64            `json:"last_share,omitempty"`
-	Phases   map[string]float64 `json:"phases_ms,omitempty"`
+	Rank     int      `json:"rank"`
+	Host     string   `json:"host,omitempty"`
+	Goodput  *float64 `json:"goodput"` // nil where that of the job is
+	Compared bool     `json:"compared"`
+	Own      float64  `json:"own_ms,omitempty"`    // work of its own in a step
+	Excess   float64  `json:"excess_ms,omitempty"` // beyond that of the other ranks
+	Wait     float64  `json:"wait_ms,omitempty"`   // for other ranks
+	Last     float64  `json:"last_share,omitempty"`
+	// PID and File say which process it is, where no record has its rank.
+	PID    int64              `json:"pid,omitempty"`
+	File   string             `json:"file,omitempty"`
+	Phases map[string]float64 `json:"phases_ms,omitempty"`
 }
 
 // Steps are the training steps, all attempts together. What is said of their times
@@ -270,11 +273,16 @@ type Quality struct {
 	Relative   int   `json:"relative_clocks,omitempty"`
 	// Disagree counts the processes of which rank, world size or attempt are said in
 	// two ways, and DisagreeOn is which of these the first one is about.
-	Disagree   int      `json:"identities_disagree,omitempty"`
-	DisagreeOn string   `json:"identities_disagree_on,omitempty"`
-	Late       int64    `json:"late_spans,omitempty"` // too far from the order of time to be of any step
-	Remarks    []string `json:"remarks,omitempty"`
-	See        []string `json:"see,omitempty"` // sections of the documentation about these, and about missing evidence
+	Disagree   int    `json:"identities_disagree,omitempty"`
+	DisagreeOn string `json:"identities_disagree_on,omitempty"`
+	// RanksInvented says that no record has the ranks of some of several processes: they
+	// are numbered by start.
+	RanksInvented bool `json:"ranks_invented,omitempty"`
+	// OtherSignals counts lines of OTLP log records and metrics, which were left out.
+	OtherSignals int64    `json:"other_signals,omitempty"`
+	Late         int64    `json:"late_spans,omitempty"` // too far from the order of time to be of any step
+	Remarks      []string `json:"remarks,omitempty"`
+	See          []string `json:"see,omitempty"` // sections of the documentation about these, and about missing evidence
 }
 
 // Limits is how much of what its devices can do a job used, by the operations of a step

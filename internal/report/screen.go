@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
@@ -172,6 +173,24 @@ func remarks(led *account.Report) []string {
 	return out[:min(len(out), maxRemarks)]
 }
 
+// numbered notes whether ranks are made up, and says it.
+func (q *Quality) numbered(j *job.Job) []string {
+	without, ranks := 0, make(map[int]bool)
+	for _, p := range j.Processes {
+		ranks[p.Rank] = true
+		if !p.RankKnown {
+			without++
+		}
+	}
+	switch q.RanksInvented = without > 0 && len(ranks) > 1; {
+	case !q.RanksInvented:
+		return nil
+	case without == len(j.Processes):
+		return []string{"no record has a rank: ranks are numbered by start"}
+	}
+	return []string{"no record has the rank of " + display.Plural(without, "process") + ": numbered by start"}
+}
+
 // unlikely says what of the records cannot be.
 func (q *Quality) unlikely() (out []string) {
 	if q.Aside > 0 {
@@ -182,6 +201,9 @@ func (q *Quality) unlikely() (out []string) {
 	}
 	if q.Disagree > 0 {
 		out = append(out, q.DisagreeOn+" said in two ways by records and names of files, "+display.Plural(q.Disagree, "time")+": a record in the trace counts first, the file's name last")
+	}
+	if q.OtherSignals > 0 {
+		out = append(out, display.Plural(q.OtherSignals, "line")+" of OTLP log records and metrics left out: spans are read")
 	}
 	if q.Relative > 0 {
 		out = append(out, display.Plural(q.Relative, "clock")+" with times that are relative to something that the files do not say")

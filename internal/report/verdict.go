@@ -23,6 +23,9 @@ func (r *Report) conclude() {
 	v.Confidence, v.Doubts = r.confidence()
 	v.Outcome = r.outcomeWords()
 	v.Diagnosis, v.Why = r.diagnose()
+	if v.Rank != nil && diagnoses[v.Rank.Kind] != "" && diagnoses[v.Rank.Kind] == v.Diagnosis {
+		v.Why = strings.TrimSpace(v.Why + " " + r.processesOf(v.Rank.Ranks))
+	}
 	v.Next, r.nextAt = r.next()
 	var out []said
 	add := func(at place, text string) { out = append(out, said{text, at}) }
@@ -54,6 +57,9 @@ func (r *Report) conclude() {
 			text = fmt.Sprintf("In attempt %d: %s", v.Attempt, text)
 		}
 		add(placeOfFinding(v.Rank.Kind), text)
+		if of := r.processesOf(v.Rank.Ranks); of != "" {
+			add(placeRanks, of)
+		}
 		if v.Rank.Second != "" {
 			add(placeRanks, "The next best repair: "+v.Rank.Second)
 		}
@@ -407,6 +413,25 @@ func (r *Report) confidence() (string, []string) {
 		doubt(2, "two records of the same rank and step differ")
 	}
 	return [...]string{"high", "medium", "low"}[rank], why
+}
+
+// processesOf says which processes some ranks are whose numbers no record has, empty where
+// there is no such.
+func (r *Report) processesOf(ranks []int) string {
+	var list []string
+	for i := range r.Ranks {
+		if k := &r.Ranks[i]; k.PID != 0 && slices.Contains(ranks, k.Rank) {
+			list = append(list, strings.TrimSuffix(fmt.Sprintf("rank %d is pid %d, %s", k.Rank, k.PID, k.File), ", "))
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	const most = 3
+	if n := len(list) - most; n > 0 {
+		list = append(list[:most], fmt.Sprintf("%d more", n))
+	}
+	return sentence(strings.Join(list, "; "))
 }
 
 // sections name what the documentation says about what the records lack.
