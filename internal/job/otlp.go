@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 	"github.com/trainspan/trainspan/internal/platform/identity"
 	"github.com/trainspan/trainspan/internal/platform/otlpform"
@@ -45,6 +46,7 @@ type otlpReader struct {
 	own     map[uint64]uint64      // the span of a segment
 	long    []*longSpan
 	ofLong  map[[2]uint64]*longSpan
+	path    string
 	signals int // lines of log records or metrics
 }
 
@@ -60,6 +62,7 @@ type otlpProcess struct {
 	hash  string
 	pid   int64
 	conv  otlpspan.Converter
+	path  string // the last file that it was met in
 	begun bool
 }
 
@@ -214,6 +217,7 @@ func (o *otlpReader) findSegments(path string) {
 // read gives the events of one file to take, several processes mixed.
 func (o *otlpReader) read(path string, take func(*dftracer.Event) error) (st dftracer.ReadStats, err error) {
 	signals := o.signals
+	o.path = path
 	err = o.lines(path, func([]byte) bool { return true }, func(l *otlpLine) error {
 		switch {
 		case l.err != nil && l.torn:
@@ -240,7 +244,7 @@ func (o *otlpReader) read(path string, take func(*dftracer.Event) error) (st dft
 	case fsread.Torn(err):
 		st.Torn, st.Cause, err = true, err, nil
 	case err == nil && st.Events == 0 && o.signals > signals:
-		err = fmt.Errorf("%w: log records or metrics of OTLP in %d lines, and no spans", ErrForeign, o.signals-signals)
+		err = fmt.Errorf("%w: %s of OTLP log records or metrics, and no spans", ErrForeign, display.Plural(o.signals-signals, "line"))
 	case err == nil && st.Events == 0 && st.Bad > 0:
 		err = errors.New("no line holds OTLP spans")
 	}
@@ -264,7 +268,8 @@ func (o *otlpReader) resource(rs *tracepb.ResourceSpans, take func(*dftracer.Eve
 			n++
 		}
 	}
-	if !p.begun {
+	if p.path != o.path { // each file is one of its sources, also one of copies
+		p.path = o.path
 		p.begin(rs, emit)
 	}
 	for _, ss := range rs.GetScopeSpans() {
@@ -293,7 +298,6 @@ func (o *otlpReader) process(rs *tracepb.ResourceSpans) *otlpProcess {
 
 // begin gives the records about a process with which its trace would begin.
 func (p *otlpProcess) begin(rs *tracepb.ResourceSpans, emit func(*dftracer.Event)) {
-	p.begun = true
 	first := uint64(math.MaxInt64)
 	for _, ss := range rs.GetScopeSpans() {
 		for _, src := range ss.GetSpans() {
@@ -306,6 +310,10 @@ func (p *otlpProcess) begin(rs *tracepb.ResourceSpans, emit func(*dftracer.Event
 	host := cmp.Or(id.Host, identity.UnknownHost)
 	emit(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: tracefile.NameHostHash, Parent: dftracer.NoParent,
 		Args: []dftracer.Arg{dftracer.String("name", host), dftracer.String("value", p.hash)}})
+	if p.begun {
+		return
+	}
+	p.begun = true
 	if id.Rank.IsSet() {
 		emit(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: tracefile.NameProcess, Parent: dftracer.NoParent,
 			Args: []dftracer.Arg{dftracer.String("name", argRank), dftracer.String("value", strconv.Itoa(id.Rank.Get()))}})

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/testkit/gziptest"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
+)
+
+// toOTLP converts the traces of a job to OTLP, in a folder of its own.
+func toOTLP(t *testing.T, job string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "otlp")
+	files, err := filepath.Glob(filepath.Join(job, "*.pfw*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	if err := os.Mkdir(out, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		want(t, "convert", f, "--to", "otlp", "-o", filepath.Join(out, strings.TrimSuffix(strings.TrimSuffix(filepath.Base(f), ".gz"), ".pfw")+".otlp.jsonl"))
+	}
+	return out
+}
+
+// reportJSON is what a report says for programs, but for the name and the number of
+// records.
+func reportJSON(t *testing.T, path ...string) map[string]any {
+	t.Helper()
+	r := lines[map[string]any](t, append([]string{"report", "--json"}, path...)...)[0]
+	delete(r, "name")
+	q := r["data_quality"].(map[string]any)
+	delete(q, "spans") // a trace counts the begins of spans that did not end apart
+	delete(q, "files")
+	return r
+}
+
+func diffOf(t *testing.T, got, want map[string]any) (keys []string) {
+	t.Helper()
+	for key := range want {
+		a, _ := json.Marshal(got[key])
+		b, _ := json.Marshal(want[key])
+		if !bytes.Equal(a, b) {
+			at := 0
+			for at < len(a) && at < len(b) && a[at] == b[at] {
+				at++
+			}
+			at = max(at-80, 0)
+			keys = append(keys, fmt.Sprintf("%s: ...%.300s\nwant ...%.300s", key, a[min(at, len(a)):], b[min(at, len(b)):]))
+		}
+	}
+	return keys
+}
+
+// A report of OTLP says what that of the traces says which it was made of: goodput,
+// categories, steps, verdict.
+func TestReportOfOTLP(t *testing.T) {
+	for _, name := range []string{"healthy", "slow-rank", "hidden", "device", "async-save", "missing", "imbalance", "hang", "moe"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			contractJobs[name](t, dir)
+			otlp := toOTLP(t, dir)
+			of := reportJSON(t, dir)
+			for _, diff := range diffOf(t, reportJSON(t, otlp), of) {
+				t.Error(diff)
+			}
+			// Two copies of the same spans count once.
+			both := reportJSON(t, dir, otlp)
+			for _, diff := range diffOf(t, both, of) {
+				t.Error("with the traces: " + diff)
+			}
+		})
+	}
+}
+
+// The other verbs read a file of OTLP spans as they read its trace.
+func TestVerbsOfOTLP(t *testing.T) {
+	dir := t.TempDir()
+	contractJobs["healthy"](t, dir)
+	otlp := toOTLP(t, dir)
+	trace, err := filepath.Glob(filepath.Join(dir, "*rank1*.pfw.gz"))
+	if err != nil || len(trace) != 1 {
+		t.Fatal(trace, err)
+	}
+	file := filepath.Join(otlp, strings.TrimSuffix(filepath.Base(trace[0]), ".pfw.gz")+".otlp.jsonl")
+	a, b := lines[stepJSON](t, "steps", "--json", file), lines[stepJSON](t, "steps", "--json", trace[0])
+	if len(a) == 0 || len(a) != len(b) {
+		t.Errorf("%d steps, want %d", len(a), len(b))
+	}
+	type event struct {
+		Cat, Name string
+		TS        int64 `json:"ts_us"`
+		Dur       int64 `json:"dur_us"`
+		TID       int64
+	}
+	counts := make(map[event]int)
+	for _, e := range lines[event](t, "events", "--json", file) {
+		counts[e]++
+	}
+	for _, e := range lines[event](t, "events", "--json", trace[0]) {
+		counts[e]--
+	}
+	for e, n := range counts {
+		if n != 0 {
+			t.Errorf("%+v: %+d", e, n)
+		}
+	}
+	type category struct {
+		Category     string
+		Count, Total int64
+	}
+	type summary struct{ Categories []category }
+	x, _ := json.Marshal(lines[summary](t, "summary", "--json", file))
+	y, _ := json.Marshal(lines[summary](t, "summary", "--json", trace[0]))
+	if !bytes.Equal(x, y) {
+		t.Errorf("summary %s, want %s", x, y)
+	}
+	if out := want(t, "validate", file); !strings.Contains(out, "ok, OTLP") {
+		t.Errorf("validate: %s", out)
+	}
+	if out := want(t, "info", file); !strings.Contains(out, "rank 1") {
+		t.Errorf("info: %s", out)
+	}
+}
+
+// What is wrong with a file of OTLP is told, and what it lacks is not made up.
+func TestReportOfDamagedOTLP(t *testing.T) {
+	dir := t.TempDir()
+	attempts(simjob.Attempt{Ranks: 1, Steps: 120})(t, dir)
+	otlp := toOTLP(t, dir)
+	var text []byte
+	files, err := filepath.Glob(filepath.Join(otlp, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, data...)
+	}
+	logs := []byte(`{"resourceLogs":[{"resource":{},"scopeLogs":[]}]}` + "\n")
+	for _, c := range []struct {
+		name         string
+		text         []byte
+		code         int
+		outcome, say string
+	}{
+		{"whole", text, 0, "COMPLETED", ""},
+		{"compressed", gziptest.Pack(text), 0, "COMPLETED", ""},
+		{"with log records", append(bytes.Clone(logs), text...), 0, "COMPLETED", "1 line of OTLP log records"},
+		{"a line cut off", text[:len(text)-40], 1, "END UNKNOWN", "damaged or cut off"},
+		{"gzip cut off", gziptest.Pack(text)[:len(gziptest.Pack(text))*9/10], 1, "END UNKNOWN", "damaged or cut off"},
+		{"only log records", logs, 1, "", "log records or metrics"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "spans-1.otlp.jsonl")
+			if err := os.WriteFile(path, c.text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			code, out, stderr := cli(t, "report", "--json", path)
+			if code != c.code || !strings.Contains(out+stderr, c.say) || !strings.Contains(out, c.outcome) {
+				t.Errorf("status %d, %.300s\n%s; want %d, %q, %q", code, out, stderr, c.code, c.outcome, c.say)
+			}
+		})
+	}
+}
