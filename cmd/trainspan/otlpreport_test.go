@@ -62,7 +62,7 @@ func diffOf(t *testing.T, got, want map[string]any) (keys []string) {
 // A report of OTLP says what that of the traces says which it was made of: goodput,
 // categories, steps, verdict.
 func TestReportOfOTLP(t *testing.T) {
-	for _, name := range []string{"healthy", "slow-rank", "hidden", "device", "async-save", "missing", "imbalance", "hang", "moe"} {
+	for _, name := range []string{"healthy", "slow-rank", "hidden", "device", "async-save", "missing", "imbalance", "hang", "moe", "bodies"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			contractJobs[name](t, dir)
@@ -171,5 +171,42 @@ func TestReportOfDamagedOTLP(t *testing.T) {
 				t.Errorf("status %d, %.300s\n%s; want %d, %q, %q", code, out, stderr, c.code, c.outcome, c.say)
 			}
 		})
+	}
+}
+
+// Where no record has a rank, the report says that the numbers are made up, and which
+// process the slow one is.
+func TestRanksNumberedByStart(t *testing.T) {
+	dir := t.TempDir()
+	attempts(simjob.Attempt{Ranks: 3, Steps: 60, Seed: 1, Slow: 2, Extra: [4]float64{0, 0, 20, 0}})(t, dir)
+	otlp := toOTLP(t, dir)
+	files, err := filepath.Glob(filepath.Join(otlp, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range files { // neither the resource nor the name has the rank
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = bytes.ReplaceAll(data, []byte(`"key":"training.rank"`), []byte(`"key":"some.number"`))
+		if err := os.WriteFile(filepath.Join(otlp, fmt.Sprintf("part-%d.jsonl", i)), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		path     string
+		invented any
+		say      bool
+	}{{dir, nil, false}, {otlp, true, true}} {
+		q := reportJSON(t, c.path)["data_quality"].(map[string]any)
+		screen := strings.Join(strings.Fields(want(t, "report", c.path)), " ")
+		named := strings.Contains(screen, " is pid ") && strings.Contains(screen, "part-")
+		if q["ranks_invented"] != c.invented || strings.Contains(screen, "No record has a rank: ranks are numbered by start.") != c.say || named != c.say {
+			t.Errorf("ranks_invented %v, want %v: %s", q["ranks_invented"], c.invented, screen)
+		}
 	}
 }

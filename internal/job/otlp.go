@@ -385,7 +385,7 @@ func (o *otlpReader) span(p *otlpProcess, src *tracepb.Span, scope string, emit 
 	}
 	s := p.conv.Span(src, scope)
 	ev := dftracer.Event{Phase: dftracer.PhaseComplete, ID: o.ownNumber(src.GetSpanId()), Name: tracefile.KeyName(*s.Name), Cat: tracefile.KeyCat(*s.Name),
-		TS: s.Start, Dur: s.End - s.Start, Parent: dftracer.NoParent}
+		TS: s.Start, Dur: s.End - s.Start, Parent: dftracer.NoParent, Level: 1} // without a parent it is a root
 	if !s.Parent.IsZero() {
 		ev.Parent = int64(o.ownNumber(s.Parent.Span[:]))
 	}
