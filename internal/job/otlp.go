@@ -324,12 +324,12 @@ func (p *otlpProcess) begin(rs *tracepb.ResourceSpans, emit func(*dftracer.Event
 	start := dftracer.Event{Phase: dftracer.PhaseComplete, Cat: dftracer.CatDFTracer, Name: tracefile.NameStart, TS: otlpspan.Micros(first), Parent: dftracer.NoParent}
 	for f, n := range map[identity.Field]int{identity.WorldSize: id.WorldSize.Or(-1), identity.Attempt: id.Attempt.Or(-1), identity.Parent: id.Parent.Or(-1)} {
 		if n >= 0 {
-			start.Args = append(start.Args, dftracer.Int(identity.Word(f, identity.Start), int64(n)))
+			start.Args = append(start.Args, dftracer.Int(f.Word(identity.Start), int64(n)))
 		}
 	}
 	for f, text := range map[identity.Field]string{identity.Job: id.Job, identity.Session: id.Session, identity.Host: id.Host} {
 		if text != "" {
-			start.Args = append(start.Args, dftracer.String(identity.Word(f, identity.Start), text))
+			start.Args = append(start.Args, dftracer.String(f.Word(identity.Start), text))
 		}
 	}
 	slices.SortFunc(start.Args, byKey)
