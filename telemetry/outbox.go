@@ -97,7 +97,7 @@ func (o *outbox) event(c *call, s *Span, kind outputs.Kind, e outputs.Event, ext
 	c.events = append(c.events, otelEvent{s, e})
 }
 
-// entry records what the books say, of a span that ended and, if it is open, of
+// entry records what the counters say, of a span that ended and, if it is open, of
 // the training loop.
 func (o *outbox) entry(c *call, s, loop *Span) {
 	for i := range c.entry.Events {

@@ -34,7 +34,7 @@ type Recorder struct {
 	mu    sync.Mutex // see locked
 	ended error      // why nothing is recorded any more: ErrClosed or errDisabled
 	tree  tree
-	books spantree.Books
+	books spantree.Counters
 	out   outbox
 
 	errors, repairedTimes int64 // counts

@@ -181,7 +181,7 @@ func (p *eventPrinter) read(ctx context.Context, a *ui.App, files []string) erro
 	})
 	bar.Finish()
 	if err == nil {
-		read.TellTimes(a, &times)
+		read.WarnOfTimes(a, &times)
 		for _, path := range slices.Sorted(maps.Keys(times.Medians)) {
 			a.Note("%s: its times change by more than 30 days; what was shown was chosen by those before it", path)
 		}

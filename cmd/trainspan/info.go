@@ -73,12 +73,12 @@ func runInfo(ctx context.Context, a *ui.App, args []string, q *read.Filter, asJS
 		if info.Damaged != "" {
 			a.Problem("%s: damaged at byte %d: %s; trainspan recover repairs it; see "+helptopic.Damaged, info.Path, info.DamagedAt, info.Damaged)
 		}
-		read.TellAside(a, info.Path, info.Aside)
+		read.WarnOfSetAside(a, info.Path, info.Aside)
 		if info.Events > info.Aside && info.End < read.NearZero {
 			relative = append(relative, info.Path)
 		}
 	}
-	read.TellRelative(a, relative)
+	read.WarnOfRelativeTimes(a, relative)
 	if asJSON {
 		return a.PrintJSON(infos)
 	}

@@ -37,7 +37,7 @@ func convertParquet(ctx context.Context, a *ui.App, args, files []string, o *con
 	if o.nesting {
 		return ui.Usage("--nesting: only for traces; an output of parquet has the spans around each")
 	}
-	lake, err := openLake(o.output, o.force)
+	lake, err := openDataset(o.output, o.force)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func convertParquet(ctx context.Context, a *ui.App, args, files []string, o *con
 	}
 	dropForeign(set, files)
 	judgeSet(a, set, jobs)
-	read.TellTimes(a, &times)
+	read.WarnOfTimes(a, &times)
 	if o.part {
 		judgeAttempts(a, jobs)
 	}
@@ -93,11 +93,11 @@ func convertParquet(ctx context.Context, a *ui.App, args, files []string, o *con
 	if err != nil {
 		return err
 	}
-	return tellRuns(a, out, o)
+	return printRuns(a, out, o)
 }
 
-// tellRuns prints what was written.
-func tellRuns(a *ui.App, out []convertedRun, o *convertOptions) error {
+// printRuns prints what was written.
+func printRuns(a *ui.App, out []convertedRun, o *convertOptions) error {
 	if o.json {
 		return a.PrintJSON(out)
 	}
@@ -125,7 +125,7 @@ func digestsIn(args []string) (digests []string, traces bool) {
 // convertDigests writes the ledger that a job has by its digests, beside the events of its
 // parts.
 func convertDigests(ctx context.Context, a *ui.App, digests []string, o *convertOptions) error {
-	l, err := openLake(o.output, o.force)
+	l, err := openDataset(o.output, o.force)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func convertDigests(ctx context.Context, a *ui.App, digests []string, o *convert
 	if err != nil {
 		return err
 	}
-	return tellRuns(a, out, o)
+	return printRuns(a, out, o)
 }
 
 // judgeAttempts reports processes whose attempt follows from those of this part alone.
@@ -241,12 +241,12 @@ func judgeSet(a *ui.App, set *job.Set, jobs []*job.Job) {
 	for _, j := range jobs {
 		procs = append(append(procs, j.Processes...), j.Helpers...)
 	}
-	read.TellDamage(a, set.Skipped, procs)
+	read.WarnOfDamage(a, set.Skipped, procs)
 }
 
 // judgeJobs is judgeSet for what a report reads: a file with the name of a trace was to be one.
 func judgeJobs(a *ui.App, named []string, skipped []*job.FileError, procs []*job.Process) {
-	read.TellDamage(a, slices.DeleteFunc(slices.Clone(skipped), func(f *job.FileError) bool {
+	read.WarnOfDamage(a, slices.DeleteFunc(slices.Clone(skipped), func(f *job.FileError) bool {
 		kind, _ := fsread.KindOf(f.Path) // of profiles the report tells itself
 		return (isForeign(f, named) || kind.Profiler()) && !fsread.NamedTrace(f.Path)
 	}), procs)

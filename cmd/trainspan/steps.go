@@ -94,13 +94,13 @@ func runSteps(ctx context.Context, a *ui.App, args []string, o *stepsOptions) er
 	var relative []string
 	for _, j := range jobs {
 		for _, p := range slices.Concat(j.Processes, j.Helpers) {
-			read.TellAside(a, strings.Join(p.Sources, ", "), int64(p.Aside))
+			read.WarnOfSetAside(a, strings.Join(p.Sources, ", "), int64(p.Aside))
 			if p.RelativeClock {
 				relative = append(relative, p.Sources...)
 			}
 		}
 	}
-	read.TellRelative(a, relative)
+	read.WarnOfRelativeTimes(a, relative)
 	n, first := 0, int64(0)
 	keep := func(p *job.Process, r *stepRow) bool {
 		us := r.start / 1000

@@ -60,9 +60,9 @@ func surveyAll(ctx context.Context, a *ui.App, path string, q *read.Filter, bar 
 		a.Note("%s: %s kept whose times are wrong: more than 30 days from the other times of the file, or ending before the begin; see "+helptopic.Damaged, path, display.Plural(s.aside, "event"))
 	}
 	if !copies {
-		read.TellAside(a, path, s.aside)
+		read.WarnOfSetAside(a, path, s.aside)
 		if s.times.Median() < read.NearZero && len(s.procs) > 0 {
-			read.TellRelative(a, []string{path})
+			read.WarnOfRelativeTimes(a, []string{path})
 		}
 	}
 	return s, nil

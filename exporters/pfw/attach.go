@@ -120,7 +120,7 @@ type watcher struct {
 	done sync.WaitGroup
 }
 
-func (w *watcher) start(d *desk, files *fileLog) {
+func (w *watcher) start(d *traceWriter, files *fileLog) {
 	w.stop = make(chan struct{})
 	w.done.Go(func() {
 		t := time.NewTicker(max(d.opts.BeginAfter/2, time.Millisecond))
@@ -153,7 +153,7 @@ type left struct {
 }
 
 // truncate writes what is still open.
-func (d *desk) truncate() {
+func (d *traceWriter) truncate() {
 	all := d.openScopes() // that were registered meanwhile
 	for _, e := range d.open.allSpans() {
 		all = append(all, left{
@@ -165,9 +165,9 @@ func (d *desk) truncate() {
 }
 
 // endScopes ends the scopes that are open.
-func (d *desk) endScopes() { d.end(d.openScopes()) }
+func (d *traceWriter) endScopes() { d.end(d.openScopes()) }
 
-func (d *desk) openScopes() []left {
+func (d *traceWriter) openScopes() []left {
 	var all []left
 	for _, sc := range d.open.allScopes() {
 		all = append(all, left{
@@ -186,7 +186,7 @@ const patienceForChildren = 100 * time.Millisecond
 
 // end ends all, children first. A child that somebody else is ending at the
 // moment keeps its parent if it is waited for.
-func (d *desk) end(all []left) {
+func (d *traceWriter) end(all []left) {
 	slices.SortFunc(all, func(a, b left) int {
 		return cmp.Or(cmp.Compare(b.depth, a.depth), cmp.Compare(b.id, a.id))
 	})
@@ -208,7 +208,7 @@ const patience = 10 * time.Second
 
 // settled waits for ends that others are writing: their children may be in the
 // file already.
-func (d *desk) settled(ctx context.Context) {
+func (d *traceWriter) settled(ctx context.Context) {
 	if ctx == nil {
 		ctx = context.Background()
 	}

@@ -49,7 +49,7 @@ var fileKeys = func() (keys [direct.FileOps]dftracer.Key) {
 
 // fileLog records calls on files in the trace.
 type fileLog struct {
-	d    *desk
+	d    *traceWriter
 	opts FileOptions
 
 	mu    sync.Mutex
@@ -57,7 +57,7 @@ type fileLog struct {
 }
 
 // newFileLog is nil when nothing is to be recorded.
-func newFileLog(d *desk, o FileOptions) *fileLog {
+func newFileLog(d *traceWriter, o FileOptions) *fileLog {
 	if o.Off || o.NoPOSIX && o.NoSTDIO {
 		return nil
 	}

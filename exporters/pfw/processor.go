@@ -30,7 +30,7 @@ import (
 type Processor struct {
 	outputs.None
 
-	desk    *desk
+	desk    *traceWriter
 	files   *fileLog // nil when calls on files are not recorded
 	watcher watcher
 
@@ -65,7 +65,7 @@ func Create(path string, o *Options) (*Processor, error) {
 
 // newProcessor makes a processor over the writer of the options.
 func newProcessor(o Options) *Processor {
-	p := &Processor{desk: newDesk(o)}
+	p := &Processor{desk: newTraceWriter(o)}
 	p.files = newFileLog(p.desk, o.Files)
 	if !o.NoBegin {
 		p.watcher.start(p.desk, p.files)

@@ -15,7 +15,7 @@ import (
 
 // kind is a category and name of scopes that go straight to the file.
 type kind struct {
-	d    *desk
+	d    *traceWriter
 	key  dftracer.Key
 	long bool
 }
@@ -28,7 +28,7 @@ type caller = context.Context
 type scope struct {
 	scopeEntry
 	caller // the context it was started with
-	d      *desk
+	d      *traceWriter
 }
 
 // Start implements direct.ScopeKind.
@@ -106,7 +106,7 @@ func (k *kind) Now() int64 { return k.d.clock.nanoseconds() }
 
 // enclosing finds the open span or scope that the context of a new scope leads
 // to, nil for none, and notes which span the context has.
-func (d *desk) enclosing(ctx context.Context, outer *trace.SpanID) *open {
+func (d *traceWriter) enclosing(ctx context.Context, outer *trace.SpanID) *open {
 	if sc, ok := ctx.(*scope); ok && sc.d == d {
 		*outer = sc.outer
 		if o := sc.alive(); o != nil {
@@ -134,7 +134,7 @@ func (d *desk) enclosing(ctx context.Context, outer *trace.SpanID) *open {
 
 // leaf is the place of something that has ended, below which nothing can have
 // been started: it is in the registry at no time.
-func (d *desk) leaf(ctx context.Context, start, end int64) dftracer.Span {
+func (d *traceWriter) leaf(ctx context.Context, start, end int64) dftracer.Span {
 	var outer trace.SpanID
 	var parent *open
 	if ctx == nil {
@@ -164,9 +164,9 @@ func (k *kind) Note(_ context.Context, key string) {
 	}
 }
 
-// Value implements context.Context: a desk finds its innermost scope.
+// Value implements context.Context: a traceWriter finds its innermost scope.
 func (s *scope) Value(key any) any {
-	if d, ok := key.(*desk); ok && d == s.d {
+	if d, ok := key.(*traceWriter); ok && d == s.d {
 		return &s.scopeEntry
 	}
 	return s.caller.Value(key)
@@ -242,7 +242,7 @@ func (s *scopeEntry) current() *direct.ScopeArgs {
 }
 
 // arguments are those of this use of the scope and those of its kind.
-func (s *scopeEntry) arguments(d *desk) (extra, shared []attribute.KeyValue, epoch, step int64) {
+func (s *scopeEntry) arguments(d *traceWriter) (extra, shared []attribute.KeyValue, epoch, step int64) {
 	args := s.current()
 	epoch, step = d.standing(args)
 	if args != nil {
@@ -257,7 +257,7 @@ func (s *scopeEntry) arguments(d *desk) (extra, shared []attribute.KeyValue, epo
 }
 
 // appendText is appendArgs as text; ok is false where the keys do not allow that.
-func (s *scopeEntry) appendText(d *desk, dst []byte) (text []byte, ok bool) {
+func (s *scopeEntry) appendText(d *traceWriter, dst []byte) (text []byte, ok bool) {
 	if s.over.Load() > 0 {
 		return nil, false
 	}
@@ -286,7 +286,7 @@ func (s *scopeEntry) appendText(d *desk, dst []byte) (text []byte, ok bool) {
 
 // appendArgs adds the arguments of the scope; those of this one use win over
 // those of its kind.
-func (s *scopeEntry) appendArgs(d *desk, dst []dftracer.Arg) []dftracer.Arg {
+func (s *scopeEntry) appendArgs(d *traceWriter, dst []dftracer.Arg) []dftracer.Arg {
 	extra, shared, epoch, step := s.arguments(d)
 	if epoch >= 0 {
 		dst = append(dst, dftracer.Int(attributes.Epoch, epoch))

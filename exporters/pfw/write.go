@@ -17,7 +17,7 @@ import (
 
 // write writes an ended span. The SDK passes either a snapshot or, at
 // Shutdown, the span itself.
-func (d *desk) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, truncated bool) {
+func (d *traceWriter) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, truncated bool) {
 	if e.ambient {
 		d.ambient.leave(&e.open, truncated)
 	}
@@ -35,7 +35,7 @@ func (d *desk) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, truncated
 
 // writeText writes a span whose attributes can be encoded one by one, as those
 // of nearly all spans can. It writes nothing where it returns false.
-func (d *desk) writeText(e *spanEntry, s sdktrace.ReadOnlySpan, at *dftracer.Span, truncated bool) bool {
+func (d *traceWriter) writeText(e *spanEntry, s sdktrace.ReadOnlySpan, at *dftracer.Span, truncated bool) bool {
 	if s.Status().Code != codes.Unset || s.DroppedAttributes() > 0 || len(s.Links()) > 0 {
 		return false
 	}
@@ -59,7 +59,7 @@ func (d *desk) writeText(e *spanEntry, s sdktrace.ReadOnlySpan, at *dftracer.Spa
 }
 
 // writeArgs writes any span.
-func (d *desk) writeArgs(e *spanEntry, s sdktrace.ReadOnlySpan, at *dftracer.Span, truncated bool) {
+func (d *traceWriter) writeArgs(e *spanEntry, s sdktrace.ReadOnlySpan, at *dftracer.Span, truncated bool) {
 	var stack [stackArgs]dftracer.Arg
 	attrs := s.Attributes()
 	args := appendProgress(stack[:0], e.epoch, e.step, attrs)
@@ -77,7 +77,7 @@ func (d *desk) writeArgs(e *spanEntry, s sdktrace.ReadOnlySpan, at *dftracer.Spa
 
 // writeScope writes a scope that has ended. Shutdown waits for scopes that are in
 // the registry.
-func (d *desk) writeScope(s *scopeEntry, end int64, truncated bool) {
+func (d *traceWriter) writeScope(s *scopeEntry, end int64, truncated bool) {
 	if s.ambient {
 		d.ambient.leave(&s.open, truncated)
 	}
@@ -104,7 +104,7 @@ func (d *desk) writeScope(s *scopeEntry, end int64, truncated bool) {
 
 // begin writes that a span has begun. The span must not have ended: readers
 // take a begin without an end for a span that was cut short.
-func (d *desk) begin(o *open, key *dftracer.Key, tid, epoch, step int64, attrs []attribute.KeyValue) {
+func (d *traceWriter) begin(o *open, key *dftracer.Key, tid, epoch, step int64, attrs []attribute.KeyValue) {
 	level, parent := o.position()
 	args := appendProgress(nil, epoch, step, attrs)
 	tracefile.WriteBegin(d.w, &dftracer.Event{
@@ -114,7 +114,7 @@ func (d *desk) begin(o *open, key *dftracer.Key, tid, epoch, step int64, attrs [
 }
 
 // beginOld writes the begin of what began before a time.
-func (d *desk) beginOld(before int64) {
+func (d *traceWriter) beginOld(before int64) {
 	for _, e := range d.open.allSpans() {
 		d.beginLate(&e.open, before, func() { d.beginSpan(e) })
 	}
@@ -124,7 +124,7 @@ func (d *desk) beginOld(before int64) {
 }
 
 // beginLate writes the begin of o unless it has one, is too young or has ended.
-func (d *desk) beginLate(o *open, before int64, write func()) {
+func (d *traceWriter) beginLate(o *open, before int64, write func()) {
 	if o.begun || o.start >= before {
 		return
 	}
@@ -136,7 +136,7 @@ func (d *desk) beginLate(o *open, before int64, write func()) {
 
 // whileOpen writes something about o unless it has ended, and keeps it from
 // ending meanwhile.
-func (d *desk) whileOpen(o *open, write func()) {
+func (d *traceWriter) whileOpen(o *open, write func()) {
 	d.roots.lift(o) // what begins below o must not wait for the disk
 	d.beginning.Lock()
 	defer d.beginning.Unlock()
@@ -146,7 +146,7 @@ func (d *desk) whileOpen(o *open, write func()) {
 	}
 }
 
-func (d *desk) beginSpan(e *spanEntry) {
+func (d *traceWriter) beginSpan(e *spanEntry) {
 	attrs := e.span.Attributes()
 	var cat, event string
 	for i := range attrs {
@@ -161,7 +161,7 @@ func (d *desk) beginSpan(e *spanEntry) {
 	d.begin(&e.open, key, d.roots.tid(&e.open), e.epoch, e.step, attrs)
 }
 
-func (d *desk) beginScope(s *scopeEntry) {
+func (d *traceWriter) beginScope(s *scopeEntry) {
 	args := s.current()
 	var shared []attribute.KeyValue
 	if args != nil {
@@ -195,7 +195,7 @@ type scopeEntry struct {
 const argSpan = "span"
 
 // remainingEvents writes the events that OnEvent has not written.
-func (d *desk) remainingEvents(e *spanEntry, s sdktrace.ReadOnlySpan, tid int64, level int) {
+func (d *traceWriter) remainingEvents(e *spanEntry, s sdktrace.ReadOnlySpan, tid int64, level int) {
 	events := s.Events()
 	if len(events) == 0 {
 		return

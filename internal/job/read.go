@@ -33,7 +33,7 @@ func (s *Set) Starts() (out []*rundir.Run) {
 		if !rundir.IsRun(f.Path) {
 			continue
 		}
-		if r, err := rundir.Read(f.Path); err == nil && r.Told() {
+		if r, err := rundir.Read(f.Path); err == nil && r.IsKnown() {
 			out = append(out, r)
 		}
 	}
@@ -138,7 +138,7 @@ func (r *reading) lines(path string) {
 				continue
 			}
 			for i := range x.events {
-				x.proc.tell(&x.events[i], sink)
+				x.proc.deliver(&x.events[i], sink)
 			}
 			r.add(x.proc.shut(sink), x.proc)
 		}

@@ -97,7 +97,7 @@ func (p *traceProcess) supplement(x *records) {
 	p.widen(from.LastSeen)
 	for i := range x.events {
 		if !p.events[x.events[i].Name] {
-			p.tell(&x.events[i], p.sink)
+			p.deliver(&x.events[i], p.sink)
 		}
 	}
 }
@@ -309,7 +309,7 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 	if len(p.events) < 1024 {
 		p.events[key] = true
 	}
-	p.tell(e, p.sink)
+	p.deliver(e, p.sink)
 }
 
 // mostFlush bounds the flush interval that a record can say, in microseconds.

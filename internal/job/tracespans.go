@@ -158,8 +158,8 @@ func (p *Process) hand(s *Span, to Sink) {
 	to.Span(s)
 }
 
-// tell gives an event to the steps of its process, and to a sink.
-func (p *Process) tell(e *Event, to Sink) {
+// deliver gives an event to the steps of its process, and to a sink.
+func (p *Process) deliver(e *Event, to Sink) {
 	p.Steps.AddUpdate(e)
 	if e.failure != nil && len(p.Failures) < maxFailures {
 		p.Failures = append(p.Failures, *e.failure)

@@ -96,7 +96,7 @@ func begin(j *Job) *Report {
 func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	tables := r.attempts(j)
 	r.silent(j)
-	r.witnesses(j)
+	r.readEvidence(j)
 	r.outcomes(j.Job)
 	r.chooseVerdict()
 	r.ranks(j)

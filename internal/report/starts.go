@@ -17,7 +17,7 @@ type start struct{ rundir.Run }
 
 // appendStart adds what a digest holds of a run.json, if it is one.
 func appendStart(all []start, r *rundir.Run, err error) []start {
-	if err != nil || !r.Told() {
+	if err != nil || !r.IsKnown() {
 		return all
 	}
 	return append(all, start{rundir.Run{Version: r.Version, Session: r.Session, Job: r.Job, Key: r.Key, Start: r.Start, Attempt: r.Attempt, Program: r.Program, Script: r.Script, Flags: r.Flags, Host: r.Host, Rank: r.Rank, State: r.State, Started: r.Started, Seen: r.Seen, Ended: r.Ended, CommandPID: r.CommandPID,

@@ -104,7 +104,7 @@ func TestOutsideFails(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"tel, err := trainspan.Begin(ctx)\n", "undefined: trainspan.Begin"},
 		{"tel.Begin(ctx)\n", "tel.Begin undefined"},
-		{"r := new(spantree.Books)\n", "undefined: spantree"},
+		{"r := new(spantree.Counters)\n", "undefined: spantree"},
 		{"x := notDeclared\n", "undefined: notDeclared"},
 		{"x := 1\n", ""},
 		{"for i, x := range batches {\n}\n", "permits only one iteration variable"},

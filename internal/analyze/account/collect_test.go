@@ -334,7 +334,7 @@ func TestRotatedTrace(t *testing.T) {
 	}
 }
 
-// FuzzCollect: whatever is in the files, the books balance.
+// FuzzCollect: whatever is in the files, the ledger adds up.
 func FuzzCollect(f *testing.F) {
 	s := scenario{EpochMS: epoch}
 	end := int64(30)

@@ -15,7 +15,7 @@
 //	report := ledger.Report(account.Query{})
 //	fmt.Println(report.Ratio(), report.Categories[account.DataWait])
 //
-// [Live] keeps the same books while a job runs, span by span.
+// [Live] keeps the same ledger while a job runs, span by span.
 //
 // The rules are in docs/goodput.md.
 package account

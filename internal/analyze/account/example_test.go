@@ -63,7 +63,7 @@ func ExampleLedger() {
 
 func ExampleLive() {
 	const s = 1_000_000_000
-	live, err := account.NewLive(account.LiveOptions{Start: 1000 * s}) // a Dir keeps the books from attempt to attempt
+	live, err := account.NewLive(account.LiveOptions{Start: 1000 * s}) // a Dir keeps the ledger from attempt to attempt
 	if err != nil {
 		fmt.Println(err)
 		return

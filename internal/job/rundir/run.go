@@ -364,7 +364,7 @@ func Any(dirs ...string) bool { return len(find(dirs)) > 0 }
 func All(paths ...string) []*Run {
 	var out []*Run
 	for _, l := range find(paths) {
-		if l.Run.Told() {
+		if l.Run.IsKnown() {
 			out = append(out, l.Run)
 		}
 	}
@@ -379,8 +379,8 @@ func (r *Run) Continues(o *Run) bool {
 	return key != "" && key == cmp.Or(o.Key, o.Job) && (r.Start == "" || r.Start != o.Start)
 }
 
-// Told reports whether it says of a start when that was.
-func (r *Run) Told() bool { return r.Version >= 1 && !r.Started.IsZero() }
+// IsKnown reports whether it says of a start when that was.
+func (r *Run) IsKnown() bool { return r.Version >= 1 && !r.Started.IsZero() }
 
 // During reports whether the command ran in the time of an attempt, whose number counts
 // from 1. Where nobody saw its end the last sign of life may be from long before that: then

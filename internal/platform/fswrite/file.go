@@ -310,7 +310,7 @@ func Continue(old *Sink, o Options) (*Sink, error) {
 	}
 	s.writer.begun, s.writer.finished, s.writer.framing = old.writer.begun, old.writer.finished, old.writer.framing
 	if !s.writer.resume() {
-		s.tell()
+		s.report()
 		_ = s.out.Close() // if it was opened at all
 		return nil, s.err
 	}

@@ -194,7 +194,7 @@ func (s *Sink) Admit(lines int) bool {
 	s.mu.Lock()
 	ok := s.admit(lines)
 	s.mu.Unlock()
-	s.tell()
+	s.report()
 	return ok
 }
 
@@ -289,7 +289,7 @@ func (s *Sink) Check() {
 	_ = s.notice() // it is on record
 	s.wake()
 	s.mu.Unlock()
-	s.tell()
+	s.report()
 }
 
 // notice begins an outage if there is trouble, and returns the trouble.
@@ -314,7 +314,7 @@ func (s *Sink) flush(ctx context.Context, look, sync bool) error {
 	if ctx.Done() != nil {
 		defer context.AfterFunc(ctx, s.ring)()
 	}
-	defer s.tell()
+	defer s.report()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ask.asked++
@@ -346,7 +346,7 @@ func (s *Sink) Close(ctx context.Context) error {
 	if ctx.Done() != nil {
 		defer context.AfterFunc(ctx, s.ring)()
 	}
-	defer s.tell()
+	defer s.report()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closing.begun {
@@ -394,9 +394,9 @@ func (s *Sink) abandon(reason error) {
 	s.wake()
 }
 
-// tell calls OnError with what is to be reported, in order and without the lock.
-func (s *Sink) tell() {
-	for s.untold() && s.telling.TryLock() {
+// report calls OnError with what is to be reported, in order and without the lock.
+func (s *Sink) report() {
+	for s.unreported() && s.telling.TryLock() {
 		for {
 			s.mu.Lock()
 			if len(s.reports) == 0 {
@@ -414,7 +414,7 @@ func (s *Sink) tell() {
 	}
 }
 
-func (s *Sink) untold() bool {
+func (s *Sink) unreported() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.reports) > 0

@@ -54,7 +54,7 @@ func (w *writer) run() {
 		failing = w.err != nil
 		w.changed.Broadcast()
 		w.mu.Unlock()
-		w.tell()
+		w.report()
 		if over {
 			return
 		}
@@ -185,7 +185,7 @@ func (w *writer) broken(err error) {
 	}
 	w.changed.Broadcast()
 	w.mu.Unlock()
-	w.tell()
+	w.report()
 }
 
 // resume makes a failed output work again and ends what was interrupted.
@@ -296,7 +296,7 @@ func (w *writer) recovered() bool {
 		w.reports = append(w.reports, &told)
 	}
 	w.mu.Unlock()
-	w.tell()
+	w.report()
 	return true
 }
 
@@ -342,7 +342,7 @@ func (w *writer) force() {
 		w.mu.Lock()
 		w.countRetry(err)
 		w.mu.Unlock()
-		w.tell()
+		w.report()
 	}
 }
 
@@ -417,7 +417,7 @@ func (w *writer) end() {
 	w.alarm.Stop()
 	w.changed.Broadcast()
 	w.mu.Unlock()
-	w.tell()
+	w.report()
 }
 
 func (w *writer) settle(err error) {

@@ -24,7 +24,7 @@ type LoopStart struct {
 // StartLoop is the start of a training loop at t; its attributes are appended to
 // attrs. A loop that is refused because one is open has set the start values all
 // the same, as in the reference; it has no attributes.
-func (b *Books) StartLoop(s *LoopStart, v *Values, t int64, open bool, attrs []attributes.Attr) ([]attributes.Attr, error) {
+func (b *Counters) StartLoop(s *LoopStart, v *Values, t int64, open bool, attrs []attributes.Attr) ([]attributes.Attr, error) {
 	if v.err != nil {
 		return nil, v.err
 	}
@@ -92,7 +92,7 @@ func (b *Books) StartLoop(s *LoopStart, v *Values, t int64, open bool, attrs []a
 
 // newLoop starts the windows of a further training loop afresh: the reference
 // goes on with those of the loop before and counts it twice.
-func (b *Books) newLoop() {
+func (b *Counters) newLoop() {
 	for _, i := range [...]int{phase.Iteration, phase.DataLoading, phase.Forward, phase.Backward} {
 		b.windows[i] = window{}
 	}
@@ -100,7 +100,7 @@ func (b *Books) newLoop() {
 }
 
 // samplesStart is the number of samples of earlier runs, unset if nobody knows.
-func (b *Books) samplesStart() attributes.Opt[int64] {
+func (b *Counters) samplesStart() attributes.Opt[int64] {
 	if !b.loop.counted0 {
 		return attributes.Opt[int64]{}
 	}
@@ -109,7 +109,7 @@ func (b *Books) samplesStart() attributes.Opt[int64] {
 
 // samplesOf is a number of samples, unset where nobody says how many an
 // iteration has.
-func (b *Books) samplesOf(n int64) attributes.Opt[int64] {
+func (b *Counters) samplesOf(n int64) attributes.Opt[int64] {
 	if !b.sized {
 		return attributes.Opt[int64]{}
 	}
@@ -119,7 +119,7 @@ func (b *Books) samplesOf(n int64) attributes.Opt[int64] {
 // endIteration counts an iteration and says a metrics update when one is due:
 // with zero-based numbers, after iteration i > 0 if (i+1) is a multiple of the
 // interval.
-func (b *Books) endIteration(e *Ending, v *Values, readings bool, out *Entry) error {
+func (b *Counters) endIteration(e *Ending, v *Values, readings bool, out *Entry) error {
 	l, w := &b.loop, &b.windows[phase.Iteration]
 	if e.Failure != nil {
 		w.drop()
@@ -182,7 +182,7 @@ func (l *loop) read(e *Ending, v *Values, samples int64) *IterationReading {
 	return it
 }
 
-func (b *Books) addThroughput(samples, d int64, w *window, v *Values) error {
+func (b *Counters) addThroughput(samples, d int64, w *window, v *Values) error {
 	l := &b.loop
 	flops := attrvalue.Product(samples, v.flops)
 	b.hasFlops = true
@@ -206,7 +206,7 @@ func (b *Books) addThroughput(samples, d int64, w *window, v *Values) error {
 }
 
 // update is the event with the metrics of the training loop.
-func (b *Books) update(v *Values, partial bool, now int64) outputs.Event {
+func (b *Counters) update(v *Values, partial bool, now int64) outputs.Event {
 	l, w := &b.loop, &b.windows[phase.Iteration]
 	m := onelogger.TrainingMetricsUpdate{
 		TrainIterationsStart:  l.first,
@@ -259,11 +259,11 @@ func (b *Books) update(v *Values, partial bool, now int64) outputs.Event {
 	}
 }
 
-// End does what the end of a standard span means for the books, and adds to out
+// End does what the end of a standard span means for the counters, and adds to out
 // what is to be said of it. readings says that metrics are read. An error leaves
 // the span to be stopped all the same, so that a problem in one iteration is not
 // a problem in all that follow.
-func (b *Books) End(e *Ending, v *Values, readings bool, out *Entry) error {
+func (b *Counters) End(e *Ending, v *Values, readings bool, out *Entry) error {
 	switch w := &b.windows[e.Index]; e.Index {
 	case phase.Iteration:
 		return b.endIteration(e, v, readings, out)
@@ -299,7 +299,7 @@ func (b *Books) End(e *Ending, v *Values, readings bool, out *Entry) error {
 }
 
 // validation are the metrics of a validation loop.
-func (b *Books) validation() []attributes.Attr {
+func (b *Counters) validation() []attributes.Attr {
 	m := onelogger.ValidationMetricsUpdate{
 		CurrentIteration: max(0, b.done-1),
 		Interval:         b.done - b.validated,

@@ -14,7 +14,7 @@ import (
 )
 
 // maxPending bounds the saves whose outcome is still unknown. A job that
-// reports neither success nor failure must not make the books grow.
+// reports neither success nor failure must not make the counters grow.
 const maxPending = 1024
 
 // saves are what is known of checkpoint saves.
@@ -51,7 +51,7 @@ func (p productivity) maxOf(q productivity) productivity {
 
 // StartSave remembers what the checkpoint of a step holds; the attributes of the
 // save are appended to attrs.
-func (b *Books) StartSave(index int, step int64, v *Values, attrs []attributes.Attr) []attributes.Attr {
+func (b *Counters) StartSave(index int, step int64, v *Values, attrs []attributes.Attr) []attributes.Attr {
 	b.sized = b.sized || v.batch > 0
 	b.hasFlops = b.hasFlops || v.throughput
 	if v.Saves {
@@ -107,13 +107,13 @@ func (s *saves) take(step int64) (productivity, bool) {
 }
 
 // Pending reports whether the outcome of the save of a step is still to come.
-func (b *Books) Pending(step int64) bool {
+func (b *Counters) Pending(step int64) bool {
 	_, ok := b.saves.pending[step]
 	return ok
 }
 
 // endSave is the end of the part of a save that blocks training.
-func (b *Books) endSave(e *Ending, v *Values, out *Entry) {
+func (b *Counters) endSave(e *Ending, v *Values, out *Entry) {
 	out.Reading.Blocking = e.Took
 	if e.Failure != nil {
 		b.FailSave(e.Step, e.At, e.Failure, out)
@@ -137,7 +137,7 @@ func (b *Books) endSave(e *Ending, v *Values, out *Entry) {
 
 // endFinalization says how long an asynchronous save took: the part that
 // training waited for and the part in the background.
-func (b *Books) endFinalization(e *Ending, out *Entry) {
+func (b *Counters) endFinalization(e *Ending, out *Entry) {
 	blocking, known := b.saves.blocking[e.Step]
 	delete(b.saves.blocking, e.Step)
 	attrs := []attributes.Attr{
@@ -156,7 +156,7 @@ func (b *Books) endFinalization(e *Ending, out *Entry) {
 }
 
 // FailSave says that the checkpoint of a step could not be stored.
-func (b *Books) FailSave(step, t int64, f *failure.Failure, out *Entry) {
+func (b *Counters) FailSave(step, t int64, f *failure.Failure, out *Entry) {
 	b.saves.take(step)
 	out.Reading.Lost = true
 	attrs := []attributes.Attr{attrvalue.Int(onelogger.CurrentIteration, step)}
@@ -178,7 +178,7 @@ type Success struct {
 
 // Succeed says that a checkpoint is stored, and what it makes productive. It is
 // false for a step that is not known or was reported before.
-func (b *Books) Succeed(s *Success, out *Entry) bool {
+func (b *Counters) Succeed(s *Success, out *Entry) bool {
 	made, ok := b.saves.take(s.Step)
 	if !ok {
 		return false

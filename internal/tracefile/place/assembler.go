@@ -57,7 +57,7 @@ type Assembler struct {
 	counts  Counts
 	crowded bool // a lane is shared
 
-	family  *family
+	family  *spanIndex
 	lanes   lanes
 	waiting waiting
 	touched []*relative // open spans that something was written of
@@ -74,7 +74,7 @@ type Assembler struct {
 // New makes an Assembler that writes to w and does not close it.
 func New(w *dftracer.Writer, o Options) *Assembler {
 	o.MaxWaiting, o.MaxParents = max(o.MaxWaiting, 1), max(o.MaxParents, 1)
-	return &Assembler{w: w, first: o.TID, o: o, family: newFamily(o.MaxParents), waiting: newWaiting(), members: make(map[Key]*Span)}
+	return &Assembler{w: w, first: o.TID, o: o, family: newSpanIndex(o.MaxParents), waiting: newWaiting(), members: make(map[Key]*Span)}
 }
 
 // Size is about how many bytes wait and are remembered.
@@ -119,7 +119,7 @@ func (a *Assembler) Write(s *Span) {
 	if a.admit(s) {
 		s.taken = true
 		a.one[0] = s
-		a.writeFamily(a.one[:])
+		a.writeTree(a.one[:])
 	}
 }
 
@@ -148,7 +148,7 @@ func (a *Assembler) Waits(at time.Time) bool {
 // bound writes the oldest while too much waits.
 func (a *Assembler) bound() {
 	for len(a.waiting.queue) > a.o.MaxWaiting || a.waiting.bytes > maxWaitingBytes {
-		a.writeFamily(a.waiting.oldest())
+		a.writeTree(a.waiting.oldest())
 	}
 }
 
@@ -156,14 +156,14 @@ func (a *Assembler) bound() {
 // together with them.
 func (a *Assembler) WriteUntil(at time.Time) {
 	for len(a.waiting.queue) > 0 && (a.waiting.queue[0].span.taken || !a.waiting.queue[0].at.After(at)) {
-		a.writeFamily(a.waiting.oldest())
+		a.writeTree(a.waiting.oldest())
 	}
 }
 
 // WriteAll writes all spans that wait.
 func (a *Assembler) WriteAll() {
 	for len(a.waiting.queue) > 0 {
-		a.writeFamily(a.waiting.oldest())
+		a.writeTree(a.waiting.oldest())
 	}
 }
 
@@ -273,7 +273,7 @@ func (a *Assembler) announce() {
 		}
 		r.announced = r.start
 		tracefile.WriteBegin(a.w, &dftracer.Event{
-			ID: r.id, Name: tracefile.KeyName(unfinishedKey), Cat: tracefile.KeyCat(unfinishedKey), TID: a.tid(a.lanes.homeOf(r.id)), TS: r.start,
+			ID: r.id, Name: tracefile.KeyName(unfinishedKey), Cat: tracefile.KeyCat(unfinishedKey), TID: a.tid(a.lanes.reservedFor(r.id)), TS: r.start,
 			Parent: dftracer.NoParent,
 		})
 		a.counts.Begins++
@@ -415,9 +415,9 @@ var messages = [limits]string{
 // crowdedEvery is the least time between two warnings of too many open files.
 const crowdedEvery = time.Minute
 
-// told says of each limit once that it was met. The time matters only of limitOpen,
+// warnedOnce says of each limit once that it was met. The time matters only of limitOpen,
 // which is told again.
-type told struct {
+type warnedOnce struct {
 	log func(slog.Level, string, ...any)
 	see string
 
@@ -426,7 +426,7 @@ type told struct {
 }
 
 // warnOnce tells of a limit, unless that was done.
-func (t *told) warnOnce(which, limit int, more ...any) {
+func (t *warnedOnce) warnOnce(which, limit int, more ...any) {
 	t.mu.Lock()
 	last, now := t.at[which], time.Now()
 	silent := !last.IsZero() && (which != limitOpen || now.Sub(last) < crowdedEvery)
@@ -440,7 +440,7 @@ func (t *told) warnOnce(which, limit int, more ...any) {
 }
 
 // counted tells of the limits that spans met.
-func (t *told) counted(c *Counts, l Limits) {
+func (t *warnedOnce) counted(c *Counts, l Limits) {
 	if c.Cut.Attributes > 0 {
 		t.warnOnce(limitAttributes, l.Attributes)
 	}

@@ -34,7 +34,7 @@ func (a *Assembler) AddEvent(key Key, e Event) (id uint64) {
 		return r.id // the span brought it
 	}
 	a.family.mark(r, m)
-	tid := a.tid(a.lanes.homeOf(r.id))
+	tid := a.tid(a.lanes.reservedFor(r.id))
 	if !r.done {
 		at := e.Time / 1000
 		r.extend(at, at)

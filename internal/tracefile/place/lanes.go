@@ -25,7 +25,7 @@ const (
 // maxLanes. It is not safe for concurrent use.
 type lanes struct {
 	all   []lane
-	homes []home // the one used longest ago first
+	homes []reservedLane // the one used longest ago first
 
 	covered []run
 }
@@ -42,7 +42,7 @@ type run struct {
 	parent     uint64
 }
 
-type home struct {
+type reservedLane struct {
 	parent uint64
 	lane   int
 }
@@ -52,13 +52,13 @@ type home struct {
 // over is in l.covered until the next call.
 func (l *lanes) place(id, parent uint64, start, end int64) int {
 	at := -1
-	if own := l.homeOf(id); own >= 0 {
+	if own := l.reservedFor(id); own >= 0 {
 		l.leave(id)
 		if l.all[own].fits(start, end, id) {
 			at = own
 		}
 	}
-	if near := l.homeOf(parent); at < 0 && near >= 0 && l.all[near].fits(start, end, 0) {
+	if near := l.reservedFor(parent); at < 0 && near >= 0 && l.all[near].fits(start, end, 0) {
 		at = near
 	}
 	if at < 0 {
@@ -89,7 +89,7 @@ func (l *lanes) uncoveredLane(start, end int64) int {
 
 // keep returns a span that has begun a lane of its own.
 func (l *lanes) keep(id uint64, start int64) int {
-	if at := l.homeOf(id); at >= 0 {
+	if at := l.reservedFor(id); at >= 0 {
 		return at
 	}
 	at := l.free(start, 1<<62)
@@ -114,8 +114,8 @@ func (l *lanes) free(start, end int64) int {
 	return len(l.all) - 1
 }
 
-// homeOf returns the home of a span that is still open, or -1.
-func (l *lanes) homeOf(id uint64) int {
+// reservedFor returns the home of a span that is still open, or -1.
+func (l *lanes) reservedFor(id uint64) int {
 	for i := len(l.homes) - 1; i >= 0 && id != 0; i-- {
 		if l.homes[i].parent == id {
 			return l.homes[i].lane
@@ -139,7 +139,7 @@ func (l *lanes) settle(parent uint64, at int) {
 		l.leave(l.homes[0].parent)
 	}
 	l.all[at].home = parent
-	l.homes = append(l.homes, home{parent, at})
+	l.homes = append(l.homes, reservedLane{parent, at})
 }
 
 // leave gives the home of a span up.

@@ -81,7 +81,7 @@ type Watcher interface {
 type Store[K comparable] struct {
 	o     StoreOptions[K]
 	bytes atomic.Int64 // that files count
-	told  told
+	told  warnedOnce
 
 	relief sync.Mutex // held by who makes room in memory
 

@@ -11,9 +11,9 @@ import (
 // is taken for one without a parent.
 const maxOutlived = 128
 
-// writeFamily writes spans that hang together: first it finds their parents,
+// writeTree writes spans that hang together: first it finds their parents,
 // then their lanes.
-func (a *Assembler) writeFamily(all []*Span) {
+func (a *Assembler) writeTree(all []*Span) {
 	clear(a.members)
 	for _, s := range all {
 		if len(all) > 1 { // one span finds nothing there

@@ -171,7 +171,7 @@ func Inspect(ctx context.Context, a *ui.App, path string, bar *ui.Progress) (*Fi
 		return nil, err
 	}
 	if st.Events == 0 {
-		return nil, tellSkipped(a, path, &st)
+		return nil, warnOfSkipped(a, path, &st)
 	}
 	info.Dialect = st.Dialect.String()
 	if info.Lines, info.BadLines = int64(st.Lines), int64(st.Bad); st.Bad > 0 {

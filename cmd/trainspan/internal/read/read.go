@@ -55,14 +55,14 @@ func scanRecords(ctx context.Context, a *ui.App, path string, bar *ui.Progress, 
 	for _, p := range procs {
 		aside += p.Aside
 	}
-	TellDamage(a, nil, procs)
-	TellAside(a, path, int64(aside))
+	WarnOfDamage(a, nil, procs)
+	WarnOfSetAside(a, path, int64(aside))
 	return nil
 }
 
-// TellDamage tells what is wrong with the files that processes were read from, and which
+// WarnOfDamage tells what is wrong with the files that processes were read from, and which
 // were left out. It is what makes the exit status 1 for all commands that read jobs.
-func TellDamage(a *ui.App, skipped []*job.FileError, procs []*job.Process) {
+func WarnOfDamage(a *ui.App, skipped []*job.FileError, procs []*job.Process) {
 	for _, s := range skipped {
 		a.Problem("%s: left out: %s; see "+helptopic.NotATrace, s.Path, ui.Explain(s.Err))
 	}

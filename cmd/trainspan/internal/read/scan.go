@@ -24,11 +24,11 @@ func Scan(ctx context.Context, a *ui.App, path string, bar *ui.Progress, fn func
 	if err != nil {
 		return st, hashes, err
 	}
-	return st, hashes, tellSkipped(a, path, &st)
+	return st, hashes, warnOfSkipped(a, path, &st)
 }
 
-// tellSkipped reports what was skipped.
-func tellSkipped(a *ui.App, path string, st *dftracer.ReadStats) error {
+// warnOfSkipped reports what was skipped.
+func warnOfSkipped(a *ui.App, path string, st *dftracer.ReadStats) error {
 	if st.Events == 0 {
 		if IsRecords(path) {
 			return ui.BadData("%s: JSON lines, not a trace: info, events, summary, steps and validate read them; see "+helptopic.NotATrace, path)
@@ -102,7 +102,7 @@ func Judged(ctx context.Context, a *ui.App, verb string, files []string, q *Filt
 	}
 	bar.Finish()
 	if err == nil {
-		TellTimes(a, &times)
+		WarnOfTimes(a, &times)
 	}
 	return err
 }

@@ -86,8 +86,8 @@ func (j *TimeJudge) File(path string, fn func(*dftracer.Event) error) (take func
 // counts from something else than the Unix epoch.
 const NearZero = 946684800e6
 
-// TellTimes says what was set aside.
-func TellTimes(a *ui.App, j *TimeJudge) {
+// WarnOfTimes says what was set aside.
+func WarnOfTimes(a *ui.App, j *TimeJudge) {
 	const most = 8
 	var paths []string
 	for path := range j.aside {
@@ -99,20 +99,20 @@ func TellTimes(a *ui.App, j *TimeJudge) {
 			a.Problem("events set aside in %s more; see "+helptopic.Damaged, display.Plural(len(paths)-i, "file"))
 			break
 		}
-		TellAside(a, path, j.aside[path])
+		WarnOfSetAside(a, path, j.aside[path])
 	}
-	TellRelative(a, j.relative)
+	WarnOfRelativeTimes(a, j.relative)
 }
 
-// TellAside says that events of a file were set aside.
-func TellAside(a *ui.App, path string, n int64) {
+// WarnOfSetAside says that events of a file were set aside.
+func WarnOfSetAside(a *ui.App, path string, n int64) {
 	if n > 0 {
 		a.Problem("%s: %s set aside: more than 30 days from the other times of the file, or ending before the begin; see "+helptopic.Damaged, path, display.Plural(n, "event"))
 	}
 }
 
-// TellRelative says that the times of files are relative.
-func TellRelative(a *ui.App, paths []string) {
+// WarnOfRelativeTimes says that the times of files are relative.
+func WarnOfRelativeTimes(a *ui.App, paths []string) {
 	if len(paths) > 0 {
 		a.Note("%s: the times are relative to something that the trace does not say%s", paths[0], andMore(len(paths)-1))
 	}

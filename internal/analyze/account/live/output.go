@@ -44,7 +44,7 @@ import (
 type Output struct {
 	outputs.None
 	opts Options
-	at   atomic.Pointer[books]
+	at   atomic.Pointer[liveLedger]
 
 	attached atomic.Bool
 
@@ -97,7 +97,7 @@ func (o *Output) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants,
 	if err != nil {
 		t.Logger.Warn("the goodput ledger knows nothing of earlier attempts, and is not kept for the next one", "error", err, "see", helptopic.LedgerState)
 	}
-	b := &books{live: live, telemetry: t, open: make(map[uint64]account.Handle),
+	b := &liveLedger{live: live, telemetry: t, open: make(map[uint64]account.Handle),
 		inner: make(map[account.Handle]*ambient), ambient: make(map[account.Handle]*ambient)}
 	if o.opts.Meter == nil {
 		o.opts.Meter = t.Metrics
@@ -113,7 +113,7 @@ func (o *Output) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants,
 }
 
 // keep writes the state from time to time.
-func (o *Output) keep(b *books) {
+func (o *Output) keep(b *liveLedger) {
 	defer close(o.done)
 	tick := time.NewTicker(o.opts.Interval)
 	defer tick.Stop()
@@ -287,7 +287,7 @@ type Options struct {
 
 // observe makes the metrics. They are asked when metrics are collected, and cost
 // nothing in between.
-func observe(o Options, b *books) (metric.Registration, error) {
+func observe(o Options, b *liveLedger) (metric.Registration, error) {
 	m := o.Meter.Meter("github.com/trainspan/trainspan/exporters/ledger", metric.WithInstrumentationVersion(identity.Version))
 	in := metrics.Maker{Meter: m}
 	ratio, window := in.Float64Observable(metrics.GoodputRatio), in.Float64Observable(metrics.GoodputWindowRatio)
@@ -317,18 +317,18 @@ func observe(o Options, b *books) (metric.Registration, error) {
 
 // scopeKind counts scopes of a category and name.
 type scopeKind struct {
-	b         *books
+	b         *liveLedger
 	cat, name string
 }
 
 // ScopeKind implements direct.Scopes.
-func (b *books) ScopeKind(category, name string) direct.ScopeKind {
+func (b *liveLedger) ScopeKind(category, name string) direct.ScopeKind {
 	b.scoped.Store(true)
 	return &scopeKind{b, category, name}
 }
 
 // EndScopes implements direct.Scopes. The end of the ledger ends what is open.
-func (b *books) EndScopes() {}
+func (b *liveLedger) EndScopes() {}
 
 // Start implements direct.ScopeKind.
 func (k *scopeKind) Start(ctx context.Context, _ *direct.LiveArgs, o direct.ScopeStart) direct.Scope {

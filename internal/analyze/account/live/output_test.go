@@ -347,7 +347,7 @@ func TestNumbersLiveAreNumbersOffline(t *testing.T) {
 		"float": func(key string, n int64) attribute.KeyValue { return attribute.Float64(key, float64(n)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := books(t, func(tel *telemetry.Provider, c *clock) {
+			want := liveLedger(t, func(tel *telemetry.Provider, c *clock) {
 				tracer := tel.Tracer("program")
 				at := func(kv ...attribute.KeyValue) trace.SpanStartOption { return trace.WithAttributes(kv...) }
 				ctx, app := tracer.Start(t.Context(), spans.Application)
@@ -372,7 +372,7 @@ func TestNumbersLiveAreNumbersOffline(t *testing.T) {
 // scopes is books for a program that has scopes.
 func scopes(t *testing.T, program func(*ai.Tree, func(context.Context, *ai.Node, time.Duration))) *account.Report {
 	t.Helper()
-	return books(t, func(tel *telemetry.Provider, c *clock) {
+	return liveLedger(t, func(tel *telemetry.Provider, c *clock) {
 		program(ai.NewTree(tel), func(ctx context.Context, n *ai.Node, d time.Duration) {
 			s := n.Start(ctx)
 			c.pass(d)
@@ -381,9 +381,9 @@ func scopes(t *testing.T, program func(*ai.Tree, func(context.Context, *ai.Node,
 	})
 }
 
-// books runs a program with a clock of its own, and compares what its ledger said
+// liveLedger runs a program with a clock of its own, and compares what its ledger said
 // with that of its trace, which it returns.
-func books(t *testing.T, program func(*telemetry.Provider, *clock)) *account.Report {
+func liveLedger(t *testing.T, program func(*telemetry.Provider, *clock)) *account.Report {
 	t.Helper()
 	dir := t.TempDir()
 	c := &clock{now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}

@@ -12,9 +12,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// desk is what spans, scopes and calls on files share: where they are written,
+// traceWriter is what spans, scopes and calls on files share: where they are written,
 // and what is open.
-type desk struct {
+type traceWriter struct {
 	w    *dftracer.Writer
 	opts Options
 
@@ -32,15 +32,15 @@ type desk struct {
 	beginning sync.Mutex // held while a begin is written
 }
 
-// newDesk makes a desk over the writer of the options.
-func newDesk(o Options) *desk {
-	d := &desk{w: o.Writer, opts: o, roots: newRoots(dftracer.NewLanes(int64(os.Getpid())))}
+// newTraceWriter makes a traceWriter over the writer of the options.
+func newTraceWriter(o Options) *traceWriter {
+	d := &traceWriter{w: o.Writer, opts: o, roots: newRoots(dftracer.NewLanes(int64(os.Getpid())))}
 	d.clock.set()
 	d.keys.standard = standardKeys()
 	return d
 }
 
-func (d *desk) attach(t *outputs.Telemetry) {
+func (d *traceWriter) attach(t *outputs.Telemetry) {
 	if t.Now != nil {
 		d.clock.bound.Store(&t.Now)
 	}
@@ -48,7 +48,7 @@ func (d *desk) attach(t *outputs.Telemetry) {
 }
 
 // progress is where the training stands, nil if nobody says.
-func (d *desk) progress() *outputs.Progress {
+func (d *traceWriter) progress() *outputs.Progress {
 	if t := d.offer.Load(); t != nil {
 		return t.Progress
 	}
@@ -56,7 +56,7 @@ func (d *desk) progress() *outputs.Progress {
 }
 
 // standing is the epoch and step that hold now.
-func (d *desk) standing(args *direct.ScopeArgs) (epoch, step int64) {
+func (d *traceWriter) standing(args *direct.ScopeArgs) (epoch, step int64) {
 	at := d.progress()
 	if args == nil {
 		return at.Epoch(), at.Step()
@@ -65,7 +65,7 @@ func (d *desk) standing(args *direct.ScopeArgs) (epoch, step int64) {
 }
 
 // parentOf finds the open span or scope that encloses what starts with ctx.
-func (d *desk) parentOf(ctx context.Context, parent trace.SpanContext) *open {
+func (d *traceWriter) parentOf(ctx context.Context, parent trace.SpanContext) *open {
 	var sc *scopeEntry
 	if d.direct.Load() {
 		if sc, _ = ctx.Value(d).(*scopeEntry); sc != nil && sc.outer == parent.SpanID() {
@@ -86,7 +86,7 @@ func (d *desk) parentOf(ctx context.Context, parent trace.SpanContext) *open {
 }
 
 // current is the span under which callbacks would start theirs.
-func (d *desk) current(outer *trace.SpanID) *open {
+func (d *traceWriter) current(outer *trace.SpanID) *open {
 	t := d.offer.Load()
 	if t == nil || t.Current == nil {
 		return nil

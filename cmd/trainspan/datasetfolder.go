@@ -16,16 +16,16 @@ import (
 	"github.com/trainspan/trainspan/internal/report"
 )
 
-// lake is a directory of runs as Parquet files. A run appears in it when it is
+// datasetFolder is a directory of runs as Parquet files. A run appears in it when it is
 // complete.
-type lake struct {
+type datasetFolder struct {
 	dir   string
 	isNew bool
 	force bool
 }
 
-func openLake(dir string, force bool) (*lake, error) {
-	l := &lake{dir: filepath.Clean(dir), force: force}
+func openDataset(dir string, force bool) (*datasetFolder, error) {
+	l := &datasetFolder{dir: filepath.Clean(dir), force: force}
 	info, err := os.Stat(dir)
 	switch {
 	case dir == "-":
@@ -44,7 +44,7 @@ func openLake(dir string, force bool) (*lake, error) {
 }
 
 // check refuses a run that would destroy another.
-func (l *lake) check(run string) error {
+func (l *datasetFolder) check(run string) error {
 	if l.force {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (l *lake) check(run string) error {
 }
 
 // write adds the jobs of some accounts, all or none.
-func (l *lake) write(ctx context.Context, rows *dataset.Builder, steps *stepTable, accounts []account.Account, o *convertOptions) (out []convertedRun, err error) {
+func (l *datasetFolder) write(ctx context.Context, rows *dataset.Builder, steps *stepTable, accounts []account.Account, o *convertOptions) (out []convertedRun, err error) {
 	names, err := runNames(accounts, o.run)
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (l *lake) write(ctx context.Context, rows *dataset.Builder, steps *stepTabl
 // writeParts adds what some accounts have of their jobs, each all or none, and replaces
 // what a former conversion of the same ranks wrote. There is no ledger: that of some ranks
 // is not what they have in the ledger of all.
-func (l *lake) writeParts(ctx context.Context, rows *dataset.Builder, steps *stepTable, accounts []account.Account, names []string) (out []convertedRun, err error) {
+func (l *datasetFolder) writeParts(ctx context.Context, rows *dataset.Builder, steps *stepTable, accounts []account.Account, names []string) (out []convertedRun, err error) {
 	if err := os.MkdirAll(l.dir, 0o755); err != nil { //nolint:gosec // data to be read by others
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (l *lake) writeParts(ctx context.Context, rows *dataset.Builder, steps *ste
 }
 
 // writeLedgers replaces the ledgers of jobs, which digests are of.
-func (l *lake) writeLedgers(ctx context.Context, jobs []*report.Job, o *convertOptions) (out []convertedRun, err error) {
+func (l *datasetFolder) writeLedgers(ctx context.Context, jobs []*report.Job, o *convertOptions) (out []convertedRun, err error) {
 	accounts := make([]account.Account, len(jobs))
 	for i, j := range jobs {
 		accounts[i] = account.Account{Job: j.Job, Ledger: j.Ledger}
@@ -159,7 +159,7 @@ func (l *lake) writeLedgers(ctx context.Context, jobs []*report.Job, o *convertO
 }
 
 // publish returns complete runs their names.
-func (l *lake) publish(stage string, names []string) error {
+func (l *datasetFolder) publish(stage string, names []string) error {
 	if l.isNew {
 		err := fswrite.PublishDir(stage, l.dir)
 		if err == nil || !errors.Is(err, fs.ErrExist) {
@@ -177,7 +177,7 @@ func (l *lake) publish(stage string, names []string) error {
 // replace moves the tables of one run into the data set and those that were there
 // out of it, in one step where the file system can exchange them. When that fails,
 // it puts them back.
-func (l *lake) replace(stage, old string, tables []string) (err error) {
+func (l *datasetFolder) replace(stage, old string, tables []string) (err error) {
 	var undo []func()
 	defer func() {
 		for i := len(undo) - 1; i >= 0 && err != nil; i-- {

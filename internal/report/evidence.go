@@ -60,9 +60,9 @@ const (
 	quotedRanks  = 3
 )
 
-// witnesses adds to the hangs of attempts what others say of them. Who did not come is
+// readEvidence adds to the hangs of attempts what others say of them. Who did not come is
 // theirs to say where the records do not.
-func (r *Report) witnesses(j *Job) {
+func (r *Report) readEvidence(j *Job) {
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
 		v := a.Straggler

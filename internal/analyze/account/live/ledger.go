@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// books are the ledger of an attached output.
-type books struct {
+// liveLedger are the ledger of an attached output.
+type liveLedger struct {
 	live      *account.Live
 	telemetry *outputs.Telemetry
 
@@ -28,7 +28,7 @@ func keyOf(id trace.SpanID) uint64 { return binary.LittleEndian.Uint64(id[:]) }
 
 // scope is an open scope.
 type scope struct {
-	b      *books
+	b      *liveLedger
 	ctx    context.Context
 	outer  trace.SpanID // the span that its context has
 	handle account.Handle
@@ -46,7 +46,7 @@ type ambient struct {
 
 // innermostAmbient is the innermost ambient scope below something open, or that itself, for
 // what starts at a moment: what began later does not contain it. b.mu is held.
-func (b *books) innermostAmbient(h account.Handle, start int64) account.Handle {
+func (b *liveLedger) innermostAmbient(h account.Handle, start int64) account.Handle {
 	for {
 		a := b.inner[h]
 		if a == nil || a.start > start {
@@ -57,7 +57,7 @@ func (b *books) innermostAmbient(h account.Handle, start int64) account.Handle {
 }
 
 // enter makes a new scope the ambient one of what it is below. b.mu is held.
-func (b *books) enter(h, below account.Handle, start int64) {
+func (b *liveLedger) enter(h, below account.Handle, start int64) {
 	if _, taken := b.inner[below]; taken {
 		return
 	}
@@ -67,7 +67,7 @@ func (b *books) enter(h, below account.Handle, start int64) {
 
 // end ends a span or a scope. An ambient one whose ambient parent ended first shows
 // that the context says nothing, as where goroutines share it.
-func (b *books) end(h account.Handle, at int64, abandoned bool) {
+func (b *liveLedger) end(h account.Handle, at int64, abandoned bool) {
 	b.live.End(h, at)
 	b.mu.Lock()
 	defer b.mu.Unlock()

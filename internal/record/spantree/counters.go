@@ -16,9 +16,9 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// Books are those of one run. The zero value is that of a run that has not
+// Counters are those of one run. The zero value is that of a run that has not
 // begun. They are not safe for concurrent use.
-type Books struct {
+type Counters struct {
 	windows [spans.Count]window
 	loop    loop
 	done    int64 // iterations completed, those of earlier runs included
@@ -93,7 +93,7 @@ func (c *Consumed) Add(more Consumed) {
 	}
 }
 
-// Entry is what the end of a span makes the books say.
+// Entry is what the end of a span makes the counters say.
 type Entry struct {
 	Events  []Event
 	Reading Reading
@@ -129,16 +129,16 @@ type IterationReading struct {
 }
 
 // Start counts the start of a standard span.
-func (b *Books) Start(index int) { b.windows[index].start() }
+func (b *Counters) Start(index int) { b.windows[index].start() }
 
 // Done returns how many iterations are completed, those of earlier runs included.
-func (b *Books) Done() int64 { return b.done }
+func (b *Counters) Done() int64 { return b.done }
 
 // Training reports whether a training loop was started.
-func (b *Books) Training() bool { return b.loops > 0 }
+func (b *Counters) Training() bool { return b.loops > 0 }
 
 // Force counts the time of a timed span that nobody ended.
-func (b *Books) Force(index int, d int64) { b.windows[index].stop(d) }
+func (b *Counters) Force(index int, d int64) { b.windows[index].stop(d) }
 
 func (o *Entry) event(name string, at int64, attrs []attributes.Attr) {
 	o.Events = append(o.Events, Event{Event: outputs.Event{Name: name, Time: at, Attributes: attrs}})
@@ -152,7 +152,7 @@ type Times struct {
 }
 
 // Times returns those of a moment, of a process that began at made.
-func (b *Books) Times(made, now int64) Times {
+func (b *Counters) Times(made, now int64) Times {
 	t := Times{Productive: b.productive, Startup: max(0, cmp.Or(b.trained, now)-made)}
 	if b.begun != 0 {
 		t.Loop = max(0, now-b.begun)

@@ -51,7 +51,7 @@ func (r *relative) contains(start, end int64) bool { return r.start <= start && 
 func (r *relative) marked(m mark) bool { return slices.Contains(r.marks, m) }
 
 // mark notes an event.
-func (f *family) mark(r *relative, m mark) {
+func (f *spanIndex) mark(r *relative, m mark) {
 	f.marks -= len(r.marks)
 	if len(r.marks) >= maxMarks {
 		r.marks = append(r.marks[:0], r.marks[maxMarks/2:]...)
@@ -60,17 +60,17 @@ func (f *family) mark(r *relative, m mark) {
 	f.marks += len(r.marks)
 }
 
-// family finds spans by their keys: those that are still open and those that
+// spanIndex finds spans by their keys: those that are still open and those that
 // are done, each up to a limit; what was not asked for longest is forgotten.
-type family struct {
+type spanIndex struct {
 	limit       int
 	known       map[Key]*relative
 	open, ended recent
 	marks       int // of all relatives
 }
 
-func newFamily(limit int) *family {
-	return &family{limit: limit, known: make(map[Key]*relative)}
+func newSpanIndex(limit int) *spanIndex {
+	return &spanIndex{limit: limit, known: make(map[Key]*relative)}
 }
 
 // recent is a list of relatives, the one asked for last in front.
@@ -111,7 +111,7 @@ func (r *relative) take() {
 }
 
 // find returns what is known of a span, and keeps it from being forgotten.
-func (f *family) find(key Key) *relative {
+func (f *spanIndex) find(key Key) *relative {
 	r := f.known[key]
 	if r != nil && r.in != nil && r.prev != nil {
 		l := r.in
@@ -123,7 +123,7 @@ func (f *family) find(key Key) *relative {
 
 // expect remembers a span that is to come. The one that is forgotten for it is
 // returned, or nil.
-func (f *family) expect(key Key, id uint64) (r, forgotten *relative) {
+func (f *spanIndex) expect(key Key, id uint64) (r, forgotten *relative) {
 	if f.open.len >= f.limit {
 		forgotten = f.oldestOpen()
 	}
@@ -134,7 +134,7 @@ func (f *family) expect(key Key, id uint64) (r, forgotten *relative) {
 }
 
 // oldestOpen forgets the open span that was not asked for longest.
-func (f *family) oldestOpen() *relative {
+func (f *spanIndex) oldestOpen() *relative {
 	r := f.open.last
 	f.forget(r)
 	return r
@@ -142,7 +142,7 @@ func (f *family) oldestOpen() *relative {
 
 // claim returns what was expected of a span that is about to arrive, nil if
 // nothing was. It is not forgotten before it has.
-func (f *family) claim(key Key) *relative {
+func (f *spanIndex) claim(key Key) *relative {
 	r := f.known[key]
 	if r == nil || r.done {
 		return nil
@@ -152,7 +152,7 @@ func (f *family) claim(key Key) *relative {
 }
 
 // arrived notes that a span is done, after claim.
-func (f *family) arrived(r *relative) {
+func (f *spanIndex) arrived(r *relative) {
 	r.done, r.begun, r.touched = true, nil, false
 	f.known[r.key] = r
 	f.ended.push(r)
@@ -160,7 +160,7 @@ func (f *family) arrived(r *relative) {
 }
 
 // keepEnded forgets all but so many spans that are done.
-func (f *family) keepEnded(limit int) {
+func (f *spanIndex) keepEnded(limit int) {
 	for f.ended.len > limit {
 		oldest := f.ended.last
 		f.forget(oldest)
@@ -194,7 +194,7 @@ func depths(list []*relative) map[*relative]int {
 	return depth
 }
 
-func (f *family) forget(r *relative) {
+func (f *spanIndex) forget(r *relative) {
 	r.take()
 	if f.known[r.key] == r {
 		delete(f.known, r.key)
