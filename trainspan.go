@@ -28,7 +28,6 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/analyze/account/live"
 	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/platform/environ"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
@@ -58,7 +57,6 @@ type choices struct {
 	dir     string
 	outputs []output
 	logger  *slog.Logger
-	goodput telemetry.Output // nil without WithGoodput
 }
 
 type output struct {
@@ -86,16 +84,6 @@ func WithDir(dir string) Option { return func(s *choices) { s.dir = dir } }
 // telemetry.TrainingTelemetryBuilder.WithExporter does.
 func WithOutput(out telemetry.Output, filter ...config.Export) Option {
 	return func(s *choices) { s.outputs = append(s.outputs, output{out, filter}) }
-}
-
-// WithGoodput accounts the goodput of this rank while it trains, which costs about 0.2
-// microseconds a span, and reports it with the other metrics. Its state is kept in dir,
-// which all attempts of the job share: a restart then counts repeated steps as lost. If
-// dir is empty, the state is kept in memory.
-func WithGoodput(dir string) Option {
-	return func(s *choices) {
-		s.goodput = live.New(live.Options{Dir: dir})
-	}
 }
 
 // WithLogger sets where telemetry logs about itself. Without it messages go to slog's
@@ -137,9 +125,6 @@ func Start(ctx context.Context, options ...Option) (*telemetry.Provider, error) 
 	}
 	for _, o := range s.outputs {
 		b.WithExporter(o.out, o.filter...)
-	}
-	if s.goodput != nil {
-		b.WithExporter(s.goodput)
 	}
 	tel, err := b.ConfigureProvider(ctx)
 	if err != nil {

@@ -63,17 +63,6 @@ func jobHere(t *testing.T, options ...trainspan.Option) (files []string) {
 	return files
 }
 
-// TestGoodput checks that the ledger is kept beside the files that are written by default.
-func TestGoodput(t *testing.T) {
-	state := t.TempDir()
-	if files := job(t, trainspan.WithGoodput(state)); len(files) != 2 {
-		t.Errorf("files: %q, want a trace and JSON lines", files)
-	}
-	if text, err := os.ReadFile(filepath.Join(state, "goodput-rank0.json")); err != nil || !strings.Contains(string(text), `"first_ns":`) {
-		t.Errorf("the state of the ledger: %s, %v", text, err)
-	}
-}
-
 func TestDirectoryOfTheRun(t *testing.T) {
 	files := job(t)
 	if len(files) != 2 || !strings.HasPrefix(files[0], "trainspan-runs/a job/attempt-0/") {

@@ -22,15 +22,33 @@ func one(title, unit, expr, legend string) panel {
 const lost = `sum by (error_type) (rate(<< m "otel.sdk.processor.span.processed" >>{job=~"$job",error_type!=""}[$__rate_interval])
   or rate(<< m "otel.sdk.exporter.span.exported" >>{job=~"$job",error_type!=""}[$__rate_interval]))`
 
+// files is the note of a panel that only the files of a job have.
+const files = "From the files of the job, over all its attempts: trainspan run --metrics, or trainspan alert --metrics."
+
 // ofJob are the panels of one job, by rank where that matters.
 var ofJob = []panel{
+	{title: "What slows the job down", unit: "none", note: files, queries: []query{
+		{`<< m "training.diagnosis" >>{job=~"$job",kind!~"fine|unknown"}`, "{{kind}}, {{cause}}"},
+		{`0 * sum by (kind) (<< m "training.diagnosis" >>{job=~"$job",kind=~"fine|unknown"})`, "{{kind}}"},
+	}},
+	{title: "Time in steps that count", unit: "s", note: files, queries: []query{{`sum by (part) (<< m "training.time.productive" >>{job=~"$job"})`, "{{part}}"}}},
+	{title: "Waited for", unit: "s", note: files, queries: []query{{`<< m "training.waited_for" >>{job=~"$job"}`, "rank {{training_rank}}"}}},
 	one("Time in iterations", "percentunit", `sum(rate(<< m "training.productive.time" >>{job=~"$job"}[$__rate_interval])) / sum(rate(<< m "training.loop.time" >>{job=~"$job"}[$__rate_interval]))`, "of the time since the loop began"),
 	{
-		title: "Where the time went", unit: "s", note: "Of jobs that keep a ledger: over all attempts.",
+		title: "Where the time went", unit: "s", note: files,
 		queries: []query{{`sum by (category) (<< m "training.time" >>{job=~"$job"})`, "{{category}}"}},
 	},
-	one("Goodput", "percentunit", `avg(<< m "training.goodput.ratio" >>{job=~"$job"})`, "since the first attempt began"),
-	one("Iterations a second, by process", "ops", `rate(<< m "training.iterations" >>{job=~"$job"}[$__rate_interval])`, "{{instance}}"),
+	{title: "Time in steps that count, of all time", unit: "percentunit", note: files, queries: []query{
+		{`avg(<< m "training.goodput.ratio" >>{job=~"$job"})`, "since the first attempt began"},
+		{`avg by (window_s) (<< m "training.goodput.window.ratio" >>{job=~"$job"})`, "last {{window_s}} s"},
+	}},
+	{title: "Work in a step beyond the other ranks", unit: "s", note: files, queries: []query{
+		{`<< m "training.rank.excess" >>{job=~"$job"} / << m "training.ranks" >>{job=~"$job"}`, "rank {{training_rank}} on {{host_name}}"},
+	}},
+	{title: "Wait in a step", unit: "s", note: files, queries: []query{
+		{`<< m "training.rank.wait" >>{job=~"$job"} / << m "training.ranks" >>{job=~"$job"}`, "rank {{training_rank}} on {{host_name}}"},
+	}},
+	one("Iterations a second, by process", "ops", `rate(<< m "training.iterations" >>{job=~"$job"}[$__rate_interval])`, "{{instance}} {{training_rank}}"),
 	one("Length of an iteration, by process", "s", `rate(<< m "training.iteration.duration" >>_sum{job=~"$job"}[$__rate_interval]) / rate(<< m "training.iteration.duration" >>_count{job=~"$job"}[$__rate_interval])`, "{{instance}}"),
 	{title: "Length of an iteration, all processes", unit: "s", queries: []query{
 		{`histogram_quantile(0.5, sum by (le) (rate(<< m "training.iteration.duration" >>_bucket{job=~"$job"}[$__rate_interval])))`, "median"},
@@ -51,16 +69,17 @@ var ofJob = []panel{
 	one("Telemetry: spans that wait", "none", `sum(<< m "otel.sdk.processor.span.queue.size" >>{job=~"$job"})`, "all processes"),
 	one("Telemetry: waiting for the disk", "percentunit", `sum by (output) (rate(<< m "trainspan.file.blocked.time" >>{job=~"$job"}[$__rate_interval]))`, "{{output}}"),
 	{title: "Ranks", unit: "none", note: "Which process is which rank, and where it is.", queries: []query{
-		{`<< m "training.iterations" >>{job=~"$job"} * on (job, instance) group_left (training_rank, host_name) target_info`, "rank {{training_rank}} on {{host_name}}: {{instance}}"},
+		{`<< m "training.iterations" >>{job=~"$job",host_name!=""} or << m "training.iterations" >>{job=~"$job",host_name=""} * on (job, instance) group_left (training_rank, host_name) target_info`, "rank {{training_rank}} on {{host_name}}: {{instance}}"},
 	}},
 }
 
 // ofFleet are the panels of all jobs.
 var ofFleet = []panel{
 	one("Jobs that train", "none", `count(max by (job) (<< m "training.loops.open" >>) == 1)`, "jobs"),
-	one("Processes, by job", "none", `count by (job) (<< m "otel.sdk.span.live" >>)`, "{{job}}"),
+	one("Processes, by job", "none", `sum by (job) (<< m "training.ranks" >>) or count by (job) (<< m "otel.sdk.span.live" >>)`, "{{job}}"),
 	one("Time in iterations, by job", "percentunit", `sum by (job) (rate(<< m "training.productive.time" >>[$__rate_interval])) / sum by (job) (rate(<< m "training.loop.time" >>[$__rate_interval]))`, "{{job}}"),
-	one("Goodput, by job", "percentunit", `avg by (job) (<< m "training.goodput.ratio" >>)`, "{{job}}"),
+	{title: "Time in steps that count, of all time, by job", unit: "percentunit", note: files, queries: []query{{`avg by (job) (<< m "training.goodput.ratio" >>)`, "{{job}}"}}},
+	{title: "What slows jobs down", unit: "none", note: files, queries: []query{{`<< m "training.diagnosis" >>{kind!~"fine|unknown"}`, "{{job}}: {{kind}}, {{cause}}"}}},
 	one("Slowest process over the median, by job", "none", `max by (job) (rate(<< m "training.iteration.duration" >>_sum[$__rate_interval]) / rate(<< m "training.iteration.duration" >>_count[$__rate_interval]))
   / quantile by (job) (0.5, rate(<< m "training.iteration.duration" >>_sum[$__rate_interval]) / rate(<< m "training.iteration.duration" >>_count[$__rate_interval]))`, "{{job}}"),
 	one("Tokens a second, by job", "none", `sum by (job) (rate(<< m "training.tokens" >>[$__rate_interval]))`, "{{job}}"),
@@ -78,7 +97,7 @@ func dashboard(uid, title string, withJob bool, panels []panel) string {
 	if withJob {
 		variables = append(variables, object{
 			"name": "job", "label": "Job", "type": "query", "datasource": source, "refresh": 2, "sort": 1,
-			"query": fill(`label_values(<< m "otel.sdk.span.live" >>, job)`), "includeAll": false, "multi": false,
+			"query": fill(`label_values(<< m "training.iterations" >>, job)`), "includeAll": false, "multi": false,
 		})
 	}
 	var drawn []object

@@ -83,6 +83,21 @@ groups:
         annotations:
           summary: "iterations of {{ $labels.instance }} take {{ $value | humanizeDuration }}, over 1.2 times those of the other ranks of {{ $labels.job }}"
           next: trainspan report names the rank and the cause
+      - alert: TrainingSlowedDown
+        # From the files of the job: trainspan run --metrics.
+        expr: << m "training.diagnosis" >>{kind!~"fine|unknown|hang"} == 1 ` + training + `
+        for: 15m
+        labels: {severity: warning}
+        annotations:
+          summary: "{{ $labels.job }} is slowed down: {{ $labels.kind }}, {{ $labels.cause }}"
+          next: trainspan report names the ranks and what the run would gain
+      - alert: TrainingHung
+        expr: << m "training.diagnosis" >>{kind="hang"} == 1 ` + training + `
+        for: 1m
+        labels: {severity: critical}
+        annotations:
+          summary: "ranks of {{ $labels.job }} wait for one that does not come"
+          next: trainspan report names the rank and where it is
       - alert: TrainingNoStep
         expr: |
           << m "training.loop.time" >> > 900 ` + training + `
@@ -112,7 +127,7 @@ groups:
             or sum by (job, instance) (increase(<< m "otel.sdk.processor.log.processed" >>{error_type!=""}[15m])) > 0
             or sum by (job, instance) (increase(<< m "otel.sdk.exporter.log.exported" >>{error_type!=""}[15m])) > 0
             or sum by (job, instance) (increase(<< m "trainspan.file.lost" >>[15m])) > 0
-          ) and on (job, instance) << m "otel.sdk.span.live" >>
+          ) and on (job, instance) (<< m "otel.sdk.span.live" >> or << m "training.ranks" >>)
         labels: {severity: warning}
         annotations:
           summary: "{{ $labels.instance }} of {{ $labels.job }} lost {{ $value | humanize }} spans or records in 15 minutes; the training is not affected"
@@ -189,6 +204,24 @@ var alerts = []struct {
 			`<< m "training.loops.open" >>{job="llm",instance="c"}`: "0+0x200", `<< m "training.loops.open" >>{job="llm",instance="a"}`: "0+0x200",
 			`<< m "training.loops.open" >>{job="llm",instance="b"}`: "0+0x200",
 		},
+	},
+	{
+		name: "TrainingSlowedDown", labels: `{job="llm", instance="a", kind="slow_ranks", cause="input", severity="warning"}`, at: 40,
+		series: map[string]string{
+			`<< m "training.loops.open" >>{job="llm",instance="a"}`:                                "1+0x200",
+			`<< m "training.diagnosis" >>{job="llm",instance="a",kind="slow_ranks",cause="input"}`: "1+0x200",
+			`<< m "training.loops.open" >>{job="llm",instance="b"}`:                                "1+0x200",
+			`<< m "training.diagnosis" >>{job="llm",instance="b",kind="fine",cause=""}`:            "1+0x200",
+		},
+		over: map[string]string{`<< m "training.loops.open" >>{job="llm",instance="a"}`: "1+0x20 0+0x180"},
+	},
+	{
+		name: "TrainingHung", labels: `{job="llm", instance="a", kind="hang", severity="critical"}`, at: 40,
+		series: map[string]string{
+			`<< m "training.loops.open" >>{job="llm",instance="a"}`:            "1+0x200",
+			`<< m "training.diagnosis" >>{job="llm",instance="a",kind="hang"}`: "1+0x200",
+		},
+		over: map[string]string{`<< m "training.loops.open" >>{job="llm",instance="a"}`: "1+0x20 0+0x180"},
 	},
 	{
 		name: "TrainingNoStep", labels: `{job="llm", instance="a", severity="critical"}`, at: 40,

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/jobmetrics"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/analyze/account"
@@ -42,8 +43,9 @@ each is given up after --timeout; one that fails is made again, twice. What is
 new is told at once; what was told before is told again when the last call was --for
 ago, so that an answer that flaps makes one call in that time.
 
---metrics lets a Prometheus server of this machine fetch the same. It has a label for
-the rank of the eight ranks furthest behind; all others are summed by node.
+--metrics lets a Prometheus server of this machine fetch the same, as "trainspan run
+--metrics" does. The eight ranks furthest behind have series of their own; all others
+are summed by host.
 
 It waits for the directory to fill, and goes on until it is interrupted (Ctrl-C).`,
 		Example: `  trainspan alert out/demo --exec 'jq -r .verdict.sentence | mail -s "job 4711" me@example.org'
@@ -83,12 +85,15 @@ func runAlert(ctx context.Context, a *ui.App, args []string, o *alertOptions) er
 	}
 	w := &alerter{quiet: o.quiet, now: time.Now, call: caller(a, o)}
 	if o.metrics != "" {
-		m, err := serveMetrics(ctx, o.metrics)
+		if err := jobmetrics.Check(o.metrics); err != nil {
+			return err
+		}
+		m, err := jobmetrics.Serve(ctx, o.metrics)
 		if err != nil {
 			return err
 		}
-		defer m.close()
-		a.Note("metrics are at %s", m.url)
+		defer m.Close(ctx) //nolint:errcheck // the command ends
+		a.Note("metrics are at %s", m.URL())
 		w.metrics = m
 	}
 	a.Note("watching %s; Ctrl-C ends it", strings.Join(args, " "))
@@ -117,7 +122,7 @@ type alerter struct {
 	quiet   time.Duration
 	now     func() time.Time
 	call    func(context.Context, *alertMessage) error
-	metrics *metricsServer
+	metrics *jobmetrics.Server
 
 	report *report.Report
 	before string          // the answer of the reading before
@@ -151,7 +156,7 @@ func (w *alerter) take(ctx context.Context, r *topReading) error {
 	if r.report != nil {
 		w.report = r.report
 		if w.metrics != nil {
-			w.metrics.set(r.report)
+			w.metrics.Set(r.job, r.report)
 		}
 	}
 	if w.report == nil || r.report == nil && !r.same || w.call == nil {

@@ -136,7 +136,7 @@ func TestAlert(t *testing.T) {
 	page, _ := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
 	http.DefaultClient.CloseIdleConnections()
-	for _, want := range []string{`trainspan_diagnosis{cause="input",kind="slow_ranks"} 1`, `trainspan_excess_seconds{node=`, `rank="3"`, "trainspan_goodput_ratio 0."} {
+	for _, want := range []string{`training_diagnosis{cause="input",kind="slow_ranks"`, `training_rank_excess_seconds{`, `training_rank="3"`, "training_goodput_ratio{"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("no %s in\n%s", want, page)
 		}
@@ -190,29 +190,6 @@ func TestAlertCall(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%+v: %v", tt.o, err)
 		}
-	}
-}
-
-// TestAlertRows: eight ranks have rows of their own, those of the verdict first; the
-// others are summed by node.
-func TestAlertRows(t *testing.T) {
-	r := reportOf(straggler.SlowRanks, "", 30)
-	for i := range 32 {
-		r.Ranks = append(r.Ranks, report.Rank{Rank: i, Host: fmt.Sprint("node", i/16), Own: 10, Wait: 2, Excess: float64(i % 16)})
-	}
-	rows := rankRows(r)
-	if len(rows) != mostRanks+2 || rows[0].rank != "30" || rows[1].rank != "15" {
-		t.Fatalf("%+v", rows)
-	}
-	ranks, own := 0, 0.0
-	for i, row := range rows {
-		if (row.rank == "") != (i >= mostRanks) {
-			t.Errorf("%+v", row)
-		}
-		ranks, own = ranks+row.ranks, own+row.own
-	}
-	if ranks != 32 || own != 320 {
-		t.Error(ranks, own)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/jobmetrics"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/session"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
@@ -75,6 +76,7 @@ it, 127 if there is no such program, 126 if it cannot be run, and 2 for wrong us
 	f.StringSliceVar(&set.Only, "only", nil, "watch only these `phases` of PyTorch")
 	f.StringSliceVar(&set.Without, "without", nil, "do not watch these `phases` of PyTorch")
 	f.BoolVar(&set.NoUsage, "no-resources", false, "do not sample the use of processor, memory, disks and GPUs")
+	f.StringVar(&set.Metrics, "metrics", "", "serve metrics of the job on this `address` of this machine, such as 127.0.0.1:9477 (default: $"+environ.Metrics+")")
 	f.BoolVarP(&set.Quiet, "quiet", "q", false, "make no report at the end")
 	f.BoolVarP(&set.Verbose, "verbose", "v", false, "let every Python process say that it is recorded")
 	cmd.MarkFlagsMutuallyExclusive("otlp-token-file", "otlp-no-token")
@@ -101,6 +103,12 @@ func runCommand(a *ui.App, args []string, set session.Settings) error {
 	if set.Attempt < -1 {
 		return ui.Usage("--attempt %d: give a number from 0", set.Attempt)
 	}
+	if set.Metrics != "" {
+		if err := jobmetrics.Check(set.Metrics); err != nil {
+			return err
+		}
+	}
+	set.Metrics = cmp.Or(set.Metrics, os.Getenv(environ.Metrics)) // a wrong variable keeps nothing from running
 	for _, phase := range slices.Concat(set.Only, set.Without) {
 		if known := pyclient.Phases(); !slices.Contains(known, phase) {
 			return ui.Usage("%q is no phase of PyTorch; there are %s", phase, strings.Join(known, ", "))

@@ -315,6 +315,7 @@ type topReading struct {
 	rest time.Duration // until the next one
 
 	report  *report.Report // nil if there is none, or if it is equal to the last one
+	job     *report.Job    // that of the report
 	same    bool           // no file has changed
 	others  int            // jobs in the same files that are not shown
 	waiting string         // what there is not yet
@@ -357,7 +358,7 @@ func (t *topReader) job(ctx context.Context, files int, out *topReading) {
 	case err != nil:
 		out.err = err
 	default:
-		out.report, out.others = report.Live(found[0], out.at.UnixNano()), len(found)-1
+		out.job, out.report, out.others = found[0], report.Live(found[0], out.at.UnixNano()), len(found)-1
 		for i := range out.report.Attempts {
 			if a := &out.report.Attempts[i]; a.Running {
 				t.settles = time.Unix(0, a.Stop).Add(report.Alive)

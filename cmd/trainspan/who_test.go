@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
@@ -123,8 +122,8 @@ func TestVerbsAgreeOnRanks(t *testing.T) {
 	}
 }
 
-// Attempts are counted alike, from 1: by the summary, by the report, and by the
-// ledger while the job runs. Launchers count from 0, or not at all.
+// Attempts are counted alike, from 1, by the summary and by the report. Launchers count
+// from 0, or not at all.
 func TestVerbsAgreeOnAttempts(t *testing.T) {
 	for name, c := range map[string]struct {
 		recorded, want []int // -1: not recorded
@@ -138,16 +137,14 @@ func TestVerbsAgreeOnAttempts(t *testing.T) {
 		"some recorded":             {[]int{1, -1, 1}, []int{2, 3, 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir, state := t.TempDir(), t.TempDir()
+			dir := t.TempDir()
 			rank, step := 0, dftracer.NewKey("pipeline", "train.iteration")
-			var live []int
 			for i, n := range c.recorded {
 				at := int64(1_700_000_000_000_000) + int64(i)*1_000_000_000
 				now := at
-				lo := account.LiveOptions{Start: at * 1000, Dir: state}
 				o := dftracer.Options{Process: dftracer.Process{PID: 7, Host: "pod-0", Rank: &rank, SessionTag: "job"}, Now: (&clock{}).now}
 				if n >= 0 {
-					o.Process.Attempt, lo.Attempt = &n, n+1
+					o.Process.Attempt = &n
 				}
 				var c clock
 				c.us.Store(now)
@@ -163,26 +160,6 @@ func TestVerbsAgreeOnAttempts(t *testing.T) {
 				if err := w.Close(); err != nil {
 					t.Fatal(err)
 				}
-				l, err := account.NewLive(lo)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := l.Close(lo.Start + 10e9); err != nil {
-					t.Fatal(err)
-				}
-			}
-			text, err := os.ReadFile(filepath.Join(state, "goodput-rank0.json"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var saved struct {
-				Attempts []ranked `json:"attempts"`
-			}
-			if err := json.Unmarshal(text, &saved); err != nil {
-				t.Fatal(err)
-			}
-			for _, a := range saved.Attempts {
-				live = append(live, a.Attempt)
 			}
 			attempts := func(verb, list string) (all []int) {
 				for _, raw := range lines[map[string]json.RawMessage](t, verb, "--json", dir) {
@@ -201,7 +178,7 @@ func TestVerbsAgreeOnAttempts(t *testing.T) {
 				steps = append(steps, r.Attempt)
 			}
 			slices.Sort(steps)
-			for verb, got := range map[string][]int{"live": live, "summary": attempts("summary", "processes"), "report": attempts("report", "attempts"), "steps": slices.Compact(steps)} {
+			for verb, got := range map[string][]int{"summary": attempts("summary", "processes"), "report": attempts("report", "attempts"), "steps": slices.Compact(steps)} {
 				if !slices.Equal(got, c.want) {
 					t.Errorf("%s numbers %v, not %v", verb, got, c.want)
 				}

@@ -332,7 +332,7 @@ func (j *Job) settle() {
 // Where a launcher does not count, every attempt records the same number. One that
 // follows another of its rank and records no higher number is such: then the recorded
 // numbers of the job are no more than the least that an attempt can be, and the times
-// count. So does the live ledger, which knows one attempt after the other.
+// count.
 func (j *Job) number() {
 	ofJob := make(map[string]*freeRanks) // what has another id is no other rank
 	for _, p := range j.Processes {

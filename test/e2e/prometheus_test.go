@@ -17,7 +17,6 @@ import (
 
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/analyze/account/live"
 	"github.com/trainspan/trainspan/internal/record/setup"
 	"github.com/trainspan/trainspan/internal/testkit/built"
 	"github.com/trainspan/trainspan/internal/testkit/until"
@@ -45,8 +44,54 @@ with application(), training_loop(train_iterations_start=0, train_iterations_tar
                 time.sleep(0.002)
 `
 
-// noLoss are panels that are empty for a job in Python: its callbacks have no loss.
-var noLoss = []string{"Loss"}
+// watchedTorch trains with DistributedDataParallel until a file is there. The data of
+// rank 1 comes late.
+const watchedTorch = `
+import os, socket, subprocess, sys, time
+if "RANK" not in os.environ: # the launcher
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = str(s.getsockname()[1])
+    ranks = [subprocess.Popen([sys.executable] + sys.argv, env=dict(os.environ, RANK=str(r), LOCAL_RANK=str(r), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)) for r in range(2)]
+    sys.exit(max([abs(r.wait()) for r in ranks]))
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
+class Late(Dataset):
+    def __len__(self): return 1 << 30
+    def __getitem__(self, i):
+        if dist.get_rank() == 1: time.sleep(0.005)
+        return torch.ones(8)
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step, batch in enumerate(DataLoader(Late(), batch_size=4)):
+    optimizer.zero_grad()
+    model(batch).square().mean().backward()
+    optimizer.step()
+    stop = torch.tensor([float(os.path.exists(sys.argv[1]))])
+    dist.broadcast(stop, 0)
+    if dist.get_rank() == 0 and step % 20 == 19:
+        torch.save(model.state_dict(), sys.argv[1] + ".pt")
+    if stop.item():
+        break
+dist.destroy_process_group()
+`
+
+// empty are the panels without data for each job, and why.
+var empty = map[string][]string{
+	// They count their own steps; nobody reads their files.
+	"go":     ofFiles,
+	"python": append([]string{"Loss"}, ofFiles...), // its callbacks have no loss
+	// No record has these, and the telemetry of its processes is that of trainspan run.
+	"torch": {"Loss", "Tokens a second", "Operations a second and GPU", "Telemetry: spans that wait", "Telemetry: waiting for the disk"},
+}
+
+// ofFiles are the panels that only the files of a job have.
+var ofFiles = []string{
+	"What slows the job down", "Time in steps that count", "Waited for", "Where the time went", "Time in steps that count, of all time",
+	"Work in a step beyond the other ranks", "Wait in a step",
+}
 
 // dashboard is what is asked of a file for Grafana.
 type dashboard struct {
@@ -56,8 +101,24 @@ type dashboard struct {
 	}
 }
 
-// TestPrometheus lets a real Prometheus scrape a job in Go and one in Python. Each
-// query of each dashboard has an answer with data, and the alerts are evaluated.
+func readDashboard(t *testing.T, file string) (board dashboard) {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/grafana/" + file)
+	if err == nil {
+		err = json.Unmarshal(text, &board)
+	}
+	if err != nil || len(board.Panels) < 5 {
+		t.Fatalf("%s: %v, %d panels", file, err, len(board.Panels))
+	}
+	return board
+}
+
+// debianPython is the interpreter of the system, which has PyTorch where it is installed.
+const debianPython = "/usr/bin/python3"
+
+// TestPrometheus lets a real Prometheus scrape a job in Go and one in Python, which count
+// their own steps, and one of plain PyTorch, whose files trainspan run reads. Each query of
+// each dashboard has an answer with data, and the alerts are evaluated.
 func TestPrometheus(t *testing.T) {
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
@@ -72,13 +133,23 @@ func TestPrometheus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	targets := map[string]string{"go": trainInGo(t, dir), "python": trainInPython(t, ctx, python, dir)}
+	targets := map[string]string{
+		"go":     trainInGo(t, dir),
+		"python": trainUntil(t, ctx, filepath.Join(dir, "python"), watchedPython, "TRAINSPAN_PROMETHEUS_ADDRESS", python),
+	}
+	jobs := []string{"go", "python"}
+	if exec.CommandContext(ctx, debianPython, "-c", "import torch.distributed").Run() == nil {
+		targets["torch"] = trainUntil(t, ctx, filepath.Join(dir, "torch"), watchedTorch, "TRAINSPAN_METRICS", debianPython)
+		jobs = append(jobs, "torch")
+	} else {
+		t.Log("there is no PyTorch (apt-get install python3-torch): its job and the panels of files are not tried")
+	}
 	p, err := servers.StartPrometheus(ctx, program, t.TempDir(), rules, targets)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Stop)
-	for _, job := range []string{"go", "python"} {
+	for _, job := range jobs {
 		until.Nil(t, func() error {
 			s, err := p.Query(ctx, `training_checkpoint_saves_total{outcome="success",job="`+job+`"} > 1 and on (job) up == 1`)
 			if err == nil && len(s) != 1 {
@@ -88,33 +159,52 @@ func TestPrometheus(t *testing.T) {
 		})
 	}
 
-	for file, jobs := range map[string][]string{"job.json": {"go", "python"}, "fleet.json": {""}} {
-		text, err := os.ReadFile("../../deploy/grafana/" + file)
-		var board dashboard
-		if err == nil {
-			err = json.Unmarshal(text, &board)
-		}
-		if err != nil || len(board.Panels) < 5 {
-			t.Fatalf("%s: %v, %d panels", file, err, len(board.Panels))
-		}
+	answered := map[string]bool{} // a query of a panel, by any job
+	for file, jobs := range map[string][]string{"job.json": jobs, "fleet.json": {""}} {
+		board := readDashboard(t, file)
 		for _, job := range jobs {
 			for _, panel := range board.Panels {
-				for _, target := range panel.Targets {
-					expr := strings.NewReplacer("$job", job, "$__rate_interval", "10s").Replace(target.Expr)
-					empty := job == "python" && slices.Contains(noLoss, panel.Title)
-					until.Nil(t, func() error {
-						samples, err := p.Query(ctx, expr)
-						if err == nil && slices.ContainsFunc(samples, isNumber) == empty {
-							err = fmt.Errorf("%s, %s, %q: %s gives %v", file, job, panel.Title, expr, samples)
+				none := slices.Contains(empty[job], panel.Title)
+				until.Nil(t, func() error { // one of its queries has data, and none of an empty panel
+					some := false
+					for _, target := range panel.Targets {
+						samples, err := p.Query(ctx, strings.NewReplacer("$job", job, "$__rate_interval", "20s").Replace(target.Expr))
+						if err != nil {
+							return err
 						}
-						return err
-					})
-				}
+						if slices.ContainsFunc(samples, isNumber) {
+							some, answered[target.Expr] = true, true
+						}
+					}
+					if some == none {
+						return fmt.Errorf("%s of job %q: %q has data %v, want %v: %v", file, job, panel.Title, some, !none, panel.Targets)
+					}
+					return nil
+				})
 			}
 		}
 	}
+	if len(jobs) == 3 {
+		for _, file := range []string{"job.json", "fleet.json"} {
+			for _, panel := range readDashboard(t, file).Panels {
+				for _, target := range panel.Targets {
+					if !answered[target.Expr] && !strings.Contains(target.Expr, `kind=~"fine|unknown"`) { // the job with files is slowed down
+						t.Errorf("%s, %q: no job has data for %s", file, panel.Title, target.Expr)
+					}
+				}
+			}
+		}
+		until.Nil(t, func() error {
+			s, err := p.Query(ctx, `training_diagnosis{job="torch",kind="slow_ranks",cause="input"} == 1 and on (job) topk(1, training_rank_excess_seconds{training_rank="1"}) > 0.01`)
+			if err == nil && len(s) != 1 {
+				all, _ := p.Query(ctx, `{job="torch",__name__=~"training_diagnosis|training_rank_.*|training_waited_for_seconds"}`)
+				err = fmt.Errorf("the diagnosis of the job in PyTorch is not that rank 1 loads slowly: %v", all)
+			}
+			return err
+		})
+	}
 	var values []string
-	if err := p.Ask(ctx, "/api/v1/label/job/values", url.Values{"match[]": {"otel_sdk_span_live"}}, &values); err != nil || !slices.Equal(values, []string{"go", "python"}) {
+	if err := p.Ask(ctx, "/api/v1/label/job/values", url.Values{"match[]": {"training_iterations_total"}}, &values); err != nil || !slices.Equal(values, jobs) {
 		t.Errorf("the jobs to choose from are %v, %v", values, err)
 	}
 
@@ -132,8 +222,9 @@ func TestPrometheus(t *testing.T) {
 	})
 	for _, g := range evaluated.Groups {
 		for _, r := range g.Rules {
-			if r.Health != "ok" || r.State != "inactive" {
-				t.Errorf("%+v", r)
+			slowed := r.Name == "TrainingSlowedDown" && len(jobs) == 3 // for less than its 15 minutes
+			if want := map[bool]string{true: "pending", false: "inactive"}[slowed]; r.Health != "ok" || r.State != want {
+				t.Errorf("got %+v, want the state %s", r, want)
 			}
 		}
 	}
@@ -161,7 +252,7 @@ func trainInGo(t *testing.T, dir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tel, err := b.WithExporter(live.New(live.Options{})).ConfigureProvider(t.Context())
+	tel, err := b.ConfigureProvider(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,20 +311,23 @@ func watchedGo(ctx context.Context, cb *callbacks.Callbacks) error {
 	return cb.OnAppEnd(app)
 }
 
-// trainInPython trains below trainspan run until the test is over, and gives the address of
-// its metrics.
-func trainInPython(t *testing.T, ctx context.Context, python, dir string) string {
+// trainUntil trains below trainspan run until the test is over, and gives the address of
+// the metrics, which a variable names. The command gets the program's file and that of the end.
+func trainUntil(t *testing.T, ctx context.Context, dir, text, variable string, command ...string) string {
 	program := built.Command(t)
 	address, err := servers.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, stop := filepath.Join(dir, "job.py"), filepath.Join(dir, "stop")
-	if err := os.WriteFile(script, []byte(watchedPython), 0o600); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as a user's
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(ctx, program, "run", "--quiet", "--dir", filepath.Join(dir, "run"), "--", python, script, stop)
-	cmd.Env = append(os.Environ(), "TRAINSPAN_PROMETHEUS_ADDRESS="+address)
+	script, stop := filepath.Join(dir, "job.py"), filepath.Join(dir, "stop")
+	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, program, append(append([]string{"run", "--quiet", "--"}, command...), script, stop)...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), variable+"="+address)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
@@ -244,7 +338,7 @@ func trainInPython(t *testing.T, ctx context.Context, python, dir string) string
 			t.Error(err)
 		}
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("the job in Python: %v\n%s", err, &out)
+			t.Errorf("the job of %s: %v\n%s", dir, err, &out)
 		}
 	})
 	return address

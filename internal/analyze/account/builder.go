@@ -107,7 +107,7 @@ func (b *Builder) finish() error {
 	}
 	a.stop = max(a.stop, a.Start)
 	steps := b.steps.All()
-	t := &timeline{names: b.table, devices: b.devices, hash: newHash(), iterations: make([]iteration, 0, len(steps))}
+	t := &timeline{names: b.table, devices: b.devices, joins: b.meets.joins(), hash: newHash(), iterations: make([]iteration, 0, len(steps))}
 	for i := range steps {
 		st := &steps[i]
 		t.iterations = append(t.iterations, iteration{number: st.Number, start: st.Start, end: st.End, loop: int32(st.Loop)})

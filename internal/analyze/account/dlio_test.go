@@ -30,9 +30,6 @@ func TestComputeOfDLIO(t *testing.T) {
 	add(id, 0, "dlio_benchmark", "DLIOBenchmark._eval", 40, 60)
 	add(id+1, id, "ai_framework", "TorchFramework.compute", 45, 50)
 	want := map[string]int64{string(account.Productive): 15000, string(account.DataWait): 6000, string(account.Validation): 20000, string(account.Other): 19000}
-	for _, d := range diffTotals("live", play(t, &p, t.TempDir()).Snapshot(ns(1060)).Categories, want) {
-		t.Error(d)
-	}
 	var ledger account.Ledger
 	if err := ledger.Add(p.builder(nil, false)); err != nil {
 		t.Fatal(err)

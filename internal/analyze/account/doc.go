@@ -6,7 +6,7 @@
 // What no span explains is shown as [Other].
 //
 // A [Ledger] is made from the spans of a job's processes and answers questions
-// about any window and any moment, live or in hindsight:
+// about any window and any moment:
 //
 //	b := account.NewBuilder(account.Process{Rank: 0, Attempt: 1, Start: start, End: end, LastSeen: end})
 //	b.Span(&span) // for each, in any order
@@ -14,8 +14,6 @@
 //	ledger.Add(b)
 //	report := ledger.Report(account.Query{})
 //	fmt.Println(report.Ratio(), report.Categories[account.DataWait])
-//
-// [Live] keeps the same ledger while a job runs, span by span.
 //
 // The rules are in docs/goodput.md.
 package account

@@ -101,63 +101,7 @@ func TestUsualTimeOfOthers(t *testing.T) {
 }
 
 // Of more restarts than its file tells apart the live ledger keeps the last.
-func TestLiveKeepsTheLastAttempts(t *testing.T) {
-	dir := t.TempDir()
-	at := int64(1000 * sec)
-	const attempts = 260
-	for n := range attempts {
-		l, err := account.NewLive(account.LiveOptions{Start: at, Dir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
-		at += sec
-		if err := l.Alive(at); err != nil {
-			t.Fatal(err)
-		}
-		if got := l.Snapshot(at).Attempt; got != n+1 {
-			t.Fatalf("attempt %d is %d", n+1, got)
-		}
-	}
-	l, err := account.NewLive(account.LiveOptions{Start: at, Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := l.Snapshot(at).Wall; got != 256*sec {
-		t.Errorf("the ledger reaches back %d s, want 256", got/sec)
-	}
-}
-
 // A step that is saved alone is committed without its warm-up.
-func TestLiveSaveOfTheFirstStep(t *testing.T) {
-	dir := t.TempDir()
-	at := int64(1000 * sec)
-	start := func() *account.Live {
-		l, err := account.NewLive(account.LiveOptions{Start: at, Dir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	l := start()
-	loop := l.Start(&account.LiveSpan{Name: "training_loop", Time: at, Step: job.Unknown, First: 0})
-	for n, lasts := range []int64{9, 1, 1, 1} {
-		h := l.Start(&account.LiveSpan{Name: "training_single_iteration", Parent: loop, Time: at, Step: int64(n), First: job.Unknown})
-		at += lasts * sec
-		l.End(h, at)
-	}
-	l.Saved(at, 0) // late, when the usual time is known
-	if got := l.Snapshot(at).Committed; got != sec {
-		t.Errorf("%d ms are committed", got/1e6)
-	}
-	if err := l.Alive(at); err != nil {
-		t.Fatal(err)
-	}
-	at += sec
-	if got := start().Snapshot(at).Committed; got != sec {
-		t.Errorf("%d ms are committed in the next attempt", got/1e6)
-	}
-}
-
 // Computing that begins where a step ends belongs to the next one, so a long first
 // forward is no warm-up of the step before it.
 func TestComputingAtTheEndOfAStep(t *testing.T) {

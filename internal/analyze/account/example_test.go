@@ -2,7 +2,6 @@ package account_test
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/job"
@@ -59,36 +58,6 @@ func ExampleLedger() {
 	// init 20
 	// downtime 62
 	// the kill cost 85 s and 1 iterations
-}
-
-func ExampleLive() {
-	const s = 1_000_000_000
-	live, err := account.NewLive(account.LiveOptions{Start: 1000 * s}) // a Dir keeps the ledger from attempt to attempt
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	loop := live.Start(&account.LiveSpan{Name: "training_loop", Time: 1000 * s, First: 0, Step: job.Unknown})
-	for i := range int64(4) {
-		load := live.Start(&account.LiveSpan{Parent: loop, Name: "data_loading", Time: (1000 + 5*i) * s, First: job.Unknown, Step: job.Unknown})
-		live.End(load, (1001+5*i)*s)
-		step := live.Start(&account.LiveSpan{Parent: loop, Name: "training_single_iteration", Time: (1001 + 5*i) * s, First: job.Unknown, Step: i})
-		live.End(step, (1005+5*i)*s)
-	}
-	live.Saved(1016*s, 2)                        // a checkpoint that holds the first three
-	if err := live.Alive(1020 * s); err != nil { // every few seconds
-		fmt.Println(err)
-	}
-	snap := live.Snapshot(1020 * s)
-	fmt.Printf("%.0f %%, waited for data %d s, %d s at risk\n", 100*snap.Ratio(), snap.Categories[account.DataWait]/s, snap.AtRisk/s)
-	_, last := live.Window(1020*s, 20*time.Second)
-	fmt.Printf("in 20 s: %d s\n", last[account.Productive]/s)
-	if err := live.Close(1020 * s); err != nil {
-		fmt.Println(err)
-	}
-	// Output:
-	// 80 %, waited for data 4 s, 4 s at risk
-	// in 20 s: 16 s
 }
 
 // What others call goodput, of a job of two hours that failed once, and what each rank did when.

@@ -143,6 +143,24 @@ func (l *Ledger) Iterations(number int) (out []Iteration) {
 	return out
 }
 
+// EachFinished calls do with every iteration that ended, of all ranks and attempts, lost
+// ones included: its rank, when it began, how long it took, in nanoseconds, and how many
+// iterations that stands for. They are several in a digest with windows, and length is
+// their mean then.
+func (l *Ledger) EachFinished(do func(rank int, start, length int64, count int)) {
+	var its []iteration
+	for _, id := range l.rankIDs() {
+		for _, a := range l.ranks[id].attempts {
+			its, _ = a.packed.open(its[:0])
+			for i := range its {
+				if it := &its[i]; it.end != job.NoEnd {
+					do(id, it.start, it.length()/int64(it.count()), it.count())
+				}
+			}
+		}
+	}
+}
+
 // Interval is the time from From up to, not including, To.
 type Interval struct {
 	From int64 `json:"from_ns"`

@@ -16,6 +16,10 @@ import (
 // members are on record is unmatched: all of it counts as communication. So is one that a
 // rank has twice, because it ran a step again. Where a device does the work the host only
 // asks for its collectives, and nothing is compared.
+//
+// A wait for a collective that is not on record itself, as DistributedDataParallel waits for
+// its reduction, is a meeting like one. Where collectives are asked for on record, how long a
+// rank waits for them also depends on when it asked, and the waits are communication.
 
 // meetKind is one kind of meetings of a process.
 type meetKind struct {
@@ -30,12 +34,15 @@ const maxMeetKinds = 1 << 12
 // setUp is the op of the meetings that are no collectives: communication that is set up.
 const setUp = "set-up"
 
+// waiting is the op of waits for collectives.
+const waiting = "wait"
+
 // meetKindOf returns what kind of meeting a span is, false where it is none.
 func meetKindOf(s *job.Span) (meetKind, bool) {
 	switch {
 	case s.Class == vocab.ClassCollective:
 		// One that was only asked for here keeps nobody waiting here.
-		if s.Async || s.Kind == "send" || s.Kind == "receive" || s.Kind == "wait" {
+		if s.Async || s.Kind == "send" || s.Kind == "receive" {
 			return meetKind{}, false
 		}
 		k := meetKind{group: s.Group, op: s.Kind}
@@ -51,14 +58,16 @@ func meetKindOf(s *job.Span) (meetKind, bool) {
 
 // meetKinds are those of a process, numbered from 1 in the order in which they came.
 type meetKinds struct {
-	list []meetKind
-	of   map[meetKind]uint16
+	list  []meetKind
+	of    map[meetKind]uint16
+	asked bool // a collective was only asked for
 }
 
 // number returns that of the meeting that a span is, 0 where it is none.
 func (m *meetKinds) number(s *job.Span) uint16 {
 	k, ok := meetKindOf(s)
 	if !ok {
+		m.asked = m.asked || s.Class == vocab.ClassCollective && s.Async
 		return 0
 	}
 	n, ok := m.of[k]
@@ -71,6 +80,27 @@ func (m *meetKinds) number(s *job.Span) uint16 {
 		m.of[k] = n
 	}
 	return n
+}
+
+// joins finds whose collectives the waits are for, and reports whether they are meetings.
+// They are of the one group that is on record, or of all ranks where none is.
+func (m *meetKinds) joins() bool {
+	var of meetKind
+	for _, k := range m.list {
+		switch {
+		case k.op == setUp || k.op == waiting:
+		case of.op == "":
+			of = k
+		case of.group != k.group:
+			return false
+		}
+	}
+	for i := range m.list {
+		if k := &m.list[i]; k.op == waiting && k.group == "" {
+			k.group, k.size = of.group, of.size
+		}
+	}
+	return !m.asked
 }
 
 // The columns of meetings. Those inside of iterations have the index of one, its

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
@@ -13,10 +14,11 @@ import (
 // drawn is one rank of a job as a line: each letter is a second of
 //
 //	i a step, its own code   f forward in a step   a all_reduce in a step
+//	w a wait in a step for a collective that is not on record   A one that is asked for
 //	b a barrier in no step   s a save of a checkpoint   g a span "generate"
 //	r the rendezvous of the start   I an initialization   . nothing
 //
-// Equal letters are one span, a step goes on over i, f and a, and | ends a step.
+// Equal letters are one span, a step goes on over i, f, a, w and A, and | ends a step.
 func drawn(j *timeline, rank int, line string, change ...func(*job.Span)) {
 	end := 1.0 // a timeline that was written begins after 0
 	for _, c := range line {
@@ -31,7 +33,7 @@ func drawn(j *timeline, rank int, line string, change ...func(*job.Span)) {
 	stepEnd := func(from int) float64 {
 		e := at
 		for _, c := range line[from:] {
-			if c != 'i' && c != 'f' && c != 'a' {
+			if !strings.ContainsRune("ifawA", c) {
 				break
 			}
 			e++
@@ -45,7 +47,7 @@ func drawn(j *timeline, rank int, line string, change ...func(*job.Span)) {
 			n++
 		}
 		length := float64(n - k)
-		in := c == 'i' || c == 'f' || c == 'a'
+		in := strings.IndexByte("ifawA", c) >= 0
 		if in && step == 0 {
 			step = j.span(loop, "training_single_iteration", at, stepEnd(k), func(s *job.Span) { s.Step = number })
 			number++
@@ -57,18 +59,18 @@ func drawn(j *timeline, rank int, line string, change ...func(*job.Span)) {
 		if in {
 			parent = step
 		}
-		name, cat := map[byte]string{'f': "forward", 'a': "all_reduce", 'b': "barrier", 's': "checkpoint_save_sync", 'g': "generate", 'r': "startup_rendezvous", 'I': "distributed_code_initialization"}[c], ""
+		name, cat := map[byte]string{'f': "forward", 'a': "all_reduce", 'A': "all_reduce", 'w': "wait", 'b': "barrier", 's': "checkpoint_save_sync", 'g': "generate", 'r': "startup_rendezvous", 'I': "distributed_code_initialization"}[c], ""
 		if c == 'f' {
 			cat = "compute"
 		}
-		if c == 'a' || c == 'b' {
+		if strings.IndexByte("abwA", c) >= 0 {
 			cat = "comm"
 		}
 		if c == 'r' {
 			name, cat = "rendezvous", "startup"
 		}
 		if name != "" {
-			j.span(parent, name, at, at+length, append([]func(*job.Span){func(s *job.Span) { s.Cat = cat }}, change...)...)
+			j.span(parent, name, at, at+length, append([]func(*job.Span){func(s *job.Span) { s.Cat, s.Async = cat, c == 'A' }}, change...)...)
 		}
 		if c != '|' {
 			at += length
@@ -115,6 +117,13 @@ func TestWaiting(t *testing.T) {
 		{name: "a collective that is only asked for",
 			ranks: []string{"ffa", "faa"}, productive: 6, parts: parts{account.Compute: 3, account.Communication: 3},
 			change: func(s *job.Span) { s.Async = s.Name == "all_reduce" }},
+		{name: "a wait for a collective that is not on record",
+			ranks: []string{"fffw|fffw", "fwww|fwww"}, productive: 16, waited: map[int][3]float64{0: {4, 4, 0}}, parts: parts{account.Compute: 8, account.Communication: 4, account.WaitInStep: 4}},
+		{name: "waits for collectives that were asked for on record",
+			ranks: []string{"ffAw", "fAww"}, productive: 8, parts: parts{account.Compute: 3, account.Communication: 5}},
+		{name: "waits for collectives of one of two groups",
+			ranks: []string{"ffaw|b", "faww|b"}, productive: 10, parts: parts{account.Compute: 3, account.Communication: 7},
+			change: func(s *job.Span) { s.Group = map[string]string{"all_reduce": "tp", "barrier": "dp"}[s.Name] }},
 		{name: "a collective that one rank has no record of",
 			ranks: []string{"ffa|b", "ffa|."}, productive: 7, unmatched: 1, parts: parts{account.Compute: 4, account.Communication: 3}},
 	}

@@ -99,6 +99,7 @@ type timeline struct {
 	names          []Category
 	met            meetings
 	devices        bool     // what the host does in a step only asks a device for work
+	joins          bool     // waits for collectives are meetings
 	number         [2]int64 // the last iteration in segs and in overlaps
 }
 

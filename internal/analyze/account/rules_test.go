@@ -91,7 +91,6 @@ func flag(rep *account.Report, k account.FlagKind) *account.Flag {
 }
 
 // A single step beside the first says nothing of what is usual: it may be cut off.
-// Offline and live say so alike.
 func TestWarmupNeedsTwoMore(t *testing.T) {
 	for more, w := range map[int]account.Totals{
 		0: {account.Productive: ns(9)},
@@ -100,10 +99,6 @@ func TestWarmupNeedsTwoMore(t *testing.T) {
 	} {
 		j := &timeline{}
 		j.process(0, 1, 0, float64(9+more), float64(9+more))
-		live, err := account.NewLive(account.LiveOptions{Start: 0, Attempt: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
 		at := 0.0
 		for i := range more + 1 {
 			end := at + 1
@@ -111,16 +106,10 @@ func TestWarmupNeedsTwoMore(t *testing.T) {
 				end = 9
 			}
 			j.step(0, int64(i), at, end)
-			id := live.Start(&account.LiveSpan{Name: spans.TrainingIteration, Time: ns(at), Step: int64(i), First: job.Unknown})
-			live.End(id, ns(end))
 			at = end
 		}
 		rep := j.report(account.Query{})
 		want(t, fmt.Sprint(more, " more"), rep.Categories, w)
-		if err := live.Close(ns(at)); err != nil {
-			t.Fatal(err)
-		}
-		want(t, fmt.Sprint(more, " more, live"), live.Snapshot(ns(at)).Categories, w)
 		if unknown := flag(rep, account.WarmupUnknown) != nil; unknown != (more < 2) {
 			t.Errorf("%d more: %+v", more, rep.Flags)
 		}

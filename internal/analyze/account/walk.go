@@ -407,7 +407,11 @@ func (w *walk) close(slot int32) {
 
 // met takes note of a meeting of the training thread.
 func (w *walk) met(r *row, p *placed) {
-	if r.meet == 0 || p.aside || r.end == job.NoEnd || w.t.devices && w.a.meets[r.meet-1].op != setUp {
+	if r.meet == 0 || p.aside || r.end == job.NoEnd {
+		return
+	}
+	switch op := w.a.meets[r.meet-1].op; {
+	case op == waiting && !w.t.joins, op != setUp && w.t.devices:
 		return
 	}
 	if n, ok := p.iter.iteration(); ok {

@@ -198,6 +198,7 @@ const (
 	queueUsual  = 200  // us: as long as a fetch from a queue takes that is not empty
 	queueWaited = 0.05 // of a step: from here on it was, and nothing else held it up
 	queuePart   = 0.1  // of the fetches of a rank that take no longer: then there is a queue
+	queueOften  = 0.02 // of the fetches of a rank that waited: one pause of a quick loader is no queue
 )
 
 // findQueues finds the ranks whose batches come from a queue, and how long before the end
@@ -211,15 +212,18 @@ func (j *job) findQueues() {
 	least := queueWaited * j.typical()
 	any := false // one rank has a queue: all run the same program
 	for r := range n {
-		fast, waited := 0, false
+		fast, waited := 0, 0
 		for s := j.from; s < m; s++ {
 			d := x[j.stepIndex(s, r)]
 			if d < queueUsual {
 				fast++
 			}
-			waited = waited || float64(d) > least
+			if float64(d) > least {
+				waited++
+			}
 		}
-		any = any || waited && float64(fast) >= queuePart*float64(m-j.from)
+		of := float64(m - j.from)
+		any = any || float64(waited) >= max(queueOften*of, 1) && float64(fast) >= queuePart*of
 	}
 	if !any {
 		return

@@ -44,10 +44,13 @@ type Maker struct {
 	Err   error
 }
 
-// Histogram is one of seconds, from a millisecond to ten minutes.
+// Bounds are the upper limits of the buckets of a histogram, in seconds: from a
+// millisecond to ten minutes.
+var Bounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50, 100, 250, 600}
+
+// Histogram is one of seconds with [Bounds].
 func (m *Maker) Histogram(of *Metric) metric.Float64Histogram {
-	i, err := m.Meter.Float64Histogram(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Text), metric.WithExplicitBucketBoundaries(
-		.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50, 100, 250, 600))
+	i, err := m.Meter.Float64Histogram(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Text), metric.WithExplicitBucketBoundaries(Bounds...))
 	return keep(m, i, err)
 }
 

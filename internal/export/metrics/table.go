@@ -90,23 +90,6 @@ var (
 	}
 )
 
-// Of the ledger, in the outputs that keep one.
-var (
-	GoodputRatio = &Metric{
-		Name: "training.goodput.ratio", Unit: "1", Kind: Gauge, Text: "part of the time since the first attempt began that trained the model",
-	}
-	GoodputWindowRatio = &Metric{
-		Name: "training.goodput.window.ratio", Unit: "1", Kind: Gauge, By: "`window_s`", Text: "the same of the last `window_s` seconds",
-	}
-	Time = &Metric{ // a resume takes work back, so that a category can fall
-		Name: "training.time", Unit: "s", Kind: UpDown, By: "`category`",
-		Text: "time by `category`; the categories add up to the time since the first attempt began. A resume moves time from `productive` to `lost_work`",
-	}
-	TimeCommitted = &Metric{
-		Name: "training.time.committed", Unit: "s", Kind: Counter, Text: "productive time that saved checkpoints hold; it never falls",
-	}
-)
-
 // Of telemetry itself, as the semantic conventions have it.
 var (
 	SpansLive      = &Metric{Name: "otel.sdk.span.live", Unit: "{span}", Kind: UpDown, Text: "spans that are open now"}
@@ -151,22 +134,46 @@ var (
 	MetricsFailed = &Metric{Name: "trainspan.otlp.metrics.failed", Unit: "{export}", Kind: Counter, Text: "exports of metrics that a backend did not take"}
 )
 
-// Of a job as its files show it, served by trainspan alert.
+// Of a job as its files show it, served by trainspan run --metrics and trainspan alert
+// --metrics.
 var (
-	JobGoodput    = &Metric{Name: "trainspan.goodput.ratio", Unit: "1", Kind: Gauge, Text: "part of the rank time that trained the model"}
-	JobTime       = &Metric{Name: "trainspan.category", Unit: "s", Kind: Gauge, By: "`category`", Text: "rank time by what it was spent on"}
-	JobSteps      = &Metric{Name: "trainspan.steps", Unit: "{step}", Kind: Gauge, Text: "training steps of the rank with the most"}
-	JobStep       = &Metric{Name: "trainspan.step", Unit: "s", Kind: Gauge, Text: "median time of a step"}
-	JobDiagnosis  = &Metric{Name: "trainspan.diagnosis", Unit: "{diagnosis}", Kind: Gauge, By: "`kind`, `cause`", Text: "1 for what holds the job up"}
-	JobOutcome    = &Metric{Name: "trainspan.outcome", Unit: "{outcome}", Kind: Gauge, By: "`how`", Text: "1 for how the last attempt ended; `running`, `hung`"}
-	JobLastRecord = &Metric{Name: "trainspan.last.record.timestamp", Unit: "s", Kind: Gauge, Text: "when the newest record was made, in seconds since 1970"}
-	RankOwnWork   = &Metric{Name: "trainspan.own.work", Unit: "s", Kind: Gauge, By: byRank, Text: "median work of a step; of ranks that are summed, their sum"}
-	RankWait      = &Metric{Name: "trainspan.wait", Unit: "s", Kind: Gauge, By: byRank, Text: "median wait for other ranks in a step, likewise"}
-	RankExcess    = &Metric{Name: "trainspan.excess", Unit: "s", Kind: Gauge, By: byRank, Text: "median work of a step beyond that of the other ranks, likewise"}
-	RankCount     = &Metric{Name: "trainspan.ranks", Unit: "{rank}", Kind: Gauge, By: byRank, Text: "how many ranks such a series is the sum of"}
+	GoodputRatio = &Metric{
+		Name: "training.goodput.ratio", Unit: "1", Kind: Gauge, Text: "part of the time of all ranks in steps that count, since the first attempt began",
+	}
+	GoodputWindowRatio = &Metric{
+		Name: "training.goodput.window.ratio", Unit: "1", Kind: Gauge, By: "`window_s`", Text: "the same of the last `window_s` seconds",
+	}
+	Time = &Metric{ // a resume takes work back, so that a category can fall
+		Name: "training.time", Unit: "s", Kind: UpDown, By: "`category`",
+		Text: "time of all ranks by `category`; the categories add up to the time since the first attempt began. A resume moves time from `productive` to `lost_work`",
+	}
+	TimeProductive = &Metric{
+		Name: "training.time.productive", Unit: "s", Kind: UpDown, By: "`part`",
+		Text: "time in steps that count, of all ranks, by `part`: `compute`, `communication`, `wait`, `other_code`, `step_unsplit`. They add up to the category `productive`",
+	}
+	TimeCommitted = &Metric{
+		Name: "training.time.committed", Unit: "s", Kind: UpDown, Text: "productive time that saved checkpoints hold",
+	}
+	WaitedFor = &Metric{
+		Name: "training.waited_for", Unit: "s", Kind: UpDown, By: "`training.rank`", Text: "time that all ranks waited for one, in steps and outside of them; of the eight that took most",
+	}
+	Diagnosis  = &Metric{Name: "training.diagnosis", Unit: "{diagnosis}", Kind: Gauge, By: "`kind`, `cause`", Text: "1 for what slows the job down"}
+	Outcome    = &Metric{Name: "training.outcome", Unit: "{outcome}", Kind: Gauge, By: "`how`", Text: "1 for how the last attempt ended, or `running`"}
+	LastRecord = &Metric{Name: "training.last_record.timestamp", Unit: "s", Kind: Gauge, Text: "time of the newest record, in seconds since 1970"}
+	RankWork   = &Metric{Name: "training.rank.work", Unit: "s", Kind: Gauge, By: byRank, Text: "median work of a rank in a step; summed over the ranks of a series"}
+	RankWait   = &Metric{Name: "training.rank.wait", Unit: "s", Kind: Gauge, By: byRank, Text: "median wait for other ranks in a step; summed likewise"}
+	RankExcess = &Metric{Name: "training.rank.excess", Unit: "s", Kind: Gauge, By: byRank, Text: "median work in a step beyond that of the other ranks; summed likewise"}
+	Ranks      = &Metric{Name: "training.ranks", Unit: "{rank}", Kind: Gauge, By: byRank, Text: "how many ranks a series is the sum of"}
 )
 
-const byRank = "`rank`, `node`"
+// The attributes of series of a job that are of single ranks, as in the resource of a
+// program that sends its own.
+const (
+	RankAttribute = "training.rank"
+	HostAttribute = "host.name"
+
+	byRank = "`training.rank`, `host.name`"
+)
 
 // Groups is the table.
 var Groups = []Group{
@@ -192,15 +199,13 @@ var Groups = []Group{
 		Metrics: []*Metric{Records, ExporterFailures, Errors, Repaired, FileRecords, FileWritten, FileLost, FileErrors, FileBlockedTime, MetricsFailed},
 	},
 	{
-		Namespace: "training.goodput.*, training.time",
-		Why:       "The ledger over all attempts, of an [`internal/analyze/account/live`](goodput.md#live) output",
-		Metrics:   []*Metric{GoodputRatio, GoodputWindowRatio, Time, TimeCommitted},
-	},
-	{
-		Namespace: "trainspan.* of a job",
-		Why:       "What a job's files show while it runs, of all ranks together: [`trainspan alert --metrics`](cli.md#alert) serves it to Prometheus",
+		Namespace: "training.* of a job",
+		Why: "What the files of a job show while it runs, all ranks together and whatever wrote them: [`trainspan run --metrics`](run.md#flags) and " +
+			"[`trainspan alert --metrics`](cli.md#alert) serve it to Prometheus. Of the first table they have, made from the same files, `training.iterations` by rank or, of more than eight ranks, by host, " +
+			"`training.iteration.duration` and `training.checkpoint.duration` of all ranks, `training.checkpoint.saves`, and the times and the open loop as means over the ranks. " +
+			"Of `training.rank.*` the eight ranks that are furthest behind have series of their own; the others are summed by host",
 		Metrics: []*Metric{
-			JobGoodput, JobTime, JobSteps, JobStep, JobDiagnosis, JobOutcome, JobLastRecord, RankOwnWork, RankWait, RankExcess, RankCount,
+			GoodputRatio, GoodputWindowRatio, Time, TimeProductive, TimeCommitted, WaitedFor, Diagnosis, Outcome, LastRecord, RankWork, RankWait, RankExcess, Ranks,
 		},
 	},
 }

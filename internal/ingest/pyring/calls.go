@@ -152,13 +152,6 @@ func (c *calls) open(p *source) error {
 		if c.lines != nil {
 			b.WithExporter(c.lines, ours)
 		}
-		if p.o.Outputs != nil {
-			id := p.id
-			id.ApplicationName, id.SessionTag = "", ""
-			for _, out := range p.o.Outputs(id) {
-				b.WithExporter(out)
-			}
-		}
 	})
 	if err != nil {
 		return err

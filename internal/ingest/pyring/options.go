@@ -6,7 +6,6 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/otlp"
-	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -39,11 +38,6 @@ type Options struct {
 	// Parent is the span that the job belongs to, see TRACEPARENT; an invalid one
 	// is none.
 	Parent trace.SpanContext
-
-	// Outputs makes further outputs for a process that uses one-logger's
-	// callbacks. They get its spans and records with its own identity and
-	// times. Nil makes none.
-	Outputs func(outputs.Identity) []outputs.Output
 
 	// Log gets what goes wrong. Nil is slog.Default.
 	Log *slog.Logger

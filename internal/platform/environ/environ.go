@@ -18,6 +18,8 @@ const (
 	Only    = "TRAINSPAN_ONLY"
 	Without = "TRAINSPAN_WITHOUT"
 	Verbose = "TRAINSPAN_VERBOSE"
+	// Metrics is the address at which trainspan run serves the metrics of its job.
+	Metrics = "TRAINSPAN_METRICS"
 
 	// TokenHeader is no variable, but the header in OTEL_EXPORTER_OTLP_TRACES_HEADERS with
 	// which a program shows its trainspan run that it may send spans.

@@ -18,7 +18,6 @@ const (
 	Scopes          = page + "scopes-of-the-ai-tree-are-missing"
 	RankUnknown     = page + "the-rank-is-unknown"
 	TracePerRank    = page + "every-rank-has-a-trace-of-its-own"
-	LedgerState     = page + "the-ledger-knows-nothing-of-earlier-attempts"
 	Undescribed     = page + "the-process-is-not-described-in-full"
 )
 

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"strconv"
 	"sync"
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/otlp"
+	"github.com/trainspan/trainspan/internal/export/prom"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/internal/platform/otlpform"
 	"github.com/trainspan/trainspan/internal/record/settings"
@@ -23,8 +26,8 @@ import (
 // concurrent use. A nil Metrics does nothing.
 type Metrics struct {
 	provider *sdkmetric.MeterProvider
-	exporter sent              // nil where metrics are not sent
-	server   *prometheusServer // nil where nobody can ask
+	exporter sent         // nil where metrics are not sent
+	server   *prom.Server // nil where nobody can ask
 
 	once sync.Once
 	err  error
@@ -54,7 +57,11 @@ func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Opti
 	}
 	if settings.PrometheusActive(cfg) {
 		var reader sdkmetric.Reader
-		if m.server, reader, err = listenPrometheus(ctx, &cfg.Outputs.Prometheus, id); err != nil {
+		address, err := addressOf(cfg.Outputs.Prometheus.Address, id.LocalRank.Or(0))
+		if err == nil {
+			m.server, reader, err = prom.Listen(ctx, address)
+		}
+		if err != nil {
 			if m.exporter != nil {
 				err = errors.Join(err, m.exporter.Shutdown(ctx))
 			}
@@ -70,6 +77,26 @@ func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Opti
 	return m, nil
 }
 
+// addressOf gives every rank of a machine a port of its own: the one that is
+// configured, plus the local rank.
+func addressOf(address string, localRank int) (string, error) {
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", err
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		return "", err
+	}
+	if port != 0 {
+		port += localRank
+	}
+	if port > 65535 {
+		return "", fmt.Errorf("port %s plus local rank %d is no port", text, localRank)
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port)), nil
+}
+
 // MeterProvider is where a program can make instruments of its own, which go
 // where those of the training go. It is nil for a nil Metrics.
 func (m *Metrics) MeterProvider() metric.MeterProvider {
@@ -82,10 +109,10 @@ func (m *Metrics) MeterProvider() metric.MeterProvider {
 // PrometheusURL is the address at which metrics can be fetched, empty if they
 // cannot.
 func (m *Metrics) PrometheusURL() string {
-	if m == nil || m.server == nil {
+	if m == nil {
 		return ""
 	}
-	return m.server.url
+	return m.server.URL()
 }
 
 // ForceFlush sends the metrics of this moment.
@@ -106,7 +133,7 @@ func (m *Metrics) Shutdown(ctx context.Context) error {
 	m.once.Do(func() {
 		ctx, cancel := bounded(ctx)
 		defer cancel()
-		m.err = errors.Join(m.provider.Shutdown(ctx), m.server.close(ctx))
+		m.err = errors.Join(m.provider.Shutdown(ctx), m.server.Close(ctx))
 		if m.err != nil {
 			m.err = fmt.Errorf("outputs: metrics: %w", m.err)
 		}

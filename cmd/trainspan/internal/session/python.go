@@ -18,7 +18,6 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/analyze/account/live"
 	"github.com/trainspan/trainspan/internal/ingest/pyring"
 	"github.com/trainspan/trainspan/internal/ingest/pyring/pyclient"
 	"github.com/trainspan/trainspan/internal/job/rundir"
@@ -28,7 +27,6 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/internal/record/setup"
 	"github.com/trainspan/trainspan/internal/record/spancontext"
-	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -42,6 +40,7 @@ type pythonSide struct {
 
 	versions []string // of Python that have loaded the client, such as 3.11
 	other    string   // a file of an installed client that is not the command's
+	serves   bool     // the configuration asks for an address of metrics
 }
 
 const varPythonPath = "PYTHONPATH"
@@ -75,15 +74,11 @@ func startPython(s *start, ready *launch.Ready) (_ *pythonSide, err error) {
 		}
 	}
 	p.rings = strings.Join(rings, string(filepath.ListSeparator))
-	settings, trace, parent := s.sending()
+	settings, trace, parent := s.sending(&p.serves)
 	p.drain, err = pyring.New(pyring.Options{
 		Config: settings, Parent: parent,
 		Dir: p.rings, Out: s.dir, Job: s.run.Job, Attempt: s.where.Attempt,
 		Trace: trace, Log: s.log,
-		Outputs: func(outputs.Identity) []outputs.Output {
-			// The state is in the folder of the job: a restart takes back what it does again.
-			return []outputs.Output{live.New(live.Options{Dir: s.where.Job})}
-		},
 	})
 	if errors.Is(err, errors.ErrUnsupported) {
 		p.remove()
@@ -99,8 +94,9 @@ func startPython(s *start, ready *launch.Ready) (_ *pythonSide, err error) {
 
 // sending returns the configuration of what is sent of Python processes, that of a
 // Go program in their place, the form of their traces, and the span that the job belongs
-// to. What is wrong with them is said once; nil sends nothing.
-func (s *start) sending() (func(config.Config) (config.Config, error), *dftracer.Options, trace.SpanContext) {
+// to. What is wrong with them is said once; nil sends nothing. It notes whether there is
+// an address for metrics.
+func (s *start) sending(serves *bool) (func(config.Config) (config.Config, error), *dftracer.Options, trace.SpanContext) {
 	parent, err := spancontext.Above(os.LookupEnv)
 	if err != nil {
 		s.problem("%v; see "+helptopic.Variable, err)
@@ -125,6 +121,7 @@ func (s *start) sending() (func(config.Config) (config.Config, error), *dftracer
 	for _, w := range cfg.Warnings {
 		s.problem("telemetry configuration: %s; see "+helptopic.Variable, w)
 	}
+	*serves = cfg.Outputs.Prometheus.Address != ""
 	form := setup.TraceOptions(&cfg.Outputs.Trace)
 	form.Process.SessionTag = s.tag()
 	return load, form, parent
@@ -237,6 +234,13 @@ func (p *pythonSide) unsent() string {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d spans of Python processes were not sent: %s", d.Lost, d.Spans, strings.Join(slices.Sorted(maps.Keys(d.Causes)), ", "))
+}
+
+// unserved reports whether Python processes were to serve metrics of their own, and none
+// can: only one-logger's callbacks say what these are made of.
+func (p *pythonSide) unserved() bool {
+	st := p.drain.Stats()
+	return p.serves && st.Spans > 0 && st.Calls == 0
 }
 
 // missing says what no file has, and the way out where there is one, empty for nothing.

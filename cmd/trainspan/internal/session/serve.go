@@ -189,6 +189,9 @@ func (s *Session) finish(m *launch.Exited, told func()) {
 	s.beating.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
+	if s.metrics != nil {
+		s.try("the metrics of the job", func() error { return s.metrics.close(ctx) })
+	}
 	if s.usage != nil {
 		s.try("the sampling of resources", func() error { return s.usage.close(ctx) })
 	}
@@ -202,6 +205,9 @@ func (s *Session) finish(m *launch.Exited, told func()) {
 		}
 		if missing := s.python.missing(s.where.Dir); missing != "" {
 			s.lack("%s", missing)
+		}
+		if s.python.unserved() {
+			s.problem("outputs.prometheus.address has no effect on this job: it is for programs that count their own steps, in Go or with one-logger's callbacks; trainspan run --metrics ADDRESS serves the metrics of any job; see " + helptopic.Metrics)
 		}
 		if lost := s.python.unsent(); lost != "" {
 			s.problem("%s; see "+helptopic.Delivery, lost)

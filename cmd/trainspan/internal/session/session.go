@@ -20,6 +20,7 @@ type Session struct {
 	python   *pythonSide
 	profiles *profiles
 	usage    *usage
+	metrics  *jobMetrics
 	cgroup   *resources.Cgroup
 	oomAt    int64 // kills before the command
 	beating  sync.WaitGroup
@@ -42,6 +43,7 @@ func open(set Settings, out *display.Writer) (*Session, launch.Ready, error) {
 		s.try("the OTLP receiver", func() (err error) { s.otlp, err = startOTLP(begun, &ready); return err })
 	}
 	s.try("the client for Python", func() (err error) { s.python, err = startPython(begun, &ready); return err })
+	s.try("the metrics of the job", func() (err error) { s.metrics, err = startMetrics(begun); return err })
 	s.write()
 	return s, ready, nil
 }

@@ -50,6 +50,7 @@ type Settings struct {
 	Only    []string     `json:"only"`
 	Without []string     `json:"without"`
 	NoUsage bool         `json:"no_usage"`
+	Metrics string       `json:"metrics"` // host:port, empty to serve none
 }
 
 // Variables of the command's environment.

@@ -1,42 +1,35 @@
-package setup
+// Package prom serves metrics to a Prometheus server that fetches them.
+package prom
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	prom "github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
-	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/platform/display"
-	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 )
 
-// prometheusServer lets a Prometheus server fetch the metrics. A nil one does
-// nothing.
-type prometheusServer struct {
+// Server answers GET /metrics on one address. A nil Server does nothing. It is safe for
+// concurrent use.
+type Server struct {
 	server *http.Server
 	url    string
 	done   chan struct{} // closed when Serve has returned
 }
 
-// listenPrometheus opens the port. The configuration has checked that only this
-// machine can reach it, or that others may.
-func listenPrometheus(ctx context.Context, c *config.Prometheus, id outputs.Identity) (*prometheusServer, sdkmetric.Reader, error) {
-	address, err := addressOf(c.Address, id.LocalRank.Or(0))
-	if err != nil {
-		return nil, nil, err
-	}
+// Listen serves the metrics of a reader, which belongs to a meter provider, on address
+// (host:port; port 0 takes a free one). The caller has checked who can reach the address.
+func Listen(ctx context.Context, address string, options ...prometheus.Option) (*Server, sdkmetric.Reader, error) {
 	registry := prom.NewRegistry()
-	reader, err := prometheus.New(prometheus.WithRegisterer(registry))
+	reader, err := prometheus.New(append(options, prometheus.WithRegisterer(registry))...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -49,7 +42,7 @@ func listenPrometheus(ctx context.Context, c *config.Prometheus, id outputs.Iden
 	mux.Handle("GET /metrics", promhttp.HandlerFor(visibleLabels(registry), promhttp.HandlerOpts{
 		MaxRequestsInFlight: 4, Timeout: 10 * time.Second,
 	}))
-	s := &prometheusServer{
+	s := &Server{
 		server: &http.Server{
 			Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 		},
@@ -58,12 +51,20 @@ func listenPrometheus(ctx context.Context, c *config.Prometheus, id outputs.Iden
 	}
 	go func() {
 		defer close(s.done)
-		_ = s.server.Serve(listener) // ends with close
+		_ = s.server.Serve(listener) // ends with Close
 	}()
 	return s, reader, nil
 }
 
-// visibleLabels keeps values of labels to what can be shown: people look at the
+// URL is the address of the metrics.
+func (s *Server) URL() string {
+	if s == nil {
+		return ""
+	}
+	return s.url
+}
+
+// visibleLabels replaces what cannot be shown in the values of labels: people look at the
 // page too.
 func visibleLabels(from prom.Gatherer) prom.Gatherer {
 	return prom.GathererFunc(func() ([]*dto.MetricFamily, error) {
@@ -81,28 +82,8 @@ func visibleLabels(from prom.Gatherer) prom.Gatherer {
 	})
 }
 
-// addressOf gives every rank of a machine a port of its own: the one that is
-// configured, plus the local rank.
-func addressOf(address string, localRank int) (string, error) {
-	host, text, err := net.SplitHostPort(address)
-	if err != nil {
-		return "", err
-	}
-	port, err := strconv.Atoi(text)
-	if err != nil {
-		return "", err
-	}
-	if port != 0 {
-		port += localRank
-	}
-	if port > 65535 {
-		return "", fmt.Errorf("port %s plus local rank %d is no port", text, localRank)
-	}
-	return net.JoinHostPort(host, strconv.Itoa(port)), nil
-}
-
-// close ends the server: requests may end until ctx is done.
-func (s *prometheusServer) close(ctx context.Context) error {
+// Close ends the server. Requests may end until ctx is done.
+func (s *Server) Close(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}

@@ -1,0 +1,332 @@
+// Package jobmetrics makes metrics of what the files of a job show while it runs, under
+// the names that a program uses for its own: see docs/signals.md.
+package jobmetrics
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/export/metrics"
+	"github.com/trainspan/trainspan/internal/export/prom"
+	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/report"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/sdk/instrumentation"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+)
+
+// mostRanks have series of their own: one for each of ten thousand ranks and each start
+// is more than a Prometheus server wants.
+const mostRanks = 8
+
+// windows are the lengths of time of training.goodput.window.ratio.
+var windows = []time.Duration{5 * time.Minute, time.Hour}
+
+// Server serves the metrics of one job to Prometheus. It is safe for concurrent use.
+type Server struct {
+	http     *prom.Server
+	provider *sdkmetric.MeterProvider
+	last     atomic.Pointer[metricdata.ScopeMetrics]
+}
+
+// Check reports whether an address may be used: only this machine reaches it.
+func Check(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return ui.Usage("--metrics %s: give an address that only this machine reaches, such as 127.0.0.1:9477", address)
+	}
+	return nil
+}
+
+// Serve listens on an address, see [Check]. Until [Server.Set] there are no metrics.
+func Serve(ctx context.Context, address string) (*Server, error) {
+	s := &Server{}
+	var reader sdkmetric.Reader
+	var err error
+	if s.http, reader, err = prom.Listen(ctx, address, prometheus.WithProducer(s), prometheus.WithoutTargetInfo()); err != nil {
+		return nil, ui.Usage("--metrics: %s", ui.Explain(err))
+	}
+	s.provider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+	return s, nil
+}
+
+// URL is where the metrics are.
+func (s *Server) URL() string { return s.http.URL() }
+
+// Close ends the server; requests may end until ctx is done.
+func (s *Server) Close(ctx context.Context) error { return s.http.Close(ctx) }
+
+// Produce implements [sdkmetric.Producer].
+func (s *Server) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
+	if m := s.last.Load(); m != nil {
+		return []metricdata.ScopeMetrics{*m}, nil
+	}
+	return nil, nil
+}
+
+// Set makes the metrics of a report of a job those that are served.
+func (s *Server) Set(j *report.Job, r *report.Report) {
+	f := family{from: time.Unix(0, r.Ledger.From), at: time.Unix(0, r.Ledger.To)}
+	f.times(j.Ledger, r)
+	f.steps(j.Ledger, r)
+	f.checkpoints(r)
+	f.answers(r)
+	f.ranks(r)
+	s.last.Store(&metricdata.ScopeMetrics{
+		Scope: instrumentation.Scope{Name: "github.com/trainspan/trainspan/cmd/trainspan", Version: identity.Version}, Metrics: f.out,
+	})
+}
+
+// family is the metrics of one reading.
+type family struct {
+	from, at time.Time
+	out      []metricdata.Metrics
+}
+
+// point is a value with its attributes.
+type point struct {
+	value float64
+	of    []attribute.KeyValue
+}
+
+// one is a metric without attributes.
+func one(v float64) []point { return []point{{value: v}} }
+
+func (f *family) add(m *metrics.Metric, points []point) {
+	if len(points) == 0 {
+		return
+	}
+	out := make([]metricdata.DataPoint[float64], len(points))
+	for i, p := range points {
+		out[i] = metricdata.DataPoint[float64]{Attributes: attribute.NewSet(p.of...), StartTime: f.from, Time: f.at, Value: p.value}
+	}
+	var data metricdata.Aggregation = metricdata.Gauge[float64]{DataPoints: out}
+	if m.Kind != metrics.Gauge {
+		data = metricdata.Sum[float64]{DataPoints: out, Temporality: metricdata.CumulativeTemporality, IsMonotonic: m.Kind == metrics.Counter}
+	}
+	f.out = append(f.out, metricdata.Metrics{Name: m.Name, Description: m.Text, Unit: m.Unit, Data: data})
+}
+
+func seconds(ns int64) float64 { return float64(ns) / 1e9 }
+
+// times adds where the time went.
+func (f *family) times(l *account.Ledger, r *report.Report) {
+	var byCategory, byPart, waited, byWindow []point
+	for c, ns := range r.Ledger.Categories {
+		byCategory = append(byCategory, point{seconds(ns), []attribute.KeyValue{attribute.String("category", string(c))}})
+	}
+	f.add(metrics.Time, byCategory)
+	for p, ns := range r.Ledger.ProductiveParts {
+		byPart = append(byPart, point{seconds(ns), []attribute.KeyValue{attribute.String("part", string(p))}})
+	}
+	f.add(metrics.TimeProductive, byPart)
+	for _, w := range r.Ledger.WaitedFor[:min(len(r.Ledger.WaitedFor), mostRanks)] {
+		waited = append(waited, point{seconds(w.Time), []attribute.KeyValue{attribute.String(metrics.RankAttribute, strconv.Itoa(w.Rank))}})
+	}
+	f.add(metrics.WaitedFor, waited)
+	f.add(metrics.TimeCommitted, one(seconds(r.Ledger.Categories[account.Productive]-r.Ledger.Iterations.AtRiskTime)))
+	f.add(metrics.LastRecord, one(seconds(r.Ledger.To)))
+	if r.Goodput == nil {
+		return // nor is that of a window known
+	}
+	f.add(metrics.GoodputRatio, one(*r.Goodput))
+	for _, w := range windows {
+		to := r.Ledger.To
+		of := l.Report(account.Query{From: to - int64(w), To: to, AsOf: to})
+		if of.Wall > 0 {
+			byWindow = append(byWindow, point{of.Ratio(), []attribute.KeyValue{attribute.Int("window_s", int(w.Seconds()))}})
+		}
+	}
+	f.add(metrics.GoodputWindowRatio, byWindow)
+}
+
+// histogram counts values in seconds.
+type histogram struct {
+	counts   []uint64
+	sum      float64
+	count    uint64
+	min, max float64
+}
+
+func (h *histogram) add(v float64, n int) {
+	if h.counts == nil {
+		h.counts = make([]uint64, len(metrics.Bounds)+1)
+		h.min, h.max = v, v
+	}
+	at, _ := slices.BinarySearch(metrics.Bounds, v)
+	h.counts[at] += uint64(n)
+	h.count, h.sum = h.count+uint64(n), h.sum+v*float64(n)
+	h.min, h.max = min(h.min, v), max(h.max, v)
+}
+
+func (f *family) histograms(m *metrics.Metric, attr string, of map[string]*histogram) {
+	var points []metricdata.HistogramDataPoint[float64]
+	for value, h := range of {
+		var set attribute.Set
+		if attr != "" {
+			set = attribute.NewSet(attribute.String(attr, value))
+		}
+		if h.count > 0 {
+			points = append(points, metricdata.HistogramDataPoint[float64]{
+				Attributes: set, StartTime: f.from, Time: f.at, Count: h.count, Sum: h.sum, Bounds: metrics.Bounds, BucketCounts: h.counts,
+				Min: metricdata.NewExtrema(h.min), Max: metricdata.NewExtrema(h.max),
+			})
+		}
+	}
+	if len(points) > 0 {
+		f.out = append(f.out, metricdata.Metrics{Name: m.Name, Description: m.Text, Unit: m.Unit,
+			Data: metricdata.Histogram[float64]{DataPoints: points, Temporality: metricdata.CumulativeTemporality}})
+	}
+}
+
+// steps adds what the iterations were. Times are means over the ranks, since a program
+// counts its own.
+func (f *family) steps(l *account.Ledger, r *report.Report) {
+	var lengths histogram
+	done := make(map[int]int)
+	first, firstEnd, took := r.Ledger.To, r.Ledger.To, int64(0)
+	l.EachFinished(func(rank int, start, length int64, count int) {
+		lengths.add(seconds(length), count)
+		done[rank] += count
+		first, firstEnd = min(first, start), min(firstEnd, start+length)
+		took += length * int64(count)
+	})
+	n := float64(max(len(r.Ranks), 1))
+	f.histograms(metrics.IterationDuration, "", map[string]*histogram{"": &lengths})
+	f.add(metrics.ProductiveTime, one(seconds(took)/n))
+	f.add(metrics.LoopTime, one(seconds(r.Ledger.To-first)))
+	f.add(metrics.StartupTime, one(seconds(firstEnd-r.Ledger.From)))
+	open := 0.0
+	if k := len(r.Attempts); k > 0 && r.Attempts[k-1].Running && lengths.count > 0 {
+		open = 1
+	}
+	f.add(metrics.LoopsOpen, one(open))
+	var points []point
+	for _, s := range countedBy(r) {
+		sum := 0
+		for _, k := range s.rows {
+			sum += done[k.Rank]
+		}
+		points = append(points, point{float64(sum), s.of})
+	}
+	f.add(metrics.Iterations, points)
+}
+
+// checkpoints adds the saves.
+func (f *family) checkpoints(r *report.Report) {
+	saves := 0.0
+	of := map[string]*histogram{"blocking": {}, "background": {}}
+	for i := range r.Checkpoints {
+		c := &r.Checkpoints[i]
+		if c.Load {
+			continue
+		}
+		saves++
+		if c.Blocking > 0 {
+			of["blocking"].add(seconds(c.Blocking), 1)
+		}
+		if c.Background > 0 {
+			of["background"].add(seconds(c.Background), 1)
+		}
+	}
+	f.add(metrics.CheckpointSaves, []point{{saves, []attribute.KeyValue{attribute.String("outcome", "success")}}})
+	f.histograms(metrics.CheckpointDuration, "phase", of)
+}
+
+// answers adds the diagnosis, the outcome and what the files lack.
+func (f *family) answers(r *report.Report) {
+	if v := r.Verdict.Rank; v != nil {
+		f.add(metrics.Diagnosis, []point{{1, []attribute.KeyValue{attribute.String("kind", string(v.Kind)), attribute.String("cause", v.Cause)}}})
+	}
+	how := ""
+	switch {
+	case r.Outcome != nil:
+		how = string(r.Outcome.How)
+	case len(r.Attempts) > 0 && r.Attempts[len(r.Attempts)-1].Running:
+		how = "running"
+	}
+	if how != "" {
+		f.add(metrics.Outcome, []point{{1, []attribute.KeyValue{attribute.String("how", how)}}})
+	}
+	f.add(metrics.FileLost, []point{{float64(r.Quality.Dropped), []attribute.KeyValue{attribute.String("output", "trace")}}})
+}
+
+// ranks adds what is said of each rank.
+func (f *family) ranks(r *report.Report) {
+	var count, work, wait, excess []point
+	for _, s := range byRank(r) {
+		var sum report.Rank
+		for _, k := range s.rows {
+			sum.Own, sum.Wait, sum.Excess = sum.Own+k.Own, sum.Wait+k.Wait, sum.Excess+k.Excess
+		}
+		count = append(count, point{float64(len(s.rows)), s.of})
+		work, wait, excess = append(work, point{sum.Own / 1e3, s.of}), append(wait, point{sum.Wait / 1e3, s.of}), append(excess, point{sum.Excess / 1e3, s.of})
+	}
+	f.add(metrics.Ranks, count)
+	f.add(metrics.RankWork, work)
+	f.add(metrics.RankWait, wait)
+	f.add(metrics.RankExcess, excess)
+}
+
+// series are a rank, or those of a host that have none of their own.
+type series struct {
+	rows []*report.Rank
+	of   []attribute.KeyValue
+}
+
+// countedBy returns the series of a counter. A rank must not move between two of them:
+// each has its own, or all are counted by host.
+func countedBy(r *report.Report) []*series {
+	if len(r.Ranks) <= mostRanks {
+		return byRank(r)
+	}
+	return split(r, 0)
+}
+
+// byRank returns the ranks furthest behind, those of the diagnosis first, and the others
+// by host.
+func byRank(r *report.Report) []*series { return split(r, mostRanks) }
+
+// split returns a series for each of the first ranks, and one for each host of the others.
+func split(r *report.Report, own int) (out []*series) {
+	list := make([]*report.Rank, len(r.Ranks))
+	for i := range r.Ranks {
+		list[i] = &r.Ranks[i]
+	}
+	named := func(k *report.Rank) int {
+		if v := r.Verdict.Rank; v != nil && slices.Contains(v.Ranks, k.Rank) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(list, func(a, b *report.Rank) int {
+		return cmp.Or(cmp.Compare(named(a), named(b)), cmp.Compare(b.Excess, a.Excess), cmp.Compare(a.Rank, b.Rank))
+	})
+	hosts := make(map[string]*series)
+	for i, k := range list {
+		of := []attribute.KeyValue{attribute.String(metrics.HostAttribute, k.Host)}
+		s := hosts[k.Host]
+		if i < own {
+			s = nil
+			of = append(of, attribute.String(metrics.RankAttribute, strconv.Itoa(k.Rank)))
+		}
+		if s == nil {
+			s = &series{of: of}
+			out = append(out, s)
+			if i >= own {
+				hosts[k.Host] = s
+			}
+		}
+		s.rows = append(s.rows, k)
+	}
+	return out
+}

@@ -1,0 +1,178 @@
+package jobmetrics_test
+
+import (
+	"bufio"
+	"context"
+	"math"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/jobmetrics"
+	"github.com/trainspan/trainspan/internal/export/metrics"
+	"github.com/trainspan/trainspan/internal/export/metrics/promname"
+	"github.com/trainspan/trainspan/internal/report"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
+)
+
+// fetch serves what a simulated job shows and returns the series that Prometheus gets, by
+// name and labels, without those of the scope.
+func fetch(t *testing.T, a simjob.Attempt, running bool) (*report.Report, map[string]float64) {
+	t.Helper()
+	dir := t.TempDir()
+	if _, err := a.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	state, err := report.Load(t.Context().Err, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := state.Jobs()[0]
+	r := report.Live(j, math.MaxInt64)
+	if running {
+		r.Attempts[len(r.Attempts)-1].Running = true
+	}
+	s, err := jobmetrics.Serve(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context()) //nolint:errcheck // the test is over
+	if page := get(t, s.URL()); len(page) > 0 {
+		t.Errorf("before the first reading: %v", page)
+	}
+	s.Set(j, r)
+	return r, get(t, s.URL())
+}
+
+var scope = regexp.MustCompile(`otel_scope_\w+="[^"]*",?`)
+
+func get(t *testing.T, url string) map[string]float64 {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	defer resp.Body.Close()
+	out := map[string]float64{}
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		line := lines.Text()
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		at := strings.LastIndexByte(line, ' ')
+		v, err := strconv.ParseFloat(line[at+1:], 64)
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		name := strings.NewReplacer(",}", "}", "{}", "").Replace(scope.ReplaceAllString(line[:at], ""))
+		out[name] = v
+	}
+	return out
+}
+
+// sum adds up the series of a metric.
+func sum(series map[string]float64, m *metrics.Metric, suffix string) (all float64, n int) {
+	name := promname.Of(m) + suffix
+	for s, v := range series {
+		if s == name || strings.HasPrefix(s, name+"{") {
+			all, n = all+v, n+1
+		}
+	}
+	return all, n
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*math.Max(math.Abs(a), math.Abs(b)) }
+
+// TestMetrics: the figures are those of the report, and each row of the table that a job
+// has is served.
+func TestMetrics(t *testing.T) {
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	a := simjob.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{40}, Start: noon, Save: 20}
+	r, got := fetch(t, a, true)
+	for _, c := range []struct {
+		m      *metrics.Metric
+		suffix string
+		want   float64
+		series int
+	}{
+		{metrics.Time, "", float64(r.Ledger.Categories.Sum()) / 1e9, len(r.Ledger.Categories)},
+		{metrics.TimeProductive, "", float64(r.Ledger.Categories["productive"]) / 1e9, len(r.Ledger.ProductiveParts)},
+		{metrics.WaitedFor, "", float64(waited(r)) / 1e9, len(r.Ledger.WaitedFor)},
+		{metrics.GoodputRatio, "", *r.Goodput, 1},
+		{metrics.Iterations, "", 240, 4},
+		{metrics.IterationDuration, "_count", 240, 1},
+		{metrics.LoopsOpen, "", 1, 1},
+		{metrics.Ranks, "", 4, 4},
+		{metrics.CheckpointSaves, "", float64(len(r.Checkpoints)), 1},
+		{metrics.FileLost, "", 0, 1},
+		{metrics.Diagnosis, "", 1, 1},
+		{metrics.Outcome, "", 1, 1},
+		{metrics.LastRecord, "", float64(r.Ledger.To) / 1e9, 1},
+	} {
+		if v, n := sum(got, c.m, c.suffix); n != c.series || !near(v, c.want) {
+			t.Errorf("%s%s: got %d series with the sum %v, want %d with %v", c.m.Name, c.suffix, n, v, c.series, c.want)
+		}
+	}
+	for _, m := range []*metrics.Metric{metrics.ProductiveTime, metrics.LoopTime, metrics.StartupTime} {
+		if v, n := sum(got, m, ""); n != 1 || v <= 0 || v > float64(r.Ledger.Wall)/1e9 {
+			t.Errorf("%s: got %v in %d series, want one below %v", m.Name, v, n, float64(r.Ledger.Wall)/1e9)
+		}
+	}
+	if v := got[`training_rank_excess_seconds{host_name="node-a0",training_rank="2"}`]; !near(v, r.Ranks[2].Excess/1e3) {
+		t.Errorf("excess of rank 2: got %v, want %v: %v", v, r.Ranks[2].Excess/1e3, got)
+	}
+	if v := got[`training_diagnosis{cause="input",kind="slow_ranks"}`]; v != 1 {
+		t.Errorf("no diagnosis in %v", got)
+	}
+}
+
+func waited(r *report.Report) (ns int64) {
+	for _, w := range r.Ledger.WaitedFor {
+		ns += w.Time
+	}
+	return ns
+}
+
+// TestManyRanks: eight ranks have series of their own, the diagnosed one among them; the
+// others are summed by host. Counters are summed by host alone, so that none goes back.
+func TestManyRanks(t *testing.T) {
+	r, got := fetch(t, simjob.Attempt{Ranks: 24, Steps: 20, Slow: 17, Extra: [4]float64{40}}, false)
+	hosts := map[string]bool{}
+	for i := range r.Ranks {
+		hosts[r.Ranks[i].Host] = true
+	}
+	if v, n := sum(got, metrics.Ranks, ""); n != 8+len(hosts) || v != 24 {
+		t.Errorf("ranks: got %v in %d series, want 24 in %d", v, n, 8+len(hosts))
+	}
+	if v, n := sum(got, metrics.Iterations, ""); n != len(hosts) || v != 24*20 {
+		t.Errorf("iterations: got %v in %d series, want %d in %d", v, n, 24*20, len(hosts))
+	}
+	named := false
+	for s := range got {
+		named = named || strings.HasPrefix(s, "training_rank_excess") && strings.Contains(s, `training_rank="17"`)
+	}
+	if !named {
+		t.Errorf("rank 17 has no series in %v", got)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for address, ok := range map[string]bool{
+		"127.0.0.1:0": true, "localhost:9477": true, "[::1]:9477": true, "0.0.0.0:9477": false, ":9477": false, "example.org:1": false, "9477": false, "": false,
+	} {
+		if err := jobmetrics.Check(address); (err == nil) != ok {
+			t.Errorf("%q: got %v, want allowed %v", address, err, ok)
+		}
+	}
+	if _, err := jobmetrics.Serve(context.Background(), "127.0.0.1:99999"); err == nil || !strings.Contains(err.Error(), "--metrics") {
+		t.Errorf("a port that is none: got %v", err)
+	}
+}
