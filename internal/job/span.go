@@ -80,10 +80,23 @@ type Span struct {
 	// another span.
 	Async bool
 
+	// Loader is how a data loader works, of the span that starts one.
+	Loader Loader
+
 	// Nested says that the file has no parents: the parent is the innermost
 	// open span of the same thread that encloses this one.
 	Nested bool
 }
+
+// Loader is how a data loader works.
+type Loader uint8
+
+// A loader fetches a batch when it is asked for, or its workers fetch batches ahead of the
+// training. Zero is not known.
+const (
+	LoaderDirect Loader = 1 + iota
+	LoaderAhead
+)
 
 // Profiling is what a profiler says of a span: nothing in a record of another source.
 type Profiling struct {

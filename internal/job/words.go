@@ -40,6 +40,7 @@ const (
 	argLag        = "lag_us"
 	argOperator   = "op" // of a row of a device in a profile
 	argSource     = "source"
+	argWorkers    = "workers" // of a data loader
 )
 
 // keyHeartbeat is the metadata of a sign of life: its value is the time in
@@ -94,6 +95,13 @@ func (s *Span) argument(a *dftracer.Arg) {
 	case argSamples:
 		if s.Tokens == 0 {
 			s.Tokens = max(a.Int64(), 0)
+		}
+	case argWorkers:
+		if s.Class == vocab.ClassInputWork || s.Class == vocab.ClassInputWait {
+			s.Loader = LoaderDirect
+			if a.Int64() > 0 {
+				s.Loader = LoaderAhead
+			}
 		}
 	case argGroup:
 		s.Group = a.Text()

@@ -27,8 +27,11 @@ def _iterator_of(cls):
         _asked(None)
         return (start_workers(),)
 
-    def after(token, *_):
-        _ring.end(token[0])
+    def after(token, args, _, iterator):
+        workers = getattr(iterator, "_num_workers", None)
+        if workers is None:  # torchdata's has no iterator of this kind
+            workers = getattr(args[0], "num_workers", None)
+        _ring.end(token[0], {"workers": workers} if isinstance(workers, int) else None)
         loop.start_up.came(False)
 
     hooks.replace(cls, "__iter__", hooks.wrap(cls.__iter__, before, after, hooks.PHASE))

@@ -32,6 +32,7 @@ func (s *State) AppendBinary(dst []byte) ([]byte, error) {
 		dst = columns.AppendBytes(dst, rs.info.Role)
 		dst = binary.AppendVarint(dst, rs.info.LastSeen)
 		dst = columns.AppendBool(columns.AppendBool(dst, rs.info.Ended), rs.info.Cut)
+		dst = append(dst, byte(rs.info.Loader))
 		for _, p := range rs.info.Pauses {
 			dst = binary.AppendVarint(binary.AppendVarint(dst, p.Longest), p.Since)
 		}
@@ -114,7 +115,7 @@ func (s *State) UnmarshalBinary(src []byte) error {
 	for n := r.Count(8); n > 0; n-- {
 		rs := &rankState{}
 		rank := r.Small(1 << 40)
-		rs.info = Rank{Host: r.String(), Role: r.String(), LastSeen: r.Int(), Ended: r.Bool(), Cut: r.Bool()}
+		rs.info = Rank{Host: r.String(), Role: r.String(), LastSeen: r.Int(), Ended: r.Bool(), Cut: r.Bool(), Loader: Loader(r.Small(int(LoaderAhead)))}
 		for k := range rs.info.Pauses {
 			rs.info.Pauses[k] = Pause{Longest: r.Int(), Since: r.Int()}
 		}

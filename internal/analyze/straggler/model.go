@@ -113,7 +113,20 @@ type Rank struct {
 	Cut bool
 	// Pauses are those that others wait for without a hang.
 	Pauses [PauseKinds]Pause
+	// Loader is how its batches come. Where that is not known, the times of its fetches
+	// decide.
+	Loader Loader
 }
+
+// Loader is how batches come to a rank: zero is not known.
+type Loader uint8
+
+// A loader fetches a batch when it is asked for, or its workers fetch batches ahead of the
+// training.
+const (
+	LoaderDirect Loader = 1 + iota
+	LoaderAhead
+)
 
 // Options of a State. Nil and the zero value are valid.
 type Options struct {

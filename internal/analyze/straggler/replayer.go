@@ -201,16 +201,18 @@ const (
 	queueOften  = 0.02 // of the fetches of a rank that waited: one pause of a quick loader is no queue
 )
 
-// findQueues finds the ranks whose batches come from a queue, and how long before the end
-// of each fetch its batch was ready.
-func (j *job) findQueues() {
-	x := j.row[rowOf(false, Input)]
-	if x == nil {
-		return
+// hasQueues reports whether batches come from queues: of one rank that has one all do, since
+// they run the same program.
+func (j *job) hasQueues(x []float32) bool {
+	var known Loader
+	for i := range j.info {
+		known = max(known, j.info[i].Loader)
+	}
+	if known != 0 {
+		return known == LoaderAhead
 	}
 	n, m := len(j.ranks), len(j.steps)
 	least := queueWaited * j.typical()
-	any := false // one rank has a queue: all run the same program
 	for r := range n {
 		fast, waited := 0, 0
 		for s := j.from; s < m; s++ {
@@ -222,12 +224,21 @@ func (j *job) findQueues() {
 				waited++
 			}
 		}
-		of := float64(m - j.from)
-		any = any || float64(waited) >= max(queueOften*of, 1) && float64(fast) >= queuePart*of
+		if of := float64(m - j.from); float64(waited) >= max(queueOften*of, 1) && float64(fast) >= queuePart*of {
+			return true
+		}
 	}
-	if !any {
+	return false
+}
+
+// findQueues finds the ranks whose batches come from a queue, and how long before the end
+// of each fetch its batch was ready.
+func (j *job) findQueues() {
+	x := j.row[rowOf(false, Input)]
+	if x == nil || !j.hasQueues(x) {
 		return
 	}
+	n, m := len(j.ranks), len(j.steps)
 	ends := make([]int64, n*m)
 	rd := j.read()
 	for s := range m {

@@ -34,6 +34,7 @@ type sink struct {
 	proc   *job.Process
 	rows   []row
 	role   string
+	loader job.Loader
 	pauses pauses
 	cutOff int64 // what lasted until here was ended by the end of the process
 	long   longSpans

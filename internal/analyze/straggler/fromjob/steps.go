@@ -35,7 +35,7 @@ func newSink(p *job.Process) *sink {
 
 // Span takes a span.
 func (s *sink) Span(sp *job.Span) {
-	s.role = max(s.role, sp.Role) // whichever came first
+	s.role, s.loader = max(s.role, sp.Role), max(s.loader, sp.Loader) // whichever came first
 	s.pauses.span(sp)
 	phase, ok := phaseOf(sp)
 	if sp.Launch == 0 && (!ok || sp.Background && phase != straggler.Communication || sp.Async) {
@@ -84,7 +84,7 @@ func (s *sink) Close() error {
 	left := s.rows
 	rowMemory.Put(&left)
 	s.rows = nil
-	s.state.SetRank(0, straggler.Rank{Role: s.role, Pauses: s.pauses.all()})
+	s.state.SetRank(0, straggler.Rank{Role: s.role, Pauses: s.pauses.all(), Loader: straggler.Loader(s.loader)})
 	s.state.Pack()
 	return nil
 }
