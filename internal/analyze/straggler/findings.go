@@ -59,8 +59,7 @@ func (j *job) findings(was *outcome) (all []found) {
 }
 
 // allWait reports whether each rank waits for data at least half as long as the mean of
-// all does: else it is some ranks. Which ranks find a queue empty is chance, and there it is
-// a quarter of what the rank waits that waits most.
+// all does: else it is some ranks. Where there are queues, none of them may wait rarely.
 func (j *job) allWait() bool {
 	row := rowOf(false, Input)
 	if j.row[row] == nil {
@@ -68,7 +67,7 @@ func (j *job) allWait() bool {
 	}
 	of := j.means(row)
 	if j.slack != nil {
-		return slices.Min(of) > slices.Max(of)/4
+		return !slices.ContainsFunc(j.slack, func(s []float64) bool { return s == nil })
 	}
 	return slices.Min(of) > stats.Mean(of)/2
 }

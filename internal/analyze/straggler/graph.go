@@ -189,7 +189,7 @@ func (rp *replayer) host(a *actor, p *program) {
 		case launch:
 			rp.launch(a, &p.lanes[pc.lead])
 		case work:
-			if pc.phase == Input && rp.w.slack != nil && pc.lead == 0 {
+			if pc.phase == Input && rp.w.slack != nil && rp.w.slack[a.rank] != nil && pc.lead == 0 {
 				rp.fetch(a, pc)
 			} else {
 				rp.take(a, pc, false)

@@ -198,6 +198,8 @@ const (
 	queueUsual  = 200  // us: as long as a fetch from a queue takes that is not empty
 	queueWaited = 0.05 // of a step: from here on it was, and nothing else held it up
 	queuePart   = 0.1  // of the fetches of a rank that take no longer: then there is a queue
+	queueQuick  = 10   // one of so many fetches of a rank is quicker than usual
+	queueTimes  = 3    // as long as a usual one: then it waited
 	queueOften  = 0.02 // of the fetches of a rank that waited: one pause of a quick loader is no queue
 )
 
@@ -252,18 +254,44 @@ func (j *job) findQueues() {
 		}
 	}
 	j.slack = make([][]float64, n)
+	least := j.leastWait(x)
+	means := j.means(rowOf(false, Input))
 	for r := range n {
-		j.slack[r] = j.slackOf(r, x, ends)
+		if !rarely(means, r) {
+			j.slack[r] = j.slackOf(r, x, ends, least)
+		}
 	}
 }
 
+// rarely reports whether a rank waits for data much less than the one that waits most: a
+// pause of it does not say that its loader could not do more. Which ranks find a queue empty
+// is chance, but not in all steps.
+func rarely(means []float64, r int) bool { return means[r] <= slices.Max(means)/4 }
+
+// leastWait is from when on a fetch from a queue waited for its batch: it took a part of a
+// step, and several times as long as one of a queue that has batches, which moves them
+// between processes. That is how long the quickest rank usually takes at best.
+func (j *job) leastWait(x []float32) float64 {
+	quick, m := math.Inf(1), len(j.steps)
+	of := make([]float64, 0, m)
+	for r := range j.ranks {
+		of = of[:0]
+		for s := j.from; s < m; s++ {
+			of = append(of, float64(x[j.stepIndex(s, r)]))
+		}
+		slices.Sort(of)
+		quick = min(quick, of[len(of)/queueQuick])
+	}
+	return max(queueWaited*j.typical(), queueTimes*quick)
+}
+
 // slackOf interpolates when the batches of a rank were ready between those that it
-// waited for.
-func (j *job) slackOf(r int, x []float32, ends []int64) []float64 {
+// waited for, at least so long.
+func (j *job) slackOf(r int, x []float32, ends []int64, least float64) []float64 {
 	m := len(j.steps)
 	var waited []int
 	for s := range m {
-		if float64(x[j.stepIndex(s, r)]) > queueWaited*j.typical() {
+		if float64(x[j.stepIndex(s, r)]) > least {
 			waited = append(waited, s)
 		}
 	}
