@@ -406,6 +406,31 @@ class Exporting(Case):
         self.setUp()
         self.refused("non-empty list", self.start, mode=modes.WHITELIST_SPANS, names=[])
 
+    def test_hidden_spans_are_neither_copied_nor_queued(self):
+        kept = Kept()
+        recorder = self.start(kept)
+        log.on_app_start()
+        log.on_train_start(0)
+        outlet, calls = recorder._outlet, []
+        put, outlet.put = outlet.put, lambda *args: calls.append(args) or put(*args)
+        for _ in range(49):
+            with log.training_iteration() as span:
+                span.add_attribute("tokens", 4)
+        self.assertEqual((calls, span._copy), ([], None))
+        log.on_training_single_iteration_start()
+        log.on_training_single_iteration_end()
+        self.assertEqual([args[1] for args in calls[1:]], ["export_event"])  # the metrics of 50 iterations
+        with log.training_iteration() as span:
+            span.add_attribute("n", 1)
+            with log.timed_span("inner"):
+                span.add_attribute("m", 2)
+        outlet.wait()
+        (_, _, above), _ = kept.seen["inner"]
+        self.assertEqual(above, "training_single_iteration")
+        self.assertEqual({k: span._copy.attributes[k].value for k in ("n", "m")}, {"n": 1, "m": 2})
+        self.assertEqual((span._copy.active, span._copy.stop_event.name_str), (False, "span_stop"))
+        log.on_app_end()
+
     def test_files_are_never_emptied(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "below", "t.json")
@@ -554,6 +579,9 @@ class Pieces(Case):
             pass
         self.assertEqual((span.active, span.stop_event.name_str), (False, "span_stop"))
         self.assertGreaterEqual(span.duration_msec(), 0)
+        with log.training_iteration() as span:
+            began = span.start_event
+        self.assertEqual((span.start_event, span.stop_event.name_str), (began, "span_stop"))
         log.on_app_end()
 
 

@@ -88,10 +88,14 @@ class Span:
         def event(name, at):
             return Event(name, TracingTimestamp(now.seconds_since_epoch - (now.perf_counter_seconds - at), at))
 
-        events = [event(StandardEventName.SPAN_START, self._token[0] / 1e9 if self._token else now.perf_counter_seconds)]
+        events = [event(StandardEventName.SPAN_START, self._start() or now.perf_counter_seconds)]
         if self._ended:
             events.append(event(StandardEventName.SPAN_STOP, self._ended))
         return events
+
+    def _start(self):
+        """When it began by the performance counter, 0 where the ring does not know."""
+        return self._token[0] / 1e9 if self._token else 0.0
 
     def _lasted(self):
         """The milliseconds from the start to the stop."""

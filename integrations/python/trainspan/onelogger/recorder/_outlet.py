@@ -1,8 +1,9 @@
 """The way from the program to the exporters of its process.
 
-What happens is put into a queue, and a thread calls the exporters, in order: an
+What exporters are to see is put into a queue, and a thread calls them, in order: an
 exporter that is slow does not hold the training up. They get copies of the spans,
-which live in that thread and change with the program's as it goes along."""
+which live in that thread and change with the program's as it goes along. Of a span
+that the filter keeps from them there is a copy if one below it is exported."""
 
 import atexit
 import collections
@@ -43,22 +44,34 @@ class Outlet:
 
     # The program's side.
 
-    def start(self, span, shown):
-        parent = span.parent_span
-        copy = Span(span.id, span.name, span.start_event, None if parent is None else parent._copy or parent, span.attributes)
-        span._copy = copy
-        if shown:
-            self.put(self.tell, "export_start", copy)
+    def start(self, span):
+        self.put(self.tell, "export_start", self._copied(span))
+
+    def _copied(self, span):
+        """The copy of a span, as it is now. One of which no recorder knows stands for itself."""
+        if span is None or span._ref is None:
+            return span
+        copy = span._copy
+        if copy is None:
+            copy = span._copy = Span(span.id, span.name, span.start_event, self._copied(span.parent_span), span._initial)
+            copy._initial, copy._updated = (type(given).merge(given) for given in (copy._initial, span._updated))
+            copy._events += span.events[1:]
+            copy._running = span._running
+        return copy
 
     def set(self, span, attributes):
-        self.put(span._copy.add_attributes, type(attributes).merge(attributes))
+        if span._copy is not None:
+            self.put(span._copy.add_attributes, type(attributes).merge(attributes))
 
     def event(self, method, event, span, shown):
-        self.put(span._copy.add_event, event)
+        if span._copy is not None:
+            self.put(span._copy.add_event, event)
         if shown:
             self.put(self.tell, method, event, span._copy)
 
     def stop(self, span, shown):
+        if span._copy is None:
+            return
         copy, event, attributes = span._copy, span.stop_event, span.updated_attributes
 
         def stop():
@@ -92,7 +105,8 @@ class Outlet:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="trainspan exporters", daemon=True)
                 self._thread.start()
-            self._ready.notify_all()
+            if not self._busy:
+                self._ready.notify_all()
 
     def wait(self, seconds=None):
         """Waits until every call was made, at most for some seconds."""

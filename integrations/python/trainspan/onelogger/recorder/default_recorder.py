@@ -117,8 +117,8 @@ class DefaultRecorder(Recorder):
         span._ref, span._hear = reference, self._set
         self._open[id(span)] = span
         self._latest.set(span)
-        if self._outlet is not None:
-            self._outlet.start(span, self._shown(name))
+        if self._outlet is not None and self._shown(name):
+            self._outlet.start(span)
         return span
 
     def _end(self, span, stop_attributes=None, at=None):
@@ -137,7 +137,7 @@ class DefaultRecorder(Recorder):
     def _event(self, span, event, method="export_event"):
         assert_that(not self._closed, "Recorder is already closed.")
         span.add_event(event)
-        if self._outlet is not None and span._copy is not None:
+        if self._outlet is not None and span._ref is not None:
             self._outlet.event(method, event, span, self._shown(span.name))
 
     @_wire.silent

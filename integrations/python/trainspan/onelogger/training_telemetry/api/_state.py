@@ -12,10 +12,11 @@ class Window:
 
     def add(self, start, end):
         """Adds the time of a run that was counted when it started."""
-        seconds = between(start, end)
+        self.take(between(start, end))
+
+    def take(self, seconds):
         self.min = seconds if self.min is None else min(self.min, seconds)
         self.max, self.total = max(self.max, seconds), round(self.total + seconds, 6)
-        return seconds
 
     @property
     def avg(self):
@@ -29,7 +30,17 @@ class Loop:
         self.iterations = Window()
         self.samples = self.flops = 0
         self.tokens = self.throughput = self.throughput_min = self.throughput_max = None
-        self.first_end = self.last_end = None
+        self.first_end = self.last_end = None  # seconds since the epoch
+
+
+class Rates:
+    """What an iteration counts for."""
+
+    def __init__(self, config, world):
+        """config is that of the training, and world gives the number of ranks."""
+        self.batch, self.seq, self.flops, self.world = config.global_batch_size, config.seq_length, None, world
+        if config.is_log_throughput_enabled:
+            self.flops = self.batch * config.flops_per_sample
 
 
 class State:
@@ -58,25 +69,26 @@ class State:
         if flops is not None:
             self.flops, self.loop.flops = flops, 0
 
-    def completed(self, start, end, config, world):
-        """Counts an iteration. False where its throughput is not known for want of time."""
+    def completed(self, seconds, end, rates):
+        """Counts an iteration of so many seconds that ended at a time of the wall clock.
+        False where its throughput is not known for want of time."""
         loop = self.loop
-        self.productive = round(self.productive + loop.iterations.add(start, end), 6)
-        batch, seq = config.global_batch_size, config.seq_length
+        loop.iterations.take(seconds)
+        self.productive = round(self.productive + seconds, 6)
         self.done += 1
-        loop.samples += batch
-        if seq:
-            loop.tokens = seq * loop.samples
+        loop.samples += rates.batch
+        if rates.seq:
+            loop.tokens = rates.seq * loop.samples
         loop.last_end = end
         loop.first_end = loop.first_end or end
-        if not config.is_log_throughput_enabled:
+        if rates.flops is None:
             return True
-        flops = batch * config.flops_per_sample
+        flops = rates.flops
         self.flops = (self.flops or 0) + flops
         loop.flops += flops
         if loop.iterations.total <= 0:
             return False
-        now = loop.throughput = float(loop.flops) / (loop.iterations.total * 10**12 * world())
+        now = loop.throughput = float(loop.flops) / (loop.iterations.total * 10**12 * rates.world())
         loop.throughput_min = now if loop.throughput_min is None else min(loop.throughput_min, now)
         loop.throughput_max = now if loop.throughput_max is None else max(loop.throughput_max, now)
         return True

@@ -35,14 +35,14 @@ class _Table(Attributes):
         order = sorted(cls._types, key=lambda name: cls._types[name][1])
         keep = inspect.Parameter.POSITIONAL_OR_KEYWORD
         own = [inspect.Parameter(n, keep, default=None if cls._types[n][1] else inspect.Parameter.empty) for n in order]
-        signature = inspect.Signature(own)
+        signature, needed = inspect.Signature(own), {n for n in order if not cls._types[n][1]}
 
         def create(cls, *args, **kwargs):
-            given = signature.bind(*args, **kwargs)
-            given.apply_defaults()
+            if args or not needed <= kwargs.keys() <= cls._types.keys():
+                kwargs = signature.bind(*args, **kwargs).arguments  # which takes 50 us
             attributes = cls()
             for name, (_, missing) in cls._types.items():
-                value = given.arguments[name]
+                value = kwargs.get(name)
                 assert_that(missing or value is not None, "%s is required." % name)
                 if value is not None and (value or name not in cls._nonzero):
                     attributes.add(name, _flat(value))

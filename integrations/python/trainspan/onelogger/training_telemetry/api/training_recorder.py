@@ -7,13 +7,14 @@ from functools import wraps
 
 from .... import _ring
 from ... import _guard, _wire
+from ...core import time as moments
 from ...core.event import ErrorEvent, Event
 from ...core.exceptions import OneLoggerError, assert_that
-from ...core.span import Span, StandardSpanName
-from ...core.time import TracingTimestamp
+from ...core.span import Span, StandardSpanAttributeName, StandardSpanName
+from ...core.time import TracingTimestamp, between
 from ...recorder.default_recorder import DefaultRecorder
 from . import attributes as sets
-from ._state import Loop, State
+from ._state import Loop, Rates, State
 from .checkpoint import CheckPointStrategy
 from .events import StandardTrainingJobEventName as events
 from .spans import StandardTrainingJobSpanName as names
@@ -36,8 +37,21 @@ _new, _call, _end, _clock = object.__new__, _ring.start_call, _ring.end, time.pe
 class Iteration(Span):
     """A span of which nothing but its times is known, until somebody asks."""
 
-    __slots__ = ()
+    __slots__ = ("_began",)  # by the performance counter; without it the ring knows
     _name, _ref = names.TRAINING_SINGLE_ITERATION, str(names.TRAINING_SINGLE_ITERATION)
+
+    def _known(self):
+        if self._running:
+            self._hear.__self__._touched = True  # the end belongs to these events
+        return super()._known()
+
+    def _start(self):
+        return getattr(self, "_began", None) or super()._start()
+
+    def _lasted(self):
+        if self._ended is None:
+            return super()._lasted()
+        return int(round(max(self._ended - self._start(), 0.0) * 1e6)) // 1000
 
 
 def _told(f):
@@ -67,7 +81,7 @@ class TrainingRecorder(DefaultRecorder):
     def __init__(self, config, exporters, export_customization_mode, span_name_filter):
         super().__init__(exporters, export_customization_mode, span_name_filter)
         self._config, self._state, self._telling, self._said = config, State(), {}, {}
-        self._iteration, self._touched = None, False
+        self._iteration, self._touched, self._attributed, self._rates = None, False, False, None
 
     # Spans by hand: a standard name may be open once, and one with a window only by its callback.
 
@@ -243,7 +257,7 @@ class TrainingRecorder(DefaultRecorder):
             return self._done(span, stop_time)
         start, at = span.start_event.timestamp, stop_time or TracingTimestamp.now()
         try:
-            timed = state.completed(start, at, config, lambda: self._config.world_size)
+            timed = state.completed(between(start, at), at.seconds_since_epoch, Rates(config, lambda: self._config.world_size))
             if not timed and at.seconds_since_epoch >= start.seconds_since_epoch:
                 raise OneLoggerError("train_iterations_time_total must be greater than 0")
             i, every = state.done - 1, config.log_every_n_train_iterations
@@ -261,8 +275,8 @@ class TrainingRecorder(DefaultRecorder):
             min_iteration_time_sec=w.min, max_iteration_time_sec=w.max, total_iteration_time_sec=w.total, train_tokens=loop.tokens,
             completed_floating_point_operations_overall=state.flops, total_flops=loop.flops, train_throughput_per_gpu=loop.throughput,
             train_throughput_per_gpu_max=loop.throughput_max, train_throughput_per_gpu_min=loop.throughput_min,
-            first_logged_train_iterations_finish_timestamp_sec=loop.first_end.seconds_since_epoch,
-            last_logged_train_iterations_finish_timestamp_sec=loop.last_end.seconds_since_epoch,
+            first_logged_train_iterations_finish_timestamp_sec=loop.first_end,
+            last_logged_train_iterations_finish_timestamp_sec=loop.last_end,
         )  # fmt: skip
 
     def _timed(self, key, name, at, window, attributes=None, own=None):
@@ -284,14 +298,17 @@ class TrainingRecorder(DefaultRecorder):
         self._close_phase(span, at)
         self._telling["told"] = False
 
-    # An iteration where nobody in this process wants to know of it: what is not the ring
-    # is left out. Whatever is not plain goes the long way.
+    # An iteration that exporters do not see, since there are none or the filter keeps it
+    # from them: what is neither the ring nor counts for their metrics is left out. Whatever
+    # is not plain goes the long way.
 
     def find_plain(self):
         """Finds out whether iterations are plain, for the callbacks."""
         configs = (self._config, self._config.telemetry_config)
-        plain = not self._exporters and all(hasattr(c, "functions") and not c.functions() for c in configs)
+        hidden = not self._exporters or not self._shown(names.TRAINING_SINGLE_ITERATION)
+        plain = hidden and all(hasattr(c, "functions") and not c.functions() for c in configs)
         if plain:
+            self._rates = Rates(self._config.telemetry_config, lambda: self._config.world_size) if self._exporters else None
             self._every = self._config.telemetry_config.log_every_n_train_iterations
             self._ids = _wire.name("training_single_iteration"), _ring.name("on_training_single_iteration_start", "call") | _ring.CALL
         _guard.plain = self if plain else None
@@ -306,6 +323,9 @@ class TrainingRecorder(DefaultRecorder):
         latest = self._latest
         span._parent_span, span._hear = latest.get(), self._set
         self._open[id(span)] = self._iteration = span
+        if self._rates is not None:
+            span._began = moments.time.perf_counter()
+        self._state.loop.iterations.count += 1
         latest.set(span)
         return span
 
@@ -315,28 +335,41 @@ class TrainingRecorder(DefaultRecorder):
         if span is None or self._touched or latest.get() is not span:
             self._touched = False
             return False
-        due = state.done + 1
-        if due % self._every == 0 and not self.get_active_spans_by_name(names.TRAINING_LOOP):
+        due, rates = state.done + 1, self._rates
+        if due % self._every == 0 and (rates is not None or not self.get_active_spans_by_name(names.TRAINING_LOOP)):
             return False
-        span._running, span._hear, span._ended = False, None, _clock()
-        _end(span._token)
-        state.done, self._iteration = due, None
+        if rates is None:
+            state.done, end = due, _clock()
+        else:
+            end = moments.time.perf_counter()
+            seconds = round(end - span._began, 6)
+            if seconds <= 0:
+                return False
+            state.completed(seconds, moments.time.time(), rates)
+        span._running, span._hear, span._ended = False, None, end
+        if self._attributed:
+            self._attributed = False
+            _wire.ended(span)
+            span._updated.add(StandardSpanAttributeName.DURATION_MSEC, span._lasted())
+        else:
+            _end(span._token)
+        self._iteration = None
         del self._open[id(span)]
         above = span._parent_span
         latest.set(above if above is None or above._running else None)
         return True
 
     def _set(self, span, attributes):
-        self._touched = True
+        self._attributed = self._attributed or span is self._iteration
         super()._set(span, attributes)
 
     def _event(self, span, event, method="export_event"):
-        self._touched = True
+        self._touched = self._touched or span is self._iteration
         super()._event(span, event, method)
 
     def _end(self, span, stop_attributes=None, at=None):
         if span is self._iteration:
-            self._iteration = None
+            self._iteration, self._touched, self._attributed = None, False, False
         super()._end(span, stop_attributes, at)
 
     # Validation and testing.
