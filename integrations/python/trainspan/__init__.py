@@ -1,5 +1,24 @@
-"""Telemetry of training jobs: DFTracer's Python API and one-logger's callbacks,
-written to shared memory for `trainspan run` and `trainspan import`."""
+"""See where the time of a training job goes.
+
+    import trainspan as ts
+
+    for batch in loader:
+        with ts.step():                        # a step of the training
+            with ts.span("forward"):           # a part of it, by a name
+                loss = model(batch)
+            ts.metric(loss=loss.item())        # numbers of this moment
+
+    @ts.span("generate", model="small")        # decorators, of async functions too
+    def generate(prompt): ...
+
+    run = ts.load("trainspan-runs/train.3")    # what was recorded
+    run.steps.to_pandas()                      # also spans, ranks, account, findings
+
+Run it by `trainspan run -- python train.py`: the screen shows the report. Without that
+command the calls do nothing. PyTorch needs no call: its steps and phases are seen.
+
+trainspan.dftracer has DFTracer's API, trainspan.onelogger one-logger's.
+"""
 
 import os
 import sys
@@ -8,6 +27,7 @@ if sys.version_info < (3, 8):
     raise ImportError("trainspan needs Python 3.8 or later, and this is Python %d.%d" % sys.version_info[:2])
 
 __version__ = "0.1.0"
+__all__ = ["load", "metric", "span", "step"]
 environ = os.environ  # below trainspan run what that had said when the process began
 client = None  # what stands in sys.meta_path below trainspan run: when the interpreter was ready, what was imported
 
@@ -98,3 +118,21 @@ def plain(value):
     if kind.__module__ == "numpy" and getattr(value, "shape", None) == ():
         return value.item()
     return kind.__name__
+
+
+def __getattr__(name):
+    """The functions of __all__, when they are first asked for: every process imports this module."""
+    if name not in __all__:
+        raise AttributeError("module %r has no attribute %r" % (__name__, name))
+    if name == "load":
+        from ._load import load as found
+    else:
+        from . import _api
+
+        found = getattr(_api, name)
+    globals()[name] = found
+    return found
+
+
+def __dir__():
+    return sorted(set(globals()) | set(__all__))

@@ -1,0 +1,113 @@
+package python_test
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/testkit/built"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
+)
+
+// A program that imports trainspan as ts.
+const ownProgram = `
+import asyncio
+import trainspan as ts
+
+@ts.span("tokenize", kind="bpe")
+def tokenize(): pass
+
+@ts.span("fetch")
+async def fetch(): await asyncio.sleep(0)
+
+@ts.step
+def one(): pass
+
+tokenize()
+for i in range(3):
+    with ts.step(shard=i):
+        with ts.span("forward"): pass
+        with ts.span("log", n=i) as s: s.add(tokens=4)
+        ts.metric(loss=0.5)
+with ts.step(10): pass
+one()
+asyncio.run(fetch())
+try:
+    with ts.span("bad"): raise ValueError
+except ValueError: pass
+with ts.span("data"): pass
+with ts.step([]): pass  # no number: telemetry ends no program
+`
+
+// TestOwnNames: what the functions of the package record.
+func TestOwnNames(t *testing.T) {
+	rings := t.TempDir()
+	pyrun.Run(t, rings, ownProgram)
+	_, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
+	got, _ := lines(t, traces[0])
+	want := strings.Split(strings.TrimSpace(`
+span/tokenize kind=bpe
+compute/forward step=0
+span/log step=0 n=0 tokens=4
+metric/metric step=0 loss=0.5
+pipeline/train.iteration step=0 shard=0
+compute/forward step=1
+span/log step=1 n=1 tokens=4
+metric/metric step=1 loss=0.5
+pipeline/train.iteration step=1 shard=1
+compute/forward step=2
+span/log step=2 n=2 tokens=4
+metric/metric step=2 loss=0.5
+pipeline/train.iteration step=2 shard=2
+pipeline/train.iteration step=10
+pipeline/train.iteration step=11
+span/fetch step=11
+span/bad step=11 otel.status_code=ERROR
+dataloader/fetch.iter step=11
+pipeline/train.iteration step=11`), "\n")
+	if !slices.Equal(got, want) {
+		t.Errorf("events:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestOwnReport: the report knows steps of the package, and names its spans beside them.
+func TestOwnReport(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command")
+	}
+	command, dir := built.Command(t), filepath.Join(t.TempDir(), "run")
+	program := pyrun.Command(t, "", `
+import time
+import trainspan as ts
+for i in range(20):
+    with ts.step():
+        with ts.span("forward"): time.sleep(0.002)
+with ts.span("generate"): time.sleep(0.1)
+`)
+	run := exec.Command(command, append([]string{"run", "--quiet", "--dir", dir, "--"}, program.Args...)...)
+	run.Env = slices.DeleteFunc(program.Env, func(v string) bool { return strings.HasPrefix(v, "PYTHONPATH=") })
+	pyrun.Output(t, run)
+	text, err := exec.Command(command, "report", "--json", dir).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Steps struct {
+			Count  int
+			Phases map[string]float64 `json:"phases_ms"`
+		}
+		Ledger struct {
+			Categories map[string]int64 `json:"categories_ns"`
+		}
+	}
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Steps.Count != 20 || got.Steps.Phases["forward"] == 0 || got.Ledger.Categories["custom.generate"] < 1e8 {
+		t.Errorf("report = %+v, want 20 steps with forward, and at least 0.1 s of custom.generate", got)
+	}
+}

@@ -1,0 +1,92 @@
+"""Tests of `import trainspan as ts` in a program that nobody watches, and of ts.load."""
+
+import asyncio
+import json
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+os.environ["DFTRACER_ENABLE"] = "0"
+
+import trainspan as ts  # noqa: E402
+from trainspan import _load  # noqa: E402
+
+
+class Unwatched(unittest.TestCase):
+    def test_nothing_is_changed(self):
+        def f():
+            return 1
+
+        async def g():
+            async with ts.span("a") as s:
+                return s
+
+        self.assertIs(ts.span("x", n=1)(f), f)
+        self.assertIs(ts.step(f), f)
+        self.assertIs(ts.step(7, epoch=1)(f), f)
+        with ts.step(), ts.span("forward", tokens=1) as s:
+            self.assertIs(s.add(n=2), s)
+            ts.metric(loss=0.5)
+        self.assertIs(asyncio.run(g()), s)
+        with self.assertRaises(ZeroDivisionError), ts.span("x"):
+            1 / 0
+
+    def test_help_and_names(self):
+        self.assertLessEqual({"load", "metric", "span", "step"}, set(dir(ts)))
+        with self.assertRaises(AttributeError):
+            ts.spam
+        text = subprocess.run([sys.executable, "-c", "import trainspan; help(trainspan)"], env=dict(os.environ, PYTHONPATH=str(HERE.parent)),
+                              stdout=subprocess.PIPE, check=True).stdout.decode()  # fmt: skip
+        for word in ("import trainspan as ts", "with ts.step():", "load(path", "metric(**", "span(name", "trainspan run -- python"):
+            self.assertIn(word, text)
+        for word in ("alien", "passing", "quiet", "environ"):
+            self.assertNotIn(word, text)
+
+    def test_the_import_is_light(self):
+        code = "import sys, trainspan; sys.exit(bool({'trainspan._ring', 'trainspan._load', 'json'} & set(sys.modules)))"
+        subprocess.run([sys.executable, "-S", "-c", code], env=dict(os.environ, PYTHONPATH=str(HERE.parent)), check=True)
+
+
+class Loading(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.command = os.path.join(self.folder, "trainspan")
+        report = {"ledger": {"wall_ns": 7}, "verdict": {"sentence": "s"}, "ranks": [{"rank": 0}]}
+        with open(self.command, "w") as f:
+            f.write("#!/bin/sh\ncase \"$*\" in\n'report --json '*) echo '%s';;\nreport*) echo 'FINE <1 s';;\n*) echo broken >&2; exit 1;;\nesac\n" % json.dumps(report))
+        os.chmod(self.command, stat.S_IRWXU)
+
+    def test_report(self):
+        run = ts.load(self.folder, command=self.command)
+        self.assertEqual((run.account, run.findings, run.ranks), ({"wall_ns": 7}, {"sentence": "s"}, [{"rank": 0}]))
+        self.assertEqual(run._repr_html_(), "<pre>FINE &lt;1 s\n</pre>")
+
+    def test_what_is_missing_is_named(self):
+        def message(kind, f):
+            with self.assertRaises(kind) as caught:
+                f()
+            return str(caught.exception)
+
+        self.assertIn("trainspan runs", message(FileNotFoundError, lambda: ts.load(os.path.join(self.folder, "none"))))
+        run = ts.load(self.folder, command=self.command)
+        self.assertIn("'spam'", message(ValueError, lambda: run.to_pandas("spam")))
+        with mock.patch.object(_load, "command", lambda: None):
+            self.assertIn("pip install trainspan", message(RuntimeError, lambda: ts.load(self.folder).report))
+        with mock.patch.dict(sys.modules, {"pyarrow": None}):
+            self.assertIn("pip install pyarrow", message(ImportError, lambda: run.steps))
+        fake = {name: mock.MagicMock() for name in ("pyarrow", "pyarrow.compute", "pyarrow.dataset")}
+        with mock.patch.dict(sys.modules, fake):
+            self.assertEqual("trainspan convert: broken", message(RuntimeError, lambda: run.spans))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,134 @@
+"""Spans, steps and numbers of a program: what `import trainspan as ts` gives."""
+
+import itertools
+
+from . import _ring, passing
+from ._fn import _within, _wrap
+
+_on = _ring.wanted  # a program that nobody watches has spans that do nothing
+
+# Words that the report knows as phases of a step, or as work beside the steps.
+_PHASES = {
+    "data": ("fetch.iter", "dataloader"), "forward": ("forward", "compute"), "backward": ("backward", "compute"),
+    "optimizer": ("step", "compute"), "checkpoint": ("capture", "checkpoint"), "evaluation": ("evaluate", "pipeline"),
+}  # fmt: skip
+
+
+class Span:
+    """A span of the program: `with`, `async with` or a decorator, each time anew."""
+
+    __slots__ = ("_n", "_args", "_open")
+    off = False  # of _wrap
+
+    def __init__(self, n, args):
+        self._n, self._args, self._open = n, args, []
+
+    def __enter__(self):
+        self._open.append(_ring.start(self._n))
+        return self
+
+    def __exit__(self, kind=None, error=None, trace=None):
+        token = self._open.pop() if self._open else None
+        if kind is None:
+            _ring.end(token, self._args)
+        elif token is not None:
+            _ring.stop(self._n, self._args, True, token)
+
+    async def __aenter__(self):
+        return self.__enter__()
+
+    async def __aexit__(self, kind=None, error=None, trace=None):
+        self.__exit__(kind, error, trace)
+
+    def __call__(self, f):
+        return _wrap(self._n, f, self, (lambda args, kwargs: self._args) if self._args else None)
+
+    def add(self, **args):
+        """Adds arguments, which the span has when it ends."""
+        self._args = dict(self._args or (), **args)
+        return self
+
+
+class Step(Span):
+    """A span of a step, which has a number."""
+
+    __slots__ = ("_number",)
+
+    def __init__(self, n, args, number):
+        super().__init__(n, args)
+        self._number = number
+
+    def __enter__(self):
+        number, self._number = self._number, None  # a decorator goes on from it
+        try:
+            _ring.position(None, _next(number))
+        except Exception as e:
+            passing(e)
+        return super().__enter__()
+
+    def __call__(self, f):
+        return _within(self, f)
+
+
+class Off:
+    """A span of a program that nobody watches."""
+
+    __slots__ = ()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind=None, error=None, trace=None):
+        pass
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, kind=None, error=None, trace=None):
+        pass
+
+    def __call__(self, f):
+        return f
+
+    def add(self, **args):
+        return self
+
+
+_off = Off()
+_numbers = itertools.count()
+
+
+def _next(number):
+    """The number of the step that begins: the given one, or the one after the last."""
+    global _numbers
+    if number is not None:
+        _numbers = itertools.count(number)
+    return next(_numbers)
+
+
+def span(name, **args):
+    """A span: `with ts.span("generate", tokens=n):`, or a decorator of a function, async too. Its
+    arguments are numbers or text, and add(tokens=n) gives it more until it ends. The
+    report knows "data", "forward", "backward" and "optimizer" as phases of a step, "checkpoint" and
+    "evaluation" as work beside the steps; other names are those of the program."""
+    if not _on:
+        return _off
+    name, cat = _PHASES.get(str(name), (name, "span"))
+    return Span(_ring.name(name, cat), args or None)
+
+
+def step(number=None, **args):
+    """A step of the training: `with ts.step():` around each, or a decorator of the function that
+    does one. Steps are numbered from 0, or on from number."""
+    if callable(number):  # @ts.step
+        return step(None, **args)(number)
+    if not _on:
+        return _off
+    return Step(_ring.name("train.iteration", "pipeline"), args or None, number)
+
+
+def metric(**values):
+    """Numbers of this moment: `ts.metric(loss=loss.item())`. A tensor is asked for nothing, since
+    that might wait for its device."""
+    if _on:
+        _ring.point(_ring.name("metric", "metric"), values)

@@ -1,0 +1,108 @@
+"""Runs that were recorded, for notebooks: ts.load."""
+
+import html
+import json
+import os
+import subprocess
+import tempfile
+
+from .__main__ import command
+
+
+class Run:
+    """A run that was recorded. What it has is read when it is first asked for."""
+
+    def __init__(self, path, binary=None):
+        self.path = os.fspath(path)
+        if not os.path.exists(self.path):
+            raise FileNotFoundError("%s: no such run; trainspan runs lists those that are there" % self.path)
+        self._binary, self._kept = binary, {}
+
+    def _call(self, *args):
+        binary = self._binary = self._binary or command()
+        if binary is None:
+            raise RuntimeError("the command trainspan is not on PATH: pip install trainspan, or trainspan.load(path, command=...) with its path")
+        done = subprocess.run([binary, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        if done.returncode:
+            raise RuntimeError("trainspan %s: %s" % (args[0], done.stderr.decode("utf-8", "replace").strip() or "status %d" % done.returncode))
+        return done.stdout.decode("utf-8", "replace")
+
+    def _once(self, name, make):
+        if name not in self._kept:
+            self._kept[name] = make()
+        return self._kept[name]
+
+    @property
+    def report(self):
+        """What `trainspan report --json` prints: docs/report.md has its schema."""
+        return self._once("report", lambda: json.loads(self._call("report", "--json", self.path)))
+
+    @property
+    def account(self):
+        """Where the time went: the ledger."""
+        return self.report.get("ledger") or {}
+
+    @property
+    def findings(self):
+        """What the report found, and what to do next: the verdict."""
+        return self.report.get("verdict") or {}
+
+    @property
+    def ranks(self):
+        """A row for each rank."""
+        return self.report.get("ranks") or []
+
+    @property
+    def steps(self):
+        """A pyarrow.Table with a row for each step of each rank."""
+        return self._table("steps")
+
+    @property
+    def spans(self):
+        """A pyarrow.Table with a row for each span."""
+        return self._table("spans")
+
+    def to_pandas(self, table="steps"):
+        """A table, steps or spans, as a pandas.DataFrame."""
+        return self._table(table).to_pandas()
+
+    def _table(self, name):
+        if name not in ("steps", "spans"):
+            raise ValueError("table %r is neither 'steps' nor 'spans'" % (name,))
+        if name not in self._kept:
+            self._kept.update(self._tables())
+        return self._kept[name]
+
+    def _tables(self):
+        try:
+            import pyarrow
+            from pyarrow import compute, dataset
+        except ImportError as e:
+            raise ImportError("steps and spans are tables of Arrow: pip install pyarrow. report, account, findings and ranks need no other package") from e
+        with tempfile.TemporaryDirectory(prefix="trainspan-") as folder:
+            self._call("convert", "--to", "parquet", "-o", os.path.join(folder, "lake"), self.path)
+            tables = {}
+            for name, part in (("steps", "steps"), ("spans", "events")):
+                at = os.path.join(folder, "lake", part)
+                tables[name] = dataset.dataset(at, partitioning="hive").to_table() if os.path.isdir(at) else pyarrow.table({})
+        spans = tables["spans"]
+        if "ph" in spans.column_names:
+            tables["spans"] = spans.filter(compute.equal(spans["ph"], "X"))
+        return tables
+
+    def __str__(self):
+        return self._once("screen", lambda: self._call("report", self.path))
+
+    def __repr__(self):
+        return "trainspan.load(%r)" % self.path
+
+    def _repr_html_(self):
+        return "<pre>%s</pre>" % html.escape(str(self))
+
+
+def load(path, command=None):
+    """A run that was recorded: `ts.load("trainspan-runs/train.3")`. It has steps and spans as tables
+    of Arrow (to_pandas, polars.from_arrow), ranks, account and findings, and report, all that `trainspan
+    report --json` prints; a notebook shows the first screen. command is the path of the command,
+    where it is not on PATH."""
+    return Run(path, command)
