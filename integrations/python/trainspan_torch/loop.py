@@ -39,6 +39,14 @@ PARTS = ("fetch.iter", "dataloader"), ("step.zero_grad", "compute"), ("forward",
 
 
 @quiet
+def _again():
+    """Whether the program is only imported again, by a process that multiprocessing has started (spawn,
+    forkserver): what it does at its top level is no training of that process."""
+    made = sys.modules.get("multiprocessing.process")
+    return made is not None and getattr(made.current_process(), "_inheriting", False)
+
+
+@quiet
 def _process_start():
     """When this process began, in ns since the epoch, to 10 ms."""
     now = _ring.now()
@@ -111,6 +119,8 @@ class Loop:
         until another one trains."""
         me = get_ident()
         if me != self.thread:
+            if _again():
+                return False
             if (self.helper or self.thread) and not trains or self.thread and self.trained:
                 return False
             self.helper = False

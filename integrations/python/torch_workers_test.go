@@ -1,0 +1,36 @@
+package python_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/ingest/pyring"
+)
+
+// TestTorchImportedAgain: what a program does at its top level belongs to the process that
+// trains, not to a worker that imports the program again.
+func TestTorchImportedAgain(t *testing.T) {
+	for _, method := range []string{"spawn", "forkserver"} {
+		t.Run(method, func(t *testing.T) {
+			j := newTorchJob(t, "workers.py", method)
+			j.run(t)
+			_, traces := importRings(t, pyring.Options{Attempt: -1}, j.rings)
+			workers := 0
+			for _, path := range traces {
+				events, metadata := lines(t, path)
+				if metadata["role"] != "dataloader_worker" {
+					continue
+				}
+				workers++
+				for _, e := range events {
+					if slices.Contains([]string{"compute", "pipeline", "ai_root"}, e[:slices.Index([]byte(e), '/')]) {
+						t.Errorf("a worker has %s", e)
+					}
+				}
+			}
+			if workers != 1 {
+				t.Errorf("%d workers, want 1, in %q", workers, traces)
+			}
+		})
+	}
+}
