@@ -15,6 +15,8 @@ func TestExceptionLine(t *testing.T) {
 		"ProcessRaisedException: \n\n-- Process 1 terminated with the following error:\nTraceback (most recent call last):\n  File \"a.py\", line 1, in f\n    g()\n" +
 			"RuntimeError: boom\n\nThe above exception was the direct cause of the following exception:\n\nTraceback (most recent call last):\n  File \"a.py\", line 2\n\nKeyError: 'x'\nsecond line\n": "KeyError: 'x'",
 		"Traceback (most recent call last):\n  File \"a.py\", line 1\n": "",
+		"RuntimeError: \n        An attempt has been made\n   to start": "RuntimeError: An attempt has been made",
+		"E:\n\n a:\n b\nc": "E: a: b", "E:": "E:",
 		"": "", "\n \n": "", "Traceback (most recent call last)": "",
 	} {
 		if got := pytext.ExceptionLine(text); got != want {

@@ -13,8 +13,9 @@ import (
 const longestLine = 300
 
 // ExceptionLine is the line that says what was wrong, of a text that an exception or an
-// interpreter has printed: that behind the last traceback in it, else the first one. It
-// has at most 300 bytes.
+// interpreter has printed: that behind the last traceback in it, else the first one. A line
+// that ends with a colon, such as a type whose message begins on a line of its own, goes on
+// with the next one. It has at most 300 bytes.
 func ExceptionLine(text string) string {
 	const mark = "Traceback (most recent call last)"
 	if i := strings.LastIndex(text, mark); i >= 0 {
@@ -23,8 +24,13 @@ func ExceptionLine(text string) string {
 			_, text, _ = strings.Cut(text, "\n")
 		}
 	}
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	line, more, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	line = strings.TrimSpace(line)
+	for strings.HasSuffix(line, ":") && more != "" {
+		var next string
+		next, more, _ = strings.Cut(strings.TrimSpace(more), "\n")
+		line += " " + strings.TrimSpace(next)
+	}
 	if len(line) > longestLine {
 		at := longestLine
 		for at > 0 && !utf8.RuneStart(line[at]) {
