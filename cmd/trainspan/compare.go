@@ -130,6 +130,7 @@ func showComparison(a *ui.App, r *compare.Result) {
 	if r.BaseMS > 0 {
 		showSteps(a, r)
 	}
+	showAccount(a, r)
 	showParts(a, r)
 	showProfiles(a, r.Profile)
 }
@@ -151,9 +152,25 @@ func showSteps(a *ui.App, r *compare.Result) {
 		}
 		row("  "+p.Phase, ms(p.Base), ms(p.New), p.Change, mark)
 	}
-	if g := r.Goodput; g != nil {
-		t.Add("goodput", display.Percent(g[0]), display.Percent(g[1]), fmt.Sprintf("%+.1f points", 100*(g[1]-g[0])), "")
+	if s := r.RunTime; s != nil {
+		t.Add("run", display.Duration(int64(s[0]*1e9)), display.Duration(int64(s[1]*1e9)), display.Change(s[1]/s[0]-1), "")
 	}
+	if g := r.Goodput; g != nil {
+		t.Add("in steps", display.Percent(g[0]), display.Percent(g[1]), "", "")
+	}
+	a.Table(a.Stdout, t)
+}
+
+// showAccount prints where the time of both runs went.
+func showAccount(a *ui.App, r *compare.Result) {
+	if len(r.Account) == 0 {
+		return
+	}
+	t := &display.Table{Heads: []string{"<time of a rank", "base", "new", "difference"}}
+	for _, c := range r.Rows(compare.MostAccount) {
+		t.Add("  "+c.Name, fmt.Sprintf("%.1f s", c.Base), fmt.Sprintf("%.1f s", c.New), fmt.Sprintf("%+.1f s", c.New-c.Base))
+	}
+	a.Printf("\n")
 	a.Table(a.Stdout, t)
 }
 

@@ -24,7 +24,7 @@ func newRuns(a *ui.App) *cobra.Command {
 		Use:   "runs [DIR...]",
 		Short: "List the runs in a directory, the latest first",
 		Long: `Lists what was run: when, for how long, with how many ranks and attempts, how it
-ended, how much of the time trained, and what stands out. Without a directory those in
+ended, how much of the time is in steps, and what stands out. Without a directory those in
 trainspan-runs. trainspan report --run ID shows one of them.
 
 Which starts are attempts of one run is in docs/run.md.`,
@@ -88,7 +88,7 @@ func runRuns(ctx context.Context, a *ui.App, args []string, asJSON bool) error {
 		}
 		return nil
 	}
-	t := &display.Table{Heads: []string{"<id", "<began", "lasted", "<command", "ranks", "attempts", "<end", "trained", "<"}, Drop: []string{"command", "ranks"}}
+	t := &display.Table{Heads: []string{"<id", "<began", "lasted", "<command", "ranks", "attempts", "<end", "in steps", "<"}, Drop: []string{"command", "ranks"}}
 	for _, r := range rows {
 		trained := "unknown"
 		if r.Goodput != nil {

@@ -76,7 +76,7 @@ const noAttempt = -1
 func begin(j *Job) *Report {
 	led := j.Ledger.Report(account.Query{})
 	r := &Report{
-		Version: Version, running: noAttempt, Name: j.Name, JobID: j.Job.ID, SessionTag: j.Job.SessionTag,
+		Version: Version, running: noAttempt, Name: j.Name, run: j.runName(), JobID: j.Job.ID, SessionTag: j.Job.SessionTag,
 		Ledger: led, Losses: losses(led), Figures: slices.DeleteFunc(led.Figures(j.basis(led)), func(f account.Figure) bool { return !f.Known }),
 	}
 	if g := led.Ratio(); !math.IsNaN(g) && trainingKnown(j.Job) {
@@ -365,4 +365,12 @@ func tokensOf(t *straggler.Table) int64 {
 		sum += total / float64(len(of))
 	}
 	return int64(math.Round(sum))
+}
+
+// runName is the name of a run that trainspan run started, empty for others.
+func (j *Job) runName() string {
+	if len(j.Job.Starts) == 0 {
+		return ""
+	}
+	return j.Job.Label
 }

@@ -61,6 +61,9 @@ func Comparable(j *Job, name string) *compare.Run {
 	}
 	if rep.Goodput != nil && rep.Profile == nil {
 		out.Goodput = *rep.Goodput
+		for _, s := range rep.Shares {
+			out.Account = append(out.Account, compare.Share{Name: s.Name, Seconds: float64(s.Time) / float64(max(len(rep.Ranks), 1)) / 1e9})
+		}
 	}
 	keep := func(x []float64) []float64 {
 		y := make([]float64, 0, len(x))

@@ -109,7 +109,7 @@ func TestWitness(t *testing.T) {
 			t.Errorf("%+v", r.Quality)
 		}
 		var screen bytes.Buffer
-		if err := report.Text(&screen, r); err != nil || !strings.Contains(screen.String(), "Seen  Rank 2 stood in load (train.py:5)") || !strings.HasPrefix(screen.String(), "HUNG · HANG") {
+		if err := report.Text(&screen, r); err != nil || !strings.Contains(screen.String(), "Seen       Rank 2 stood in load (train.py:5)") || !strings.Contains(screen.String(), "HUNG · 4 ranks") || !strings.Contains(screen.String(), "\nHANG  ") {
 			t.Errorf("%v\n%s", err, &screen)
 		}
 	})

@@ -25,11 +25,11 @@ func Example() {
 	}
 	for _, job := range state.Jobs() {
 		r := report.Build(job)
-		fmt.Printf("%d ranks, %d steps, %.0f %% trained\n", len(r.Ranks), r.Steps.Count, 100**r.Goodput)
+		fmt.Printf("%d ranks, %d steps, %.0f %% in steps\n", len(r.Ranks), r.Steps.Count, 100**r.Goodput)
 		var screen strings.Builder
-		fmt.Println(report.Text(&screen, r), strings.Contains(screen.String(), "trained 81.0 %")) // or JSON, or HTML
+		fmt.Println(report.Text(&screen, r), strings.Contains(screen.String(), "compute")) // or JSON, or HTML
 	}
 	// Output:
-	// 4 ranks, 60 steps, 81 % trained
+	// 4 ranks, 60 steps, 81 % in steps
 	// <nil> true
 }

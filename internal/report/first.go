@@ -3,7 +3,9 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -26,7 +28,7 @@ var diagnoses = map[straggler.Kind]string{
 
 // The diagnoses that are no finding of package straggler.
 const (
-	diagnosisFine    = "FINE"
+	diagnosisFine    = "NO PROBLEM FOUND"
 	diagnosisUnknown = "UNKNOWN"
 	diagnosisOther   = "OTHER"
 )
@@ -53,6 +55,27 @@ func diagnosisOf(c account.Category) string {
 		return "START-UP"
 	}
 	return diagnosisOther
+}
+
+// diagnosisOfPart is the diagnosis that a share belongs to, empty where it is no loss.
+func diagnosisOfPart(part string) string {
+	switch part {
+	case string(account.Compute), string(account.StepUnsplit), profile.Compute.String():
+		return ""
+	case string(account.Communication), profile.Communication.String():
+		return "COMMUNICATION"
+	case string(account.OtherCode):
+		return "OTHER CODE"
+	case partStart:
+		return "START-UP"
+	case profile.Copies.String():
+		return "COPIES"
+	case profile.Input.String():
+		return "INPUT"
+	case profile.Idle.String():
+		return "IDLE DEVICE"
+	}
+	return diagnosisOf(account.Category(part))
 }
 
 // outcomeWords are how the last attempt ended, in capitals.
@@ -90,7 +113,7 @@ func (r *Report) diagnose() (diagnosis, why string) {
 			if word == "SLOW RANK" && len(v.Ranks) > 1 {
 				word = "SLOW RANKS"
 			}
-			return word, v.Sentence
+			return word, cmp.Or(r.slowSentence(), v.Sentence)
 		}
 	}
 	if p := r.Profile; p != nil {
@@ -98,45 +121,166 @@ func (r *Report) diagnose() (diagnosis, why string) {
 		if p.Steps == 0 {
 			return diagnosisUnknown, why
 		}
-		return p.diagnosis(), why
-	}
-	if r.Ledger.Wall == 0 {
+	} else if r.Ledger.Wall == 0 {
 		return diagnosisUnknown, "The records hold no time."
+	} else if r.Goodput == nil {
+		return diagnosisUnknown, fmt.Sprintf("How much of %s on %s was in steps is unknown: no training step is on record.", display.Duration(r.Ledger.Wall), display.Plural(len(r.Ranks), "rank"))
 	}
-	if r.Goodput == nil {
-		return diagnosisUnknown, fmt.Sprintf("How much of %s on %s trained the model is unknown: no training step is on record.", display.Duration(r.Ledger.Wall), display.Plural(len(r.Ranks), "rank"))
-	}
-	ranks := int64(max(len(r.Ranks), 1))
-	groups := make(map[string]float64)
-	for _, l := range r.Losses {
-		groups[diagnosisOf(l.Category)] += l.Share
-	}
-	for name, share := range groups {
-		if share > max(notable, groups[diagnosis]) || share == groups[diagnosis] && share > notable && name < diagnosis {
-			diagnosis = name
+	groups := make(map[string]int64)
+	var all, most int64
+	for i := range r.Shares {
+		s := &r.Shares[i]
+		all += s.Time
+		if word := diagnosisOfPart(s.Part); word != "" && r.isLoss(s) {
+			groups[word] += s.Time
 		}
 	}
-	if diagnosis != "" {
-		var of []string
-		var time int64
-		for _, l := range r.Losses {
-			if diagnosisOf(l.Category) == diagnosis {
-				time += l.Time
-				if len(of) < 3 && l.Share >= worth {
-					of = append(of, fmt.Sprintf("%s %s", r.words(l.Category), display.Duration(l.Time/ranks)))
-				}
-			}
+	for name, ns := range groups {
+		if float64(ns) > notable*float64(all) && (ns > most || ns == most && name < diagnosis) {
+			diagnosis, most = name, ns
 		}
-		return diagnosis, fmt.Sprintf("%s of the time, %s%s: %s.", display.Percent(groups[diagnosis]), display.Duration(time/ranks), perRank(len(r.Ranks)), strings.Join(of, ", "))
+	}
+	switch {
+	case diagnosis == "WAIT" && r.Profile != nil:
+		return diagnosis, cmp.Or(r.waitSentence(), why)
+	case diagnosis != "" && r.Profile != nil:
+		return diagnosis, why
+	case diagnosis != "":
+		return diagnosis, r.lossSentence(diagnosis, most)
+	case r.Profile != nil:
+		return diagnosisFine, why
 	}
 	if v != nil && v.Kind == straggler.Unknown && (len(r.Ranks) > 1 || r.Ledger.Missing != nil) {
 		return diagnosisUnknown, v.Sentence
 	}
-	why = fmt.Sprintf("%s of %s trained the model.", display.Percent(*r.Goodput), display.Duration(r.Ledger.Wall))
-	if v != nil && v.Kind == straggler.Fine {
-		why += " " + v.Sentence
+	st := &r.Steps
+	why = display.Plural(st.Count, "step")
+	if st.Compared > 0 {
+		why = fmt.Sprintf("%s of %s (p99 %s)", why, display.Milliseconds(st.Median), display.Milliseconds(st.P99))
+	}
+	why += fmt.Sprintf("; %s of the time of all ranks is in steps.", display.Percent(*r.Goodput))
+	if !r.measured() {
+		return diagnosisUnknown, why + " What they are made of is not on record."
 	}
 	return diagnosisFine, why
+}
+
+// isLoss reports whether a share of a diagnosis is surely a loss. Code that no span covers may
+// be waiting where the records do not show who waits for whom, and so is what a host does
+// outside of operators; see also byChance.
+func (r *Report) isLoss(s *Share) bool {
+	v := r.Verdict.Rank
+	switch s.Part {
+	case partWait:
+		return !r.byChance(s)
+	case string(account.OtherCode):
+		return len(r.Ranks) == 1 || v == nil || v.Kind != straggler.Unknown
+	case profile.Idle.String():
+		return r.Profile == nil || r.Profile.Device
+	}
+	return true
+}
+
+// measured reports whether it is known what the steps are made of: that nothing is wrong with
+// them is said of no others.
+func (r *Report) measured() bool {
+	if r.Steps.Compared == 0 {
+		return false
+	}
+	if r.Steps.Device && len(r.Steps.Phases) > 0 {
+		return true
+	}
+	parts := r.Ledger.ProductiveParts
+	return float64(parts[account.StepUnsplit]) < notable*float64(max(r.Ledger.Categories[account.Productive], 1)) || r.firstStepsOnly()
+}
+
+// firstStepsOnly reports whether the steps that are not split are the first ones of each
+// attempt, which have no usual length to compare with.
+func (r *Report) firstStepsOnly() bool {
+	it := &r.Ledger.Iterations
+	parts := r.Ledger.ProductiveParts
+	usual := float64(r.Ledger.Categories[account.Productive]) / float64(max(it.Kept, 1))
+	return it.Kept > 0 && float64(parts[account.StepUnsplit]) <= 1.5*usual*float64(max(len(r.Attempts), 1)) && 2*parts[account.StepUnsplit] < r.Ledger.Categories[account.Productive]
+}
+
+// byChance reports whether waiting is what steps that vary cost: the ranks were compared and
+// none is late, and no rank is waited for more than twice as much as each of them would be.
+func (r *Report) byChance(s *Share) bool {
+	v := r.Verdict.Rank
+	if s.Part != partWait || v == nil || v.Kind != straggler.Fine {
+		return false
+	}
+	var all int64
+	for _, w := range r.Ledger.WaitedFor {
+		all += w.Time - w.InInit
+	}
+	for _, w := range r.Ledger.WaitedFor {
+		if float64(w.Time-w.InInit)*float64(len(r.Ranks)) > 2*float64(all) {
+			return false
+		}
+	}
+	return true
+}
+
+// lossSentence says how long a loss took, and what it is made of.
+func (r *Report) lossSentence(diagnosis string, ns int64) string {
+	ranks := int64(max(len(r.Ranks), 1))
+	var parts []string
+	add := func(name string, time int64) {
+		if len(parts) < 4 && float64(time) >= worth*float64(r.Ledger.Categories.Sum()) {
+			parts = append(parts, name+" "+display.Duration(time/ranks))
+		}
+	}
+	var alone *Share
+	n := 0
+	for i := range r.Shares {
+		if s := &r.Shares[i]; diagnosisOfPart(s.Part) == diagnosis {
+			n++
+			alone = s
+			if s.Part != partStart {
+				add(s.Name, s.Time)
+			}
+		}
+	}
+	for i := range r.Losses {
+		if l := &r.Losses[i]; partOf(l.Category) == partStart && diagnosis == "START-UP" {
+			add(words(l.Category), l.Time)
+		}
+	}
+	if n == 1 && alone.Rank != nil && alone.Part != partWait && ranks > 1 {
+		return fmt.Sprintf("%s of rank %d's %s: %s.", display.Duration(alone.Time), *alone.Rank, display.Duration(r.Ledger.Wall), partName(alone.Part))
+	}
+	whose := ""
+	if ranks > 1 {
+		whose = "each rank's "
+	}
+	text := fmt.Sprintf("%s of %s%s: %s.", display.Duration(ns/ranks), whose, display.Duration(r.Ledger.Wall), strings.Join(parts, ", "))
+	if len(parts) == 1 && n == 1 {
+		text = fmt.Sprintf("%s takes %s of %s%s.", capital(partName(alone.Part)), display.Duration(ns/ranks), whose, display.Duration(r.Ledger.Wall))
+		if alone.Part == partWait {
+			text = fmt.Sprintf("%s: %s of %s%s.", capital(alone.Name), display.Duration(ns/ranks), whose, display.Duration(r.Ledger.Wall))
+		}
+	}
+	return text
+}
+
+func capital(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// waitSentence says for which rank the others of a profile wait; empty where it is not one.
+func (r *Report) waitSentence() string {
+	p := r.Verdict.Proof
+	if p == nil {
+		return ""
+	}
+	named, others := &p.Rows[0], &p.Rows[len(p.Rows)-1]
+	step := int64(r.Verdict.Rank.StepTime * 1e6)
+	return fmt.Sprintf("Rank %s works %s of each %s step, the others %s; they wait for it for %s.", named.Name, display.Duration(named.Times[0]), display.Duration(step),
+		display.Duration(others.Times[0]), display.Duration(others.Times[len(others.Times)-1]))
 }
 
 // action is what to do about the diagnosis, and what it would bring.
@@ -144,41 +288,60 @@ func (r *Report) action() string {
 	v := &r.Verdict
 	switch {
 	case v.Rank != nil && diagnoses[v.Rank.Kind] != "":
+		if p := v.Proof; p != nil && p.OfRun {
+			return fmt.Sprintf("compare what rank %s does in “%s” with another rank", p.Rows[0].Name, p.Columns[0])
+		}
 		return v.Rank.Next
+	case v.Diagnosis == "WAIT" && r.Profile != nil && v.Proof != nil:
+		return fmt.Sprintf("profile rank %s again, and look at the clocks and the load of its device then", v.Proof.Rows[0].Name)
 	case v.Diagnosis == diagnosisFine, v.Diagnosis == diagnosisUnknown, r.Profile != nil:
 		return ""
 	}
-	for _, l := range r.Losses {
-		if diagnosisOf(l.Category) == v.Diagnosis {
-			return fmt.Sprintf("%s (at most %s of the time)", r.lossAction(&l), display.Percent(l.Share))
+	ranks := int64(max(len(r.Ranks), 1))
+	for i := range r.Shares {
+		s := &r.Shares[i]
+		if diagnosisOfPart(s.Part) != v.Diagnosis {
+			continue
+		}
+		text, ns := shareActions[s.Part], s.Time
+		if s.Part == partWait && s.Rank != nil {
+			text = fmt.Sprintf("see what rank %d does before the others meet it", *s.Rank)
+		}
+		for k := range r.Losses {
+			if l := &r.Losses[k]; text == "" && partOf(l.Category) == s.Part {
+				text, ns = r.lossAction(l), l.Time
+			}
+		}
+		if text != "" {
+			return fmt.Sprintf("%s (at most %s of the run)", text, display.Duration(ns/ranks))
 		}
 	}
 	return ""
 }
 
-// diagnosis is the largest part of a profile besides computing.
-func (p *Profile) diagnosis() string {
-	word, most := diagnosisFine, notable
-	idle := diagnosisOther // of a host it is not known what it does outside of operators
-	if p.Device {
-		idle = "IDLE DEVICE"
-	}
-	for part, name := range [...]string{profile.Communication: "COMMUNICATION", profile.Copies: "COPIES", profile.Input: "INPUT", profile.Idle: idle} {
-		if share := p.share(profile.Part(part)); name != "" && share > most {
-			word, most = name, share
-		}
-	}
-	return word
+// shareActions are what makes a share smaller that is no category.
+var shareActions = map[string]string{
+	partWait:                      "see which ranks come last in the table of ranks: --full",
+	string(account.Communication): "let collectives run beside the backward pass, or send fewer and larger messages",
+	string(account.OtherCode):     "see what the program does between the spans of a step: add spans there, or profile it",
 }
 
-// first adds the first screen: how it ended and what is wrong, why, what to do, where the
-// time went, and at most ten lines more.
+// screenColumns and screenLines bound the first screen.
+const (
+	screenColumns = 80
+	screenLines   = 20 // of which usual jobs take 16
+)
+
+// first adds the first screen: the job and how it ended, what is wrong and what to do, where
+// the time went, the table that shows it, and what is not known.
 func (s *screen) first(r *Report) {
+	wide := s.columns
+	s.columns = min(wide, screenColumns)
+	defer func() { s.columns = wide }()
 	v := &r.Verdict
-	s.labelled("", strings.Join([]string{v.Outcome, v.Diagnosis, r.describeJob()}, " · "))
-	s.lines = append(s.lines, "")
+	s.plain(r.describeJob())
+	s.labelled(v.Diagnosis, v.Why)
 	s.labelled("End", r.endSentence())
-	s.labelled("Why", v.Why)
 	if v.Rank != nil {
 		for _, text := range v.Rank.Witness {
 			s.labelled("Seen", sentence(text))
@@ -199,22 +362,49 @@ func (r *Report) endSentence() string {
 	return ""
 }
 
-// describeJob names the job and says how large it is.
+// describeJob names the job, says how it ended and how large it is.
 func (r *Report) describeJob() string {
 	var parts []string
-	if n := len(r.Ranks); n > 0 {
-		parts = append(parts, display.Plural(n, "rank"))
+	if r.Name != "" {
+		parts = append(parts, r.title())
 	}
-	if n := len(r.Attempts); n > 1 {
-		parts = append(parts, display.Plural(n, "attempt"))
+	end := r.Verdict.Outcome
+	if n := len(r.Attempts); n > 1 && end == "COMPLETED" {
+		end += " after " + display.Plural(n-1, "restart")
+	} else if n > 1 {
+		end += " in attempt " + strconv.Itoa(n)
+	}
+	parts = append(parts, end)
+	if n := len(r.Ranks); n > 0 {
+		size := display.Plural(n, "rank")
+		if hosts := r.hosts(); hosts > 0 {
+			size += ", " + display.Plural(hosts, "host")
+		}
+		parts = append(parts, size)
+	}
+	if p := r.Profile; p != nil && r.Steps.Count > 0 {
+		parts = append(parts, display.Plural(r.Steps.Count, "step"))
 	}
 	if r.Ledger.Wall > 0 {
 		parts = append(parts, display.Duration(r.Ledger.Wall))
 	}
-	if r.Name != "" {
-		parts = append(parts, r.Name)
+	return strings.Join(parts, " · ")
+}
+
+// title is the name of the job in short: that of the run, else the end of its path.
+func (r *Report) title() string {
+	if r.run != "" {
+		return r.run
 	}
-	return strings.Join(parts, ", ")
+	var out []string
+	for _, path := range strings.Fields(r.Name) {
+		out = append(out, filepath.Base(path))
+	}
+	const most = 2
+	if n := len(out); n > most {
+		out = append(out[:1], fmt.Sprintf("and %d more", n-1))
+	}
+	return strings.Join(out, " ")
 }
 
 func sentence(text string) string {
@@ -224,74 +414,118 @@ func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
 }
 
-// shades draw the parts of the bar, the first what trained.
-const shades = "█▓▒░"
+// shades draw the parts of the bar, the largest first.
+const shades = "█▓▒░-="
 
-// time adds one bar for all of the time, and what its shades are.
+// time adds one bar for all of the time, what its shades are, and what a step is made of.
 func (s *screen) time(r *Report) {
-	type part struct {
-		name  string
-		share float64
+	list := condense(r.Shares, utf8.RuneCountInString(shades))
+	label := "Rank time"
+	if r.Profile != nil {
+		label = "Step time"
 	}
-	var parts []part
-	switch p := r.Profile; {
-	case p != nil && p.Steps > 0:
-		for k := range profile.Part(profile.Parts) {
-			parts = append(parts, part{p.partWords(k), p.share(k)})
+	if len(list) > 0 {
+		width := min(s.columns-labelWidth, 60)
+		var line strings.Builder
+		var legend []string
+		at, sum := 0, 0.0
+		for i, shade := range []rune(shades)[:len(list)] {
+			sum += list[i].Share.Share
+			end := min(int(sum*float64(width)+0.5), width)
+			if i == len(list)-1 {
+				end = width
+			}
+			line.WriteString(strings.Repeat(string(shade), max(end-at, 0)))
+			at = max(at, end)
+			legend = append(legend, fmt.Sprintf("%c %s %d", shade, display.Text(list[i].Name), list[i].Percent))
 		}
-		slices.SortStableFunc(parts[1:], func(a, b part) int { return cmp.Compare(b.share, a.share) })
-	case p != nil || r.Ledger.Wall == 0 || r.Goodput == nil:
-		return
-	default:
-		parts = append(parts, part{"trained", *r.Goodput})
-		for _, l := range r.Losses {
-			parts = append(parts, part{r.words(l.Category), l.Share})
-		}
-	}
-	if n := utf8.RuneCountInString(shades); len(parts) > n {
-		rest := part{name: display.Plural(len(parts)-n+1, "other")}
-		for _, p := range parts[n-1:] {
-			rest.share += p.share
-		}
-		parts = append(parts[:n-1], rest)
-	}
-	width := s.columns - labelWidth
-	var line strings.Builder
-	var legend []string
-	at, sum := 0, 0.0
-	for i, shade := range []rune(shades)[:len(parts)] {
-		sum += parts[i].share
-		end := min(int(sum*float64(width)+0.5), width)
-		line.WriteString(strings.Repeat(string(shade), max(end-at, 0)))
-		at = max(at, end)
-		if parts[i].share > 0 || i == 0 {
-			legend = append(legend, fmt.Sprintf("%c %s %s", shade, display.Text(parts[i].name), display.Percent(parts[i].share)))
+		legend[0] += " %"
+		s.lines = append(s.lines, "")
+		s.labelled(label, line.String())
+		for _, l := range display.Join(legend, "  ", s.columns-labelWidth) {
+			s.lines = append(s.lines, strings.Repeat(" ", labelWidth)+l)
 		}
 	}
-	s.lines = append(s.lines, "")
-	s.labelled("Time", line.String())
-	for _, l := range display.Join(legend, "   ", width) {
-		s.lines = append(s.lines, strings.Repeat(" ", labelWidth)+l)
-	}
+	s.labelled("Step", r.stepSentence())
 }
 
-// details adds at most ten lines: the ranks that differ most, steps, what restarts cost, the
-// next best repair, and what makes the answer less certain.
+// stepSentence says what a step is made of: of the rank that the finding names where it is
+// late in nearly all of them, else in the mean of the ranks.
+func (r *Report) stepSentence() string {
+	if p := r.Verdict.Proof; r.Profile != nil || r.Steps.Compared == 0 || p != nil && p.OfRun {
+		return ""
+	}
+	ms := display.Milliseconds
+	type part struct {
+		name string
+		ms   float64
+	}
+	var parts []part
+	v := r.Verdict.Rank
+	var row *straggler.RankRow
+	if v != nil && v.Kind == straggler.SlowRanks && len(v.Ranks) == 1 && steady(v) && v.StepTime > 0 {
+		for i := range v.Ranking {
+			if v.Ranking[i].Rank == v.Ranks[0] {
+				row = &v.Ranking[i]
+			}
+		}
+	}
+	phases, head := r.Steps.Phases, ""
+	if row != nil {
+		phases = row.Phases
+		head = fmt.Sprintf("%s on rank %d: ", ms(v.StepTime), row.Rank)
+	}
+	sum := 0.0
+	for _, p := range straggler.Phases() {
+		if x := phases[p.String()]; x > 0 {
+			parts = append(parts, part{columnOf(p.String()), x})
+			sum += x
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	if row != nil {
+		parts = append(parts, part{"waits", row.Wait}, part{"collectives", max(v.StepTime-sum-row.Wait, 0)})
+	} else if w, t := r.Steps.Wait, r.Steps.Transfer; w != nil && t != nil {
+		parts = append(parts, part{"waits", *w}, part{"collectives", *t})
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.ms, a.ms) })
+	if row == nil {
+		sum = 0
+		for _, p := range parts {
+			sum += p.ms
+		}
+		head = fmt.Sprintf("%s in the mean: ", ms(sum))
+	}
+	const most = 3
+	var text []string
+	for _, p := range parts[:min(len(parts), most)] {
+		if p.ms >= sum/200 {
+			text = append(text, p.name+" "+strings.TrimSuffix(ms(p.ms), " ms"))
+		}
+	}
+	return head + strings.Join(text, ", ")
+}
+
+// details adds the proof of the diagnosis, what restarts cost, the start of a run without a
+// problem, what is not known, and the next best repair.
 func (s *screen) details(r *Report) {
-	const most = 10
 	d := &screen{columns: s.columns}
 	v := &r.Verdict
-	if v.Rank != nil && len(v.Rank.Ranks) > 0 && v.Rank.Kind != straggler.Hang {
-		d.firstRanks(r)
-	}
-	if st := &r.Steps; st.Compared > 0 {
-		ms := func(v float64) string { return display.Duration(int64(v * 1e6)) }
-		d.labelled("Steps", fmt.Sprintf("%s, median %s, 99 %% below %s, longest %s (step %d)", display.Count(st.Count), ms(st.Median), ms(st.P99), ms(st.Max), st.MaxAt))
-	}
+	d.proof(v.Proof)
+	table := len(d.lines) + 1 // which is shown as a whole
 	d.limits(r.Limits)
-	d.labelled("Lost", r.disruptions())
-	if v.Rank != nil && v.Rank.Kind == straggler.Unknown && v.Diagnosis != diagnosisUnknown && len(r.Ranks) > 1 && r.Profile == nil {
-		d.labelled("Note", v.Rank.Sentence)
+	d.labelled("Restart", r.disruptions())
+	if v.Diagnosis == diagnosisFine {
+		d.labelled("Start", r.startSentence())
+	}
+	for i, text := range v.NotKnown {
+		label := "Not known"
+		if i > 0 {
+			label = ""
+		}
+		d.labelledAt(label, text)
 	}
 	remarks := slices.Clone(r.Quality.Remarks)
 	for _, f := range r.Quality.Skipped {
@@ -315,26 +549,100 @@ func (s *screen) details(r *Report) {
 	if v.Rank != nil && v.Rank.Second != "" && diagnoses[v.Rank.Kind] != "" {
 		d.labelled("Also", v.Rank.Second)
 	}
-	if len(d.lines) > most {
-		d.lines = append(d.lines[:most-1], strings.Repeat(" ", labelWidth)+"… more with --full")
+	const most = 10
+	room := most
+	if s.columns == screenColumns {
+		room = max(screenLines-len(s.lines)-1, table)
+	}
+	steps := &screen{columns: s.columns}
+	if st := &r.Steps; st.Compared > 0 && v.Diagnosis != diagnosisFine {
+		ms := func(v float64) string { return display.Duration(int64(v * 1e6)) }
+		steps.labelled("Steps", fmt.Sprintf("%s, median %s, 99 %% below %s, longest %s (step %d)", display.Count(st.Count), ms(st.Median), ms(st.P99), ms(st.Max), st.MaxAt))
+	}
+	if len(d.lines)+len(steps.lines) <= room { // what matters least
+		d.lines = append(d.lines, steps.lines...)
+	}
+	if len(d.lines) > room {
+		d.lines = append(d.lines[:room-1], strings.Repeat(" ", labelWidth)+"… more with --full")
 	}
 	if len(d.lines) > 0 {
 		s.lines = append(append(s.lines, ""), d.lines...)
 	}
 }
 
-// firstRanks adds the ranks that are latest and the usual one of the others.
-func (s *screen) firstRanks(r *Report) {
-	list := r.compared()
-	if len(list) < 2 {
+// proof adds the table that shows why the sentence is true.
+func (s *screen) proof(p *Proof) {
+	if p == nil {
 		return
 	}
-	t := &display.Table{Heads: []string{"<Ranks", "own work", "excess", "wait", "<host"}, Drop: []string{"host"}}
-	worst := min(max(len(r.Verdict.Rank.Ranks), 1), 3)
-	for i, k := range list {
-		if i < worst || i == max(len(list)/2, worst) {
-			t.Add(k.cells("      ")...)
+	t := &display.Table{Heads: []string{"rank"}}
+	late := false
+	for i := range p.Rows {
+		late = late || p.Rows[i].Late != ""
+	}
+	for i, c := range p.Columns {
+		if t.Heads = append(t.Heads, c); i > 0 && i < len(p.Columns)-1 {
+			t.Drop = append(t.Drop, c)
 		}
 	}
+	if late {
+		t.Heads = append(t.Heads, "<late")
+	}
+	for i := range p.Rows {
+		row := []string{p.Rows[i].Name}
+		for _, ns := range p.Rows[i].Times {
+			if p.OfRun {
+				row = append(row, display.Duration(ns))
+			} else {
+				row = append(row, display.Milliseconds(float64(ns)/1e6))
+			}
+		}
+		if late {
+			row = append(row, p.Rows[i].Late)
+		}
+		t.Add(row...)
+	}
 	s.table(t)
+}
+
+// startSentence says what the start of a run took.
+func (r *Report) startSentence() string {
+	ranks := int64(max(len(r.Ranks), 1))
+	var all int64
+	var parts []string
+	for _, l := range r.Losses {
+		if partOf(l.Category) != partStart {
+			continue
+		}
+		if all += l.Time; len(parts) < 4 {
+			parts = append(parts, words(l.Category)+" "+display.Duration(l.Time/ranks))
+		}
+	}
+	if all == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s: %s", display.Duration(all/ranks), strings.ReplaceAll(strings.Join(parts, ", "), "start-up: ", ""))
+}
+
+// notKnown is what the records do not say.
+func (r *Report) notKnown() (out []string) {
+	v := r.Verdict.Rank
+	if v != nil && v.Kind == straggler.Unknown && r.Verdict.Diagnosis != diagnosisUnknown && len(r.Ranks) > 1 {
+		out = append(out, "whether a rank is slow: it takes "+v.Needed)
+	}
+	if r.Profile != nil || r.Goodput == nil {
+		return out
+	}
+	ranks := int64(max(len(r.Ranks), 1))
+	parts := r.Ledger.ProductiveParts
+	if ns := parts[account.StepUnsplit]; !r.measured() && ns > 0 {
+		out = append(out, fmt.Sprintf("what %s of each rank's steps went to: their spans do not say", display.Duration(ns/ranks)))
+	}
+	if ns := r.Ledger.Unmatched; float64(ns) >= 0.02*float64(r.Ledger.Categories.Sum()) {
+		out = append(out, fmt.Sprintf("how much of %s in collectives of each rank is waiting: not all members are on record", display.Duration(ns/ranks)))
+	}
+	if r.Verdict.Diagnosis == diagnosisFine && !r.Steps.Device {
+		out = append(out, "whether kernels are efficient: no times of devices are on record")
+	}
+	return out
 }

@@ -28,10 +28,10 @@ func TestGainsAreSecondsOfTheRun(t *testing.T) {
 		inSteps  int64
 		want     string
 	}{
-		{"one attempt", []Attempt{slowAttempt(1, 100)}, 0, 12 * second, "At the others' speed the run takes about 14.0 s instead of 20.0 s."},
-		{"two attempts", []Attempt{slowAttempt(1, 50), slowAttempt(2, 50)}, 0, 12 * second, "about 14.0 s instead of 20.0 s."},
-		{"steps that were lost", []Attempt{slowAttempt(1, 50), slowAttempt(2, 50)}, 25, 12 * second, "about 15.5 s instead of 20.0 s."},
-		{"no more than the steps took", []Attempt{slowAttempt(1, 100)}, 0, 4 * second, "about 16.0 s instead of 20.0 s."},
+		{"one attempt", []Attempt{slowAttempt(1, 100)}, 0, 12 * second, "At the others' speed the run takes about 14.0 s: 6.0 s less."},
+		{"two attempts", []Attempt{slowAttempt(1, 50), slowAttempt(2, 50)}, 0, 12 * second, "about 14.0 s: 6.0 s less."},
+		{"steps that were lost", []Attempt{slowAttempt(1, 50), slowAttempt(2, 50)}, 25, 12 * second, "about 15.5 s: 4.5 s less."},
+		{"no more than the steps took", []Attempt{slowAttempt(1, 100)}, 0, 4 * second, "about 16.0 s: 4.0 s less."},
 	} {
 		r := &Report{Attempts: c.attempts, Ranks: make([]Rank, 4), Ledger: &account.Report{}}
 		r.Ledger.Wall = 20 * second

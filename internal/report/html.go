@@ -190,17 +190,38 @@ func (p *page) ledger() {
 		p.Ledger = append(p.Ledger, ledgerRow{c, name, c == account.Productive, share, strconv.FormatFloat(100*share, 'f', 2, 64), ns / ranks})
 	}
 	if p := r.Profile; p != nil && p.Steps > 0 {
-		for part := range profile.Part(profile.Parts) {
-			add(partCategories[part], p.partWords(part), p.share(part), p.Parts[part.String()]*ranks/int64(p.Steps))
+		colours := map[string]account.Category{partWait: account.Wait}
+		for part, c := range partCategories {
+			colours[profile.Part(part).String()] = c
+		}
+		for _, s := range r.Shares {
+			add(colours[s.Part], s.Name, s.Share, s.Time*ranks/int64(p.Steps))
 		}
 		return
 	}
-	if r.Goodput != nil {
-		add(account.Productive, "trained the model", *r.Goodput, r.Ledger.Categories[account.Productive])
+	for _, s := range r.Shares {
+		add(colourOf(s.Part), s.Name, s.Share, s.Time)
 	}
-	for _, l := range r.Losses {
-		add(l.Category, r.words(l.Category), l.Share, l.Time)
+	if r.Shares == nil {
+		for _, l := range r.Losses {
+			add(l.Category, words(l.Category), l.Share, l.Time)
+		}
 	}
+}
+
+// colourOf is the category whose colour a part has.
+func colourOf(part string) account.Category {
+	switch part {
+	case string(account.Compute), string(account.StepUnsplit):
+		return account.Productive
+	case string(account.Communication):
+		return account.Stall
+	case string(account.OtherCode):
+		return account.Other
+	case partStart:
+		return account.Init
+	}
+	return account.Category(part)
 }
 
 func (r *Report) slowRanks() []int {

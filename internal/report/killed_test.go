@@ -24,10 +24,10 @@ func TestKilledRank(t *testing.T) {
 		latest  int64 // of the first attempt, milliseconds after its last record; 0 for the last record
 		want    string
 	}{
-		"foreign trace":    {false, 8, 0, "1 disruption lost 6 steps and cost 2.6 s, 2.0 s of it downtime."},
-		"flush interval":   {true, 8, 500, "1 disruption lost 6 to 11 steps and cost 2.6 s, 1.5 to 2.0 s of it downtime: up to 500 ms before a kill are not on record."},
-		"known exit":       {true, 7, 800, "1 disruption lost 6 to 14 steps and cost 2.6 s, 1.2 s of it downtime: up to 800 ms before a kill are not on record."},
-		"known, no record": {false, 7, 800, "1 disruption lost 6 to 14 steps and cost 2.6 s, 1.2 s of it downtime: up to 800 ms before a kill are not on record."},
+		"foreign trace":    {false, 8, 0, "6 steps repeated, 2.0 s down; 2.6 s in all."},
+		"flush interval":   {true, 8, 500, "6 to 11 steps repeated, 1.5 to 2.0 s down; 2.6 s in all: up to 500 ms before a kill are not on record."},
+		"known exit":       {true, 7, 800, "6 to 14 steps repeated, 1.2 s down; 2.6 s in all: up to 800 ms before a kill are not on record."},
+		"known, no record": {false, 7, 800, "6 to 14 steps repeated, 1.2 s down; 2.6 s in all: up to 800 ms before a kill are not on record."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

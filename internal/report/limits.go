@@ -38,7 +38,7 @@ func (r *Report) limits(j *Job) {
 		}
 	} else {
 		for _, l := range r.Losses {
-			add(r.words(l.Category), l.Share)
+			add(words(l.Category), l.Share)
 		}
 		if v := r.Verdict.Rank; v != nil && v.Cost > 0 {
 			for _, f := range append([]straggler.Finding{v.Finding}, v.Others...) {

@@ -1,6 +1,5 @@
-// Package report gives the answers about a training job: how much of its time
-// trained the model, what took the rest, which rank holds the others up, and
-// what to do next.
+// Package report gives the answers about a training job: where its time went,
+// which rank holds the others up, and what to do next.
 //
 //	state, err := report.Load(nil, "out/demo")
 //	...

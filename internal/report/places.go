@@ -6,14 +6,21 @@ import (
 )
 
 // placeOfLoss is where a loss is seen best.
-func placeOfLoss(c account.Category) place {
-	switch diagnosisOf(c) {
+func placeOfLoss(c account.Category) place { return placeOfPart(partOf(c)) }
+
+// placeOfPart is where a share is seen best.
+func placeOfPart(part string) place {
+	switch diagnosisOfPart(part) {
 	case "CHECKPOINTS":
 		return placeSaves
 	case "LOST WORK", "DOWN", "START-UP":
 		return placeStarts
-	case "INPUT":
+	case "INPUT", "OTHER CODE":
 		return placeSteps
+	case "WAIT":
+		return placeWaits
+	case "COMMUNICATION":
+		return placeTransfers
 	}
 	return placeTime
 }
@@ -42,9 +49,9 @@ func (r *Report) placeOfWhy() place {
 	if v.Diagnosis == diagnosisUnknown {
 		return placeData
 	}
-	for _, l := range r.Losses {
-		if r.Profile == nil && diagnosisOf(l.Category) == v.Diagnosis {
-			return placeOfLoss(l.Category)
+	for i := range r.Shares {
+		if part := r.Shares[i].Part; r.Profile == nil && diagnosisOfPart(part) == v.Diagnosis {
+			return placeOfPart(part)
 		}
 	}
 	return placeTime

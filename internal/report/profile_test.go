@@ -125,7 +125,7 @@ func TestUnknown(t *testing.T) {
 		if err := report.Full(&screen, r); err != nil {
 			t.Fatal(err)
 		}
-		zero, unknown := strings.Contains(screen.String(), "trained 0.0 %"), strings.Contains(screen.String(), "is unknown: no training step")
+		zero, unknown := strings.Contains(screen.String(), "in steps 0.0 %:"), strings.Contains(strings.Join(strings.Fields(screen.String()), " "), "is unknown: no training step")
 		if zero != alive || unknown == alive || (r.Goodput != nil) != alive || (r.Attempts[0].Goodput != nil) != alive {
 			t.Errorf("alive %v: goodput %v\n%s", alive, r.Goodput, screen.String())
 		}

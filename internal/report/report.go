@@ -33,12 +33,16 @@ type Report struct {
 	// failed is no failure of a run that went on.
 	Outcome *job.Outcome `json:"outcome"`
 
-	// Goodput is the part of the rank time that trained the model, 0 to 1; nil when
+	// Goodput is the part of the rank time that is in steps that count, 0 to 1; nil when
 	// that is not known: there was no time at all, or no step is on record and nothing
 	// says that there was none. Of a profile it is the part that lies in its steps.
 	Goodput *float64 `json:"goodput"`
 	// Profile is how the steps were spent, where the records are those of a profiler.
-	Profile     *Profile         `json:"profile,omitempty"`
+	Profile *Profile `json:"profile,omitempty"`
+	// Shares divide the time of all ranks, of a profile that of its steps: compute,
+	// communication, waiting by the rank that was waited for, what held up training. Screens,
+	// the page and comparisons show this list. Empty where no step is on record.
+	Shares      []Share          `json:"shares"`
 	Losses      []Loss           `json:"losses"` // all categories but productive, the largest first
 	Ledger      *account.Report  `json:"ledger"` // docs/goodput.md
 	Figures     []account.Figure `json:"figures"`
@@ -58,6 +62,7 @@ type Report struct {
 	// Resources is what each start used, where trainspan run saw it.
 	Resources []Resource `json:"resources,omitempty"`
 
+	run     string  // its name among those of trainspan run
 	running int     // the number of the attempt, in [Live]
 	said    []said  // the sentences of the verdict
 	nextAt  []place // what each of its actions is about
@@ -76,7 +81,7 @@ type Resource struct {
 
 // Verdict is the answer in short.
 type Verdict struct {
-	// Sentence says it all: goodput, the largest loss, the slow rank and its
+	// Sentence says it all: the time in steps, the largest loss, the slow rank and its
 	// cause, what to do next and how sure this is.
 	Sentence string `json:"sentence"`
 	// Outcome is how the last attempt ended, in capitals: COMPLETED, RUNNING, STOPPED by
@@ -85,11 +90,16 @@ type Verdict struct {
 	Outcome string `json:"outcome"`
 	// Diagnosis is what costs most: SLOW RANK, SLOW RANKS, IMBALANCE, INPUT, COMMUNICATION,
 	// DRIFT or HANG where a repair of the steps gains enough; else the loss that is more than
-	// a tenth of the time: START-UP, CHECKPOINTS, LOST WORK, DOWN, INPUT, WAIT, EVALUATION, OTHER (of
-	// a profile COPIES and IDLE DEVICE too); else FINE, or UNKNOWN where the records do not say.
+	// a tenth of the time: START-UP, CHECKPOINTS, LOST WORK, DOWN, INPUT, WAIT, COMMUNICATION,
+	// OTHER CODE, EVALUATION, OTHER (of a profile COPIES and IDLE DEVICE too); else NO PROBLEM
+	// FOUND, or UNKNOWN where the records do not say, as where steps are not divided.
 	Diagnosis string `json:"diagnosis"`
 	// Why is the reason for it, in one or two sentences with their numbers.
 	Why string `json:"why"`
+	// Proof is the table behind a Why that names ranks.
+	Proof *Proof `json:"proof,omitempty"`
+	// NotKnown is what the records do not say.
+	NotKnown []string `json:"not_known,omitempty"`
 	// Rank is the finding about ranks, of the attempt that it costs most.
 	Rank *straggler.Verdict `json:"straggler,omitempty"`
 	// Attempt is the one that Rank is about.

@@ -208,12 +208,12 @@ func TestDisruptionsAreSaid(t *testing.T) {
 	}
 	r.Ledger.Disruptions = []account.Disruption{{Total: 8e9, Down: 6e9, Iterations: 5}, {Proper: true, Total: 1e9}}
 	r.conclude()
-	if want := "1 disruption lost 5 steps and cost 4.0 s of each rank's time, 3.0 s of it downtime."; !strings.Contains(r.Verdict.Sentence, want) {
+	if want := "5 steps repeated, 3.0 s down; 4.0 s of each rank's time in all."; !strings.Contains(r.Verdict.Sentence, want) {
 		t.Errorf("%q is not in %q", want, r.Verdict.Sentence)
 	}
 	r.Ledger.Disruptions[0] = account.Disruption{Total: 8e9, Down: 2e9, DownMost: 3e9, Unrecorded: 1e9, Iterations: 26, IterationsMost: 41}
 	r.conclude()
-	if want := "1 disruption lost 26 to 41 steps and cost 4.0 s of each rank's time, 1.0 to 1.5 s of it downtime: up to 500 ms before a kill are not on record."; !strings.Contains(r.Verdict.Sentence, want) {
+	if want := "26 to 41 steps repeated, 1.0 to 1.5 s down; 4.0 s of each rank's time in all: up to 500 ms before a kill are not on record."; !strings.Contains(r.Verdict.Sentence, want) {
 		t.Errorf("%q is not in %q", want, r.Verdict.Sentence)
 	}
 	if got, want := partsOf(&r.Ledger.Disruptions[0], 2), "26 to 41 steps redone (0 s), 1.0 to 1.5 s down, 500 ms not on record before the kill"; got != want {
@@ -273,10 +273,11 @@ func TestPartsOfAProfile(t *testing.T) {
 	r := &Report{Goodput: &goodputs, Losses: []Loss{{Category: account.Stall, Share: 0.5}}, Profile: &Profile{
 		Steps: 4, Time: 4e9, Parts: half(4e9), Ranks: []ProfileRank{{Rank: 0, Steps: 1, Time: 3e9, Parts: half(3e9)}, {Rank: 1, Time: 0}},
 	}}
+	r.Shares = r.shares()
 	p := &page{R: r}
 	p.ledger()
-	if len(p.Ledger) != profile.Parts {
-		t.Errorf("%d rows: %+v", len(p.Ledger), p.Ledger)
+	if len(p.Ledger) != 1 || p.Ledger[0].Name != "compute" || p.Ledger[0].Share != 0.5 || p.Ledger[0].Time != 5e8 {
+		t.Errorf("rows %+v, want compute with the half of a step, 500 ms", p.Ledger)
 	}
 	s := &screen{columns: maxColumns}
 	s.profileRanks(r.Profile)

@@ -16,7 +16,7 @@ const (
 	maxColumns = 100
 
 	// labelWidth is the column in which the text of a labelled line begins.
-	labelWidth = 6
+	labelWidth = 11
 )
 
 // screen gathers the lines.
@@ -121,19 +121,35 @@ func (s *screen) part(name string, share float64, ns int64) {
 
 // labelled adds a text behind a word, on as many lines as it takes.
 func (s *screen) labelled(label, text string) {
-	if text == "" {
-		return
+	if text != "" {
+		s.labelledAt(label, text)
 	}
-	width := 0
-	if label != "" {
-		width = labelWidth
+}
+
+// labelledAt is labelled for a text that may go on below another one, without a word.
+func (s *screen) labelledAt(label, text string) {
+	head := fmt.Sprintf("%-*s", labelWidth, label)
+	if display.Width(label) >= labelWidth {
+		head = label + "  "
 	}
-	for i, l := range display.Fold(display.Text(text), s.columns-width) {
+	// The first line has less room behind a long word.
+	lines := display.Fold(strings.Repeat("x", display.Width(head)-labelWidth)+" "+display.Text(text), s.columns-labelWidth)
+	if display.Width(head) == labelWidth {
+		lines = display.Fold(display.Text(text), s.columns-labelWidth)
+	} else if len(lines) > 0 {
+		lines[0] = strings.TrimPrefix(strings.TrimLeft(lines[0], "x"), " ")
+	}
+	for i, l := range lines {
 		if i > 0 {
-			label = ""
+			head = strings.Repeat(" ", labelWidth)
 		}
-		s.lines = append(s.lines, strings.TrimRight(fmt.Sprintf("%-*s%s", width, label, l), " "))
+		s.lines = append(s.lines, strings.TrimRight(head+l, " "))
 	}
+}
+
+// plain adds a text on as many lines as it takes.
+func (s *screen) plain(text string) {
+	s.lines = append(s.lines, display.Fold(display.Text(text), s.columns)...)
 }
 
 // maxRemarks bounds the list: a job of a thousand ranks has thousands of flags.

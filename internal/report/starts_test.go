@@ -92,7 +92,7 @@ func TestStarts(t *testing.T) {
 	if err := report.Full(&screen, r); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"COMPLETED · DOWN", "out of memory: rank 0", "RESOURCES", "memory grows 40 MB a minute"} {
+	for _, want := range []string{"DOWN  ", "out of memory: rank 0", "RESOURCES", "memory grows 40 MB a minute"} {
 		if !strings.Contains(screen.String(), want) {
 			t.Errorf("no %q on the screen\n%s", want, screen.String())
 		}

@@ -67,20 +67,26 @@ func (s *screen) ledger(r *Report) {
 	}
 	s.head(title)
 	row := func(name string, share float64, ns int64) { s.part(name, share, ns/ranks) }
-	if r.Goodput != nil {
-		row("trained the model", *r.Goodput, r.Ledger.Categories[account.Productive])
+	list := r.Shares
+	if list == nil { // how much is in steps is not known
+		for _, l := range r.Losses {
+			list = append(list, Share{Name: words(l.Category), Time: l.Time, Share: l.Share})
+		}
 	}
-	const most = 9
-	for i, l := range r.Losses {
-		if i == most-1 && len(r.Losses) > most {
-			var rest Loss
-			for _, o := range r.Losses[i:] {
+	const most = 10
+	for i, l := range list {
+		if i == most-1 && len(list) > most {
+			var rest Share
+			for _, o := range list[i:] {
 				rest.Time, rest.Share = rest.Time+o.Time, rest.Share+o.Share
 			}
-			row(fmt.Sprintf("%d others", len(r.Losses)-i), rest.Share, rest.Time)
+			row(fmt.Sprintf("%d others", len(list)-i), rest.Share, rest.Time)
 			break
 		}
-		row(r.words(l.Category), l.Share, l.Time)
+		row(l.Name, l.Share, l.Time)
+	}
+	if r.Goodput != nil {
+		s.line("  in steps %s: compute, communication, other code and waits in them", display.Percent(*r.Goodput))
 	}
 }
 
@@ -91,7 +97,7 @@ func (s *screen) attempts(r *Report) {
 	if len(r.Attempts) == 0 {
 		return
 	}
-	t := &display.Table{Heads: []string{"<ATTEMPTS", "began", "lasted", "<steps", "goodput", "<end"}, Drop: []string{"began", "lasted"}}
+	t := &display.Table{Heads: []string{"<ATTEMPTS", "began", "lasted", "<steps", "in steps", "<end"}, Drop: []string{"began", "lasted"}}
 	const most = 4
 	list := r.Attempts
 	if len(list) > most {
@@ -144,7 +150,7 @@ func (s *screen) ranks(r *Report) {
 	if len(list) < 2 {
 		return
 	}
-	t := &display.Table{Heads: []string{"<RANKS", "own work", "excess", "wait", "last in", "goodput", "<host"}, Drop: []string{"goodput", "last in", "host"}}
+	t := &display.Table{Heads: []string{"<RANKS", "own work", "excess", "wait", "last in", "in steps", "<host"}, Drop: []string{"in steps", "last in", "host"}}
 	const ends = 3
 	for i, k := range list {
 		if len(list) > 2*ends && i == ends {

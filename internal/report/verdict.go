@@ -22,10 +22,13 @@ func (r *Report) conclude() {
 	r.gainsInRun()
 	v.Confidence, v.Doubts = r.confidence()
 	v.Outcome = r.outcomeWords()
+	r.Shares = r.shares()
+	r.prove()
 	v.Diagnosis, v.Why = r.diagnose()
 	if v.Rank != nil && diagnoses[v.Rank.Kind] != "" && diagnoses[v.Rank.Kind] == v.Diagnosis {
 		v.Why = strings.TrimSpace(v.Why + " " + r.processesOf(v.Rank.Ranks))
 	}
+	v.NotKnown = r.notKnown()
 	v.Next, r.nextAt = r.next()
 	var out []said
 	add := func(at place, text string) { out = append(out, said{text, at}) }
@@ -40,16 +43,20 @@ func (r *Report) conclude() {
 	case r.Ledger.Wall == 0:
 		add(placeData, "The records hold no time.")
 	case r.Goodput == nil:
-		add(placeData, fmt.Sprintf("How much of %s on %s trained the model is unknown: no training step is on record.", display.Duration(r.Ledger.Wall), display.Plural(len(r.Ranks), "rank")))
+		add(placeData, fmt.Sprintf("How much of %s on %s was in steps is unknown: no training step is on record.", display.Duration(r.Ledger.Wall), display.Plural(len(r.Ranks), "rank")))
 	default:
-		add(placeTime, fmt.Sprintf("%s of %s on %s trained the model.", display.Percent(*r.Goodput), display.Duration(r.Ledger.Wall), display.Plural(len(r.Ranks), "rank")))
+		add(placeTime, fmt.Sprintf("%s of %s on %s is in steps.", display.Percent(*r.Goodput), display.Duration(r.Ledger.Wall), display.Plural(len(r.Ranks), "rank")))
 	}
-	if r.Profile == nil && len(r.Losses) > 0 && r.Losses[0].Share >= worth && !(r.Goodput == nil && r.Losses[0].Category == account.Other) {
-		l := &r.Losses[0]
-		add(placeOfLoss(l.Category), fmt.Sprintf("The largest loss is %s, %s (%s%s).", r.words(l.Category), display.Percent(l.Share), display.Duration(l.Time/int64(max(len(r.Ranks), 1))), perRank(len(r.Ranks))))
+	for i := range r.Shares {
+		sh := &r.Shares[i]
+		if r.Profile != nil || sh.Share < worth || sh.Part == string(account.Compute) || sh.Part == string(account.StepUnsplit) {
+			continue
+		}
+		add(placeOfPart(sh.Part), fmt.Sprintf("Most of the rest is %s, %s (%s%s).", sh.Name, display.Percent(sh.Share), display.Duration(sh.Time/int64(max(len(r.Ranks), 1))), perRank(len(r.Ranks))))
+		break
 	}
 	if d := r.disruptions(); d != "" {
-		add(placeStarts, d)
+		add(placeStarts, "Restarts: "+d)
 	}
 	if v.Rank != nil && (len(r.Ranks) > 1 || v.Rank.Kind != straggler.Unknown) {
 		text := v.Rank.Sentence
@@ -143,28 +150,7 @@ func perRank(n int) string {
 	return ""
 }
 
-// words are those for a category, and for whom ranks waited where it was for one.
-func (r *Report) words(c account.Category) string {
-	if c == account.Wait {
-		if rank, ok := r.mostWaitedFor(); ok {
-			return fmt.Sprintf("wait for rank %d", rank)
-		}
-	}
-	return words(c)
-}
-
-// mostWaitedFor returns the rank for which most of the waiting outside of steps was, false
-// where that is not one.
-func (r *Report) mostWaitedFor() (rank int, ok bool) {
-	const most = 0.8 // of it
-	for _, w := range r.Ledger.WaitedFor {
-		if float64(w.Time-w.InSteps-w.InInit) > most*float64(r.Ledger.Categories[account.Wait]) {
-			return w.Rank, true
-		}
-	}
-	return 0, false
-}
-
+// words are those for a category.
 func words(c account.Category) string {
 	if c.IsCustom() {
 		return "“" + strings.TrimPrefix(string(c), "custom.") + "”"
@@ -194,8 +180,15 @@ func (r *Report) disruptions() string {
 		return ""
 	}
 	ranks := int64(max(len(r.Ranks), 1))
-	return fmt.Sprintf("%s lost %s and cost %s%s, %s of it downtime%s.", strings.ToUpper(display.Plural(n, "disruption")[:1])+display.Plural(n, "disruption")[1:],
-		stepsRange(lost, lostMost), display.Duration(total/ranks), perRank(int(ranks)), durationRange(down/ranks, downMost/ranks), missingEnd(unrecorded/ranks))
+	restarts := ""
+	if n > 1 {
+		restarts = display.Plural(n, "restart") + ": "
+	}
+	text := restarts + stepsRange(lost, lostMost) + " repeated"
+	if downMost/ranks > 0 {
+		text += ", " + durationRange(down/ranks, downMost/ranks) + " down"
+	}
+	return fmt.Sprintf("%s; %s%s in all%s.", text, display.Duration(total/ranks), perRank(int(ranks)), missingEnd(unrecorded/ranks))
 }
 
 // stepsRange is a number of steps of which the least and the most are known.

@@ -92,6 +92,10 @@ func Sides(base, next []*Run, opt *Options) *Result {
 	if a.Goodput > 0 && b.Goodput > 0 {
 		r.Goodput = &[2]float64{a.Goodput, b.Goodput}
 	}
+	if a.Spent.Wall > 0 && b.Spent.Wall > 0 {
+		r.RunTime = &[2]float64{a.Spent.Wall / 1e9, b.Spent.Wall / 1e9}
+	}
+	r.Account = compareAccounts(a.Account, b.Account)
 	r.describe()
 	return r
 }

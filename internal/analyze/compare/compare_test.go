@@ -167,6 +167,9 @@ func TestMarkdownHoldsTogether(t *testing.T) {
 			}
 		}
 	}
+	if !strings.Contains(md, "| in steps | 95.0 % | 90.0 % | |") {
+		t.Errorf("the share in steps has a change, or none is there:\n%s", md)
+	}
 	if rows != 9 || !strings.HasPrefix(md, "**slower** ") || !strings.Contains(md, "pr·&lt;b>\\`2\\`·· is slower than main\\|1") {
 		t.Errorf("got %d rows:\n%s", rows, md)
 	}

@@ -84,8 +84,11 @@ func (r *Result) Markdown() string {
 		}
 		fmt.Fprintf(&b, "| %s | %.2f ms | %.2f ms | %s of a step%s |\n", display.Markdown(p.Phase), p.Base, p.New, p.Change, sure)
 	}
+	if t := r.RunTime; t != nil {
+		fmt.Fprintf(&b, "| run | %.1f s | %.1f s | %s |\n", t[0], t[1], display.Change(t[1]/t[0]-1))
+	}
 	if r.Goodput != nil {
-		fmt.Fprintf(&b, "| goodput | %s | %s | |\n", display.Percent(r.Goodput[0]), display.Percent(r.Goodput[1]))
+		fmt.Fprintf(&b, "| in steps | %s | %s | |\n", display.Percent(r.Goodput[0]), display.Percent(r.Goodput[1]))
 	}
 	if r.BaseMS > 0 {
 		fmt.Fprintf(&b, "| steps | %d | %d | |\n", r.Steps[0], r.Steps[1])
@@ -95,6 +98,12 @@ func (r *Result) Markdown() string {
 		for i := range r.Parts {
 			p := &r.Parts[i]
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", display.Markdown(p.Words()), p.Step(), p.Run())
+		}
+	}
+	if len(r.Account) > 0 {
+		b.WriteString("\n| time of a rank | base | new | difference |\n|---|---:|---:|---:|\n")
+		for _, c := range r.Rows(MostAccount) {
+			fmt.Fprintf(&b, "| %s | %.1f s | %.1f s | %s s |\n", display.Markdown(c.Name), c.Base, c.New, signed(c.New-c.Base, 1))
 		}
 	}
 	if p := r.Profile; p != nil {
@@ -110,6 +119,9 @@ func (r *Result) Markdown() string {
 	}
 	return b.String()
 }
+
+// MostAccount is how many shares of the time tables have.
+const MostAccount = 8
 
 // Step says what a part adds to a step, nothing where it lies outside of steps.
 func (p *Part) Step() string {

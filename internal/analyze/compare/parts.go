@@ -7,6 +7,7 @@ import (
 
 	"github.com/trainspan/trainspan/internal/analyze/profile"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
@@ -177,6 +178,46 @@ func compareProfiles(a, b *profile.Use) *ProfileChange {
 	sortChanges(out.Parts)
 	out.Operators, out.Kernels = named(a.Operators, b.Operators), named(a.Kernels, b.Kernels)
 	return out
+}
+
+// AccountChange is a share of the time of two runs, seconds of a mean rank.
+type AccountChange struct {
+	Name string  `json:"name"`
+	Base float64 `json:"base_s"`
+	New  float64 `json:"new_s"`
+}
+
+// compareAccounts returns the shares of both runs, the largest first.
+func compareAccounts(a, b []Share) (out []AccountChange) {
+	if a == nil || b == nil {
+		return nil
+	}
+	for _, s := range a {
+		out = append(out, AccountChange{Name: s.Name, Base: s.Seconds})
+	}
+	for _, s := range b {
+		i := slices.IndexFunc(out, func(c AccountChange) bool { return c.Name == s.Name })
+		if i < 0 {
+			i, out = len(out), append(out, AccountChange{Name: s.Name})
+		}
+		out[i].New = s.Seconds
+	}
+	slices.SortStableFunc(out, func(p, q AccountChange) int { return cmp.Compare(max(q.Base, q.New), max(p.Base, p.New)) })
+	return out
+}
+
+// Rows are the changes of the account as a table shows them: at most so many by name, and the
+// sum of the others.
+func (r *Result) Rows(most int) []AccountChange {
+	if len(r.Account) <= most {
+		return r.Account
+	}
+	out := slices.Clone(r.Account[:most-1])
+	rest := AccountChange{Name: display.Plural(len(r.Account)-most+1, "other")}
+	for _, c := range r.Account[most-1:] {
+		rest.Base, rest.New = rest.Base+c.Base, rest.New+c.New
+	}
+	return append(out, rest)
 }
 
 func sortChanges(list []NamedChange) {

@@ -48,9 +48,14 @@ type Result struct {
 	StepMS     float64        `json:"mean_step_difference_ms"`
 	Parts      []Part         `json:"parts,omitempty"`
 	Profile    *ProfileChange `json:"profile,omitempty"` // where both runs are profiles
-	Goodput    *[2]float64    `json:"goodput,omitempty"`
-	Sentence   string         `json:"sentence"`
-	Notes      []string       `json:"notes,omitempty"`
+	// Goodput is the share of the time in steps of base and new. It grows where steps take
+	// longer, so that it says nothing of which run is better.
+	Goodput *[2]float64 `json:"goodput,omitempty"`
+	// RunTime is how long base and new took, seconds of a mean rank, and Account where that went.
+	RunTime  *[2]float64     `json:"run_s,omitempty"`
+	Account  []AccountChange `json:"account,omitempty"`
+	Sentence string          `json:"sentence"`
+	Notes    []string        `json:"notes,omitempty"`
 
 	failOver float64
 }

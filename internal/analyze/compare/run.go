@@ -21,7 +21,8 @@ type Run struct {
 	Periods   []float64 // nanoseconds of each step after the slow start of its attempt, in order; what package straggler calls the period
 	// Phases holds the time of each step by phase, nanoseconds, as long as Periods.
 	Phases  map[string][]float64
-	Goodput float64  // share of the wall time that trained, 0 … 1
+	Goodput float64  // share of the rank time that is in steps, 0 … 1
+	Account []Share  // where its time went, as the report shows it
 	Hosts   []string // each once, sorted; none where one is not known
 	Spent   Spent
 	Table   *straggler.Table // of the longest attempt
@@ -108,6 +109,12 @@ func (r *Run) phases() []string {
 
 // profiled reports whether the run is a profile with steps.
 func (r *Run) profiled() bool { return r.Profile != nil && r.Profile.Steps > 0 }
+
+// Share is a part of the time of a run.
+type Share struct {
+	Name    string
+	Seconds float64 // of a mean rank
+}
 
 // Spent is where the time of a run went, nanoseconds of a mean rank.
 type Spent struct {

@@ -192,8 +192,15 @@ func (f *Finding) sooner(how string) string {
 		was = f.Saved / cost * 1e6
 		what, is = "a step", was-f.Saved*1e6
 	}
-	return fmt.Sprintf(" %s %s takes %s %s instead of %s.", capital(how), what, about, display.Duration(int64(is)), display.Duration(int64(was)))
+	less := display.Less(int64(was), int64(is))
+	if gain != f.Gain {
+		less = "at least " + less
+	}
+	return fmt.Sprintf(" %s %s takes %s %s: %s less.", capital(how), what, about, display.Duration(int64(is)), less)
 }
+
+// Sooner says how long the run takes with the repair, as in "at the others' speed", and how much less that is.
+func (f *Finding) Sooner(how string) string { return f.sooner(how) }
 
 // InRun says what the findings cost in a run that took so many nanoseconds: the judged
 // steps that it kept, of which more are in other attempts with the same finding, each with

@@ -41,6 +41,24 @@ func seconds(s float64) string {
 	return fmt.Sprintf("%sd %02dh", Count(n/24), n%24)
 }
 
+// Less writes the difference of two durations so that it is that of the two as [Duration]
+// writes them.
+func Less(from, to int64) string {
+	unit := int64(1)
+	switch largest := max(from, -from); {
+	case largest >= 48*3600*1e9:
+		unit = 3600 * 1e9
+	case largest >= 3599.5*1e9:
+		unit = 60 * 1e9
+	case largest >= 59.95*1e9:
+		unit = 1e9
+	case largest >= 0.9995*1e9:
+		unit = 1e8
+	}
+	round := func(ns int64) int64 { return (ns + unit/2) / unit * unit }
+	return Duration(round(from) - round(to))
+}
+
 // Milliseconds writes milliseconds that are compared with others: in that unit up to
 // ten seconds.
 func Milliseconds(ms float64) string {

@@ -46,13 +46,23 @@ func New(s Streams) *App {
 func (a *App) Paint(w *display.Writer) Painter {
 	switch a.Color {
 	case "always":
-		return Painter{true}
+		return Painter{true, a.ascii()}
 	case "never":
-		return Painter{}
+		return Painter{ASCII: a.ascii()}
 	}
 	noColor, _ := a.Env("NO_COLOR")
 	kind, _ := a.Env("TERM")
-	return Painter{Terminal(w.Under()) && noColor == "" && kind != "dumb"}
+	return Painter{Terminal(w.Under()) && noColor == "" && kind != "dumb", a.ascii()}
+}
+
+// ascii reports whether the locale that the environment names has nothing else.
+func (a *App) ascii() bool {
+	for _, name := range [...]string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v, _ := a.Env(name); v != "" {
+			return v == "C" || v == "POSIX"
+		}
+	}
+	return false
 }
 
 // Env looks a variable of the environment up.

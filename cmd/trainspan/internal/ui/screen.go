@@ -29,12 +29,15 @@ func Screen(to *display.Writer, p Painter, columns int, r *report.Report, full b
 	switch v := &r.Verdict; {
 	case strings.HasPrefix(v.Outcome, "FAILED"), v.Outcome == "KILLED", v.Outcome == "HUNG", v.Outcome == "OUT OF MEMORY":
 		color = Painter.Bad
-	case v.Diagnosis == "FINE":
+	case v.Diagnosis == "NO PROBLEM FOUND":
 		color = Painter.Good
 	}
 	for _, l := range lines {
 		if l == "" {
 			color = nil
+		}
+		if p.ASCII {
+			l = ascii.Replace(l)
 		}
 		text := display.Own(display.Text(l))
 		if color != nil {
@@ -44,8 +47,13 @@ func Screen(to *display.Writer, p Painter, columns int, r *report.Report, full b
 	}
 }
 
-// Painter colours text on terminals and not elsewhere.
-type Painter struct{ On bool }
+// Painter colours text on terminals and not elsewhere. With ASCII the screen of a report has
+// no other letters of its own.
+type Painter struct{ On, ASCII bool }
+
+// ascii replaces what screens draw with.
+var ascii = strings.NewReplacer("█", "#", "▓", "%", "▒", "+", "░", ":", "·", "-", "…", "...", "±", "+-", "µ", "u", "“", "\"", "”", "\"",
+	"▏", " ", "▎", " ", "▍", "#", "▌", "#", "▋", "#", "▊", "#", "▉", "#")
 
 // Colours are the words of --color.
 var Colours = []string{"auto", "always", "never"}

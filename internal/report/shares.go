@@ -1,0 +1,258 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/profile"
+	"github.com/trainspan/trainspan/internal/platform/display"
+)
+
+// Share is a part of the time of all ranks, or of the steps of a profile. Those of a report
+// add up to all of it. Screens, the page and comparisons show the same list.
+type Share struct {
+	// Name is how people read it: "compute", "wait for rank 2", "data, rank 2".
+	Name string `json:"name"`
+	// Part is what it is for programs: a key of productive_parts_ns, "wait" for all waits,
+	// "start" for what a start takes, else a category; of a profile a key of parts_ns, and
+	// "wait" for what is waiting in its communication.
+	Part string `json:"part"`
+	// Rank is the one that was waited for, or that has nearly all of the time.
+	Rank  *int    `json:"rank,omitempty"`
+	Time  int64   `json:"ns"` // of all ranks together
+	Share float64 `json:"share"`
+}
+
+// The parts that are neither of the productive time nor a category.
+const (
+	partWait  = "wait"
+	partStart = "start"
+)
+
+const (
+	// ofOneRank is the part of a share from which on it is called that of one rank.
+	ofOneRank = 0.8
+	// mostWaitedFor is how many ranks are waited for by name, each for at least waitedPart
+	// of all waiting: less is usual where steps vary.
+	mostWaitedFor = 2
+	waitedPart    = 0.25
+)
+
+// partOf is the share that a category belongs to.
+func partOf(c account.Category) string {
+	switch c {
+	case account.Init, account.Warmup, account.CheckpointLoad:
+		return partStart
+	case account.Wait:
+		return partWait
+	}
+	if c.IsStartUp() {
+		return partStart
+	}
+	return string(c)
+}
+
+// partNames are the names of parts, of categories besides those where words differ.
+var partNames = map[string]string{
+	partStart: "start", string(account.OtherCode): "other code", string(account.StepUnsplit): "steps, not split",
+	string(account.DataWait): "data", string(account.Downtime): "down", string(account.LostWork): "lost steps",
+	string(account.CheckpointSave): "save", string(account.Unobserved): "not recorded", string(account.Other): "other, no span",
+	string(account.Validation): "evaluation", string(account.Testing): "testing",
+}
+
+func partName(part string) string {
+	if name := partNames[part]; name != "" {
+		return name
+	}
+	return words(account.Category(part))
+}
+
+// shares divides the time of all ranks: the parts of the productive time, waiting by the rank
+// that was waited for, and the categories that are no part of these. The largest comes first.
+func (r *Report) shares() []Share {
+	if p := r.Profile; p != nil {
+		return r.profileShares(p)
+	}
+	led := r.Ledger
+	if r.Goodput == nil || led.Wall == 0 {
+		return nil
+	}
+	total := make(map[string]int64)
+	by := make(map[string]map[int]int64) // of each rank
+	add := func(part string, rank int, ns int64) {
+		if ns == 0 {
+			return
+		}
+		total[part] += ns
+		if by[part] == nil {
+			by[part] = make(map[int]int64)
+		}
+		by[part][rank] += ns
+	}
+	for i := range led.Ranks {
+		rank := &led.Ranks[i]
+		left := rank.Categories[account.Productive]
+		for part, ns := range rank.ProductiveParts {
+			add(string(part), rank.Rank, ns)
+			left -= ns
+		}
+		add(string(account.StepUnsplit), rank.Rank, left)
+		for c, ns := range rank.Categories {
+			if c != account.Productive {
+				add(partOf(c), rank.Rank, ns)
+			}
+		}
+	}
+	var out []Share
+	all := float64(max(led.Categories.Sum(), 1))
+	give := func(name, part string, rank *int, ns int64) {
+		if ns > 0 {
+			out = append(out, Share{name, part, rank, ns, float64(ns) / all})
+		}
+	}
+	for part, ns := range total {
+		if part == partWait {
+			continue
+		}
+		name, rank := partName(part), (*int)(nil)
+		if len(led.Ranks) > 1 {
+			for of, t := range by[part] {
+				if float64(t) >= ofOneRank*float64(ns) {
+					rank, name = &of, fmt.Sprintf("%s, rank %d", name, of)
+				}
+			}
+		}
+		give(name, part, rank, ns)
+	}
+	rest := total[partWait]
+	for _, w := range led.WaitedFor {
+		ns := min(w.Time-w.InInit, rest)
+		if len(out) > 0 && ns > 0 && float64(ns) >= waitedPart*float64(total[partWait]) && countPart(out, partWait) < mostWaitedFor {
+			give(fmt.Sprintf("wait for rank %d", w.Rank), partWait, &w.Rank, ns)
+			rest -= ns
+		}
+	}
+	others := "wait for others"
+	if rest == total[partWait] {
+		others = "wait for other ranks"
+	}
+	give(others, partWait, nil, rest)
+	sortShares(out)
+	return out
+}
+
+func countPart(list []Share, part string) (n int) {
+	for i := range list {
+		if list[i].Part == part {
+			n++
+		}
+	}
+	return n
+}
+
+func sortShares(list []Share) {
+	slices.SortFunc(list, func(a, b Share) int { return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Name, b.Name)) })
+}
+
+// profileShares divides the steps of a profile. What its ranks wait for each other is no
+// transfer.
+func (r *Report) profileShares(p *Profile) (out []Share) {
+	if p.Steps == 0 {
+		return nil
+	}
+	give := func(name, part string, rank *int, ns int64) {
+		if ns > 0 {
+			out = append(out, Share{name, part, rank, ns, float64(ns) / float64(max(p.Time, 1))})
+		}
+	}
+	for part := range profile.Part(profile.Parts) {
+		key, ns := part.String(), p.Parts[part.String()]
+		name := p.partWords(part)
+		if part == profile.Communication {
+			if wait := r.waitingIn(p); wait > 0 {
+				name, ns = "transfer", ns-wait
+				if v := r.Verdict.Rank; v != nil {
+					if rank, ok := waitedMostFor(v.Waits); ok {
+						give(fmt.Sprintf("wait for rank %d", rank), partWait, &rank, wait)
+					} else {
+						give("wait for other ranks", partWait, nil, wait)
+					}
+				}
+			}
+		}
+		give(name, key, nil, ns)
+	}
+	sortShares(out)
+	return out
+}
+
+// waitingIn is how long the ranks of a profile waited for each other in the communication that
+// nothing hides: the share that it has of the steps that were compared.
+func (r *Report) waitingIn(p *Profile) int64 {
+	v := r.Verdict.Rank
+	if v == nil || v.Waits == nil {
+		return 0
+	}
+	return min(int64(math.Round(v.Waits.Share*float64(p.Time))), p.Parts[profile.Communication.String()])
+}
+
+// condensed is a share as one screen shows it: in whole percents, which add up to 100.
+type condensed struct {
+	Share
+	Percent int
+}
+
+// condense keeps at most so many shares by name, the largest, and sums up the others and
+// those that round to nothing.
+func condense(list []Share, most int) []condensed {
+	n := len(list)
+	for n > 0 && list[n-1].Share < 0.005 {
+		n--
+	}
+	if n == len(list)-1 { // one alone would be as long as its name
+		n--
+	}
+	if n > most || n == most && n < len(list) {
+		n = most - 1
+	}
+	var out []condensed
+	for _, s := range list[:n] {
+		out = append(out, condensed{Share: s})
+	}
+	if n < len(list) {
+		rest := Share{Name: display.Plural(len(list)-n, "other")}
+		if n == 0 {
+			rest.Name = fmt.Sprintf("%d parts", len(list))
+		}
+		for _, s := range list[n:] {
+			rest.Time, rest.Share = rest.Time+s.Time, rest.Share+s.Share
+		}
+		out = append(out, condensed{Share: rest})
+	}
+	percents(out)
+	return out
+}
+
+// percents rounds shares so that they add up to 100: those that lose most by rounding down
+// are rounded up.
+func percents(list []condensed) {
+	if len(list) == 0 {
+		return
+	}
+	left := 100
+	order := make([]int, len(list))
+	lost := make([]float64, len(list))
+	for i := range list {
+		exact := 100 * list[i].Share.Share
+		list[i].Percent = int(exact)
+		lost[i], order[i] = exact-math.Floor(exact), i
+		left -= list[i].Percent
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(lost[b], lost[a]) })
+	for i := 0; left > 0; i, left = (i+1)%len(order), left-1 {
+		list[order[i]].Percent++
+	}
+}

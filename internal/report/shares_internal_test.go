@@ -1,0 +1,126 @@
+package report
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+)
+
+// slowAccount is the account of two ranks, one of which waits half of the time for the other.
+func slowAccount() *account.Report {
+	return &account.Report{
+		Wall:            100,
+		Categories:      account.Totals{account.Productive: 120, account.DataWait: 50, account.Init: 20, account.Warmup: 10},
+		ProductiveParts: account.Parts{account.Compute: 60, account.WaitInStep: 60},
+		WaitedFor:       []account.WaitedFor{{Rank: 1, Time: 60, InSteps: 60}},
+		Ranks: []account.RankReport{
+			{Rank: 0, Categories: account.Totals{account.Productive: 85, account.Init: 10, account.Warmup: 5}, ProductiveParts: account.Parts{account.Compute: 25, account.WaitInStep: 60}},
+			{Rank: 1, Categories: account.Totals{account.Productive: 35, account.DataWait: 50, account.Init: 10, account.Warmup: 5}, ProductiveParts: account.Parts{account.Compute: 35}},
+		},
+	}
+}
+
+// Waiting is no part of what steps did, work of one rank has its name, and the start is one.
+func TestShares(t *testing.T) {
+	goodput := 0.6
+	r := &Report{Ledger: slowAccount(), Goodput: &goodput}
+	var got []string
+	var sum int64
+	for _, s := range r.shares() {
+		got = append(got, s.Name)
+		sum += s.Time
+	}
+	want := []string{"compute", "wait for rank 1", "data, rank 1", "start"}
+	if len(got) != len(want) || sum != 200 {
+		t.Fatalf("shares() = %q of %d ns, want %q of 200", got, sum, want)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("shares() = %q, want %q", got, want)
+		}
+	}
+	if r.Goodput = nil; r.shares() != nil {
+		t.Errorf("shares() = %v where the time in steps is not known, want none", r.shares())
+	}
+}
+
+// Whatever the shares are, a bar has at most as many as shades and 100 % in all.
+func TestCondensedSharesAddUp(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		var list []Share
+		var all int64
+		for range 1 + rnd.IntN(12) {
+			list = append(list, Share{Name: "x", Time: 1 + int64(rnd.ExpFloat64()*1e6)})
+			all += list[len(list)-1].Time
+		}
+		for i := range list {
+			list[i].Share = float64(list[i].Time) / float64(all)
+		}
+		sortShares(list)
+		sum, ns := 0, int64(0)
+		out := condense(list, 6)
+		for _, c := range out {
+			sum, ns = sum+c.Percent, ns+c.Time
+			if c.Percent < 0 {
+				t.Fatalf("%+v", out)
+			}
+		}
+		if sum != 100 || ns != all || len(out) > 6 {
+			t.Fatalf("condense(%v) = %v: %d %%, %d of %d ns", list, out, sum, ns, all)
+		}
+	}
+}
+
+// Nothing is said to be fine where the steps are not divided, where waiting is for one rank
+// alone, or where communication is much of the time.
+func TestNoProblemFound(t *testing.T) {
+	base := func() *Report {
+		goodput := 1.0
+		led := &account.Report{Wall: 1000, Categories: account.Totals{account.Productive: 4000}, ProductiveParts: account.Parts{account.Compute: 4000}}
+		for rank := range 4 {
+			led.Ranks = append(led.Ranks, account.RankReport{Rank: rank, Categories: account.Totals{account.Productive: 1000}, ProductiveParts: account.Parts{account.Compute: 1000}})
+		}
+		led.Iterations.Kept = 50
+		return &Report{Ledger: led, Goodput: &goodput, Ranks: make([]Rank, 4), Attempts: make([]Attempt, 1), Steps: Steps{Count: 50, Compared: 49, Median: 20, P99: 21},
+			Verdict: Verdict{Rank: &straggler.Verdict{Finding: straggler.Finding{Kind: straggler.Fine}}}}
+	}
+	move := func(r *Report, to account.Part, ns int64) {
+		for i := range r.Ledger.Ranks {
+			r.Ledger.Ranks[i].ProductiveParts[account.Compute] -= ns / 4
+			r.Ledger.Ranks[i].ProductiveParts[to] += ns / 4
+		}
+		r.Ledger.ProductiveParts[account.Compute] -= ns
+		r.Ledger.ProductiveParts[to] += ns
+	}
+	for name, c := range map[string]struct {
+		change func(r *Report)
+		want   string
+	}{
+		"all is compute": {func(*Report) {}, diagnosisFine},
+		"not divided":    {func(r *Report) { move(r, account.StepUnsplit, 3000) }, diagnosisUnknown},
+		"waits by chance": {func(r *Report) {
+			move(r, account.WaitInStep, 800)
+			for rank := range 4 {
+				r.Ledger.WaitedFor = append(r.Ledger.WaitedFor, account.WaitedFor{Rank: rank, Time: 200, InSteps: 200})
+			}
+		}, diagnosisFine},
+		"waits for one": {func(r *Report) {
+			move(r, account.WaitInStep, 800)
+			r.Ledger.WaitedFor = []account.WaitedFor{{Rank: 2, Time: 800, InSteps: 800}}
+		}, "WAIT"},
+		"communication":    {func(r *Report) { move(r, account.Communication, 800) }, "COMMUNICATION"},
+		"code in no span":  {func(r *Report) { move(r, account.OtherCode, 800) }, "OTHER CODE"},
+		"no step compared": {func(r *Report) { r.Steps.Compared = 0 }, diagnosisUnknown},
+		"ranks not judged": {func(r *Report) { r.Verdict.Rank.Kind = straggler.Unknown }, diagnosisUnknown},
+	} {
+		r := base()
+		c.change(r)
+		r.Shares = r.shares()
+		if got, why := r.diagnose(); got != c.want {
+			t.Errorf("%s: diagnose() = %s, %q, want %s", name, got, why, c.want)
+		}
+	}
+}
