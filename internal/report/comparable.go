@@ -62,7 +62,11 @@ func Comparable(j *Job, name string) *compare.Run {
 	if rep.Goodput != nil && rep.Profile == nil {
 		out.Goodput = *rep.Goodput
 		for _, s := range rep.Shares {
-			out.Account = append(out.Account, compare.Share{Name: s.Name, Seconds: float64(s.Time) / float64(max(len(rep.Ranks), 1)) / 1e9})
+			name := s.Name
+			if s.Part != partWait { // whichever rank has it in one of the runs
+				name = partName(s.Part)
+			}
+			out.Account = append(out.Account, compare.Share{Name: name, Seconds: float64(s.Time) / float64(max(len(rep.Ranks), 1)) / 1e9})
 		}
 	}
 	keep := func(x []float64) []float64 {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/profile"
@@ -33,6 +34,8 @@ type page struct {
 	End         linked // how it ended, where that is a sentence of its own
 	Why         linked
 	Next, Said  []linked
+	Title       string
+	Bar         []barPart
 	Ledger      []ledgerRow
 	Attempts    []Attempt            // the last ones
 	Earlier     *Attempt             // those before as one
@@ -48,6 +51,28 @@ type page struct {
 	Data            template.JS
 	Library, Script template.JS
 	LibraryCSS, CSS template.CSS
+}
+
+// barPart is a part of the stacked bar.
+type barPart struct {
+	Name     string
+	Category account.Category // which has its colour
+	Percent  int
+	Grow     string
+}
+
+// bar fills the stacked bar with the shares of the first screen.
+func (p *page) bar() {
+	for _, c := range condense(p.R.Shares, utf8.RuneCountInString(shades)) {
+		colour := colourOf(c.Part)
+		if p.R.Profile != nil {
+			colour = profileColour(c.Part)
+		}
+		if c.Part == "" {
+			colour = account.Other
+		}
+		p.Bar = append(p.Bar, barPart{c.Name, colour, c.Percent, strconv.FormatFloat(100*c.Share.Share, 'f', 2, 64)})
+	}
 }
 
 type ledgerRow struct {
@@ -75,6 +100,7 @@ func HTML(w io.Writer, r *Report) error {
 	t := template.New("page.html.tmpl").Funcs(template.FuncMap{
 		"duration": display.Duration,
 		"ms":       display.Milliseconds,
+		"milli":    func(ns int64) string { return display.Milliseconds(float64(ns) / 1e6) },
 		"bytes":    size,
 		"rate":     rate,
 		"percent":  func(x any) string { return display.Percent(number(x)) },
@@ -129,6 +155,8 @@ func number(x any) float64 {
 
 func newPage(r *Report) (*page, error) {
 	p := &page{R: r, Chart: make(map[string]bool), Checkpoints: r.Checkpoints[:min(len(r.Checkpoints), maxCheckpointRows)]}
+	p.Title = r.title()
+	p.bar()
 	p.ledger()
 	p.attempts()
 	p.ranks()
@@ -183,6 +211,16 @@ var partCategories = [profile.Parts]account.Category{
 	profile.Compute: account.Productive, profile.Communication: account.Stall, profile.Copies: account.CheckpointSave, profile.Input: account.DataWait, profile.Idle: account.Other,
 }
 
+// profileColour is the category whose colour a part of a profile has.
+func profileColour(part string) account.Category {
+	for p, c := range partCategories {
+		if profile.Part(p).String() == part {
+			return c
+		}
+	}
+	return account.Category(part)
+}
+
 func (p *page) ledger() {
 	r := p.R
 	ranks := int64(max(len(r.Ranks), 1))
@@ -190,12 +228,8 @@ func (p *page) ledger() {
 		p.Ledger = append(p.Ledger, ledgerRow{c, name, c == account.Productive, share, strconv.FormatFloat(100*share, 'f', 2, 64), ns / ranks})
 	}
 	if p := r.Profile; p != nil && p.Steps > 0 {
-		colours := map[string]account.Category{partWait: account.Wait}
-		for part, c := range partCategories {
-			colours[profile.Part(part).String()] = c
-		}
 		for _, s := range r.Shares {
-			add(colours[s.Part], s.Name, s.Share, s.Time*ranks/int64(p.Steps))
+			add(profileColour(s.Part), s.Name, s.Share, s.Time*ranks/int64(p.Steps))
 		}
 		return
 	}

@@ -407,7 +407,7 @@ function drawAll() {
     live.push(charts[box.dataset.chart](box));
   }
   // The bars of the table are filled as the pictures are.
-  for (const bar of document.querySelectorAll("td.bar i[data-category]")) {
+  for (const bar of document.querySelectorAll("td.bar i[data-category], .stack i, .stacked i")) {
     const t = tile(bar.dataset.category);
     bar.style.background = `url(${t.toDataURL()}) 0 0 / ${t.width / ratio()}px`;
   }

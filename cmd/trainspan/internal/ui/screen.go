@@ -52,7 +52,7 @@ func Screen(to *display.Writer, p Painter, columns int, r *report.Report, full b
 type Painter struct{ On, ASCII bool }
 
 // ascii replaces what screens draw with.
-var ascii = strings.NewReplacer("█", "#", "▓", "%", "▒", "+", "░", ":", "·", "-", "…", "...", "±", "+-", "µ", "u", "“", "\"", "”", "\"",
+var ascii = strings.NewReplacer("█", "#", "▓", "@", "▒", "+", "░", ":", "·", "-", "…", "...", "±", "+-", "µ", "u", "“", "\"", "”", "\"",
 	"▏", " ", "▎", " ", "▍", "#", "▌", "#", "▋", "#", "▊", "#", "▉", "#")
 
 // Colours are the words of --color.
