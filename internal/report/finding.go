@@ -317,11 +317,15 @@ func (r *Report) slowSentence() string {
 	case phasesOf(v.Cause) == nil || !steady(v) || named.Times[0] <= others.Times[0]:
 		return ""
 	}
+	delays := "delays"
+	if v.Cause == "compute" {
+		delays = "delay"
+	}
 	in := "every step"
 	if v.Evidence.Affected < v.Evidence.Interval {
 		in = fmt.Sprintf("%d of %d steps", v.Evidence.Affected, v.Evidence.Interval)
 	}
-	return fmt.Sprintf("%s's %s%s delays %s: %s, other ranks %s.", who, workWord(v.Cause), host, in, most, rest) + end
+	return fmt.Sprintf("%s's %s%s %s %s: %s, other ranks %s.", who, workWord(v.Cause), host, delays, in, most, rest) + end
 }
 
 // hosts is how many hosts the ranks are on, 0 where that is not known of all.

@@ -255,13 +255,46 @@ func (r *Report) lossSentence(diagnosis string, ns int64) string {
 		whose = "each rank's "
 	}
 	text := fmt.Sprintf("%s of %s%s: %s.", display.Duration(ns/ranks), whose, display.Duration(r.Ledger.Wall), strings.Join(parts, ", "))
-	if len(parts) == 1 && n == 1 {
-		text = fmt.Sprintf("%s takes %s of %s%s.", capital(partName(alone.Part)), display.Duration(ns/ranks), whose, display.Duration(r.Ledger.Wall))
+	if rank, waited, ok := r.startedLate(); ok && diagnosis == "START-UP" {
+		text = strings.TrimSuffix(text, ".") + fmt.Sprintf("; %s of it is waiting for rank %d.", display.Duration(waited/ranks), rank)
+	}
+	if len(parts) == 1 && diagnosis != "START-UP" {
+		for i := range r.Shares { // the one that is worth a word
+			if s := &r.Shares[i]; diagnosisOfPart(s.Part) == diagnosis {
+				alone = s
+				break
+			}
+		}
+		name := partName(alone.Part)
+		switch {
+		case alone.Part == string(account.Downtime):
+			name = "downtime"
+		case alone.Name == messagesName:
+			name = "sending and receiving messages, with the waits for them,"
+		}
+		text = fmt.Sprintf("%s takes %s of %s%s.", capital(name), display.Duration(ns/ranks), whose, display.Duration(r.Ledger.Wall))
 		if alone.Part == partWait {
 			text = fmt.Sprintf("%s: %s of %s%s.", capital(alone.Name), display.Duration(ns/ranks), whose, display.Duration(r.Ledger.Wall))
 		}
 	}
 	return text
+}
+
+// startedLate returns the rank for which the others waited most of the start, and how long
+// they did, in the time of all of them.
+func (r *Report) startedLate() (rank int, waited int64, ok bool) {
+	var start int64
+	for i := range r.Losses {
+		if l := &r.Losses[i]; partOf(l.Category) == partStart {
+			start += l.Time
+		}
+	}
+	for _, w := range r.Ledger.WaitedFor {
+		if w.InInit > waited {
+			rank, waited = w.Rank, w.InInit
+		}
+	}
+	return rank, waited, waited > 0 && 2*waited >= start
 }
 
 func capital(text string) string {
@@ -288,14 +321,22 @@ func (r *Report) action() string {
 	v := &r.Verdict
 	switch {
 	case v.Rank != nil && diagnoses[v.Rank.Kind] != "":
-		if p := v.Proof; p != nil && p.OfRun {
+		if p := v.Proof; p != nil && p.OfRun && 10*p.Rows[len(p.Rows)-1].Times[0] < p.Rows[0].Times[0] {
+			return fmt.Sprintf("share “%s” among the ranks, or let nobody wait while rank %s does it", p.Columns[0], p.Rows[0].Name)
+		} else if p != nil && p.OfRun {
 			return fmt.Sprintf("compare what rank %s does in “%s” with another rank", p.Rows[0].Name, p.Columns[0])
 		}
 		return v.Rank.Next
 	case v.Diagnosis == "WAIT" && r.Profile != nil && v.Proof != nil:
 		return fmt.Sprintf("profile rank %s again, and look at the clocks and the load of its device then", v.Proof.Rows[0].Name)
+	case v.Diagnosis == diagnosisUnknown && v.Rank != nil && v.Rank.Kind == straggler.Unknown && v.Why == v.Rank.Sentence:
+		return v.Rank.Next
 	case v.Diagnosis == diagnosisFine, v.Diagnosis == diagnosisUnknown, r.Profile != nil:
 		return ""
+	case v.Diagnosis == "START-UP":
+		if rank, _, ok := r.startedLate(); ok {
+			return fmt.Sprintf("see why rank %d comes last in the start: the others wait for it", rank)
+		}
 	}
 	ranks := int64(max(len(r.Ranks), 1))
 	for i := range r.Shares {
@@ -304,6 +345,9 @@ func (r *Report) action() string {
 			continue
 		}
 		text, ns := shareActions[s.Part], s.Time
+		if s.Name == messagesName {
+			text = "even the work of the stages out, or use more micro-batches"
+		}
 		if s.Part == partWait && s.Rank != nil {
 			text = fmt.Sprintf("see what rank %d does before the others meet it", *s.Rank)
 		}
@@ -347,7 +391,8 @@ func (s *screen) first(r *Report) {
 			s.labelled("Seen", sentence(text))
 		}
 	}
-	if len(v.Next) > 0 && (v.Diagnosis != diagnosisFine || afterwards(r.Outcome) != "") {
+	needed := v.Diagnosis == diagnosisUnknown && v.Rank != nil && len(v.Next) > 0 && v.Next[0] == v.Rank.Next // the reason says it
+	if len(v.Next) > 0 && !needed && (v.Diagnosis != diagnosisFine || afterwards(r.Outcome) != "") {
 		s.labelled("Next", sentence(v.Next[0]))
 	}
 	s.time(r)
@@ -437,7 +482,11 @@ func (s *screen) time(r *Report) {
 			}
 			line.WriteString(strings.Repeat(string(shade), max(end-at, 0)))
 			at = max(at, end)
-			legend = append(legend, fmt.Sprintf("%c %s %d", shade, display.Text(list[i].Name), list[i].Percent))
+			percent := strconv.Itoa(list[i].Percent)
+			if percent == "0" {
+				percent = "< 1"
+			}
+			legend = append(legend, fmt.Sprintf("%c %s %s", shade, display.Text(list[i].Name), percent))
 		}
 		legend[0] += " %"
 		s.lines = append(s.lines, "")

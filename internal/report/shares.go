@@ -118,6 +118,12 @@ func (r *Report) shares() []Share {
 			continue
 		}
 		name, rank := partName(part), (*int)(nil)
+		switch {
+		case part == string(account.Communication) && r.mostlyMessages(ns):
+			name = messagesName
+		case part == string(account.StepUnsplit) && r.Steps.Device:
+			name = "steps on devices"
+		}
 		if len(led.Ranks) > 1 {
 			for of, t := range by[part] {
 				if float64(t) >= ofOneRank*float64(ns) {
@@ -142,6 +148,16 @@ func (r *Report) shares() []Share {
 	give(others, partWait, nil, rest)
 	sortShares(out)
 	return out
+}
+
+// messagesName is communication where most of it is waiting for messages of other stages.
+const messagesName = "messages and waits for them"
+
+// mostlyMessages reports whether half of the communication or more is waiting for messages:
+// the bubble of a pipeline.
+func (r *Report) mostlyMessages(communication int64) bool {
+	v := r.Verdict.Rank
+	return v != nil && v.Waits != nil && 2*v.Waits.Bubble*1000 >= communication
 }
 
 func countPart(list []Share, part string) (n int) {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
@@ -122,5 +123,29 @@ func TestNoProblemFound(t *testing.T) {
 		if got, why := r.diagnose(); got != c.want {
 			t.Errorf("%s: diagnose() = %s, %q, want %s", name, got, why, c.want)
 		}
+	}
+}
+
+// Waits for messages are not called communication alone, and a start that waits for one rank
+// says for which.
+func TestWaitsBesideCollectives(t *testing.T) {
+	goodput := 1.0
+	r := &Report{Goodput: &goodput, Ledger: &account.Report{
+		Wall: 1000, Categories: account.Totals{account.Productive: 700, account.Init: 1300}, WaitedFor: []account.WaitedFor{{Rank: 1, Time: 700, InInit: 700}},
+		Ranks: []account.RankReport{{Rank: 0, Categories: account.Totals{account.Init: 1000}}, {Rank: 1, Categories: account.Totals{account.Productive: 700, account.Init: 300}, ProductiveParts: account.Parts{account.Communication: 700}}},
+	}, Ranks: make([]Rank, 2), Losses: []Loss{{Category: account.Init, Time: 1300, Share: 0.65}},
+		Verdict: Verdict{Diagnosis: "START-UP", Rank: &straggler.Verdict{Finding: straggler.Finding{Kind: straggler.Unknown}, Waits: &straggler.Waits{Bubble: 900}}}}
+	if r.Shares = r.shares(); r.Shares[1].Name != messagesName+", rank 1" || r.Shares[1].Part != string(account.Communication) {
+		t.Errorf("shares() = %+v, want %q second", r.Shares, messagesName)
+	}
+	if got, want := r.lossSentence("START-UP", 1300), "of it is waiting for rank 1."; !strings.HasSuffix(got, want) {
+		t.Errorf("lossSentence() = %q, want the end %q", got, want)
+	}
+	if got := r.action(); !strings.Contains(got, "rank 1 comes last in the start") {
+		t.Errorf("action() = %q, want why rank 1 comes last", got)
+	}
+	r.Ledger.WaitedFor[0].InInit = 400
+	if got := r.lossSentence("START-UP", 1300); strings.Contains(got, "waiting for") {
+		t.Errorf("lossSentence() = %q: less than half of the start waits for the rank", got)
 	}
 }
