@@ -46,16 +46,16 @@ func TestReport(t *testing.T) {
 		out  string
 		err  string
 	}{
-		{[]string{"report", slow}, 0, "Rank 2 (node-a0)", ""},
-		{[]string{"report", slow, "--check"}, 3, "input", ""},
-		{[]string{"report", fine, "--check", "--html", page}, 0, "No repair", ""},
+		{[]string{"report", slow}, 0, "Rank 2's data loading delays every step: ", ""},
+		{[]string{"report", slow, "--check"}, 3, "data loading", ""},
+		{[]string{"report", fine, "--check", "--html", page}, 0, "NO PROBLEM FOUND", ""},
 		{[]string{"report", hidden, "--check"}, 4, "do not say", ""},
 		{[]string{"report", slow, "--json", "--check"}, 3, `"version": 1`, ""},
 		{[]string{"report"}, 2, "", "no directory"},
 		{[]string{"report", filepath.Join(dir, "none")}, 2, "", "none"},
 		{[]string{"report", page}, 2, "", "no trace file"},
 		{[]string{"report", fine, "--html", filepath.Join(dir, "none", "x.html")}, 2, "", "none"},
-		{[]string{"report", fine, "--html", page}, 0, "No repair", ""}, // an earlier page may be replaced
+		{[]string{"report", fine, "--html", page}, 0, "NO PROBLEM FOUND", ""}, // an earlier page may be replaced
 		{[]string{"report", fine, "--html", notes}, 2, "", "is no report of trainspan"},
 		{[]string{"report", fine, "--html", dir}, 2, "", "is no report of trainspan"},
 	} {

@@ -36,10 +36,10 @@ func TestRunAttempts(t *testing.T) {
 		if status := s.finish(); status != len(args)-2 {
 			t.Fatalf("start %d: status %d: %s", i, status, s.err.String())
 		}
-		if i == 2 && (!strings.Contains(s.err.String(), "lost 5 steps") || !strings.Contains(s.err.String(), "3 attempts")) {
+		if i == 2 && (!strings.Contains(s.err.String(), "5 steps repeated") || !strings.Contains(s.err.String(), "after 2 restarts") && !strings.Contains(s.err.String(), "in attempt 3")) {
 			t.Errorf("the report is %s", s.err.String())
 		}
-		if i == 3 && (strings.Contains(s.err.String(), "downtime") || !strings.Contains(s.err.String(), "Steps 10")) {
+		if i == 3 && (strings.Contains(s.err.String(), "Restart ") || !strings.Contains(s.err.String(), "10")) {
 			t.Errorf("the report of another run is %s", s.err.String())
 		}
 	}

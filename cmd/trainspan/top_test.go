@@ -165,7 +165,7 @@ func TestTopKeys(t *testing.T) {
 		t.Errorf("help:\n%s", got)
 	}
 	update(m, key("esc"))
-	if got := strings.Join(screenOf(t, m), "\n"); !strings.Contains(got, "█ trained ") {
+	if got := strings.Join(screenOf(t, m), "\n"); !strings.Contains(got, "█ compute ") {
 		t.Errorf("after help:\n%s", got)
 	}
 	for _, k := range []string{"q", "ctrl+c"} {
