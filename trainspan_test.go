@@ -65,7 +65,7 @@ func jobHere(t *testing.T, options ...trainspan.Option) (files []string) {
 
 func TestDirectoryOfTheRun(t *testing.T) {
 	files := job(t)
-	if len(files) != 2 || !strings.HasPrefix(files[0], "trainspan-runs/a job/attempt-0/") {
+	if len(files) != 2 || !strings.HasPrefix(files[0], "trainspan-runs/a job/attempt-1/") {
 		t.Fatalf("files: %q", files)
 	}
 	v, err := dftracer.ValidateFile(files[1], nil)
@@ -89,7 +89,7 @@ func TestRanksOfALauncher(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	files := job(t)
-	if len(files) != 2 || !strings.Contains(files[0], "/attempt-3/") || filepath.Base(files[0]) != "telemetry-rank1.jsonl" ||
+	if len(files) != 2 || !strings.Contains(files[0], "/attempt-4/") || filepath.Base(files[0]) != "telemetry-rank1.jsonl" ||
 		filepath.Base(files[1]) != "trace-rank1.pfw.gz" {
 		t.Errorf("files: %q", files)
 	}
@@ -107,12 +107,12 @@ func TestJobsOfALauncher(t *testing.T) {
 			t.Setenv("TORCHELASTIC_RUN_ID", run)
 			t.Setenv("RANK", strconv.Itoa(rank))
 			files := jobHere(t)
-			if want := fmt.Sprintf("/attempt-%d/", i); !strings.Contains(files[len(files)-1], want) || len(files) != 2*(2*i+rank+1) {
+			if want := fmt.Sprintf("/attempt-%d/", i+1); !strings.Contains(files[len(files)-1], want) || len(files) != 2*(2*i+rank+1) {
 				t.Errorf("run %s, rank %d: files %q, want %s", run, rank, files, want)
 			}
 		}
 	}
-	t.Setenv("TRAINSPAN_ATTEMPT", "9") // chosen
+	t.Setenv("TRAINSPAN_ATTEMPT", "8") // chosen
 	if files := jobHere(t); !strings.Contains(files[len(files)-1], "/attempt-9/") {
 		t.Errorf("files %q", files)
 	}

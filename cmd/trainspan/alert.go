@@ -31,7 +31,7 @@ type alertOptions struct {
 func newAlert(a *ui.App) *cobra.Command {
 	var o alertOptions
 	cmd := &cobra.Command{
-		Use:   "alert DIR...",
+		Use:   "alert [RUN|DIR...]",
 		Short: "Tell a program or a URL when the diagnosis of a running job changes",
 		Long: `Reads a running job again and again, as "trainspan top" does, and calls when its
 diagnosis or its outcome changes: a rank is slow, ranks hang, it failed, all is well
@@ -51,10 +51,8 @@ It waits for the directory to fill, and goes on until it is interrupted (Ctrl-C)
 		Example: `  trainspan alert out/demo --exec 'jq -r .verdict.sentence | mail -s "job 4711" me@example.org'
   trainspan alert /shared/runs/4711 --webhook https://hooks.example.org/T0 --for 10m
   trainspan alert out/demo --metrics 127.0.0.1:9465`,
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return runAlert(cmd.Context(), a, args, &o) },
+		ValidArgsFunction: read.Complete,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runAlert(cmd.Context(), a, args, &o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.exec, "exec", "", "run this `command` of the shell, with JSON on its standard input")
@@ -68,8 +66,6 @@ It waits for the directory to fill, and goes on until it is interrupted (Ctrl-C)
 
 func runAlert(ctx context.Context, a *ui.App, args []string, o *alertOptions) error {
 	switch {
-	case len(args) == 0:
-		return ui.Usage("no directory is given; name that of a job, such as out/demo")
 	case o.exec == "" && o.webhook == "" && o.metrics == "":
 		return ui.Usage("nobody is told; add --exec COMMAND, --webhook URL or --metrics ADDRESS")
 	case o.quiet < 0 || o.timeout <= 0 || o.interval <= 0:
@@ -80,7 +76,8 @@ func runAlert(ctx context.Context, a *ui.App, args []string, o *alertOptions) er
 			return ui.Usage("--webhook: give a URL such as https://hooks.example.org/T0")
 		}
 	}
-	if _, err := read.WalkFiles(args...); err != nil {
+	reader, err := newTopReader(ctx, args, o.interval)
+	if err != nil {
 		return err
 	}
 	w := &alerter{quiet: o.quiet, now: time.Now, call: caller(a, o)}
@@ -96,8 +93,7 @@ func runAlert(ctx context.Context, a *ui.App, args []string, o *alertOptions) er
 		a.Note("metrics are at %s", m.URL())
 		w.metrics = m
 	}
-	a.Note("watching %s; Ctrl-C ends it", strings.Join(args, " "))
-	reader := &topReader{paths: args, interval: o.interval, now: time.Now}
+	a.Note("watching %s; Ctrl-C ends it", reader.name())
 	for {
 		r := reader.read(ctx, false)
 		if ctx.Err() != nil {

@@ -2,19 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/analyze/compare"
-	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/report"
 )
@@ -31,8 +27,8 @@ func newCompare(a *ui.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare BASE... NEW | BASE... -- NEW...",
 		Short: "Say whether runs are slower than others, and what the difference is made of",
-		Long: `Compares the steps of a run with those of a base run, each given by its directory, or of
-those in trainspan-runs by its id; profiles of PyTorch count as runs. A run is called slower
+		Long: `Compares the steps of a run with those of a base run, each given by its id in
+trainspan-runs (train.3, latest~1) or by its directory; profiles of PyTorch count as runs. A run is called slower
 when the whole 98 % interval of the change lies on one side of 0, and the nearer half of it
 beyond 1 % (--margin). The difference is divided by start, lost work and number of steps,
 and within steps by phase, rank and group.
@@ -48,6 +44,7 @@ slower; 4 the runs cannot be compared, or do not say enough.`,
   trainspan compare train.1 train.2
   trainspan compare before/*/ -- after/*/
   trainspan compare nightly/*/ out/new --markdown >> "$SUMMARY"`,
+		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			base := len(args) - 1
 			if at := cmd.ArgsLenAtDash(); at >= 0 {
@@ -84,12 +81,16 @@ func runCompare(ctx context.Context, a *ui.App, args []string, base int, o *comp
 		return ui.Usage("--margin %s: give more than 0; runs of the same thing differ by some tenths of a percent", o.margin)
 	}
 	runs := make([]*compare.Run, len(args))
-	for i, dir := range args {
-		j, err := readRun(ctx, a, dir)
+	refs, err := read.Resolve(ctx, args)
+	if err != nil {
+		return err
+	}
+	for i := range refs {
+		j, err := readJob(ctx, a, refs[i].Paths)
 		if err != nil {
 			return err
 		}
-		runs[i] = report.Comparable(j, dir)
+		runs[i] = report.Comparable(j, refs[i].Name())
 	}
 	res := compare.Sides(runs[:base], runs[base:], &compare.Options{FailOver: failOver, Margin: margin})
 	switch {
@@ -106,17 +107,6 @@ func runCompare(ctx context.Context, a *ui.App, args []string, base int, o *comp
 		return &ui.StatusError{Status: code, Quiet: true, Err: fmt.Errorf("%s", res.Sentence)}
 	}
 	return nil
-}
-
-// readRun reads the job at a path, or what trainspan runs lists by that id.
-func readRun(ctx context.Context, a *ui.App, name string) (*report.Job, error) {
-	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, "*?[/") {
-		found, _ := findJobs(ctx, nil, rundir.Roots()) // what is wrong with these is not what was asked
-		if i := slices.IndexFunc(found, func(j *report.Job) bool { return j.Job.Label == name }); i >= 0 {
-			return found[i], nil
-		}
-	}
-	return readJob(ctx, a, []string{name})
 }
 
 func showComparison(a *ui.App, r *compare.Result) {

@@ -54,7 +54,7 @@ traces, -o is a directory. v22 holds no level and no p_idx unless
   trainspan convert out/demo --to parquet -o lake --run demo-1
   trainspan convert /local/traces --to parquet -o /shared/lake --run demo-2 --part
   trainspan convert /shared/digests --to parquet -o /shared/lake --run demo-2 --part`,
-		ValidArgsFunction: ui.Traces,
+		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runConvert(cmd.Context(), a, args, &o)
 		},
@@ -80,6 +80,10 @@ type converted struct {
 }
 
 func runConvert(ctx context.Context, a *ui.App, args []string, o *convertOptions) error {
+	args, err := read.ResolvePaths(ctx, args)
+	if err != nil {
+		return err
+	}
 	if o.to == "parquet" && o.part {
 		digests, traces := digestsIn(args)
 		if len(digests) > 0 && traces {
@@ -89,7 +93,7 @@ func runConvert(ctx context.Context, a *ui.App, args []string, o *convertOptions
 			return convertDigests(ctx, a, digests, o)
 		}
 	}
-	files, err := read.Expand(args)
+	files, err := read.Expand(ctx, args)
 	switch {
 	case err != nil:
 		return err

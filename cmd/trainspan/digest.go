@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/platform/heap"
 	"github.com/trainspan/trainspan/internal/report"
@@ -49,8 +50,9 @@ output is then the digest of all.`,
 }
 
 func runDigest(ctx context.Context, a *ui.App, args []string, o *digestOptions) error {
-	if len(args) == 0 {
-		return ui.Usage("no file is given; name traces, JSON lines or the directory of a job, such as out/demo")
+	args, err := read.ResolvePaths(ctx, args)
+	if err != nil {
+		return err
 	}
 	if o.output == "" {
 		return ui.Usage("no output is given; name one with -o, such as -o node.digest")

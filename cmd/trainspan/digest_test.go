@@ -71,7 +71,7 @@ func TestDigests(t *testing.T) {
 		status int
 		say    string
 	}{
-		{[]string{"digest"}, ui.StatusUse, "no file is given"},
+		{[]string{"digest"}, ui.StatusUse, "no run is in trainspan-runs"},
 		{[]string{"digest", "a"}, ui.StatusUse, "no output is given"},
 		{[]string{"digest", "a", "-o", "all.digest"}, ui.StatusUse, "--force"},
 		{[]string{"digest", "a", "-o", "a"}, ui.StatusUse, "also an input"},

@@ -53,7 +53,7 @@ and --to show them.`,
   trainspan events out/ --name forward --json | jq .dur_us
   trainspan events out/ --sort duration --category dataloader --limit 5
   trainspan events trace.pfw.gz --csv > trace.csv`,
-		ValidArgsFunction: ui.Traces,
+		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.limited = cmd.Flags().Changed("limit")
 			if err := o.check(); err != nil {
@@ -116,7 +116,7 @@ type eventPrinter struct {
 var eventColumns = []string{"file", "ts_us", "dur_us", "ph", "rank", "pid", "tid", "cat", "name", "epoch", "step", "id", "parent", "args"}
 
 func runEvents(ctx context.Context, a *ui.App, args []string, o *eventsOptions) error {
-	files, err := read.Expand(args)
+	files, err := read.Expand(ctx, args)
 	if err != nil {
 		return err
 	}

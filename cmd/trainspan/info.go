@@ -30,7 +30,7 @@ JSON lines of native telemetry are read too.
 The status is 1 when a trace is damaged or holds lines that are no records.`,
 		Example: `  trainspan info trace.pfw.gz
   trainspan info out/ --json | jq '.[] | select(.missing)'`,
-		ValidArgsFunction: ui.Traces,
+		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runInfo(cmd.Context(), a, args, &q, asJSON)
 		},
@@ -41,7 +41,7 @@ The status is 1 when a trace is damaged or holds lines that are no records.`,
 }
 
 func runInfo(ctx context.Context, a *ui.App, args []string, q *read.Filter, asJSON bool) error {
-	files, err := read.Expand(args)
+	files, err := read.Expand(ctx, args)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func TestTracesBelowARunningJob(t *testing.T) {
 		}
 	})
 	for range 20000 {
-		if found, err := read.Expand([]string{dir}); err != nil || !slices.Equal(found, []string{trace}) {
+		if found, err := read.Expand(t.Context(), []string{dir}); err != nil || !slices.Equal(found, []string{trace}) {
 			t.Errorf("%v, %v", found, err)
 			break
 		}

@@ -36,7 +36,7 @@ that cannot be read is told about and left out.
 The dialect is that of the first trace unless --dialect says otherwise.`,
 		Example: `  trainspan merge out/rank-*.pfw.gz -o job.pfw.gz
   trainspan merge out/ -o job.pfw.gz --dialect v2 --force`,
-		ValidArgsFunction: ui.Traces,
+		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runMerge(cmd.Context(), a, args, &o)
 		},
@@ -53,7 +53,7 @@ The dialect is that of the first trace unless --dialect says otherwise.`,
 }
 
 func runMerge(ctx context.Context, a *ui.App, args []string, o *mergeOptions) error {
-	files, err := read.Expand(args)
+	files, err := read.Expand(ctx, args)
 	if err != nil {
 		return err
 	}
@@ -73,14 +73,7 @@ func runMerge(ctx context.Context, a *ui.App, args []string, o *mergeOptions) er
 	}
 	bar := a.StartProgress("merge", append(slices.Clone(files), files...))
 	defer bar.Finish()
-	surveys := make([]*survey, 0, len(files))
-	err = a.Each(ctx, files, func(path string) error {
-		s, err := surveyAll(ctx, a, path, &o.filter, bar, true)
-		if err == nil {
-			surveys = append(surveys, s)
-		}
-		return err
-	})
+	surveys, err := surveyEach(ctx, a, files, &o.filter, bar)
 	if err != nil {
 		return err
 	}
@@ -102,6 +95,35 @@ func runMerge(ctx context.Context, a *ui.App, args []string, o *mergeOptions) er
 		a.Printf("%s: %s of %s\n", o.output, display.Plural(n, "event"), display.Plural(len(surveys), "trace"))
 	}
 	return nil
+}
+
+// surveyEach surveys the traces that are merged, without those that cannot be read.
+func surveyEach(ctx context.Context, a *ui.App, files []string, q *read.Filter, bar *ui.Progress) ([]*survey, error) {
+	surveys := make([]*survey, 0, len(files))
+	err := a.Each(ctx, files, func(path string) error {
+		s, err := surveyAll(ctx, a, path, q, bar, true)
+		if err == nil {
+			surveys = append(surveys, s)
+		}
+		return err
+	})
+	return surveys, err
+}
+
+// mergeFor writes all of some traces to one, for a command that needs it for itself.
+func mergeFor(ctx context.Context, a *ui.App, files []string, output string) error {
+	o := mergeOptions{output: output}
+	if err := o.filter.Prepare(ctx, files); err != nil {
+		return err
+	}
+	bar := a.StartProgress("merge", append(slices.Clone(files), files...))
+	defer bar.Finish()
+	surveys, err := surveyEach(ctx, a, files, &o.filter, bar)
+	if err != nil {
+		return err
+	}
+	_, err = writeMerged(ctx, a, surveys, &o, dftracer.Options{Dialect: surveys[0].dialect, Level: 1}, bar)
+	return err
 }
 
 func names(surveys []*survey) (out []string) {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
@@ -37,19 +39,21 @@ type openOptions struct {
 func newOpen(a *ui.App) *cobra.Command {
 	var o openOptions
 	cmd := &cobra.Command{
-		Use:   "open FILE",
-		Short: "Show a trace in Perfetto",
-		Long: `Serves a trace on this computer's loopback and opens Perfetto's page with it in the
+		Use:   "open [RUN|FILE...]",
+		Short: "Show a run in Perfetto",
+		Long: `Serves a run with all its ranks, or a trace, on this computer's loopback and opens Perfetto's page with it in the
 browser, or prints the link with --no-browser. The page is loaded from the internet;
 the trace is not sent there, the page in the browser fetches it from here. Only who
 has the link can: it holds a random word, which is another one each time. It ends
 on an interrupt (Ctrl-C), or with --once when the page has fetched the trace.
 
 Perfetto's page may fetch from port 9001 only; another one is for other viewers.`,
-		Example: `  trainspan open trace.pfw.gz
+		Example: `  trainspan open
+  trainspan open train.3
+  trainspan open trace.pfw.gz
   trainspan open trace.pfw.gz --from +10m --to +11m --rank 0
   trainspan open trace.pfw.gz --no-browser --once`,
-		ValidArgsFunction: ui.Traces,
+		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runOpen(cmd.Context(), a, args, &o)
 		},
@@ -64,12 +68,9 @@ Perfetto's page may fetch from port 9001 only; another one is for other viewers.
 }
 
 func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) error {
-	files, err := read.Expand(args)
+	files, err := read.Expand(ctx, args)
 	if err != nil {
 		return err
-	}
-	if len(files) != 1 {
-		return ui.Usage("open takes one trace, not %d; merge them first", len(files))
 	}
 	viewer, err := url.Parse(o.viewer)
 	if err != nil || viewer.Host == "" {
@@ -78,7 +79,19 @@ func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) erro
 	if err := o.filter.Prepare(ctx, files); err != nil {
 		return err
 	}
-	s, err := surveyAll(ctx, a, files[0], &o.filter, nil, false)
+	file := files[0]
+	if len(files) > 1 {
+		dir, err := fswrite.TempDir("", "trainspan-open-")
+		if err != nil {
+			return err
+		}
+		defer fswrite.RemoveDir(dir, func(name string) bool { return strings.HasPrefix(name, "merged") }) //nolint:errcheck // it is below the folder for temporary files
+		file = filepath.Join(dir, "merged.pfw.gz")
+		if err := mergeFor(ctx, a, files, file); err != nil {
+			return err
+		}
+	}
+	s, err := surveyAll(ctx, a, file, &o.filter, nil, false)
 	if err != nil {
 		return err
 	}

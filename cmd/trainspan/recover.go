@@ -33,7 +33,7 @@ replaced, in one step; the trace of a program that still runs is refused.`,
 		Example: `  trainspan recover trace.pfw.gz
   trainspan recover trace.pfw.gz -o repaired.pfw.gz
   trainspan recover 'out/*.pfw.gz' --json`,
-		ValidArgsFunction: ui.Traces,
+		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runRecover(cmd.Context(), a, args, &o)
 		},
@@ -60,7 +60,10 @@ type repaired struct {
 }
 
 func runRecover(ctx context.Context, a *ui.App, args []string, o *recoverOptions) error {
-	files, err := read.Expand(args)
+	if len(args) == 0 {
+		return ui.Usage("no trace is given; name files, globs or directories, such as out/*.pfw.gz")
+	}
+	files, err := read.Expand(ctx, args)
 	if err != nil {
 		return err
 	}

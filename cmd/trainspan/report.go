@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/analyze/account"
@@ -42,30 +40,33 @@ const largeJob = 128 << 20
 func newReport(a *ui.App) *cobra.Command {
 	var o reportOptions
 	cmd := &cobra.Command{
-		Use:   "report [DIR|FILE...]",
+		Use:   "report [RUN|FILE...]",
 		Short: "Say where a job's time went, and which rank holds it up",
 		Long: `Reads all telemetry of a job (traces and JSON lines, of all ranks and attempts; or
 profiles and compile logs of PyTorch, alone or in a tar, where there is nothing else)
 and answers on one screen: how the job ended, what costs most and why, what to do
 next, and where the time went. --full adds the tables behind it.
 
-Without a directory the job that trainspan run started last is reported, of those in
-trainspan-runs; where it has started none, what programs have recorded there.
+What is reported is a run by its id (train.3), the newest of a job (train), the one before
+(latest~1), or files. Without an argument it is the newest run in trainspan-runs.
 
 --html also writes one file with pictures. It needs no network and holds no
 script from elsewhere.
 
-A set of files with several jobs gives a report of the one with the most
-processes, and names the others.
+Files of several jobs give a report of the one with the most processes, of several
+runs of it the latest, and the others are named.
 
 With --check the exit status says whether a rank holds the others up: 0 none
 does; 3 one does, or something else found in the steps costs time; 4 the records
 do not suffice to say.`,
-		Example: `  trainspan report out/demo
+		Example: `  trainspan report
+  trainspan report train.3
+  trainspan report out/demo
   trainspan report out/demo --full
   trainspan report out/demo --html report.html
   trainspan report out/demo --json | jq .verdict
   trainspan report out/job --check`,
+		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			heap.Bound(largeJob)
 			return runReport(cmd.Context(), a, args, &o)
@@ -95,17 +96,17 @@ func runReport(ctx context.Context, a *ui.App, args []string, o *reportOptions) 
 	if len(args) == 0 && (o.all || o.run != "") {
 		args = rundir.Roots()
 	}
-	if len(args) == 0 {
-		root, newest := newestStart()
-		switch {
-		case newest != nil:
-			args = []string{filepath.Join(root, rundir.Clean(newest.Name))}
-			a.Note("the newest: %s, begun %s UTC", args[0], newest.Started.UTC().Format(time.DateTime))
-		case isDir(rundir.Root): // of programs that record themselves
-			args = []string{rundir.Root}
-		default:
-			return ui.Usage("no directory is given, and %s has no run of trainspan run; name that of a job, such as out/demo", rundir.Root)
-		}
+	newest := len(args) == 0
+	refs, err := read.Resolve(ctx, args)
+	if err != nil {
+		return err
+	}
+	if newest && refs[0].Run != "" {
+		a.Note("the newest run: %s; trainspan runs lists all", refs[0].Run)
+	}
+	args = nil
+	for i := range refs {
+		args = append(args, refs[i].Paths...)
 	}
 	basis, err := o.limits(a.Streams.Lookup)
 	if err != nil {
@@ -179,21 +180,6 @@ func (o *reportOptions) limits(lookup func(string) (string, bool)) (account.Basi
 	return b, nil
 }
 
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
-}
-
-// newestStart is the latest start that is here and the root that it is below, nil without one.
-func newestStart() (root string, newest *rundir.Run) {
-	for _, in := range rundir.Roots() {
-		if all := rundir.All(in); len(all) > 0 && (newest == nil || all[0].Started.After(newest.Started)) {
-			root, newest = in, all[0]
-		}
-	}
-	return root, newest
-}
-
 // begin is when the first process of a job began.
 func begin(j *report.Job) int64 {
 	first := int64(math.MaxInt64)
@@ -239,9 +225,6 @@ func readJob(ctx context.Context, a *ui.App, args []string) (*report.Job, error)
 
 // readJobs reads the jobs below some paths, at least one.
 func readJobs(ctx context.Context, a *ui.App, args []string) ([]*report.Job, error) {
-	if len(args) == 0 {
-		return nil, ui.Usage("no directory is given; name that of a job, such as out/demo")
-	}
 	found, err := findAnyJobs(ctx, a, args)
 	nothing := errors.Is(err, errNoProcess) || errors.Is(err, job.ErrNoTelemetry)
 	switch {

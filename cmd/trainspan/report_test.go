@@ -51,7 +51,7 @@ func TestReport(t *testing.T) {
 		{[]string{"report", fine, "--check", "--html", page}, 0, "NO PROBLEM FOUND", ""},
 		{[]string{"report", hidden, "--check"}, 4, "do not say", ""},
 		{[]string{"report", slow, "--json", "--check"}, 3, `"version": 1`, ""},
-		{[]string{"report"}, 2, "", "no directory"},
+		{[]string{"report"}, 2, "", "no run is in trainspan-runs"},
 		{[]string{"report", filepath.Join(dir, "none")}, 2, "", "none"},
 		{[]string{"report", page}, 2, "", "no trace file"},
 		{[]string{"report", fine, "--html", filepath.Join(dir, "none", "x.html")}, 2, "", "none"},

@@ -44,7 +44,7 @@ func TestRunAttempts(t *testing.T) {
 		}
 	}
 	for i := range 3 {
-		r, at := theRun(t, filepath.Join(dir, rundir.Root, "job", fmt.Sprintf("attempt-%d", i)))
+		r, at := theRun(t, filepath.Join(dir, rundir.Root, "job", fmt.Sprintf("attempt-%d", i+1)))
 		if r.Attempt != i || r.Name != "job" {
 			t.Errorf("attempt %d: run.json says %+v", i, r)
 		}
@@ -58,7 +58,7 @@ func TestRunAttempts(t *testing.T) {
 	if status := s.finish(); status != 0 {
 		t.Fatalf("status %d: %s", status, s.err.String())
 	}
-	joined, _ := filepath.Glob(filepath.Join(dir, rundir.Root, "job", "attempt-1", "*", rundir.FileName))
+	joined, _ := filepath.Glob(filepath.Join(dir, rundir.Root, "job", "attempt-2", "*", rundir.FileName))
 	if len(joined) != 2 {
 		t.Errorf("attempt 1 has %v", joined)
 	}
@@ -128,7 +128,7 @@ func TestRunJoinsByJobID(t *testing.T) {
 			}
 		}
 	}
-	if got := fmt.Sprint(attempts()); got != "map[attempt-0:4 attempt-1:4 attempt-2:4]" {
+	if got := fmt.Sprint(attempts()); got != "map[attempt-1:4 attempt-2:4 attempt-3:4]" {
 		t.Errorf("attempts are %s", got)
 	}
 }

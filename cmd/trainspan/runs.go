@@ -72,7 +72,7 @@ func runRuns(ctx context.Context, a *ui.App, args []string, asJSON bool) error {
 			})
 		}
 		if !slices.ContainsFunc(found, of) {
-			rows = append(rows, runRow{ID: s.Job, Began: s.Started, Lasted: int64(s.Took()), Command: s.Command(), Attempts: 1, Outcome: job.OutcomeOfStart(s, others).Text})
+			rows = append(rows, runRow{ID: s.ID(), Began: s.Started, Lasted: int64(s.Took()), Command: s.Command(), Attempts: 1, Outcome: job.OutcomeOfStart(s, others).Text})
 		}
 	}
 	if len(rows) == 0 {

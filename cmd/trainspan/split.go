@@ -44,7 +44,7 @@ say so by a trace.part record. Spans without an epoch go to a piece of their own
 		Example: `  trainspan split job.pfw.gz -o ranks/
   trainspan split job.pfw.gz -o epochs/ --by epoch
   trainspan split job.pfw.gz -o minutes/ --by time --every 1m`,
-		ValidArgsFunction: ui.Traces,
+		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runSplit(cmd.Context(), a, args, &o)
 		},
@@ -85,7 +85,10 @@ type splitter struct {
 }
 
 func runSplit(ctx context.Context, a *ui.App, args []string, o *splitOptions) error {
-	files, err := read.Expand(args)
+	if len(args) == 0 {
+		return ui.Usage("no trace is given; name files, globs or directories, such as out/*.pfw.gz")
+	}
+	files, err := read.Expand(ctx, args)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func TestReportOfStarts(t *testing.T) {
 // TestReportOfTheNewest: without a directory the job that was started last is reported.
 func TestReportOfTheNewest(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if status, _, said := cli(t, "report"); status != 2 || !strings.Contains(said, "trainspan-runs has no run") {
+	if status, _, said := cli(t, "report"); status != 2 || !strings.Contains(said, "no run is in trainspan-runs") {
 		t.Errorf("status %d: %s", status, said)
 	}
 	for i, name := range []string{"new job", "old"} {
@@ -86,7 +86,7 @@ func TestReportOfTheNewest(t *testing.T) {
 	if status, out, said := cli(t, "runs"); status != 0 || said != "" || !regexp.MustCompile(`(?s)2026-03-05 10:00:00 .* new job .* ended, nobody saw how: .* unknown.*2026-03-04 10:00:00 .* old `).MatchString(out) {
 		t.Errorf("status %d: %s%s", status, out, said)
 	}
-	if status, out, said := cli(t, "report"); status != 0 || !strings.Contains(said, "the newest: trainspan-runs/new") || !strings.HasPrefix(out, "new job on : Ended, nobody saw how: last sign of life 2026-03-05 10:00:00 UTC.") {
+	if status, out, said := cli(t, "report"); status != 0 || !strings.Contains(said, "the newest run: new job.1") || !strings.HasPrefix(out, "new job on : Ended, nobody saw how: last sign of life 2026-03-05 10:00:00 UTC.") {
 		t.Errorf("status %d: %s%s", status, out, said)
 	}
 }

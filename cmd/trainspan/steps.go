@@ -43,7 +43,7 @@ counts for each. Steps come in order.`,
 		Example: `  trainspan steps trace.pfw.gz
   trainspan steps out/ --step 100-110
   trainspan steps out/ --csv > steps.csv`,
-		ValidArgsFunction: ui.Traces,
+		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runSteps(cmd.Context(), a, args, &o)
 		},
@@ -59,7 +59,11 @@ func runSteps(ctx context.Context, a *ui.App, args []string, o *stepsOptions) er
 	if o.json && o.csv {
 		return ui.Usage("--json and --csv: choose one")
 	}
-	files, err := read.Expand(args)
+	args, err := read.ResolvePaths(ctx, args)
+	if err != nil {
+		return err
+	}
+	files, err := read.Expand(ctx, args)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ Memory does not grow with the size of the traces.`,
   trainspan summary trace.pfw.gz --from +10m --to +11m
   trainspan summary out/ --rank 0-3 --epoch 2
   trainspan summary trace.pfw.gz --io 'posix*,stdio*,my_storage'`,
-		ValidArgsFunction: ui.Traces,
+		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.classes.NoKernels = cmd.Flags().Changed("compute")
 			return runSummary(cmd.Context(), a, args, &o)
@@ -86,7 +86,11 @@ func runSummary(ctx context.Context, a *ui.App, args []string, o *summaryOptions
 	if !ok {
 		return ui.Usage("--sort %s: choose one of %s", o.sort, strings.Join(sortWords, ", "))
 	}
-	files, err := read.Expand(args)
+	args, err := read.ResolvePaths(ctx, args)
+	if err != nil {
+		return err
+	}
+	files, err := read.Expand(ctx, args)
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -24,36 +26,37 @@ import (
 func newTop(a *ui.App) *cobra.Command {
 	var interval time.Duration
 	cmd := &cobra.Command{
-		Use:   "top DIR...",
+		Use:   "top [RUN|DIR...]",
 		Short: "Show a running job's report, and renew it while the files grow",
 		Long: `Shows the screen of "trainspan report" for a job that is running, and renews it
 as its files grow: of one rank or of a thousand, on the machine that trains or
 wherever the files can be read. An empty directory is waited for.
+
+Without an argument it shows the newest run in trainspan-runs, running ones first,
+and goes over to a newer one when that begins.
 
 It reads all files again when they have changed, and takes at most a fifth of one
 processor core for that: after a reading that took long it waits longer. The
 first line says when the files were read and when they will be next.
 
 Keys: q ends it, r reads at once, ? lists all keys.`,
-		Example: `  trainspan top out/demo
+		Example: `  trainspan top
+  trainspan top train.3
+  trainspan top out/demo
   trainspan top /shared/runs/4711 --interval 30s`,
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return runTop(cmd.Context(), a, args, interval) },
+		ValidArgsFunction: read.Complete,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runTop(cmd.Context(), a, args, interval) },
 	}
 	cmd.Flags().DurationVar(&interval, "interval", 2*time.Second, "shortest time between two readings")
 	return cmd
 }
 
 func runTop(ctx context.Context, a *ui.App, args []string, interval time.Duration) error {
-	if len(args) == 0 {
-		return ui.Usage("no directory is given; name that of a job, such as out/demo")
-	}
 	if interval <= 0 {
 		return ui.Usage("--interval %v: give a time above 0", interval)
 	}
-	if _, err := read.WalkFiles(args...); err != nil {
+	reader, err := newTopReader(ctx, args, interval)
+	if err != nil {
 		return err
 	}
 	if v, _ := a.Env("TERM"); !ui.Terminal(a.Streams.Out) || v == "dumb" {
@@ -61,14 +64,14 @@ func runTop(ctx context.Context, a *ui.App, args []string, interval time.Duratio
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // a reading that is under way then ends; nobody waits for it
-	m := newTopModel(ctx, &topReader{paths: args, interval: interval, now: time.Now}, a.Paint(a.Stdout))
+	m := newTopModel(ctx, reader, a.Paint(a.Stdout))
 	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(a.Streams.Out), tea.WithoutSignalHandler()}
 	if f, ok := a.Streams.In.(*os.File); ok && ui.Terminal(f) { // otherwise it opens the terminal itself
 		options = append(options, tea.WithInput(f))
 	}
 	// Version 2 of Bubble Tea: version 1 asks the terminal for its colours, and
 	// waits for the answer, at the start of every command that it is linked into.
-	_, err := tea.NewProgram(m, options...).Run()
+	_, err = tea.NewProgram(m, options...).Run()
 	if errors.Is(err, context.Canceled) { // an interrupt is a way to end it
 		return nil
 	}
@@ -301,6 +304,8 @@ const topShare = 5
 // topReader reads a job again and again. Its readings come one at a time.
 type topReader struct {
 	paths    []string
+	run      string        // what people call it, where it is a run
+	follow   bool          // the newest run is read, whichever that is
 	interval time.Duration // between the end of one reading and the next
 	now      func() time.Time
 
@@ -326,6 +331,11 @@ type topReading struct {
 func (t *topReader) read(ctx context.Context, force bool) topReading {
 	out := topReading{at: t.now()}
 	cpu := cpuTime()
+	if t.follow {
+		if refs, err := read.Resolve(ctx, nil); err == nil && refs[0].Run != t.run {
+			t.paths, t.run, force = refs[0].Paths, refs[0].Run, true
+		}
+	}
 	seen, files := t.look()
 	if !force && seen == t.seen && (t.settles.IsZero() || out.at.Before(t.settles)) {
 		out.same, out.rest = true, t.interval
@@ -358,7 +368,8 @@ func (t *topReader) job(ctx context.Context, files int, out *topReading) {
 	case err != nil:
 		out.err = err
 	default:
-		out.job, out.report, out.others = found[0], report.Live(found[0], out.at.UnixNano()), len(found)-1
+		out.job, out.others = t.newest(found, out.at.UnixNano()), len(found)-1
+		out.report = report.Live(out.job, out.at.UnixNano())
 		for i := range out.report.Attempts {
 			if a := &out.report.Attempts[i]; a.Running {
 				t.settles = time.Unix(0, a.Stop).Add(report.Alive)
@@ -386,4 +397,39 @@ func (t *topReader) look() (seen uint64, files int) {
 }
 
 // name is what is read.
-func (t *topReader) name() string { return strings.Join(t.paths, " ") }
+func (t *topReader) name() string { return cmp.Or(t.run, strings.Join(t.paths, " ")) }
+
+// newTopReader returns the reader of what arguments stand for, of the newest run without any.
+func newTopReader(ctx context.Context, args []string, interval time.Duration) (*topReader, error) {
+	t := &topReader{interval: interval, now: time.Now, follow: len(args) == 0}
+	refs, err := read.Resolve(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	for i := range refs {
+		t.paths = append(t.paths, refs[i].Paths...)
+	}
+	if len(refs) == 1 {
+		t.run = refs[0].Run
+	}
+	_, err = read.WalkFiles(t.paths...)
+	return t, err
+}
+
+// newest returns the job that a reader of several wants to see: of those with a record of the
+// last seconds the one that began last, or else the first.
+func (t *topReader) newest(found []*report.Job, now int64) *report.Job {
+	best, began := found[0], int64(math.MinInt64)
+	for _, j := range found {
+		seen := int64(math.MinInt64)
+		for _, p := range j.Job.Processes {
+			if p.End == job.NoEnd {
+				seen = max(seen, p.LastSeen)
+			}
+		}
+		if first := begin(j); seen > now-int64(report.Alive) && first > began {
+			best, began = j, first
+		}
+	}
+	return best
+}

@@ -343,7 +343,7 @@ func TestTopNeedsATerminal(t *testing.T) {
 		want string
 	}{
 		{[]string{"top", dir}, "trainspan report"},
-		{[]string{"top"}, "no directory is given"},
+		{[]string{"top"}, "no run is in trainspan-runs"},
 		{[]string{"top", filepath.Join(dir, "none")}, "there is no such file"},
 		{[]string{"top", dir, "--interval", "0s"}, "above 0"},
 	} {

@@ -40,7 +40,7 @@ about 60 bytes per event, in the directory that TMPDIR names.`,
   trainspan validate --unfinished running.pfw.gz
   trainspan validate --foreign trace-of-dftracer.pfw.gz
   trainspan validate out/ --json | jq '.[] | select(.ok | not)'`,
-		ValidArgsFunction: ui.Traces,
+		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.showSet = cmd.Flags().Changed("show")
 			return runValidate(cmd.Context(), a, args, &o)
@@ -99,7 +99,7 @@ func runValidate(ctx context.Context, a *ui.App, args []string, o *validateOptio
 	if o.show < 0 || o.show > 100 {
 		return ui.Usage("--show %d: give a number from 0 to 100", o.show)
 	}
-	files, err := read.Expand(args)
+	files, err := read.Expand(ctx, args)
 	if err != nil {
 		return err
 	}

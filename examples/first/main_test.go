@@ -23,10 +23,10 @@ func Example() {
 	main() // a second start is a second attempt
 
 	for n := range 2 {
-		traces, _ := filepath.Glob(fmt.Sprintf("trainspan-runs/*/attempt-%d/*/trace.pfw.gz", n))
+		traces, _ := filepath.Glob(fmt.Sprintf("trainspan-runs/*/attempt-%d/*/trace.pfw.gz", n+1))
 		trace, err := dftracer.ValidateFile(traces[0], nil)
 		fmt.Println(trace.Counts["pipeline/train.iteration/X"], "iterations in the trace, error", err, trace.Err())
-		records, _ := filepath.Glob(fmt.Sprintf("trainspan-runs/*/attempt-%d/*/telemetry.jsonl", n))
+		records, _ := filepath.Glob(fmt.Sprintf("trainspan-runs/*/attempt-%d/*/telemetry.jsonl", n+1))
 		lines, err := os.ReadFile(records[0])
 		fmt.Println(bytes.Count(lines, []byte(`"stop"`)), "spans ended in the JSON lines, error", err)
 	}

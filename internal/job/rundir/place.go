@@ -100,7 +100,9 @@ func (w Wanted) makeBelow(root string) (Place, error) {
 // leaf is the name of the directory in that of the attempt.
 func (w Wanted) leaf() string { return fmt.Sprintf("%s-%d", Clean(w.Host), w.PID) }
 
-func attemptDir(job string, n int) string { return filepath.Join(job, attemptPrefix+strconv.Itoa(n)) }
+// attemptDir returns the folder of attempt n, which counts from 0. Folders count from 1, as
+// ids of runs and reports do.
+func attemptDir(job string, n int) string { return filepath.Join(job, attemptPrefix+strconv.Itoa(n+1)) }
 
 const attemptPrefix = "attempt-"
 
@@ -130,7 +132,7 @@ func (w Wanted) claim(job string) (int, error) {
 	taken := make(map[int]bool)
 	for _, e := range known {
 		if n, err := strconv.Atoi(strings.TrimPrefix(e.Name(), attemptPrefix)); err == nil {
-			taken[n] = true
+			taken[n-1] = true
 		}
 	}
 	if w.Start != "" {

@@ -379,6 +379,9 @@ func (r *Run) Continues(o *Run) bool {
 	return key != "" && key == cmp.Or(o.Key, o.Job) && (r.Start == "" || r.Start != o.Start)
 }
 
+// ID names the run that begins with the start, as reports name those with records.
+func (r *Run) ID() string { return fmt.Sprintf("%s.%d", cmp.Or(r.Session, r.Name), r.Attempt+1) }
+
 // IsKnown reports whether it says of a start when that was.
 func (r *Run) IsKnown() bool { return r.Version >= 1 && !r.Started.IsZero() }
 
@@ -422,6 +425,9 @@ func (r *Run) Command() string { return cmp.Or(r.Script, r.Program) }
 func FindLeft(dirs ...string) []Left {
 	return slices.DeleteFunc(find(dirs), func(l Left) bool { return len(l.Folders) == 0 })
 }
+
+// Find finds all starts below some folders.
+func Find(dirs ...string) []Left { return find(dirs) }
 
 // find finds the starts below some folders.
 func find(dirs []string) (out []Left) {

@@ -79,7 +79,7 @@ func TestNoNumberTwice(t *testing.T) {
 			wait.Go(func() {
 				for i := 0; i < claims; {
 					n := i
-					for os.Mkdir(fmt.Sprintf("trainspan-runs/a job/attempt-%d", n), 0o755) != nil {
+					for os.Mkdir(fmt.Sprintf("trainspan-runs/a job/attempt-%d", n+1), 0o755) != nil {
 						n++
 					}
 					got <- n
@@ -114,7 +114,7 @@ func TestJoinFails(t *testing.T) {
 	if _, err := w.Make(); err != nil {
 		t.Fatal(err)
 	}
-	attempt := "trainspan-runs/a job/attempt-0"
+	attempt := "trainspan-runs/a job/attempt-1"
 	if err := os.Chmod(attempt, 0o500); err != nil {
 		t.Fatal(err)
 	}
@@ -258,11 +258,11 @@ func TestMake(t *testing.T) {
 		w    rundir.Wanted
 		want rundir.Place
 	}{
-		{wanted(""), rundir.Place{Dir: "trainspan-runs/a job/attempt-0/h-1", Job: "trainspan-runs/a job", Attempt: 0}},
-		{wanted("slurm/7"), rundir.Place{Dir: "trainspan-runs/a job/attempt-1/h-1", Job: "trainspan-runs/a job", Attempt: 1}},
-		{wanted("slurm/7"), rundir.Place{Dir: "trainspan-runs/a job/attempt-1/h-1", Job: "trainspan-runs/a job", Attempt: 1}},
-		{rundir.Wanted{Name: "../x", Attempt: 5, Host: "a/b", PID: 2}, rundir.Place{Dir: "trainspan-runs/_x/attempt-5/a_b-2", Job: "trainspan-runs/_x", Attempt: 5}},
-		{rundir.Wanted{Name: strings.Repeat("ä", 150), Host: "h", PID: 3}, rundir.Place{Dir: "trainspan-runs/" + strings.Repeat("ä", 100) + "/attempt-0/h-3", Job: "trainspan-runs/" + strings.Repeat("ä", 100), Attempt: 0}},
+		{wanted(""), rundir.Place{Dir: "trainspan-runs/a job/attempt-1/h-1", Job: "trainspan-runs/a job", Attempt: 0}},
+		{wanted("slurm/7"), rundir.Place{Dir: "trainspan-runs/a job/attempt-2/h-1", Job: "trainspan-runs/a job", Attempt: 1}},
+		{wanted("slurm/7"), rundir.Place{Dir: "trainspan-runs/a job/attempt-2/h-1", Job: "trainspan-runs/a job", Attempt: 1}},
+		{rundir.Wanted{Name: "../x", Attempt: 5, Host: "a/b", PID: 2}, rundir.Place{Dir: "trainspan-runs/_x/attempt-6/a_b-2", Job: "trainspan-runs/_x", Attempt: 5}},
+		{rundir.Wanted{Name: strings.Repeat("ä", 150), Host: "h", PID: 3}, rundir.Place{Dir: "trainspan-runs/" + strings.Repeat("ä", 100) + "/attempt-1/h-3", Job: "trainspan-runs/" + strings.Repeat("ä", 100), Attempt: 0}},
 		{rundir.Wanted{Dir: "there", Attempt: -1}, rundir.Place{Dir: "there", Job: "there", Attempt: -1}},
 	} {
 		got, err := c.w.Make()
@@ -315,7 +315,7 @@ func TestAttemptAppearsWhole(t *testing.T) {
 // A folder that another program made is not joined, nor one that it has just made.
 func TestForeignAttempt(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for _, dir := range []string{"attempt-0/h-1", "attempt-1"} {
+	for _, dir := range []string{"attempt-1/h-1", "attempt-2"} {
 		if err := os.MkdirAll(filepath.Join("trainspan-runs/a job", dir), 0o755); err != nil {
 			t.Fatal(err)
 		}

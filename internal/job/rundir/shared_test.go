@@ -90,7 +90,7 @@ func TestManyRanks(t *testing.T) {
 	for name, atOnce := range map[string]bool{"one after the other": false, "all at once, and nobody sees another": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
-			if err := os.MkdirAll("trainspan-runs/job/attempt-0", 0o755); err != nil { // of an earlier start
+			if err := os.MkdirAll("trainspan-runs/job/attempt-1", 0o755); err != nil { // of an earlier start
 				t.Fatal(err)
 			}
 			count := counted(t)

@@ -37,7 +37,7 @@ func TestTwoUsers(t *testing.T) {
 	if want := "0\n1\n2\n"; err != nil || !strings.HasPrefix(string(out), want) {
 		t.Fatalf("%v: %s", err, out)
 	}
-	own := fmt.Sprintf("trainspan-runs-%d/a job/attempt-0/h-1", other)
+	own := fmt.Sprintf("trainspan-runs-%d/a job/attempt-1/h-1", other)
 	if _, err := os.Stat(own); err != nil {
 		t.Error(err)
 	}

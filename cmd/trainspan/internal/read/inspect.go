@@ -225,12 +225,13 @@ func InspectPart(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui
 	return info, nil
 }
 
-// Expand returns the trace files that the arguments stand for, each once, in the
-// order of the arguments: files that are named, whatever they hold, and of folders
+// Expand returns the trace files that the arguments stand for, which [Resolve] decides, each
+// once, in the order of the arguments: files that are named, whatever they hold, and of folders
 // those that hold a trace, or promise one by their name.
-func Expand(args []string) ([]string, error) {
-	if len(args) == 0 {
-		return nil, ui.Usage("no trace is given; name files, globs or directories, such as out/*.pfw.gz")
+func Expand(ctx context.Context, args []string) ([]string, error) {
+	args, err := ResolvePaths(ctx, args)
+	if err != nil {
+		return nil, err
 	}
 	var files []string
 	var once fsread.Once
