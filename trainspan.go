@@ -201,7 +201,7 @@ func receiverOnly(o *config.OTLP) {
 // runDir makes trainspan-runs/NAME/attempt-N/HOST-PID. All ranks of a start of a
 // job share N, and no two starts do: N is the next number, from the one on that a
 // launcher has counted. Code and TRAINSPAN_ATTEMPT choose it. Where several ranks
-// say nothing of what they have in common, they share attempt-0.
+// say nothing of what they have in common, they share attempt-1.
 func (s *choices) runDir(cfg *config.Config) (string, error) {
 	id, ranks := settings.Identity(outputs.Identity{}, &cfg.Base, cfg.Ranks), &cfg.Ranks
 	w := rundir.Wanted{Name: cfg.ApplicationName, Attempt: -1, Host: id.Host, PID: id.PID}
