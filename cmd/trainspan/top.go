@@ -306,6 +306,7 @@ type topReader struct {
 	paths    []string
 	run      string        // what people call it, where it is a run
 	follow   bool          // the newest run is read, whichever that is
+	newest   string        // the folder of the newest start when that was resolved last
 	interval time.Duration // between the end of one reading and the next
 	now      func() time.Time
 
@@ -331,9 +332,10 @@ type topReading struct {
 func (t *topReader) read(ctx context.Context, force bool) topReading {
 	out := topReading{at: t.now()}
 	cpu := cpuTime()
-	if t.follow {
-		if refs, err := read.Resolve(ctx, nil); err == nil && refs[0].Run != t.run {
-			t.paths, t.run, force = refs[0].Paths, refs[0].Run, true
+	if newest := read.Newest(); t.follow && newest != t.newest { // resolving reads the records
+		if refs, err := read.Resolve(ctx, nil); err == nil {
+			force = force || refs[0].Run != t.run
+			t.paths, t.run, t.newest = refs[0].Paths, refs[0].Run, newest
 		}
 	}
 	seen, files := t.look()
@@ -368,7 +370,7 @@ func (t *topReader) job(ctx context.Context, files int, out *topReading) {
 	case err != nil:
 		out.err = err
 	default:
-		out.job, out.others = t.newest(found, out.at.UnixNano()), len(found)-1
+		out.job, out.others = newestOf(found, out.at.UnixNano()), len(found)-1
 		out.report = report.Live(out.job, out.at.UnixNano())
 		for i := range out.report.Attempts {
 			if a := &out.report.Attempts[i]; a.Running {
@@ -416,9 +418,9 @@ func newTopReader(ctx context.Context, args []string, interval time.Duration) (*
 	return t, err
 }
 
-// newest returns the job that a reader of several wants to see: of those with a record of the
+// newestOf returns the job that a reader of several wants to see: of those with a record of the
 // last seconds the one that began last, or else the first.
-func (t *topReader) newest(found []*report.Job, now int64) *report.Job {
+func newestOf(found []*report.Job, now int64) *report.Job {
 	best, began := found[0], int64(math.MinInt64)
 	for _, j := range found {
 		seen := int64(math.MinInt64)

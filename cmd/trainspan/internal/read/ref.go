@@ -55,6 +55,15 @@ func Resolve(ctx context.Context, args []string) ([]Ref, error) {
 	return out, nil
 }
 
+// Newest is the folder of the newest start below trainspan-runs, running ones first, empty
+// without one. It reads no records.
+func Newest() string {
+	if all := rundir.Attempts(time.Now(), rundir.Roots()...); len(all) > 0 {
+		return all[0].Dir
+	}
+	return ""
+}
+
 // ResolvePaths is Resolve for commands that take several arguments as one.
 func ResolvePaths(ctx context.Context, args []string) ([]string, error) {
 	refs, err := Resolve(ctx, args)
