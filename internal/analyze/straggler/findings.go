@@ -30,13 +30,23 @@ func (j *job) findings(was *outcome) (all []found) {
 			return f
 		}})
 	}
-	add(j.repairBalance(), candidate{floor: 1 + leastBalance, of: func(gain float64) *found {
-		if gain < j.floorBalance(e, gain) {
+	even := j.repairBalance()
+	var o *outcome
+	add(even, candidate{floor: 1 + leastBalance, of: func(gain float64) *found {
+		sums := o.gain(len(repairs), j.from, len(j.steps))
+		if gain < 1+muchBalance && sums < j.floorBalance(e, sums) {
 			return nil
+		}
+		if costOf(sums) < costOf(gain)/2 {
+			return j.unevenPieces(o, 1+slices.IndexFunc(repairs, func(r repair) bool { return r.like == even.like }), gain)
 		}
 		return j.imbalance(e, gain)
 	}})
-	o, m := j.replay(repairs...), len(j.steps)
+	sums := even
+	sums.like = nil
+	repairs = append(repairs, sums)
+	o = j.replay(repairs...)
+	m := len(j.steps)
 	if f := j.lateRanks(sets, e, o); f != nil {
 		all = append(all, *f)
 	}
@@ -128,6 +138,7 @@ func (j *job) lateSets(e [][]float64) (out []*lateSet) {
 		for _, l := range late {
 			set.ranks = append(set.ranks, l.rank)
 		}
+		set.like = j.likeOthers(set.ranks)
 		usual := j.without(set.ranks)
 		for _, r := range set.ranks {
 			set.rows[r] = j.rowsOf(r, usual, set.first, set.end, repairPart)

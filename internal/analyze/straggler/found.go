@@ -174,5 +174,6 @@ func (m *moments) correlation() float64 { return m.xy / math.Sqrt(m.xx*m.yy) }
 type lateSet struct {
 	ranks      []int
 	rows       map[int][]int
+	like       *likeness // of the ranks that are not late
 	first, end int
 }

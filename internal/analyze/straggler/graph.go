@@ -1,6 +1,9 @@
 package straggler
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // replay replays the job as it was and with each of the repairs. Without any it notes
 // who waited for whom.
@@ -21,6 +24,11 @@ func (j *job) replay(repairs ...repair) *outcome {
 	}
 	rp.roundOf, rp.before = make([]float64, n), make([]float64, n)
 	rp.factor, rp.plain = make([]float64, n*rows*k), make([]bool, n)
+	for i := range repairs {
+		if l := repairs[i].like; l != nil && !slices.Contains(rp.likes, l) {
+			rp.likes, rp.byRow = append(rp.likes, l), make([]float64, len(rp.factor))
+		}
+	}
 	rd := j.read()
 	for s := range m {
 		rd.round()
@@ -36,13 +44,15 @@ func (j *job) replay(repairs ...repair) *outcome {
 func (rp *replayer) round(s int, rd *reader) bool {
 	rp.s = s
 	rp.setFactors(s)
+	rp.measureLikeness(rd.programs)
 	rp.gather(rd)
 	rp.ready = rp.ready[:0]
 	for r, a := range rp.hosts {
-		a.i, a.todo = 0, rp.w.withLaunches(a.todo[:0], r, rd.programs[r])
+		a.i, a.piece, a.until, a.todo = 0, 0, 0, rp.w.withLaunches(a.todo[:0], r, rd.programs[r])
 		for _, l := range rp.lanes[r] {
 			if l != nil {
 				l.i, l.on, l.ops, l.launched, l.paths, l.waited, l.culprit = 0, nothing, l.ops[:0], l.launched[:0], l.paths[:0], 0, -1
+				l.until = 0
 				clear(l.nth)
 			}
 		}
@@ -185,6 +195,9 @@ func (rp *replayer) meeting(r int, pc *piece, lane uint8, nth []int) *meeting {
 func (rp *replayer) host(a *actor, p *program) {
 	for ; a.i < len(a.todo); a.i++ {
 		pc := &a.todo[a.i]
+		if a.i >= a.until && rp.splits() {
+			rp.cutHost(a)
+		}
 		switch pc.kind {
 		case launch:
 			rp.launch(a, &p.lanes[pc.lead])
@@ -260,6 +273,9 @@ func (rp *replayer) runLane(l *actor) {
 			l.clock[k] = max(l.clock[k], at[k])
 		}
 		if op.kind != collective {
+			if rp.splits() {
+				rp.cutDevice(l, op)
+			}
 			rp.take(l, &op.piece, true)
 			l.path[op.phase] += float64(op.dur)
 			continue

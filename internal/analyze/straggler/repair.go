@@ -44,11 +44,11 @@ func (j *job) rowsOf(r int, usual *reference, from, to int, least float64) []int
 	return out
 }
 
-// repairRanks returns the work of some ranks of a set, while they are late, the time that
-// all others need.
+// repairRanks gives the work of some ranks of a set, while they are late, the time that
+// all others need, split among its pieces as the ranks that are not late split it.
 func (j *job) repairRanks(late *lateSet, ranks []int) repair {
 	usual := j.without(ranks)
-	return repair{ranks: ranks, work: func(s, r, row int) float64 {
+	return repair{ranks: ranks, like: late.like, work: func(s, r, row int) float64 {
 		own := j.time(row, s, r)
 		if s < late.first || s >= late.end || own == 0 || !slices.Contains(late.rows[r], row) {
 			return 1
@@ -67,11 +67,11 @@ func (j *job) repairInput() repair {
 	}}
 }
 
-// repairBalance returns all work the mean time of its role.
+// repairBalance gives all work, piece by piece, the mean time of its role.
 func (j *job) repairBalance() repair {
 	at := -1
 	mean := make([]float64, len(j.roles)*rows)
-	return repair{work: func(s, r, row int) float64 {
+	return repair{like: j.likeOthers(nil), work: func(s, r, row int) float64 {
 		if s != at {
 			at = s
 			clear(mean)

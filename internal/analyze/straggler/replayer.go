@@ -11,6 +11,9 @@ type repair struct {
 	// round; ranks are those that it is asked for, nil is all.
 	ranks []int
 	work  func(s, r, row int) float64
+	// like splits what work leaves of the work of a rank among its pieces; nil leaves it split
+	// as it is.
+	like *likeness
 	// extra is work that a rank does more at the end of a round.
 	extra func(s, r int) float64
 	// transfer returns the time of a transfer in place of t.
@@ -53,6 +56,9 @@ type actor struct {
 	ops      []*laneOp
 	on       waitsOn
 	todo     []piece // of a host, in this round
+	// Which piece between cuts comes next, and up to where the factors are set, if a repair
+	// has a likeness: of a host, a place in todo; of a device, a number of pieces.
+	piece, until int
 	// Of a lane: how long it waited for others in this round, and for whom last.
 	waited  float64
 	culprit int
@@ -103,6 +109,9 @@ type replayer struct {
 	used     int       // of the pool
 	factor   []float64 // rank, row, replay
 	plain    []bool    // rank: all factors are 1
+	likes    []*likeness
+	byRow    []float64 // factor, before pieces were told apart
+	programs []*program
 	ready    []*actor
 	out      *outcome
 	sends    map[[2]int][]sent

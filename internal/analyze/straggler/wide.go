@@ -113,6 +113,29 @@ func (j *job) drift(of []rise, gain float64) *found {
 	return f
 }
 
+// unevenPieces says what a job gains whose ranks do as much work as others in a step, but not
+// between two meetings; o has the repair as replay k.
+func (j *job) unevenPieces(o *outcome, k int, gain float64) *found {
+	var list []int
+	all := 0.0
+	for row := range rows {
+		all += stats.Mean(j.means(row))
+	}
+	for row := range rows {
+		if stats.Mean(j.means(row)) > 0.25*all {
+			list = append(list, row)
+		}
+	}
+	f := j.finding(Imbalance, nil, causeOf(list), gain)
+	f.Pattern, f.Evidence = patternTurn, &Evidence{Interval: j.rounds()}
+	for s := j.from; s < len(j.steps); s++ {
+		if o.span(0, s, s+1)-o.span(k, s, s+1) > leastBalance/2*j.typical() {
+			f.Evidence.Affected++
+		}
+	}
+	return f
+}
+
 // imbalance says what a balanced job would gain.
 func (j *job) imbalance(e [][]float64, gain float64) *found {
 	// The kinds of work in which another rank is late each time.
@@ -174,8 +197,9 @@ func (j *job) imbalance(e [][]float64, gain float64) *found {
 }
 
 // floorBalance is the least gain of balance. Whatever the noise, one of the ranks comes
-// last: what that costs is known from how much ranks differ usually and from how many
-// there are, and of a gain that is hardly more it has to be much.
+// last: what that costs is known from how much the sums of work differ usually and from how
+// many ranks there are, and of a gain that is hardly more it has to be much. Pieces vary more
+// than their sums: what only evening them gains has to be much as well.
 func (j *job) floorBalance(e [][]float64, gain float64) float64 {
 	n := 0
 	var x []float64

@@ -1,0 +1,181 @@
+package straggler
+
+// likeness is how the ranks of a role split their work between the meetings of a round:
+// what a repair gives the ranks that it changes. Without it a repair changes each piece of
+// a kind of work by the same factor, and pieces that are uneven stay uneven.
+type likeness struct {
+	but []bool // ranks that are no example, nil for none
+
+	// Of this round, by role, of hosts and then of devices.
+	pieces [][]float64 // by piece and phase: the sum over the ranks
+	totals []float64   // by phase
+	cuts   []int       // pieces of a rank; uneven where ranks differ
+}
+
+// uneven stands for a number of pieces that is not the same on all ranks.
+const uneven = -1
+
+// isCut reports whether the work before a piece of a program is evened apart from the work
+// after it: the rank goes on together with others.
+func (pc *piece) isCut() bool { return pc.kind == collective || pc.kind == receive }
+
+// likeOthers is the likeness of all ranks but some.
+func (j *job) likeOthers(ranks []int) *likeness {
+	l := &likeness{}
+	if len(ranks) > 0 {
+		l.but = make([]bool, len(j.ranks))
+		for _, r := range ranks {
+			l.but[r] = true
+		}
+	}
+	return l
+}
+
+// measure adds up the pieces of a round. It numbers the pieces of devices by their lead.
+func (l *likeness) measure(j *job, programs []*program) {
+	if l.cuts == nil {
+		l.pieces, l.cuts = make([][]float64, 2*len(j.roles)), make([]int, 2*len(j.roles))
+		l.totals = make([]float64, 2*len(j.roles)*int(phases))
+	}
+	clear(l.cuts)
+	clear(l.totals)
+	for i := range l.pieces {
+		l.pieces[i] = l.pieces[i][:0]
+	}
+	for r, p := range programs {
+		example := l.but == nil || !l.but[r]
+		at, n := 2*j.roleOf[r], 0
+		for i := range p.host {
+			switch pc := &p.host[i]; {
+			case pc.isCut():
+				n++
+			case pc.kind == work && example:
+				l.add(at, n, pc)
+			}
+		}
+		l.count(at, n)
+		at, n = at+1, 0
+		for i := range p.lanes {
+			switch op := &p.lanes[i]; {
+			case op.lane != Device:
+			case op.isCut():
+				n++
+			default:
+				op.lead = int64(n)
+				if example {
+					l.add(at, n, &op.piece)
+				}
+			}
+		}
+		l.count(at, n)
+	}
+}
+
+func (l *likeness) add(at, n int, pc *piece) {
+	for len(l.pieces[at]) < (n+1)*int(phases) {
+		l.pieces[at] = append(l.pieces[at], 0)
+	}
+	l.pieces[at][n*int(phases)+int(pc.phase)] += float64(pc.dur)
+	l.totals[at*int(phases)+int(pc.phase)] += float64(pc.dur)
+}
+
+// count notes that a rank has so many cuts.
+func (l *likeness) count(at, n int) {
+	if n++; l.cuts[at] == 0 {
+		l.cuts[at] = n
+	}
+	if l.cuts[at] != n {
+		l.cuts[at] = uneven
+	}
+}
+
+// part is which part of their work of a phase the examples do in a piece; ok says that it
+// is known.
+func (l *likeness) part(role int, device bool, n int, p Phase) (part float64, ok bool) {
+	at := 2 * role
+	if device {
+		at++
+	}
+	total := l.totals[at*int(phases)+int(p)]
+	if l.cuts[at] == uneven || total == 0 {
+		return 0, false
+	}
+	if k := n*int(phases) + int(p); k < len(l.pieces[at]) {
+		part = l.pieces[at][k] / total
+	}
+	return part, true
+}
+
+// measureLikeness prepares the repairs of a round that change pieces. The factors of its
+// rows are set.
+func (rp *replayer) measureLikeness(programs []*program) {
+	rp.programs = programs
+	if !rp.splits() {
+		return
+	}
+	for _, l := range rp.likes {
+		l.measure(rp.w, programs)
+	}
+	copy(rp.byRow, rp.factor)
+}
+
+// splits reports whether a repair tells the pieces of this round apart.
+func (rp *replayer) splits() bool { return len(rp.likes) > 0 && rp.s >= rp.w.from }
+
+// cutHost sets the factors of a host for its work up to the next cut.
+func (rp *replayer) cutHost(a *actor) {
+	var own [phases]float64
+	i := a.i
+	for ; i < len(a.todo) && !a.todo[i].isCut(); i++ {
+		if pc := &a.todo[i]; pc.kind == work {
+			own[pc.phase] += float64(pc.dur)
+		}
+	}
+	rp.setPiece(a, a.piece, &own)
+	a.piece, a.until = a.piece+1, i+1
+}
+
+// cutDevice sets the factors of a device for the piece that an operation is in.
+func (rp *replayer) cutDevice(l *actor, op *laneOp) {
+	if l.until == int(op.lead)+1 {
+		return
+	}
+	var own [phases]float64
+	for i := range rp.programs[l.rank].lanes {
+		if o := &rp.programs[l.rank].lanes[i]; o.lane == Device && o.kind == work && o.lead == op.lead {
+			own[o.phase] += float64(o.dur)
+		}
+	}
+	rp.setPiece(l, int(op.lead), &own)
+	l.until = int(op.lead) + 1
+}
+
+// setPiece sets the factors of a rank for its n-th piece, of which it has so much work.
+func (rp *replayer) setPiece(a *actor, n int, own *[phases]float64) {
+	r, device := a.rank, a.lane == Device
+	if rp.plain[r] {
+		return
+	}
+	for k := range rp.repairs {
+		like := rp.repairs[k].like
+		if like == nil {
+			continue
+		}
+		for p := range phases {
+			row := rowOf(device, p)
+			at := (r*rows+row)*rp.k + k
+			all, by := rp.w.time(row, rp.s, r), rp.byRow[at]
+			if all == 0 || by == 1 && like.but != nil || p == Input && rp.w.slack != nil {
+				continue
+			}
+			part, ok := like.part(rp.w.roleOf[r], device, n, p)
+			switch {
+			case !ok:
+			case own[p] > 0:
+				rp.factor[at] = by * part * all / own[p]
+			case !device:
+				a.clock[k] += by * part * all
+			}
+		}
+	}
+}
