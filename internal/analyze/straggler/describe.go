@@ -171,6 +171,9 @@ func (f *Finding) sentence() string {
 		}
 		return fmt.Sprintf("The transfer of the collectives takes %.1f ms of each step instead of %.1f, %s.", e.Level, e.Before, since) + f.sooner("if they take as long as before")
 	case Drift:
+		if f.Pattern == patternGrows {
+			return fmt.Sprintf("All ranks become slower and slower in %s, %s: %.1f ms in the end instead of %.1f.", f.Cause, since, e.Level, e.Before) + f.sooner("at the speed before")
+		}
 		return fmt.Sprintf("All ranks are slower in %s, %s: %.1f ms instead of %.1f.", f.Cause, since, e.Level, e.Before) + f.sooner("at the speed before")
 	}
 	return string(f.Kind)

@@ -53,10 +53,14 @@ func (j *job) findings(was *outcome) (all []found) {
 	for k, c := range made {
 		k += 1 + len(sets)
 		gain, segment := o.gain(k, j.from, m), 0.0
-		if c.since > j.from {
-			segment = o.gain(k, c.since, m)
+		end := m
+		if c.end > 0 {
+			end = c.end
 		}
-		if gain < c.floor && (segment < floorSegment || m-c.since < leastSegment) {
+		if c.since > j.from || end < m {
+			segment = o.gain(k, c.since, end)
+		}
+		if gain < c.floor && (segment < floorSegment || end-c.since < leastSegment) {
 			continue
 		}
 		if f := c.of(gain); f != nil {

@@ -80,11 +80,12 @@ func (o *outcome) bounds(j *job, k int) (low, high float64) {
 	return max(gain-se, 0), gain + se
 }
 
-// candidate is a repair, and what it says when it gains enough, in all or since a round.
+// candidate is a repair, and what it says when it gains enough, in all or from one round to
+// before another; end is 0 for the last one.
 type candidate struct {
-	floor float64
-	since int
-	of    func(gain float64) *found
+	floor      float64
+	since, end int
+	of         func(gain float64) *found
 }
 
 // costOf is the share of the time that a repair with a gain saves.

@@ -90,47 +90,6 @@ func (j *job) repairBalance() repair {
 	}}
 }
 
-// rise is what changed its time for all ranks of a role at a round.
-type rise struct {
-	role, row, at int
-	before, after float64
-}
-
-// factor brings work of a round back to the level that it had.
-func (l rise) factor(s int) float64 {
-	if s < l.at || l.after <= 0 {
-		return 1
-	}
-	return l.before / l.after
-}
-
-// risen finds the round from which on x, of the judged rounds, takes longer.
-func (j *job) risen(x []float64) (rise, bool) {
-	at, before, after, z := change(x, changeLeast)
-	return rise{at: j.from + at, before: before, after: after}, z > changeErrors && after-before > lateShare*j.typical()
-}
-
-// levels finds the kinds of work that take longer for the ranks of a role from a round on.
-func (j *job) levels() (out []rise) {
-	x := make([]float64, j.rounds())
-	for role := range j.roles {
-		for row := range rows {
-			// Input has an answer of its own: what it costs in all, not since when.
-			if j.row[row] == nil || row%int(phases) == int(Input) {
-				continue
-			}
-			for s := range x {
-				x[s] = j.common(row, j.from+s, role, nil)
-			}
-			if l, ok := j.risen(x); ok {
-				l.role, l.row = role, row
-				out = append(out, l)
-			}
-		}
-	}
-	return out
-}
-
 // repairLevels brings work back to the level that it had.
 func (j *job) repairLevels(of []rise) repair {
 	return repair{work: func(s, r, row int) float64 {

@@ -43,6 +43,7 @@ const (
 	patternMost   = "most_steps"
 	patternSingle = "single_steps"
 	patternTurn   = "in_turn" // other ranks in each step
+	patternGrows  = "growing" // more and more in each step
 )
 
 // Finding is one thing that costs time.

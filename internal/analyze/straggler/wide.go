@@ -55,14 +55,14 @@ func (j *job) links(was *outcome, add func(repair, candidate)) {
 	}
 }
 
-// drifts finds what takes longer for all ranks from a step on.
+// drifts finds what takes longer for all ranks in some steps.
 func (j *job) drifts(was *outcome, add func(repair, candidate)) {
 	if drift := j.levels(); len(drift) > 0 {
-		since := len(j.steps)
+		since, end := len(j.steps), 0
 		for _, l := range drift {
-			since = min(since, l.at)
+			since, end = min(since, l.at), max(end, l.end)
 		}
-		add(j.repairLevels(drift), candidate{floor: floorDrift, since: since, of: func(gain float64) *found { return j.drift(drift, gain) }})
+		add(j.repairLevels(drift), candidate{floor: floorDrift, since: since, end: end, of: func(gain float64) *found { return j.drift(drift, gain) }})
 	}
 	for _, family := range j.families() {
 		g := family[0]
@@ -79,9 +79,12 @@ func (j *job) drifts(was *outcome, add func(repair, candidate)) {
 		if !ok {
 			continue
 		}
-		add(repairTransfer(g, func(s int, t float64) float64 { return t * l.factor(s) }), candidate{floor: floorDrift, since: l.at, of: func(gain float64) *found {
+		add(repairTransfer(g, func(s int, t float64) float64 { return t * l.factor(s) }), candidate{floor: floorDrift, since: l.at, end: l.end, of: func(gain float64) *found {
 			f := j.finding(SlowTransfer, nil, Communication.String(), gain)
 			f.FromStep = j.number(l.at)
+			if l.end < len(j.steps) {
+				f.ToStep = j.number(l.end)
+			}
 			f.Evidence = &Evidence{Level: l.after / 1e3, Before: l.before / 1e3}
 			return f
 		}})
@@ -108,7 +111,13 @@ func (j *job) drift(of []rise, gain float64) *found {
 	}
 	f := j.finding(kind, ranks, causeOf(list), gain)
 	f.FromStep, f.Pattern = j.number(most.at), patternMost
-	n := len(j.steps) - most.at
+	if most.end < len(j.steps) {
+		f.ToStep = j.number(most.end)
+	}
+	if most.grown > most.at {
+		f.Pattern = patternGrows
+	}
+	n := most.end - most.at
 	f.Evidence = &Evidence{Affected: n, Interval: n, Excess: (most.after - most.before) / 1e3, Level: most.after / 1e3, Before: most.before / 1e3}
 	return f
 }
