@@ -73,7 +73,7 @@ func (j *job) findings(was *outcome) (all []found) {
 }
 
 // allWait reports whether each rank waits for data at least half as long as the mean of
-// all does: else it is some ranks. Where there are queues, none of them may wait rarely.
+// all does: else it is some ranks. Where there are queues, most of them do.
 func (j *job) allWait() bool {
 	row := rowOf(false, Input)
 	if j.row[row] == nil {

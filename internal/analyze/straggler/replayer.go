@@ -207,6 +207,7 @@ const (
 	queueUsual  = 200  // us: as long as a fetch from a queue takes that is not empty
 	queueWaited = 0.05 // of a step: from here on it was, and nothing else held it up
 	queuePart   = 0.1  // of the fetches of a rank that take no longer: then there is a queue
+	queueRare   = 0.1  // of what the rank waits that waits most: it did not wait because of its loader
 	queueQuick  = 10   // one of so many fetches of a rank is quicker than usual
 	queueTimes  = 3    // as long as a usual one: then it waited
 	queueOften  = 0.02 // of the fetches of a rank that waited: one pause of a quick loader is no queue
@@ -264,18 +265,29 @@ func (j *job) findQueues() {
 	}
 	j.slack = make([][]float64, n)
 	least := j.leastWait(x)
-	means := j.means(rowOf(false, Input))
+	waits := make([]float64, n) // of each rank, in all
 	for r := range n {
-		if !rarely(means, r) {
+		for s := j.from; s < m; s++ {
+			if d := float64(x[j.stepIndex(s, r)]); d > least {
+				waits[r] += d
+			}
+		}
+	}
+	// Which ranks find a queue empty is chance: where most do at some time, all wait. Where few
+	// do, a pause of another one does not say that its loader could not do more.
+	often := func(r int) bool { return waits[r] > slices.Max(waits)*queueRare }
+	count := 0
+	for r := range n {
+		if often(r) {
+			count++
+		}
+	}
+	for r := range n {
+		if 2*count > n || often(r) {
 			j.slack[r] = j.slackOf(r, x, ends, least)
 		}
 	}
 }
-
-// rarely reports whether a rank waits for data much less than the one that waits most: a
-// pause of it does not say that its loader could not do more. Which ranks find a queue empty
-// is chance, but not in all steps.
-func rarely(means []float64, r int) bool { return means[r] <= slices.Max(means)/4 }
 
 // leastWait is from when on a fetch from a queue waited for its batch: it took a part of a
 // step, and several times as long as one of a queue that has batches, which moves them
