@@ -166,7 +166,7 @@ func TestTopOnATerminal(t *testing.T) {
 	x.see("STEPS")
 	put(200, 0)
 	x.see("0 … 198")
-	x.see("Rank 2 (node-a0)")
+	x.see("Rank 2's")
 	x.see("nothing new at")
 	x.press("?")
 	x.see("read the files now")
