@@ -180,10 +180,6 @@ var meanings = func() (all [spans.Count]Meaning) {
 	return all
 }()
 
-// Standard returns the meaning of the standard span of a [spans.Index]. It must not
-// be changed.
-func Standard(index int) *Meaning { return &meanings[index] }
-
 // Of returns the meaning of a span by its category and name in a trace file. The
 // case of the category does not matter. A span of JSON lines, which has no
 // category, has the empty one and is looked up by its standard name.
