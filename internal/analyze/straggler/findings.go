@@ -225,6 +225,18 @@ func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 	return f
 }
 
+// lateFrom is from which excess on a round is one in which ranks are late: half the mean, or a
+// quarter of the excess that the lost time lies in, which is more where few rounds have it.
+func lateFrom(x []float64) float64 {
+	sum, squares := 0.0, 0.0
+	for _, v := range x {
+		if v > 0 {
+			sum, squares = sum+v, squares+v*v
+		}
+	}
+	return max(stats.Mean(x)/2, squares/max(sum, 1)/4)
+}
+
 // when returns in which of the judged rounds ranks are late, and says how often.
 func (j *job) when(f *found, e [][]float64, set []int) (from, to int) {
 	m := j.rounds()
@@ -239,11 +251,11 @@ func (j *job) when(f *found, e [][]float64, set []int) (from, to int) {
 	if z <= changeErrors || out >= in/3 {
 		from, to = 0, m
 	}
-	level := stats.Mean(x[from:to])
+	least := lateFrom(x[from:to])
 	n := 0
 	var over []float64
 	for _, v := range x[from:to] {
-		if v > level/2 {
+		if v > least {
 			n++
 			over = append(over, v)
 		}

@@ -11,9 +11,10 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// loaded judges a job of 120 steps whose ranks fetch a batch, compute for 12 ms and meet.
+// loaded judges a job of 120 steps whose ranks fetch a batch, compute for 12 ms, give or take
+// noise, and meet.
 // input is how long a rank waits for the batch of a step, in milliseconds.
-func loaded(t *testing.T, ranks int, loader job.Loader, input func(rng *rand.Rand, rank, step int) float64) *straggler.Verdict {
+func loaded(t *testing.T, ranks int, loader job.Loader, noise float64, input func(rng *rand.Rand, rank, step int) float64) *straggler.Verdict {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 9))
 	c := fromjob.New()
@@ -39,7 +40,7 @@ func loaded(t *testing.T, ranks int, loader job.Loader, input func(rng *rand.Ran
 		for r := range ranks {
 			in := input(rng, r, s)
 			emit(r, "", spans.DataLoading, at, at+in, job.Unknown, 0)
-			arrive[r] = at + in + 12 + 0.2*rng.NormFloat64()
+			arrive[r] = at + in + 12 + noise*rng.NormFloat64()
 			emit(r, "", spans.ModelForward, at+in, arrive[r], job.Unknown, 0)
 		}
 		end := slices.Max(arrive) + 1
@@ -103,10 +104,27 @@ func TestLoaders(t *testing.T) {
 		{"not recorded, one of two is slow, the other paused once", 2, 0, quick, straggler.SlowRanks, []int{1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			v := loaded(t, tt.ranks, tt.loader, tt.input)
+			v := loaded(t, tt.ranks, tt.loader, 0.2, tt.input)
 			if v.Kind != tt.kind || !slices.Equal(v.Ranks, tt.named) {
 				t.Errorf("got %s of ranks %v, want %s of %v: %s", v.Kind, v.Ranks, tt.kind, tt.named, v.Sentence)
 			}
 		})
+	}
+}
+
+// TestFewLateSteps checks that only the steps in which a rank is late are counted, not
+// those in which its usual noise is above a small mean.
+func TestFewLateSteps(t *testing.T) {
+	v := loaded(t, 4, job.LoaderDirect, 2, func(rng *rand.Rand, rank, step int) float64 {
+		if rank == 1 && step%30 == 29 {
+			return 140
+		}
+		return 0.3 + 0.05*rng.NormFloat64()
+	})
+	if v.Kind != straggler.SlowRanks || !slices.Equal(v.Ranks, []int{1}) || v.Evidence == nil {
+		t.Fatalf("got %s of ranks %v: %s", v.Kind, v.Ranks, v.Sentence)
+	}
+	if e := v.Evidence; e.Affected != 4 || e.Excess < 125 || e.Excess > 145 {
+		t.Errorf("got %d late steps by %.1f ms, want 4 by about 135: %s", e.Affected, e.Excess, v.Sentence)
 	}
 }
