@@ -31,7 +31,7 @@ var groups = []*cobra.Group{
 
 // groupOf has the commands in the order of the help.
 var groupOf = map[string]string{
-	"run": groupRecord, "import": groupRecord, "watch": groupRecord,
+	"run": groupRecord, "demo": groupRecord, "import": groupRecord, "watch": groupRecord,
 	"report": groupAnswer, "compare": groupAnswer, "runs": groupAnswer, "summary": groupAnswer, "steps": groupAnswer,
 	"open": groupLook, "events": groupLook, "info": groupLook,
 	"validate": groupFiles, "recover": groupFiles, "merge": groupFiles, "split": groupFiles, "convert": groupFiles, "digest": groupFiles,

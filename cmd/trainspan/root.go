@@ -85,7 +85,7 @@ func newRoot(a *ui.App) *cobra.Command {
 		newSummary(a), newInfo(a), newSteps(a), newEvents(a), newValidate(a), newOpen(a), newImport(a), newWatch(a), newMerge(a), newSplit(a),
 		newRecover(a), newConvert(a), newReplay(a),
 		newReport(a), newRuns(a), newTop(a), newAlert(a), newDigest(a), newCompare(a),
-		newRun(a), newRunTelemetry(),
+		newRun(a), newRunTelemetry(), newDemo(a), newDemoJob(),
 	)
 	arrange(a, root)
 	return root

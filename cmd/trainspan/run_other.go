@@ -19,3 +19,15 @@ func newRun(*ui.App) *cobra.Command {
 }
 
 func newRunTelemetry() *cobra.Command { return &cobra.Command{Use: "run-telemetry", Hidden: true} }
+
+func newDemo(*ui.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "demo",
+		Short: "Record a small built-in job with two faults, and show its report",
+		RunE: func(*cobra.Command, []string) error {
+			return ui.Usage("demo needs a Unix system, as trainspan run does")
+		},
+	}
+}
+
+func newDemoJob() *cobra.Command { return &cobra.Command{Use: "demo-job", Hidden: true} }

@@ -1,0 +1,106 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/demo"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+)
+
+// demoCommand is the command of the processes of the demo, which is no command for people.
+const demoCommand = "demo-job"
+
+func newDemo(a *ui.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "demo",
+		Short: "Record a small built-in job with two faults, and show its report",
+		Long: `Records a job of four processes on this machine, which needs nothing but this
+command: rank 2 gets its data late in every step, and after half of the steps all
+processes are killed and go on from their last checkpoint. It takes about ten
+seconds, uses little of a processor, and its files are in trainspan-runs, as those
+of any job under "trainspan run".`,
+		Example: `  trainspan demo
+  trainspan report demo --full
+  trainspan open demo`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), a) },
+	}
+}
+
+func runDemo(ctx context.Context, a *ui.App) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	// The second start goes on where the first one died, and is another attempt of its run.
+	for attempt, args := range [][]string{
+		{"run", "--name", "demo", "--quiet", "--", self, demoCommand, "0", strconv.Itoa(demo.Standard.KillAt)},
+		{"run", "--name", "demo", "--", self, demoCommand, strconv.Itoa(demo.Standard.KillAt / demo.Standard.Save * demo.Standard.Save), "0"},
+	} {
+		if attempt == 0 {
+			a.Note("four processes train, and are killed after %d of %d steps", demo.Standard.KillAt, demo.Standard.Steps)
+		} else {
+			a.Note("they go on from their last checkpoint")
+		}
+		cmd := exec.CommandContext(ctx, self, args...)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Streams.In, a.Stdout, a.Stderr
+		if f, ok := a.Streams.Out.(*os.File); ok { // the report is for its terminal
+			cmd.Stdout = f
+		}
+		if f, ok := a.Streams.Err.(*os.File); ok {
+			cmd.Stderr = f
+		}
+		err := cmd.Run()
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && attempt == 0 && exit.ExitCode() == statusKilled {
+			continue
+		}
+		if errors.As(err, &exit) {
+			return &ui.StatusError{Status: exit.ExitCode(), Quiet: true, Err: err}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	a.Note("trainspan report demo --full shows all tables, trainspan open demo the trace of all ranks")
+	return nil
+}
+
+// statusKilled is the exit status of the job whose processes were killed as planned.
+const statusKilled = 137
+
+// newDemoJob is the job of the demo: its launcher and, with the address at which they meet,
+// each of its processes.
+func newDemoJob() *cobra.Command {
+	return &cobra.Command{
+		Use: demoCommand, Hidden: true, Args: cobra.RangeArgs(2, 3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			job := demo.Standard
+			var err1, err2 error
+			job.First, err1 = strconv.Atoi(args[0])
+			job.KillAt, err2 = strconv.Atoi(args[1])
+			if err := errors.Join(err1, err2); err != nil {
+				return ui.Usage("%s is started by trainspan demo: %v", demoCommand, err)
+			}
+			if len(args) == 3 {
+				return demo.Work(cmd.Context(), &job, args[2])
+			}
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			err = demo.Launch(cmd.Context(), &job, append([]string{self, demoCommand}, args...)...)
+			if errors.Is(err, demo.ErrKilled) {
+				return &ui.StatusError{Status: statusKilled, Quiet: true, Err: err}
+			}
+			return err
+		},
+	}
+}
