@@ -40,7 +40,7 @@ func TestRunPoison(t *testing.T) {
 				t.Error("it says nothing")
 			}
 			if label == "report" {
-				if !strings.Contains(s.err.String(), "Rank 1 (node-a0·") {
+				if !strings.Contains(s.err.String(), "Rank 1's data loading") {
 					t.Errorf("there is no report: %s", s.err.String())
 				}
 				lookAtFiles(t, dir)
@@ -107,7 +107,7 @@ func TestPoisonOnTop(t *testing.T) {
 		}
 	}
 	x := startOnTerminal(t, 100, 30, "top", files["JOB"])
-	x.see("Rank 1 (node-a0·")
+	x.see("Rank 1's data loading")
 	x.press("q")
 	x.end()
 }

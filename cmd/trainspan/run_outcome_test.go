@@ -74,7 +74,7 @@ raise RuntimeError("https://me:hunter2@host refused\n  password=hunter2")
 			said := s.err.String()
 			// A training has the outcome on its screen, any other command in a line.
 			head, _, _ := strings.Cut(c.want, ":")
-			if !strings.Contains(said, "trainspan: "+head+" after ") && !strings.Contains(strings.ToLower(said), "end   "+head) {
+			if !strings.Contains(said, "trainspan: "+head+" after ") && !strings.Contains(strings.ToLower(said), "end        "+head) {
 				t.Errorf("the end of the output is %q, want %q", said, c.want)
 			}
 			status, out, told := cli(t, "runs", dir, "--json")

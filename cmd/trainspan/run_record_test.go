@@ -87,7 +87,7 @@ func TestRunLeavesOtherPages(t *testing.T) {
 						t.Errorf("start %d: %s is %.40q, %v", i, path, text, err)
 					}
 				}
-				if text, err := os.ReadFile(ours); err != nil || !bytes.Contains(text, []byte("trainspan report")) {
+				if text, err := os.ReadFile(ours); err != nil || !bytes.Contains(text, []byte(`content="trainspan"`)) {
 					t.Errorf("start %d: %.40q, %v", i, text, err)
 				}
 			}

@@ -158,7 +158,11 @@ func (r *Report) diagnose() (diagnosis, why string) {
 	if st.Compared > 0 {
 		why = fmt.Sprintf("%s of %s (p99 %s)", why, display.Milliseconds(st.Median), display.Milliseconds(st.P99))
 	}
-	why += fmt.Sprintf("; %s of the time of all ranks is in steps.", display.Percent(*r.Goodput))
+	whose := ""
+	if len(r.Ranks) > 1 {
+		whose = " of all ranks"
+	}
+	why += fmt.Sprintf("; %s of the time%s is in steps.", display.Percent(*r.Goodput), whose)
 	if !r.measured() {
 		return diagnosisUnknown, why + " What they are made of is not on record."
 	}
@@ -384,8 +388,11 @@ func (s *screen) first(r *Report) {
 	defer func() { s.columns = wide }()
 	v := &r.Verdict
 	s.plain(r.describeJob())
-	s.labelled(v.Diagnosis, v.Why)
-	s.labelled("End", r.endSentence())
+	end := r.endSentence()
+	s.labelled("End", end)
+	if end == "" || v.Diagnosis != diagnosisOther { // what failed is not that no span says
+		s.labelled(v.Diagnosis, v.Why)
+	}
 	if v.Rank != nil {
 		for _, text := range v.Rank.Witness {
 			s.labelled("Seen", sentence(text))

@@ -14,6 +14,25 @@ import (
 // Width returns how many columns a text takes.
 func Width(text string) int { return utf8.RuneCountInString(text) }
 
+// units are what follows a number on the same line.
+var units = map[string]bool{"ns": true, "µs": true, "ms": true, "s": true, "min": true, "h": true, "d": true, "%": true, "B": true, "KB": true, "MB": true, "GB": true, "TB": true}
+
+// words splits a text where a line may end: not between a number and its unit.
+func words(text string) []string {
+	out := strings.Fields(text)
+	n := 0
+	for i, word := range out {
+		unit := strings.TrimRight(word, ".,;:)")
+		if n > 0 && i > 0 && units[unit] && strings.ContainsRune("0123456789", rune(out[i-1][len(out[i-1])-1])) {
+			out[n-1] += " " + word
+			continue
+		}
+		out[n] = word
+		n++
+	}
+	return out[:n]
+}
+
 // Fold breaks a text at its blanks into lines of a width. A word that is longer than a line
 // goes on in the next one, where it can behind a mark such as a slash.
 func Fold(text string, width int) (lines []string) {
@@ -21,7 +40,7 @@ func Fold(text string, width int) (lines []string) {
 		return []string{strings.Join(strings.Fields(text), " ")}
 	}
 	line := ""
-	for _, word := range strings.Fields(text) {
+	for _, word := range words(text) {
 		switch {
 		case line == "":
 			line = word

@@ -20,6 +20,7 @@ func TestFold(t *testing.T) {
 		{"a /very/long/path/of/files b", 12, []string{"a", "/very/long/", "path/of/", "files b"}},
 		{"abcdefghij", 4, []string{"abcd", "efgh", "ij"}},
 		{"as it is", 0, []string{"as it is"}},
+		{"it takes 16.5 ms.", 14, []string{"it takes", "16.5 ms."}},
 	} {
 		if got := display.Fold(tc.text, tc.width); !slices.Equal(got, tc.want) {
 			t.Errorf("%q in %d: %q, want %q", tc.text, tc.width, got, tc.want)
