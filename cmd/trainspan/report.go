@@ -116,6 +116,9 @@ func runReport(ctx context.Context, a *ui.App, args []string, o *reportOptions) 
 	found, err := readJobs(ctx, a, args)
 	for _, j := range found {
 		j.Basis = basis
+		if len(refs) == 1 && refs[0].Run != "" {
+			j.Name = refs[0].Run
+		}
 	}
 	var only *startsOnly
 	if errors.As(err, &only) && o.html == "" {

@@ -197,7 +197,7 @@ func TestPage(t *testing.T) {
 		if background := eval[string](t, ctx, `getComputedStyle(document.body).backgroundColor`); (name == "dark") == strings.Contains(background, "255") {
 			t.Errorf("%s: background %s", name, background)
 		}
-		if title := eval[string](t, ctx, `document.title`); !strings.Contains(title, "slow rank") {
+		if title := eval[string](t, ctx, `document.title`); !strings.Contains(title, "SLOW RANK") {
 			t.Errorf("title %q", title)
 		}
 		shot, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
@@ -276,7 +276,7 @@ func TestNarrow(t *testing.T) {
 		}
 		open(t, ctx, address)
 		if wide := eval[int64](t, ctx, `document.documentElement.scrollWidth`); wide > width {
-			t.Errorf("the page is %d wide on a screen of %d", wide, width)
+			t.Errorf("the page is %d wide on a screen of %d: %s", wide, width, eval[string](t, ctx, `Array.from(document.querySelectorAll("body *")).filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest("table")).map(e => e.tagName + "." + e.className).slice(0, 8).join(" ")`))
 		}
 		for chart, colours := range eval[map[string]int](t, ctx, pictures) {
 			if colours < 2 {

@@ -105,13 +105,13 @@ func TestDoors(t *testing.T) {
 	}
 
 	n.put("first/main.go", blocks[2])
-	if out := n.paste("Go", blocks[3]); !strings.Contains(out, "COMPLETED") || !strings.Contains(out, "Steps 200,") {
+	if out := n.paste("Go", blocks[3]); !strings.Contains(out, "COMPLETED") || !strings.Contains(out, "200 steps of ") {
 		t.Errorf("Go:\n%s", out)
 	}
 
 	n.samples()
 	out := n.paste("files", blocks[4])
-	for _, want := range []string{"SLOW RANK", "PROFILE", "step, median"} {
+	for _, want := range []string{"SLOW RANK", "PROFILE", "in steps"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("files: no %q in\n%s", want, out)
 		}

@@ -111,11 +111,6 @@ func (a *App) Printf(format string, args ...any) { _, _ = display.Fprintf(a.Stdo
 // PrintJSON writes a value for machines.
 func (a *App) PrintJSON(v any) error { return PrintJSON(a.Stdout, v) }
 
-// Traces makes arguments complete to trace files.
-func Traces(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return []string{"pfw", "gz"}, cobra.ShellCompDirectiveFilterFileExt
-}
-
 // Words makes a flag complete to one of a few words.
 func Words(cmd *cobra.Command, flag string, list ...string) {
 	// The only error is a flag that does not exist, which a test would show.

@@ -341,8 +341,11 @@ class TrainingRecorder(DefaultRecorder):
         if rates is None:
             state.done, end = due, _clock()
         else:
+            began = getattr(span, "_began", None)
+            if began is None:  # there was no exporter yet
+                return False
             end = moments.time.perf_counter()
-            seconds = round(end - span._began, 6)
+            seconds = round(end - began, 6)
             if seconds <= 0:
                 return False
             state.completed(seconds, moments.time.time(), rates)
