@@ -34,6 +34,7 @@ func TestInterruptEndsEveryCommand(t *testing.T) {
 		"watch": true, "alert": true, // end well
 		"top": true,                        // is tested on a terminal
 		"run": true, "run-telemetry": true, // end when their command does: TestRunPassesSignalsOnce, TestRunEndsByASignal
+		"demo": true, demoCommand: true, // the same, below it
 	}
 	out := filepath.Join(dir, "out")
 	for _, line := range []string{

@@ -47,6 +47,8 @@ func TestReadersSendNothing(t *testing.T) {
 		"open": "", "top": "", "version": "",
 		// These send, and say so.
 		"replay": "", "run": "", helperCommand: "", "alert": "",
+		// It runs a job, which sends where the environment says so.
+		"demo": "", demoCommand: "",
 	}
 	for _, cmd := range newRoot(&ui.App{}).Commands() {
 		args, known := verbs[cmd.Name()]
