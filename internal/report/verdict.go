@@ -52,7 +52,7 @@ func (r *Report) conclude() {
 		if r.Profile != nil || sh.Share < worth || sh.Part == string(account.Compute) || sh.Part == string(account.StepUnsplit) {
 			continue
 		}
-		add(placeOfPart(sh.Part), fmt.Sprintf("Most of the rest is %s, %s (%s%s).", sh.Name, display.Percent(sh.Share), display.Duration(sh.Time/int64(max(len(r.Ranks), 1))), perRank(len(r.Ranks))))
+		add(placeOfPart(sh.Part), fmt.Sprintf("Of all time, %s takes %s (%s%s).", sh.Name, display.Percent(sh.Share), display.Duration(sh.Time/int64(max(len(r.Ranks), 1))), perRank(len(r.Ranks))))
 		break
 	}
 	if d := r.disruptions(); d != "" {
