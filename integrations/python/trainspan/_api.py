@@ -15,7 +15,7 @@ _PHASES = {
 
 
 class Span:
-    """A span of the program: `with`, `async with` or a decorator, each time anew."""
+    """A span of the program: `with`, `async with` or a decorator that may be used again."""
 
     __slots__ = ("_n", "_args", "_open")
     off = False  # of _wrap

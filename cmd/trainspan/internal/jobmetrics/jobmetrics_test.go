@@ -173,6 +173,6 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	if _, err := jobmetrics.Serve(context.Background(), "127.0.0.1:99999"); err == nil || !strings.Contains(err.Error(), "--metrics") {
-		t.Errorf("a port that is none: got %v", err)
+		t.Errorf("port 99999: got %v", err)
 	}
 }
