@@ -265,7 +265,8 @@ func TestTorchStandIns(t *testing.T) {
 	hosts := tr.named("compute/forward")
 	var last int64
 	for i, s := range tr.named("device/forward") {
-		if s.Dur < 2995 || s.Dur > 3005 || s.args["background"] != "1" || s.TID == hosts[0].TID {
+		// 3 ms on the device's clock; a process that waits for a processor reads its own late.
+		if s.Dur < 2900 || s.Dur > 3500 || s.args["background"] != "1" || s.TID == hosts[0].TID {
 			t.Errorf("forward %d on the device: %d µs, %v", i, s.Dur, s.args)
 		}
 		if s.TS < last || i < len(hosts) && s.TS < hosts[i].TS-100 {
