@@ -95,7 +95,7 @@ var references = []struct{ ref, run, refused string }{
 }
 
 // TestReferences: each command that reads takes each reference for the same run, and refuses
-// what is none in the same words.
+// words that name no run or file with the same error.
 func TestReferences(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeRuns(t)

@@ -92,8 +92,8 @@ type Process struct {
 	// what a program tells from its beginning to its end.
 	Profile bool
 
-	// Exported says that its records are spans that were sent by OTLP, of which another
-	// file of the process may have copies.
+	// Exported marks a process whose records are spans that were sent by OTLP: another file
+	// of the process may have copies of them.
 	Exported bool
 	// OtherSignals counts the lines of log records and metrics beside its spans.
 	OtherSignals int64

@@ -66,7 +66,7 @@ type otlpProcess struct {
 	begun bool
 }
 
-// longSpan is a span of which several segments may come.
+// longSpan is a span that may come in several segments.
 type longSpan struct {
 	ev    dftracer.Event
 	first int64 // the lowest index of a segment

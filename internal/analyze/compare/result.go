@@ -48,8 +48,8 @@ type Result struct {
 	StepMS     float64        `json:"mean_step_difference_ms"`
 	Parts      []Part         `json:"parts,omitempty"`
 	Profile    *ProfileChange `json:"profile,omitempty"` // where both runs are profiles
-	// Goodput is the share of the time in steps of base and new. It grows where steps take
-	// longer, so that it says nothing of which run is better.
+	// Goodput is the share of the time in steps of base and new. It grows when steps take
+	// longer, so it does not show which run is better.
 	Goodput *[2]float64 `json:"goodput,omitempty"`
 	// RunTime is how long base and new took, seconds of a mean rank, and Account where that went.
 	RunTime  *[2]float64     `json:"run_s,omitempty"`

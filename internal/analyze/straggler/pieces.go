@@ -150,7 +150,7 @@ func (rp *replayer) cutDevice(l *actor, op *laneOp) {
 	l.until = int(op.lead) + 1
 }
 
-// setPiece sets the factors of a rank for its n-th piece, of which it has so much work.
+// setPiece sets the factors of a rank for its n-th piece; own is its work there by phase.
 func (rp *replayer) setPiece(a *actor, n int, own *[phases]float64) {
 	r, device := a.rank, a.lane == Device
 	if rp.plain[r] {

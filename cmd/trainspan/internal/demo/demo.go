@@ -58,8 +58,10 @@ func Launch(ctx context.Context, j *Job, command ...string) error {
 	progress := make(chan int)
 	met := make(chan error, 1)
 	go func() { met <- meet(listener, j.Ranks, progress) }()
-	killed := false
+	killed := false // read once the goroutine has ended
+	watched := make(chan struct{})
 	go func() {
+		defer close(watched)
 		for step := range progress {
 			if j.KillAt > 0 && step >= j.KillAt-j.First && !killed {
 				killed = true
@@ -91,6 +93,7 @@ func Launch(ctx context.Context, j *Job, command ...string) error {
 	_ = listener.Close()
 	err = <-met
 	close(progress)
+	<-watched
 	switch {
 	case killed:
 		return ErrKilled

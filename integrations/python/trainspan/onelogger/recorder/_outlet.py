@@ -48,7 +48,7 @@ class Outlet:
         self.put(self.tell, "export_start", self._copied(span))
 
     def _copied(self, span):
-        """The copy of a span, as it is now. One of which no recorder knows stands for itself."""
+        """The copy of a span, as it is now; the span itself if no recorder knows it."""
         if span is None or span._ref is None:
             return span
         copy = span._copy
