@@ -18,6 +18,7 @@ import (
 	"github.com/trainspan/trainspan"
 	"github.com/trainspan/trainspan/ai"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/platform/identity"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 )
@@ -148,7 +149,7 @@ type rank struct {
 // the others.
 func Work(ctx context.Context, j *Job, address string) (err error) {
 	r := &rank{Job: j}
-	if r.number, err = strconv.Atoi(os.Getenv("RANK")); err != nil {
+	if r.number, err = strconv.Atoi(os.Getenv(identity.Rank.Word(identity.Environment))); err != nil {
 		return fmt.Errorf("trainspan demo starts this process: %w", err)
 	}
 	if r.conn, err = new(net.Dialer).DialContext(ctx, "tcp", address); err != nil {
