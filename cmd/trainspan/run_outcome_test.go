@@ -74,7 +74,7 @@ raise RuntimeError("https://me:hunter2@host refused\n  password=hunter2")
 			said := s.err.String()
 			// A training has the outcome on its screen, any other command in a line.
 			head, _, _ := strings.Cut(c.want, ":")
-			if !strings.Contains(said, "trainspan: "+head+" after ") && !strings.Contains(strings.ToLower(said), "end        "+head) {
+			if onScreen := strings.Contains(said, "\nError ") && strings.Contains(said, "train.py:11: raise RuntimeError("); !strings.Contains(said, "trainspan: "+head+" after ") && !onScreen {
 				t.Errorf("the end of the output is %q, want %q", said, c.want)
 			}
 			status, out, told := cli(t, "runs", dir, "--json")
@@ -83,12 +83,18 @@ raise RuntimeError("https://me:hunter2@host refused\n  password=hunter2")
 				t.Errorf("status %d: %s%s, want %q", status, out, told, c.want)
 			}
 			var later struct {
-				Outcome struct{ Text string }
-				Starts  []struct{ Outcome struct{ Text string } }
+				Outcome struct {
+					Text    string
+					ErrorAt string `json:"error_at"`
+				}
+				Starts []struct{ Outcome struct{ Text string } }
 			}
 			_, out, _ = cli(t, "report", dir, "--json")
 			if err := json.Unmarshal([]byte(out), &later); err != nil || later.Outcome.Text != c.want && (len(later.Starts) != 1 || later.Starts[0].Outcome.Text != c.want) {
 				t.Errorf("%v: the report says %s", err, out)
+			}
+			if raised := strings.HasSuffix(later.Outcome.ErrorAt, "train.py:11"); raised != (name == "one of a training") {
+				t.Errorf("the exception came up at %q", later.Outcome.ErrorAt)
 			}
 			files, _ := filepath.Glob(filepath.Join(dir, "files", "*"))
 			for _, path := range files {

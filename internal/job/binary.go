@@ -43,7 +43,9 @@ func (p *Process) AppendBinary(dst []byte) ([]byte, error) {
 	dst = binary.AppendUvarint(dst, uint64(len(p.Failures)))
 	for i := range p.Failures {
 		f := &p.Failures[i]
-		dst = columns.AppendBytes(columns.AppendBytes(dst, f.Type), f.Text)
+		for _, text := range [...]string{f.Type, f.Text, f.Place, f.Code} {
+			dst = columns.AppendBytes(dst, text)
+		}
 		for _, v := range [...]int64{f.Time, f.Child, f.Rank, f.Status} {
 			dst = binary.AppendVarint(dst, v)
 		}
@@ -95,8 +97,8 @@ func (p *Process) UnmarshalBinary(src []byte) error {
 	for range r.Count(1) {
 		p.Sources = append(p.Sources, r.String())
 	}
-	for range r.Count(6) {
-		p.Failures = append(p.Failures, Failure{Type: r.String(), Text: r.String(), Time: r.Int(), Child: r.Int(), Rank: r.Int(), Status: r.Int()})
+	for range r.Count(8) {
+		p.Failures = append(p.Failures, Failure{Type: r.String(), Text: r.String(), Place: r.String(), Code: r.String(), Time: r.Int(), Child: r.Int(), Rank: r.Int(), Status: r.Int()})
 	}
 	for range r.Count(20) {
 		u := FileUse{Path: r.String(), Failed: r.Int()}

@@ -236,6 +236,10 @@ type Failure struct {
 	Type string // of the exception, with its module
 	Text string // the line that says what was wrong, without secrets; empty where nothing does
 
+	// Place is the file and line of the program's own code in which the exception came up, and
+	// Code that line of its source, without secrets; both may be empty.
+	Place, Code string
+
 	// Child is the process that failed where that is another one, as a launcher tells, and
 	// zero for the process itself. Rank is its rank, Unknown where that is not said, and
 	// Status its exit status, or less than zero the signal that ended it.

@@ -16,6 +16,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/internal/tracefile/pytext"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
 // Keys of the records of errors, beside those of package attributes.
@@ -44,6 +45,10 @@ func failure(at int64, args []dftracer.Arg) *Failure {
 			f.Rank = number(a)
 		case argStatus:
 			f.Status = a.Int64()
+		case vocab.ExceptionAt:
+			f.Place = tracefile.Str(*a)
+		case vocab.ExceptionCode:
+			f.Code = redact.Text(tracefile.Str(*a))
 		}
 	}
 	text := message
@@ -104,6 +109,10 @@ type Outcome struct {
 	Status *int   `json:"exit_status,omitempty"`
 	Signal string `json:"signal,omitempty"`
 	Error  string `json:"error,omitempty"`
+	// ErrorAt is the file and line of the program's own code in which the exception came up, as
+	// in "train.py:12", and ErrorCode that line of its source, without secrets.
+	ErrorAt   string `json:"error_at,omitempty"`
+	ErrorCode string `json:"error_code,omitempty"`
 	// Ranks is how many failed, where more than one did.
 	Ranks int `json:"failed_ranks,omitempty"`
 
@@ -200,7 +209,11 @@ func OutcomeOf(starts []*rundir.Run, procs []*Process) *Outcome {
 			o.Status = e.o.Status
 		}
 		if o.Rank != nil && *o.Rank == *e.o.Rank {
-			o.Error = cmp.Or(o.Error, e.o.Error)
+			if o.Error == "" {
+				o.Error, o.ErrorAt, o.ErrorCode = e.o.Error, e.o.ErrorAt, e.o.ErrorCode
+			} else if o.Error == e.o.Error && o.ErrorAt == "" {
+				o.ErrorAt, o.ErrorCode = e.o.ErrorAt, e.o.ErrorCode
+			}
 		}
 	}
 	if o.How == Failed && o.Rank == nil && len(starts) == 1 && o.Status == nil {
@@ -324,7 +337,7 @@ func (f *Failure) Interrupt() bool { return f.Child == 0 && f.base() == keyboard
 
 // end is what a record of an error says.
 func (f *Failure) end(p *Process, all []*Process) end {
-	e := end{own: f.Child == 0, at: f.Time, weight: hasFailed, o: Outcome{How: Failed, Host: p.Host, Error: f.Text}}
+	e := end{own: f.Child == 0, at: f.Time, weight: hasFailed, o: Outcome{How: Failed, Host: p.Host, Error: f.Text, ErrorAt: f.Place, ErrorCode: f.Code}}
 	if noticed.MatchString(f.Text) {
 		e.weight = hasNoticed
 	}
@@ -335,6 +348,7 @@ func (f *Failure) end(p *Process, all []*Process) end {
 		switch f.base() {
 		case keyboardInterrupt:
 			e.o.How, e.o.Signal, e.weight, e.o.Error = Stopped, "SIGINT", hasNoticed, ""
+			e.o.ErrorAt, e.o.ErrorCode = "", ""
 		case "SignalException": // a launcher was asked to end
 			e.o.How, e.weight = Killed, wasEnded
 		case "ChildFailedError", "ProcessRaisedException", "ProcessExitedException": // it tells of others

@@ -248,7 +248,7 @@ func (r *Report) lossSentence(diagnosis string, ns int64) string {
 	}
 	for i := range r.Losses {
 		if l := &r.Losses[i]; partOf(l.Category) == partStart && diagnosis == "START-UP" {
-			add(words(l.Category), l.Time)
+			add(strings.TrimPrefix(words(l.Category), "start-up: "), l.Time)
 		}
 	}
 	if n == 1 && alone.Rank != nil && alone.Part != partWait && ranks > 1 {
@@ -388,9 +388,13 @@ func (s *screen) first(r *Report) {
 	defer func() { s.columns = wide }()
 	v := &r.Verdict
 	s.plain(r.describeJob())
-	end := r.endSentence()
-	s.labelled("End", end)
-	if end == "" || v.Diagnosis != diagnosisOther { // what failed is not that no span says
+	label, end, source := r.ending()
+	s.labelled(label, end)
+	if source != "" {
+		s.labelledAt("", display.Elide(display.Text(source), s.columns-labelWidth))
+	}
+	early := r.endedBeforeSteps()
+	if !early && (end == "" || v.Diagnosis != diagnosisOther) { // what failed is not what no span covers
 		s.labelled(v.Diagnosis, v.Why)
 	}
 	if v.Rank != nil {
@@ -399,19 +403,40 @@ func (s *screen) first(r *Report) {
 		}
 	}
 	needed := v.Diagnosis == diagnosisUnknown && v.Rank != nil && len(v.Next) > 0 && v.Next[0] == v.Rank.Next // the reason says it
-	if len(v.Next) > 0 && !needed && (v.Diagnosis != diagnosisFine || afterwards(r.Outcome) != "") {
+	known := early && r.Outcome.Error != ""
+	if len(v.Next) > 0 && !needed && !known && (v.Diagnosis != diagnosisFine || afterwards(r.Outcome) != "") {
 		s.labelled("Next", sentence(v.Next[0]))
+	}
+	if early {
+		s.labelled("Reached", strings.TrimPrefix(r.startSentence()+"; no training step is on record", "; "))
 	}
 	s.time(r)
 	s.details(r)
 }
 
-// endSentence says how the job ended where the word of the outcome does not say it all.
-func (r *Report) endSentence() string {
-	if o := r.Outcome; o != nil && r.Profile == nil && o.How != job.Completed && o.How != job.Unfinished {
-		return o.Sentence(0)
+// ending is how the job ended where the word of the outcome does not say it all: a label and a
+// text, and of an exception the line of the program that raised it.
+func (r *Report) ending() (label, text, source string) {
+	o := r.Outcome
+	if o == nil || r.Profile != nil || o.How == job.Completed || o.How == job.Unfinished {
+		return "", "", ""
 	}
-	return ""
+	if o.How != job.Failed || o.Error == "" {
+		return "End", o.Sentence(0), ""
+	}
+	text = o.Error
+	if o.Ranks > 1 {
+		text = strings.TrimRight(text, ".…") + fmt.Sprintf(" (the first of %d ranks that failed)", o.Ranks)
+	}
+	if o.ErrorAt != "" {
+		source = strings.TrimSuffix(o.ErrorAt+": "+o.ErrorCode, ": ")
+	}
+	return "Error", text, source
+}
+
+// endedBeforeSteps reports whether the job was ended before a training step was on record.
+func (r *Report) endedBeforeSteps() bool {
+	return r.Outcome != nil && r.Outcome.How.Bad() && r.Profile == nil && r.Goodput == nil && r.Steps.Count == 0
 }
 
 // describeJob names the job, says how it ended and how large it is.
@@ -425,6 +450,11 @@ func (r *Report) describeJob() string {
 		end += " after " + display.Plural(n-1, "restart")
 	} else if n > 1 {
 		end += " in attempt " + strconv.Itoa(n)
+	}
+	if r.endedBeforeSteps() && len(r.Attempts) < 2 {
+		end += " before the first step"
+	} else if r.endedBeforeSteps() {
+		end += ", before the first step"
 	}
 	parts = append(parts, end)
 	if n := len(r.Ranks); n > 0 {

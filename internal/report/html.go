@@ -31,7 +31,9 @@ const maxCheckpointRows = 1000
 // page is what the template shows.
 type page struct {
 	R           *Report
+	Head        string // outcome and diagnosis
 	End         linked // how it ended, where that is a sentence of its own
+	Source      string // the line of the program that raised the exception, and where it is
 	Why         linked
 	Next, Said  []linked
 	Title       string
@@ -168,7 +170,12 @@ func newPage(r *Report) (*page, error) {
 		p.Chart["heat"], p.Chart["lanes"] = s.Heat != nil, s.Lanes != nil
 		p.Chart["saves"] = len(r.Checkpoints) > 1
 	}
-	p.End, p.Why = p.link(said{r.endSentence(), placeStarts}), p.link(said{r.Verdict.Why, r.placeOfWhy()})
+	_, end, source := r.ending()
+	p.End, p.Source = p.link(said{end, placeStarts}), source
+	if p.Head = r.Verdict.Outcome + " before the first step"; !r.endedBeforeSteps() {
+		p.Head = r.Verdict.Outcome + " · " + r.Verdict.Diagnosis
+		p.Why = p.link(said{r.Verdict.Why, r.placeOfWhy()})
+	}
 	for i, text := range r.Verdict.Next {
 		p.Next = append(p.Next, p.link(said{text, r.nextAt[i]}))
 	}

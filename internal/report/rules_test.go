@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -119,7 +120,7 @@ func holdsRules(r *report.Report) (bad []string) {
 		return append(bad, err.Error())
 	}
 	text := screen.String()
-	section, unknown := "", strings.Contains(strings.Join(strings.Fields(text), " "), "is unknown")
+	section, unknown := "", regexp.MustCompile("is unknown|no training step is on record").MatchString(strings.Join(strings.Fields(text), " "))
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		fields := strings.Fields(line)

@@ -1,6 +1,10 @@
 """What a process failed with, for the outcome of its run."""
 
+import linecache
+import os
 import sys
+import sysconfig
+import traceback
 
 from . import _ring, passing, quiet, unframed
 
@@ -27,7 +31,11 @@ def tell():
     _told = True
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else kind.__module__ + "." + kind.__qualname__
-    _ring.failed({"exception_type": name, "exception_message": str(error)[-8000:]})
+    said = {"exception_type": name, "exception_message": str(error)[-8000:]}
+    place = _place(error)
+    if place:
+        said["exception_at"], said["exception_code"] = place
+    _ring.failed(said)
     children = getattr(error, "failures", None)
     if isinstance(children, dict):  # torchelastic: by rank
         for rank, child in children.items():
@@ -35,6 +43,31 @@ def tell():
     elif hasattr(error, "error_index"):  # torch.multiprocessing.spawn: the traceback of the process, or its status
         status = getattr(error, "exit_code", None)
         _child(getattr(error, "error_pid", None) or error.pid, 1 if status is None else status, None, str(error) if status is None else "")
+
+
+def _place(error):
+    """File and line of the program's own code at which the exception came up, and that line
+    of source; None if it has no traceback, or none of its frames is the program's own."""
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        return "%s:%d" % (_short(error.filename), error.lineno), (error.text or "").strip()[:200]
+    libraries = {os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}
+    libraries.update(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
+    found = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        path = frame.f_code.co_filename
+        own = not path.startswith("<") and not any(path.startswith(folder + os.sep) for folder in libraries)
+        if own and "site-packages" not in path and "dist-packages" not in path:
+            found = path, line
+    return found and ("%s:%d" % (_short(found[0]), found[1]), linecache.getline(*found).strip()[:200])
+
+
+def _short(path):
+    """path below the working directory where it is there, else as it is."""
+    try:
+        short = os.path.relpath(path)
+    except (OSError, ValueError):
+        return path
+    return path if short.startswith(os.pardir) else short
 
 
 def telling(f):

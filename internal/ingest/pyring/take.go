@@ -20,6 +20,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -140,12 +141,13 @@ func (p *process) take(r *ring.Record) {
 	}
 }
 
-// note writes metadata with a time. What an exception says may hold a secret.
+// note writes metadata with a time. The message of an exception and the line of source that
+// raised it may hold a secret.
 func (p *process) note(name string, r *ring.Record) {
 	args := appendObject(nil, r.Args)
 	for i := range args {
-		if args[i].Key == onelogger.ExceptionMessage {
-			args[i] = dftracer.String(onelogger.ExceptionMessage, redact.Text(tracefile.Str(args[i])))
+		if key := args[i].Key; key == onelogger.ExceptionMessage || key == vocab.ExceptionCode {
+			args[i] = dftracer.String(key, redact.Text(tracefile.Str(args[i])))
 		}
 	}
 	tracefile.WriteCustom(p.w, name, fmt.Sprint(r.Start/1000), args...)

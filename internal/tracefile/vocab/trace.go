@@ -13,6 +13,13 @@ const (
 // leave out.
 const reserved = "dftracer"
 
+// Arguments of the record of an exception that ended a process, beside those of one-logger:
+// file and line of the program's own code, and that line of its source.
+const (
+	ExceptionAt   = "exception_at"
+	ExceptionCode = "exception_code"
+)
+
 // TraceName returns the category and the name that an OpenTelemetry span has in a
 // trace file: each is that of its attribute ([spans.AttrCategory], [spans.AttrName]; empty if it
 // has none), else that of the tables for a standard span or one of [Known], else
