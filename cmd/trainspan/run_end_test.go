@@ -79,7 +79,7 @@ func TestRunMakesAPage(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, "files", "report.html")); os.IsNotExist(err) != quiet {
 			t.Errorf("quiet %v: %v", quiet, err)
 		}
-		if told := s.err.String(); strings.Contains(told, "Files files") == quiet {
+		if told := s.err.String(); strings.Contains(told, "Files      files") == quiet {
 			t.Errorf("quiet %v: it says %q", quiet, told)
 		}
 	}
@@ -137,7 +137,7 @@ func TestRunEndsInAScreenForItsTerminal(t *testing.T) {
 					t.Errorf("a line has %d characters, want at most %d: %q", n, c.columns, line)
 				}
 			}
-			if !strings.HasPrefix(plain, "runjob.1 · COMPLETED") || !strings.HasSuffix(plain, "\nPage  files/report.html\nFiles files\n") {
+			if !strings.HasPrefix(plain, "runjob.1 · COMPLETED") || !strings.HasSuffix(plain, "\nPage       files/report.html\nFiles      files\n") {
 				t.Errorf("screen = %q, want the report, then the page and the files", plain)
 			}
 		})

@@ -42,19 +42,6 @@ var workWords = map[string]string{
 
 func workWord(cause string) string { return cmp.Or(workWords[cause], cause) }
 
-// columnOf is the head of the column for a kind of work.
-func columnOf(cause string) string {
-	switch cause {
-	case straggler.Input.String():
-		return "data"
-	case straggler.Host.String():
-		return "other code"
-	case straggler.Checkpoint.String():
-		return "save"
-	}
-	return cause
-}
-
 // phasesOf are the phases that a cause is made of, none where it is a mixture.
 func phasesOf(cause string) []string {
 	if cause == "compute" {
@@ -173,7 +160,7 @@ func (r *Report) inSteps(v *straggler.Verdict, named []int) *Proof {
 	p := &Proof{}
 	switch {
 	case usual && cause != nil:
-		p.Columns = []string{columnOf(v.Cause), "other work"}
+		p.Columns = []string{straggler.PhaseWords(v.Cause), "other work"}
 	case usual:
 		p.Columns = []string{"own work"}
 	}

@@ -78,6 +78,9 @@ func diagnosisOfPart(part string) string {
 	return diagnosisOf(account.Category(part))
 }
 
+// Completed is the outcome of a [Verdict] for a job that ended well.
+const Completed = "COMPLETED"
+
 // outcomeWords are how the last attempt ended, in capitals.
 func (r *Report) outcomeWords() string {
 	if n := len(r.Attempts); n > 0 && r.Attempts[n-1].Running && (r.Outcome == nil || r.Outcome.How == job.Unfinished) {
@@ -87,7 +90,7 @@ func (r *Report) outcomeWords() string {
 	case r.Profile != nil:
 		return "PROFILE"
 	case o == nil && len(r.Attempts) > 0 && r.Attempts[len(r.Attempts)-1].Ended:
-		return "COMPLETED"
+		return Completed
 	case o == nil || o.How == job.Lost:
 		return "END UNKNOWN"
 	case o.How == job.Unfinished:
@@ -446,7 +449,7 @@ func (r *Report) describeJob() string {
 		parts = append(parts, r.title())
 	}
 	end := r.Verdict.Outcome
-	if n := len(r.Attempts); n > 1 && end == "COMPLETED" {
+	if n := len(r.Attempts); n > 1 && end == Completed {
 		end += " after " + display.Plural(n-1, "restart")
 	} else if n > 1 {
 		end += " in attempt " + strconv.Itoa(n)
@@ -564,7 +567,7 @@ func (r *Report) stepSentence() string {
 	sum := 0.0
 	for _, p := range straggler.Phases() {
 		if x := phases[p.String()]; x > 0 {
-			parts = append(parts, part{columnOf(p.String()), x})
+			parts = append(parts, part{straggler.PhaseWords(p.String()), x})
 			sum += x
 		}
 	}

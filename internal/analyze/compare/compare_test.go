@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -78,6 +79,25 @@ func TestPausesAreSeenByTheMean(t *testing.T) {
 	}
 	if !strings.Contains(r.Sentence, "pauses") {
 		t.Errorf("the sentence does not say where the time is: %s", r.Sentence)
+	}
+}
+
+// The line at the end of a run has what is sure, and nothing else.
+func TestBrief(t *testing.T) {
+	base := steady("train.1", 1, 250, 200)
+	for name, c := range map[string]struct {
+		next *compare.Run
+		want string
+	}{
+		"slower":      {steady("train.2", 2, 270, 200), `^with train\.1: steps are [78]\.\d % slower \(\+[67]\.\d % … \+8\.\d %\)$`},
+		"faster":      {steady("train.2", 2, 230, 200), `^with train\.1: steps are [78]\.\d % faster \(-8\.\d % … -7\.\d %\)$`},
+		"equal":       {steady("train.2", 2, 250, 200), `^with train\.1: no difference in step time \(-0\.\d % … \+0\.\d %\)$`},
+		"too short":   {steady("train.2", 2, 270, 10), `^$`},
+		"other ranks": {&compare.Run{Name: "train.2", WorldSize: 4}, `^$`},
+	} {
+		if got := compareRuns(base, c.next, nil).Brief(); !regexp.MustCompile(c.want).MatchString(got) {
+			t.Errorf("%s: got %q, want %s", name, got, c.want)
+		}
 	}
 }
 

@@ -2,8 +2,10 @@ package compare
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
@@ -14,7 +16,7 @@ func (iv Interval) String() string {
 func (r *Result) describe() {
 	by := r.Median
 	what := "median step"
-	if r.Kind == Slower && r.Mean.Change > 2*max(r.Median.Change, 0) || r.Kind == Faster && r.Mean.Change < 2*min(r.Median.Change, 0) {
+	if r.byMean() {
 		by, what = r.Mean, "mean step, which holds pauses and checkpoints"
 	}
 	is, takes := "is", "takes"
@@ -51,9 +53,9 @@ func (p *Part) Words() string {
 	switch p.Kind {
 	case partPhase:
 		if len(p.Ranks) > 0 {
-			return fmt.Sprintf("%s of rank %s", p.Phase, strings.Trim(fmt.Sprint(p.Ranks), "[]"))
+			return fmt.Sprintf("%s of rank %s", straggler.PhaseWords(p.Phase), strings.Trim(fmt.Sprint(p.Ranks), "[]"))
 		}
-		return p.Phase
+		return straggler.PhaseWords(p.Phase)
 	case partTransfer:
 		if p.Group != "" {
 			return "transfers of group " + p.Group
@@ -63,6 +65,32 @@ func (p *Part) Words() string {
 		return "steps, not divided"
 	}
 	return strings.ReplaceAll(p.Kind, "_", " ")
+}
+
+// Brief is the answer on one line, for the end of a run; empty where nothing is sure.
+func (r *Result) Brief() string {
+	by := r.Median
+	if r.byMean() {
+		by = r.Mean
+	}
+	switch r.Kind {
+	case NoDifference:
+		return fmt.Sprintf("with %s: no difference in step time (%s … %s)", r.Base, display.Change(r.Median.Low), display.Change(r.Median.High))
+	case Slower, Faster:
+		text := fmt.Sprintf("with %s: steps are %s %s (%s … %s)", r.Base, display.Percent(math.Abs(by.Change)), r.Kind, display.Change(by.Low), display.Change(by.High))
+		for i := range r.Parts {
+			if p := &r.Parts[i]; p.inSteps() && p.Kind != PartInSteps && 2*p.StepMS/r.StepMS >= 1 {
+				return text + fmt.Sprintf(": %s, %s a step", p.Words(), p.Step())
+			}
+		}
+		return text
+	}
+	return ""
+}
+
+// byMean reports whether the change is that of the mean step, not of the usual one.
+func (r *Result) byMean() bool {
+	return r.Kind == Slower && r.Mean.Change > 2*max(r.Median.Change, 0) || r.Kind == Faster && r.Mean.Change < 2*min(r.Median.Change, 0)
 }
 
 // Markdown returns the result as a table for a pull request.
@@ -82,7 +110,7 @@ func (r *Result) Markdown() string {
 		if !p.Sure {
 			sure = ", may be chance"
 		}
-		fmt.Fprintf(&b, "| %s | %.2f ms | %.2f ms | %s of a step%s |\n", display.Markdown(p.Phase), p.Base, p.New, p.Change, sure)
+		fmt.Fprintf(&b, "| %s | %.2f ms | %.2f ms | %s of a step%s |\n", display.Markdown(straggler.PhaseWords(p.Phase)), p.Base, p.New, p.Change, sure)
 	}
 	if t := r.RunTime; t != nil {
 		fmt.Fprintf(&b, "| run | %.1f s | %.1f s | %s |\n", t[0], t[1], display.Change(t[1]/t[0]-1))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+	"github.com/trainspan/trainspan/internal/analyze/compare"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
@@ -29,11 +30,12 @@ func (s *Session) report(terminal launch.Terminal, told func()) {
 	}
 	var r *report.Report
 	var procs []*job.Process
+	var before *compare.Result
 	var written string
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.try("the report", func() (err error) { r, procs, err = s.read(); return err })
+		s.try("the report", func() (err error) { r, before, procs, err = s.read(); return err })
 		if r != nil {
 			s.try("the page of the report", func() (err error) { written, err = writePage(filepath.Join(s.dir, page), r); return err })
 		}
@@ -48,7 +50,7 @@ func (s *Session) report(terminal launch.Terminal, told func()) {
 				return s.out.Err()
 			})
 		}
-		s.summary(r, written, procs)
+		s.summary(r, before, written, procs)
 	case <-late.C:
 		s.say("the starts of this job take longer to read: the report will be %s", filepath.Join(s.where.Dir, page))
 		s.problems()
@@ -61,25 +63,41 @@ func (s *Session) report(terminal launch.Terminal, told func()) {
 // page is the file of the report.
 const page = "report.html"
 
-// read reads all starts of the job. Where no process trains it gives what else there is.
-func (s *Session) read() (*report.Report, []*job.Process, error) {
+// read reads all starts of the job, and compares it with the run of the same name before it.
+// Where no process trains it gives what else there is.
+func (s *Session) read() (*report.Report, *compare.Result, []*job.Process, error) {
 	set, err := job.Open(s.where.Job)
 	if err != nil {
-		return nil, nil, nil //nolint:nilerr // no telemetry is in the folder, which the summary says
+		return nil, nil, nil, nil //nolint:nilerr // no telemetry is in the folder, which the summary says
 	}
 	found, err := report.Read(set)
 	if err != nil || len(found) == 0 {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if len(found[0].Job.Processes) == 0 {
 		var procs []*job.Process
 		for _, j := range found {
 			procs = append(procs, j.Job.Helpers...)
 		}
-		return nil, procs, nil
+		return nil, nil, procs, nil
 	}
 	found[0].Name = s.where.Job
-	return report.Build(found[0]), nil, nil
+	r := report.Build(found[0])
+	return r, withEarlier(r, found), nil, nil
+}
+
+// withEarlier compares the first run, r, with the latest earlier one of its name, where both
+// completed.
+func withEarlier(r *report.Report, runs []*report.Job) *compare.Result {
+	if r.Verdict.Outcome != report.Completed {
+		return nil
+	}
+	for _, j := range runs[1:] {
+		if len(j.Job.Processes) > 0 && report.Build(j).Verdict.Outcome == report.Completed {
+			return compare.Sides([]*compare.Run{report.Comparable(j, j.Job.Label)}, []*compare.Run{report.Comparable(runs[0], runs[0].Job.Label)}, nil)
+		}
+	}
+	return nil
 }
 
 // writePage writes the page of a report and returns its path. If somebody else's file
@@ -108,13 +126,21 @@ func (s *Session) problems() {
 
 // summary prints what the screen does not have: where the page and the files are or, if
 // there is no report, why not and how the command ended.
-func (s *Session) summary(r *report.Report, written string, procs []*job.Process) {
+func (s *Session) summary(r *report.Report, before *compare.Result, written string, procs []*job.Process) {
 	s.problems()
 	if r != nil {
-		if written != "" {
-			_, _ = display.Fprintf(s.out, "Page  %s\n", filepath.Join(s.where.Dir, filepath.Base(written))) // nobody is left to tell
+		line := func(label, text string) {
+			if text != "" {
+				_, _ = display.Fprintf(s.out, "%-10s %s\n", label, text) // nobody is left to tell
+			}
 		}
-		_, _ = display.Fprintf(s.out, "Files %s\n", s.where.Dir)
+		if before != nil {
+			line("Compared", before.Brief())
+		}
+		if written != "" {
+			line("Page", filepath.Join(s.where.Dir, filepath.Base(written)))
+		}
+		line("Files", s.where.Dir)
 		return
 	}
 	s.mu.Lock()

@@ -1,0 +1,60 @@
+//go:build unix
+
+package session
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/report"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
+)
+
+// A run that completed is compared with the latest earlier run of its name that did.
+func TestRunIsComparedWithTheEarlierOne(t *testing.T) {
+	for name, c := range map[string]struct {
+		runs []simjob.Attempt // the oldest first
+		want string           // the beginning of the line; empty if nothing is compared
+	}{
+		"the first":              {[]simjob.Attempt{{}}, ""},
+		"a slower one":           {[]simjob.Attempt{{}, {Scale: 1.2}}, "with job.1: steps are "},
+		"after one that failed":  {[]simjob.Attempt{{}, {Scale: 1.2, Killed: true}, {}}, "with job.1: no difference in step time "},
+		"one that did not end":   {[]simjob.Attempt{{}, {Scale: 1.2, Killed: true}}, ""},
+		"with other ranks":       {[]simjob.Attempt{{}, {Ranks: 3}}, ""},
+		"too short to be judged": {[]simjob.Attempt{{}, {Steps: 4}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var runs []*report.Job // the latest first, as they are read
+			for i, a := range c.runs {
+				if a.Ranks == 0 {
+					a.Ranks = 2
+				}
+				if a.Steps == 0 {
+					a.Steps = 120
+				}
+				a.Seed = uint64(i)
+				dir := t.TempDir()
+				if _, err := a.Write(dir); err != nil {
+					t.Fatal(err)
+				}
+				state, err := report.Load(nil, dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				j := state.Jobs()[0]
+				j.Job.Label = fmt.Sprintf("job.%d", i+1)
+				runs = append([]*report.Job{j}, runs...)
+			}
+			r := report.Build(runs[0])
+			before := withEarlier(r, runs)
+			got := ""
+			if before != nil {
+				got = before.Brief()
+			}
+			if !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+				t.Errorf("%s: got %q, want %q", r.Verdict.Outcome, got, c.want)
+			}
+		})
+	}
+}
