@@ -406,8 +406,7 @@ func (s *screen) first(r *Report) {
 		}
 	}
 	needed := v.Diagnosis == diagnosisUnknown && v.Rank != nil && len(v.Next) > 0 && v.Next[0] == v.Rank.Next // the reason says it
-	known := early && r.Outcome.Error != ""
-	if len(v.Next) > 0 && !needed && !known && (v.Diagnosis != diagnosisFine || afterwards(r.Outcome) != "") {
+	if len(v.Next) > 0 && !needed && (v.Diagnosis != diagnosisFine || afterwards(r.Outcome) != "") {
 		s.labelled("Next", sentence(v.Next[0]))
 	}
 	if early {

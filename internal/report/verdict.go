@@ -242,7 +242,7 @@ var actions = map[account.Category]string{
 	account.Downtime:           "read the end of the log of the attempt that stopped, and restart sooner",
 	account.Unobserved:         "find out when the job really ended: its last attempt has no proper end",
 	account.Absent:             "start all ranks together and end them together",
-	account.Other:              "add a span around what happens before and between the training steps: most of this time has no label",
+	account.Other:              "add a span around what happens before and between the training steps",
 }
 
 // next lists what to do, the action that gains most first, and what each is about.
@@ -253,6 +253,12 @@ func (r *Report) next() (out []string, at []place) {
 		at    place
 	}
 	var list []action
+	if r.endedBeforeSteps() {
+		if text := afterwards(r.Outcome); text != "" && r.Outcome.Error == "" {
+			return []string{text}, []place{placeStarts}
+		}
+		return nil, nil // the error says it, and nothing else of such a job matters
+	}
 	if text := afterwards(r.Outcome); text != "" && r.Profile == nil {
 		list = append(list, action{text, 2, placeStarts}) // a run that is over gains nothing else
 	}
@@ -277,8 +283,8 @@ func (r *Report) next() (out []string, at []place) {
 		if r.Goodput == nil && l.Category == account.Other {
 			continue // it may have trained
 		}
-		if l.Category == account.DataWait && l.Share < notable {
-			continue // a step waits for something else
+		if (l.Category == account.DataWait || l.Category == account.Other) && l.Share < notable {
+			continue // a step waits for something else, and each program does something without a span
 		}
 		if text := r.lossAction(&l); text != "" && !strings.HasPrefix(about, text) {
 			list = append(list, action{text, l.Share, placeOfLoss(l.Category)})

@@ -60,6 +60,7 @@ func open(t *testing.T, ctx context.Context, address string) {
 	if err := chromedp.Do(ctx, chromedp.Navigate(address)); err != nil {
 		t.Fatal(err)
 	}
+	eval[bool](t, ctx, `document.querySelectorAll("details.section").forEach(d => d.open = true), true`)
 	eval[bool](t, ctx, `new Promise(done => { const look = () => document.querySelectorAll(".chart:not([data-drawn])").length ? setTimeout(look, 20) : done(true); look(); })`)
 }
 
@@ -210,6 +211,40 @@ func TestPage(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(out, "report-"+name+".png"), shot, 0o600); err != nil {
 			t.Error(err)
 		}
+	}
+	for _, b := range bad() {
+		t.Error(b)
+	}
+}
+
+// The page shows the finding and the account. The other sections open when they are asked for, by
+// a click, a link or the printer, and draw their charts then.
+func TestSections(t *testing.T) {
+	ctx := browser(t)
+	bad := watch(t, ctx)
+	if err := chromedp.Do(ctx, chromedp.Navigate(writePage(t))); err != nil {
+		t.Fatal(err)
+	}
+	undrawn := func(section string) int {
+		return eval[int](t, ctx, fmt.Sprintf(`document.querySelectorAll(%q).length`, section+" .chart:not([data-drawn])"))
+	}
+	if n, closed := undrawn("details.section"), eval[int](t, ctx, `document.querySelectorAll("details.section:not([open])").length`); n < 5 || closed < 7 {
+		t.Errorf("%d charts are not drawn in %d closed sections, want 5 or more in 7 or more", n, closed)
+	}
+	if n := eval[int](t, ctx, `[...document.querySelectorAll(".chart:not([data-drawn])")].filter(c => !c.closest("details.section")).length`); n > 0 {
+		t.Errorf("%d charts outside of sections are not drawn", n)
+	}
+	drawn := func(chart string) {
+		t.Helper()
+		eval[bool](t, ctx, fmt.Sprintf(`new Promise(done => { const look = () => document.querySelector("[data-chart=%s][data-drawn]") ? done(true) : setTimeout(look, 20); look(); })`, chart))
+	}
+	eval[bool](t, ctx, `document.getElementById("h-steps").click(), true`)
+	drawn("steps")
+	eval[bool](t, ctx, `location.hash = "#attempts", true`)
+	drawn("timeline")
+	eval[bool](t, ctx, `dispatchEvent(new Event("beforeprint"))`)
+	for _, chart := range []string{"ledger", "heat", "comm", "saves"} {
+		drawn(chart)
 	}
 	for _, b := range bad() {
 		t.Error(b)

@@ -398,14 +398,20 @@ function heatColours() {
   };
 }
 
-let live = [];
+// Charts of a section that is closed are drawn when it is opened: until then they have no width.
+let live = new Map();
+const hidden = box => box.closest("details.section:not([open])");
+function draw(box) {
+  if (live.has(box) || hidden(box)) return;
+  box.replaceChildren();
+  live.set(box, charts[box.dataset.chart](box));
+}
+const drawOpen = () => document.querySelectorAll(".chart").forEach(draw);
 function drawAll() {
-  for (const u of live) u.destroy();
-  live = [];
-  for (const box of document.querySelectorAll(".chart")) {
-    box.replaceChildren();
-    live.push(charts[box.dataset.chart](box));
-  }
+  for (const u of live.values()) u.destroy();
+  live.clear();
+  for (const box of document.querySelectorAll(".chart")) delete box.dataset.drawn;
+  drawOpen();
   // The bars of the table are filled as the pictures are.
   for (const bar of document.querySelectorAll("td.bar i[data-category], .stack i, .stacked i")) {
     const t = tile(bar.dataset.category);
@@ -420,5 +426,17 @@ addEventListener("resize", () => {
   clearTimeout(waiting);
   waiting = setTimeout(drawAll, 100);
 });
+for (const d of document.querySelectorAll("details.section")) d.addEventListener("toggle", drawOpen);
+// A link to a section opens it, and so does printing.
+const reveal = () => {
+  const to = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1))), section = to && to.closest("details.section");
+  if (section) { section.open = true; drawOpen(); to.scrollIntoView(); }
+};
+addEventListener("hashchange", reveal);
+addEventListener("beforeprint", () => {
+  for (const d of document.querySelectorAll("details.section")) d.open = true;
+  drawOpen();
+});
 drawAll();
+reveal();
 })();
