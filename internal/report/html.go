@@ -101,6 +101,7 @@ func HTML(w io.Writer, r *Report) error {
 	ranks := int64(max(len(r.Ranks), 1))
 	t := template.New("page.html.tmpl").Funcs(template.FuncMap{
 		"duration": display.Duration,
+		"count":    display.Count[int],
 		"ms":       display.Milliseconds,
 		"milli":    func(ns int64) string { return display.Milliseconds(float64(ns) / 1e6) },
 		"bytes":    size,

@@ -124,7 +124,7 @@ func TestSizes(t *testing.T) {
 			if h := r.Series.Heat; h != nil && (len(h.Ranks) > 128 || len(h.Steps) > 240) {
 				t.Errorf("%d rows, %d columns", len(h.Ranks), len(h.Steps))
 			}
-			if l := r.Series.Lanes; l != nil && len(l.Ranks) > 64 || len(r.Series.Time) > 151 {
+			if l := r.Series.Lanes; l != nil && len(l.Ranks) > 16 || len(r.Series.Time) > 151 {
 				t.Errorf("%d lanes, %d edges", len(l.Ranks), len(r.Series.Time))
 			}
 		})

@@ -20,7 +20,7 @@ const (
 	maxPoints  = 900 // of steps
 	heatRows   = 128
 	heatCols   = 240
-	maxLanes   = 64
+	maxLanes   = 16
 	maxRankRow = 1024 // of the table of an HTML file
 
 	// maxAttempts is how many attempts the pictures and the table have, the last

@@ -318,7 +318,7 @@ const charts = {
       label: `What each rank did in step ${l.step}`, height: tall, x: [0, end], y: [-.6, n - .4], rows: n, keys: 101, keyAt: i => end * i / 100,
       data: [[0, end], [null, null]], series: [{}], hint: "Move over the picture to read it.",
       xAxis: {values: (u, v) => v.map(tick)},
-      yAxis: {splits: () => l.ranks.map((_, i) => i), values: (u, v) => v.map(i => (slow.has(l.ranks[i]) ? "▶ " : "") + "rank " + l.ranks[i]), grid: {show: false}},
+      yAxis: {size: 96, splits: () => l.ranks.map((_, i) => i), values: (u, v) => v.map(i => (slow.has(l.ranks[i]) ? "▶ " : "") + "rank " + l.ranks[i]), grid: {show: false}},
       paint(u, x) {
         for (let i = 0; i < n; i++) {
           let at = 0;
