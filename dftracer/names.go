@@ -7,7 +7,7 @@ import (
 )
 
 // maxNames bounds the memory for names already written. When it is full the
-// table starts anew and names are written again, which readers do not mind.
+// table starts empty and names are written again, which readers accept.
 const maxNames = 1 << 17
 
 // maxRepeated bounds the records that are repeated in every new file.

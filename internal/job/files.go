@@ -118,7 +118,7 @@ func (t *traceReader) nameFiles(p *traceProcess) {
 }
 
 // What is wrong with a file says something of its process only where nothing else explains
-// it. These endings without an end record are told apart:
+// it. It distinguishes these endings without an end record:
 //
 //	the writer was killed, or writes on   whole gzip members, or a stream that stops at a flush; whole lines
 //	the file was cut or damaged           a stream that stops elsewhere, a wrong checksum, bytes that

@@ -43,7 +43,7 @@ type Job struct {
 	at *running // see AttemptAt
 }
 
-// Silent is an attempt of which there is nothing but how its commands were started.
+// Silent is an attempt without records except of how its commands were started.
 type Silent struct {
 	Attempt     int // from 1; 0 where another has the number that it was given
 	Start, Stop int64
@@ -263,7 +263,7 @@ func (j *Job) add(p *Process) {
 	j.Processes = append(j.Processes, p)
 }
 
-// maxFiles bounds the files of a process that are told apart.
+// maxFiles bounds the files of a process that are counted separately.
 const maxFiles = 4096
 
 // FileUse is what one or more processes did with one file, as far as their

@@ -53,7 +53,7 @@ func (s *Steps) numberLoop(i int, lp *Loop, steps []Step) {
 		st := &steps[k]
 		st.Number = st.Raw
 		switch {
-		case numbered == 0 && lp.From >= 0, numbered == len(steps) && !rises: // in each epoch anew
+		case numbered == 0 && lp.From >= 0, numbered == len(steps) && !rises: // from the start in each epoch
 			st.Number = max(lp.From, 0) + int64(k)
 		case st.Raw < 0:
 			s.Unnumbered++

@@ -96,7 +96,7 @@ var ErrNoTelemetry = errors.New("no trace file and no JSON lines")
 
 // Open finds the telemetry files among paths, which are files or folders.
 // Folders are searched with all folders below them; a pattern stands for the files
-// that match it. Files are told by what is
+// that match it. Files are recognized by what is
 // in them, not by their names. An error means that a path cannot be read at
 // all, or that there is no telemetry in any: [ErrNoTelemetry], with
 // an empty Set whose Skipped says what there is.

@@ -229,7 +229,7 @@ func OutcomeOf(starts []*rundir.Run, procs []*Process) *Outcome {
 	return o.say()
 }
 
-// OutcomeOfCut says of which rank the end is lost with the end of its files, nil where that
+// OutcomeOfCut returns the rank whose end is lost with the end of its files, nil where that
 // of no rank is: only then the ends of the others are that of all of them. A process that
 // serves a rank of which there is more tells nothing of its end.
 func OutcomeOfCut(procs []*Process) *Outcome {

@@ -21,7 +21,7 @@ import (
 func (j *Job) runs(all []*rundir.Run) []*Job {
 	list := j.attemptStarts()
 	starts := j.starts(all)
-	var rest []*rundir.Run // of which no process told
+	var rest []*rundir.Run // which no process recorded
 	for _, s := range starts {
 		during := func(a *attemptStarts) bool {
 			return matchesAny(s, a.jobs) && s.During(a.number, a.start, a.stop)
@@ -243,14 +243,14 @@ func matchesAny(s *rundir.Run, jobs []string) bool {
 
 // precedes reports whether the next attempt is one of the same run.
 func (a *attemptStarts) precedes(next *attemptStarts) bool {
-	dead, same, told := false, false, false
+	dead, same, recorded := false, false, false
 	for _, s := range a.starts {
 		failed := s.ExitStatus == nil || *s.ExitStatus != 0
 		for _, n := range next.starts {
 			if s.Job == "" || n.Job == "" {
 				continue
 			}
-			told = true
+			recorded = true
 			dead = dead || failed && (s.State != rundir.Running || s.Seen.Before(n.Started))
 			if s == n || s.Continues(n) { // or one command, of which something started a part again
 				return true
@@ -258,7 +258,7 @@ func (a *attemptStarts) precedes(next *attemptStarts) bool {
 			same = same || sameCommand(s, n)
 		}
 	}
-	return !told || dead && same && slices.ContainsFunc(next.procs, func(p *Process) bool { return p.Steps.GoesOn })
+	return !recorded || dead && same && slices.ContainsFunc(next.procs, func(p *Process) bool { return p.Steps.GoesOn })
 }
 
 // sameCommand reports whether two starts are of one command, of which the later may have

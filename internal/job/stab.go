@@ -50,7 +50,7 @@ func (r *running) latestAt(t int64) (latest int) {
 	return latest
 }
 
-// During returns what gives those of some processes that lived in a stretch of time, its
+// During returns what gives those of some processes that lived in an interval, its
 // ends included, in their order.
 func During(procs []*Process) func(from, to int64) []*Process {
 	n := len(procs)

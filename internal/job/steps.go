@@ -40,7 +40,7 @@ type Steps struct {
 	Begun bool
 	// GoesOn says that a checkpoint was loaded, or that the first step is above 0.
 	GoesOn bool
-	// Local says that the program counts anew in each loop, so that the numbers in
+	// Local says that the program restarts its count in each loop, so that the numbers in
 	// its files are not those of the job.
 	Local bool
 
@@ -302,7 +302,7 @@ func (s *Steps) fromUpdates() (out []Step) {
 	s.held = joined(s.held)
 	var before Event
 	for _, u := range s.updates {
-		if u.Iterations < before.Iterations { // counted anew
+		if u.Iterations < before.Iterations { // the count restarted
 			before.Iterations, before.Took = 0, 0
 		}
 		n, took := u.Iterations-before.Iterations, u.Took-before.Took
@@ -312,7 +312,7 @@ func (s *Steps) fromUpdates() (out []Step) {
 		}
 		var steps []Step
 		if u.Finished > before.Time && u.Finished < u.Time {
-			u.Time = u.Finished // it is told later
+			u.Time = u.Finished // it is reported later
 		}
 		end := u.Time
 		hold := sort.Search(len(s.held), func(i int) bool { return s.held[i].Start >= end })

@@ -187,7 +187,7 @@ func (r *Report) attempts(j *Job) []*straggler.Table {
 	return tables
 }
 
-// silent adds the attempts of which nothing was recorded but that they were made.
+// silent adds the attempts that recorded nothing except that they were started.
 func (r *Report) silent(j *Job) {
 	for _, s := range j.Job.Silent {
 		a := Attempt{Number: s.Attempt, Start: s.Start, Stop: s.Stop, Ranks: s.Starts, FirstStep: -1, LastStep: -1, Silent: true}

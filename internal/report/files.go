@@ -44,7 +44,7 @@ func fileIO(j *job.Job) *IO {
 	})
 	for _, u := range list[:min(len(list), topFiles)] {
 		out.Slowest = append(out.Slowest, FileIO{
-			Path: cmp.Or(u.Path, "(files that are not told apart)"), Read: u.Read, Written: u.Written, Other: u.Other, Failed: u.Failed,
+			Path: cmp.Or(u.Path, "(further files)"), Read: u.Read, Written: u.Written, Other: u.Other, Failed: u.Failed,
 		})
 	}
 	return out

@@ -281,7 +281,7 @@ type Quality struct {
 	Aside      int64 `json:"records_set_aside,omitempty"`
 	BadNumbers int   `json:"bad_numbers,omitempty"`
 	Relative   int   `json:"relative_clocks,omitempty"`
-	// Disagree counts the processes of which rank, world size or attempt are said in
+	// Disagree counts the processes whose rank, world size or attempt is recorded in
 	// two ways, and DisagreeOn is which of these the first one is about.
 	Disagree   int    `json:"identities_disagree,omitempty"`
 	DisagreeOn string `json:"identities_disagree_on,omitempty"`

@@ -56,7 +56,7 @@ type Series struct {
 	Time []int64 `json:"time_ns"`
 	// Ledger is the share of each category in each bin.
 	Ledger map[account.Category]Numbers `json:"ledger,omitempty"`
-	// Attempts are what most of the time of an attempt went to, stretch by stretch.
+	// Attempts are the intervals of each attempt, with the category that most of their time has.
 	Attempts []Stretch `json:"attempts,omitempty"`
 
 	Steps *StepSeries `json:"steps,omitempty"`
@@ -161,7 +161,7 @@ func (s *Series) time(j *Job, led *account.Report) {
 		}
 		for _, n := range slices.Sorted(maps.Keys(bin)) {
 			if n > shown {
-				s.stretch(latest, n, bin[n], edges[i]-led.From, edges[i+1]-led.From)
+				s.addBin(latest, n, bin[n], edges[i]-led.From, edges[i+1]-led.From)
 			}
 		}
 	}
@@ -195,9 +195,9 @@ func binned(l *account.Ledger, edges []int64) []map[int]account.Totals {
 	return out
 }
 
-// stretch adds a bin to the timeline of an attempt; latest is where in Attempts
-// the last stretch of each is.
-func (s *Series) stretch(latest map[int]int, attempt int, spent account.Totals, from, to int64) {
+// addBin adds a bin to the timeline of an attempt; latest is where in Attempts
+// the last interval of each is.
+func (s *Series) addBin(latest map[int]int, attempt int, spent account.Totals, from, to int64) {
 	var best account.Category
 	for c, ns := range spent {
 		if b := spent[best]; ns > b || ns == b && ns > 0 && c < best {

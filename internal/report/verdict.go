@@ -191,7 +191,7 @@ func (r *Report) disruptions() string {
 	return fmt.Sprintf("%s; %s%s in all%s.", text, display.Duration(total/ranks), perRank(int(ranks)), missingEnd(unrecorded/ranks))
 }
 
-// stepsRange is a number of steps of which the least and the most are known.
+// stepsRange is a number of steps with a known minimum and maximum.
 func stepsRange(least, most int) string {
 	if most <= least {
 		return display.Plural(least, "step")
@@ -199,7 +199,7 @@ func stepsRange(least, most int) string {
 	return fmt.Sprintf("%d to %s", least, display.Plural(most, "step"))
 }
 
-// durationRange is a time of which the least and the most are known.
+// durationRange is a time with a known minimum and maximum.
 func durationRange(least, most int64) string {
 	from, to := display.Duration(least), display.Duration(most)
 	if most <= least || from == to {

@@ -100,7 +100,7 @@ func Sides(base, next []*Run, opt *Options) *Result {
 	return r
 }
 
-// byProfile compares what lies in steps of which there are too few for more.
+// byProfile compares the profiles of runs with too few steps for more.
 func (r *Result) byProfile(a, b *Run) *Result {
 	r.Kind, r.Profile, r.Steps = Inconclusive, compareProfiles(a.Profile, b.Profile), [2]int{len(a.Periods), len(b.Periods)}
 	if r.Profile == nil {

@@ -118,7 +118,7 @@ func (d *Dump) entry(e map[string]any, of map[[2]string]*Group) {
 		g.Enqueued, g.Last = seq, op
 	}
 	// A watchdog of NCCL retires what has timed out as well; of other backends being
-	// retired is all that is told of an end.
+	// retired is all that is recorded of an end.
 	done, _ := e["retired"].(bool)
 	if state := text(e["state"]); state == "completed" {
 		done = true

@@ -22,7 +22,7 @@ import (
 type File struct {
 	Path   string
 	Rank   int     // as the name of the file says, -1 where it does not
-	PIDs   []int64 // numbers in the name of the file, of which one may be that of its process
+	PIDs   []int64 // numbers in the name of the file, one of them may be that of its process
 	At     int64
 	Dump   *Dump
 	Stacks []Stack

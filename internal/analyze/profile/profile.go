@@ -81,7 +81,7 @@ type Operator struct {
 // MaxOperators is how many of them a [Use] has.
 const MaxOperators = 64
 
-// maxNames bounds the operators that are told apart while a process is read.
+// maxNames bounds the operators that are counted separately while a process is read.
 const maxNames = 1 << 14
 
 // Hidden is the share of the communication that computing covers, 0 to 1, NaN

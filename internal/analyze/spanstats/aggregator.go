@@ -62,7 +62,7 @@ type Aggregator struct {
 	kept     int           // intervals of the others
 	least    int           // how many of these there were when the smallest gaps were closed
 	nodes    [][]nest.Node // what lanes of files before have used
-	stretch  [][]nest.Interval
+	sets     [][]nest.Interval
 	counters int64
 	metadata int64
 	events   int64
@@ -90,7 +90,7 @@ func New(opts *Options) *Aggregator {
 }
 
 // NextFile says that the following events are from another file, whose processes who
-// tells; nil is one of which nothing is known. How the
+// tells; nil is one without records. How the
 // processes of the one before used their time is settled then, and of their
 // spans the Aggregator keeps what those need that go on in the next file.
 func (a *Aggregator) NextFile(who *job.FileTracker) {
@@ -98,8 +98,8 @@ func (a *Aggregator) NextFile(who *job.FileTracker) {
 		a.who = who
 	}
 	clear(a.nodes)
-	clear(a.stretch)
-	a.nodes, a.stretch = a.nodes[:0], a.stretch[:0]
+	clear(a.sets)
+	a.nodes, a.sets = a.nodes[:0], a.sets[:0]
 	for _, p := range a.file {
 		p.read, p.done = false, p.account()
 		p.stepped, p.kept = p.done.steps, p.allSteps()
@@ -109,7 +109,7 @@ func (a *Aggregator) NextFile(who *job.FileTracker) {
 		}
 		p.unions(func(s *nest.Set) {
 			more, used := s.Rest(s.Limit)
-			a.kept, a.stretch = a.kept+more, append(a.stretch, used)
+			a.kept, a.sets = a.kept+more, append(a.sets, used)
 		})
 	}
 	a.file = a.file[:0]
@@ -261,7 +261,7 @@ func (a *Aggregator) laneOf(p *process, tid int64) *nest.Tree {
 func (a *Aggregator) intervals(of **nest.Set) *nest.Set {
 	s := *of
 	if s == nil {
-		s = nest.NewSet(take(&a.stretch))
+		s = nest.NewSet(take(&a.sets))
 		*of = s
 	}
 	s.Limit = max(a.opts.MaxIntervals/(int(classCount)*len(a.file)), 64)

@@ -18,7 +18,7 @@ func (p *process) rank() string {
 }
 
 // number gives processes the number of their attempt, which is that of the job that
-// they make. One that runs beside another of its rank and attempt is told apart.
+// they make. One that runs beside another of its rank and attempt is counted separately.
 func (a *Aggregator) number() {
 	of := make(map[*job.Process]*process)
 	var all []*job.Process

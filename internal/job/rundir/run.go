@@ -458,7 +458,7 @@ func IsRun(path string) bool { return runName.MatchString(filepath.Base(path)) }
 
 var runName = regexp.MustCompile(`^run(?:\.run\d+)?\.json$`)
 
-// Outline is what may be told of a command line: no value and no other
+// Outline is what may be shown of a command line: no value and no other
 // argument, since no rule finds all secrets among them.
 type Outline struct {
 	Program string   // base name

@@ -26,7 +26,7 @@ type Judge struct {
 
 	shift   uint // of a time, for its interval
 	counts  map[int64]int64
-	stretch int64 // the present one
+	bucket  int64 // the present one
 	pending int64 // times in it that counts lacks
 
 	lowIn, highIn   int64 // the first and the last time that was accepted
@@ -54,9 +54,9 @@ func With(unit time.Duration, median int64) *Judge {
 
 // Has reports whether the time of a record can be, and counts it for the median.
 func (j *Judge) Has(t int64) bool {
-	if s := t >> j.shift; s != j.stretch {
+	if s := t >> j.shift; s != j.bucket {
 		j.count()
-		j.stretch = t >> j.shift
+		j.bucket = t >> j.shift
 	}
 	j.pending++
 	j.n++
@@ -96,7 +96,7 @@ func (j *Judge) count() {
 	if j.pending == 0 {
 		return
 	}
-	j.counts[j.stretch] += j.pending
+	j.counts[j.bucket] += j.pending
 	j.pending = 0
 	for len(j.counts) > maxStretches {
 		wider := make(map[int64]int64)
@@ -115,7 +115,7 @@ func (j *Judge) Median() int64 {
 	}
 	shift := j.shift
 	j.count()
-	j.stretch >>= j.shift - shift
+	j.bucket >>= j.shift - shift
 	left := (j.n + 1) / 2
 	for _, s := range slices.SortedFunc(maps.Keys(j.counts), cmp.Compare[int64]) {
 		if left -= j.counts[s]; left <= 0 {

@@ -19,7 +19,7 @@ import (
 // Kind is what a file holds. Its text says so in words.
 type Kind int
 
-// The kinds of files that are told apart, by what is in them.
+// The kinds of files, recognized by their contents.
 const (
 	Unknown    Kind = iota
 	Trace           // DFTracer's events, one a line, in any dialect
@@ -142,7 +142,7 @@ func Is(path string, kind Kind) bool {
 }
 
 // NamedTrace reports whether the name of a file promises a trace. A name makes no
-// file one: it says which files are told about that hold something else.
+// file one: a file with such a name that holds something else is reported.
 func NamedTrace(name string) bool { return filepath.Ext(strings.TrimSuffix(name, ".gz")) == ".pfw" }
 
 // NamedProfile is [NamedTrace] for profiles and logs of torch.compile.

@@ -100,8 +100,8 @@ func (s *Sink) fail(cause error, now time.Time) {
 	at := s.now()
 	s.outage = &outage{Outage: Outage{Path: s.path, Cause: cause}, since: now, from: at, to: at}
 	s.stats.Outages++
-	told := s.outage.Outage
-	s.reports = append(s.reports, &told)
+	begun := s.outage.Outage
+	s.reports = append(s.reports, &begun)
 }
 
 // countRetry counts an error that loses nothing yet, and reports it.

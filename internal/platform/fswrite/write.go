@@ -283,17 +283,17 @@ func (w *writer) recovered() bool {
 	gap := Gap{Lines: o.lost, From: o.from, To: o.to, Cause: o.Cause}
 	w.mu.Unlock()
 	if gap.Lines > 0 && w.o.Format != nil {
-		told := func() { o.lost, o.from = o.lost-gap.Lines, gap.To }
-		if !w.write(current{Block: w.o.Format.Gap(gap), then: told}) {
+		reported := func() { o.lost, o.from = o.lost-gap.Lines, gap.To }
+		if !w.write(current{Block: w.o.Format.Gap(gap), then: reported}) {
 			return false
 		}
 	}
 	w.mu.Lock()
 	if o.lost == 0 || w.o.Format == nil {
 		w.outage = nil
-		told := o.Outage
-		told.Over, told.For = true, time.Since(o.since)
-		w.reports = append(w.reports, &told)
+		over := o.Outage
+		over.Over, over.For = true, time.Since(o.since)
+		w.reports = append(w.reports, &over)
 	}
 	w.mu.Unlock()
 	w.report()

@@ -1,5 +1,5 @@
 // Package redact hides what may be a secret before a text is written, logged or
-// shown. No rule finds all of them: what need not be told is best not told.
+// shown. No rule finds all of them: what need not be shown is best left out.
 package redact
 
 import (

@@ -18,14 +18,14 @@ type Class uint8
 
 // The classes.
 const (
-	ClassOther          Class = iota // a span of the program's own, of which the name says nothing
+	ClassOther          Class = iota // a span of the program's own with an unknown name
 	ClassFrame                       // application, loops, epochs: what they hold says what the time was spent on
 	ClassStep                        // one training step
 	ClassBody                        // what a loop over an iterator does with one element
 	ClassForward                     //
 	ClassBackward                    //
 	ClassOptimizer                   // its step, and the zeroing of gradients
-	ClassCompute                     // computing of which it is not said what
+	ClassCompute                     // computing, not divided further
 	ClassCollective                  // with the kind of Meaning.Kind
 	ClassCommInit                    // process groups are set up
 	ClassTransfer                    // copies between host and device, and on it
@@ -112,7 +112,7 @@ func (r StepRule) String() string {
 	return stepNames[StepNone]
 }
 
-// Between reports whether no span stands for a step: it is a stretch of time.
+// Between reports whether no span stands for a step: it is the time between two marks.
 func (r StepRule) Between() bool { return r == StepOptimizer || r == StepArgument }
 
 // tailPart is how much of the usual step the last one of a profile must at least last.
