@@ -107,7 +107,8 @@ func (b *Builder) finish() error {
 	}
 	a.stop = max(a.stop, a.Start)
 	steps := b.steps.All()
-	t := &timeline{names: b.table, devices: b.devices, joins: b.meets.joins(), hash: newHash(), iterations: make([]iteration, 0, len(steps))}
+	joins := b.meets.joins()
+	t := &timeline{names: b.table, devices: b.devices, joins: joins, met: meetings{groups: groups(b.meets.list)}, hash: newHash(), iterations: make([]iteration, 0, len(steps))}
 	for i := range steps {
 		st := &steps[i]
 		t.iterations = append(t.iterations, iteration{number: st.Number, start: st.Start, end: st.End, loop: int32(st.Loop)})

@@ -11,3 +11,40 @@ func Numbered(b *Builder, rank, attempt int) *Builder {
 
 // PartNames lists the parts.
 func PartNames() []Part { return []Part{Compute, Communication, WaitInStep, OtherCode, StepUnsplit} }
+
+// RankStep is a step of a rank, by the number by which ranks are compared.
+type RankStep struct {
+	Rank int
+	Step int64
+}
+
+// WaitsOf returns how long ranks waited for others in one attempt, from the end of one step
+// to that of the next, inside of steps and outside.
+func WaitsOf(l *Ledger, number int) map[RankStep]int64 {
+	out := make(map[RankStep]int64)
+	t := l.meet()
+	for _, id := range l.having[number] {
+		for _, a := range l.ranks[id].attempts {
+			if a.Attempt != number {
+				continue
+			}
+			its, _ := a.packed.open(nil)
+			t.inside(a, func(m meeting, _ int64, i int, took int64) {
+				if wait, _, known := t.waited(m, took); known {
+					out[RankStep{id, a.anchor(its, i)}] += wait
+				}
+			})
+			waits, _ := t.waits(a)
+			i := 0
+			for _, w := range waits {
+				for i < len(its) && its[i].end <= w.from {
+					i++
+				}
+				if i < len(its) {
+					out[RankStep{id, a.anchor(its, i)}] += w.to - w.from
+				}
+			}
+		}
+	}
+	return out
+}

@@ -4,16 +4,14 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/trainspan/trainspan/internal/analyze/meet"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
 // Ranks wait for each other in collectives, in the set-up of communication and in the
-// rendezvous of a start. Such a meeting costs each of its members at least what it cost the
-// one that came last, which waited for nobody: the shortest duration of the members is
-// communication, and what another member spent beyond it is waiting, for the rank with the
-// shortest. Durations of ranks are compared, never their clocks. A meeting of which not all
-// members are on record is unmatched: all of it counts as communication. So is one that a
+// rendezvous of a start. Package meet decides how long, and for whom. A meeting of which not
+// all members are on record is unmatched: all of it counts as communication. So is one that a
 // rank has twice, because it ran a step again. Where a device does the work the host only
 // asks for its collectives, and nothing is compared.
 //
@@ -56,11 +54,33 @@ func meetKindOf(s *job.Span) (meetKind, bool) {
 	return meetKind{}, false
 }
 
+// group is that of the processes of a kind.
+func (k *meetKind) of() meet.Group {
+	return meet.Group{Name: k.group, Size: k.size, SetUp: k.op == setUp}
+}
+
 // meetKinds are those of a process, numbered from 1 in the order in which they came.
 type meetKinds struct {
 	list  []meetKind
 	of    map[meetKind]uint16
 	asked bool // a collective was only asked for
+}
+
+// groups returns the groups of the kinds, numbered in the order in which they came: where
+// in it each kind is.
+func groups(kinds []meetKind) (at []uint16) {
+	var names []meet.Group
+	for i := range kinds {
+		g := kinds[i].of()
+		g.Size = 0
+		k := slices.Index(names, g)
+		if k < 0 {
+			k = len(names)
+			names = append(names, g)
+		}
+		at = append(at, uint16(k))
+	}
+	return at
 }
 
 // number returns that of the meeting that a span is, 0 where it is none.
@@ -104,17 +124,17 @@ func (m *meetKinds) joins() bool {
 }
 
 // The columns of meetings. Those inside of iterations have the index of one, its
-// anchor, the number of the kind, which one of its kind it is there, and a duration; those
-// outside have the anchor of the iteration before, the kind, which one of its kind it is
+// anchor, the number of the kind, which one of its group it is there, and a duration; those
+// outside have the anchor of the iteration before, the kind, which one of its group it is
 // after that, start and duration.
 const (
 	insideColumns  = 5
 	outsideColumns = 5
 )
 
-// mostInside is how many meetings of a kind an iteration keeps apart. The rest of them are
+// mostInside is how many meetings of a group an iteration keeps apart. The rest of them are
 // added up, and what ranks waited in these is at least what they waited in the sums.
-const mostInside = 8
+const mostInside = 24
 
 // The places of meetings that are added up.
 const (
@@ -125,16 +145,17 @@ const (
 // meetings takes the meetings of one process as they are found.
 type meetings struct {
 	inside, outside rowPacker
-	iteration       int // that of the counts
+	groups          []uint16 // of each kind
+	iteration       int      // that of the counts
 	anchor          int64
-	counts          map[uint16]*meetCount
-	order           []uint16 // the kinds that were folded, in the order in which they came
-	before          int      // how many iterations began before
-	after           map[uint16]int
+	counts          []meetCount // of each group
+	before          int         // how many iterations began before
+	after           []int       // of each group
 }
 
 type meetCount struct {
 	n    int
+	kind uint16
 	rest int64 // duration of those beyond mostInside
 }
 
@@ -142,42 +163,42 @@ type meetCount struct {
 func (m *meetings) in(iteration int, anchor int64, kind uint16, took int64) {
 	if m.counts == nil || m.iteration != iteration {
 		m.fold()
-		m.counts, m.iteration, m.anchor = make(map[uint16]*meetCount), iteration, anchor
+		m.iteration, m.anchor = iteration, anchor
 	}
-	c := m.counts[kind]
-	if c == nil {
-		c = new(meetCount)
-		m.counts[kind] = c
-	}
+	c := &m.counts[m.groups[kind-1]]
 	if c.n++; c.n <= mostInside {
 		m.inside.add(int64(iteration), anchor, int64(kind), int64(c.n-1), took)
 		return
 	}
-	if c.n == mostInside+1 {
-		m.order = append(m.order, kind)
-	}
+	c.kind = kind
 	c.rest += took
 }
 
 // fold adds the sums of the last iteration.
 func (m *meetings) fold() {
-	for _, k := range m.order {
-		m.inside.add(int64(m.iteration), m.anchor, int64(k), folded, m.counts[k].rest)
+	for i := range m.counts {
+		if c := &m.counts[i]; c.n > mostInside {
+			m.inside.add(int64(m.iteration), m.anchor, int64(c.kind), folded, c.rest)
+		}
 	}
-	m.order = m.order[:0]
+	if m.counts == nil {
+		m.counts = make([]meetCount, len(m.groups))
+	}
+	clear(m.counts)
 }
 
 // out adds a meeting outside of iterations.
 func (m *meetings) out(a *attempt, its []iteration, kind uint16, start, took int64) {
+	if m.after == nil {
+		m.after = make([]int, len(m.groups))
+	}
 	for m.before < len(its) && its[m.before].start <= start {
 		m.before++
 		clear(m.after)
 	}
-	if m.after == nil {
-		m.after = make(map[uint16]int)
-	}
-	m.outside.add(a.anchor(its, m.before-1), int64(kind), int64(m.after[kind]), start, took)
-	m.after[kind]++
+	nth := &m.after[m.groups[kind-1]]
+	m.outside.add(a.anchor(its, m.before-1), int64(kind), int64(*nth), start, took)
+	*nth++
 }
 
 // anchor is what ranks call an iteration: its number or, where any of the process has none,
@@ -200,20 +221,12 @@ type meeting struct {
 	inside bool
 }
 
-// least is what a meeting cost the rank that came last.
-type least struct {
-	took  int64
-	rank  int // which
-	n     int // members on record
-	last  int // the rank that was added last
-	twice bool
-}
-
 // table has the meetings of a job.
 type table struct {
-	of    map[meeting]least
+	of    map[meeting]meet.Meeting
 	sizes []int                // of groups: how many members are expected
 	group map[*attempt][]int32 // the group of each kind of an attempt
+	ops   map[string]uint32
 }
 
 // meet returns the meetings of all ranks. It is made when it is first asked for.
@@ -223,7 +236,7 @@ func (l *Ledger) meet() *table {
 	if l.table != nil {
 		return l.table
 	}
-	t := &table{of: make(map[meeting]least), group: make(map[*attempt][]int32)}
+	t := &table{of: make(map[meeting]meet.Meeting), group: make(map[*attempt][]int32), ops: make(map[string]uint32)}
 	for number, ids := range l.having {
 		var all []*attempt
 		for _, id := range ids {
@@ -233,94 +246,87 @@ func (l *Ledger) meet() *table {
 		}
 		t.nameGroups(all, l.expected)
 		for _, a := range all {
-			add := func(m meeting, took int64) {
-				v, ok := t.of[m]
-				v.twice = v.twice || ok && v.last == a.Rank
-				if v.n++; !ok || took < v.took {
-					v.took, v.rank = took, a.Rank
+			ops := t.opsOf(a)
+			enter := func(at meeting, kind int64, took int64) {
+				op := uint32(0)
+				if at.place >= 0 { // what is added up may be of several
+					op = ops[kind-1]
 				}
-				v.last = a.Rank
-				t.of[m] = v
+				m := t.of[at]
+				m.Enter(a.Rank, op, took)
+				t.of[at] = m
 			}
-			t.inside(a, func(m meeting, _ int, took int64) { add(m, took) })
-			t.outside(a, func(m meeting, _, took int64) { add(m, took) })
+			t.inside(a, func(m meeting, kind int64, _ int, took int64) { enter(m, kind, took) })
+			t.outside(a, func(m meeting, kind, _, took int64) { enter(m, kind, took) })
 		}
 	}
 	l.table = t
 	return t
 }
 
-// nameGroups numbers the groups of one attempt of the job, of all its ranks in order. Where
-// more ranks use a name than its group has members, each rank has one of that name: they are
-// told apart by place.
-func (t *table) nameGroups(all []*attempt, expected int) {
-	type group struct {
-		name string
-		part int
-		op   string
+// opsOf numbers the collectives of the kinds of an attempt, from 1.
+func (t *table) opsOf(a *attempt) (out []uint32) {
+	for i := range a.meets {
+		n, ok := t.ops[a.meets[i].op]
+		if !ok {
+			n = uint32(len(t.ops) + 1)
+			t.ops[a.meets[i].op] = n
+		}
+		out = append(out, n)
 	}
-	users, sizes := make(map[string]int), make(map[string]int)
-	place := make([]map[string]int, len(all)) // of each rank among the users of a name
+	return out
+}
+
+// nameGroups numbers the groups of one attempt of the job, of all its ranks in order.
+func (t *table) nameGroups(all []*attempt, expected int) {
+	ranks := make([][]meet.Group, len(all))
 	for i, a := range all {
-		place[i] = make(map[string]int)
-		for _, k := range a.meets {
-			if _, ok := place[i][k.group]; !ok {
-				place[i][k.group] = users[k.group]
-				users[k.group]++
-			}
-			sizes[k.group] = max(sizes[k.group], k.size)
+		for k := range a.meets {
+			ranks[i] = append(ranks[i], a.meets[k].of())
 		}
 	}
-	numbers := make(map[group]int32)
+	named := meet.NumberGroups(ranks)
+	first := len(t.sizes)
+	for i := range named.List {
+		t.sizes = append(t.sizes, named.List[i].Expected(max(expected, len(all))))
+	}
 	for i, a := range all {
 		list := make([]int32, len(a.meets))
-		for j, k := range a.meets {
-			n, size, part := users[k.group], sizes[k.group], 0
-			switch {
-			case k.group == "":
-				size = max(expected, len(all))
-			case size == 0:
-				size = n
-			case n > size && n%size == 0:
-				part = place[i][k.group] / size
-			}
-			g := group{k.group, part, k.op}
-			at, ok := numbers[g]
-			if !ok {
-				at = int32(len(t.sizes))
-				numbers[g], t.sizes = at, append(t.sizes, size)
-			}
-			list[j] = at
+		for k, n := range named.Number[i] {
+			list[k] = int32(first + n)
 		}
 		t.group[a] = list
 	}
 }
 
 // inside calls fn with the meetings of an attempt in its iterations.
-func (t *table) inside(a *attempt, fn func(m meeting, iteration int, took int64)) {
+func (t *table) inside(a *attempt, fn func(m meeting, kind int64, iteration int, took int64)) {
 	groups := t.group[a]
 	for cols, n := range a.packed.inside.blocks(insideColumns) {
 		for i := range n {
-			fn(meeting{group: groups[cols[2][i]-1], anchor: cols[1][i], place: int32(cols[3][i]), inside: true}, int(cols[0][i]), cols[4][i])
+			fn(meeting{group: groups[cols[2][i]-1], anchor: cols[1][i], place: int32(cols[3][i]), inside: true}, cols[2][i], int(cols[0][i]), cols[4][i])
 		}
 	}
 }
 
 // outside calls fn with the meetings of an attempt in no iteration.
-func (t *table) outside(a *attempt, fn func(m meeting, start, took int64)) {
+func (t *table) outside(a *attempt, fn func(m meeting, kind, start, took int64)) {
 	groups := t.group[a]
 	for cols, n := range a.packed.outside.blocks(outsideColumns) {
 		for i := range n {
-			fn(meeting{group: groups[cols[1][i]-1], anchor: cols[0][i], place: int32(cols[2][i])}, cols[3][i]+a.packed.shift, cols[4][i])
+			fn(meeting{group: groups[cols[1][i]-1], anchor: cols[0][i], place: int32(cols[2][i])}, cols[1][i], cols[3][i]+a.packed.shift, cols[4][i])
 		}
 	}
 }
 
 // waited returns how long a meeting kept its member waiting, and for which rank. It is not
-// known where not all members are on record.
-func (t *table) waited(m meeting, took int64) (wait int64, rank int, known bool) {
-	v, size := t.of[m], t.sizes[m.group]
-	return took - v.took, v.rank, size < 2 || v.n == size && !v.twice
+// known where not all members are on record. A rank alone waits for nobody.
+func (t *table) waited(at meeting, took int64) (wait int64, rank int, known bool) {
+	m, size := t.of[at], t.sizes[at.group]
+	if size < 2 {
+		return 0, m.Last, true
+	}
+	return m.Wait(took), m.Last, m.IsWhole(size)
 }
 
 // wait is time in which a rank waited for another one.
@@ -332,7 +338,7 @@ type wait struct {
 // waits returns what an attempt waited outside of its iterations, in order, and how long it
 // was in meetings there of which not all members are on record.
 func (t *table) waits(a *attempt) (waits []wait, unmatched int64) {
-	t.outside(a, func(m meeting, start, took int64) {
+	t.outside(a, func(m meeting, _, start, took int64) {
 		switch d, rank, known := t.waited(m, took); {
 		case !known:
 			unmatched += took

@@ -113,7 +113,7 @@ func (p *productive) finish() {
 			p.of.add(Compute, it.compute)
 			p.of.add(OtherCode, took-it.compute-it.meets)
 		}
-		p.meetings.inside(a.attempt, func(m meeting, n int, took int64) {
+		p.meetings.inside(a.attempt, func(m meeting, _ int64, n int, took int64) {
 			if n >= len(left) || left[n] == 0 {
 				return
 			}

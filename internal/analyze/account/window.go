@@ -170,12 +170,16 @@ func (t *timeline) replaceOverlaps(a *attempt, place []int32) {
 }
 
 // replaceMeetings adds up the meetings of the iterations whose numbers belong to one window
-// of all ranks, kind by kind: windows of ranks end at other numbers where one of their
+// of all ranks, group by group: windows of ranks end at other numbers where one of their
 // iterations takes long. They count for the last of these iterations, which is in the
 // longest window as a rule.
 func (t *timeline) replaceMeetings(a *attempt, all []iteration, place []int32) {
-	type sum struct{ kind, took int64 }
+	type sum struct {
+		kind, took int64
+		group      uint16
+	}
 	var sums []sum
+	groups := groups(a.meets)
 	at, last := int64(-1), 0
 	flush := func() {
 		for _, s := range sums {
@@ -191,10 +195,11 @@ func (t *timeline) replaceMeetings(a *attempt, all []iteration, place []int32) {
 				at = window
 			}
 			last = x
-			k := slices.IndexFunc(sums, func(s sum) bool { return s.kind == cols[2][i] })
+			group := groups[cols[2][i]-1]
+			k := slices.IndexFunc(sums, func(s sum) bool { return s.group == group })
 			if k < 0 {
 				k = len(sums)
-				sums = append(sums, sum{kind: cols[2][i]})
+				sums = append(sums, sum{kind: cols[2][i], group: group})
 			}
 			sums[k].took += cols[4][i]
 		}

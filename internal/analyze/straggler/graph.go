@@ -22,7 +22,7 @@ func (j *job) replay(repairs ...repair) *outcome {
 		rp.hosts = append(rp.hosts, &actor{rank: r, clock: make([]float64, k), nth: make([]int, len(j.gid[r])+1)})
 		rp.lanes = append(rp.lanes, [3]*actor{})
 	}
-	rp.roundOf, rp.before = make([]float64, n), make([]float64, n)
+	rp.roundOf, rp.idle = make([]int64, n), make([]int64, n)
 	rp.factor, rp.plain = make([]float64, n*rows*k), make([]bool, n)
 	for i := range repairs {
 		if l := repairs[i].like; l != nil && !slices.Contains(rp.likes, l) {
@@ -46,6 +46,7 @@ func (rp *replayer) round(s int, rd *reader) bool {
 	rp.setFactors(s)
 	rp.measureLikeness(rd.programs)
 	rp.gather(rd)
+	clear(rp.idle)
 	rp.ready = rp.ready[:0]
 	for r, a := range rp.hosts {
 		a.i, a.piece, a.until, a.todo = 0, 0, 0, rp.w.withLaunches(a.todo[:0], r, rd.programs[r])
@@ -86,8 +87,7 @@ func (rp *replayer) round(s int, rd *reader) bool {
 			out[k] += end / n
 			if k == 0 && rp.budget {
 				at := rp.w.stepIndex(s, r)
-				rp.out.own[at] = float32(end-rp.before[r]) - rp.out.wait[at] - rp.out.transfer[at]
-				rp.before[r] = end
+				rp.out.own[at] = float32(rd.took[r]-rp.idle[r]) - rp.out.wait[at] - rp.out.transfer[at]
 			}
 		}
 		for _, l := range rp.lanes[r] {
@@ -150,9 +150,7 @@ func (rp *replayer) gather(rd *reader) {
 			clear(nth)
 			take := func(pc *piece) {
 				if pc.kind == collective {
-					m := rp.meeting(r, pc, lane, nth)
-					m.members++
-					m.transfer = min(m.transfer, pc.dur)
+					rp.meeting(r, pc, lane, nth).Enter(r, 0, pc.dur)
 				}
 			}
 			if lane == 0 {
@@ -185,7 +183,7 @@ func (rp *replayer) meeting(r int, pc *piece, lane uint8, nth []int) *meeting {
 		}
 		m = rp.pool[rp.used]
 		rp.used++
-		*m = meeting{meetKey: key, transfer: math.MaxInt64, arrival: m.arrival[:0], waiters: m.waiters[:0]}
+		*m = meeting{meetKey: key, arrival: m.arrival[:0], waiters: m.waiters[:0]}
 		rp.meetings[key] = m
 	}
 	return m
@@ -213,10 +211,12 @@ func (rp *replayer) host(a *actor, p *program) {
 				return
 			}
 		case join:
+			alone := true
 			for _, l := range rp.lanes[a.rank] {
 				if l == nil {
 					continue
 				}
+				alone = false
 				if l.i < len(l.ops) {
 					a.on = ownLane
 					return
@@ -225,12 +225,15 @@ func (rp *replayer) host(a *actor, p *program) {
 				for k := range a.clock {
 					a.clock[k] = max(a.clock[k], l.clock[k]-float64(pc.lead))
 				}
-				if took := a.clock[0] - before; rp.budget && took > 0 {
-					if l.lane == 1 {
-						rp.joined(a, l, took)
-					}
+				if rp.budget && l.lane == 1 {
+					rp.joined(a, l, pc.dur)
+				}
+				if rp.budget && a.clock[0] > before {
 					a.path = l.path
 				}
+			}
+			if alone {
+				rp.idle[a.rank] += pc.dur
 			}
 		case send:
 			rp.post(a)
@@ -296,17 +299,13 @@ func (rp *replayer) enter(a *actor, pc *piece) bool {
 	m.came++
 	if len(m.arrival) == 0 {
 		m.arrival = append(m.arrival, a.clock...)
-		m.last = a
 	} else {
-		if a.clock[0] > m.arrival[0] {
-			m.last = a
-		}
 		for k, c := range a.clock {
 			m.arrival[k] = max(m.arrival[k], c)
 		}
 	}
-	m.waiters = append(m.waiters, waiter{a, a.clock[0]})
-	if m.came < m.members {
+	m.waiters = append(m.waiters, waiter{a, pc.dur})
+	if m.came < m.Members {
 		a.on = others
 		return false
 	}
@@ -319,7 +318,7 @@ func (rp *replayer) release(m *meeting) {
 	if rp.budget {
 		rp.account(m)
 	}
-	t := float64(m.transfer)
+	t := float64(m.Least)
 	for k := range m.arrival {
 		add := t
 		if rep := &rp.repairs[k]; rep.transfer != nil && rp.s >= rp.w.from {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/trainspan/trainspan/internal/analyze/meet"
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
@@ -163,37 +164,32 @@ func (g *graph) commonSteps() {
 	slices.Sort(g.steps)
 }
 
-// nameGroups numbers the groups of all ranks. Where more ranks use a name than the
-// group has members, each rank has one of that name: they are told apart by place.
+// nameGroups numbers the groups of all ranks.
 func (g *graph) nameGroups() {
-	users, sizes := map[string][]int{}, map[string]int{}
-	for i, r := range g.ranks {
+	var ranks [][]meet.Group
+	for _, r := range g.ranks {
+		var of []meet.Group
 		for _, n := range g.st.ranks[r].groups {
-			users[n.name] = append(users[n.name], i)
-			sizes[n.name] = max(sizes[n.name], n.size)
+			of = append(of, meet.Group{Name: n.name, Size: n.size})
 		}
-		g.gid = append(g.gid, make([]int, len(g.st.ranks[r].groups)))
+		ranks = append(ranks, of)
 	}
-	for _, name := range slices.Sorted(maps.Keys(users)) {
-		u, size, parts := users[name], sizes[name], 1
-		if size > 0 && len(u) > size && len(u)%size == 0 {
-			parts = len(u) / size
+	all := meet.NumberGroups(ranks)
+	g.gid = all.Number
+	for i := range all.List {
+		m := &all.List[i]
+		in := group{name: m.Name, size: m.Size, members: m.Ranks}
+		if m.Parts > 1 {
+			in.name += " " + strconv.Itoa(m.Part)
 		}
-		for k := range parts {
-			in := group{name: name, size: size, members: u[k*len(u)/parts : (k+1)*len(u)/parts]}
-			if parts > 1 {
-				in.name += " " + strconv.Itoa(k)
-			}
-			for _, i := range in.members {
-				for at, n := range g.st.ranks[g.ranks[i]].groups {
-					if n.name == name {
-						g.gid[i][at] = len(g.groups)
-						in.unseen, in.device = in.unseen || n.ran < n.launched*3/4, in.device || n.ran > 0
-					}
+		for _, r := range in.members {
+			for at, n := range g.st.ranks[g.ranks[r]].groups {
+				if g.gid[r][at] == i {
+					in.unseen, in.device = in.unseen || n.ran < n.launched*3/4, in.device || n.ran > 0
 				}
 			}
-			g.groups = append(g.groups, in)
 		}
+		g.groups = append(g.groups, in)
 	}
 }
 
@@ -201,13 +197,11 @@ func (g *graph) nameGroups() {
 func (j *job) load() {
 	n, m := len(j.ranks), len(j.steps)
 	j.period = make([]float64, m)
-	ends := make([]int64, n) // with what a device did
-	took := make([]float64, 0, n)
+	took := make([]float64, n)
 	behindBy := make([]float64, n) // in so many steps
 	rd := j.read()
 	for s := range m {
 		rd.round()
-		took = took[:0]
 		for r := range n {
 			p := rd.programs[r]
 			j.lanes = j.lanes || len(p.lanes) > 0
@@ -224,25 +218,17 @@ func (j *job) load() {
 				}
 				j.tokens[at] = float32(p.tokens)
 			}
-			from := p.start
-			if s > 0 && rd.follows && !j.st.windowed {
-				from = ends[r]
-			}
-			ends[r] = p.end
 			for i := range p.lanes {
 				l := &p.lanes[i]
 				if l.kind == work {
 					j.addRow(rowOf(true, l.phase), at, l.dur)
 					j.device = true
 				}
-				if l.lane == Device {
-					ends[r] = max(ends[r], p.start+l.start+l.dur)
-				}
 			}
 			if i := len(p.lanes) - 1; i >= 0 && p.lanes[i].lane == 1 && p.lanes[i].start+p.lanes[i].dur > p.end-p.start+joinWithin {
 				behindBy[r]++
 			}
-			took = append(took, float64(ends[r]-from))
+			took[r] = float64(rd.took[r])
 		}
 		j.period[s] = stats.Median(took)
 	}
@@ -269,6 +255,8 @@ type reader struct {
 	cursors  []*cursor
 	programs []*program
 	before   []int64   // end of the step before
+	done     []int64   // the same, with what a device did
+	took     []int64   // how long the round took each rank, with what a device did
 	ends     [][]ended // of lanes
 	s        int
 	follows  bool // the step before is the round before
@@ -282,7 +270,8 @@ type ended struct {
 }
 
 func (g *graph) read() *reader {
-	rd := &reader{g: g, programs: make([]*program, len(g.ranks)), before: make([]int64, len(g.ranks)), ends: make([][]ended, len(g.ranks)), s: -1}
+	n := len(g.ranks)
+	rd := &reader{g: g, programs: make([]*program, n), before: make([]int64, n), done: make([]int64, n), took: make([]int64, n), ends: make([][]ended, n), s: -1}
 	for _, r := range g.ranks {
 		rd.cursors = append(rd.cursors, g.st.ranks[r].steps.open())
 	}
@@ -315,10 +304,26 @@ func (rd *reader) round() {
 			}
 		}
 		rd.before[r] = p.end
+		rd.measure(r, p)
 		rd.joins(r, p)
 		rd.meet(p)
 		rd.hide(p)
 	}
+}
+
+// measure finds how long a round took a rank.
+func (rd *reader) measure(r int, p *program) {
+	from := p.start
+	if rd.follows && !rd.g.st.windowed {
+		from = rd.done[r]
+	}
+	rd.done[r] = p.end
+	for i := range p.lanes {
+		if l := &p.lanes[i]; l.lane == Device {
+			rd.done[r] = max(rd.done[r], p.start+l.start+l.dur)
+		}
+	}
+	rd.took[r] = rd.done[r] - from
 }
 
 // joins finds where the host waits for a lane that nothing says it does: it goes on

@@ -288,11 +288,10 @@ func (rp *replayer) receive(a *actor) bool {
 		return false
 	}
 	rp.sends[key] = list[1:]
-	before := a.clock[0]
+	wait := max(a.todo[a.i].dur-rp.latency, 0)
 	for k := range a.clock {
 		a.clock[k] = max(a.clock[k], list[0].clock[k])
 	}
-	wait := a.clock[0] - before
 	rp.take(a, &piece{dur: rp.latency}, false)
 	if !rp.budget {
 		return true

@@ -3,6 +3,8 @@ package straggler
 import (
 	"math"
 	"slices"
+
+	"github.com/trainspan/trainspan/internal/analyze/meet"
 )
 
 // repair is what a replay changes. Functions that are nil change nothing.
@@ -30,18 +32,16 @@ type meetKey struct {
 // meeting is what ranks come together at, in one round.
 type meeting struct {
 	meetKey
-	members  int
-	transfer int64 // the least time of a member
+	meet.Meeting
 
 	came    int
 	arrival []float64 // the latest, of each replay
-	last    *actor    // that came last as it was
 	waiters []waiter
 }
 
 type waiter struct {
-	a       *actor
-	arrival float64 // as it was
+	a    *actor
+	took int64 // as recorded
 }
 
 // actor runs a program: the host of a rank, or a lane of it.
@@ -60,7 +60,7 @@ type actor struct {
 	// has a likeness: of a host, a place in todo; of a device, a number of pieces.
 	piece, until int
 	// Of a lane: how long it waited for others in this round, and for whom last.
-	waited  float64
+	waited  int64
 	culprit int
 	at      string // the group in which it waited last
 	// What its time is made of, and of a lane what that of its host was at each launch; noted
@@ -116,8 +116,8 @@ type replayer struct {
 	out      *outcome
 	sends    map[[2]int][]sent
 	latency  int64     // of a message in this round
-	roundOf  []float64 // by each rank: how long others waited for it in this round
-	before   []float64 // the end of the round before, as it was
+	roundOf  []int64   // by each rank: how long others waited for it in this round
+	idle     []int64   // of each rank in this round: joins of nothing that is on record
 	s        int
 }
 

@@ -154,8 +154,9 @@ func (rp *replayer) lastOf(s int) {
 
 // joined notes the wait of a host for a lane: what the lane itself waited for others
 // is a wait for these, the rest transfer.
-func (rp *replayer) joined(a, l *actor, took float64) {
+func (rp *replayer) joined(a, l *actor, took int64) {
 	wait := min(took, l.waited)
+	l.waited -= wait
 	rp.out.transfer[rp.w.stepIndex(rp.s, a.rank)] += float32(took - wait)
 	if l.culprit >= 0 {
 		rp.waits(a.rank, l.culprit, l.at, wait, &a.path, &l.path)
@@ -163,16 +164,17 @@ func (rp *replayer) joined(a, l *actor, took float64) {
 }
 
 // waits notes that a rank waited for another one, in a group or for a message of it.
-func (rp *replayer) waits(r, culprit int, group string, wait float64, short, long *path) {
+func (rp *replayer) waits(r, culprit int, group string, wait int64, short, long *path) {
 	rp.out.wait[rp.w.stepIndex(rp.s, r)] += float32(wait)
 	rp.roundOf[culprit] += wait
 	if rp.s >= rp.w.from && wait > 0 {
-		rp.out.caused[culprit] += wait
-		rp.out.budget.add(r, culprit, group, wait, short, long)
+		rp.out.caused[culprit] += float64(wait)
+		rp.out.budget.add(r, culprit, group, float64(wait), short, long)
 	}
 }
 
-// account notes who waited for whom.
+// account notes who waited for whom, as recorded: the clocks of a replay are equal where
+// ranks leave a meeting, and those of hosts are not quite.
 func (rp *replayer) account(m *meeting) {
 	o, w := rp.out, rp.w
 	list := o.transfers[m.group]
@@ -180,7 +182,7 @@ func (rp *replayer) account(m *meeting) {
 		list = slices.Repeat([]float64{math.NaN()}, len(w.steps))
 		o.transfers[m.group] = list
 	}
-	took := float64(m.transfer)
+	took := float64(m.Least)
 	if v := list[rp.s]; v == v {
 		took += v
 	}
@@ -189,18 +191,19 @@ func (rp *replayer) account(m *meeting) {
 	if m.group >= 0 && w.groups[m.group].name != "" {
 		name = w.groups[m.group].name
 	}
-	long := m.last.path
+	last := slices.IndexFunc(m.waiters, func(mw waiter) bool { return mw.a.rank == m.Last })
+	long := m.waiters[last].a.path
 	for _, mw := range m.waiters {
-		wait := m.arrival[0] - mw.arrival
+		wait := m.Wait(mw.took)
 		if mw.a.lane == 1 { // it costs nothing until somebody joins
 			if mw.a.waited += wait; wait > 0 {
-				mw.a.culprit, mw.a.at = m.last.rank, name
+				mw.a.culprit, mw.a.at = m.Last, name
 			}
 		} else {
-			o.transfer[w.stepIndex(rp.s, mw.a.rank)] += float32(m.transfer)
-			rp.waits(mw.a.rank, m.last.rank, name, wait, &mw.a.path, &long)
+			o.transfer[w.stepIndex(rp.s, mw.a.rank)] += float32(mw.took - wait)
+			rp.waits(mw.a.rank, m.Last, name, wait, &mw.a.path, &long)
 		}
 		mw.a.path = long
-		mw.a.path[phases] += float64(m.transfer)
+		mw.a.path[phases] += float64(m.Least)
 	}
 }

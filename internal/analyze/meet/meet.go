@@ -1,0 +1,134 @@
+// Package meet matches the collectives that the ranks of a job recorded, and decides who
+// waited in them for whom. The ledger and the diagnosis both ask it, so that what they show
+// side by side is one account.
+//
+// The n-th collective of a process group in a step of one rank is the n-th of that group in
+// the same step of every other member. All members leave it together, and the one that came
+// last waited for nobody. So the shortest duration among the members is communication, and
+// what another member spent beyond it is waiting, for the member with the shortest duration.
+// Durations are compared, never the clocks of two ranks.
+package meet
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// Group is a process group as one rank recorded it.
+type Group struct {
+	Name string // empty: all ranks
+	Size int    // members, 0 if not recorded
+	// SetUp marks the set-up of communication, in which all ranks wait for each other. It is
+	// no collective and is matched with its like only.
+	SetUp bool
+}
+
+// Members are the ranks of one process group.
+type Members struct {
+	Group
+	Ranks       []int // by index, in order
+	Part, Parts int   // which of how many groups of this name
+}
+
+// Groups are the process groups of the ranks of one attempt, numbered.
+type Groups struct {
+	List   []Members
+	Number [][]int // of each rank, for each group that it recorded: the place in List
+}
+
+// NumberGroups numbers the groups that ranks recorded, by name. If more ranks use a name than
+// the group has members, each rank has a group of that name: the ranks in order are divided
+// among them.
+func NumberGroups(ranks [][]Group) *Groups {
+	type key struct {
+		name  string
+		setUp bool
+	}
+	keyOf := func(g Group) key { return key{g.Name, g.SetUp} }
+	users, sizes := make(map[key][]int), make(map[key]int)
+	for r, groups := range ranks {
+		for _, g := range groups {
+			k := keyOf(g)
+			sizes[k] = max(sizes[k], g.Size)
+			if n := len(users[k]); n == 0 || users[k][n-1] != r {
+				users[k] = append(users[k], r)
+			}
+		}
+	}
+	out := &Groups{Number: make([][]int, len(ranks))}
+	first := make(map[key]int, len(users)) // place in List
+	byName := func(a, b key) int {
+		if c := cmp.Compare(a.name, b.name); c != 0 || a.setUp == b.setUp {
+			return c
+		}
+		if b.setUp {
+			return -1
+		}
+		return 1
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(users), byName) {
+		of, size, parts := users[k], sizes[k], 1
+		if size > 0 && len(of) > size && len(of)%size == 0 {
+			parts = len(of) / size
+		}
+		first[k] = len(out.List)
+		for p := range parts {
+			out.List = append(out.List, Members{
+				Group: Group{Name: k.name, Size: size, SetUp: k.setUp}, Ranks: of[p*len(of)/parts : (p+1)*len(of)/parts], Part: p, Parts: parts,
+			})
+		}
+	}
+	for r, groups := range ranks {
+		for _, g := range groups {
+			at := first[keyOf(g)]
+			for last := out.List[at].Ranks; last[len(last)-1] < r; last = out.List[at].Ranks {
+				at++
+			}
+			out.Number[r] = append(out.Number[r], at)
+		}
+	}
+	return out
+}
+
+// Expected is how many members a meeting of the group has in a job of so many ranks.
+func (m *Members) Expected(ranks int) int {
+	switch {
+	case m.Name == "":
+		return ranks
+	case m.Size == 0:
+		return len(m.Ranks)
+	}
+	return m.Size
+}
+
+// Meeting is one collective, as its members recorded it. The zero value is one that nobody
+// has entered.
+type Meeting struct {
+	Members int   // on record
+	Least   int64 // the shortest duration, which is communication
+	Last    int   // the rank with it: the others waited for this one
+
+	op     uint32
+	latest int // the rank that was added last
+	unsure bool
+}
+
+// Enter adds a member and how long it was in the collective. Op numbers which collective it
+// called, 0 where that is not known. Ranks come in order.
+func (m *Meeting) Enter(rank int, op uint32, took int64) {
+	if m.Members == 0 || took < m.Least {
+		m.Least, m.Last = took, rank
+	}
+	m.unsure = m.unsure || m.Members > 0 && (rank == m.latest || op != m.op)
+	m.latest, m.op = rank, op
+	m.Members++
+}
+
+// Wait is how long a member that was in the collective for so long waited for Last.
+func (m *Meeting) Wait(took int64) int64 { return max(took-m.Least, 0) }
+
+// IsWhole reports whether as many members as expected entered the same collective, each of
+// them once. Otherwise records are missing, or a rank ran a step again, and what belongs
+// together is not on record.
+func (m *Meeting) IsWhole(expected int) bool { return m.Members == expected && !m.unsure }

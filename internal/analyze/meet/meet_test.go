@@ -1,0 +1,76 @@
+package meet_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/analyze/meet"
+)
+
+func TestNumberGroups(t *testing.T) {
+	pair := []meet.Group{{Name: "tp", Size: 2}}
+	for _, tt := range []struct {
+		name  string
+		ranks [][]meet.Group
+		list  string // name, part of parts: ranks, and how many are expected of a job of all ranks
+		want  string // the number of each group of each rank
+	}{
+		{"no groups", [][]meet.Group{nil, nil}, "", "[[] []]"},
+		{"all ranks", [][]meet.Group{{{}}, {{}}, {{}}}, `"" 0/1 [0 1 2] of 3; `, "[[0] [0] [0]]"},
+		{"the set-up is no collective", [][]meet.Group{{{SetUp: true}, {}}, {{}, {SetUp: true}}}, `"" 0/1 [0 1] of 2; "" set-up 0/1 [0 1] of 2; `, "[[1 0] [0 1]]"},
+		{"a group of each two", [][]meet.Group{pair, pair, pair, pair}, `"tp" 0/2 [0 1] of 2; "tp" 1/2 [2 3] of 2; `, "[[0] [0] [1] [1]]"},
+		{"one of a pair has no records", [][]meet.Group{pair, pair, pair}, `"tp" 0/1 [0 1 2] of 2; `, "[[0] [0] [0]]"},
+		{"a size that one rank has", [][]meet.Group{{{Name: "a"}}, {{Name: "a", Size: 3}}}, `"a" 0/1 [0 1] of 3; `, "[[0] [0]]"},
+		{"no size", [][]meet.Group{{{Name: "a"}}, nil, {{Name: "a"}}}, `"a" 0/1 [0 2] of 2; `, "[[0] [] [0]]"},
+		{"one group with two sizes", [][]meet.Group{{{Name: "a"}, {Name: "a", Size: 2}}, {{Name: "a"}}}, `"a" 0/1 [0 1] of 2; `, "[[0 0] [0]]"},
+	} {
+		got := meet.NumberGroups(tt.ranks)
+		list := ""
+		for i := range got.List {
+			m := &got.List[i]
+			setUp := ""
+			if m.SetUp {
+				setUp = " set-up"
+			}
+			list += fmt.Sprintf("%q%s %d/%d %v of %d; ", m.Name, setUp, m.Part, m.Parts, m.Ranks, m.Expected(len(tt.ranks)))
+		}
+		if list != tt.list || fmt.Sprint(got.Number) != tt.want {
+			t.Errorf("%s: NumberGroups() = %s%v, want %s%s", tt.name, list, got.Number, tt.list, tt.want)
+		}
+	}
+}
+
+func TestMeeting(t *testing.T) {
+	type entry struct {
+		rank int
+		op   uint32
+		took int64
+	}
+	for _, tt := range []struct {
+		name    string
+		entries []entry
+		waits   []int64
+		last    int
+		whole   bool
+	}{
+		{"the shortest waited for nobody", []entry{{0, 1, 30}, {1, 1, 10}, {2, 1, 25}}, []int64{20, 0, 15}, 1, true},
+		{"two come last: the lower rank stands for both", []entry{{0, 1, 30}, {1, 1, 10}, {2, 1, 10}}, []int64{20, 0, 0}, 1, true},
+		{"no time at all", []entry{{0, 1, 0}, {1, 1, 0}, {2, 1, 0}}, []int64{0, 0, 0}, 0, true},
+		{"one has no record", []entry{{0, 1, 30}, {2, 1, 10}}, []int64{20, 0}, 2, false},
+		{"a rank has it twice", []entry{{0, 1, 30}, {1, 1, 10}, {1, 1, 10}}, []int64{20, 0, 0}, 1, false},
+		{"ranks called other collectives", []entry{{0, 1, 30}, {1, 2, 10}, {2, 1, 20}}, []int64{20, 0, 10}, 1, false},
+	} {
+		var m meet.Meeting
+		for _, e := range tt.entries {
+			m.Enter(e.rank, e.op, e.took)
+		}
+		var waits []int64
+		for _, e := range tt.entries {
+			waits = append(waits, m.Wait(e.took))
+		}
+		if !slices.Equal(waits, tt.waits) || m.Last != tt.last || m.IsWhole(3) != tt.whole {
+			t.Errorf("%s: waits %v for %d, whole %v, want %v for %d, %v", tt.name, waits, m.Last, m.IsWhole(3), tt.waits, tt.last, tt.whole)
+		}
+	}
+}
