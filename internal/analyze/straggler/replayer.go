@@ -115,9 +115,9 @@ type replayer struct {
 	ready    []*actor
 	out      *outcome
 	sends    map[[2]int][]sent
-	latency  int64     // of a message in this round
-	roundOf  []int64   // by each rank: how long others waited for it in this round
-	idle     []int64   // of each rank in this round: joins of nothing that is on record
+	latency  int64   // of a message in this round
+	roundOf  []int64 // by each rank: how long others waited for it in this round
+	idle     []int64 // of each rank in this round: joins of nothing that is on record
 	s        int
 }
 

@@ -30,11 +30,15 @@ type Large struct {
 	Save         int     // a checkpoint after each so many steps
 	First, Last  int     // the ranks that are written, all when Last is 0
 	Folder       int     // that many ranks to a folder of their own, 0 for none
+	Layers       int     // of sharded parameters: each has a gather and its work in forward, and both and a scatter in backward
 	Seed         uint64
 }
 
-// SpansPerStep is how many spans a step of a rank of [Large] has.
+// SpansPerStep is how many spans a step of a rank of [Large] has without layers.
 const SpansPerStep = 12
+
+// Spans is how many spans a step of a rank has.
+func (l *Large) Spans() int { return SpansPerStep + 5*l.Layers }
 
 // phases of a step of Large, in µs: input, copy, forward, backward, optimizer.
 var largeBase = [5]float64{3000, 700, 14000, 26000, 4000}
@@ -182,6 +186,12 @@ func (g *large) rank(dir string, rank int) error {
 		span(0, 1, "device", "transfer", edge[1], edge[2], iter, 4, at)
 		span(0, 1, "compute", "forward", edge[2], edge[3], iter, 4, at)
 		span(0, 1, "compute", "backward", edge[3], edge[4], iter, 4, at)
+		g.layers(edge[2], edge[3], "forward", 1, func(name, cat string, from, to int64) {
+			span(0, 1, cat, name, from, to, iter, 5, at, pg, size)
+		})
+		g.layers(edge[3], edge[4], "backward", 2, func(name, cat string, from, to int64) {
+			span(0, 1, cat, name, from, to, iter, 5, at, pg, size)
+		})
 		for k := range int64(4) {
 			bucket := edge[3] + (edge[4]-edge[3])*k/4
 			span(0, 2, "comm", "all_reduce", bucket, bucket+(edge[4]-edge[3])/8, iter, 4, at, group, eight)
@@ -199,6 +209,22 @@ func (g *large) rank(dir string, rank int) error {
 	span(uint64(loop), 1, "pipeline", "train", begin, end, app, 2, dftracer.Int("train_iterations_start", 0))
 	span(uint64(app), 1, "ai_root", "ai_root", g.start, end+1000, 0, 1)
 	return f.Close()
+}
+
+// layers divides a phase of a step: in each layer a gather, work of a block, and in backward a
+// scatter. They last as long on all ranks, and differ by their place.
+func (g *large) layers(from, to int64, phase string, parts int64, span func(name, cat string, from, to int64)) {
+	n := int64(g.Layers)
+	for k := range n {
+		at, each := from+(to-from)*k/n, (to-from)/n/(parts+2)
+		span("all_gather", "comm", at, at+each/2+k%7)
+		at += each
+		span(phase+".block", "compute", at, at+each-k%11)
+		if parts > 1 {
+			at += each
+			span("reduce_scatter", "comm", at, at+each/2+k%5)
+		}
+	}
 }
 
 // ProfileBase is the time of day, in nanoseconds, that those of a profile count from.

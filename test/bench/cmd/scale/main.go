@@ -29,6 +29,7 @@ func main() {
 	var o options
 	flag.IntVar(&o.job.Ranks, "ranks", 1024, "ranks of the job")
 	flag.IntVar(&o.job.Steps, "steps", 1000, "steps of each rank")
+	flag.IntVar(&o.job.Layers, "layers", 0, "layers of sharded parameters: five more spans of a step each")
 	flag.IntVar(&o.job.Folder, "folder", 0, "ranks to a folder of their own; 0 is one folder for all")
 	flag.StringVar(&o.dir, "dir", "", "folder for the job; a temporary one without it. What is there is used again")
 	flag.BoolVar(&o.keep, "keep", false, "leave the job there")
@@ -91,9 +92,9 @@ func (o *options) run() error {
 		}
 	}
 	files, bytes := size(o.dir)
-	events := o.job.Ranks * o.job.Steps * simjob.SpansPerStep
+	events := o.job.Ranks * o.job.Steps * o.job.Spans()
 	fmt.Printf("%d ranks x %d steps x %d spans = %.1f M events in %d files, %.0f MB, %d cores\n",
-		o.job.Ranks, o.job.Steps, simjob.SpansPerStep, float64(events)/1e6, files, float64(bytes)/1e6, runtime.GOMAXPROCS(0))
+		o.job.Ranks, o.job.Steps, o.job.Spans(), float64(events)/1e6, files, float64(bytes)/1e6, runtime.GOMAXPROCS(0))
 	if o.all {
 		return o.stages(work)
 	}
