@@ -23,9 +23,10 @@ type Builder struct {
 	own     job.Steps // where nobody else has them
 	saves   []save
 	meets   meetKinds
-	threads []int64 // of the training
-	known   bool    // a span of the standard vocabulary was added
-	devices bool    // it is on record what a device did
+	threads []int64         // of the training
+	passes  [passes][]int64 // the threads that have them
+	known   bool            // a span of the standard vocabulary was added
+	devices bool            // it is on record what a device did
 	done    *attempt
 }
 
@@ -40,14 +41,14 @@ func NewBuilder(p Process) *Builder {
 func (b *Builder) Span(s *job.Span) {
 	r := row{
 		id: s.ID, parent: s.Parent, start: s.Start, end: s.End, thread: s.Thread,
-		background: s.Background, nested: s.Nested,
+		background: s.Background, nested: s.Nested, pass: passOf(s.Class),
 	}
 	r.kind, r.meet = kindOf[s.Class], b.meets.number(s)
 	r.what = what(r.kind)
 	switch {
 	case s.Name == spans.TrainingLoop:
 		r.role = roleLoop
-		b.thread(s.Thread)
+		b.threads = addThread(b.threads, s.Thread)
 	case s.StepRule != vocab.StepNone && s.StepRule != vocab.StepOptimizer:
 		r.role = roleIteration // if it is one: see resolve
 	case r.kind == kindInit, r.kind == kindLoad:
@@ -60,17 +61,36 @@ func (b *Builder) Span(s *job.Span) {
 	if b.steps == &b.own {
 		b.own.Add(s)
 	}
+	if r.pass != passNone && !s.Background {
+		b.passes[r.pass] = addThread(b.passes[r.pass], s.Thread)
+	}
 	b.known, b.devices = b.known || r.role != roleNone, b.devices || s.Launch != 0 || s.Device > 0
 	b.first = min(b.first, r.start)
 	b.rows.add(r)
 }
 
-// thread remembers a thread of the training: that of a loop or of a step, which an
-// import of a profile puts on rows of their own.
-func (b *Builder) thread(tid int64) {
-	if tid != 0 && len(b.threads) < 16 && !slices.Contains(b.threads, tid) {
-		b.threads = append(b.threads, tid)
+// addThread adds a thread to a list, which is short: threads of the training are those of a
+// loop or of a step, which an import of a profile puts on rows of their own.
+func addThread(list []int64, tid int64) []int64 {
+	if tid != 0 && len(list) < 16 && !slices.Contains(list, tid) {
+		list = append(list, tid)
 	}
+	return list
+}
+
+// isOf reports whether a thread, or the one that it is a lane of, is in a list.
+func isOf(list []int64, tid int64) bool {
+	return slices.Contains(list, tid) || slices.Contains(list, job.ThreadOf(tid))
+}
+
+// elsewhere reports which passes the threads of the training do not have: autograd runs
+// backward on threads of its own, and what a reader of profiles concludes from operators has
+// rows of its own. The thread of the training waits for these.
+func (b *Builder) elsewhere() (out [passes]bool) {
+	for p := passForward; p < passes && len(b.threads) > 0; p++ {
+		out[p] = !slices.ContainsFunc(b.passes[p], func(tid int64) bool { return isOf(b.threads, tid) })
+	}
+	return out
 }
 
 // resolve makes an iteration of a row that is a training step. What might have been
@@ -112,7 +132,7 @@ func (b *Builder) finish() error {
 	for i := range steps {
 		st := &steps[i]
 		t.iterations = append(t.iterations, iteration{number: st.Number, start: st.Start, end: st.End, loop: int32(st.Loop)})
-		b.thread(st.Thread)
+		b.threads = addThread(b.threads, st.Thread)
 	}
 	if b.steps.Rule.Between() {
 		b.threads = nil // no span of a step says where the training runs
@@ -127,7 +147,9 @@ func (b *Builder) finish() error {
 		}
 	}
 	next := b.rows.all()
-	newWalk(a, t, b.threads, b.steps).run(func() []row {
+	w := newWalk(a, t, b.threads, b.steps)
+	w.elsewhere = b.elsewhere()
+	w.run(func() []row {
 		rows := next()
 		for i := range rows {
 			b.resolve(&rows[i])

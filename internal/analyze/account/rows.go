@@ -9,6 +9,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/extsort"
 	"github.com/trainspan/trainspan/internal/platform/stats"
 	"github.com/trainspan/trainspan/internal/tracefile/nest"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
 // row is a span as the sweep needs it. It holds no pointers.
@@ -22,6 +23,27 @@ type row struct {
 	background bool
 	nested     bool
 	meet       uint16 // the number of the meeting that it is, 0 for none
+	pass       pass
+}
+
+// pass is a pass through the model, which a step has on whatever thread runs it.
+type pass uint8
+
+const (
+	passNone pass = iota
+	passForward
+	passBackward
+	passes
+)
+
+func passOf(c vocab.Class) pass {
+	switch c {
+	case vocab.ClassForward:
+		return passForward
+	case vocab.ClassBackward:
+		return passBackward
+	}
+	return passNone
 }
 
 type role uint8

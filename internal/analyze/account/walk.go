@@ -1,8 +1,6 @@
 package account
 
 import (
-	"slices"
-
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/tracefile/nest"
 )
@@ -13,14 +11,18 @@ type walk struct {
 	a       *attempt
 	t       *timeline
 	threads []int64
-	steps   []job.Step // where they are no spans
-	at      int        // the present one
-	ids     openIDs
-	live    []liveRow // by slot
-	ends    queue     // the earliest first
-	waiting []int32   // open spans without an end that a sibling may close
-	stacks  map[int64]*nest.Stack[opened]
-	done    []bool // of the present moment
+	// elsewhere are the passes that other threads do for the training, and step is the span of
+	// a step that was opened last.
+	elsewhere [passes]bool
+	step      opened
+	steps     []job.Step // where they are no spans
+	at        int        // the present one
+	ids       openIDs
+	live      []liveRow // by slot
+	ends      queue     // the earliest first
+	waiting   []int32   // open spans without an end that a sibling may close
+	stacks    map[int64]*nest.Stack[opened]
+	done      []bool // of the present moment
 }
 
 // liveRow is an open span.
@@ -272,6 +274,9 @@ func (w *walk) open(r *row) {
 		w.setParent(slot, up)
 	}
 	w.ids.open(slot, r.id)
+	if r.kind == kindIteration {
+		w.step = opened{slot, l.seq}
+	}
 	if r.nested {
 		w.stacks[r.thread].Push(l.ends, opened{slot, l.seq})
 	}
@@ -326,13 +331,23 @@ func (w *walk) onOtherThread(r *row) (beside, known bool) {
 	if r.thread == 0 || len(w.threads) == 0 {
 		return false, false
 	}
-	return r.kind != kindOther && !slices.Contains(w.threads, r.thread) && !slices.Contains(w.threads, job.ThreadOf(r.thread)), true
+	return r.kind != kindOther && !w.elsewhere[r.pass] && !isOf(w.threads, r.thread), true
 }
 
-// parentOf finds the open span that encloses a row. Where files have no parents
+// parentOf finds the open span that a row is part of. A pass through the model that only other
+// threads have is part of the open step.
+func (w *walk) parentOf(r *row) int32 {
+	up := w.enclosing(r)
+	if up == none && w.elsewhere[r.pass] && w.step.seq != 0 && w.isOpen(w.step) {
+		return w.step.slot
+	}
+	return up
+}
+
+// enclosing finds the open span that encloses a row. Where files have no parents
 // it goes by the thread, as package nest says: what the row outlasts there has no
 // more time.
-func (w *walk) parentOf(r *row) int32 {
+func (w *walk) enclosing(r *row) int32 {
 	if !r.nested {
 		if r.parent == 0 || r.parent == r.id {
 			return none
