@@ -10,6 +10,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/ingest/pyring/ring"
 	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
 )
 
 // appendValue appends what the value of a span stands for.
@@ -84,12 +85,8 @@ func (p *process) write(s *span, parent uint64) {
 		s.args = nil
 		return
 	}
-	tid, alone := s.thread.place(start, end, s.aside)
-	if !alone {
-		p.limit("more than 256 spans of one thread of a Python process overlap: the further ones share a row")
-	}
 	at := dftracer.Span{
-		ID: s.id, TID: tid, TS: start, Dur: end - start, Level: max(s.level, 1), Parent: dftracer.NoParent,
+		ID: s.id, TID: p.lane(s, start, end), TS: start, Dur: end - start, Level: max(s.level, 1), Parent: dftracer.NoParent,
 	}
 	if parent != 0 {
 		at.Parent = int64(parent)
@@ -99,6 +96,25 @@ func (p *process) write(s *span, parent uint64) {
 		p.spare = append(p.spare, s.args[:0])
 	}
 	s.args = nil
+}
+
+// lane returns the lane of a span: the row of its thread, not the first one if it began
+// before the span before it ended.
+func (p *process) lane(s *span, start, end int64) (tid int64) {
+	first := 0
+	if s.aside {
+		first = 1
+	}
+	row := s.thread.rows.Place(first, start, end)
+	if row != place.Shared {
+		return s.thread.tid + int64(row)*tracefile.LaneDistance
+	}
+	if !p.crowded {
+		p.crowded = true
+		p.limit("more than 256 spans of one thread of a Python process overlap: the further ones are on lane 0, where spans need not nest")
+		place.WriteShared(p.w, place.MaxLanes)
+	}
+	return 0
 }
 
 // maxSpare bounds the memory that is kept for the arguments of spans.

@@ -451,6 +451,6 @@ func (t *warnedOnce) counted(c *Counts, l Limits) {
 		t.warnOnce(limitLinks, l.Links)
 	}
 	if c.SharedLane > 0 {
-		t.warnOnce(limitLanes, maxLanes)
+		t.warnOnce(limitLanes, MaxLanes)
 	}
 }
