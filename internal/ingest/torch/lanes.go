@@ -54,7 +54,7 @@ const devParts = 5
 // place returns the thread id for a row such that rows under one id nest, and the part
 // of the lane: 0 for the lane itself, place.Shared for what finds no room.
 func (l *devLane) place(start, end int64) (tid int64, part int) {
-	part = l.rows.Place(0, start, end)
+	part = l.rows.Place(0, 0, start, end)
 	if part == place.Shared {
 		return 0, part
 	}

@@ -22,10 +22,14 @@ type Rows struct {
 	rows []row
 }
 
-// Place returns the lowest row, counted from first, on which a span overlaps no other
-// one in part, or Shared if there is none.
-func (r *Rows) Place(first int, start, end int64) int {
+// Place returns the row of a span: near, that of the span around it, if it overlaps no
+// other one there in part, or else the lowest such row, or Shared if there is none. No
+// row below first is taken.
+func (r *Rows) Place(near, first int, start, end int64) int {
 	in := interval{start: start, end: end}
+	if near > first && near < len(r.rows) && r.rows[near].take(in) {
+		return near
+	}
 	for i := range r.rows {
 		if i >= first && r.rows[i].take(in) {
 			return i

@@ -37,7 +37,7 @@ func TestRowOfSpansThatReachOut(t *testing.T) {
 	var rows Rows
 	var spans []placed
 	for _, s := range [][2]int64{{128, 151}, {135, 147}, {150, 152}, {140, 149}} {
-		spans = append(spans, placed{s[0], s[1], rows.Place(0, s[0], s[1])})
+		spans = append(spans, placed{s[0], s[1], rows.Place(0, 0, s[0], s[1])})
 	}
 	if spans[1].row != 0 || spans[2].row == 0 || spans[3].row == 0 {
 		t.Errorf("the rows are %v, want the first for the first two alone", spans)
@@ -68,7 +68,7 @@ func TestRowsNest(t *testing.T) {
 			alone := true
 			for i := range spans {
 				s := &spans[i]
-				s.row = rows.Place(0, s.start, s.end)
+				s.row = rows.Place(0, 0, s.start, s.end)
 				alone = alone && s.row != Shared
 			}
 			if alone {
@@ -97,7 +97,7 @@ func TestRowOfSpansThatNest(t *testing.T) {
 	for name, spans := range map[string][]placed{"inner first": append(inner, placed{start: 0, end: steps * phases * 10}), "outer first": append([]placed{{start: 0, end: steps * phases * 10}}, outer...)} {
 		var rows Rows
 		for _, s := range spans {
-			if row := rows.Place(0, s.start, s.end); row != 0 {
+			if row := rows.Place(0, 0, s.start, s.end); row != 0 {
 				t.Fatalf("%s: %v goes to row %d", name, s, row)
 			}
 			kept := 0
@@ -111,7 +111,7 @@ func TestRowOfSpansThatNest(t *testing.T) {
 	}
 	var rows Rows
 	for i := range int64(10_000) {
-		rows.Place(0, i, 30_000-i)
+		rows.Place(0, 0, i, 30_000-i)
 	}
 	for _, l := range rows.rows {
 		if len(l.levels) > maxLevels {
