@@ -39,6 +39,9 @@ func TestMoreAtATimeThanLanes(t *testing.T) {
 				want = "5"
 			}
 			path := w.write(t, spans, calls(t, spans, ""))
+			if path == "" {
+				t.Skip("all of these end")
+			}
 			dftest.Check(t, path)
 			got, on := "", 0
 			for _, ev := range dftest.Events(t, path) {

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
 )
 
 const (
@@ -18,6 +21,8 @@ const (
 //   - The Pool says no levels, since children come first, and of a span that did not
 //     end it knows no name.
 //   - A Pool that gets a parent first (by begins) has no more room on its lane.
+//   - A Tree that was killed gave its ids out: who recovers the trace knows no more of a
+//     span that did not end than a Pool does.
 //   - The Batch knows the times of rows of one thread and no parents. What reaches out
 //     of the row around it is cut off there.
 var timelines = []struct {
@@ -189,6 +194,7 @@ var timelines = []struct {
 			c b:  ==`,
 		want: "a:-/0/1* b:a/0/2 c:b/0/3",
 		but: map[string]string{
+			"tree, killed":   "unfinished:-/0/1* b:unfinished/1/2 c:b/1/3",
 			"stack":          "a:-/0/1+ b:a/0/2 c:b/0/3", // its end may be in the ring of another time
 			"pool by ends":   "unfinished:-/0/?* b:unfinished/0/? c:b/0/?",
 			"pool by begins": "unfinished:-/0/?* b:unfinished/0/? c:b/1/?",
@@ -210,6 +216,8 @@ func TestTimelines(t *testing.T) {
 				if !other {
 					want = c.want
 				}
+				// A Pool that has written a child cannot change its parent any more.
+				dftest.CheckWith(t, path, &dftracer.ValidateOptions{AllowOutliving: strings.HasPrefix(w.name, "pool")})
 				got := placed(spans, c.unit, read(t, path))
 				if strings.HasPrefix(w.name, "pool") && !other {
 					want = level.ReplaceAllString(want, "/?$1")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,6 +35,7 @@ var writers = []struct {
 	write writer
 }{
 	{"tree", tree},
+	{"tree, killed", killed},
 	{"stack", stack},
 	{"pool by ends", func(t *testing.T, spans []span, order []call) string { return pool(t, spans, ends(order), 1) }},
 	{"pool by begins", func(t *testing.T, spans []span, order []call) string { return pool(t, spans, begins(order), 1) }},
@@ -44,12 +46,47 @@ var writers = []struct {
 // tree writes them as a program with OpenTelemetry does: each is begun with a handle
 // on its parent, and ended.
 func tree(t *testing.T, spans []span, order []call) string {
-	path := filepath.Join(t.TempDir(), "trace.pfw")
+	path, tp := program(t, order)
+	if err := tp.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// killed does the same in a program that is killed, and recovers the trace. It is for
+// drawings with spans that do not end.
+func killed(t *testing.T, spans []span, order []call) string {
+	if !slices.ContainsFunc(spans, func(s span) bool { return s.open }) {
+		return ""
+	}
+	path, tp := program(t, order)
+	if err := tp.ForceFlush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tp.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "killed.pfw")
+	if err := os.WriteFile(path, left, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dftracer.Recover(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func program(t *testing.T, order []call) (path string, tp *sdktrace.TracerProvider) {
+	path = filepath.Join(t.TempDir(), "trace.pfw")
 	p, err := pfw.Create(path, &pfw.Options{NoBegin: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
+	tp = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 	tracer := tp.Tracer("drawn")
 	open := map[string]context.Context{"": context.Background()}
 	for _, c := range order {
@@ -59,10 +96,7 @@ func tree(t *testing.T, spans []span, order []call) string {
 		}
 		trace.SpanFromContext(open[c.at.name]).End(trace.WithTimestamp(time.Unix(0, base+c.at.end)))
 	}
-	if err := tp.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return path, tp
 }
 
 // stack writes them as the Python client does: at the end, with their depth on the
