@@ -72,7 +72,7 @@ func (l *row) take(in interval) bool {
 	}
 	for depth := 0; ; depth++ {
 		if depth == len(l.levels) {
-			l.levels = append(l.levels, nil)
+			l.deepen()
 		}
 		list := l.levels[depth]
 		from := sort.Search(len(list), func(i int) bool { return list[i].end > in.start })
@@ -98,6 +98,17 @@ func (l *row) take(in interval) bool {
 		l.forget(depth)
 		return true
 	}
+}
+
+// deepen adds an empty level, in the memory of one that was left.
+func (l *row) deepen() {
+	depth := len(l.levels)
+	if depth == cap(l.levels) {
+		l.levels = append(l.levels, nil)
+		return
+	}
+	l.levels = l.levels[:depth+1]
+	l.levels[depth] = l.levels[depth][:0]
 }
 
 // forget keeps what is remembered within its bounds, after a change at a depth.
