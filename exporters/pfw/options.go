@@ -7,6 +7,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
 )
 
 // Options configures a [Processor] or an [Exporter], which copies it. The zero
@@ -119,10 +120,8 @@ func (c *clock) nanoseconds() int64 {
 // now is the time in microseconds since the Unix epoch.
 func (c *clock) now() int64 { return c.nanoseconds() / 1000 }
 
-// slack is how far, in microseconds, the clocks behind the times of parent and
-// child may disagree. Such times are repaired; larger differences are taken for
-// explicit times and left as they are.
-const slack = 10_000
+// slack is how far the clocks behind the times of parent and child may disagree.
+const slack = place.Slack
 
 // latest is the latest end of a child that is believed.
 func (c *clock) latest() int64 { return c.now() + slack }

@@ -144,9 +144,13 @@ func (a *ambient) childOf(o *open) *atomic.Pointer[open] {
 	return &o.inner
 }
 
-// innermost is the end of the chain that begins with o, for something that
-// starts at start: what began later does not contain it.
+// innermost is the end of the chain that begins with o, or with its nearest ancestor
+// that is open and began before, for something that starts at start: what began later
+// does not contain it.
 func (a *ambient) innermost(o *open, start int64) *open {
+	for o != nil && o.start > start+slack {
+		o = o.openAncestor()
+	}
 	for {
 		q := a.childOf(o).Load()
 		if q == nil || q.ended() || q.start > start+slack {

@@ -9,6 +9,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/record/direct"
 	"github.com/trainspan/trainspan/telemetry/outputs"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -81,6 +82,14 @@ func (d *traceWriter) parentOf(ctx context.Context, parent trace.SpanContext) *o
 	}
 	if sc != nil { // the span between was not recorded
 		return sc.alive()
+	}
+	// It has ended. The SDK's span knows what it was below.
+	if ended, ok := trace.SpanFromContext(ctx).(sdktrace.ReadOnlySpan); ok && ended.SpanContext().SpanID() == parent.SpanID() {
+		if above := ended.Parent(); above.HasSpanID() && !above.IsRemote() {
+			if e := d.open.find(above.SpanID()); e != nil {
+				return e.alive()
+			}
+		}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/ingest/pyring/ring"
 	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
 )
 
 const (
@@ -178,7 +179,7 @@ func (p *process) drop(t *thread, s span, depth int, crossed bool) {
 	waiting = append(waiting, t.leave(depth, crossed)...)
 	if s.id != 0 {
 		s.below = waiting
-		s.node = &p.unfinished
+		s.node, s.args = &p.unfinished, []dftracer.Arg{dftracer.Int(place.ArgTruncated, 1)}
 		p.hand(t, &s, outer)
 		return
 	}

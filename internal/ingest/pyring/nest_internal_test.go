@@ -110,3 +110,37 @@ func TestRecursionIsAnnouncedOnce(t *testing.T) {
 		}
 	}
 }
+
+// A span that the program forgot when its children were written is an unfinished one, and
+// says so as in every trace.
+func TestForgottenSpanIsUnfinished(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.pfw")
+	w, err := dftracer.Create(path, &dftracer.Options{Compression: dftracer.CompressNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := emptyProcess(&source{o: &Options{}, told: make(map[string]bool)})
+	p.w = w
+	const at = int64(1_700_000_000_000_000_000)
+	n := &node{key: dftracer.NewKey("compute", "forward"), epoch: -1, step: -1}
+	th := &thread{tid: 1}
+	p.end(th, span{node: n, start: at + 1e6, end: at + 2e6, thread: th}, 2, false)
+	p.settleAll(th)
+	p.drop(th, span{node: n, start: at, end: at + 3e6, thread: th}, 1, false)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dftest.Check(t, path)
+	found := false
+	for _, ev := range dftest.Events(t, path) {
+		if ev.Name == "unfinished" {
+			a, _ := ev.Arg("truncated")
+			if found = true; a.Int64() != 1 {
+				t.Errorf("its arguments are %v, want truncated to be 1", ev.Args)
+			}
+		}
+	}
+	if !found {
+		t.Error("no span is called unfinished")
+	}
+}

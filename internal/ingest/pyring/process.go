@@ -29,6 +29,7 @@ type process struct {
 	places  places
 	written written // nil for none
 	again   int64   // spans that were among them
+	crowded bool    // spans share lane 0
 	args    []dftracer.Arg
 	spare   [][]dftracer.Arg // of spans that were written
 	spans   [][]span         // lists of spans that waited

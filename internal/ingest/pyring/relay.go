@@ -99,7 +99,7 @@ func (r *relay) began(t *thread, n *node, start int64, depth int, args []dftrace
 	if r == nil {
 		return
 	}
-	at, found := slices.BinarySearchFunc(t.open, depth, func(k known, depth int) int { return cmp.Compare(k.depth, depth) })
+	at, found := t.openAt(depth)
 	if found && t.open[at].start == start && t.open[at].node == n {
 		return
 	}
@@ -172,7 +172,7 @@ func (r *relay) outerContext(t *thread, depth int) (ctx context.Context, unknown
 		if depth, _ = t.outerSpan(depth); depth == 0 {
 			return context.Background(), 0, true
 		}
-		at, found := slices.BinarySearchFunc(t.open, depth, func(k known, depth int) int { return cmp.Compare(k.depth, depth) })
+		at, found := t.openAt(depth)
 		switch {
 		case !found || t.open[at].waits:
 			return nil, depth, false
@@ -223,21 +223,27 @@ func (r *relay) dropped(t *thread, s *span, depth int, crossed bool) {
 
 // leaveSpan takes a span off, and hands on what waits inside of it.
 func (r *relay) leaveSpan(t *thread, s *relayed, sends bool, depth int, crossed, dropped bool) {
-	at, found := slices.BinarySearchFunc(t.open, depth, func(k known, depth int) int { return cmp.Compare(k.depth, depth) })
+	var k known
+	if b, ok := t.known[s.start]; ok && b.depth != depth { // it was announced at a depth that was a guess
+		if at, found := t.openAt(b.depth); found && t.open[at].is(s) {
+			k = t.open[at]
+			t.open = slices.Delete(t.open, at, at+1)
+		}
+	}
+	at, found := t.openAt(depth)
 	if inside := at; !crossed {
 		if found {
 			inside++
 		}
 		r.cut(t, inside)
 	}
-	var k known
 	if found {
-		if k = t.open[at]; k.start != s.start || k.node != s.node { // its end was lost
-			if k.span != nil {
-				k.span.SetAttributes(attribute.Int(attributes.Truncated, 1))
-				k.span.End(trace.WithTimestamp(time.Unix(0, max(s.start, k.start))))
-			}
-			k = known{}
+		switch o := t.open[at]; {
+		case o.is(s):
+			k = o
+		case o.span != nil: // its end was lost
+			o.span.SetAttributes(attribute.Int(attributes.Truncated, 1))
+			o.span.End(trace.WithTimestamp(time.Unix(0, max(s.start, o.start))))
 		}
 		t.open = slices.Delete(t.open, at, at+1)
 	}
@@ -447,6 +453,14 @@ type known struct {
 	waits bool            // it is not known yet what is around it
 	ctx   context.Context // that carries it where it is sent
 	span  trace.Span
+}
+
+// is reports whether it is a span that ended.
+func (k *known) is(s *relayed) bool { return k.start == s.start && k.node == s.node }
+
+// openAt returns the place of the open span at a depth.
+func (t *thread) openAt(depth int) (at int, found bool) {
+	return slices.BinarySearchFunc(t.open, depth, func(k known, depth int) int { return cmp.Compare(k.depth, depth) })
 }
 
 // waiting are spans that have ended inside of one of which nothing is known.

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
 )
 
 // maxDepth is how deep spans nest; what is deeper lies side by side there.
@@ -20,7 +20,7 @@ type thread struct {
 	known  map[int64]began // spans whose begin was written, by their start
 	ends   []int64         // of the last spans, by depth
 	given  bool            // its number is one that the program gave: spans come there in any order
-	lanes  []lane
+	rows   place.Rows
 	open   []known   // by depth, of which the relay knows
 	held   []waiting // by depth
 }
@@ -175,22 +175,4 @@ func earlier(a, b int64) int64 {
 		return b
 	}
 	return min(a, b)
-}
-
-// place returns the lane for a span, not the first one for a span aside. It reports
-// false where there is no lane any more without a span that it overlaps.
-func (t *thread) place(start, end int64, aside bool) (tid int64, alone bool) {
-	in := interval{start: start, end: end}
-	for i := range t.lanes {
-		if (i > 0 || !aside) && t.lanes[i].take(in) {
-			return t.tid + int64(i)*tracefile.LaneDistance, true
-		}
-	}
-	if len(t.lanes) >= maxLanes {
-		return t.tid + (maxLanes-1)*tracefile.LaneDistance, false
-	}
-	t.lanes = append(t.lanes, lane{})
-	last := len(t.lanes) - 1
-	t.lanes[last].take(in)
-	return t.tid + int64(last)*tracefile.LaneDistance, true
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/ingest/pyring/ring"
 	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
 )
 
 // appendValue appends what the value of a span stands for.
@@ -66,30 +67,34 @@ func (p *process) arguments(n *node, asked int64, first []dftracer.Arg, own []by
 }
 
 // write writes a span below another one, 0 for none, and what is below it.
-func (p *process) write(s *span, parent uint64) {
+func (p *process) write(s *span, parent uint64) { p.writeNear(s, parent, 0) }
+
+// writeNear does so for one below a span on a row.
+func (p *process) writeNear(s *span, parent uint64, near int) {
+	start, end := s.start/1000, s.end/1000
+	seen := p.written != nil && p.written.take(spanOf(s.node, start, end))
+	row := near
+	if !seen { // what is inside of it goes to the same row
+		row = s.row(near, start, end)
+	}
 	if len(s.below) > 0 {
 		if s.id == 0 {
 			s.id = p.w.NextID()
 		}
 		for i := range s.below {
 			s.below[i].level = s.level + 1
-			p.write(&s.below[i], s.id)
+			p.writeNear(&s.below[i], s.id, row)
 		}
 		p.spareSpans(s.below)
 		s.below = nil
 	}
-	start, end := s.start/1000, s.end/1000
-	if p.written != nil && p.written.take(spanOf(s.node, start, end)) {
+	if seen {
 		p.again++
 		s.args = nil
 		return
 	}
-	tid, alone := s.thread.place(start, end, s.aside)
-	if !alone {
-		p.limit("more than 256 spans of one thread of a Python process overlap: the further ones share a row")
-	}
 	at := dftracer.Span{
-		ID: s.id, TID: tid, TS: start, Dur: end - start, Level: max(s.level, 1), Parent: dftracer.NoParent,
+		ID: s.id, TID: p.lane(s.thread, row), TS: start, Dur: end - start, Level: max(s.level, 1), Parent: dftracer.NoParent,
 	}
 	if parent != 0 {
 		at.Parent = int64(parent)
@@ -99,6 +104,29 @@ func (p *process) write(s *span, parent uint64) {
 		p.spare = append(p.spare, s.args[:0])
 	}
 	s.args = nil
+}
+
+// row returns the row of a span of its thread, not the first one if it began before the
+// span before it ended.
+func (s *span) row(near int, start, end int64) int {
+	first := 0
+	if s.aside {
+		first = 1
+	}
+	return s.thread.rows.Place(near, first, start, end)
+}
+
+// lane returns the lane of a row.
+func (p *process) lane(t *thread, row int) (tid int64) {
+	if row != place.Shared {
+		return t.tid + int64(row)*tracefile.LaneDistance
+	}
+	if !p.crowded {
+		p.crowded = true
+		p.limit("more than 256 spans of one thread of a Python process overlap: the further ones are on lane 0, where spans need not nest")
+		place.WriteShared(p.w, place.MaxLanes)
+	}
+	return 0
 }
 
 // maxSpare bounds the memory that is kept for the arguments of spans.

@@ -12,17 +12,20 @@ import (
 	"github.com/trainspan/trainspan/internal/ingest/torch/kineto"
 	"github.com/trainspan/trainspan/internal/ingest/torch/torchrules"
 	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
 // deviceRows writes the rows of all device lanes, in order of time.
 type deviceRows struct {
 	*out
-	spans  *spanWriter
-	dynamo dynamoRows
-	busy   busyDevices
-	tid    int64       // of the row being written
-	class  deviceClass // of the same
+	spans   *spanWriter
+	dynamo  dynamoRows
+	busy    busyDevices
+	tid     int64       // of the row being written
+	class   deviceClass // of the same
+	crowded bool        // rows are on lane 0
 }
 
 func (e *deviceRows) run(ctx context.Context) error {
@@ -40,7 +43,7 @@ func (e *deviceRows) run(ctx context.Context) error {
 		tid, part := lane.place(r.start, r.end)
 		if part > 0 {
 			e.p.report.DeviceOverlaps++
-			e.nameLane(tid, lane.name(part))
+			e.nameOverlap(lane, tid, part)
 		}
 		e.tid, e.class = tid, e.p.deviceRules.classOf(r, name)
 		e.busy.add(r, e.class, e.p.window)
@@ -58,6 +61,17 @@ func (e *deviceRows) run(ctx context.Context) error {
 			}
 		}
 		e.spans.device(e.p, r, name, ai)
+	}
+}
+
+// nameOverlap names a part of a device lane, or says once that lane 0 is in use.
+func (e *deviceRows) nameOverlap(lane *devLane, tid int64, part int) {
+	switch {
+	case part != place.Shared:
+		e.nameLane(tid, lane.name(part))
+	case !e.crowded:
+		e.crowded = true
+		e.meta(tracefile.NameCustom, 0, dftracer.String("name", place.KeySharedLane), dftracer.Int("value", devParts))
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/internal/ingest/torch/kineto"
-	"github.com/trainspan/trainspan/internal/tracefile/nest"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
 )
 
 // Lanes that no thread of the process is on.
@@ -44,24 +44,20 @@ type devKey struct {
 type devLane struct {
 	devKey
 	tid  int64
-	open [devParts]nest.Stack[struct{}] // for every part of the lane
+	rows place.Rows // of rows that overlap without nesting
 }
 
 // devParts is into how many parts a device lane can fall apart when rows on
 // one stream overlap without nesting.
 const devParts = 5
 
-// place returns the thread id for a row such that rows under one id nest, and
-// the part of the lane, 0 for the lane itself. Rows come in order of their
-// start, longer ones first.
+// place returns the thread id for a row such that rows under one id nest, and the part
+// of the lane: 0 for the lane itself, place.Shared for what finds no room.
 func (l *devLane) place(start, end int64) (tid int64, part int) {
-	for part = range l.open {
-		l.open[part].Leave(start, start)
-		if top := l.open[part].Top(); top == nil || top.End >= end {
-			break
-		}
+	part = l.rows.Place(0, 0, start, end)
+	if part == place.Shared {
+		return 0, part
 	}
-	l.open[part].Push(end, struct{}{})
 	return l.tid + int64(part)*100_000, part
 }
 
@@ -120,7 +116,7 @@ func (t *laneTable) ofDevice(k devKey) uint32 {
 	if !ok {
 		id = uint32(len(t.device))
 		t.deviceIDs[k] = id
-		t.device = append(t.device, devLane{devKey: k, tid: k.tid(int64(id))})
+		t.device = append(t.device, devLane{devKey: k, tid: k.tid(int64(id)), rows: place.Rows{Max: devParts}})
 	}
 	return id
 }

@@ -312,9 +312,9 @@ func (e *emitter) root(jobs map[jobKey]*job) {
 func (e *emitter) frame(cat, name string, start, end int64, parent uint64, rule string) uint64 {
 	ts := max(floorMicros(start), 0)
 	e.beginAt(cat, name, jobLane, ts, max(floorMicros(end)-ts, 0))
-	e.ev.ID = e.nextID()
+	e.ev.ID, e.ev.Level = e.nextID(), 1
 	if parent != 0 {
-		e.ev.Parent, e.ev.Level = int64(parent), 1
+		e.ev.Parent, e.ev.Level = int64(parent), 2
 	}
 	id := e.ev.ID
 	e.int("inferred", 1)

@@ -31,10 +31,10 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// slack is how far, in microseconds, the clocks behind the times of parent and child
-// may disagree: a parent that comes after its child and misses it by less is
-// stretched to cover it.
-const slack = 10_000
+// Slack is how far, in microseconds, the clocks behind the times of parent and child
+// may disagree. What is written later is changed: a parent covers its child, a child
+// begins with its parent. Larger differences are taken for explicit times.
+const Slack = 10_000
 
 // Options configures an Assembler. The zero value of MaxWaiting and MaxParents
 // is 1; a caller has defaults of its own.
@@ -451,6 +451,6 @@ func (t *warnedOnce) counted(c *Counts, l Limits) {
 		t.warnOnce(limitLinks, l.Links)
 	}
 	if c.SharedLane > 0 {
-		t.warnOnce(limitLanes, maxLanes)
+		t.warnOnce(limitLanes, MaxLanes)
 	}
 }

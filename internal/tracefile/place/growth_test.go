@@ -116,7 +116,7 @@ func TestMoreSpansThanLanes(t *testing.T) {
 	h.add(node{9 * n, -1, 3 * n, 3*n + 1})
 	h.Begin(keyOf(9*n+1), Key{}, &nodeKey, base)
 	report := h.finished()
-	if report.Lanes != maxLanes || report.Counts["torch/n/X"] != 3*n+2 || report.Orphans != 0 {
+	if report.Lanes != MaxLanes || report.Counts["torch/n/X"] != 3*n+2 || report.Orphans != 0 {
 		t.Errorf("%d lanes, %d orphans, counts are %v", report.Lanes, report.Orphans, report.Counts)
 	}
 	if c := h.Counts(); c.SharedLane == 0 {

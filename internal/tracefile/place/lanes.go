@@ -10,11 +10,11 @@ const (
 	maxRuns = 64
 	// maxHomes bounds the lanes that are kept for parents that are still open.
 	maxHomes = 64
-	// maxLanes bounds the lanes of a process. What finds no room on them shares
-	// one on which spans need not nest.
-	maxLanes = 256
-	// shared is the lane of what found no room.
-	shared = maxLanes
+	// MaxLanes bounds the lanes of a process, and the rows of a thread.
+	MaxLanes = 256
+	// Shared is the lane of what finds no room. In the file it is lane 0, on which
+	// spans need not nest, and [WriteShared] says that it is in use.
+	Shared = MaxLanes
 )
 
 // lanes gives lanes to blocks of nested spans in whatever order they come, so
@@ -22,7 +22,7 @@ const (
 // children. Parents come after their children: the lane of the first child is
 // the parent's home, on which nobody but its children settles until it comes.
 // There are as many lanes as blocks overlap in time plus maxHomes, but at most
-// maxLanes. It is not safe for concurrent use.
+// MaxLanes. It is not safe for concurrent use.
 type lanes struct {
 	all   []lane
 	homes []reservedLane // the one used longest ago first
@@ -65,7 +65,7 @@ func (l *lanes) place(id, parent uint64, start, end int64) int {
 		at = l.free(start, end)
 	}
 	l.covered = l.covered[:0]
-	if at == shared {
+	if at == Shared {
 		return at
 	}
 	n := &l.all[at]
@@ -81,7 +81,7 @@ func (l *lanes) place(id, parent uint64, start, end int64) int {
 // uncoveredLane returns the lane of a block that no parent will ever cover.
 func (l *lanes) uncoveredLane(start, end int64) int {
 	at := l.free(start, end)
-	if at != shared {
+	if at != Shared {
 		l.all[at].put(run{start, end, 0})
 	}
 	return at
@@ -93,7 +93,7 @@ func (l *lanes) keep(id uint64, start int64) int {
 		return at
 	}
 	at := l.free(start, 1<<62)
-	if at != shared {
+	if at != Shared {
 		l.settle(id, at)
 	}
 	return at
@@ -107,8 +107,8 @@ func (l *lanes) free(start, end int64) int {
 			return i
 		}
 	}
-	if len(l.all) >= maxLanes {
-		return shared
+	if len(l.all) >= MaxLanes {
+		return Shared
 	}
 	l.all = append(l.all, lane{})
 	return len(l.all) - 1

@@ -46,8 +46,13 @@ func (c *Cut) add(more Cut) {
 
 // KeySharedLane is the metadata of a process that had more spans at a time than
 // there are lanes: what found no room is on lane 0, where spans need not nest.
-// Its value is the number of the other lanes.
+// Its value is the number of the other lanes: of a process, a thread or a stream.
 const KeySharedLane = "lanes.shared"
+
+// WriteShared writes that spans share lane 0, because they found none of so many lanes.
+func WriteShared(w tracefile.Sink, lanes int) {
+	tracefile.WriteCustom(w, KeySharedLane, strconv.Itoa(lanes))
+}
 
 // Counts returns the counts and sets them to zero.
 func (a *Assembler) Counts() Counts {
@@ -61,11 +66,11 @@ func (a *Assembler) Cut(c Cut) { a.counts.Cut.add(c) }
 
 // tid is the number of a lane in the file, and that of the process for none.
 func (a *Assembler) tid(lane int) int64 {
-	if lane == shared {
+	if lane == Shared {
 		a.counts.SharedLane++
 		if !a.crowded {
 			a.crowded = true
-			tracefile.WriteCustom(a.w, KeySharedLane, strconv.Itoa(maxLanes))
+			WriteShared(a.w, MaxLanes)
 		}
 		return 0
 	}

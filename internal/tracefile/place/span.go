@@ -19,6 +19,7 @@ type Span struct {
 	Events     []Event
 
 	id         uint64            // in the file
+	seq        uint64            // in the order in which spans came
 	size       int               // bytes of memory, roughly
 	next, prev *Span             // siblings that wait, too
 	marks      map[mark]struct{} // of Events, once others come by themselves
@@ -123,6 +124,7 @@ type waiting struct {
 	below map[Key]*Span // the first of the waiting children of a span
 	queue []queued      // by arrival
 	bytes int
+	seq   uint64 // of the last one
 
 	all []*Span // memory that is used again
 }
@@ -137,6 +139,8 @@ func newWaiting() waiting { return waiting{spans: make(map[Key]*Span), below: ma
 // add takes a span that came at now.
 func (w *waiting) add(s *Span, now time.Time) {
 	s.measure()
+	w.seq++
+	s.seq = w.seq
 	w.spans[s.Key] = s
 	if !s.Parent.IsZero() {
 		if s.next = w.below[s.Parent]; s.next != nil {

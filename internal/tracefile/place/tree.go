@@ -19,12 +19,11 @@ func (a *Assembler) writeTree(all []*Span) {
 		if len(all) > 1 { // one span finds nothing there
 			a.members[s.Key] = s
 		}
-		if s.own = s.self != nil; s.own {
-			s.cover(s.self)
-		} else {
+		if s.own = s.self != nil; !s.own {
 			s.self = &relative{key: s.Key, id: s.id}
 		}
 	}
+	a.cover(all)
 	for _, s := range all {
 		a.settle(s)
 	}
@@ -56,17 +55,39 @@ func (a *Assembler) writeTree(all []*Span) {
 	a.announce()
 }
 
-// cover extends a span over what was written below it, where their clocks
-// may have been read apart.
+// cover extends spans over those inside of them that came before them, alone or with
+// them: how spans come together does not change what they are.
+func (a *Assembler) cover(all []*Span) {
+	for _, s := range slices.Backward(all) { // the inner ones first
+		s.cover(s.self)
+		if len(all) == 1 {
+			return
+		}
+		if p := a.members[s.Parent]; p != nil && p.seq > s.seq {
+			p.self.extend(s.Start, s.End)
+		}
+	}
+}
+
+// cover extends a span over what was written or came before it and is inside of it,
+// where their clocks may disagree.
 func (s *Span) cover(r *relative) {
 	if r.end == 0 {
 		return
 	}
-	if r.start < s.Start && s.Start-r.start <= slack {
+	if r.start < s.Start && s.Start-r.start <= Slack {
 		s.Start = r.start
 	}
-	if r.end > s.End && r.end-s.End <= slack {
+	if r.end > s.End && r.end-s.End <= Slack {
 		s.End = r.end
+	}
+}
+
+// beginWith makes a span that came after the one around it begin with that where their
+// clocks may disagree, unless it is around something that began before.
+func (s *Span) beginWith(start int64) {
+	if s.Start < start && start-s.Start <= Slack && (s.self.end == 0 || s.self.start >= start) {
+		s.Start, s.End = start, max(s.End, start)
 	}
 }
 
@@ -78,6 +99,9 @@ func (a *Assembler) settle(s *Span) {
 	key := s.Parent
 	for outlived := 0; outlived < maxOutlived; outlived++ {
 		if p := a.members[key]; p != nil && p != s {
+			if outlived == 0 && p.seq < s.seq {
+				s.beginWith(p.Start)
+			}
 			// Spans of the same time may name each other.
 			if p.contains(s.Start, s.End) && p.highest() != s {
 				s.up, s.way = p, p
@@ -90,6 +114,9 @@ func (a *Assembler) settle(s *Span) {
 			continue
 		}
 		r := a.expect(key)
+		if outlived == 0 && r.done {
+			s.beginWith(r.start)
+		}
 		for ; r != nil && r.done && !r.contains(s.Start, s.End) && outlived < maxOutlived; outlived++ {
 			r = r.parent
 		}

@@ -1,4 +1,4 @@
-package pyring
+package place
 
 import (
 	"slices"
@@ -6,43 +6,73 @@ import (
 )
 
 const (
-	// maxTail is how many spans beside each other a lane remembers at each level.
+	// maxTail is how many spans beside each other a row remembers at each level.
 	maxTail = 64
-	// maxLevels is how deep it remembers what lies inside of what.
+	// maxLevels is how deep it remembers what is inside of what.
 	maxLevels = 64
-	// maxLanes is how many lanes a thread has; further spans that overlap share the
-	// last one.
-	maxLanes = 256
 )
 
-// lane is what viewers draw in one row: its spans lie inside or behind each
-// other. Spans of tasks that take turns, or with times that the program gave, may
-// overlap others of their thread, and go to another lane.
+// Rows gives rows to the finished spans of one thread, or of one stream of a device,
+// whose spans mostly nest. Spans of tasks that take turns, or with times that the
+// program gave, may overlap others of their thread in part, and go to another row.
+// They may come in any order. The zero value is ready for use.
+type Rows struct {
+	Max int // how many there are at most; 0 is MaxLanes
+
+	rows []row
+}
+
+// Place returns the row of a span: near, that of the span around it, if it overlaps no
+// other one there in part, or else the lowest such row, or Shared if there is none. No
+// row below first is taken.
+func (r *Rows) Place(near, first int, start, end int64) int {
+	in := interval{start: start, end: end}
+	if near > first && near < len(r.rows) && r.rows[near].take(in) {
+		return near
+	}
+	for i := range r.rows {
+		if i >= first && r.rows[i].take(in) {
+			return i
+		}
+	}
+	if r.Max == 0 {
+		r.Max = MaxLanes
+	}
+	if len(r.rows) >= r.Max {
+		return Shared
+	}
+	r.rows = append(r.rows, row{})
+	last := len(r.rows) - 1
+	r.rows[last].take(in)
+	return last
+}
+
+// row is what viewers draw in one line: its spans are inside or behind each other.
 //
 // The first level holds the outermost spans, each next one those inside of the last
 // span of the level before. That is where the next span belongs, whether inner spans
 // come before the ones around them, as programs write them, or behind them, as a
-// profiler's do. What lies inside of other spans is not remembered: nothing more
+// profiler's do. What is inside of other spans is not remembered: nothing more
 // goes there.
-type lane struct {
+type row struct {
 	levels [][]interval // of each, apart from each other and in order
 }
 
-// interval is the time of a span, in microseconds, or of several that are remembered
-// as one, in whose gaps nothing may lie.
+// interval is the time of a span or of several that are remembered as one, in whose
+// gaps nothing may be.
 type interval struct {
 	start, end int64
 	several    bool
 }
 
-// take puts an interval on the lane, unless it overlaps another one in part.
-func (l *lane) take(in interval) bool {
+// take puts an interval on the row, unless it overlaps another one in part.
+func (l *row) take(in interval) bool {
 	if in.end <= in.start {
 		return true // without a length it overlaps nothing
 	}
 	for depth := 0; ; depth++ {
 		if depth == len(l.levels) {
-			l.levels = append(l.levels, nil)
+			l.deepen()
 		}
 		list := l.levels[depth]
 		from := sort.Search(len(list), func(i int) bool { return list[i].end > in.start })
@@ -70,8 +100,19 @@ func (l *lane) take(in interval) bool {
 	}
 }
 
+// deepen adds an empty level, in the memory of one that was left.
+func (l *row) deepen() {
+	depth := len(l.levels)
+	if depth == cap(l.levels) {
+		l.levels = append(l.levels, nil)
+		return
+	}
+	l.levels = l.levels[:depth+1]
+	l.levels[depth] = l.levels[depth][:0]
+}
+
 // forget keeps what is remembered within its bounds, after a change at a depth.
-func (l *lane) forget(depth int) {
+func (l *row) forget(depth int) {
 	if list := l.levels[depth]; len(list) > maxTail {
 		l.levels[depth] = fold(list)
 	}
@@ -83,7 +124,7 @@ func (l *lane) forget(depth int) {
 }
 
 // fold makes one of neighbours among the earlier half of a list: of those that are
-// short beside how long ago they were. What comes to lie around some of the list
+// short beside how long ago they were. What comes to be around some of the list
 // begins about as long ago as it lasts, where one of its length has ended before it.
 func fold(list []interval) []interval {
 	for share := 1. / 8; len(list) > 3*maxTail/4; share *= 2 {
@@ -99,40 +140,4 @@ func fold(list []interval) []interval {
 		list = slices.Delete(list, kept+1, maxTail/2)
 	}
 	return list
-}
-
-// maxPlaces bounds how many changes of the position are remembered.
-const maxPlaces = 4096
-
-// places is where the training stood at what time.
-type places []standing
-
-type standing struct{ since, epoch, step int64 }
-
-func (p *places) set(at, epoch, step int64) {
-	last := standing{epoch: -1, step: -1}
-	if n := len(*p); n > 0 {
-		last = (*p)[n-1]
-		at = max(at, last.since)
-	}
-	if len(*p) >= 2*maxPlaces {
-		*p = append((*p)[:0], (*p)[len(*p)-maxPlaces:]...)
-	}
-	*p = append(*p, standing{at, changed(last.epoch, epoch), changed(last.step, step)})
-}
-
-// position is where the training stood at a time; -1 is unknown.
-func (p places) position(t int64) (epoch, step int64) {
-	n := len(p)
-	if n == 0 {
-		return -1, -1
-	}
-	if p[n-1].since <= t {
-		return p[n-1].epoch, p[n-1].step
-	}
-	i := sort.Search(n, func(i int) bool { return p[i].since > t }) - 1
-	if i < 0 {
-		return -1, -1
-	}
-	return p[i].epoch, p[i].step
 }

@@ -1,0 +1,234 @@
+package timelines
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
+)
+
+const (
+	ms   = int64(time.Millisecond)
+	long = 20 * ms // more than clocks may disagree
+)
+
+// timelines are drawings with where their spans belong, as placed shows it. Each writer
+// that the drawing can be given to must agree, but for what stands in but:
+//
+//   - The Pool says no levels, since children come first, and of a span that did not
+//     end it knows no name.
+//   - A Pool that gets a parent first (by begins) has no more room on its lane.
+//   - A Tree that was killed gave its ids out: who recovers the trace knows no more of a
+//     span that did not end than a Pool does.
+//   - The Batch knows the times of rows of one thread and no parents. What reaches out
+//     of the row around it is cut off there.
+var timelines = []struct {
+	name, drawing string
+	unit          int64
+	order         string // in which the program begins and ends, unless the times tell it
+	want          string
+	but           map[string]string
+}{
+	{
+		name: "one in the other", unit: long, drawing: `
+			a -:==========
+			b a: =====
+			c b:  ==
+			d a:       ==
+			e -:           ==`,
+		want: "a:-/0/1 b:a/0/2 c:b/0/3 d:a/0/2 e:-/0/1",
+		but:  map[string]string{"pool by begins": "a:-/0/? b:a/1/? c:b/2/? d:a/1/? e:-/0/?"},
+	},
+	{
+		name: "one after the other", unit: long, drawing: `
+			a -:==
+			b -:  ==
+			c b:  ==
+			d -:    ==`,
+		want: "a:-/0/1 b:-/0/1 c:b/0/2 d:-/0/1",
+		but:  map[string]string{"pool by begins": "a:-/0/? b:-/0/? c:b/1/? d:-/0/?"},
+	},
+	{
+		name: "of one time", unit: long, drawing: `
+			a -:====
+			b a:====
+			c b:====`,
+		want: "a:-/0/1 b:a/0/2 c:b/0/3",
+		but:  map[string]string{"pool by begins": "a:-/0/? b:a/1/? c:b/2/?"},
+	},
+	{
+		name: "without a length", unit: long, drawing: `
+			a -:====
+			b a:|
+			c a:  |
+			d a:    |`,
+		want: "a:-/0/1 b:a/0/2 c:a/0/2 d:a/0/2",
+		but: map[string]string{
+			"pool by begins": "a:-/0/? b:a/0/? c:a/1/? d:a/0/?",
+			"batch":          "a:-/0/1 b:a/0/2 c:a/0/2 d:-/0/1", // a has ended when d begins
+		},
+	},
+	{
+		name: "beside each other", unit: long, drawing: `
+			a -:==========
+			b a: =====
+			c a:   =====
+			d c:     =`,
+		want: "a:-/0/1 b:a/0/2 c:a/1/2 d:c/1/3",
+		but: map[string]string{
+			"pool by begins": "a:-/0/? b:a/1/? c:a/2/? d:c/3/?",
+			"batch":          "a:-/0/1 b:a/0/2 c:b/0/3@3-6 d:c/0/4",
+		},
+	},
+	{
+		name: "roots beside each other", unit: long, drawing: `
+			a -:=====
+			b -:  =====
+			c -:      ====`,
+		want: "a:-/0/1 b:-/1/1 c:-/0/1",
+		but:  map[string]string{"batch": "a:-/0/1 b:a/0/2@2-5 c:-/0/1"},
+	},
+	{
+		name: "outlives its parent", unit: long, drawing: `
+			r -:============
+			a r: ====
+			b a:   =====`,
+		want: "r:-/0/1 a:r/0/2 b:r/1/2",
+		but: map[string]string{
+			"pool by begins": "r:-/0/? a:r/1/? b:r/2/?",
+			"batch":          "r:-/0/1 a:r/0/2 b:a/0/3@3-5",
+		},
+	},
+	{
+		name: "outlives its root", unit: long, drawing: `
+			a -:=====
+			b a:   =====`,
+		want: "a:-/0/1 b:-/1/1",
+		but:  map[string]string{"batch": "a:-/0/1 b:a/0/2@3-5"},
+	},
+	{
+		name: "outlives its parent and that one's", unit: long, drawing: `
+			r -:===============
+			a r: =====
+			b a:  =====
+			c b:    =======`,
+		want: "r:-/0/1 a:r/0/2 b:r/1/2 c:r/2/2",
+		but: map[string]string{
+			"pool by begins": "r:-/0/? a:r/1/? b:r/2/? c:r/3/?",
+			"batch":          "r:-/0/1 a:r/0/2 b:a/0/3@2-6 c:b/0/4@4-6",
+		},
+	},
+	{
+		name: "outlives its parent with children", unit: long, drawing: `
+			r -:===============
+			a r: ====
+			b a:  ========
+			c b:   ===
+			d b:       ==`,
+		want: "r:-/0/1 a:r/0/2 b:r/1/2 c:b/1/3 d:b/1/3",
+		but: map[string]string{
+			"tree":           "r:-/0/1 a:r/0/2 b:r/1/? c:b/1/3 d:b/1/3", // it was at level 3 when c ended
+			"pool by begins": "r:-/0/? a:r/1/? b:r/2/? c:b/3/? d:b/1/?",
+			"batch":          "r:-/0/1 a:r/0/2 b:a/0/3@2-5 c:b/0/4@3-5 d:r/0/2",
+		},
+	},
+	{
+		name: "begins when its parent has ended", unit: long, drawing: `
+			r -:============
+			a r: ==
+			b a:     ==`,
+		want: "r:-/0/1 a:r/0/2 b:r/0/2",
+		but:  map[string]string{"pool by begins": "r:-/0/? a:r/1/? b:r/1/?"},
+	},
+	{
+		name: "begins a little before its parent", unit: ms, order: "+a +b -b -a", drawing: `
+			a -: =====
+			b a:====`,
+		want: "a:-/0/1@0-6 b:a/0/2", // b is written first: a covers it
+		but: map[string]string{
+			"tree":           "a:-/0/1 b:a/0/2@1-4", // a has begun: b begins with it
+			"stack":          "a:-/0/1 b:-/1/1",     // a process has one clock: the time is explicit
+			"pool by begins": "a:-/0/? b:a/1/?@1-4",
+			"batch":          "a:b/0/2@1-4 b:-/0/1",
+		},
+	},
+	{
+		name: "ends a little after its parent by times", unit: ms, order: "+a +b -b -a", drawing: `
+			a -:====
+			b a: =====`,
+		want: "a:-/0/1@0-6 b:a/0/2",
+		but: map[string]string{
+			"stack":          "a:-/0/1 b:-/1/1",
+			"pool by begins": "a:-/0/? b:-/1/?", // a is written
+			"batch":          "a:-/0/1 b:a/0/2@1-4",
+		},
+	},
+	{
+		name: "outlives its parent by a little", unit: ms, order: "+a +b -a -b", drawing: `
+			a -:====
+			b a: =====`,
+		want: "a:-/0/1 b:-/1/1",
+		but:  map[string]string{"batch": "a:-/0/1 b:a/0/2@1-4"},
+	},
+	{
+		name: "begins long before its parent", unit: long, order: "+r +a +b -b -a -r", drawing: `
+			r -:=========
+			a r:   =====
+			b a: ====`,
+		want: "r:-/0/1 a:r/0/2 b:r/1/2",
+		but: map[string]string{
+			"stack":          "r:-/0/1 a:r/1/2 b:r/0/2", // b is written first
+			"pool by ends":   "r:-/0/? a:r/0/? b:a/1/?", // when b is written nothing is known of a
+			"pool by begins": "r:-/0/? a:r/1/? b:r/2/?",
+			"pool at once":   "r:-/0/? a:r/1/? b:r/0/?",
+			"batch":          "r:-/0/1 a:b/0/3@3-5 b:r/0/2",
+		},
+	},
+	{
+		name: "has not ended", unit: long, drawing: `
+			a -:========>
+			b a: ====
+			c b:  ==`,
+		want: "a:-/0/1* b:a/0/2 c:b/0/3",
+		but: map[string]string{
+			"tree, killed":   "unfinished:-/0/1* b:unfinished/1/2 c:b/1/3",
+			"stack":          "a:-/0/1+ b:a/0/2 c:b/0/3", // its end may be in the ring of another time
+			"pool by ends":   "unfinished:-/0/?* b:unfinished/0/? c:b/0/?",
+			"pool by begins": "unfinished:-/0/?* b:unfinished/0/? c:b/1/?",
+			"pool at once":   "unfinished:-/0/?* b:unfinished/0/? c:b/0/?",
+		},
+	},
+}
+
+func TestTimelines(t *testing.T) {
+	for _, c := range timelines {
+		t.Run(c.name, func(t *testing.T) {
+			spans := parse(t, c.drawing, c.unit)
+			for _, w := range writers {
+				path := w.write(t, spans, calls(t, spans, c.order))
+				if path == "" {
+					continue // it cannot be given that
+				}
+				want, other := c.but[w.name]
+				if !other {
+					want = c.want
+				}
+				// A Pool that has written a child cannot change its parent any more.
+				dftest.CheckWith(t, path, &dftracer.ValidateOptions{AllowOutliving: strings.HasPrefix(w.name, "pool")})
+				got := placed(spans, c.unit, read(t, path))
+				if strings.HasPrefix(w.name, "pool") && !other {
+					want = level.ReplaceAllString(want, "/?$1")
+				}
+				if got != want {
+					t.Errorf("%s: got  %s\n\twant %s", w.name, got, want)
+				}
+			}
+		})
+	}
+}
+
+// level is that of a span, the last number of its place.
+var level = regexp.MustCompile(`/[1-9](@|\*| |$)`)
