@@ -220,7 +220,6 @@ func (p *Provider) finish(ctx context.Context) error {
 // endScopes ends the scopes that are no spans of the recorder, while the spans
 // around them are open.
 func (p *Provider) endScopes() {
-	p.scopes.abandon()
 	p.hub.EndScopes()
 }
 
