@@ -10,7 +10,6 @@ import (
 	"github.com/trainspan/trainspan/internal/record/direct"
 	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/record/filter"
-	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/attribute"
@@ -29,24 +28,12 @@ type scopePlan struct {
 // [direct.Source]: as spans if an output gets them that takes spans or records and has no
 // cheaper way.
 func (plan *scopePlan) kind(category, name string) direct.ScopeKind {
-	full := vocab.ScopeName(category, name)
-	known, n, asSpans := full, 0, false
-	var to filter.Set
-	for _, wants := range plan.hub.Outputs {
-		if as, ok := plan.hub.Filter.Scope(n, category, name); ok {
-			to |= filter.Only(n)
-			if wants.Scopes == nil && (wants.Spans || wants.Records) {
-				if asSpans = true; as != full {
-					known = as
-				}
-			}
-		}
-		n++
-	}
+	asSpans := (plan.hub.Spans() | plan.hub.Records()) &^ plan.hub.Scopes()
+	to, as := plan.hub.Filter.Scope(category, name, asSpans)
 	kinds := scopeKinds(plan.hub.ScopeKinds(category, name, to))
 	switch {
-	case asSpans:
-		return &spanKind{plan: plan, name: known, to: to, notes: kinds, named: []attribute.KeyValue{
+	case to&asSpans != 0:
+		return &spanKind{plan: plan, name: as, to: to, notes: kinds, named: []attribute.KeyValue{
 			attribute.String(spans.AttrCategory, category), attribute.String(spans.AttrName, name),
 		}}
 	case len(kinds) == 0:

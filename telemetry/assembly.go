@@ -309,7 +309,7 @@ func (a *assembly) sdk(ctx context.Context) *sdktrace.TracerProvider {
 	if a.run != nil { // before the outputs, which ask it
 		options = append(options, sdktrace.WithSpanProcessor(a.run))
 	}
-	if a.p.hub.TakesSpans() {
+	if a.p.hub.Spans() != 0 {
 		options = append(options, sdktrace.WithSpanProcessor(a.p.hub))
 	}
 	return sdktrace.NewTracerProvider(options...)

@@ -12,7 +12,6 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/attrvalue"
 	"github.com/trainspan/trainspan/internal/record/direct"
 	"github.com/trainspan/trainspan/internal/record/dispatch"
-	"github.com/trainspan/trainspan/internal/record/filter"
 	"github.com/trainspan/trainspan/internal/record/phase"
 	"github.com/trainspan/trainspan/internal/record/segment"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
@@ -199,15 +198,8 @@ func (t *tracerProvider) ScopeKind(category, name string) direct.ScopeKind {
 
 // Sender implements direct.Source.
 func (t *tracerProvider) Sender(category, name string) direct.Sender {
-	plan, n := t.scopes, 0
-	var to filter.Set
-	var as string
-	for _, wants := range plan.hub.Outputs {
-		if own, ok := plan.hub.Filter.Sent(n, category, name); ok && wants.Network {
-			as, to = own, to|filter.Only(n)
-		}
-		n++
-	}
+	plan := t.scopes
+	to, as := plan.hub.Filter.Sent(category, name, plan.hub.Network())
 	if to == 0 {
 		return nil
 	}

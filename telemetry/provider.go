@@ -228,7 +228,7 @@ func (p *Provider) endScopes() {
 // open for the report of losses.
 func (p *Provider) closing(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	if p.hub.Networked() {
+	if p.hub.Network() != 0 {
 		ctx, cancel := context.WithTimeout(ctx, p.timeout/10) // Shutdown, which follows, has all of it
 		defer cancel()
 		return p.hub.Flush(ctx)

@@ -179,7 +179,7 @@ func (p *Processor) Shutdown(ctx context.Context) error {
 		if d.opts.OwnWriter { // what waits for the disk below ends with ctx too
 			defer context.AfterFunc(ctx, func() { _ = d.w.CloseContext(ctx) })()
 		}
-		p.EndScopes()
+		p.endScopes()
 		p.watcher.end()
 		d.truncate()
 		d.settled(ctx)

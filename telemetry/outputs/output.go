@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/record/direct"
 	"go.opentelemetry.io/otel/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -61,13 +60,6 @@ type Output interface {
 type Wants struct {
 	Spans   bool // OnStart, OnEvent and OnEnd
 	Records bool // Export
-
-	// Scopes and Files are for outputs of this module: their types are internal. Scopes
-	// records scopes of package ai that are not OpenTelemetry spans. Nil means that the
-	// output gets selected scopes as spans.
-	Scopes direct.Scopes
-	// Files records calls on files. Nil means that the output records none.
-	Files direct.FileLog
 
 	// Network marks an output whose data goes over a network: it is shut down
 	// before the local ones, and gets no report of losses.

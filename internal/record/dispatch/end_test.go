@@ -121,10 +121,9 @@ type panicky struct {
 	wants outputs.Wants
 }
 
-func (p *panicky) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
-	w := p.wants
-	w.Scopes = p
-	return w, nil
+func (p *panicky) Attach(ctx context.Context, _ *outputs.Telemetry) (outputs.Wants, error) {
+	direct.OfferShortcuts(ctx, direct.Shortcuts{Scopes: p})
+	return p.wants, nil
 }
 func (*panicky) OnStart(context.Context, sdktrace.ReadWriteSpan) { panic("start") }
 func (*panicky) OnEvent(sdktrace.ReadOnlySpan, sdktrace.Event)   { panic("event") }

@@ -32,7 +32,7 @@ type Hub struct {
 	spans   []*attached // those that take spans
 	records []*attached // those that take records
 
-	takesSpans, takesRecords filter.Set
+	takesSpans, takesRecords, takesScopes, network filter.Set
 
 	mu    sync.Mutex
 	apart map[trace.SpanID]started // the open spans that not every output for spans gets as they are
@@ -52,6 +52,7 @@ type attached struct {
 	out    outputs.Output
 	number int // in the filter
 	wants  outputs.Wants
+	ways   direct.Shortcuts
 	queue  *queue // of records, nil if it takes none
 	log    *slog.Logger
 
@@ -86,7 +87,7 @@ func (h *Hub) Attach(ctx context.Context, out outputs.Output, own *config.Export
 			return filter.Parent(s, a.number)
 		}
 	}
-	if err := guard(func() (err error) { a.wants, err = out.Attach(ctx, &t); return err }); err != nil {
+	if err := guard(func() (err error) { a.wants, err = out.Attach(direct.AskShortcuts(ctx, &a.ways), &t); return err }); err != nil {
 		return fmt.Errorf("telemetry: attach %T: %w", out, err)
 	}
 	switch {
@@ -98,6 +99,12 @@ func (h *Hub) Attach(ctx context.Context, out outputs.Output, own *config.Export
 		h.Filter.Add(offer.Export)
 	}
 	h.all = append(h.all, a)
+	if a.wants.Network {
+		h.network |= filter.Only(a.number)
+	}
+	if a.ways.Scopes != nil {
+		h.takesScopes |= filter.Only(a.number)
+	}
 	if a.wants.Spans {
 		h.spans = append(h.spans, a)
 		h.takesSpans |= filter.Only(a.number)
@@ -110,27 +117,25 @@ func (h *Hub) Attach(ctx context.Context, out outputs.Output, own *config.Export
 	return nil
 }
 
+// Spans returns the outputs that take spans.
+func (h *Hub) Spans() filter.Set { return h.takesSpans }
+
 // Records returns the outputs that take records.
 func (h *Hub) Records() filter.Set { return h.takesRecords }
 
-// Outputs returns the outputs in the order in which they were attached, with what they
-// asked for.
-func (h *Hub) Outputs(yield func(outputs.Output, outputs.Wants) bool) {
+// Scopes returns the outputs that record scopes themselves.
+func (h *Hub) Scopes() filter.Set { return h.takesScopes }
+
+// Network returns the outputs that send over a network.
+func (h *Hub) Network() filter.Set { return h.network }
+
+// Outputs returns the outputs in the order in which they were attached.
+func (h *Hub) Outputs(yield func(outputs.Output) bool) {
 	for _, a := range h.all {
-		if !yield(a.out, a.wants) {
+		if !yield(a.out) {
 			return
 		}
 	}
-}
-
-// Networked reports whether something is sent over a network.
-func (h *Hub) Networked() bool {
-	for _, a := range h.all {
-		if a.wants.Network {
-			return true
-		}
-	}
-	return false
 }
 
 // Push queues a record for those outputs of a set that take records. It does not wait:
@@ -260,17 +265,14 @@ func (h *Hub) Held() int { return int(h.some.Load()) }
 // EndScopes ends the scopes that outputs have open.
 func (h *Hub) EndScopes() {
 	for _, a := range h.all {
-		if a.wants.Scopes != nil {
+		if a.ways.Scopes != nil {
 			func() {
 				defer a.recovered()
-				a.wants.Scopes.EndScopes()
+				a.ways.Scopes.EndScopes()
 			}()
 		}
 	}
 }
-
-// TakesSpans reports whether some output wants spans.
-func (h *Hub) TakesSpans() bool { return len(h.spans) > 0 }
 
 func (a *attached) onStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	defer a.recovered()
@@ -367,7 +369,7 @@ func (h *Hub) Health() []Health {
 // ScopeKinds asks those outputs of a set that record scopes themselves.
 func (h *Hub) ScopeKinds(category, name string, to filter.Set) (kinds []direct.ScopeKind) {
 	for _, a := range h.all {
-		if a.wants.Scopes != nil && to.Has(a.number) {
+		if a.ways.Scopes != nil && to.Has(a.number) {
 			if k := a.scopeKind(category, name); k != nil {
 				kinds = append(kinds, k)
 			}
@@ -378,14 +380,14 @@ func (h *Hub) ScopeKinds(category, name string, to filter.Set) (kinds []direct.S
 
 func (a *attached) scopeKind(category, name string) direct.ScopeKind {
 	defer a.recovered()
-	return a.wants.Scopes.ScopeKind(category, name)
+	return a.ways.Scopes.ScopeKind(category, name)
 }
 
 // FileLogs returns what records calls on files.
 func (h *Hub) FileLogs() (logs []direct.FileLog) {
 	for _, a := range h.all {
-		if a.wants.Files != nil {
-			logs = append(logs, a.wants.Files)
+		if a.ways.Files != nil {
+			logs = append(logs, a.ways.Files)
 		}
 	}
 	return logs

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/record/settings"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 	"github.com/trainspan/trainspan/spans"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -99,16 +100,28 @@ func (t *Table) Span(index int, name string) Set {
 	return t.other
 }
 
-// Scope reports whether an output gets the scopes of package ai that have a DFTracer
-// category and name, and the name by which its filter asks for them.
-func (t *Table) Scope(output int, category, name string) (as string, ok bool) {
-	return settings.ExportName(&t.filters[output], category, name)
+// Scope returns the outputs that get the scopes of package ai that have a DFTracer
+// category and name. as is the name by which the filters of some outputs ask for them.
+func (t *Table) Scope(category, name string, some Set) (to Set, as string) {
+	as = vocab.ScopeName(category, name)
+	for i := range t.filters {
+		own, ok := settings.ExportName(&t.filters[i], category, name)
+		if to = to.with(Only(i), ok); ok && some.Has(i) && own != vocab.ScopeName(category, name) {
+			as = own
+		}
+	}
+	return to, as
 }
 
-// Sent reports whether an output on a network gets the spans of a DFTracer category and
-// name that another program has recorded, and the name under which they are sent.
-func (t *Table) Sent(output int, category, name string) (as string, ok bool) {
-	return settings.SentName(&t.filters[output], category, name)
+// Sent returns those of some outputs that get the spans of a DFTracer category and name
+// that another program has recorded, and the name under which they are sent.
+func (t *Table) Sent(category, name string, some Set) (to Set, as string) {
+	for i := range t.filters {
+		if own, ok := settings.SentName(&t.filters[i], category, name); ok && some.Has(i) {
+			to, as = to|Only(i), own
+		}
+	}
+	return to, as
 }
 
 // Span is a span of the recorder, as contexts carry it. What it returns does not change.

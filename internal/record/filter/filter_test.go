@@ -77,8 +77,8 @@ func TestScope(t *testing.T) {
 	} {
 		var table filter.Table
 		table.Add(c.filter)
-		if as, ok := table.Scope(0, "compute", "forward"); as != c.as || ok != c.ok {
-			t.Errorf("Scope() with %+v = %q, %v, want %q, %v", c.filter, as, ok, c.as, c.ok)
+		if to, as := table.Scope("compute", "forward", filter.Only(0)); c.ok && as != c.as || to.Has(0) != c.ok {
+			t.Errorf("Scope() with %+v = %b, %q, want %v, %q", c.filter, to, as, c.ok, c.as)
 		}
 	}
 }
