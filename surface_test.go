@@ -183,5 +183,5 @@ func internal(t types.Type, public map[*types.TypeName]bool) bool {
 
 // untilOneRoad are signatures that leave with the second ways of a span into an output.
 var untilOneRoad = []string{
-	"otlp.Exporter.Delivery", "outputs.Wants.Files", "outputs.Wants.Scopes", "pfw.Processor.FileLog", "pfw.Processor.ScopeKind",
+	"otlp.Exporter.Delivery",
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/record/spancontext"
+	"github.com/trainspan/trainspan/internal/record/settings"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/telemetry"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -44,7 +44,7 @@ func TestParentVariable(t *testing.T) {
 		"lines of a prompt": {"x\n\x1b[2Jy" + strings.Repeat("z", 1000), "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv(spancontext.Variable, c.text)
+			t.Setenv(settings.ParentVariable, c.text)
 			t.Setenv("TRACESTATE", c.state)
 			j, log := logged(t, exportAll)
 			started(t)(j.cb.OnAppStart(j.ctx))
@@ -71,7 +71,7 @@ func TestParentVariable(t *testing.T) {
 // it has another parent, and so does what an exporter gets where spans are left out.
 // The trace file has roots as without.
 func TestAllHangsBelowTheVariable(t *testing.T) {
-	t.Setenv(spancontext.Variable, "00-"+aboveTrace+"-"+aboveSpan+"-01")
+	t.Setenv(settings.ParentVariable, "00-"+aboveTrace+"-"+aboveSpan+"-01")
 	sent := tracetest.NewInMemoryExporter()
 	path := filepath.Join(t.TempDir(), "trace.pfw")
 	j := newJob(t, exportAll, func(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) {
@@ -114,7 +114,7 @@ func TestAllHangsBelowTheVariable(t *testing.T) {
 
 // What the builder is given wins over the variable, also where that is no span.
 func TestWithParent(t *testing.T) {
-	t.Setenv(spancontext.Variable, "nonsense")
+	t.Setenv(settings.ParentVariable, "nonsense")
 	own := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{3}, SpanID: trace.SpanID{4}})
 	for _, sc := range []trace.SpanContext{own, {}} {
 		j, log := logged(t, exportAll, func(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) { b.WithParent(sc) })

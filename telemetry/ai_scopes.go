@@ -1,132 +1,41 @@
 package telemetry
 
 import (
-	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/record/direct"
 	"github.com/trainspan/trainspan/internal/record/dispatch"
-	"github.com/trainspan/trainspan/internal/record/failure"
-	"github.com/trainspan/trainspan/internal/record/segment"
-	"github.com/trainspan/trainspan/internal/record/settings"
-	"github.com/trainspan/trainspan/internal/record/spancontext"
-	"github.com/trainspan/trainspan/internal/tracefile/vocab"
+	"github.com/trainspan/trainspan/internal/record/filter"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 )
 
 // scopePlan decides in what form the scopes of package ai are recorded.
 type scopePlan struct {
-	rec     *Recorder
-	hub     *dispatch.Hub
-	at      *outputs.Progress
-	plain   trace.Tracer // of spans that the recorder does not keep
-	outputs []scopeOutput
-	run     *segment.Run
-	now     func() int64 // nanoseconds since the Unix epoch
-
-	mu   sync.Mutex
-	last uint64
-	open map[*spanScope]uint64 // the hidden scopes, by the order of their starts
-}
-
-// started keeps a hidden scope until it ends.
-func (s *scopePlan) started(scope *spanScope) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last++
-	if s.open == nil {
-		s.open = make(map[*spanScope]uint64)
-	}
-	s.open[scope] = s.last
-}
-
-func (s *scopePlan) ended(scope *spanScope) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.open, scope)
-}
-
-// abandon ends the hidden scopes that are open, the latest first.
-func (s *scopePlan) abandon() {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	open := maps.Clone(s.open)
-	s.mu.Unlock()
-	for _, scope := range slices.SortedFunc(maps.Keys(open), func(a, b *spanScope) int { return cmp.Compare(open[b], open[a]) }) {
-		scope.Abandon()
-	}
-}
-
-// placed is the context for a span that the recorder does not keep.
-func (s *scopePlan) placed(ctx context.Context, name string) context.Context {
-	return s.run.Place(ctx, -1, name, false)
-}
-
-// adopt returns a context without a span the latest span of a callback.
-func (s *scopePlan) adopt(ctx context.Context) context.Context {
-	return s.rec.otel.adopt(ctx, s.rec.Current())
-}
-
-// scopeOutput is an output and the scopes that it gets.
-type scopeOutput struct {
-	dispatch.Attached
-	export config.Export
-}
-
-// add adds an output with what the program or, without one, the customization
-// filters for it.
-func (s *scopePlan) add(a dispatch.Attached, filter *config.Export, customization config.Export) {
-	o := scopeOutput{a, customization}
-	if filter != nil {
-		o.export = *filter
-	} else if a.All {
-		o.export = config.Export{Mode: config.ExportAll}
-	}
-	s.outputs = append(s.outputs, o)
+	rec *Recorder
+	hub *dispatch.Hub
+	at  *outputs.Progress
+	now func() int64 // nanoseconds since the Unix epoch
 }
 
 // kind decides how scopes of a category and name are recorded, see
-// [Provider.ScopeKind].
+// [direct.Source]: as spans if an output gets them that takes spans or records and has no
+// cheaper way.
 func (plan *scopePlan) kind(category, name string) direct.ScopeKind {
-	full := vocab.ScopeName(category, name)
-	known, route := full, spancontext.Route{}
-	recorded, spansOnly := false, false
-	for i := range plan.outputs {
-		o := &plan.outputs[i]
-		exported, ok := settings.ExportName(&o.export, category, name)
-		route[o.Selection] = ok
-		switch {
-		case !ok || o.Scopes != nil:
-		case !o.Network && o.Spans:
-			spansOnly = true
-		case o.Spans || o.Records:
-			if recorded = true; exported != full {
-				known = exported
-			}
-		}
-	}
-	kinds := scopeKinds(plan.hub.ScopeKinds(category, name, route))
-	named := []attribute.KeyValue{
-		attribute.String(spans.AttrCategory, category), attribute.String(spans.AttrName, name),
-	}
+	asSpans := (plan.hub.Spans() | plan.hub.Records()) &^ plan.hub.Scopes()
+	to, as := plan.hub.Filter.Scope(category, name, asSpans)
+	kinds := scopeKinds(plan.hub.ScopeKinds(category, name, to))
 	switch {
-	case recorded:
-		return &spanKind{plan: plan, name: known, named: named, route: route, notes: kinds}
-	case spansOnly:
-		route[nil] = false
-		return &spanKind{plan: plan, name: full, named: named, route: route, hidden: true, notes: kinds}
+	case to&asSpans != 0:
+		return &spanKind{plan: plan, name: as, to: to, notes: kinds, named: []attribute.KeyValue{
+			attribute.String(spans.AttrCategory, category), attribute.String(spans.AttrName, name),
+		}}
 	case len(kinds) == 0:
 		return nil
 	case len(kinds) == 1:
@@ -206,12 +115,11 @@ func (l scopeList) Abandon() {
 
 // spanKind starts scopes that are OpenTelemetry spans.
 type spanKind struct {
-	plan   *scopePlan
-	name   string
-	named  []attribute.KeyValue
-	route  spancontext.Route // the outputs that get them
-	hidden bool              // the recorder and exporters do not get them
-	notes  []direct.ScopeKind
+	plan  *scopePlan
+	name  string
+	named []attribute.KeyValue
+	to    filter.Set // the outputs that get them
+	notes []direct.ScopeKind
 }
 
 // Start implements direct.ScopeKind.
@@ -244,53 +152,34 @@ func (k *spanKind) Note(ctx context.Context, key string) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	trace.SpanFromContext(k.plan.adopt(ctx)).AddEvent(key)
+	rec := k.plan.rec
+	trace.SpanFromContext(rec.otel.adopt(ctx, rec.Current())).AddEvent(key)
 }
 
-func (k *spanKind) start(ctx context.Context, args *direct.LiveArgs, o direct.ScopeStart, at int64) (scope *spanScope) {
-	defer func() { // a sampler or generator of ids of the program panicked
-		if recover() != nil {
-			scope = nil
-		}
-	}()
+func (k *spanKind) start(ctx context.Context, args *direct.LiveArgs, o direct.ScopeStart, at int64) *spanScope {
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	s := &spanScope{kind: k, args: args, count: o.Count}
 	kvs := s.current()
-	started := spancontext.WithRoute(ctx, k.route)
-	if o.Ambient {
-		started = spancontext.WithAmbient(started)
-	}
-	if !k.hidden {
-		inner, span := k.plan.rec.span(started, k.name, SpanStart{
-			Time: time.Unix(0, at), Attributes: attributes.From(slices.Concat(k.named, kvs)...),
-		}, true)
-		if span == nil {
-			return nil
-		}
-		s.ctx, s.recorded = trace.ContextWithSpan(ctx, trace.SpanFromContext(inner)), span // without the marks
-		return s
-	}
-	_, span := k.plan.plain.Start(k.plan.placed(k.plan.adopt(started), k.name), k.name,
-		trace.WithAttributes(slices.Concat(k.named, kvs)...), trace.WithTimestamp(time.Unix(0, at)))
-	if !span.IsRecording() {
+	inner, span, _ := k.plan.rec.begin(ctx, &startParams{
+		name: k.name, index: -1, scoped: true, at: time.Unix(0, at), anyTime: true, hook: o.Ambient, chosen: true, to: k.to,
+		attrs: k.plan.rec.repairs.cleanCopy(attributes.From(slices.Concat(k.named, kvs)...)),
+	})
+	if span == nil {
 		return nil
 	}
-	s.ctx, s.plain = trace.ContextWithSpan(ctx, span), span
-	k.plan.started(s)
+	s.ctx, s.span = inner, span
 	return s
 }
 
-// spanScope is a scope that is a span: one of the recorder, or one for span
-// processors only.
+// spanScope is a scope that is a span of the recorder.
 type spanScope struct {
-	ctx      context.Context // as direct.Scope wants it
-	kind     *spanKind
-	args     *direct.LiveArgs
-	count    int64
-	recorded *Span
-	plain    trace.Span // if recorded is nil
+	ctx   context.Context // as direct.Scope wants it
+	span  *Span
+	kind  *spanKind
+	args  *direct.LiveArgs
+	count int64
 
 	mu      sync.Mutex
 	before  []attribute.KeyValue       // what current gave before
@@ -320,13 +209,7 @@ func (s *spanScope) Set(attrs []attribute.KeyValue) {
 }
 
 func (s *spanScope) set(attrs []attribute.KeyValue) {
-	switch {
-	case len(attrs) == 0:
-	case s.recorded != nil:
-		s.recorded.SetAttributes(attrs...)
-	default:
-		s.plain.SetAttributes(attrs...)
-	}
+	s.span.SetAttributes(attrs...)
 }
 
 // Fail implements direct.Scope.
@@ -345,18 +228,7 @@ func (s *spanScope) End() {
 		_, own := s.own[kv.Key]
 		return own || slices.Contains(before, kv)
 	}))
-	if s.recorded != nil {
-		s.recorded.EndWith(End{Err: s.failure})
-		return
-	}
-	s.kind.plan.ended(s)
-	now := time.Unix(0, s.kind.plan.now())
-	if s.failure != nil {
-		s.plain.RecordError(s.failure, trace.WithTimestamp(now))
-		s.plain.SetStatus(codes.Error, failure.Text(s.failure))
-		s.failure = nil
-	}
-	s.plain.End(trace.WithTimestamp(now))
+	s.span.EndWith(End{Err: s.failure})
 }
 
 // Abandon implements direct.Scope.

@@ -15,10 +15,10 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/identity"
 	"github.com/trainspan/trainspan/internal/record/active"
 	"github.com/trainspan/trainspan/internal/record/dispatch"
+	"github.com/trainspan/trainspan/internal/record/filter"
 	"github.com/trainspan/trainspan/internal/record/meters"
 	"github.com/trainspan/trainspan/internal/record/segment"
 	"github.com/trainspan/trainspan/internal/record/settings"
-	"github.com/trainspan/trainspan/internal/record/spancontext"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/metric"
@@ -169,7 +169,7 @@ func (a *assembly) parent(log *slog.Logger) trace.SpanContext {
 	if a.above != nil {
 		return *a.above
 	}
-	sc, err := spancontext.Above(os.LookupEnv)
+	sc, err := settings.Parent(os.LookupEnv)
 	if err != nil {
 		log.Warn(err.Error(), "see", helptopic.Variable)
 	}
@@ -202,7 +202,6 @@ func (a *attachment) output(run *segment.Run, ids sdktrace.IDGenerator, every ti
 // what was attached is closed again.
 func (a *assembly) attach(ctx context.Context) error {
 	p, r := a.p, a.p.rec
-	selected := outputs.NewSelection(a.export)
 	if a.ids = a.TrainingTelemetryBuilder.ids; a.ids == nil {
 		var shared bool
 		if a.ids, shared = idsOf(a.id); !shared && !r.otel.above.IsValid() && a.spanExporters > 0 && a.id.LocalRank.IsSet() && a.id.Rank.Get() == 0 {
@@ -210,9 +209,9 @@ func (a *assembly) attach(ctx context.Context) error {
 				"set TRAINSPAN_JOB to a text that all ranks share and no other run has", "see", helptopic.TracePerRank)
 		}
 	}
-	a.run = a.traceRun(selected)
-	p.scopes = &scopePlan{rec: r, hub: p.hub, at: p.progress, run: a.run, now: r.time.now}
-	if err := a.attachOutputs(ctx, selected); err != nil {
+	a.run = a.traceRun()
+	p.scopes = &scopePlan{rec: r, hub: p.hub, at: p.progress, now: r.time.now}
+	if err := a.attachOutputs(ctx); err != nil {
 		return err
 	}
 	p.sdk = a.sdk(ctx)
@@ -220,10 +219,10 @@ func (a *assembly) attach(ctx context.Context) error {
 	r.otel.tracer = p.sdk.Tracer(scopeName, trace.WithInstrumentationVersion(identity.Version))
 	r.otel.tracers = &tracerProvider{rec: r, inner: p.sdk, scopes: p.scopes}
 	r.otel.run = a.run
-	if a.spanExporters > 0 && selected.Has(-1, spans.TrainingIteration) {
+	var selected filter.Table
+	if selected.Add(a.export); a.spanExporters > 0 && selected.Span(-1, spans.TrainingIteration) != 0 {
 		r.otel.steps = p.progress
 	}
-	p.scopes.plain = r.otel.tracer
 	r.hooks = hooks{
 		closing: p.closing, ending: p.endScopes,
 		stopped: func() { // the network must not hold the caller up
@@ -233,20 +232,34 @@ func (a *assembly) attach(ctx context.Context) error {
 	return nil
 }
 
-// attachOutputs attaches the outputs. What may fail comes first: what is attached
-// after it belongs to the program, and is not to be shut down for nothing.
-func (a *assembly) attachOutputs(ctx context.Context, selected *outputs.Selection) error {
-	p, r := a.p, a.p.rec
-	offer := outputs.Telemetry{
-		Identity: a.id, Clock: a.clock.now, Logger: r.out.log, Progress: p.progress, Now: r.time.now,
-		Current: func() trace.SpanContext { return r.Current().SpanContext() },
-		Lost:    p.losses.countLoss, Metrics: a.metrics,
-	}
+// ordered returns the outputs in the order in which they are attached.
+func (a *assembly) ordered() []attachment {
 	all := slices.Clone(a.outputs)
 	if m, ok := a.metrics.(Output); ok {
 		all = append(all, attachment{out: m})
 	}
 	slices.SortStableFunc(all, func(a, b attachment) int { return a.rank() - b.rank() })
+	return all
+}
+
+// attachOutputs attaches the outputs. What may fail comes first: what is attached
+// after it belongs to the program, and is not to be shut down for nothing.
+func (a *assembly) attachOutputs(ctx context.Context) error {
+	p, r := a.p, a.p.rec
+	offer := dispatch.Offer{
+		Telemetry: outputs.Telemetry{
+			Identity: a.id, Clock: a.clock.now, Logger: r.out.log, Progress: p.progress, Now: r.time.now,
+			Lost: p.losses.countLoss, Metrics: a.metrics,
+		},
+		Export: a.export,
+		Open: func() filter.Span {
+			if s := r.Current(); s != nil {
+				return (*contextSpan)(s)
+			}
+			return nil
+		},
+	}
+	all := a.ordered()
 	made := make([]Output, len(all))
 	for i := range all {
 		made[i] = all[i].output(a.run, a.ids, a.segment, offer.Segment == nil)
@@ -255,35 +268,23 @@ func (a *assembly) attachOutputs(ctx context.Context, selected *outputs.Selectio
 		}
 	}
 	for i, out := range made {
-		if err := p.hub.Attach(ctx, out, all[i].filter, selected, offer); err != nil {
+		if err := p.hub.Attach(ctx, out, all[i].filter, &offer); err != nil {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
 			_ = p.hub.End(ctx, func() outputs.Losses { return nil }) // they have nothing to lose yet
 			cancel()
 			return err
 		}
 	}
-	i := 0
-	for _, attached := range p.hub.Outputs {
-		p.scopes.add(attached, all[i].filter, a.export)
-		i++
-	}
 	return nil
 }
 
 // traceRun spreads the spans over traces where a span exporter is to get them.
-func (a *assembly) traceRun(selected *outputs.Selection) *segment.Run {
+func (a *assembly) traceRun() *segment.Run {
 	if a.spanExporters == 0 {
 		return nil
 	}
-	o := segment.Options{Traces: a.traces, WorldSize: a.id.WorldSize, IDs: a.ids, Progress: a.p.progress, Exported: selected}
-	for i := range a.outputs { // the budget is that of the first exporter
-		if out := &a.outputs[i]; out.exporter != nil {
-			if out.filter != nil {
-				o.Exported = outputs.NewSelection(*out.filter)
-			}
-			break
-		}
-	}
+	o := segment.Options{Traces: a.traces, WorldSize: a.id.WorldSize, IDs: a.ids, Progress: a.p.progress}
+	o.Counted = slices.IndexFunc(a.ordered(), func(out attachment) bool { return out.exporter != nil })
 	if g, ok := a.ids.(*idGenerator); ok {
 		o.Job, o.PartID = g.job, g.partID
 	}
@@ -305,7 +306,10 @@ func (a *assembly) sdk(ctx context.Context) *sdktrace.TracerProvider {
 		sampler = sdktrace.AlwaysSample()
 	}
 	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(res), sdktrace.WithSampler(sampler), sdktrace.WithIDGenerator(a.run.IDs(a.ids))}
-	if a.p.hub.TakesSpans() {
+	if a.run != nil { // before the outputs, which ask it
+		options = append(options, sdktrace.WithSpanProcessor(a.run))
+	}
+	if a.p.hub.Spans() != 0 {
 		options = append(options, sdktrace.WithSpanProcessor(a.p.hub))
 	}
 	return sdktrace.NewTracerProvider(options...)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/record/filter"
 	"github.com/trainspan/trainspan/internal/record/phase"
 	"github.com/trainspan/trainspan/internal/record/spantree"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -80,14 +81,12 @@ func (r *Recorder) span(ctx context.Context, name string, start SpanStart, anyTi
 // reserve checks the start and takes the name.
 func (r *Recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span, error) {
 	t, wrong := r.time.instant(p.at, c.now, p.anyTime)
-	s := &Span{rec: r, index: p.index, scoped: p.scoped, ambient: p.ambient, step: int64(p.step)}
+	s := &Span{rec: r, index: p.index, scoped: p.scoped, ambient: p.ambient, hook: p.hook, step: int64(p.step)}
 	s.data.Name = p.name
 	s.data.Start = t
 	s.data.StartAttributes = p.starts
-	if p.anyTime && p.tracer == nil { // a scope of package ai
-		s.mask = r.out.hub.Mask(ctx, p.index, p.name)
-	} else {
-		s.mask = r.out.hub.Mask(nil, p.index, p.name) //nolint:staticcheck // no context means that no route is looked for
+	if s.to = p.to; !p.chosen {
+		s.to = r.out.hub.Filter.Span(p.index, p.name)
 	}
 	carried := trace.SpanFromContext(ctx)
 	err := r.while(func() (err error) {
@@ -228,10 +227,13 @@ type startParams struct {
 	at      time.Time
 	parent  *Span
 	ambient bool
-	scoped  bool // by a scope
-	byHand  bool // through Start of the recorder
-	anyTime bool // the time window does not hold
-	root    bool // it has no parent, whatever the context says
+	scoped  bool       // by a scope
+	byHand  bool       // through Start of the recorder
+	anyTime bool       // the time window does not hold
+	root    bool       // it has no parent, whatever the context says
+	hook    bool       // it stands for an ambient scope of package ai
+	chosen  bool       // to is given
+	to      filter.Set // the outputs that get it
 	attrs   []attributes.Attr
 	starts  []attributes.Attr
 	loop    spantree.LoopStart // of a training loop

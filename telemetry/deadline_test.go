@@ -28,10 +28,9 @@ func (h *hangs) hang(in string) {
 	}
 }
 
-func (h *hangs) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
-	w := h.wants
-	w.Scopes = h
-	return w, nil
+func (h *hangs) Attach(ctx context.Context, _ *outputs.Telemetry) (outputs.Wants, error) {
+	direct.OfferShortcuts(ctx, direct.Shortcuts{Scopes: h})
+	return h.wants, nil
 }
 func (h *hangs) Export(*outputs.Record) error              { h.hang("Export"); return nil }
 func (h *hangs) OnEnd(sdktrace.ReadOnlySpan)               { h.hang("OnEnd") }

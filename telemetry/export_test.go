@@ -29,7 +29,7 @@ func (p *Provider) Held() (n int) {
 			n += e.Held()
 		}
 	}
-	return n
+	return n + p.hub.Held()
 }
 
 // Files returns the counts of the files that a provider writes.

@@ -2,10 +2,12 @@ package telemetry_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/trainspan/trainspan/config"
@@ -14,7 +16,10 @@ import (
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/telemetry"
+	"github.com/trainspan/trainspan/telemetry/outputs"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 )
 
 var (
@@ -132,5 +137,124 @@ func TestFilterThatIsNone(t *testing.T) {
 		WithExporter(&memory{}, everything, onlyLoop).WithExporter(&memory{}, config.Export{Mode: "some"})
 	if _, err := b.ConfigureProvider(context.Background()); err == nil || !strings.Contains(err.Error(), "one filter") || !strings.Contains(err.Error(), "some") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// parents takes the spans that it is given, by their names and those of their parents.
+type parents struct {
+	outputs.None
+	mu     sync.Mutex
+	names  map[trace.SpanID]string
+	starts map[string]string
+	ends   map[string]string
+}
+
+func (p *parents) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
+	p.names, p.starts, p.ends = map[trace.SpanID]string{}, map[string]string{}, map[string]string{}
+	return outputs.Wants{Spans: true}, nil
+}
+
+func (p *parents) OnStart(_ context.Context, s sdktrace.ReadWriteSpan) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.names[s.SpanContext().SpanID()] = s.Name()
+	p.starts[s.Name()] = p.nameOf(s.Parent().SpanID())
+}
+
+func (p *parents) OnEnd(s sdktrace.ReadOnlySpan) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ends[s.Name()] = p.nameOf(s.Parent().SpanID())
+}
+
+func (p *parents) nameOf(id trace.SpanID) string {
+	if name := p.names[id]; name != "" || !id.IsValid() {
+		return name
+	}
+	return "a span that this output does not get"
+}
+
+// The children of a span that an output does not get hang below the nearest span above
+// that it gets, in every output that takes spans.
+func TestChildrenOfSpansThatAreLeftOut(t *testing.T) {
+	const (
+		application = "application"
+		loop        = "training_loop"
+		epoch       = "epoch"
+		iteration   = "training_single_iteration"
+		forward     = "compute.forward"
+	)
+	for name, c := range map[string]struct {
+		filter config.Export
+		want   map[string]string // the parent of each span that is looked at
+	}{
+		"all":                 {everything, map[string]string{"all_reduce": forward, "flaky": iteration, forward: iteration, iteration: epoch, epoch: loop, loop: application, application: ""}},
+		"without iterations":  {without(iteration), map[string]string{"all_reduce": forward, "flaky": epoch, forward: epoch, epoch: loop}},
+		"without scopes":      {without(forward), map[string]string{"all_reduce": iteration, "flaky": iteration}},
+		"without several":     {without(iteration, epoch, forward), map[string]string{"all_reduce": loop, "flaky": loop}},
+		"without a root":      {without(application, loop), map[string]string{epoch: ""}},
+		"of all, two":         {config.Export{Mode: config.Whitelist, SpanNames: []string{loop, "all_reduce"}}, map[string]string{"all_reduce": loop, loop: ""}},
+		"the default of Base": {config.Export{}, map[string]string{"all_reduce": epoch, "flaky": epoch, epoch: loop}},
+	} {
+		tracePath := filepath.Join(t.TempDir(), "trace.pfw")
+		backend, live := tracetest.NewInMemoryExporter(), &parents{}
+		decorated(t, func(b *telemetry.TrainingTelemetryBuilder) {
+			b.WithExporter(pfw.New(tracePath, &pfw.Options{NoBegin: true}), c.filter).
+				WithExporter(live, c.filter).
+				WithSpanExporter(kept{backend}, c.filter)
+		})
+		compareParents(t, name+", at the start", live.starts, c.want)
+		compareParents(t, name+", at the end", live.ends, c.want)
+
+		got, names := map[string]string{}, map[string]string{}
+		for _, s := range backend.GetSpans() {
+			names[s.SpanContext.SpanID().String()] = s.Name
+		}
+		for _, s := range backend.GetSpans() {
+			got[s.Name] = nameOf(names, s.Parent.SpanID().String(), "0000000000000000")
+		}
+		compareParents(t, name+", backend", got, c.want)
+
+		inTrace := map[string]string{iteration: "train.iteration", loop: "train", application: "ai_root", epoch: "epoch.block", forward: "forward", "all_reduce": "all_reduce", "flaky": "flaky", "": ""}
+		dftest.Check(t, tracePath)
+		got, names = map[string]string{}, map[string]string{"-1": ""}
+		events := dftest.Events(t, tracePath)
+		for _, e := range events {
+			if e.Phase == dftracer.PhaseComplete {
+				names[fmt.Sprint(e.ID)] = e.Name
+			}
+		}
+		for _, e := range events {
+			for own, is := range inTrace {
+				if e.Phase == dftracer.PhaseComplete && e.Name == is {
+					got[own] = nameOf(names, fmt.Sprint(e.Parent), "-1")
+				}
+			}
+		}
+		want := map[string]string{}
+		for own, parent := range c.want {
+			want[own] = inTrace[parent]
+		}
+		compareParents(t, name+", trace", got, want)
+	}
+}
+
+func without(names ...string) config.Export {
+	return config.Export{Mode: config.Blacklist, SpanNames: names}
+}
+
+func nameOf(names map[string]string, id, none string) string {
+	if name, ok := names[id]; ok || id == none {
+		return name
+	}
+	return "a span that this output does not get"
+}
+
+func compareParents(t *testing.T, what string, got, want map[string]string) {
+	t.Helper()
+	for span, parent := range want {
+		if p, ok := got[span]; !ok || p != parent {
+			t.Errorf("%s: %s is below %q (there: %v), want %q", what, span, p, ok, parent)
+		}
 	}
 }

@@ -14,8 +14,6 @@ import (
 	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/record/phase"
 	"github.com/trainspan/trainspan/internal/record/segment"
-	"github.com/trainspan/trainspan/internal/record/settings"
-	"github.com/trainspan/trainspan/internal/record/spancontext"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -54,7 +52,8 @@ func (o *otelSide) start(ctx context.Context, s *Span, p *startParams) (panicked
 		ctx = o.joined(ctx)
 		s.data.ParentID = trace.SpanContextFromContext(ctx).SpanID()
 	}
-	ctx = o.run.Place(ctx, p.index, p.name, p.root)
+	s.starting = o.run.Place(ctx, p.index, s.to, p.root)
+	ctx = (*startContext)(s)
 	if p.tracer != nil {
 		_, s.otel = p.tracer.Start(ctx, s.data.Name, withTime(p.options, s.data.Start)...)
 	} else {
@@ -199,26 +198,20 @@ func (t *tracerProvider) ScopeKind(category, name string) direct.ScopeKind {
 
 // Sender implements direct.Source.
 func (t *tracerProvider) Sender(category, name string) direct.Sender {
-	plan, route := t.scopes, spancontext.Route{}
-	wanted, as := false, ""
-	for i := range plan.outputs {
-		o := &plan.outputs[i]
-		own, ok := settings.SentName(&o.export, category, name)
-		ok = ok && o.Network
-		as, wanted, route[o.Selection] = own, wanted || ok, ok
-	}
-	if !wanted {
+	plan := t.scopes
+	to, as := plan.hub.Filter.Sent(category, name, plan.hub.Network())
+	if to == 0 {
 		return nil
 	}
-	plan.hub.SendOnly()
 	var named []attribute.KeyValue
 	if as == vocab.ScopeName(category, name) {
 		named = []attribute.KeyValue{attribute.String(spans.AttrCategory, category), attribute.String(spans.AttrName, name)}
 	}
 	return func(ctx context.Context, at time.Time, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
-		inner, s := plan.rec.span(spancontext.SentOnly(spancontext.WithRoute(ctx, route)), as, SpanStart{
-			Time: at, Attributes: attributes.From(slices.Concat(named, attrs)...),
-		}, true)
+		inner, s, _ := plan.rec.begin(ctx, &startParams{
+			name: as, index: -1, scoped: true, at: at, anyTime: true, chosen: true, to: to,
+			attrs: plan.rec.repairs.cleanCopy(attributes.From(slices.Concat(named, attrs)...)),
+		})
 		if s == nil {
 			return ctx, nil
 		}

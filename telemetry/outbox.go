@@ -67,7 +67,10 @@ func (c *call) warn(kind uint32, text string, args ...any) {
 	c.warnings = append(c.warnings, warning{kind, text, args})
 }
 
-// record queues a record of a span for the outputs that want it, with the span
+// recorded reports whether an output gets records of a span.
+func (o *outbox) recorded(s *Span) bool { return s.to&o.hub.Records() != 0 }
+
+// record queues a record of a span for the outputs that get it, with the span
 // as it is now. That of a span that has stopped changes no more, and is not copied.
 func (o *outbox) record(c *call, s *Span, rec *outputs.Record) {
 	o.records++
@@ -75,13 +78,13 @@ func (o *outbox) record(c *call, s *Span, rec *outputs.Record) {
 		data := s.data
 		rec.Span = &data
 	}
-	o.hub.Push(*rec, s.mask)
+	o.hub.Push(*rec, s.to)
 	c.queued = true
 }
 
 // edge is record for the start or the stop of a span.
 func (o *outbox) edge(c *call, s *Span, kind outputs.Kind, e outputs.Event) {
-	if s.mask != 0 {
+	if o.recorded(s) {
 		o.record(c, s, &outputs.Record{Kind: kind, Event: e, Extension: phase.Extension(s.index)})
 	}
 }
@@ -91,7 +94,7 @@ func (o *outbox) edge(c *call, s *Span, kind outputs.Kind, e outputs.Event) {
 func (o *outbox) event(c *call, s *Span, kind outputs.Kind, e outputs.Event, extension bool) {
 	o.events++
 	s.errored = s.errored || kind == outputs.KindError
-	if s.mask != 0 {
+	if o.recorded(s) {
 		o.record(c, s, &outputs.Record{Kind: kind, Event: e, Extension: extension})
 	}
 	c.events = append(c.events, otelEvent{s, e})
@@ -117,7 +120,7 @@ func (o *outbox) entry(c *call, s, loop *Span) {
 // stop records the stop of a span, and returns its end in OpenTelemetry.
 func (o *outbox) stop(c *call, s *Span, t int64, attrs []attributes.Attr, f *failure.Failure) otelEnd {
 	s.data.Stop = t
-	if s.mask != 0 {
+	if o.recorded(s) {
 		s.data.Attributes = upsert(s.data.Attributes, attrvalue.Int(onelogger.DurationMsec, (t-s.data.Start)/1e6))
 		o.edge(c, s, outputs.KindStop, outputs.Event{Name: spans.EventSpanStop, Time: t, Attributes: attrs})
 	}

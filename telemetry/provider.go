@@ -220,7 +220,6 @@ func (p *Provider) finish(ctx context.Context) error {
 // endScopes ends the scopes that are no spans of the recorder, while the spans
 // around them are open.
 func (p *Provider) endScopes() {
-	p.scopes.abandon()
 	p.hub.EndScopes()
 }
 
@@ -229,7 +228,7 @@ func (p *Provider) endScopes() {
 // open for the report of losses.
 func (p *Provider) closing(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	if p.hub.Networked() {
+	if p.hub.Network() != 0 {
 		ctx, cancel := context.WithTimeout(ctx, p.timeout/10) // Shutdown, which follows, has all of it
 		defer cancel()
 		return p.hub.Flush(ctx)

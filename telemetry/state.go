@@ -175,7 +175,7 @@ func (r *Recorder) setAttrs(c *call, s *Span, attrs []attributes.Attr) error {
 		}
 		s.data.Attributes = upsert(s.data.Attributes, a)
 	}
-	if s.mask != 0 {
+	if r.out.recorded(s) {
 		r.out.record(c, s, &outputs.Record{Kind: outputs.KindUpdate})
 	}
 	return nil

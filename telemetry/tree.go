@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
+	"github.com/trainspan/trainspan/internal/record/filter"
 	"github.com/trainspan/trainspan/internal/record/phase"
 	"github.com/trainspan/trainspan/internal/record/spantree"
 	"github.com/trainspan/trainspan/spans"
@@ -39,10 +41,11 @@ type Span struct {
 	otel    trace.Span
 	parent  *Span
 	index   int          // spans.Index of the name it was started with
-	mask    uint64       // the outputs that get its records
+	to      filter.Set   // the outputs that get it
 	outside trace.SpanID // its parent, if that is no span of the recorder
 
 	base, carrying context.Context // it was started with, and that one with the span; see below
+	starting       context.Context // OpenTelemetry starts it with, see startContext
 
 	// The options of its start and its end in OpenTelemetry, which are not kept
 	// there: here they need no memory of their own.
@@ -53,6 +56,7 @@ type Span struct {
 	data       outputs.SpanData
 	state      spanState
 	ambient    bool  // it is a parent for callbacks, without a context
+	hook       bool  // it stands for an ambient scope of package ai
 	scoped     bool  // it belongs to a scope
 	errored    bool  // an error was recorded
 	inner      error // the latest error with which a span below ended
@@ -69,14 +73,50 @@ type contextSpan Span
 
 func (c *contextSpan) owner() *Span { return (*Span)(c) }
 
-// Above returns the span above, as contexts carry it, or nil. Package segment
-// follows it.
-func (c *contextSpan) Above() trace.Span {
+var _ filter.Span = (*contextSpan)(nil)
+
+// Outputs implements filter.Span.
+func (c *contextSpan) Outputs() filter.Set { return c.to }
+
+// Above implements filter.Span.
+func (c *contextSpan) Above() filter.Span {
 	if c.parent == nil {
 		return nil
 	}
 	return (*contextSpan)(c.parent)
 }
+
+// Outside implements filter.Span.
+func (c *contextSpan) Outside() trace.SpanContext {
+	if c.parent != nil || !c.data.ParentID.IsValid() {
+		return trace.SpanContext{}
+	}
+	return trace.SpanContextFromContext(c.rec.otel.joined(c.base))
+}
+
+// Ambient implements filter.Span.
+func (c *contextSpan) Ambient() bool { return c.hook }
+
+// startContext is the context that OpenTelemetry starts a span with. It needs no memory
+// of its own.
+type startContext Span
+
+// Value implements context.Context.
+func (c *startContext) Value(key any) any {
+	if key == (filter.StartedKey{}) {
+		return (*contextSpan)(c)
+	}
+	return c.starting.Value(key)
+}
+
+// Deadline implements context.Context.
+func (c *startContext) Deadline() (time.Time, bool) { return c.starting.Deadline() }
+
+// Done implements context.Context.
+func (c *startContext) Done() <-chan struct{} { return c.starting.Done() }
+
+// Err implements context.Context.
+func (c *startContext) Err() error { return c.starting.Err() }
 
 // tree has the open spans of a run. The recorder's lock guards it; only current
 // is read without.

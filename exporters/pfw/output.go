@@ -13,11 +13,12 @@ import (
 
 // Attach implements outputs.Output: events get the epoch and step of the
 // training, and scopes whose context carries no parent find theirs.
-func (p *Processor) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+func (p *Processor) Attach(ctx context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
 	if p != nil {
 		p.desk.attach(t)
+		direct.OfferShortcuts(ctx, direct.Shortcuts{Scopes: scopes{p}, Files: p.fileLog()})
 	}
-	return outputs.Wants{Spans: true, Scopes: p, Files: p.FileLog(), All: true}, nil
+	return outputs.Wants{Spans: true, All: true}, nil
 }
 
 // OnEvent implements outputs.Output. It writes an event of an open span at once, as a
@@ -37,30 +38,32 @@ func (p *Processor) OnEvent(s sdktrace.ReadOnlySpan, ev sdktrace.Event) {
 	writeEvent(d.w, e.id, d.roots.tid(&e.open), level, &ev)
 }
 
-// ScopeKind is for package telemetry, which records scopes of package ai with it that
-// are not OpenTelemetry spans.
-func (p *Processor) ScopeKind(category, name string) direct.ScopeKind {
-	if p == nil {
-		return nil
-	}
+// scopes records scopes of package ai that are not OpenTelemetry spans.
+type scopes struct{ p *Processor }
+
+// ScopeKind implements direct.Scopes.
+func (s scopes) ScopeKind(category, name string) direct.ScopeKind {
+	p := s.p
 	p.scoped.Store(true)
 	info, _ := vocab.ByEvent(category, name)
 	return &kind{d: p.desk, key: dftracer.NewKey(vocab.SafeCategory(category), name), long: info.Long}
 }
 
-// FileLog is for package telemetry: it returns what records calls on files, nil if the
-// options switch them off.
-func (p *Processor) FileLog() direct.FileLog {
-	if p == nil || p.files == nil {
+// EndScopes implements direct.Scopes.
+func (s scopes) EndScopes() { s.p.endScopes() }
+
+// fileLog returns what records calls on files, nil if the options switch them off.
+func (p *Processor) fileLog() direct.FileLog {
+	if p.files == nil {
 		return nil
 	}
 	return p.files
 }
 
-// EndScopes is for package telemetry. It ends the open scopes before the spans around
-// them end, and writes them as truncated. Later scopes are not recorded.
-func (p *Processor) EndScopes() {
-	if p == nil || !p.desk.cut.CompareAndSwap(false, true) {
+// endScopes ends the open scopes before the spans around them end, and writes them as
+// truncated. Later scopes are not recorded.
+func (p *Processor) endScopes() {
+	if !p.desk.cut.CompareAndSwap(false, true) {
 		return
 	}
 	p.desk.endScopes()

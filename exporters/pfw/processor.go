@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/record/spancontext"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
+	"github.com/trainspan/trainspan/internal/record/filter"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -89,7 +90,7 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	d := p.desk
 	if d.offer.Load() == nil {
 		// A decorator that shows only the span processor was attached.
-		if t := spancontext.Telemetry(ctx); t != nil {
+		if t := dispatch.Offered(ctx); t != nil {
 			d.attach(t)
 			p.scoped.Store(true) // nobody asks it for kinds of scopes
 		}
@@ -112,8 +113,10 @@ func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	}
 	long := i >= 0 && spans.At(i).Long
 	e.begun = long
-	if p.scoped.Load() && spancontext.IsAmbient(ctx) {
-		d.ambient.enter(&e.open, parent)
+	if p.scoped.Load() {
+		if started := filter.Started(ctx); started != nil && started.Ambient() {
+			d.ambient.enter(&e.open, parent)
+		}
 	}
 	d.open.add(e)
 	if p.closed.Load() { // Shutdown may have missed it
@@ -176,7 +179,7 @@ func (p *Processor) Shutdown(ctx context.Context) error {
 		if d.opts.OwnWriter { // what waits for the disk below ends with ctx too
 			defer context.AfterFunc(ctx, func() { _ = d.w.CloseContext(ctx) })()
 		}
-		p.EndScopes()
+		p.endScopes()
 		p.watcher.end()
 		d.truncate()
 		d.settled(ctx)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/filter"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -69,7 +70,7 @@ func (d *traceWriter) standing(args *direct.ScopeArgs) (epoch, step int64) {
 func (d *traceWriter) parentOf(ctx context.Context, parent trace.SpanContext) *open {
 	var sc *scopeEntry
 	if d.direct.Load() {
-		if sc, _ = ctx.Value(d).(*scopeEntry); sc != nil && sc.outer == parent.SpanID() {
+		if sc, _ = ctx.Value(d).(*scopeEntry); sc != nil && (sc.outer == parent.SpanID() || parent.HasSpanID() && sc.outer == trace.SpanContextFromContext(ctx).SpanID()) {
 			// No span was started between the scope and here.
 			return sc.alive()
 		}
@@ -83,7 +84,12 @@ func (d *traceWriter) parentOf(ctx context.Context, parent trace.SpanContext) *o
 	if sc != nil { // the span between was not recorded
 		return sc.alive()
 	}
-	// It has ended. The SDK's span knows what it was below.
+	for s := filter.Around(ctx); s != nil; s = s.Above() { // the parent is not in this file, or has ended
+		if e := d.open.find(s.SpanContext().SpanID()); e != nil {
+			return e.alive()
+		}
+	}
+	// Of a plain span of the SDK that has ended the SDK knows the parent.
 	if ended, ok := trace.SpanFromContext(ctx).(sdktrace.ReadOnlySpan); ok && ended.SpanContext().SpanID() == parent.SpanID() {
 		if above := ended.Parent(); above.HasSpanID() && !above.IsRemote() {
 			if e := d.open.find(above.SpanID()); e != nil {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/record/direct"
 	"go.opentelemetry.io/otel/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -28,7 +27,9 @@ type Output interface {
 	// OnStart and OnEnd see every span as it starts and ends, OnEvent the
 	// events of open spans as they happen, on the goroutines that do these
 	// things, concurrently for different spans ([Wants.Spans]). The start and
-	// the end of a span may come from different goroutines.
+	// the end of a span may come from different goroutines. An output gets the
+	// spans that its filter selects. The parent of a span is the nearest one above it
+	// that the output gets too.
 	//
 	// ForceFlush writes or sends what the output holds in memory, until ctx is done.
 	//
@@ -40,8 +41,9 @@ type Output interface {
 	OnEvent(s sdktrace.ReadOnlySpan, e sdktrace.Event)
 
 	// Export takes one record: the start, the stop, an event or an error of a
-	// span at the moment it happens ([Wants.Records]). Calls come one at a
-	// time and in order. The record is reused after the call, except for its
+	// span at the moment it happens ([Wants.Records]), of the spans that the filter
+	// selects. The parent that it names may be a span that the output does not get.
+	// Calls come one at a time and in order. The record is reused after the call, except for its
 	// Span and its attributes, which never change and may be kept. After five
 	// failed calls without a single success the output gets no more records.
 	Export(r *Record) error
@@ -59,13 +61,6 @@ type Wants struct {
 	Spans   bool // OnStart, OnEvent and OnEnd
 	Records bool // Export
 
-	// Scopes and Files are for outputs of this module: their types are internal. Scopes
-	// records scopes of package ai that are not OpenTelemetry spans. Nil means that the
-	// output gets selected scopes as spans.
-	Scopes direct.Scopes
-	// Files records calls on files. Nil means that the output records none.
-	Files direct.FileLog
-
 	// Network marks an output whose data goes over a network: it is shut down
 	// before the local ones, and gets no report of losses.
 	Network bool
@@ -80,10 +75,6 @@ type Wants struct {
 	// when the call that recorded it returns. Export of other outputs is called
 	// on a goroutine of its own behind a bounded queue.
 	Inline bool
-
-	// Selects promises that the output applies Telemetry.Selection to spans
-	// itself. Without it, spans that are not selected are withheld.
-	Selects bool
 
 	// All asks for everything where the program gave no filter of its own.
 	// Without it an output gets what the export customization of the provider
@@ -106,17 +97,9 @@ type Telemetry struct {
 	Metrics metric.MeterProvider
 
 	// Current is the span under which a callback without a context would
-	// start its span: the parent of a scope whose context carries none. The result
-	// is invalid if no such span is open.
+	// start its span, or the nearest one above it that the output gets: the parent of a
+	// scope whose context carries none. The result is invalid if no such span is open.
 	Current func() trace.SpanContext
-
-	// Filter is the filter that the program gave this output, nil if none.
-	Filter *config.Export
-
-	// Selection is what Filter or, without one, the provider's export
-	// customization selects; for an output that asks for All it is everything.
-	// It is set when Attach has returned, before any other method is called.
-	Selection *Selection
 
 	// Segment identifies the segment of an open long span that span exporters
 	// have open now: the parent of spans that start below it. The result is zero for

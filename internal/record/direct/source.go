@@ -46,6 +46,30 @@ func SourceOf(tp trace.TracerProvider) Source {
 	return nothing{}
 }
 
+// Shortcuts are what an output of this module records itself, past OpenTelemetry spans
+// and records.
+type Shortcuts struct {
+	Scopes Scopes  // nil: the output gets selected scopes as spans
+	Files  FileLog // nil: it records no calls on files
+}
+
+// shortcutsKey is the key of the Shortcuts that an output fills in.
+type shortcutsKey struct{}
+
+// AskShortcuts returns the context in which an output is attached, for
+// [OfferShortcuts].
+func AskShortcuts(ctx context.Context, to *Shortcuts) context.Context {
+	return context.WithValue(ctx, shortcutsKey{}, to)
+}
+
+// OfferShortcuts is called by an output that is attached with ctx. The context reaches an
+// output behind decorators too.
+func OfferShortcuts(ctx context.Context, own Shortcuts) {
+	if to, ok := ctx.Value(shortcutsKey{}).(*Shortcuts); ok {
+		*to = own
+	}
+}
+
 // nothing is the source of a provider that is off.
 type nothing struct{}
 

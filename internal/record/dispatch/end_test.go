@@ -12,7 +12,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/record/direct"
-	"github.com/trainspan/trainspan/internal/record/spancontext"
+	"github.com/trainspan/trainspan/internal/record/filter"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
@@ -121,10 +121,9 @@ type panicky struct {
 	wants outputs.Wants
 }
 
-func (p *panicky) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
-	w := p.wants
-	w.Scopes = p
-	return w, nil
+func (p *panicky) Attach(ctx context.Context, _ *outputs.Telemetry) (outputs.Wants, error) {
+	direct.OfferShortcuts(ctx, direct.Shortcuts{Scopes: p})
+	return p.wants, nil
 }
 func (*panicky) OnStart(context.Context, sdktrace.ReadWriteSpan) { panic("start") }
 func (*panicky) OnEvent(sdktrace.ReadOnlySpan, sdktrace.Event)   { panic("event") }
@@ -143,10 +142,9 @@ func TestPanics(t *testing.T) {
 	var log strings.Builder
 	l := &list{}
 	h := New(slog.New(slog.NewTextHandler(&log, nil)))
-	all := outputs.NewSelection(config.Export{Mode: config.ExportAll})
 	good := &noting{name: "file", list: l}
 	for _, out := range []outputs.Output{&panicky{wants: outputs.Wants{Spans: true, Records: true, Inline: true}}, good} {
-		if err := h.Attach(context.Background(), out, nil, all, outputs.Telemetry{}); err != nil {
+		if err := h.Attach(context.Background(), out, nil, &Offer{Export: config.Export{Mode: config.ExportAll}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -156,7 +154,7 @@ func TestPanics(t *testing.T) {
 		h.OnEvent(s.(sdktrace.ReadOnlySpan), sdktrace.Event{})
 		s.End()
 	}
-	if k := h.ScopeKinds("a", "b", spancontext.Route{h.all[0].only: true}); len(k) != 0 {
+	if k := h.ScopeKinds("a", "b", filter.Only(0)); len(k) != 0 {
 		t.Error("a kind came out of a panic")
 	}
 	h.EndScopes()
@@ -189,8 +187,8 @@ func TestRenamedSpans(t *testing.T) {
 	}{{"good", "other", "start, event, end"}, {"other", "good", ""}} {
 		l := &list{}
 		h := New(slog.New(slog.NewTextHandler(io.Discard, nil)))
-		filter := config.Export{Mode: config.Whitelist, SpanNames: []string{"good"}}
-		if err := h.Attach(context.Background(), &watching{list: l}, &filter, nil, outputs.Telemetry{}); err != nil {
+		good := config.Export{Mode: config.Whitelist, SpanNames: []string{"good"}}
+		if err := h.Attach(context.Background(), &watching{list: l}, &good, &Offer{}); err != nil {
 			t.Fatal(err)
 		}
 		_, s := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(h)).Tracer("").Start(context.Background(), c.before)

@@ -14,25 +14,29 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/internal/record/direct"
-	"github.com/trainspan/trainspan/internal/record/spancontext"
+	"github.com/trainspan/trainspan/internal/record/filter"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 )
-
-// maxRecordOutputs is how many outputs can take records: a mask says which of
-// them want those of a span.
-const maxRecordOutputs = 64
 
 // Hub hands spans and records to the outputs. Attach is called before anything
 // else; after that the set of outputs does not change, and all methods are safe
 // for concurrent use. As a span processor it is what the SDK is given.
 type Hub struct {
+	// Filter has the filters of the outputs, by their order.
+	Filter filter.Table
+
 	log     *slog.Logger
 	all     []*attached
 	spans   []*attached // those that take spans
 	records []*attached // those that take records
 
-	sent sentOnly
+	takesSpans, takesRecords, takesScopes, network filter.Set
+
+	mu    sync.Mutex
+	apart map[trace.SpanID]started // the open spans that not every output for spans gets as they are
+	some  atomic.Int64             // how many these are, to be read without the lock
 
 	ending sync.Once
 	err    error
@@ -45,119 +49,101 @@ func New(log *slog.Logger) *Hub { return &Hub{log: log} }
 
 // attached is an output with what it asked for.
 type attached struct {
-	out   outputs.Output
-	wants outputs.Wants
-	only  *outputs.Selection
-	queue *queue // of records, nil if it takes none
-	log   *slog.Logger
+	out    outputs.Output
+	number int // in the filter
+	wants  outputs.Wants
+	ways   direct.Shortcuts
+	queue  *queue // of records, nil if it takes none
+	log    *slog.Logger
 
 	panics atomic.Int64 // of its methods other than Export
-	taken  sync.Map     // ids of open spans, where the name of a span decides
 }
 
-// Attach attaches an output with the filter that the program gave for it, nil
-// for none; customization is that of the provider.
-func (h *Hub) Attach(ctx context.Context, out outputs.Output, filter *config.Export, customization *outputs.Selection, t outputs.Telemetry) error {
-	if filter != nil {
-		f := *filter
-		t.Filter = &f
+// Offer is what a provider offers to each of its outputs.
+type Offer struct {
+	outputs.Telemetry
+	// Export is the export customization.
+	Export config.Export
+	// Open returns the span that the Current of Telemetry is about, or nil.
+	Open func() filter.Span
+}
+
+// Attach attaches an output with the filter that the program gave for it, or nil.
+// Without one the output gets everything if it asks for that, or else what the
+// customization selects.
+func (h *Hub) Attach(ctx context.Context, out outputs.Output, own *config.Export, offer *Offer) error {
+	a := &attached{out: out, number: h.Filter.Len(), log: h.log}
+	if a.number == filter.MaxOutputs {
+		return fmt.Errorf("telemetry: attach %T: there are %d outputs already", out, filter.MaxOutputs)
 	}
-	a := &attached{out: out, log: h.log}
-	if err := guard(func() (err error) { a.wants, err = out.Attach(ctx, &t); return err }); err != nil {
+	t := offer.Telemetry
+	t.Current = func() trace.SpanContext {
+		switch s := offer.Open(); {
+		case s == nil:
+			return trace.SpanContext{}
+		case s.Outputs().Has(a.number):
+			return s.SpanContext()
+		default:
+			return filter.Parent(s, a.number)
+		}
+	}
+	if err := guard(func() (err error) { a.wants, err = out.Attach(direct.AskShortcuts(ctx, &a.ways), &t); return err }); err != nil {
 		return fmt.Errorf("telemetry: attach %T: %w", out, err)
 	}
 	switch {
-	case filter != nil:
-		a.only = outputs.NewSelection(*filter)
+	case own != nil:
+		h.Filter.Add(*own)
 	case a.wants.All:
-		a.only = outputs.NewSelection(config.Export{Mode: config.ExportAll})
+		h.Filter.Add(config.Export{Mode: config.ExportAll})
 	default:
-		a.only = customization
+		h.Filter.Add(offer.Export)
 	}
-	t.Selection = a.only
 	h.all = append(h.all, a)
+	if a.wants.Network {
+		h.network |= filter.Only(a.number)
+	}
+	if a.ways.Scopes != nil {
+		h.takesScopes |= filter.Only(a.number)
+	}
 	if a.wants.Spans {
 		h.spans = append(h.spans, a)
+		h.takesSpans |= filter.Only(a.number)
 	}
 	if a.wants.Records {
-		if len(h.records) == maxRecordOutputs {
-			return fmt.Errorf("telemetry: attach %T: there are %d outputs for records already", out, maxRecordOutputs)
-		}
 		a.queue = newQueue(out, a.wants.Inline, h.log, h.PushDataError)
 		h.records = append(h.records, a)
+		h.takesRecords |= filter.Only(a.number)
 	}
 	return nil
 }
 
-// Mask returns the outputs that want the records of a span that is started with
-// ctx, one bit for each. index is spans.Index(name) where that is known, or -1.
-func (h *Hub) Mask(ctx context.Context, index int, name string) (mask uint64) {
-	sent := h.sent.is(ctx)
-	for i, a := range h.records {
-		if (a.wants.Network || !sent) && spancontext.Takes(ctx, a.only, index, name) {
-			mask |= 1 << i
-		}
-	}
-	return mask
-}
+// Spans returns the outputs that take spans.
+func (h *Hub) Spans() filter.Set { return h.takesSpans }
 
-// SendOnly says that spans may come whose context spancontext.SentOnly has marked.
-func (h *Hub) SendOnly() { h.sent.some.Store(true) }
+// Records returns the outputs that take records.
+func (h *Hub) Records() filter.Set { return h.takesRecords }
 
-// sentOnly are the open spans for outputs on a network alone.
-type sentOnly struct {
-	some atomic.Bool // there are such
-	ids  sync.Map
-}
+// Scopes returns the outputs that record scopes themselves.
+func (h *Hub) Scopes() filter.Set { return h.takesScopes }
 
-// is reports whether the span that is started with ctx is one.
-func (o *sentOnly) is(ctx context.Context) bool {
-	return ctx != nil && o.some.Load() && spancontext.IsSentOnly(ctx)
-}
-
-// has reports whether an open span is one; at its end it is forgotten.
-func (o *sentOnly) has(s sdktrace.ReadOnlySpan, ends bool) (sent bool) {
-	switch {
-	case !o.some.Load():
-	case ends:
-		_, sent = o.ids.LoadAndDelete(s.SpanContext().SpanID())
-	default:
-		_, sent = o.ids.Load(s.SpanContext().SpanID())
-	}
-	return sent
-}
-
-// Attached is what an output asked for, and what it gets.
-type Attached struct {
-	outputs.Wants
-	Selection *outputs.Selection
-}
+// Network returns the outputs that send over a network.
+func (h *Hub) Network() filter.Set { return h.network }
 
 // Outputs returns the outputs in the order in which they were attached.
-func (h *Hub) Outputs(yield func(outputs.Output, Attached) bool) {
+func (h *Hub) Outputs(yield func(outputs.Output) bool) {
 	for _, a := range h.all {
-		if !yield(a.out, Attached{a.wants, a.only}) {
+		if !yield(a.out) {
 			return
 		}
 	}
 }
 
-// Networked reports whether something is sent over a network.
-func (h *Hub) Networked() bool {
-	for _, a := range h.all {
-		if a.wants.Network {
-			return true
-		}
-	}
-	return false
-}
-
-// Push queues a record for the outputs of the mask. It does not wait: the
-// caller may hold a lock, and calls Drain when it has released it. Records go
-// out in the order in which they were pushed.
-func (h *Hub) Push(r outputs.Record, mask uint64) {
-	for i, a := range h.records {
-		if mask&(1<<i) != 0 {
+// Push queues a record for those outputs of a set that take records. It does not wait:
+// the caller may hold a lock, and calls Drain when it has released it. Records go out in
+// the order in which they were pushed.
+func (h *Hub) Push(r outputs.Record, to filter.Set) {
+	for _, a := range h.records {
+		if to.Has(a.number) {
 			a.queue.push(item{record: r})
 		}
 	}
@@ -180,82 +166,112 @@ func (h *Hub) Drain() {
 	}
 }
 
+// started is what the outputs got of the start of a span.
+type started struct {
+	span  filter.Span // nil: not one of the recorder
+	to    filter.Set  // the outputs that got it
+	moved filter.Set  // those of them that got it below another span than its parent
+}
+
 // OnStart implements sdktrace.SpanProcessor.
 func (h *Hub) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
-	sent := h.sent.is(ctx)
-	if sent {
-		h.sent.ids.Store(s.SpanContext().SpanID(), nil)
+	st := started{span: filter.Started(ctx)}
+	if st.span == nil { // it was started after the end of the recording
+		st.to = h.Filter.Span(-1, s.Name()) & h.takesSpans
+	} else {
+		st.to = st.span.Outputs() & h.takesSpans
+		st.moved = filter.Moved(st.span) & h.takesSpans
+	}
+	if st.to != h.takesSpans || st.moved != 0 {
+		h.mu.Lock()
+		if h.apart == nil {
+			h.apart = make(map[trace.SpanID]started)
+		}
+		h.apart[s.SpanContext().SpanID()] = st
+		h.some.Store(int64(len(h.apart)))
+		h.mu.Unlock()
 	}
 	for _, a := range h.spans {
-		if (a.wants.Network || !sent) && a.takes(ctx, s) {
+		if !st.to.Has(a.number) {
+			continue
+		}
+		if st.moved.Has(a.number) {
+			a.onStart(ctx, movedStart{s, filter.Parent(st.span, a.number)})
+		} else {
 			a.onStart(ctx, s)
 		}
 	}
 }
 
-// OnEnd implements sdktrace.SpanProcessor.
+// OnEnd implements sdktrace.SpanProcessor. Who saw a start sees the end, also of a span
+// that was renamed.
 func (h *Hub) OnEnd(s sdktrace.ReadOnlySpan) {
-	sent := h.sent.has(s, true)
-	for _, a := range h.spans {
-		if (a.wants.Network || !sent) && a.took(s, true) {
-			a.onEnd(s)
-		}
-	}
+	h.each(s, true, func(a *attached, s sdktrace.ReadOnlySpan) { a.onEnd(s) })
 }
 
 // OnEvent hands the event of an open span on.
 func (h *Hub) OnEvent(s sdktrace.ReadOnlySpan, e sdktrace.Event) {
-	sent := h.sent.has(s, false)
+	h.each(s, false, func(a *attached, s sdktrace.ReadOnlySpan) { a.onEvent(s, e) })
+}
+
+// each calls do for the outputs that got the start of a span, with the span as it is
+// there. At its end the span is forgotten.
+func (h *Hub) each(s sdktrace.ReadOnlySpan, ends bool, do func(*attached, sdktrace.ReadOnlySpan)) {
+	st := started{to: h.takesSpans}
+	if h.some.Load() > 0 {
+		id := s.SpanContext().SpanID()
+		h.mu.Lock()
+		if known, ok := h.apart[id]; ok {
+			if st = known; ends {
+				delete(h.apart, id)
+				h.some.Store(int64(len(h.apart)))
+			}
+		}
+		h.mu.Unlock()
+	}
 	for _, a := range h.spans {
-		if (a.wants.Network || !sent) && a.took(s, false) {
-			a.onEvent(s, e)
+		if !st.to.Has(a.number) {
+			continue
+		}
+		if st.moved.Has(a.number) {
+			do(a, movedEnd{s, filter.Parent(st.span, a.number)})
+		} else {
+			do(a, s)
 		}
 	}
 }
+
+// movedStart and movedEnd are a span below another parent.
+type (
+	movedStart struct {
+		sdktrace.ReadWriteSpan
+		parent trace.SpanContext
+	}
+	movedEnd struct {
+		sdktrace.ReadOnlySpan
+		parent trace.SpanContext
+	}
+)
+
+// Parent implements sdktrace.ReadOnlySpan.
+func (m movedStart) Parent() trace.SpanContext { return m.parent }
+
+// Parent implements sdktrace.ReadOnlySpan.
+func (m movedEnd) Parent() trace.SpanContext { return m.parent }
+
+// Held counts what is remembered of open spans.
+func (h *Hub) Held() int { return int(h.some.Load()) }
 
 // EndScopes ends the scopes that outputs have open.
 func (h *Hub) EndScopes() {
 	for _, a := range h.all {
-		if a.wants.Scopes != nil {
+		if a.ways.Scopes != nil {
 			func() {
 				defer a.recovered()
-				a.wants.Scopes.EndScopes()
+				a.ways.Scopes.EndScopes()
 			}()
 		}
 	}
-}
-
-// TakesSpans reports whether some output wants spans.
-func (h *Hub) TakesSpans() bool { return len(h.spans) > 0 }
-
-// everything reports that the output gets every span, or chooses itself.
-func (a *attached) everything() bool { return a.wants.Selects || a.only.All() }
-
-// takes reports whether the output gets a span that starts. The name of that
-// moment decides: who saw a start sees the end, also of a span that was renamed.
-func (a *attached) takes(ctx context.Context, s sdktrace.ReadOnlySpan) bool {
-	if a.everything() {
-		return true
-	}
-	if !spancontext.Takes(ctx, a.only, -1, s.Name()) {
-		return false
-	}
-	a.taken.Store(s.SpanContext().SpanID(), nil)
-	return true
-}
-
-// took reports whether the output got the start of a span.
-func (a *attached) took(s sdktrace.ReadOnlySpan, ends bool) (ok bool) {
-	if a.everything() {
-		return true
-	}
-	id := s.SpanContext().SpanID()
-	if ends {
-		_, ok = a.taken.LoadAndDelete(id)
-	} else {
-		_, ok = a.taken.Load(id)
-	}
-	return ok
 }
 
 func (a *attached) onStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
@@ -350,10 +366,10 @@ func (h *Hub) Health() []Health {
 	return all
 }
 
-// ScopeKinds asks the outputs that record scopes themselves, those of the route.
-func (h *Hub) ScopeKinds(category, name string, route spancontext.Route) (kinds []direct.ScopeKind) {
+// ScopeKinds asks those outputs of a set that record scopes themselves.
+func (h *Hub) ScopeKinds(category, name string, to filter.Set) (kinds []direct.ScopeKind) {
 	for _, a := range h.all {
-		if a.wants.Scopes != nil && route[a.only] {
+		if a.ways.Scopes != nil && to.Has(a.number) {
 			if k := a.scopeKind(category, name); k != nil {
 				kinds = append(kinds, k)
 			}
@@ -364,14 +380,14 @@ func (h *Hub) ScopeKinds(category, name string, route spancontext.Route) (kinds 
 
 func (a *attached) scopeKind(category, name string) direct.ScopeKind {
 	defer a.recovered()
-	return a.wants.Scopes.ScopeKind(category, name)
+	return a.ways.Scopes.ScopeKind(category, name)
 }
 
 // FileLogs returns what records calls on files.
 func (h *Hub) FileLogs() (logs []direct.FileLog) {
 	for _, a := range h.all {
-		if a.wants.Files != nil {
-			logs = append(logs, a.wants.Files)
+		if a.ways.Files != nil {
+			logs = append(logs, a.ways.Files)
 		}
 	}
 	return logs

@@ -12,7 +12,6 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/attrvalue"
 	"github.com/trainspan/trainspan/internal/platform/bounded"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
-	"github.com/trainspan/trainspan/internal/record/spancontext"
 	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -465,7 +464,18 @@ func (p *plain) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, 
 // OnStart implements outputs.Output. The context carries what a decorated
 // output would have been offered.
 func (p *plain) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
-	p.SpanProcessor.OnStart(spancontext.WithTelemetry(ctx, p.offer), s)
+	p.SpanProcessor.OnStart(context.WithValue(ctx, offerKey{}, p.offer), s)
+}
+
+// offerKey is the key of what a decorated output would have been offered.
+type offerKey struct{}
+
+// Offered returns what an output would have been offered that a decorator stands in
+// front of which shows a span processor only. ctx is that of the start of a span. The
+// result is nil for other outputs.
+func Offered(ctx context.Context) *outputs.Telemetry {
+	t, _ := ctx.Value(offerKey{}).(*outputs.Telemetry)
+	return t
 }
 
 // OnEnd implements outputs.Output.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/record/filter"
 	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.uber.org/goleak"
@@ -70,9 +71,8 @@ func (s *sink) times() []int64 {
 func newHub(t testing.TB, outs ...outputs.Output) *Hub {
 	t.Helper()
 	h := New(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	all := outputs.NewSelection(config.Export{Mode: config.ExportAll})
 	for _, out := range outs {
-		if err := h.Attach(context.Background(), out, nil, all, outputs.Telemetry{}); err != nil {
+		if err := h.Attach(context.Background(), out, nil, &Offer{Export: config.Export{Mode: config.ExportAll}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,7 +86,7 @@ func record(n int) outputs.Record {
 // send records as the recorder does.
 func send(h *Hub, from, n int) {
 	for i := range n {
-		h.Push(record(from+i), ^uint64(0))
+		h.Push(record(from+i), ^filter.Set(0))
 		h.Drain()
 	}
 }
@@ -129,7 +129,7 @@ func TestOrder(t *testing.T) {
 			wg.Go(func() {
 				for range 500 {
 					order.Lock()
-					h.Push(record(next), 1)
+					h.Push(record(next), ^filter.Set(0))
 					next++
 					order.Unlock()
 					h.Drain()
@@ -275,12 +275,12 @@ func TestFlushUnderLoad(t *testing.T) {
 		s.export = func(r *outputs.Record) error {
 			time.Sleep(time.Millisecond)
 			if r.Event.Time < 10_000 { // for ten seconds there is always another one
-				h.Push(record(int(r.Event.Time)+1), 1)
+				h.Push(record(int(r.Event.Time)+1), ^filter.Set(0))
 			}
 			return nil
 		}
 		h = newHub(t, s)
-		h.Push(record(0), 1)
+		h.Push(record(0), ^filter.Set(0))
 		start := time.Now()
 		if err := h.ForceFlush(context.Background()); err != nil || time.Since(start) > time.Second {
 			t.Errorf("the flush took %v: %v", time.Since(start), err)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/trainspan/trainspan/internal/export/delivery"
 	"github.com/trainspan/trainspan/internal/platform/attrvalue"
-	"github.com/trainspan/trainspan/internal/record/spancontext"
+	"github.com/trainspan/trainspan/internal/record/filter"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/attribute"
@@ -17,9 +17,9 @@ import (
 )
 
 // Exporter stands between the spans and the batches of one OpenTelemetry
-// exporter. It leaves out the spans that are not selected, and hangs what lies
-// below them under the nearest ancestor that is exported, so that no span of
-// the backend's trace points at a parent that never comes.
+// exporter. It hangs a span under the segment of its parent that is in the
+// trace of the span, so that no span of the backend's trace points at a parent
+// that never comes.
 type Exporter struct {
 	outputs.None
 
@@ -39,16 +39,14 @@ type Exporter struct {
 	long map[trace.SpanID]*longSpan
 	cut  []*segment // finished and not yet sent
 
-	// hidden maps an open span that is left out to its nearest exported
-	// ancestor; moved has the place of an open exported span in the export,
-	// where that is not below its own parent.
-	hidden map[trace.SpanID]ancestor
-	moved  map[trace.SpanID]place
+	// moved has the place of an open span in the export, where that is not
+	// below its own parent.
+	moved map[trace.SpanID]place
 }
 
 var _ outputs.Output = (*Exporter)(nil)
 
-// ancestor is the nearest exported ancestor of a span.
+// ancestor is the parent of a span in the export.
 type ancestor struct {
 	trace.SpanContext           // of its segment at that time, if it is a long one
 	long              *longSpan // nil if it is no long one
@@ -61,8 +59,7 @@ func NewExporter(e sdktrace.SpanExporter, run *Run, ids sdktrace.IDGenerator, se
 	return &Exporter{
 		exporter: e,
 		run:      run, ids: ids, segment: segment, counts: first, long: make(map[trace.SpanID]*longSpan),
-		hidden: make(map[trace.SpanID]ancestor),
-		moved:  make(map[trace.SpanID]place),
+		moved: make(map[trace.SpanID]place),
 	}
 }
 
@@ -74,7 +71,7 @@ func (f *Exporter) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Want
 		OnLoss: func(cause delivery.Cause, n int64, err error) { t.Lost(outputs.DeliversSpans, cause.String(), n, err) },
 	})
 	f.stopRotation = f.startRotation()
-	return outputs.Wants{Spans: true, Network: true, Selects: true}, nil
+	return outputs.Wants{Spans: true, Network: true}, nil
 }
 
 // ForceFlush implements outputs.Output.
@@ -114,30 +111,27 @@ func (f *Exporter) Stats() outputs.Stats {
 func (f *Exporter) Held() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.hidden) + len(f.moved) + len(f.long)
+	return len(f.moved) + len(f.long)
 }
 
 // OnStart implements sdktrace.SpanProcessor.
 func (f *Exporter) OnStart(ctx context.Context, span sdktrace.ReadWriteSpan) {
-	name := span.Name()
-	index := spans.Index(name)
-	s := starting{span, span.SpanContext(), span.Parent(), parentIn(ctx), isLong(index)}
-	hide := !spancontext.Takes(ctx, f.offer.Selection, index, name)
-	if f.counts {
-		f.run.started(span, s.long)
+	s := starting{ReadWriteSpan: span, own: span.SpanContext(), parent: span.Parent(), long: isLong(spans.Index(span.Name()))}
+	if started := filter.Started(ctx); started != nil {
+		known := started.Outside()
+		if s.above = started.Above(); s.above != nil {
+			known = s.above.SpanContext()
+		}
+		if known.SpanID() == s.parent.SpanID() {
+			s.parent = known // also if it is in another trace
+		}
 	}
 	f.mu.Lock()
 	defer f.unlock()
-	above := f.ancestorOf(&s)
-	if hide {
-		f.hidden[s.own.SpanID()] = above
-		return
-	}
-	f.add(&s, above)
+	f.add(&s, f.ancestorOf(&s))
 }
 
-// add puts an exported span below its nearest exported ancestor. The lock is
-// held.
+// add puts a span below its parent in the export. The lock is held.
 func (f *Exporter) add(s *starting, above ancestor) {
 	own := s.own
 	at := f.placeOf(s, above)
@@ -156,33 +150,20 @@ func (f *Exporter) add(s *starting, above ancestor) {
 	}
 }
 
-// ancestorOf finds the nearest exported ancestor of a span that starts. The
-// lock is held.
+// ancestorOf finds the parent of a span that starts. The lock is held.
 func (f *Exporter) ancestorOf(s *starting) ancestor {
-	parent := s.parent
-	if above, ok := f.hidden[parent.SpanID()]; ok {
-		if above.long != nil {
-			if in, ok := f.segmentIn(above.long, s); ok {
-				above.SpanContext = in
-			}
-		}
-		return above
-	}
-	if l := f.long[parent.SpanID()]; l != nil {
+	if l := f.long[s.parent.SpanID()]; l != nil {
 		in, ok := f.segmentIn(l, s)
 		if !ok {
 			in = l.current
 		}
 		return ancestor{in, l}
 	}
-	if known := s.above.SpanContext(); known.SpanID() == parent.SpanID() {
-		parent = known
-	}
-	return ancestor{parent, nil}
+	return ancestor{s.parent, nil}
 }
 
-// placeOf is the place of a span below its nearest exported ancestor or, if
-// that is in another trace, below the nearest long span. The lock is held.
+// placeOf is the place of a span below its parent or, if that is in another trace,
+// below the nearest long span. The lock is held.
 func (f *Exporter) placeOf(s *starting, above ancestor) place {
 	if !above.HasSpanID() || above.TraceID() == s.own.TraceID() {
 		return place{parent: above.SpanContext}
@@ -198,38 +179,27 @@ func (f *Exporter) placeOf(s *starting, above ancestor) place {
 // longAbove is the nearest long span that is open above a span that starts, or
 // nil. The lock is held.
 func (f *Exporter) longAbove(of *starting) *longSpan {
-	for s := of.above; s != nil; {
+	for s := of.above; s != nil; s = s.Above() {
 		if l := f.long[s.SpanContext().SpanID()]; l != nil {
 			return l
 		}
-		n, ok := s.(nested)
-		if !ok {
-			return nil
-		}
-		s = n.Above()
 	}
 	return nil
 }
 
 // OnEnd implements sdktrace.SpanProcessor.
 func (f *Exporter) OnEnd(s sdktrace.ReadOnlySpan) {
-	own := s.SpanContext()
-	if f.counts {
-		f.run.ended(own.SpanID())
-	}
-	if s := f.end(s, own.SpanID()); s != nil && own.IsSampled() {
-		f.queue.Put(s)
+	if own := s.SpanContext(); own.IsSampled() {
+		f.queue.Put(f.end(s, own.SpanID()))
+	} else {
+		f.end(s, own.SpanID())
 	}
 }
 
-// end is an ended span as it is exported, nil if it is not.
+// end is an ended span as it is exported.
 func (f *Exporter) end(s sdktrace.ReadOnlySpan, id trace.SpanID) sdktrace.ReadOnlySpan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, left := f.hidden[id]; left {
-		delete(f.hidden, id)
-		return nil
-	}
 	if l := f.long[id]; l != nil {
 		delete(f.long, id)
 		l.ended = true

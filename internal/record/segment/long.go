@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/internal/platform/otlpform"
+	"github.com/trainspan/trainspan/internal/record/filter"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -152,7 +153,7 @@ func (f *Exporter) enter(l *longSpan, into *part, at time.Time) {
 type starting struct {
 	sdktrace.ReadWriteSpan
 	own, parent trace.SpanContext
-	above       trace.Span // the parent that the context has
+	above       filter.Span // the nearest span around it that the recorder knows, or nil
 	long        bool
 }
 

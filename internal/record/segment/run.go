@@ -4,7 +4,7 @@
 //
 // A [Run] decides, when a span starts, in which trace it is; an [Exporter] is
 // the output that brings the spans to one OpenTelemetry exporter, each below
-// its nearest exported ancestor in that trace.
+// its parent in that trace.
 package segment
 
 import (
@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/record/spancontext"
+	"github.com/trainspan/trainspan/internal/record/filter"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -51,8 +51,8 @@ type Options struct {
 	WorldSize int
 	IDs       sdktrace.IDGenerator
 	Progress  *outputs.Progress
-	// Exported says which spans an exporter gets, for the budget.
-	Exported *outputs.Selection
+	// Counted is the output whose spans count for the budget.
+	Counted int
 	// Job is the trace id of all root spans where ranks share their traces,
 	// and PartID that of a part of it; both are zero elsewhere. lap counts how
 	// often the windows began again at a smaller number.
@@ -168,10 +168,10 @@ func (r *Run) enter(key int64) {
 }
 
 // Place chooses the trace of a span that is about to start with ctx, which
-// holds its parent, and gives the context to start it with. index is
-// spans.Index(name) or -1; root reports that the span has no parent whatever the
-// context says.
-func (r *Run) Place(ctx context.Context, index int, name string, root bool) context.Context {
+// holds its parent, and gives the context to start it with. index is that of a
+// standard span or -1, to are the outputs that get the span, and root reports that it
+// has no parent whatever the context says.
+func (r *Run) Place(ctx context.Context, index int, to filter.Set, root bool) context.Context {
 	if r == nil {
 		return ctx
 	}
@@ -189,7 +189,7 @@ func (r *Run) Place(ctx context.Context, index int, name string, root bool) cont
 	switch {
 	case parent.IsValid() && !root:
 		in = r.find(parent.TraceID())
-		if _, ours := carried.(nested); in == nil && ours && r.seq > remembered {
+		if _, ours := carried.(filter.Span); in == nil && ours && r.seq > remembered {
 			in = past
 		}
 		into = r.partBelow(in, r.long[parent.SpanID()])
@@ -202,7 +202,7 @@ func (r *Run) Place(ctx context.Context, index int, name string, root bool) cont
 	if into != nil {
 		in = into
 	}
-	if in != nil && in != past && spancontext.Takes(ctx, r.o.Exported, index, name) {
+	if in != nil && in != past && to.Has(r.o.Counted) {
 		in.spans.Add(1)
 	}
 	if into == nil {
@@ -243,10 +243,10 @@ func (r *Run) root() *part {
 	return r.next()
 }
 
-// started notes a span that has started: a long one leads the run into its
-// trace, if that is not one of the run's yet.
-func (r *Run) started(s sdktrace.ReadOnlySpan, long bool) {
-	if r == nil || !long {
+// OnStart implements sdktrace.SpanProcessor. It notes a long span that has started,
+// which leads the run into its trace, if that is not one of the run's yet.
+func (r *Run) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
+	if !isLong(spans.Index(s.Name())) {
 		return
 	}
 	sc := s.SpanContext()
@@ -255,20 +255,24 @@ func (r *Run) started(s sdktrace.ReadOnlySpan, long bool) {
 	r.long[sc.SpanID()] = true
 	if r.find(sc.TraceID()) == nil {
 		p := r.remember(&part{id: sc.TraceID(), window: r.key})
-		if r.o.Exported.Has(-1, s.Name()) {
+		if started := filter.Started(ctx); started != nil && started.Outputs().Has(r.o.Counted) {
 			p.spans.Add(1)
 		}
 	}
 }
 
-func (r *Run) ended(id trace.SpanID) {
-	if r == nil {
-		return
-	}
+// OnEnd implements sdktrace.SpanProcessor.
+func (r *Run) OnEnd(s sdktrace.ReadOnlySpan) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.long, id)
+	delete(r.long, s.SpanContext().SpanID())
 }
+
+// ForceFlush implements sdktrace.SpanProcessor.
+func (r *Run) ForceFlush(context.Context) error { return nil }
+
+// Shutdown implements sdktrace.SpanProcessor.
+func (r *Run) Shutdown(context.Context) error { return nil }
 
 // rotated returns the part for the segments that begin now.
 func (r *Run) rotated() *part {
@@ -332,19 +336,6 @@ type parentElsewhere struct {
 
 // SpanContext implements trace.Span.
 func (p *parentElsewhere) SpanContext() trace.SpanContext { return p.as }
-
-// nested is a span that knows the one above it, as contexts carry it.
-type nested interface{ Above() trace.Span }
-
-// parentIn returns the parent that the context of the start of a span holds, as
-// it really is known.
-func parentIn(ctx context.Context) trace.Span {
-	carried := trace.SpanFromContext(ctx)
-	if p, ok := carried.(*parentElsewhere); ok {
-		return p.Span
-	}
-	return carried
-}
 
 // windowOf is the number of training iterations in one trace.
 func windowOf(t *config.Traces) int64 {

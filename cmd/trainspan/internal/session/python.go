@@ -25,8 +25,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/environ"
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/record/settings"
 	"github.com/trainspan/trainspan/internal/record/setup"
-	"github.com/trainspan/trainspan/internal/record/spancontext"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -97,7 +97,7 @@ func startPython(s *start, ready *launch.Ready) (_ *pythonSide, err error) {
 // to. What is wrong with them is said once; nil sends nothing. It notes whether there is
 // an address for metrics.
 func (s *start) sending(serves *bool) (func(config.Config) (config.Config, error), *dftracer.Options, trace.SpanContext) {
-	parent, err := spancontext.Above(os.LookupEnv)
+	parent, err := settings.Parent(os.LookupEnv)
 	if err != nil {
 		s.problem("%v; see "+helptopic.Variable, err)
 	}
