@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -155,10 +156,7 @@ func causeAction(c *machine.Cause) string {
 
 // overloadSentence says that ranks wait for processors.
 func overloadSentence(o *machine.Overload) string {
-	where := "the machine"
-	if o.Host != "" {
-		where = o.Host
-	}
+	where := cmp.Or(o.Host, "(unknown)")
 	from, to := display.Percent(o.Least), display.Percent(o.Most)
 	wait := "its ranks wait for one for " + from + " to " + to + " of the time"
 	if from == to {
@@ -166,11 +164,11 @@ func overloadSentence(o *machine.Overload) string {
 	}
 	switch {
 	case o.Limit:
-		return fmt.Sprintf("The processor limit of the control group on %s (%.2g processors) holds all ranks back: %s.", where, o.Cores, wait)
+		return fmt.Sprintf("The processor limit of the control group on host %s (%.2g processors) holds all ranks back: %s.", where, o.Cores, wait)
 	case o.Runnable > o.Cores:
-		return fmt.Sprintf("%s is overloaded: %.0f threads want to run on %s, and %s.", capital(where), o.Runnable, display.Plural(int(o.Cores+0.5), "processor"), wait)
+		return fmt.Sprintf("Host %s is overloaded: %.0f threads want to run on %s, and %s.", where, o.Runnable, display.Plural(int(o.Cores+0.5), "processor"), wait)
 	}
-	return fmt.Sprintf("The ranks on %s may use %s, and wait for one for %s to %s of the time.", where, display.Plural(int(o.Cores+0.5), "processor"), from, to)
+	return fmt.Sprintf("The ranks on host %s may use %s, and wait for one for %s to %s of the time.", where, display.Plural(int(o.Cores+0.5), "processor"), from, to)
 }
 
 // mostMachine is how many sentences about the machine a report has.
@@ -202,7 +200,11 @@ func (r *Report) machineAction() string {
 		return ""
 	}
 	if len(m.Causes) > 0 {
-		return causeAction(&m.Causes[0])
+		c := &m.Causes[0]
+		crowded := slices.ContainsFunc(m.Overloaded, func(o machine.Overload) bool { return o.Host == c.Host })
+		if c.Cause != machine.CauseProcessor || !crowded {
+			return causeAction(c)
+		}
 	}
 	switch v.Kind {
 	case straggler.SlowRanks, straggler.Imbalance, straggler.Drift:
