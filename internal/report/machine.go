@@ -201,7 +201,9 @@ func (r *Report) machineAction() string {
 	}
 	if len(m.Causes) > 0 {
 		c := &m.Causes[0]
-		crowded := slices.ContainsFunc(m.Overloaded, func(o machine.Overload) bool { return o.Host == c.Host })
+		crowded := slices.ContainsFunc(m.Overloaded, func(o machine.Overload) bool {
+			return o.Host == c.Host && (c.Cores == 0 || c.Cores >= o.Cores) // else it is where the rank may run
+		})
 		if c.Cause != machine.CauseProcessor || !crowded {
 			return causeAction(c)
 		}

@@ -25,7 +25,7 @@ func sample(t *testing.T, dir string, from, to time.Time, delay [4]float64, runn
 			w.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: "resources", Name: name, PID: pid, TID: pid, TS: at.UnixMicro(), Args: args})
 		}
 		for rank, share := range delay {
-			count(int64(1000+rank), "sched", dftracer.Float("run_delay_share", share), dftracer.Int("allowed_cores", 4))
+			count(int64(1000+rank), "sched", dftracer.Float("run_delay_share", share), dftracer.Int("allowed_cores", 8))
 		}
 		count(900, "system", dftracer.Int("runnable", runnable), dftracer.Int("cores", 8))
 	}
