@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -126,7 +127,11 @@ func runCompare(ctx context.Context, a *ui.App, args []string, base int, o *comp
 		if err != nil {
 			return err
 		}
-		runs[i] = report.Comparable(j, refs[i].Name())
+		name := refs[i].Name()
+		if o.pairs > 0 {
+			name = filepath.Base(args[i])
+		}
+		runs[i] = report.Comparable(j, name)
 	}
 	res := compare.Sides(runs[:base], runs[base:], &compare.Options{FailOver: o.failOverShare, Margin: o.marginShare, Floor: float64(o.floor) / 1e6, Paired: o.pairs > 0})
 	switch {

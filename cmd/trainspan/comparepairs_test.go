@@ -49,7 +49,7 @@ func TestPairs(t *testing.T) {
 			if text := strings.Join(notes, "|") + said.String(); !strings.Contains(text, c.says) {
 				t.Errorf("got %q, want %q", text, c.says)
 			}
-			if c.want < 0 && !strings.Contains(out.String(), "step, median") {
+			if c.want < 0 && (!strings.Contains(out.String(), "step, median") || !strings.Contains(out.String(), "base-1, base-2")) {
 				t.Errorf("no comparison: %s", out.String())
 			}
 			runs, err := filepath.Glob(filepath.Join(dir, "trainspan-runs", "pairs-*", "*-*"))

@@ -62,7 +62,7 @@ type Samples struct {
 }
 
 // maxSamples bounds the samples of a series. Beyond it neighbours become one.
-const maxSamples = 4096
+const maxSamples = 256
 
 // sample takes a counter event.
 func (t *traceReader) sample(p *traceProcess, ev *dftracer.Event) {

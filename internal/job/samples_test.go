@@ -58,7 +58,7 @@ func TestSamples(t *testing.T) {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}
 	s := jobs[0].Processes[0].Samples
-	if s == nil || len(s.Rows) != 2952 { // 2048 of the first 4096, then one by one
+	if s == nil || len(s.Rows) != 136 { // 128 after the last time that 256 were made 128, then one by one
 		t.Fatalf("the process has the samples %+v", s)
 	}
 	last := s.Rows[len(s.Rows)-1]

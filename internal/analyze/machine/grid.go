@@ -18,7 +18,7 @@ type grid struct {
 const (
 	windowTime  = 2 * time.Second
 	shortWindow = time.Second // of a run of less than a minute
-	mostWindows = 200
+	mostWindows = 100
 )
 
 func newGrid(ranks []Rank) *grid {
