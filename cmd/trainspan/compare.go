@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
@@ -18,15 +20,39 @@ import (
 
 type compareOptions struct {
 	failOver string
+	floor    time.Duration
 	margin   string
+	pairs    int
 	json     bool
 	markdown bool
+
+	failOverShare, marginShare float64 // what check found
+}
+
+// check reads the flags: before anything is run.
+func (o *compareOptions) check() (err error) {
+	if o.json && o.markdown {
+		return ui.Usage("--json and --markdown: choose one")
+	}
+	if o.failOverShare, err = parsePercent("--fail-over", o.failOver); err != nil {
+		return err
+	}
+	if o.marginShare, err = parsePercent("--margin", o.margin); err != nil {
+		return err
+	}
+	if o.marginShare == 0 {
+		return ui.Usage("--margin %s: give more than 0; runs of the same thing differ by some tenths of a percent", o.margin)
+	}
+	if o.floor < 0 {
+		return ui.Usage("--floor %s: give a time from 0", o.floor)
+	}
+	return nil
 }
 
 func newCompare(a *ui.App) *cobra.Command {
 	var o compareOptions
 	cmd := &cobra.Command{
-		Use:   "compare BASE... NEW | BASE... -- NEW...",
+		Use:   "compare BASE... NEW | BASE... -- NEW... | --pairs N -- COMMAND... -- COMMAND...",
 		Short: "Say whether runs are slower than others, and what the difference is made of",
 		Long: `Compares the steps of a run with those of a base run, each given by its id in
 trainspan-runs (train.3, latest~1) or by its directory; profiles of PyTorch count as runs. A run is called slower
@@ -38,15 +64,34 @@ One run each does not show how much runs of the same thing differ. Several of ea
 the base runs, --, and the new ones; without -- the last is the new one. That what was changed
 made the difference is only said of two runs of each or more, or of the same hosts.
 
-Exit status: 0 no difference, or faster, or slower by less than --fail-over; 3
+--pairs runs two commands in turns, the order reversed in every other pair, and compares
+the runs of each pair: what else the machine does then is in both. The files are in
+trainspan-runs/pairs-TIME.
+
+Exit status: 0 no difference, or faster, or slower by less than --fail-over or --floor; 3
 slower; 4 the runs cannot be compared, or do not say enough.`,
 		Example: `  trainspan compare out/base out/new
   trainspan compare out/base out/new --fail-over 3%
-  trainspan compare train.1 train.2
+  trainspan compare train.1 train.2 --fail-over 3% --floor 2ms
+  trainspan compare --pairs 5 -- python train.py -- python train.py --compile
   trainspan compare before/*/ -- after/*/
   trainspan compare nightly/*/ out/new --markdown >> "$SUMMARY"`,
 		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("pairs") {
+				one, other, err := splitCommands(args, cmd.ArgsLenAtDash())
+				if err == nil {
+					err = o.check()
+				}
+				if err != nil {
+					return err
+				}
+				bases, nexts, err := runPairs(cmd.Context(), a, o.pairs, one, other)
+				if err != nil {
+					return err
+				}
+				return runCompare(cmd.Context(), a, append(bases, nexts...), len(bases), &o)
+			}
 			base := len(args) - 1
 			if at := cmd.ArgsLenAtDash(); at >= 0 {
 				base = at
@@ -56,6 +101,8 @@ slower; 4 the runs cannot be compared, or do not say enough.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.failOver, "fail-over", "0%", "the change from which on a slower run is status 3")
+	f.DurationVar(&o.floor, "floor", 0, "how much longer a step must take for status 3, such as 2ms")
+	f.IntVar(&o.pairs, "pairs", 0, "run two commands so many times in turns and compare them")
 	f.StringVar(&o.margin, "margin", "1%", "the change that does not matter")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.markdown, "markdown", false, "print a table for a pull request")
@@ -67,19 +114,8 @@ func runCompare(ctx context.Context, a *ui.App, args []string, base int, o *comp
 	if base < 1 || base >= len(args) {
 		return ui.Usage("compare needs a base run and a new one; name two directories")
 	}
-	if o.json && o.markdown {
-		return ui.Usage("--json and --markdown: choose one")
-	}
-	failOver, err := parsePercent("--fail-over", o.failOver)
-	if err != nil {
+	if err := o.check(); err != nil {
 		return err
-	}
-	margin, err := parsePercent("--margin", o.margin)
-	if err != nil {
-		return err
-	}
-	if margin == 0 {
-		return ui.Usage("--margin %s: give more than 0; runs of the same thing differ by some tenths of a percent", o.margin)
 	}
 	runs := make([]*compare.Run, len(args))
 	refs, err := read.Resolve(ctx, args)
@@ -91,9 +127,13 @@ func runCompare(ctx context.Context, a *ui.App, args []string, base int, o *comp
 		if err != nil {
 			return err
 		}
-		runs[i] = report.Comparable(j, refs[i].Name())
+		name := refs[i].Name()
+		if o.pairs > 0 {
+			name = filepath.Base(args[i])
+		}
+		runs[i] = report.Comparable(j, name)
 	}
-	res := compare.Sides(runs[:base], runs[base:], &compare.Options{FailOver: failOver, Margin: margin})
+	res := compare.Sides(runs[:base], runs[base:], &compare.Options{FailOver: o.failOverShare, Margin: o.marginShare, Floor: float64(o.floor) / 1e6, Paired: o.pairs > 0})
 	switch {
 	case o.json:
 		if err := a.PrintJSON(res); err != nil {

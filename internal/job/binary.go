@@ -60,7 +60,7 @@ func (p *Process) AppendBinary(dst []byte) ([]byte, error) {
 			}
 		}
 	}
-	return dst, nil
+	return p.Samples.append(dst), nil
 }
 
 // transfers are the parts of u in the order in which they are stored.
@@ -109,6 +109,7 @@ func (p *Process) UnmarshalBinary(src []byte) error {
 		}
 		p.Files = append(p.Files, u)
 	}
+	p.Samples = readSamples(r)
 	if r.Err() != nil || r.Len() != 0 || p.Rank < 0 || p.Attempt < 0 || int(p.Steps.Rule) >= vocab.StepRules {
 		return fmt.Errorf("run: a process: %w", columns.ErrDamaged)
 	}

@@ -108,6 +108,9 @@ type Process struct {
 	// more than 4096 files the rest is one without a path.
 	Files []FileUse
 
+	// Samples are what trainspan run saw of it from outside, nil without any.
+	Samples *Samples
+
 	Sources []string // the telemetry files
 	Damage
 

@@ -285,6 +285,7 @@ func (j *Job) single() {
 		default:
 			list[i].Sources = append(list[i].Sources, p.Sources...)
 			list[i].Damage.add(&p.Damage)
+			list[i].Samples = list[i].Samples.With(p.Samples)
 		}
 		return i >= 0
 	})

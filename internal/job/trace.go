@@ -49,6 +49,7 @@ func (s *Set) readTraces(g *group, open func(*Process) Sink, skip func(path stri
 	var out []*Process
 	for _, p := range t.order {
 		t.nameFiles(p)
+		p.Samples.settle()
 		if name, ok := t.hosts[p.key.Host]; ok {
 			p.Host = name
 		}
@@ -231,7 +232,11 @@ func (t *traceReader) take(p *traceProcess, ev *dftracer.Event) {
 	case ev.Phase == dftracer.PhaseComplete:
 		t.complete(p, ev)
 	case ev.TS > 0 && t.noteHeartbeat(p, ev.TS):
-		t.fileCall(p, ev)
+		if ev.Cat == catResources {
+			t.sample(p, ev)
+		} else {
+			t.fileCall(p, ev)
+		}
 	}
 }
 

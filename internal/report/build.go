@@ -99,6 +99,7 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	r.readEvidence(j)
 	r.outcomes(j.Job)
 	r.chooseVerdict()
+	r.machine(j, tables)
 	r.ranks(j)
 	s := j.timeline(tables)
 	r.Steps = s.steps()

@@ -328,6 +328,9 @@ func (r *Report) action() string {
 	v := &r.Verdict
 	switch {
 	case v.Rank != nil && diagnoses[v.Rank.Kind] != "":
+		if text := r.machineAction(); text != "" {
+			return text
+		}
 		if p := v.Proof; p != nil && p.OfRun && 10*p.Rows[len(p.Rows)-1].Times[0] < p.Rows[0].Times[0] {
 			return fmt.Sprintf("share “%s” among the ranks, or let nobody wait while rank %s does it", p.Columns[0], p.Rows[0].Name)
 		} else if p != nil && p.OfRun {
@@ -399,6 +402,13 @@ func (s *screen) first(r *Report) {
 	early := r.endedBeforeSteps()
 	if !early && (end == "" || v.Diagnosis != diagnosisOther) { // what failed is not what no span covers
 		s.labelled(v.Diagnosis, v.Why)
+	}
+	for i, text := range r.machineSentences() {
+		label := "Machine"
+		if i > 0 {
+			label = ""
+		}
+		s.labelledAt(label, text)
 	}
 	if v.Rank != nil {
 		for _, text := range v.Rank.Witness {
@@ -717,6 +727,9 @@ func (r *Report) notKnown() (out []string) {
 	v := r.Verdict.Rank
 	if v != nil && v.Kind == straggler.Unknown && r.Verdict.Diagnosis != diagnosisUnknown && len(r.Ranks) > 1 {
 		out = append(out, "whether a rank is slow: it takes "+v.Needed)
+	}
+	if text := r.causeNotKnown(); text != "" {
+		out = append(out, text)
 	}
 	if r.Profile != nil || r.Goodput == nil {
 		return out

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/machine"
 	"github.com/trainspan/trainspan/internal/analyze/profile"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
@@ -104,6 +105,9 @@ type Verdict struct {
 	Rank *straggler.Verdict `json:"straggler,omitempty"`
 	// Attempt is the one that Rank is about.
 	Attempt int `json:"straggler_attempt,omitempty"`
+	// Machine is what the samples of trainspan run show about the ranks that are late, and
+	// about hosts on which all ranks wait for processors.
+	Machine *machine.Finding `json:"machine,omitempty"`
 	// RankCost is the share of all rank time that the finding costs.
 	RankCost float64 `json:"straggler_cost,omitempty"`
 	// Across is what comes back in several attempts, the most frequent first.

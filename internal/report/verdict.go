@@ -71,6 +71,9 @@ func (r *Report) conclude() {
 			add(placeRanks, "The next best repair: "+v.Rank.Second)
 		}
 	}
+	for _, text := range r.machineSentences() {
+		add(placeRanks, text)
+	}
 	if len(v.Across) > 0 {
 		add(placeRanks, v.Across[0].Sentence)
 	}
@@ -266,7 +269,7 @@ func (r *Report) next() (out []string, at []place) {
 	if about != "" {
 		list = append(list, action{about, 1.5, r.placeOfWhy()})
 	}
-	if v := r.Verdict.Rank; v != nil && v.Next != "" && v.Next != about && (v.Kind != straggler.Unknown || len(r.Ranks) > 1) {
+	if v := r.Verdict.Rank; v != nil && v.Next != "" && v.Next != about && r.machineAction() == "" && (v.Kind != straggler.Unknown || len(r.Ranks) > 1) {
 		list = append(list, action{v.Next, r.Verdict.RankCost, placeOfFinding(v.Kind)})
 	}
 	if r.Profile != nil {

@@ -40,6 +40,12 @@ type Options struct {
 	// FailOver is the change from which on a slower run is a failure, such as
 	// 0.03; at 0 every slower run is one. It changes the exit code alone.
 	FailOver float64
+	// Floor is by how many milliseconds a step must be slower besides, for a failure.
+	Floor float64
+	// Paired says that the runs of both sides were made in turns: run i of one is compared
+	// with run i of the other, so that what both had in common at that time, such as the load
+	// of the machine, does not matter.
+	Paired bool
 }
 
 // same is the interval within which runs count as equal: twice the margin.
@@ -61,7 +67,7 @@ func (o *Options) orDefault() Options {
 // fewest that find a change of 3 %. Nil options are valid.
 func Sides(base, next []*Run, opt *Options) *Result {
 	o := opt.orDefault()
-	r := &Result{Version: 1, Base: names(base), New: names(next), Runs: len(base), NewRuns: len(next), failOver: o.FailOver, Reasons: reasons(base, next)}
+	r := &Result{Version: 1, Base: names(base), New: names(next), Runs: len(base), NewRuns: len(next), failOver: o.FailOver, floor: o.Floor, Reasons: reasons(base, next)}
 	if len(r.Reasons) > 0 {
 		r.Kind = NotComparable
 		r.describe()
@@ -76,6 +82,12 @@ func Sides(base, next []*Run, opt *Options) *Result {
 	if len(base)+len(next) == 2 {
 		count = r.measure(a, b)
 		r.Notes = append(r.Notes, "one run each does not show how much runs of the same thing differ; several of each do")
+	} else if o.Paired && len(base) == len(next) {
+		r.Paired = true
+		r.spreadOfPairs(base, next)
+		if len(base) < 5 {
+			r.Notes = append(r.Notes, fmt.Sprintf("%d pairs say little about their spread; 5 find a change of 3 %%", len(base)))
+		}
 	} else {
 		r.spread(base, next)
 		if n := len(base) + len(next); n < 6 {
@@ -222,6 +234,32 @@ func (r *Result) spread(base, next []*Run) {
 	r.Median, r.BaseMS, r.NewMS = compared((*Run).logMedian)
 	r.BaseMS, r.NewMS = r.BaseMS/1e6, r.NewMS/1e6
 	r.Mean, _, _ = compared((*Run).logMean)
+	r.countSteps(base, next)
+}
+
+// spreadOfPairs fills the intervals from how much the changes of pairs differ.
+func (r *Result) spreadOfPairs(base, next []*Run) {
+	n := float64(len(base))
+	compared := func(of func(*Run) float64) (iv Interval, a, b float64) {
+		var x, y, d []float64
+		for i := range base {
+			x, y = append(x, of(base[i])), append(y, of(next[i]))
+			d = append(d, y[i]-x[i])
+		}
+		m, ss := stats.Mean(d), 0.0
+		for _, v := range d {
+			ss += (v - m) * (v - m)
+		}
+		w := student.Quantile((1+level)/2, n-1) * math.Sqrt(ss/(n-1)/n)
+		return Interval{m, m - w, m + w}.exp(), math.Exp(stats.Mean(x)), math.Exp(stats.Mean(y))
+	}
+	r.Median, r.BaseMS, r.NewMS = compared((*Run).logMedian)
+	r.BaseMS, r.NewMS = r.BaseMS/1e6, r.NewMS/1e6
+	r.Mean, _, _ = compared((*Run).logMean)
+	r.countSteps(base, next)
+}
+
+func (r *Result) countSteps(base, next []*Run) {
 	for k, side := range [...][]*Run{base, next} {
 		for _, b := range side {
 			r.Steps[k] += len(b.Periods)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -260,4 +261,27 @@ func TestParts(t *testing.T) {
 
 func compareRuns(base, next *compare.Run, opt *compare.Options) *compare.Result {
 	return compare.Sides([]*compare.Run{base}, []*compare.Run{next}, opt)
+}
+
+// A slower run is a failure when it is slower by the share and by the time.
+func TestFloors(t *testing.T) {
+	n := noise{name: "run", steps: 300, sd: 0.002}
+	rng := rand.New(rand.NewPCG(9, 9))
+	base, next := n.run(rng, 1), n.run(rng, 1.05) // 250 ms, and 12.5 ms more
+	for _, c := range []struct {
+		opt  compare.Options
+		want int
+		note string
+	}{
+		{compare.Options{}, 3, ""},
+		{compare.Options{FailOver: 0.03}, 3, ""},
+		{compare.Options{FailOver: 0.08}, 0, "no failure: it would have to be slower by 8 %"},
+		{compare.Options{FailOver: 0.03, Floor: 10}, 3, ""},
+		{compare.Options{FailOver: 0.03, Floor: 20}, 0, "no failure: it would have to be slower by 3 % and 20 ms of a step"},
+	} {
+		r := compare.Sides([]*compare.Run{base}, []*compare.Run{next}, &c.opt)
+		if got := r.ExitCode(); got != c.want || c.note != "" && !slices.Contains(r.Notes, c.note) {
+			t.Errorf("%+v: status %d with the notes %q, want %d and %q", c.opt, got, r.Notes, c.want, c.note)
+		}
+	}
 }

@@ -28,12 +28,19 @@ func (r *Result) describe() {
 		r.Sentence = fmt.Sprintf("%s %s %s than %s: %s by the %s", r.New, is, r.Kind, r.Base, by, what)
 		switch r.Evidence {
 		case twoRuns:
-			r.Sentence += fmt.Sprintf(", with %d runs of one and %d of the other.", r.Runs, r.NewRuns)
+			if r.Paired {
+				r.Sentence += fmt.Sprintf(", in %d pairs of runs in turns.", r.Runs)
+			} else {
+				r.Sentence += fmt.Sprintf(", with %d runs of one and %d of the other.", r.Runs, r.NewRuns)
+			}
 		case sameHosts:
 			r.Sentence += ", on the same hosts."
 		default:
 			r.Sentence = "These runs differ: " + r.Sentence + map[string]string{otherHosts: ", on other hosts", unknownHosts: "; their hosts are not on record"}[r.Evidence] +
 				". Whether what was changed did it, two runs of each or the same hosts would say."
+		}
+		if text := r.below(); text != "" {
+			r.Notes = append(r.Notes, text)
 		}
 	case NoDifference:
 		r.Sentence = fmt.Sprintf("%s %s as long as %s: %s.", r.New, takes, r.Base, by)
@@ -46,6 +53,18 @@ func (r *Result) describe() {
 	case NotComparable:
 		r.Sentence = fmt.Sprintf("%s and %s cannot be compared: %s.", r.New, r.Base, strings.Join(r.Reasons, "; "))
 	}
+}
+
+// below says why a slower run is no failure.
+func (r *Result) below() string {
+	if r.Kind != Slower || r.fails() {
+		return ""
+	}
+	least := fmt.Sprintf("%.3g %%", 100*r.failOver)
+	if r.floor > 0 {
+		least += fmt.Sprintf(" and %.3g ms of a step", r.floor)
+	}
+	return "no failure: it would have to be slower by " + least
 }
 
 // Words say what a part is.

@@ -140,3 +140,46 @@ func TestRatesOfSets(t *testing.T) {
 		}
 	}
 }
+
+// TestRatesOfPairs draws runs in turns on a machine that other work slows by 2 % one time and
+// not another. Pairs do not see that; what the runs of a pair differ by is 0.3 %. The rates are
+// those that docs/comparing.md has.
+func TestRatesOfPairs(t *testing.T) {
+	draws := 400
+	if testing.Short() {
+		draws = 100
+	}
+	for _, c := range []struct {
+		pairs         int
+		alarms, found float64
+	}{{5, 2, 90}, {8, 2, 90}} {
+		n := noise{steps: 100, sd: 0.02, phi: 0.5, runs: 0.003}
+		rng := rand.New(rand.NewPCG(7, 8))
+		count := func(paired bool, change float64) (slower, different float64) {
+			for range draws {
+				var base, next []*compare.Run
+				for range c.pairs {
+					load := math.Exp(0.02 * rng.NormFloat64())
+					base, next = append(base, n.run(rng, load)), append(next, n.run(rng, load*(1+change)))
+				}
+				switch compare.Sides(base, next, &compare.Options{Paired: paired}).Kind {
+				case compare.Slower:
+					slower, different = slower+100/float64(draws), different+100/float64(draws)
+				case compare.Faster:
+					different += 100 / float64(draws)
+				}
+			}
+			return slower, different
+		}
+		_, alarms := count(true, 0)
+		found, _ := count(true, 0.03)
+		apart, _ := count(false, 0.03)
+		t.Logf("%d pairs: of 100 equal ones %.1f called different, +3 %% found in %.1f; without pairing in %.1f", c.pairs, alarms, found, apart)
+		if alarms > c.alarms || found < c.found {
+			t.Errorf("%d pairs: %.1f alarms and %.1f found of 100, want at most %.0f and at least %.0f", c.pairs, alarms, found, c.alarms, c.found)
+		}
+		if apart >= found {
+			t.Errorf("%d pairs: without pairing +3 %% is found in %.1f, want fewer than %.1f", c.pairs, apart, found)
+		}
+	}
+}

@@ -57,19 +57,27 @@ type Result struct {
 	Sentence string          `json:"sentence"`
 	Notes    []string        `json:"notes,omitempty"`
 
-	failOver float64
+	// Paired says that the interval is that of pairs of runs that were made in turns.
+	Paired bool `json:"paired,omitempty"`
+
+	failOver, floor float64
 }
 
 // ExitCode is 0 for no difference and for a faster run, 3 for a run that is
-// slower by FailOver or more, 4 when nothing can be said.
+// slower by FailOver or more and by the floor, 4 when nothing can be said.
 func (r *Result) ExitCode() int {
 	switch r.Kind {
 	case Slower:
-		if max(r.Median.Change, r.Mean.Change) >= r.failOver {
+		if r.fails() {
 			return 3
 		}
 	case Inconclusive, NotComparable:
 		return 4
 	}
 	return 0
+}
+
+// fails reports whether a slower run is slower by as much as is a failure.
+func (r *Result) fails() bool {
+	return max(r.Median.Change, r.Mean.Change) >= r.failOver && max(r.NewMS-r.BaseMS, r.StepMS) >= r.floor
 }

@@ -20,6 +20,9 @@ type Stat struct {
 	Minor, Major uint64 // page faults
 	Threads      int64
 	RSS          int64 // bytes
+	// IODelay is the ticks for which it waited for reads and writes of blocks, 0 where the
+	// kernel does not count them.
+	IODelay uint64
 }
 
 // Ended reports whether the process is there only because nobody has asked yet how it
@@ -63,6 +66,9 @@ func Parse(text []byte) (Stat, error) {
 	s.User, s.Sys = number(11), number(12)
 	s.Threads = int64(number(17)) //nolint:gosec // as above
 	s.Started = number(19)
+	if len(fields) > 39 {
+		s.IODelay = number(39)
+	}
 	s.RSS = int64(number(21)) * int64(os.Getpagesize()) //nolint:gosec // as above
 	return s, bad
 }

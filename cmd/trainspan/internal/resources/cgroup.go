@@ -8,10 +8,11 @@ import (
 	"strings"
 )
 
-// Cgroup is the control group of a process, version 2 or the memory part of
-// version 1. A nil Cgroup knows nothing.
+// Cgroup is the control group of a process, of version 2 or 1. A nil Cgroup knows
+// nothing.
 type Cgroup struct {
-	dir string
+	dir string // of memory, empty where there is none
+	cpu string // of the processor, empty where there is none
 	v1  bool
 }
 
@@ -20,6 +21,9 @@ type Limits struct {
 	Memory, MemoryLimit int64   // bytes
 	Cores               float64 // processors
 	Throttled           int64   // microseconds in which it was held back, in all
+	// Periods are those that the limit of processors was counted in, Held those of them in
+	// which the group was held back.
+	Periods, Held int64
 }
 
 // FindCgroup finds the group of a process; proc and sys are /proc and /sys.
@@ -28,7 +32,7 @@ func FindCgroup(proc, sys string, pid int) *Cgroup {
 	if err != nil {
 		return nil
 	}
-	var found *Cgroup
+	found := &Cgroup{v1: true}
 	for line := range strings.Lines(string(text)) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(parts) != 3 {
@@ -37,14 +41,17 @@ func FindCgroup(proc, sys string, pid int) *Cgroup {
 		path := filepath.Clean("/" + parts[2])
 		switch {
 		case parts[0] == "0" && parts[1] == "":
-			if c := firstWith("memory.events", filepath.Join(sys, "fs/cgroup", path), filepath.Join(sys, "fs/cgroup")); c != "" {
-				return &Cgroup{dir: c}
+			if dir := firstWith("memory.events", filepath.Join(sys, "fs/cgroup", path), filepath.Join(sys, "fs/cgroup")); dir != "" {
+				return &Cgroup{dir: dir, cpu: dir}
 			}
 		case contains(parts[1], "memory"):
-			if c := firstWith("memory.oom_control", filepath.Join(sys, "fs/cgroup/memory", path), filepath.Join(sys, "fs/cgroup/memory")); c != "" {
-				found = &Cgroup{dir: c, v1: true}
-			}
+			found.dir = firstWith("memory.oom_control", filepath.Join(sys, "fs/cgroup/memory", path), filepath.Join(sys, "fs/cgroup/memory"))
+		case contains(parts[1], "cpu"):
+			found.cpu = firstWith("cpu.stat", filepath.Join(sys, "fs/cgroup/cpu", path), filepath.Join(sys, "fs/cgroup/cpu"))
 		}
+	}
+	if found.dir == "" && found.cpu == "" {
+		return nil
 	}
 	return found
 }
@@ -72,31 +79,50 @@ func firstWith(file string, dirs ...string) string {
 // OOMKills is how many processes of the group the out-of-memory killer has ended so
 // far, negative when that is not known.
 func (c *Cgroup) OOMKills() int64 {
-	if c == nil {
+	if c == nil || c.dir == "" {
 		return -1
 	}
 	if c.v1 {
-		return c.field("memory.oom_control", "oom_kill")
+		return field(c.dir, "memory.oom_control", "oom_kill")
 	}
-	return c.field("memory.events", "oom_kill")
+	return field(c.dir, "memory.events", "oom_kill")
 }
 
 // Limits reads what the group uses.
 func (c *Cgroup) Limits() Limits {
-	l := Limits{Memory: -1, MemoryLimit: -1, Cores: -1, Throttled: -1}
+	l := Limits{Memory: -1, MemoryLimit: -1, Cores: -1, Throttled: -1, Periods: -1, Held: -1}
 	if c == nil {
 		return l
 	}
+	c.readProcessor(&l)
 	if c.v1 {
-		l.Memory, l.MemoryLimit = c.number("memory.usage_in_bytes"), c.number("memory.limit_in_bytes")
+		l.Memory, l.MemoryLimit = number(c.dir, "memory.usage_in_bytes"), number(c.dir, "memory.limit_in_bytes")
 		if l.MemoryLimit >= 1<<62 {
 			l.MemoryLimit = -1
 		}
 		return l
 	}
-	l.Memory, l.MemoryLimit = c.number("memory.current"), c.number("memory.max")
-	l.Throttled = c.field("cpu.stat", "throttled_usec")
-	if text, err := os.ReadFile(filepath.Join(c.dir, "cpu.max")); err == nil {
+	l.Memory, l.MemoryLimit = number(c.dir, "memory.current"), number(c.dir, "memory.max")
+	return l
+}
+
+// readProcessor reads the limit of processors, and how often it held the group back.
+func (c *Cgroup) readProcessor(l *Limits) {
+	if c.cpu == "" {
+		return
+	}
+	l.Periods, l.Held = field(c.cpu, "cpu.stat", "nr_periods"), field(c.cpu, "cpu.stat", "nr_throttled")
+	if c.v1 {
+		if ns := field(c.cpu, "cpu.stat", "throttled_time"); ns >= 0 {
+			l.Throttled = ns / 1000
+		}
+		if q, p := number(c.cpu, "cpu.cfs_quota_us"), number(c.cpu, "cpu.cfs_period_us"); q > 0 && p > 0 { // -1 is no limit
+			l.Cores = float64(q) / float64(p)
+		}
+		return
+	}
+	l.Throttled = field(c.cpu, "cpu.stat", "throttled_usec")
+	if text, err := os.ReadFile(filepath.Join(c.cpu, "cpu.max")); err == nil {
 		quota, period, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
 		q, bad := strconv.ParseFloat(quota, 64) // "max" is no limit
 		p, worse := strconv.ParseFloat(period, 64)
@@ -104,11 +130,10 @@ func (c *Cgroup) Limits() Limits {
 			l.Cores = q / p
 		}
 	}
-	return l
 }
 
-func (c *Cgroup) number(file string) int64 {
-	text, err := os.ReadFile(filepath.Join(c.dir, file))
+func number(dir, file string) int64 {
+	text, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {
 		return -1
 	}
@@ -120,8 +145,8 @@ func (c *Cgroup) number(file string) int64 {
 }
 
 // field reads a line of "key number".
-func (c *Cgroup) field(file, key string) int64 {
-	text, err := os.ReadFile(filepath.Join(c.dir, file))
+func field(dir, file, key string) int64 {
+	text, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {
 		return -1
 	}

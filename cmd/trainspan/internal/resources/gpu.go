@@ -61,14 +61,42 @@ type gpuSample struct {
 	use           float64 // percent
 	memory, total int64   // bytes
 	power         float64 // watts, negative when it is not known
+	temperature   float64 // degrees Celsius, as above
+	clock, most   float64 // of the processors, MHz, as above
+	slowed        int64   // why the clock is lowered: bits of NVML, negative as above
 }
+
+// What nvidia-smi is asked for. A program that does not know one of the fields ends at
+// once; it is asked again for the first ones, which all know.
+const (
+	gpuFields     = "index,utilization.gpu,memory.used,memory.total,power.draw"
+	gpuMoreFields = gpuFields + ",temperature.gpu,clocks.sm,clocks.max.sm,clocks_throttle_reasons.active"
+)
+
+// slowdowns are the bits of NVML's reasons for a lower clock that are no choice of the
+// user: power cap, hardware slowdown, heat by software and by hardware, power brake.
+const slowdowns = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 
 // read runs the program until stop is closed. Its end is the end of the samples,
 // nothing else.
 func (g *GPUs) read(stop <-chan struct{}, each func(gpuSample, time.Time)) {
+	for _, fields := range [...]string{gpuMoreFields, gpuFields} {
+		if g.query(fields, stop, each) > 0 {
+			return
+		}
+		select {
+		case <-stop:
+			return
+		default:
+		}
+	}
+}
+
+// query is read with some fields. It returns the number of samples.
+func (g *GPUs) query(fields string, stop <-chan struct{}, each func(gpuSample, time.Time)) (n int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	args := []string{"--query-gpu=index,utilization.gpu,memory.used,memory.total,power.draw", "--format=csv,noheader,nounits", "-l", "1"}
+	args := []string{"--query-gpu=" + fields, "--format=csv,noheader,nounits", "-l", "1"}
 	if g.Only != "" {
 		args = append(args, "-i", g.Only)
 	}
@@ -76,7 +104,7 @@ func (g *GPUs) read(stop <-chan struct{}, each func(gpuSample, time.Time)) {
 	cmd.WaitDelay = time.Second
 	out, err := cmd.StdoutPipe()
 	if err != nil || cmd.Start() != nil {
-		return
+		return 0
 	}
 	done := make(chan struct{})
 	go func() {
@@ -85,6 +113,7 @@ func (g *GPUs) read(stop <-chan struct{}, each func(gpuSample, time.Time)) {
 		for lines.Scan() {
 			if s, ok := parseGPU(lines.Text()); ok {
 				each(s, time.Now())
+				n++
 			}
 		}
 		_, _ = io.Copy(io.Discard, out) // a line that is too long
@@ -96,14 +125,18 @@ func (g *GPUs) read(stop <-chan struct{}, each func(gpuSample, time.Time)) {
 	cancel()
 	<-done
 	_ = cmd.Wait() // it was ended
+	return n
 }
 
 func parseGPU(line string) (s gpuSample, ok bool) {
 	fields := strings.Split(line, ",")
-	if len(fields) != 5 {
+	if len(fields) != 5 && len(fields) != 9 {
 		return s, false
 	}
 	number := func(i int) float64 {
+		if i >= len(fields) {
+			return -1
+		}
 		n, err := strconv.ParseFloat(strings.TrimSpace(fields[i]), 64)
 		if err != nil {
 			return -1 // such as [N/A]
@@ -111,8 +144,13 @@ func parseGPU(line string) (s gpuSample, ok bool) {
 		return n
 	}
 	s = gpuSample{
-		index: strings.TrimSpace(fields[0]), use: number(1), power: number(4),
+		index: strings.TrimSpace(fields[0]), use: number(1), power: number(4), temperature: number(5), clock: number(6), most: number(7), slowed: -1,
 		memory: int64(number(2)) * mebibyte, total: int64(number(3)) * mebibyte,
+	}
+	if len(fields) > 8 {
+		if bits, err := strconv.ParseInt(strings.TrimSpace(fields[8]), 0, 64); err == nil { // 0x0000000000000004
+			s.slowed = bits
+		}
 	}
 	return s, s.index != "" && s.use >= 0
 }
@@ -146,6 +184,19 @@ func (s *Sampler) gpu(g gpuSample, now time.Time) {
 	}
 	if g.power >= 0 {
 		args = append(args, dftracer.Float("power_watts", g.power))
+	}
+	if g.temperature >= 0 {
+		args = append(args, dftracer.Float("temperature_celsius", g.temperature))
+	}
+	if g.clock >= 0 && g.most > 0 {
+		args = append(args, dftracer.Float("clock_mhz", g.clock), dftracer.Float("clock_max_mhz", g.most))
+	}
+	if g.slowed >= 0 {
+		slowed := int64(0)
+		if g.slowed&slowdowns != 0 {
+			slowed = 1
+		}
+		args = append(args, dftracer.Int("clock_reasons", g.slowed), dftracer.Int("slowed", slowed))
 	}
 	s.counter("gpu"+g.index, now, args...)
 }

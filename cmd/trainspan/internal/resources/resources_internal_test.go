@@ -95,7 +95,7 @@ func TestEvidence(t *testing.T) {
 	if n := group.OOMKills(); n != 2 {
 		t.Errorf("%d kills", n)
 	}
-	if l, want := group.Limits(), (Limits{Memory: 950, MemoryLimit: 1000, Cores: 1.5, Throttled: 0}); l != want {
+	if l, want := group.Limits(), (Limits{Memory: 950, MemoryLimit: 1000, Cores: 1.5, Throttled: 0, Periods: -1, Held: -1}); l != want {
 		t.Errorf("limits are %+v", l)
 	}
 	sampler := &Sampler{o: Options{Cgroup: group}, tree: newTree(filepath.Join(s.root, "proc"), Member{Command: 11, Base: 10, Exclude: 12}), limit: -1, held: [2]int64{-1, -1}, gpus: map[string]*gpuUsage{}}
@@ -150,7 +150,7 @@ func TestCgroupV1(t *testing.T) {
 	s.write("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "5\n")
 	s.write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "9223372036854771712\n")
 	group := FindCgroup(filepath.Join(s.root, "proc"), filepath.Join(s.root, "sys"), 11)
-	if n, l := group.OOMKills(), group.Limits(); n != 3 || l.Memory != 5 || l.MemoryLimit != -1 {
+	if n, l := group.OOMKills(), group.Limits(); n != 3 || l.Memory != 5 || l.MemoryLimit != -1 || l.Cores != -1 {
 		t.Errorf("%d kills, limits %+v", n, l)
 	}
 	if n := FindCgroup(filepath.Join(s.root, "proc"), filepath.Join(s.root, "sys"), 99).OOMKills(); n != -1 {
@@ -160,7 +160,11 @@ func TestCgroupV1(t *testing.T) {
 
 func TestParseGPU(t *testing.T) {
 	got, ok := parseGPU("1, 97, 40536, 81559, 612.40")
-	if want := (gpuSample{"1", 97, 40536 << 20, 81559 << 20, 612.4}); !ok || got != want {
+	if want := (gpuSample{index: "1", use: 97, memory: 40536 << 20, total: 81559 << 20, power: 612.4, temperature: -1, clock: -1, most: -1, slowed: -1}); !ok || got != want {
+		t.Errorf("%+v, %v", got, ok)
+	}
+	got, ok = parseGPU("0, 97, 40536, 81559, 612.40, 84, 1230, 1980, 0x0000000000000024")
+	if want := (gpuSample{index: "0", use: 97, memory: 40536 << 20, total: 81559 << 20, power: 612.4, temperature: 84, clock: 1230, most: 1980, slowed: 0x24}); !ok || got != want {
 		t.Errorf("%+v, %v", got, ok)
 	}
 	if got, ok := parseGPU("0, 5, 1, 2, [N/A]"); !ok || got.power != -1 {

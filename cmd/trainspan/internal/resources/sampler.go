@@ -1,6 +1,6 @@
-// Package resources samples what the processes of a command use, from outside:
-// processor, memory, reads and writes, page faults, the limits of their control
-// group, and GPUs. It runs no code in them and needs no rights beyond those of
+// Package resources samples what the processes of a command use and wait for, from
+// outside: processor, memory, reads and writes, page faults, the limits of their
+// control groups, the load of the system, and GPUs. It runs no code in them and needs no rights beyond those of
 // their user.
 package resources
 
@@ -36,8 +36,8 @@ type Options struct {
 	Interval time.Duration
 	// Cgroup is the control group; nil is unknown.
 	Cgroup *Cgroup
-	// Proc is /proc; empty is just that.
-	Proc string
+	// Proc is /proc and Sys is /sys; empty is just that.
+	Proc, Sys string
 	// Sampled is how its GPUs are sampled; nil where there are none.
 	Sampled *GPUs
 }
@@ -63,6 +63,8 @@ type Sampler struct {
 	limit   int64
 	held    [2]int64 // first and last microseconds of throttling
 	gpus    map[string]*gpuUsage
+	host    hostUsage
+	groups  map[string]*groupUsage // by folder
 }
 
 // Start starts a Sampler.
@@ -72,6 +74,9 @@ func Start(o Options) *Sampler {
 	}
 	if o.Proc == "" {
 		o.Proc = "/proc"
+	}
+	if o.Sys == "" {
+		o.Sys = "/sys"
 	}
 	s := &Sampler{
 		o: o, stop: make(chan struct{}), tree: newTree(o.Proc, o.Member),
@@ -158,13 +163,18 @@ func (s *Sampler) sample(now time.Time) {
 	defer s.mu.Unlock()
 	var rss int64
 	children := make(map[int]int) // that run the program of their parent
+	s.readGroups()
 	s.tree.look(now, func(p *Process, st *stat) {
+		if s.writer != nil {
+			st.delays, st.group = proc.RunDelays(s.o.Proc, p.PID), s.groupOf(p.PID)
+		}
 		rss += st.RSS
 		if up := s.tree.ours[p.Parent]; up != nil && up.Program == p.Program {
 			children[p.Parent]++
 		}
 		if !p.at.IsZero() {
 			s.counters(p, st, now)
+			s.waits(p, st, now)
 		}
 		p.usage.note(st, &p.last, now)
 	})
@@ -177,6 +187,7 @@ func (s *Sampler) sample(now time.Time) {
 		s.group.memory.add(now.Sub(s.group.first).Seconds(), float64(rss))
 	}
 	s.limits(now)
+	s.system(now)
 }
 
 func (u *usage) begin(now time.Time) {
@@ -253,7 +264,7 @@ func (s *Sampler) limits(now time.Time) {
 	for _, v := range []struct {
 		key string
 		n   int64
-	}{{"memory_bytes", l.Memory}, {"memory_limit_bytes", l.MemoryLimit}, {"throttled_us", l.Throttled}} {
+	}{{"memory_bytes", l.Memory}, {"memory_limit_bytes", l.MemoryLimit}, {"throttled_us", l.Throttled}, {"periods", l.Periods}, {"periods_throttled", l.Held}} {
 		if v.n >= 0 {
 			args = append(args, dftracer.Int(v.key, v.n))
 		}
@@ -327,6 +338,9 @@ const tick = 100
 type stat struct {
 	proc.Stat
 	io ioStat
+
+	delays map[int]uint64 // of its threads; see [proc.RunDelays]
+	group  *groupUsage
 }
 
 // ioStat is what a process read and wrote: by calls, and from and to storage.

@@ -1,0 +1,317 @@
+// Package machine names what the machine has to do with a slow rank, where the samples of
+// trainspan run show it.
+//
+// A cause is named only where its evidence changes with the slowness: it is high on the rank
+// that is late and not on the others, in most of the time in which the rank is late and less
+// where it is not, and large enough for at least 40 % of the delay. With the evidence of other
+// ranks or moments nothing is named.
+package machine
+
+import (
+	"math"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/stats"
+)
+
+// Rank is what is known of a rank whose steps were compared.
+type Rank struct {
+	Rank int
+	Host string
+	// Starts are when its steps began, and when the last one ended, on its own clock.
+	// Excess is how much longer than that of other ranks its own work took, of each step.
+	// Both are nanoseconds; NaN is not known.
+	Starts []int64
+	Excess []float64
+	// Own are the samples of its process, System those of its host, GPU those of its GPU.
+	// Each may be empty.
+	Own, System, GPU []job.Sample
+}
+
+// Finding is what the samples show.
+type Finding struct {
+	// Causes are those of ranks that are late, at most one of each rank.
+	Causes []Cause `json:"causes,omitempty"`
+	// NoCause are the ranks that are late and sampled, where nothing changes with that.
+	NoCause []int `json:"no_cause,omitempty"`
+	// Overloaded are the hosts on which all ranks wait for processors.
+	Overloaded []Overload `json:"overloaded,omitempty"`
+	// Windows is in how many stretches of time ranks were compared.
+	Windows int `json:"windows"`
+}
+
+// The causes.
+const (
+	CauseProcessor = "processor"    // others use the processors of the rank
+	CauseLimit     = "cpu_limit"    // of its control group
+	CauseSteal     = "steal"        // the host of a virtual machine takes its processors
+	CauseIO        = "io"           // waiting for reads and writes
+	CauseMemory    = "memory"       // waiting for memory
+	CauseFaults    = "page_faults"  // pages are read from disk
+	CauseClock     = "device_clock" // the GPU has a lower clock
+)
+
+// Cause is why a rank is late.
+type Cause struct {
+	Rank  int    `json:"rank"`
+	Host  string `json:"host,omitempty"`
+	Cause string `json:"cause"`
+	// Value is the evidence while the rank is late, and Others the median of the other
+	// ranks then: shares of the time, of page faults how many there were in a second.
+	Value  float64 `json:"value"`
+	Others float64 `json:"others"`
+	// Late is by what share of the time the rank is late.
+	Late float64 `json:"late"`
+	// Cores is how many processors the rank may use: by its affinity, or by the limit. 0 is
+	// not known.
+	Cores float64 `json:"cores,omitempty"`
+	// Periods is the share of the periods of the limit in which the rank was held back.
+	Periods float64 `json:"periods,omitempty"`
+	// Slowed says that the GPU lowers its clock because of heat or power.
+	Slowed bool `json:"slowed,omitempty"`
+}
+
+// Overload is a host with more threads that want to run than processors.
+type Overload struct {
+	Host     string  `json:"host,omitempty"`
+	Runnable float64 `json:"runnable"` // threads, the mean
+	Cores    float64 `json:"cores"`    // that there are, or that ranks may use
+	// Least and Most are for what share of the time ranks waited for a processor.
+	Least float64 `json:"least_share"`
+	Most  float64 `json:"most_share"`
+	// Limit says that the limit of the control group makes them wait.
+	Limit bool `json:"limit,omitempty"`
+}
+
+// What is evidence.
+const (
+	leastWindows = 20   // in which a rank is late
+	leastShare   = 0.05 // of the time
+	leastPart    = 0.4  // of the delay that a share of time must explain
+	leastFaults  = 20.0 // in a second
+	leastTimes   = 3    // times the others, of page faults
+	leastHeld    = 0.3  // of the periods, where the limit is what makes a rank wait
+	leastWait    = 0.1  // of each rank of a host that is overloaded
+	chance       = 0.001
+)
+
+// kind is one kind of evidence.
+type kind struct {
+	cause  string
+	of     func(r *Rank) []job.Sample
+	value  func(s *job.Sample) float64
+	isTime bool // the value is a share of the time
+}
+
+func plain(m job.Measure) func(*job.Sample) float64 {
+	return func(s *job.Sample) float64 { return float64(s.Values[m]) }
+}
+
+func own(r *Rank) []job.Sample    { return r.Own }
+func system(r *Rank) []job.Sample { return r.System }
+func gpu(r *Rank) []job.Sample    { return r.GPU }
+
+// lostClock is the share of the time that a lower clock costs.
+func lostClock(s *job.Sample) float64 {
+	return 1 - float64(s.Values[job.Clock])/float64(s.Values[job.ClockMax])
+}
+
+// kinds are in the order in which they are named where several explain as much.
+var kinds = []kind{
+	{CauseProcessor, own, plain(job.RunDelay), true},
+	{CauseSteal, system, plain(job.Steal), true},
+	{CauseClock, gpu, lostClock, true},
+	{CauseIO, own, plain(job.IODelay), true},
+	{CauseMemory, system, plain(job.MemoryPressure), true},
+	{CauseIO, system, plain(job.IOPressure), true},
+	{CauseFaults, own, plain(job.MajorFaults), false},
+}
+
+// Judge says why ranks are late. It returns nil where none of the ranks was sampled.
+func Judge(ranks []Rank, late []int) *Finding {
+	if !slices.ContainsFunc(ranks, func(r Rank) bool { return len(r.Own) > 0 }) {
+		return nil
+	}
+	g := newGrid(ranks)
+	f := &Finding{Windows: g.windows()}
+	for i := range ranks {
+		if !slices.Contains(late, ranks[i].Rank) || len(ranks[i].Own) == 0 {
+			continue
+		}
+		if c := g.causeOf(i, late); c != nil {
+			f.Causes = append(f.Causes, *c)
+		} else {
+			f.NoCause = append(f.NoCause, ranks[i].Rank)
+		}
+	}
+	f.Overloaded = g.overloaded()
+	return f
+}
+
+// causeOf finds the evidence that explains most of the delay of a rank.
+func (g *grid) causeOf(i int, late []int) (best *Cause) {
+	var others []int
+	for k := range g.ranks {
+		if !slices.Contains(late, g.ranks[k].Rank) {
+			others = append(others, k)
+		}
+	}
+	for _, kd := range kinds {
+		c := g.explains(i, others, kd)
+		if c == nil || best != nil && !(kd.isTime && c.Value-c.Others > 1.1*(best.Value-best.Others)) {
+			continue
+		}
+		best = c
+	}
+	if best == nil {
+		return nil
+	}
+	r := &g.ranks[i]
+	best.Rank, best.Host = r.Rank, r.Host
+	switch best.Cause {
+	case CauseProcessor:
+		best.Cores = g.mean(i, own, plain(job.AllowedCores))
+		if held := g.mean(i, own, plain(job.Throttled)); held >= leastHeld {
+			best.Cause, best.Periods, best.Cores = CauseLimit, held, g.mean(i, own, plain(job.CoreLimit))
+		}
+	case CauseClock:
+		best.Slowed = g.mean(i, gpu, plain(job.Slowed)) > 0.5
+	}
+	return best
+}
+
+// explains compares a rank with the others in each window: whether a kind of evidence is there
+// where and when the rank is late. It returns nil where it is not.
+func (g *grid) explains(i int, others []int, kd kind) *Cause {
+	x := g.values(i, kd.of, kd.value)
+	rest := make([][]float64, 0, len(others))
+	for _, k := range others {
+		if v := g.values(k, kd.of, kd.value); v != nil {
+			rest = append(rest, v)
+		}
+	}
+	if x == nil || len(rest) == 0 {
+		return nil
+	}
+	var dx, dy, ox, lx []float64 // difference of the evidence, delay, evidence of the others and of the rank
+	buf := make([]float64, 0, len(rest))
+	for w := range x {
+		buf = buf[:0]
+		for _, v := range rest {
+			if !math.IsNaN(v[w]) {
+				buf = append(buf, v[w])
+			}
+		}
+		if y := g.late[i][w]; len(buf) > 0 && !math.IsNaN(x[w]) && !math.IsNaN(y) {
+			o := stats.Median(buf)
+			dx, dy, ox, lx = append(dx, x[w]-o), append(dy, y), append(ox, o), append(lx, x[w])
+		}
+	}
+	return judge(dx, dy, ox, lx, kd)
+}
+
+func judge(dx, dy, ox, lx []float64, kd kind) *Cause {
+	if len(dx) < leastWindows {
+		return nil
+	}
+	usual := stats.Mean(dy)
+	if usual <= 0 {
+		return nil
+	}
+	var more, delay, value, others, calm []float64
+	for w := range dx {
+		switch {
+		case dy[w] >= usual/2:
+			more, delay, value, others = append(more, dx[w]), append(delay, dy[w]), append(value, lx[w]), append(others, ox[w])
+		case dy[w] < usual/4:
+			calm = append(calm, dx[w])
+		}
+	}
+	if len(more) < leastWindows {
+		return nil
+	}
+	c := &Cause{Cause: kd.cause, Value: stats.Mean(value), Others: stats.Mean(others), Late: stats.Mean(delay)}
+	mean := stats.Mean(more)
+	if kd.isTime {
+		if mean < max(leastShare, leastPart*c.Late) {
+			return nil
+		}
+	} else if mean < leastFaults || c.Value < leastTimes*c.Others {
+		return nil
+	}
+	// In nearly all of the time in which the rank is late, and more often than by chance.
+	above, positive := 0, 0
+	for _, d := range more {
+		if d > mean/4 {
+			above++
+		}
+		if d > 0 {
+			positive++
+		}
+	}
+	if 5*above < 4*len(more) || byChance(positive/2, len(more)/2) > chance { // neighbours are alike, and count as one
+		return nil
+	}
+	// Not where it is on time.
+	if len(calm) >= 3 && stats.Mean(calm) > mean/2 {
+		return nil
+	}
+	return c
+}
+
+// byChance is how likely it is that k of n or more differences are above 0 where either sign
+// is as likely.
+func byChance(k, n int) float64 {
+	p, sum := math.Pow(0.5, float64(n)), 0.0
+	if p == 0 { // of more than a thousand
+		z := (float64(2*k) - float64(n)) / math.Sqrt(float64(n))
+		return math.Erfc(z/math.Sqrt2) / 2
+	}
+	for i := n; i >= 0; i-- {
+		if i < k {
+			break
+		}
+		sum += p
+		p *= float64(i) / float64(n-i+1)
+	}
+	return sum
+}
+
+// overloaded finds the hosts on which all ranks wait for processors.
+func (g *grid) overloaded() (out []Overload) {
+	of := make(map[string][]int)
+	var hosts []string
+	for i := range g.ranks {
+		host := g.ranks[i].Host
+		if of[host] == nil {
+			hosts = append(hosts, host)
+		}
+		of[host] = append(of[host], i)
+	}
+	slices.Sort(hosts)
+	for _, host := range hosts {
+		o := Overload{Host: host, Least: 1}
+		held, allowed := 1.0, 0.0
+		for _, i := range of[host] {
+			d := g.mean(i, own, plain(job.RunDelay))
+			o.Least, o.Most = min(o.Least, d), max(o.Most, d)
+			held, allowed = min(held, g.mean(i, own, plain(job.Throttled))), max(allowed, g.mean(i, own, plain(job.AllowedCores)))
+		}
+		i := of[host][0]
+		o.Runnable, o.Cores = max(g.mean(i, system, plain(job.Runnable))-1, 0), g.mean(i, system, plain(job.OnlineCores)) // one is who looks
+		switch {
+		case o.Least < leastWait || o.Cores == 0:
+			continue
+		case held >= leastHeld:
+			o.Limit, o.Cores = true, g.mean(i, own, plain(job.CoreLimit))
+		case o.Runnable > o.Cores:
+		case allowed > 0 && allowed < o.Cores: // all ranks were given the same few
+			o.Cores = allowed
+		default:
+			continue
+		}
+		out = append(out, o)
+	}
+	return out
+}

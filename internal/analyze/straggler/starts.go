@@ -1,0 +1,16 @@
+package straggler
+
+// Starts are when a rank, given by its index, began each of the steps, nanoseconds of its own
+// clock, and when it ended the last one.
+func (t *Table) Starts(rank int) []int64 {
+	out := make([]int64, 0, len(t.Steps)+1)
+	end := int64(0)
+	c := t.j.st.ranks[t.Ranks[rank]].steps.open()
+	for _, step := range t.j.steps[t.j.from:] {
+		for c.ok && c.p.step < step {
+			c.next()
+		}
+		out, end = append(out, c.p.start*1000), c.p.end*1000
+	}
+	return append(out, end)
+}

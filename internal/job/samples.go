@@ -1,0 +1,288 @@
+package job
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/platform/columns"
+)
+
+// Measure is one thing that trainspan run samples of a process, a system or a GPU.
+type Measure uint8
+
+// The measures. Shares are of the time since the sample before.
+const (
+	RunDelay       Measure = iota // share in which a thread was ready and had no processor, of the one that waited longest
+	IODelay                       // share of waiting for blocks
+	MajorFaults                   // a second
+	UserCores                     // that were used
+	SystemCores                   // by the system for the process
+	AllowedCores                  // that the process may run on
+	CoreLimit                     // of the control group
+	Throttled                     // share of the periods in which that held it back
+	Runnable                      // threads of the whole system that run or want to
+	OnlineCores                   // of the system
+	Steal                         // share of the processors that the host of a virtual machine took
+	IOPressure                    // share in which a thread waited for reads and writes
+	MemoryPressure                // for memory
+	Clock                         // of a GPU, MHz
+	ClockMax                      // MHz
+	Slowed                        // 1 where a GPU says that heat or power lower its clock
+	Measures                      // how many there are
+)
+
+// measures are the arguments of counter events that are kept, by the name of the event and
+// theirs; gpu is that of each GPU.
+var measures = map[string]map[string]Measure{
+	"sched":       {"run_delay_share": RunDelay, "io_delay_share": IODelay, "allowed_cores": AllowedCores, "cpu_limit_cores": CoreLimit, "throttled_share": Throttled},
+	"page_faults": {"major_per_s": MajorFaults},
+	"cpu":         {"user_cores": UserCores, "system_cores": SystemCores},
+	"system":      {"runnable": Runnable, "cores": OnlineCores, "steal_share": Steal, "io_pressure_share": IOPressure, "memory_pressure_share": MemoryPressure},
+	"gpu":         {"clock_mhz": Clock, "clock_max_mhz": ClockMax, "slowed": Slowed},
+}
+
+// catResources is the category of these counter events.
+const catResources = "resources"
+
+// Sample is what was measured in the time since the sample before; NaN is not known.
+type Sample struct {
+	At     int64 // nanoseconds since the epoch
+	Values [Measures]float32
+}
+
+// Samples are those of a process, by time, and those of its GPUs; those of a system are
+// of the process that took them. They do not change once a set has been read.
+type Samples struct {
+	Rows []Sample
+	GPUs map[string][]Sample // by index
+}
+
+// maxSamples bounds the samples of a series. Beyond it neighbours become one.
+const maxSamples = 256
+
+// sample takes a counter event.
+func (t *traceReader) sample(p *traceProcess, ev *dftracer.Event) {
+	name, gpu := ev.Name, ""
+	if index, ok := strings.CutPrefix(name, "gpu"); ok && index != "" {
+		name, gpu = "gpu", index
+	}
+	of := measures[name]
+	if of == nil {
+		return
+	}
+	if p.Samples == nil {
+		p.Samples = &Samples{}
+	}
+	at := ev.TS * t.scale
+	rows := p.Samples.Rows
+	if gpu != "" {
+		rows = p.Samples.GPUs[gpu]
+	}
+	for i := range ev.Args {
+		if m, ok := of[ev.Args[i].Key]; ok {
+			rows = setSample(rows, at, m, ev.Args[i].Float64())
+		}
+	}
+	if gpu == "" {
+		p.Samples.Rows = rows
+	} else if len(rows) > 0 && (p.Samples.GPUs[gpu] != nil || len(p.Samples.GPUs) < maxGPUs) {
+		if p.Samples.GPUs == nil {
+			p.Samples.GPUs = make(map[string][]Sample)
+		}
+		p.Samples.GPUs[gpu] = rows
+	}
+}
+
+// maxGPUs bounds the GPUs of a system.
+const maxGPUs = 256
+
+// setSample sets a measure of the last row, or of a new one.
+func setSample(rows []Sample, at int64, m Measure, v float64) []Sample {
+	if v < 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return rows
+	}
+	if n := len(rows); n == 0 || rows[n-1].At != at {
+		if n >= maxSamples {
+			rows = halve(rows)
+		}
+		rows = append(rows, noSample(at))
+	}
+	rows[len(rows)-1].Values[m] = float32(v)
+	return rows
+}
+
+func noSample(at int64) Sample {
+	s := Sample{At: at}
+	for i := range s.Values {
+		s.Values[i] = float32(math.NaN())
+	}
+	return s
+}
+
+// halve makes one sample of each two neighbours: the mean, at the time of the later one.
+func halve(rows []Sample) []Sample {
+	out := rows[:0]
+	for i := 0; i < len(rows); i += 2 {
+		if i+1 == len(rows) {
+			out = append(out, rows[i])
+			break
+		}
+		a, b := &rows[i], &rows[i+1]
+		s := Sample{At: b.At}
+		for m := range s.Values {
+			x, y := a.Values[m], b.Values[m]
+			switch {
+			case x != x:
+				s.Values[m] = y
+			case y != y:
+				s.Values[m] = x
+			default:
+				s.Values[m] = (x + y) / 2
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// settle puts samples in the order of time, one for each moment: goroutines may have read
+// them in another one.
+func (s *Samples) settle() {
+	if s == nil {
+		return
+	}
+	s.Rows = settled(s.Rows)
+	for name := range s.GPUs {
+		s.GPUs[name] = settled(s.GPUs[name])
+	}
+}
+
+func settled(rows []Sample) []Sample {
+	slices.SortStableFunc(rows, func(a, b Sample) int { return cmp.Compare(a.At, b.At) })
+	out := rows[:0]
+	for i := range rows {
+		if n := len(out); n == 0 || out[n-1].At != rows[i].At {
+			out = append(out, rows[i])
+			continue
+		}
+		for m, v := range rows[i].Values {
+			if v == v {
+				out[len(out)-1].Values[m] = v
+			}
+		}
+	}
+	return out
+}
+
+// With are the samples of both. Neither changes.
+func (s *Samples) With(o *Samples) *Samples {
+	if s == nil {
+		return o
+	}
+	if o == nil {
+		return s
+	}
+	join := func(a, b []Sample) []Sample {
+		rows := settled(slices.Concat(a, b))
+		for len(rows) > maxSamples {
+			rows = halve(rows)
+		}
+		return rows
+	}
+	out := &Samples{Rows: join(s.Rows, o.Rows)}
+	for _, of := range [...]map[string][]Sample{s.GPUs, o.GPUs} {
+		for name := range of {
+			if out.GPUs == nil {
+				out.GPUs = make(map[string][]Sample)
+			}
+			if _, done := out.GPUs[name]; !done {
+				out.GPUs[name] = join(s.GPUs[name], o.GPUs[name])
+			}
+		}
+	}
+	return out
+}
+
+// unit is what a measure is stored in: ten thousandths.
+const unit = 1e4
+
+// append adds the samples to a digest.
+func (s *Samples) append(dst []byte) []byte {
+	if s == nil {
+		s = &Samples{}
+	}
+	dst = appendSamples(dst, s.Rows)
+	dst = binary.AppendUvarint(dst, uint64(len(s.GPUs)))
+	names := make([]string, 0, len(s.GPUs))
+	for name := range s.GPUs {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		dst = appendSamples(columns.AppendBytes(dst, name), s.GPUs[name])
+	}
+	return dst
+}
+
+func appendSamples(dst []byte, rows []Sample) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(rows)))
+	if len(rows) == 0 {
+		return dst
+	}
+	column := make([]int64, len(rows))
+	for i := range rows {
+		column[i] = rows[i].At
+	}
+	dst = columns.Append(dst, column)
+	for m := range Measures {
+		for i := range rows {
+			column[i] = -1
+			if v := float64(rows[i].Values[m]); v >= 0 {
+				column[i] = int64(math.Round(min(v, 1e12) * unit))
+			}
+		}
+		dst = columns.Append(dst, column)
+	}
+	return dst
+}
+
+// readSamples reads what append wrote, nil where there are none.
+func readSamples(r *columns.Reader) *Samples {
+	s := &Samples{Rows: readRows(r)}
+	for range r.Small(maxGPUs) {
+		name := r.String()
+		if s.GPUs == nil {
+			s.GPUs = make(map[string][]Sample)
+		}
+		s.GPUs[name] = readRows(r)
+	}
+	if s.Rows == nil && s.GPUs == nil {
+		return nil
+	}
+	return s
+}
+
+func readRows(r *columns.Reader) (rows []Sample) {
+	n := r.Small(maxSamples)
+	if n == 0 {
+		return nil
+	}
+	column := make([]int64, n)
+	r.Column(column)
+	for _, at := range column {
+		rows = append(rows, noSample(at))
+	}
+	for m := range Measures {
+		r.Column(column)
+		for i, v := range column {
+			if v >= 0 {
+				rows[i].Values[m] = float32(float64(v) / unit)
+			}
+		}
+	}
+	return rows
+}

@@ -1,0 +1,80 @@
+package job_test
+
+import (
+	"math"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/job"
+)
+
+// The samples of a process lie in another file than its spans. They are of the process
+// all the same, those of the system of the one that took them.
+func TestSamples(t *testing.T) {
+	dir := t.TempDir()
+	start := time.Unix(1_800_000_000, 0)
+	open := func(name string, pid int) *dftracer.Writer {
+		w, err := dftracer.Create(filepath.Join(dir, name), &dftracer.Options{Process: dftracer.Process{PID: pid, Host: "node-a", JobID: "4711"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	closed := func(w *dftracer.Writer) {
+		t.Helper()
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trace := open("trace.pfw.gz", 11)
+	for i := range 5 {
+		trace.Write(&dftracer.Event{Phase: dftracer.PhaseComplete, Cat: "pipeline", Name: "train.iteration", PID: 11, TID: 11, ID: uint64(i + 1), TS: start.Add(time.Duration(i) * time.Second).UnixMicro(), Dur: 900_000})
+	}
+	closed(trace)
+	const many = 5000 // more than are kept one by one
+	res := open("resources.pfw.gz", 10)
+	count := func(pid int64, at time.Time, name string, args ...dftracer.Arg) {
+		res.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: "resources", Name: name, PID: pid, TID: pid, TS: at.UnixMicro(), Args: args})
+	}
+	for i := range many {
+		at := start.Add(time.Duration(i) * time.Millisecond)
+		count(11, at, "cpu", dftracer.Float("user_cores", 0.5))
+		count(11, at, "sched", dftracer.Float("run_delay_share", 0.25), dftracer.Int("allowed_cores", 1))
+		if i < 2 {
+			count(10, at, "system", dftracer.Int("runnable", 9), dftracer.Int("cores", 2))
+			count(10, at, "gpu3", dftracer.Float("clock_mhz", 1230), dftracer.Float("clock_max_mhz", 1980))
+		}
+	}
+	closed(res)
+
+	set, err := job.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := set.Read(func(*job.Process) job.Sink { return job.Sinks{} })
+	if err != nil || len(jobs) != 1 || len(jobs[0].Processes) != 1 {
+		t.Fatalf("%d jobs, %v", len(jobs), err)
+	}
+	s := jobs[0].Processes[0].Samples
+	if s == nil || len(s.Rows) != 136 { // 128 after the last time that 256 were made 128, then one by one
+		t.Fatalf("the process has the samples %+v", s)
+	}
+	last := s.Rows[len(s.Rows)-1]
+	if last.Values[job.RunDelay] != 0.25 || last.Values[job.UserCores] != 0.5 || last.Values[job.AllowedCores] != 1 || !math.IsNaN(float64(last.Values[job.Steal])) {
+		t.Errorf("the last sample is %+v", last)
+	}
+	if want := start.Add((many - 1) * time.Millisecond).UnixNano(); last.At != want {
+		t.Errorf("the last sample is of %d, want %d", last.At, want)
+	}
+	var system *job.Samples
+	for _, p := range jobs[0].Helpers {
+		if p.PID == 10 {
+			system = p.Samples
+		}
+	}
+	if system == nil || len(system.Rows) != 2 || system.Rows[1].Values[job.Runnable] != 9 || len(system.GPUs["3"]) != 2 || system.GPUs["3"][0].Values[job.Clock] != 1230 {
+		t.Errorf("the system has the samples %+v", system)
+	}
+}

@@ -1,0 +1,230 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trainspan/trainspan/internal/analyze/machine"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/display"
+)
+
+// mostSampled bounds the ranks whose samples are compared: those that are late, those on
+// their hosts, and others.
+const mostSampled = 256
+
+// machine compares the samples of the machine with the steps of the attempt of the verdict.
+func (r *Report) machine(j *Job, tables []*straggler.Table) {
+	v := r.Verdict.Rank
+	if v == nil || r.Profile != nil {
+		return
+	}
+	for i, t := range tables {
+		if t == nil || j.Attempts[i].Number != r.Verdict.Attempt {
+			continue
+		}
+		var late []int
+		if v.Kind == straggler.SlowRanks {
+			late = v.Ranks
+		}
+		r.Verdict.Machine = machine.Judge(j.sampled(t, r.Verdict.Attempt, late), late)
+	}
+}
+
+// sampled are the ranks of a table that have samples in an attempt.
+func (j *Job) sampled(t *straggler.Table, attempt int, late []int) (out []machine.Rank) {
+	of := make(map[int]*job.Process)
+	system, ranksOn := make(map[string]*job.Samples), make(map[string][]int)
+	add := func(p *job.Process) {
+		if s := p.Samples; s != nil && (len(s.GPUs) > 0 || slices.ContainsFunc(s.Rows, func(row job.Sample) bool { return row.Values[job.OnlineCores] > 0 })) {
+			system[p.Host] = system[p.Host].With(s)
+		}
+	}
+	for _, p := range j.Job.Helpers {
+		add(p)
+	}
+	hosts := make(map[string]bool)
+	for _, p := range j.Job.Processes {
+		if p.Attempt != attempt {
+			continue
+		}
+		add(p)
+		ranksOn[p.Host] = append(ranksOn[p.Host], p.Rank) // which are in order
+		if p.Samples != nil {
+			of[p.Rank] = p
+			hosts[p.Host] = hosts[p.Host] || slices.Contains(late, p.Rank)
+		}
+	}
+	more := 0
+	for i, rank := range t.Ranks {
+		p := of[rank]
+		if p == nil || len(out) >= mostSampled && !slices.Contains(late, rank) {
+			continue
+		}
+		if !hosts[p.Host] {
+			if more++; more > mostSampled/4 {
+				continue
+			}
+		}
+		k := machine.Rank{Rank: rank, Host: p.Host, Starts: t.Starts(i), Own: p.Samples.Rows}
+		for step := range t.Steps {
+			k.Excess = append(k.Excess, t.Excess(i, step))
+		}
+		if s := system[p.Host]; s != nil {
+			k.System, k.GPU = s.Rows, gpuOf(s, slices.Index(ranksOn[p.Host], rank), len(ranksOn[p.Host]))
+		}
+		out = append(out, k)
+	}
+	return out
+}
+
+// gpuOf are the samples of the GPU of the n-th rank of a host, where there is one for each.
+func gpuOf(s *job.Samples, n, ranks int) []job.Sample {
+	if len(s.GPUs) != ranks || n < 0 {
+		return nil
+	}
+	names := make([]string, 0, ranks)
+	for name := range s.GPUs {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(a) - len(b) // numbers
+		}
+		return strings.Compare(a, b)
+	})
+	return s.GPUs[names[n]]
+}
+
+// causeSentence says what makes a rank late.
+func causeSentence(c *machine.Cause) string {
+	who := fmt.Sprintf("rank %d", c.Rank)
+	value, others := display.Percent(c.Value), display.Percent(c.Others)
+	switch c.Cause {
+	case machine.CauseProcessor:
+		may := ""
+		if c.Cores > 0 {
+			may = fmt.Sprintf(" It may use %s.", display.Plural(int(c.Cores+0.5), "processor"))
+		}
+		return fmt.Sprintf("%s was ready and had no processor for %s of the time in which it was late, the others for %s: something else ran there.%s", capital(who), value, others, may)
+	case machine.CauseLimit:
+		limit := ""
+		if c.Cores > 0 {
+			limit = fmt.Sprintf(" (%.2g processors)", c.Cores)
+		}
+		return fmt.Sprintf("The processor limit of its control group%s held %s back in %s of its periods: it was ready and did not run for %s of the time, the others for %s.", limit, who, display.Percent(c.Periods), value, others)
+	case machine.CauseSteal:
+		return fmt.Sprintf("The host of its virtual machine took %s of the processors of %s, of others %s.", value, who, others)
+	case machine.CauseIO:
+		return fmt.Sprintf("%s waited for reads and writes for %s of the time, the others for %s.", capital(who), value, others)
+	case machine.CauseMemory:
+		return fmt.Sprintf("Threads on the host of %s waited for memory for %s of the time, those of others for %s.", who, value, others)
+	case machine.CauseFaults:
+		return fmt.Sprintf("%s read %.0f pages a second back from disk, the others %.0f.", capital(who), c.Value, c.Others)
+	case machine.CauseClock:
+		why := ""
+		if c.Slowed {
+			why = ", because of heat or power"
+		}
+		return fmt.Sprintf("The GPU of %s ran %s below its highest clock%s, those of the others %s.", who, value, why, others)
+	}
+	return ""
+}
+
+// causeAction is what to do about it.
+func causeAction(c *machine.Cause) string {
+	who := fmt.Sprintf("rank %d", c.Rank)
+	switch c.Cause {
+	case machine.CauseProcessor:
+		return "move what else runs on the processors of " + who + " to others, or give the rank processors of its own"
+	case machine.CauseLimit:
+		return "raise the processor limit of the control group of " + who
+	case machine.CauseSteal:
+		return "move the virtual machine of " + who + " to a host that is not shared"
+	case machine.CauseIO:
+		return "see what else uses the storage of " + who + ", or give it faster storage"
+	case machine.CauseMemory, machine.CauseFaults:
+		return "give the host of " + who + " more memory, or find what takes it there"
+	case machine.CauseClock:
+		return "check cooling and power limits of the GPU of " + who
+	}
+	return ""
+}
+
+// overloadSentence says that ranks wait for processors.
+func overloadSentence(o *machine.Overload) string {
+	where := cmp.Or(o.Host, "(unknown)")
+	from, to := display.Percent(o.Least), display.Percent(o.Most)
+	wait := "its ranks wait for one for " + from + " to " + to + " of the time"
+	if from == to {
+		wait = "its ranks wait for one for " + from + " of the time"
+	}
+	switch {
+	case o.Limit:
+		return fmt.Sprintf("The processor limit of the control group on host %s (%.2g processors) holds all ranks back: %s.", where, o.Cores, wait)
+	case o.Runnable > o.Cores:
+		return fmt.Sprintf("Host %s is overloaded: %.0f threads want to run on %s, and %s.", where, o.Runnable, display.Plural(int(o.Cores+0.5), "processor"), wait)
+	}
+	return fmt.Sprintf("The ranks on host %s may use %s, and wait for one for %s to %s of the time.", where, display.Plural(int(o.Cores+0.5), "processor"), from, to)
+}
+
+// mostMachine is how many sentences about the machine a report has.
+const mostMachine = 4
+
+// machineSentences say what the samples of the machine show.
+func (r *Report) machineSentences() (out []string) {
+	m := r.Verdict.Machine
+	if m == nil {
+		return nil
+	}
+	for i := range m.Causes {
+		out = append(out, causeSentence(&m.Causes[i]))
+	}
+	for i := range m.Overloaded {
+		out = append(out, overloadSentence(&m.Overloaded[i]))
+	}
+	if n := len(out) - mostMachine; n > 0 {
+		out = append(out[:mostMachine], fmt.Sprintf("%d more: verdict.machine of --json.", n))
+	}
+	return out
+}
+
+// machineAction is what to do about the machine, empty where it has nothing to do with the
+// diagnosis.
+func (r *Report) machineAction() string {
+	m, v := r.Verdict.Machine, r.Verdict.Rank
+	if m == nil || v == nil {
+		return ""
+	}
+	if len(m.Causes) > 0 {
+		c := &m.Causes[0]
+		crowded := slices.ContainsFunc(m.Overloaded, func(o machine.Overload) bool {
+			return o.Host == c.Host && (c.Cores == 0 || c.Cores >= o.Cores) // else it is where the rank may run
+		})
+		if c.Cause != machine.CauseProcessor || !crowded {
+			return causeAction(c)
+		}
+	}
+	switch v.Kind {
+	case straggler.SlowRanks, straggler.Imbalance, straggler.Drift:
+		if len(m.Overloaded) > 0 && m.Overloaded[0].Limit {
+			return "raise the processor limit of the control group before looking for anything else"
+		} else if len(m.Overloaded) > 0 {
+			return "run fewer processes and threads at once, or use more processors, before looking for anything else"
+		}
+	}
+	return ""
+}
+
+// causeNotKnown says that nothing explains why ranks are late, empty where that is known or
+// nothing was sampled.
+func (r *Report) causeNotKnown() string {
+	m := r.Verdict.Machine
+	if m == nil || len(m.NoCause) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("why rank %s is late: no cause on record in the samples of the machine", groupName(m.NoCause, "ranks"))
+}

@@ -1,0 +1,78 @@
+package report_test
+
+import (
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/report"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
+)
+
+// sample writes what trainspan run would have sampled of four ranks on node-a0, each second.
+func sample(t *testing.T, dir string, from, to time.Time, delay [4]float64, runnable int64) {
+	t.Helper()
+	w, err := dftracer.Create(filepath.Join(dir, "resources.pfw.gz"), &dftracer.Options{Process: dftracer.Process{PID: 900, Host: "node-a0", JobID: "4711", SessionTag: "made-up"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := from.Add(-time.Second); at.Before(to.Add(time.Second)); at = at.Add(time.Second) {
+		count := func(pid int64, name string, args ...dftracer.Arg) {
+			w.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: "resources", Name: name, PID: pid, TID: pid, TS: at.UnixMicro(), Args: args})
+		}
+		for rank, share := range delay {
+			count(int64(1000+rank), "sched", dftracer.Float("run_delay_share", share), dftracer.Int("allowed_cores", 8))
+		}
+		count(900, "system", dftracer.Int("runnable", runnable), dftracer.Int("cores", 8))
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The report names what the machine has to do with a slow rank, where its samples show it, and
+// the report of a digest says the same.
+func TestMachine(t *testing.T) {
+	const (
+		move  = "move what else runs on the processors of rank 1 to others, or give the rank processors of its own"
+		fewer = "run fewer processes and threads at once, or use more processors, before looking for anything else"
+	)
+	for name, c := range map[string]struct {
+		extra          float64 // ms of a step of rank 1
+		delay          [4]float64
+		runnable       int64
+		says, not      string // a line of the screen, and what is on none
+		next, notKnown string
+	}{
+		"rank 1 waits for a processor": {15, [4]float64{0.01, 0.22, 0.01, 0.02}, 5, "Rank 1 was ready and had no processor for 22.0 % of the time", "no cause on record", move, ""},
+		"rank 0 does, and is on time":  {15, [4]float64{0.3, 0.01, 0.01, 0.01}, 5, "", "had no processor", "", "why rank 1 is late: no cause on record in the samples of the machine"},
+		"all wait":                     {15, [4]float64{0.5, 0.5, 0.5, 0.5}, 31, "Host node-a0 is overloaded: 30 threads want to run on 8 processors", "Rank 1 was ready", fewer, "why rank 1 is late: no cause on record in the samples of the machine"},
+		"all wait, rank 1 longer":      {15, [4]float64{0.2, 0.5, 0.2, 0.2}, 31, "Rank 1 was ready and had no processor", "no cause on record", fewer, ""},
+		"nobody is late":               {0, [4]float64{0.01, 0.22, 0.01, 0.02}, 5, "", "had no processor", "", ""},
+		"nobody is late, all wait":     {0, [4]float64{0.3, 0.3, 0.3, 0.3}, 31, "Host node-a0 is overloaded", "no cause on record", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, start := t.TempDir(), time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+			end := write(t, dir, simjob.Attempt{Ranks: 4, Steps: 600, Start: start, Slow: 1, Extra: [4]float64{0, c.extra / 3, 2 * c.extra / 3}})
+			sample(t, dir, start, end, c.delay, c.runnable)
+			r := report.Build(read(t, dir))
+			text := strings.Join(strings.Fields(strings.Join(screen(t, r), " ")), " ")
+			if !strings.Contains(text, c.says) || strings.Contains(text, c.not) {
+				t.Errorf("want %q and not %q in\n%s", c.says, c.not, strings.Join(screen(t, r), "\n"))
+			}
+			if c.next != "" && (len(r.Verdict.Next) == 0 || r.Verdict.Next[0] != c.next) {
+				t.Errorf("next = %q, want %q first", r.Verdict.Next, c.next)
+			}
+			if c.notKnown != "" && !slices.Contains(r.Verdict.NotKnown, c.notKnown) {
+				t.Errorf("not known: %q, want %q", r.Verdict.NotKnown, c.notKnown)
+			}
+			if got := report.Build(digested(t, dir)); !reflect.DeepEqual(got.Verdict.Machine.Overloaded, r.Verdict.Machine.Overloaded) || len(got.Verdict.Machine.Causes) != len(r.Verdict.Machine.Causes) {
+				t.Errorf("of the digest got %+v, want %+v", got.Verdict.Machine, r.Verdict.Machine)
+			}
+		})
+	}
+}
