@@ -71,7 +71,7 @@ func (k *kitchen) shell(t *testing.T, text string) *exec.Cmd {
 		t.Skip(err)
 	}
 	cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(k.command)+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+cache, "HOME="+k.dir, "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1",
-		"RAY_USAGE_STATS_ENABLED=0", "WANDB_DIR="+k.dir, "MPLCONFIGDIR="+k.dir)
+		"RAY_USAGE_STATS_ENABLED=0", "RAY_raylet_start_wait_time_s=600", "WANDB_DIR="+k.dir, "MPLCONFIGDIR="+k.dir)
 	if python, err := exec.LookPath("python3.12"); err == nil { // HOME is not that of pyenv
 		if own, err := exec.Command(python, "-c", "import sys; print(sys.executable)").Output(); err == nil {
 			cmd.Env = append(cmd.Env, "PYTHON="+strings.TrimSpace(string(own)))

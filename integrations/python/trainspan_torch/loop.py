@@ -363,6 +363,15 @@ class Loop:
             if self.root() is None:
                 self.root = weakref.ref(module)
 
+    def generates(self):
+        """A model generates: what it does with a batch where nothing is trained is evaluation. Gives
+        whether an evaluation is under way."""
+        self.evaluated = True
+        if self.is_open and self.by_batch and not self.work & FORWARD:
+            self.work |= EVALUATED
+            self.quick = 0
+        return self.tokens["evaluation"] is not None
+
     def arm(self, optimizer):
         """An optimizer is made."""
         self.start_up.other()

@@ -26,6 +26,7 @@ if [ "$(cat "$dir/.made-from" 2>/dev/null)" != "$recipe" ]; then
 	if ! "$python" -m venv "$dir" >"$dir.log" 2>&1 ||
 		! "$dir/bin/pip" install -q --disable-pip-version-check --no-compile --no-deps --only-binary :all: -r "$here/pins.txt" >>"$dir.log" 2>&1; then
 		tail -n 3 "$dir.log" >&2
+		rm -rf --one-file-system "$dir"
 		echo "env.sh: the recipes are skipped: their frameworks cannot be installed here" >&2
 		exit 75
 	fi
