@@ -71,7 +71,7 @@ func (k *kitchen) shell(t *testing.T, text string) *exec.Cmd {
 		t.Skip(err)
 	}
 	cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(k.command)+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+cache, "HOME="+k.dir, "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1",
-		"RAY_USAGE_STATS_ENABLED=0", "RAY_raylet_start_wait_time_s=600", "WANDB_DIR="+k.dir, "MPLCONFIGDIR="+k.dir)
+		"RAY_USAGE_STATS_ENABLED=0", "RAY_raylet_start_wait_time_s=600", "WANDB_DIR="+k.dir, "MLFLOW_TRACKING_URI=file:./mlruns", "MLFLOW_ALLOW_FILE_STORE=true")
 	if python, err := exec.LookPath("python3.12"); err == nil { // HOME is not that of pyenv
 		if own, err := exec.Command(python, "-c", "import sys; print(sys.executable)").Output(); err == nil {
 			cmd.Env = append(cmd.Env, "PYTHON="+strings.TrimSpace(string(own)))
@@ -243,7 +243,7 @@ run = ts.load("train.1")
 print(run.steps.num_rows, run.metrics.column_names, run.metrics.num_rows)
 print(run.metrics["loss"].to_pylist()[:2], run.metrics["accuracy"].to_pylist()[-1], run.metrics["step"].to_pylist()[:2])
 print(sorted(set(run.to_pandas("spans").name)))
-print(run.to_pandas("metrics").lr.mean(), polars.from_arrow(run.metrics).height, run.ranks[0]["rank"], run.account["wall_ns"] > 0, run.findings["outcome"])
+print(run.to_pandas("metrics").lr.max(), polars.from_arrow(run.metrics).height, run.ranks[0]["rank"], run.account["wall_ns"] > 0, run.findings["outcome"])
 try:
     ts.load("train.7")
 except FileNotFoundError as e:
