@@ -17,9 +17,9 @@ func TestTorchRollout(t *testing.T) {
 		t.Fatalf("%d processes recorded, want 1", len(all))
 	}
 	want := map[string]int{
-		"rollout/generate": 1, "rollout/rollout": 4, "rollout/reward": 4, "pipeline/evaluate.rollout": 2, "pipeline/evaluate.reward": 2,
-		"pipeline/train.iteration": 4, "pipeline/evaluate": 1, "pipeline/evaluate.iteration": 2,
-		"compute/forward": 4, "compute/backward": 4, "compute/step": 4,
+		"rollout/generate": 1, "rollout/rollout": 8, "rollout/reward": 8, "pipeline/evaluate.rollout": 4, "pipeline/evaluate.reward": 4,
+		"pipeline/train.iteration": 8, "pipeline/evaluate": 2, "pipeline/evaluate.iteration": 4,
+		"compute/forward": 8 + 4, "compute/backward": 8, "compute/step": 8,
 	}
 	got := make(map[string]int)
 	for name := range want {

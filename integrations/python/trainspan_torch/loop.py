@@ -349,6 +349,8 @@ class Loop:
                 if not self.work & FORWARD and self.root() is not module:
                     self.root, self.model = weakref.ref(module), id(module)
                 self.trains(FORWARD)
+            elif self.root() is None:  # it has generated before
+                self.root, self.model = weakref.ref(module), id(module)
             return
         self.evaluated = True
         if self.is_open and not self.by_batch and not trained:

@@ -60,14 +60,17 @@ class Trainer(trl.GRPOTrainer):
 
     def evaluate(self):
         self.model.eval()
-        with torch.no_grad():
-            for batch in self.loader(4):
-                self._calculate_rewards(self._generate(batch))
+        for batch in self.loader(4):
+            completions = self._generate(batch)
+            self._calculate_rewards(completions)
+            with torch.no_grad():
+                self.model(completions)
         self.model.train()
 
 
 trainer = Trainer()
-trainer.train()
-trainer.evaluate()
+for _ in range(2):
+    trainer.train()
+    trainer.evaluate()
 trainer.model.generate(torch.randn(2, 8))
 assert trl.GRPOTrainer._generate.__qualname__ == "GRPOTrainer._generate"
