@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -244,5 +245,53 @@ func TestRunPythons(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestRunFrameworks: of a program that imported a framework whose steps only lines in the program
+// record, and that has none, the screen names the page with these lines.
+func TestRunFrameworks(t *testing.T) {
+	paths := interpreters()
+	python := slices.IndexFunc(paths, func(path string) bool {
+		return exec.Command(path, "-c", "import sys; sys.exit(sys.version_info < (3, 8))").Run() == nil
+	})
+	if python < 0 {
+		t.Skip("no Python 3.8 is here")
+	}
+	const page = "trainspan help recipes"
+	for name, c := range map[string]struct {
+		program, want, not string
+	}{
+		"nothing is recorded": {
+			program: "import jax, keras",
+			want:    "Python ran and was not recorded: jax and keras were imported, and no step is on record: " + page,
+		},
+		"a module that imports it": {program: "import own", want: "jax was imported, and no step is on record"},
+		"it fails":                 {program: "import jax; 1/0", not: page},
+		"only looked for":          {program: "import importlib.util; importlib.util.find_spec('jax')", want: "it trained nothing with PyTorch", not: page},
+		"not installed":            {program: "try: import lightgbm\nexcept ImportError: pass", want: "it trained nothing with PyTorch", not: page},
+		"spans, no step": {
+			program: "import jax, time, trainspan as ts\nwith ts.span('generate'): time.sleep(0.01)",
+			want:    "Record the training steps: jax was imported, and " + page + " has the lines",
+		},
+		"steps": {
+			program: "import jax, time, trainspan as ts\nfor i in range(3):\n  with ts.step(): time.sleep(0.01)",
+			want:    "Files ", not: page,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for file, text := range map[string]string{"jax.py": "", "keras.py": "import jax", "own.py": "import jax", "train.py": c.program} {
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := prepare(t, dir, "--", paths[python], "train.py")
+			s.finish()
+			if got := strings.Join(strings.Fields(s.err.String()), " "); !strings.Contains(got, c.want) || c.not != "" && strings.Contains(got, c.not) {
+				t.Errorf("it says %q, want %q, not %q", got, c.want, c.not)
+			}
+		})
 	}
 }

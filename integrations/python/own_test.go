@@ -41,6 +41,17 @@ try:
 except ValueError: pass
 with ts.span("data"): pass
 with ts.step([]): pass  # no number: telemetry ends no program
+
+# As the callbacks of a trainer do.
+step, wait = ts.step(20), ts.span("data")
+wait.stop()  # nothing was started
+for _ in range(2):
+    wait.start()
+    wait.stop()
+    step.start()
+    with ts.span("update"): pass
+    step.stop()
+with ts.span("compile"): pass
 `
 
 // TestOwnNames: what the functions of the package record.
@@ -68,7 +79,14 @@ pipeline/train.iteration step=11
 span/fetch step=11
 span/bad step=11 otel.status_code=ERROR
 dataloader/fetch.iter step=11
-pipeline/train.iteration step=11`), "\n")
+pipeline/train.iteration step=11
+dataloader/fetch.iter step=11
+compute/update step=20
+pipeline/train.iteration step=20
+dataloader/fetch.iter step=20
+compute/update step=21
+pipeline/train.iteration step=21
+compile/graph_compile step=21`), "\n")
 	if !slices.Equal(got, want) {
 		t.Errorf("events:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}

@@ -63,10 +63,11 @@ type Report struct {
 	// Resources is what each start used, where trainspan run saw it.
 	Resources []Resource `json:"resources,omitempty"`
 
-	run     string  // its name among those of trainspan run
-	running int     // the number of the attempt, in [Live]
-	said    []said  // the sentences of the verdict
-	nextAt  []place // what each of its actions is about
+	imported string  // the frameworks that were imported and need lines in the program
+	run      string  // its name among those of trainspan run
+	running  int     // the number of the attempt, in [Live]
+	said     []said  // the sentences of the verdict
+	nextAt   []place // what each of its actions is about
 }
 
 // Resource is what one start of the command used, on one node.

@@ -98,3 +98,42 @@ func TestStarts(t *testing.T) {
 		}
 	}
 }
+
+// Where no step is on record, and a framework was imported that needs lines in the program, the
+// action names the page with these lines; also from a digest.
+func TestFrameworkWithoutSteps(t *testing.T) {
+	for name, want := range map[string]string{
+		`"xgboost"`:     "record the training steps: xgboost was imported, and trainspan help recipes has the lines for it",
+		`"jax","keras"`: "record the training steps: jax and keras were imported, and trainspan help recipes has the lines for it",
+		``:              "record the training steps: a span for each iteration, or the loop over the data loader",
+	} {
+		dir, begin := t.TempDir(), time.Unix(1_700_000_000, 0).UTC()
+		w, err := dftracer.Create(filepath.Join(dir, "trace.pfw.gz"), &dftracer.Options{Start: begin, Process: dftracer.Process{PID: 100, SessionTag: "job"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := dftracer.NewKey("span", "generate")
+		w.WriteComplete(&key, dftracer.Span{TS: begin.UnixMicro(), Dur: 900_000})
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		text := fmt.Sprintf(`{"version":1,"state":"ended","started":%q,"seen":%q,"session_tag":"job","host":"a","ended_by":"exit","exit_status":0,"frameworks":[%s]}`,
+			begin.Format(time.RFC3339Nano), begin.Add(time.Second).Format(time.RFC3339Nano), name)
+		if err := os.WriteFile(filepath.Join(dir, "run.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		set, err := job.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs, err := report.Read(set)
+		if err != nil || len(jobs) != 1 {
+			t.Fatalf("%d jobs, %v", len(jobs), err)
+		}
+		for _, j := range []*report.Job{jobs[0], digested(t, dir)} {
+			if got := report.Build(j).Verdict.Next; len(got) == 0 || got[0] != want {
+				t.Errorf("%s: next is %q, want %q", name, got, want)
+			}
+		}
+	}
+}

@@ -277,7 +277,7 @@ func (r *Report) next() (out []string, at []place) {
 			list = append(list, action{text, 1 / float64(i+2), placeTime})
 		}
 	} else if r.Goodput == nil && r.Ledger.Wall > 0 && afterwards(r.Outcome) == "" { // which had no step to record, maybe
-		list = append(list, action{"record the training steps: a span for each iteration, or the loop over the data loader", 1, placeData})
+		list = append(list, action{r.recordSteps(), 1, placeData})
 	}
 	for _, l := range r.Losses {
 		if l.Share < worth || r.Profile != nil {
@@ -306,6 +306,14 @@ func (r *Report) next() (out []string, at []place) {
 		out, at = append(out, a.text), append(at, a.at)
 	}
 	return out, at
+}
+
+// recordSteps is how steps come on record where none is.
+func (r *Report) recordSteps() string {
+	if r.imported != "" {
+		return fmt.Sprintf("record the training steps: %s, and %s has the lines for it", r.imported, helptopic.Recipes)
+	}
+	return "record the training steps: a span for each iteration, or the loop over the data loader"
 }
 
 // lossAction is what reduces a loss.

@@ -33,6 +33,8 @@ class Unwatched(unittest.TestCase):
         self.assertIs(ts.step(7, epoch=1)(f), f)
         with ts.step(), ts.span("forward", tokens=1) as s:
             self.assertIs(s.add(n=2), s)
+            self.assertIs(s.start(), s)
+            self.assertIsNone(s.stop())
             ts.metric(loss=0.5)
         self.assertIs(asyncio.run(g()), s)
         with self.assertRaises(ZeroDivisionError), ts.span("x"):
@@ -42,6 +44,7 @@ class Unwatched(unittest.TestCase):
         self.assertLessEqual({"load", "metric", "span", "step"}, set(dir(ts)))
         with self.assertRaises(AttributeError):
             ts.spam
+        self.assertEqual((ts.Span.__name__, ts.Run.__name__), ("Span", "Run"))  # types that programs annotate with
         text = subprocess.run([sys.executable, "-c", "import trainspan; help(trainspan)"], env=dict(os.environ, PYTHONPATH=str(HERE.parent)),
                               stdout=subprocess.PIPE, check=True).stdout.decode()  # fmt: skip
         for word in ("import trainspan as ts", "with ts.step():", "load(path", "metric(**", "span(name", "trainspan run -- python"):
@@ -62,7 +65,7 @@ class Loading(unittest.TestCase):
         self.command = os.path.join(self.folder, "trainspan")
         report = {"ledger": {"wall_ns": 7}, "verdict": {"sentence": "s"}, "ranks": [{"rank": 0}]}
         with open(self.command, "w") as f:
-            f.write("#!/bin/sh\ncase \"$*\" in\n'report --json '*) echo '%s';;\nreport*) echo 'FINE <1 s';;\n*) echo broken >&2; exit 1;;\nesac\n" % json.dumps(report))
+            f.write("#!/bin/sh\ncase \"$*\" in\n*' none'*) echo no such run >&2; exit 1;;\n'report --json '*) echo '%s';;\nreport*) echo 'FINE <1 s';;\n*) echo broken >&2; exit 1;;\nesac\n" % json.dumps(report))
         os.chmod(self.command, stat.S_IRWXU)
 
     def test_report(self):
@@ -70,17 +73,22 @@ class Loading(unittest.TestCase):
         self.assertEqual((run.account, run.findings, run.ranks), ({"wall_ns": 7}, {"sentence": "s"}, [{"rank": 0}]))
         self.assertEqual(run._repr_html_(), "<pre>FINE &lt;1 s\n</pre>")
 
+    def test_by_id(self):
+        for name in ("train.3", "train"):
+            self.assertEqual(ts.load(name, command=self.command).ranks, [{"rank": 0}])
+
     def test_what_is_missing_is_named(self):
         def message(kind, f):
             with self.assertRaises(kind) as caught:
                 f()
             return str(caught.exception)
 
-        self.assertIn("trainspan runs", message(FileNotFoundError, lambda: ts.load(os.path.join(self.folder, "none"))))
+        self.assertIn("trainspan runs", message(FileNotFoundError, lambda: ts.load("none", command=self.command)))
         run = ts.load(self.folder, command=self.command)
         self.assertIn("'spam'", message(ValueError, lambda: run.to_pandas("spam")))
         with mock.patch.object(_load, "command", lambda: None):
             self.assertIn("pip install trainspan", message(RuntimeError, lambda: ts.load(self.folder).report))
+            self.assertIn("pip install trainspan", message(RuntimeError, lambda: ts.load("train.3")))
         with mock.patch.dict(sys.modules, {"pyarrow": None}):
             self.assertIn("pip install pyarrow", message(ImportError, lambda: run.steps))
         fake = {name: mock.MagicMock() for name in ("pyarrow", "pyarrow.compute", "pyarrow.dataset")}

@@ -11,8 +11,11 @@
     @ts.span("generate", model="small")        # decorators, of async functions too
     def generate(prompt): ...
 
-    run = ts.load("trainspan-runs/train.3")    # what was recorded
-    run.steps.to_pandas()                      # also spans, ranks, account, findings
+    wait = ts.span("data").start()             # in the callbacks of a trainer
+    wait.stop()
+
+    run = ts.load("train.3")                   # what was recorded, by the id of the run
+    run.steps.to_pandas()                      # also spans, metrics, ranks, account, findings
 
 Run it by `trainspan run -- python train.py`: the screen shows the report. Without that
 command the calls do nothing. PyTorch needs no call: its steps and phases are seen.
@@ -121,11 +124,13 @@ def plain(value):
 
 
 def __getattr__(name):
-    """The functions of __all__, when they are first asked for: every process imports this module."""
-    if name not in __all__:
+    """The functions of __all__ and their types, when they are first asked for: every process imports this module."""
+    if name not in __all__ and name not in ("Run", "Span"):
         raise AttributeError("module %r has no attribute %r" % (__name__, name))
-    if name == "load":
-        from ._load import load as found
+    if name in ("load", "Run"):
+        from . import _load
+
+        found = getattr(_load, name)
     else:
         from . import _api
 

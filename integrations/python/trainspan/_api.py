@@ -10,7 +10,7 @@ _on = _ring.wanted  # a program that nobody watches has spans that do nothing
 # Words that the report knows as phases of a step, or as work beside the steps.
 _PHASES = {
     "data": ("fetch.iter", "dataloader"), "forward": ("forward", "compute"), "backward": ("backward", "compute"),
-    "optimizer": ("step", "compute"), "checkpoint": ("capture", "checkpoint"), "evaluation": ("evaluate", "pipeline"),
+    "optimizer": ("step", "compute"), "update": ("update", "compute"), "compile": ("graph_compile", "compile"), "checkpoint": ("capture", "checkpoint"), "evaluation": ("evaluate", "pipeline"),
 }  # fmt: skip
 
 
@@ -39,6 +39,15 @@ class Span:
 
     async def __aexit__(self, kind=None, error=None, trace=None):
         self.__exit__(kind, error, trace)
+
+    def start(self):
+        """Starts it where no with statement can: in the callbacks of a trainer. stop ends it."""
+        return self.__enter__()
+
+    def stop(self):
+        """Ends what start has started; nothing without a start."""
+        if self._open:
+            self.__exit__()
 
     def __call__(self, f):
         return _wrap(self._n, f, self, (lambda args, kwargs: self._args) if self._args else None)
@@ -90,6 +99,11 @@ class Off:
     def __call__(self, f):
         return f
 
+    start = __enter__
+
+    def stop(self):
+        pass
+
     def add(self, **args):
         return self
 
@@ -107,9 +121,10 @@ def _next(number):
 
 
 def span(name, **args):
-    """A span: `with ts.span("generate", tokens=n):`, or a decorator of a function, async too. Its
-    arguments are numbers or text, and add(tokens=n) gives it more until it ends. The
-    report knows "data", "forward", "backward" and "optimizer" as phases of a step, "checkpoint" and
+    """A span: `with ts.span("generate", tokens=n):`, or a decorator of a function, async too, or
+    start() and stop() in the callbacks of a trainer. Its arguments are numbers or text, and
+    add(tokens=n) gives it more until it ends. The report knows "data", "forward", "backward" and
+    "optimizer" as phases of a step, "update" as the last three in one, and "compile", "checkpoint" and
     "evaluation" as work beside the steps; other names are those of the program."""
     if not _on:
         return _off
@@ -119,7 +134,7 @@ def span(name, **args):
 
 def step(number=None, **args):
     """A step of the training: `with ts.step():` around each, or a decorator of the function that
-    does one. Steps are numbered from 0, or on from number."""
+    does one, or start() and stop(). Steps are numbered from 0, or on from number."""
     if callable(number):  # @ts.step
         return step(None, **args)(number)
     if not _on:

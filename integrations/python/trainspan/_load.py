@@ -9,14 +9,39 @@ import tempfile
 from .__main__ import command
 
 
+class _Failed(RuntimeError):
+    """What the command answers with another status than 0."""
+
+
+def _wide(pyarrow, events):
+    """A table with a column for each number that events of ts.metric have."""
+    values = [json.loads(args or "{}") for args in events["args"].to_pylist()]
+    columns = {name: events[name] for name in ("rank", "attempt", "step", "ts")}
+    for name in dict.fromkeys(key for row in values for key in row):
+        numbers = [row.get(name) for row in values]
+        if any(isinstance(value, str) for value in numbers):  # NaN and the infinities, or a text
+            numbers = [_number(value) for value in numbers]
+        columns[name if name not in columns else name + "_value"] = pyarrow.array(numbers)
+    return pyarrow.table(columns)
+
+
+def _number(value):
+    try:
+        return None if value is None else float(value)
+    except ValueError:
+        return None
+
+
 class Run:
     """A run that was recorded. What it has is read when it is first asked for."""
 
     def __init__(self, path, binary=None):
-        self.path = os.fspath(path)
-        if not os.path.exists(self.path):
-            raise FileNotFoundError("%s: no such run; trainspan runs lists those that are there" % self.path)
-        self._binary, self._kept = binary, {}
+        self.path, self._binary, self._kept = os.fspath(path), binary, {}
+        if not os.path.exists(self.path):  # the id of a run, which the command knows
+            try:
+                self._once("report", self._report)
+            except _Failed as e:
+                raise FileNotFoundError("%s: no such run; trainspan runs lists those that are there (%s)" % (self.path, e)) from None
 
     def _call(self, *args):
         binary = self._binary = self._binary or command()
@@ -24,7 +49,7 @@ class Run:
             raise RuntimeError("the command trainspan is not on PATH: pip install trainspan, or trainspan.load(path, command=...) with its path")
         done = subprocess.run([binary, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         if done.returncode:
-            raise RuntimeError("trainspan %s: %s" % (args[0], done.stderr.decode("utf-8", "replace").strip() or "status %d" % done.returncode))
+            raise _Failed("trainspan %s: %s" % (args[0], done.stderr.decode("utf-8", "replace").strip() or "status %d" % done.returncode))
         return done.stdout.decode("utf-8", "replace")
 
     def _once(self, name, make):
@@ -35,7 +60,10 @@ class Run:
     @property
     def report(self):
         """What `trainspan report --json` prints: docs/report.md has its schema."""
-        return self._once("report", lambda: json.loads(self._call("report", "--json", self.path)))
+        return self._once("report", self._report)
+
+    def _report(self):
+        return json.loads(self._call("report", "--json", self.path))
 
     @property
     def account(self):
@@ -62,13 +90,19 @@ class Run:
         """A pyarrow.Table with a row for each span."""
         return self._table("spans")
 
+    @property
+    def metrics(self):
+        """A pyarrow.Table with a row for each call of ts.metric: rank, attempt, step, the time,
+        and a column for each of its numbers."""
+        return self._table("metrics")
+
     def to_pandas(self, table="steps"):
-        """A table, steps or spans, as a pandas.DataFrame."""
+        """A table, steps, spans or metrics, as a pandas.DataFrame."""
         return self._table(table).to_pandas()
 
     def _table(self, name):
-        if name not in ("steps", "spans"):
-            raise ValueError("table %r is neither 'steps' nor 'spans'" % (name,))
+        if name not in ("steps", "spans", "metrics"):
+            raise ValueError("table %r is not 'steps', 'spans' or 'metrics'" % (name,))
         if name not in self._kept:
             self._kept.update(self._tables())
         return self._kept[name]
@@ -78,16 +112,20 @@ class Run:
             import pyarrow
             from pyarrow import compute, dataset
         except ImportError as e:
-            raise ImportError("steps and spans are tables of Arrow: pip install pyarrow. report, account, findings and ranks need no other package") from e
+            raise ImportError("steps, spans and metrics are tables of Arrow: pip install pyarrow. report, account, findings and ranks need no other package") from e
         with tempfile.TemporaryDirectory(prefix="trainspan-") as folder:
             self._call("convert", "--to", "parquet", "-o", os.path.join(folder, "lake"), self.path)
             tables = {}
             for name, part in (("steps", "steps"), ("spans", "events")):
                 at = os.path.join(folder, "lake", part)
                 tables[name] = dataset.dataset(at, partitioning="hive").to_table() if os.path.isdir(at) else pyarrow.table({})
-        spans = tables["spans"]
-        if "ph" in spans.column_names:
-            tables["spans"] = spans.filter(compute.equal(spans["ph"], "X"))
+        events = tables["spans"]
+        tables["metrics"] = pyarrow.table({})
+        if "ph" in events.column_names:
+            events = events.filter(compute.equal(events["ph"], "X"))
+            numbers = compute.equal(events["cat"], "metric")
+            tables["spans"] = events.filter(compute.invert(numbers))
+            tables["metrics"] = _wide(pyarrow, events.filter(numbers).sort_by("ts"))
         return tables
 
     def __str__(self):
@@ -101,8 +139,9 @@ class Run:
 
 
 def load(path, command=None):
-    """A run that was recorded: `ts.load("trainspan-runs/train.3")`. It has steps and spans as tables
-    of Arrow (to_pandas, polars.from_arrow), ranks, account and findings, and report, all that `trainspan
+    """A run that was recorded: by its id in trainspan-runs, `ts.load("train.3")`, by the name of
+    a job the newest of it, `ts.load("train")`, or a folder or file. It has steps, spans and metrics as
+    tables of Arrow (to_pandas, polars.from_arrow), ranks, account and findings, and report, all that `trainspan
     report --json` prints; a notebook shows the first screen. command is the path of the command,
     where it is not on PATH."""
     return Run(path, command)

@@ -23,6 +23,9 @@ except ImportError:  # Python 2
 
 SHORT = 1000000  # ns: imports that take less are no part of a start
 
+# Frameworks whose steps are seen by a few lines in the program only: those of docs/recipes.md.
+FRAMEWORKS = "jax", "keras", "lightgbm", "ray", "tensorflow", "xgboost"
+
 
 class _Client:
     """Finds the client's modules in memory, has those of torch watched, and takes the
@@ -78,6 +81,8 @@ class _Client:
             find = getattr(finder, "find_spec", None)
             spec = find(name, path, target) if find else None
             if spec is not None:
+                if at and name in FRAMEWORKS:
+                    _leave("framework-" + name)
                 if type(spec) is self.spec.__base__ and hasattr(spec.loader, "exec_module"):
                     spec.__class__ = self.spec
                     spec._trainspan = self, at, []
@@ -193,13 +198,32 @@ def _spec():
 def _note(here):
     """Leaves a word for `trainspan run`: a Python of this version has come here, and
     has a client of its own installed."""
-    for folder in os.environ.get("TRAINSPAN_RING", "").split(os.pathsep)[-1:]:
-        path = os.path.join(folder, "python-%d.%d.names" % sys.version_info[:2])
-        if folder and not os.path.exists(path):
-            own = [p for p in sys.path if os.path.abspath(p) != here and os.path.exists(os.path.join(p, "trainspan", "_ring.py"))]
+
+    def own():
+        found = [p for p in sys.path if os.path.abspath(p) != here and os.path.exists(os.path.join(p, "trainspan", "_ring.py"))]
+        return os.path.abspath(found[0]).encode(sys.getfilesystemencoding()) if found else b""
+
+    _leave("python-%d.%d" % sys.version_info[:2], own)
+
+
+_folder = os.environ.get("TRAINSPAN_RING", "").split(os.pathsep)[-1]  # the program may change its environment
+
+
+def _leave(name, text=bytes):
+    """Leaves a file with a word for `trainspan run`, unless it is there."""
+    try:
+        path = os.path.join(_folder, name + ".names")
+        if _folder and not os.path.exists(path):
             f = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
-            os.write(f, os.path.abspath(own[0]).encode(sys.getfilesystemencoding()) if own else b"")
+            os.write(f, text())
             os.close(f)
+    except Exception as e:  # the folder is away, or full
+        try:
+            from trainspan import interrupted
+        except ImportError:  # another module has that name
+            return
+        if interrupted(e):
+            raise
 
 
 def _ended():

@@ -7,7 +7,7 @@ from trainspan import environ
 # The phases, by the names that TRAINSPAN_ONLY and TRAINSPAN_WITHOUT take.
 PHASES = (
     "data", "worker", "forward", "backward", "optimizer", "zero_grad", "comm", "checkpoint",
-    "evaluation", "iteration", "epoch", "loop", "application", "device", "compile",
+    "evaluation", "iteration", "epoch", "loop", "application", "device", "compile", "rollout",
 )
 
 _installed = False

@@ -52,14 +52,14 @@ def watched(on, unknown=()):
     _on, _unknown, _loop = on, unknown, Loop(on, _identify)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forked)
-    from . import comm, compiled, loaders, parallel, saves, startup
+    from . import comm, compiled, loaders, parallel, rollout, saves, startup
 
     table = {
         "torch.autograd": _autograd, "torch.nn.modules.module": _module, "torch.optim.optimizer": _optimizer,
         "torch.amp.grad_scaler": _scaler, "torch.cuda.amp.grad_scaler": _scaler,
         "torch.cuda.graphs": _graphs, "torch": _loaded,
         "torch.multiprocessing.spawn": lambda module: replace(module, "_wrap", ending.telling(module._wrap)),
-        **comm.MODULES, **compiled.MODULES, **loaders.MODULES, **parallel.MODULES, **saves.MODULES, **startup.MODULES,
+        **comm.MODULES, **compiled.MODULES, **loaders.MODULES, **parallel.MODULES, **rollout.MODULES, **saves.MODULES, **startup.MODULES,
     }
     return {name: functools.partial(_guarded, act) for name, act in table.items()}
 

@@ -349,6 +349,8 @@ class Loop:
                 if not self.work & FORWARD and self.root() is not module:
                     self.root, self.model = weakref.ref(module), id(module)
                 self.trains(FORWARD)
+            elif self.root() is None:  # it has generated before
+                self.root, self.model = weakref.ref(module), id(module)
             return
         self.evaluated = True
         if self.is_open and not self.by_batch and not trained:
@@ -362,6 +364,15 @@ class Loop:
             self.quick = 0
             if self.root() is None:
                 self.root = weakref.ref(module)
+
+    def generates(self):
+        """A model generates: what it does with a batch where nothing is trained is evaluation. Gives
+        whether an evaluation is under way."""
+        self.evaluated = True
+        if self.is_open and self.by_batch and not self.work & FORWARD:
+            self.work |= EVALUATED
+            self.quick = 0
+        return self.tokens["evaluation"] is not None
 
     def arm(self, optimizer):
         """An optimizer is made."""

@@ -114,6 +114,9 @@ type Run struct {
 	OTLP    *OTLP    `json:"otlp,omitempty"`
 	Forward *Forward `json:"forward,omitempty"`
 	Python  *Python  `json:"python,omitempty"`
+	// Frameworks are what Python processes imported whose steps are seen by a few lines in
+	// the program only, such as jax.
+	Frameworks []string `json:"frameworks,omitempty"`
 
 	Evidence []string `json:"evidence,omitempty"` // what stands out in the use of resources, in words
 	Problems []string `json:"problems,omitempty"` // what went wrong with telemetry
@@ -168,6 +171,18 @@ type Python struct {
 	Bad       int64 `json:"bad"`     // that could not be true
 	Sent      int64 `json:"sent"`    // spans that a backend took
 	Unsent    int64 `json:"unsent"`  // and that were lost on their way to one
+}
+
+// Imported returns which frameworks were imported, as the beginning of a sentence, empty for none.
+func (r *Run) Imported() string {
+	switch n := len(r.Frameworks); n {
+	case 0:
+		return ""
+	case 1:
+		return r.Frameworks[0] + " was imported"
+	default:
+		return strings.Join(r.Frameworks[:n-1], ", ") + " and " + r.Frameworks[n-1] + " were imported"
+	}
 }
 
 // File is the run.json of a start.

@@ -57,6 +57,7 @@ const (
 const (
 	Python      = page + "a-python-process-is-not-recorded"
 	PythonCalls = page + "callbacks-of-a-python-program-are-not-replayed"
+	Recipes     = page + "recipes" // a page of its own
 	Receiver    = page + "the-otlp-receiver-takes-no-spans"
 	Run         = page + "trainspan-run-records-less-than-expected"
 )

@@ -238,7 +238,7 @@ func TestSections(t *testing.T) {
 		}
 	})
 	for name, anchor := range known {
-		if texts[anchor] == "" {
+		if _, err := os.Stat(filepath.Join(root, "docs", anchor+".md")); texts[anchor] == "" && err != nil {
 			t.Errorf("helptopic.%s: %s has no section %s", name, document, anchor)
 		}
 		if !linked[anchor] {

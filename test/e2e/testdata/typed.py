@@ -1,6 +1,7 @@
 # What a program that is checked strictly may write. It is checked, not run.
 from typing import Any, Iterable
 
+import trainspan as ts
 from trainspan import onelogger as log
 from trainspan.dftracer import DFTracerAI, ai, dft_fn, dftracer
 
@@ -36,7 +37,26 @@ def train(loader: Iterable[list[float]]) -> float:
     return total
 
 
+@ts.step
+async def one(x: float) -> float:
+    async with ts.span("forward", tokens=4) as span:
+        span.add(bytes=1)
+    return x
+
+
+class Callback:
+    wait: ts.Span = ts.span("data")
+
+    def begin(self) -> None:
+        self.wait.start()
+
+    def end(self) -> None:
+        self.wait.stop()
+        ts.metric(loss=0.5)
+
+
 def main() -> None:
+    print(ts.load("train.3").metrics, ts.load("train.3", command="trainspan").to_pandas("spans"))
     trace: dftracer = dftracer.initialize_log("trace.pfw")
     provider = log.TrainingTelemetryProvider.instance()
     provider.with_base_config(log.OneLoggerConfig(application_name="llm", world_size_or_fn=8)).configure_provider()

@@ -38,9 +38,10 @@ type pythonSide struct {
 	locks []*os.File
 	rings string // folders of rings, as in PATH
 
-	versions []string // of Python that have loaded the client, such as 3.11
-	other    string   // a file of an installed client that is not the command's
-	serves   bool     // the configuration asks for an address of metrics
+	versions   []string // of Python that have loaded the client, such as 3.11
+	frameworks []string // that were imported: rundir.Run has them
+	other      string   // a file of an installed client that is not the command's
+	serves     bool     // the configuration asks for an address of metrics
 }
 
 const varPythonPath = "PYTHONPATH"
@@ -209,6 +210,10 @@ func (p *pythonSide) started(pid int) {
 // import.
 func (p *pythonSide) close(ctx context.Context) error {
 	folders := filepath.SplitList(p.rings)
+	frameworks, _ := filepath.Glob(filepath.Join(folders[len(folders)-1], "framework-*.names"))
+	for _, path := range frameworks {
+		p.frameworks = append(p.frameworks, strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "framework-"), ".names"))
+	}
 	notes, _ := filepath.Glob(filepath.Join(folders[len(folders)-1], "python-*.names")) // of its sitecustomize
 	for _, path := range notes {
 		p.versions = append(p.versions, strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "python-"), ".names"))
@@ -278,9 +283,12 @@ func (p *pythonSide) unseen(r *rundir.Run, noTorch, bad bool) string {
 		n, err := strconv.Atoi(minor)
 		return major == "2" || major == "3" && err == nil && n < 8
 	}
+	imported := r.Imported()
 	switch {
 	case !slices.ContainsFunc(p.versions, func(v string) bool { return !old(v) }):
 		return "the client needs Python 3.8, and this is " + strings.Join(p.versions, ", ")
+	case imported != "" && !bad:
+		return fmt.Sprintf("%s, and no step is on record: %s has the lines that record them", imported, helptopic.Recipes)
 	case noTorch:
 		return "PyTorch is not watched (--no-torch), and it has no spans of its own"
 	case bad:
@@ -294,6 +302,7 @@ func (p *pythonSide) describe(r *rundir.Run) {
 	if p == nil {
 		return
 	}
+	r.Frameworks = p.frameworks
 	st := p.drain.Stats()
 	if st.Processes > 0 {
 		r.Python = &rundir.Python{Processes: st.Processes, Spans: st.Spans, Lost: st.Lost, Waiting: st.Waiting, Bad: st.Bad, Sent: st.Delivery.Sent, Unsent: st.Delivery.Lost}

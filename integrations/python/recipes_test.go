@@ -1,0 +1,258 @@
+package python_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/testkit/built"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
+)
+
+// recipes returns the programs of docs/recipes.md by the titles of its sections.
+func recipes(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "recipes.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```python\n(.*?)```")
+	all := make(map[string][]string)
+	for _, section := range strings.Split(string(text), "\n## ")[1:] {
+		title, body, _ := strings.Cut(section, "\n")
+		for _, m := range block.FindAllStringSubmatch(body, -1) {
+			all[title] = append(all[title], m[1])
+		}
+	}
+	return all
+}
+
+// kitchen runs Python programs in a folder, with the frameworks of the recipes.
+type kitchen struct{ dir, command string }
+
+// newKitchen skips the test where the frameworks cannot be installed.
+func newKitchen(t *testing.T) *kitchen {
+	t.Helper()
+	if os.Getenv("TRAINSPAN_RECIPES") != "1" {
+		t.Skip("tools/ci/recipes runs it: it installs frameworks")
+	}
+	k := &kitchen{t.TempDir(), built.Command(t)}
+	out, err := k.shell(t, "true").CombinedOutput()
+	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) && failed.ExitCode() == 75 {
+		t.Skipf("%s", out)
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return k
+}
+
+// shell is a command of the shell in the environment of the recipes, where trainspan is on the path.
+func (k *kitchen) shell(t *testing.T, text string) *exec.Cmd {
+	t.Helper()
+	env, err := filepath.Abs(filepath.Join("testdata", "recipes", "env.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(env, "sh", "-c", text)
+	cmd.Dir = k.dir
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "TRAINSPAN_") && !strings.HasPrefix(v, "DFTRACER_") && !strings.HasPrefix(v, "PYTHON") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Skip(err)
+	}
+	cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(k.command)+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+cache, "HOME="+k.dir, "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1",
+		"WANDB_DIR="+k.dir, "MLFLOW_TRACKING_URI=file:./mlruns", "MLFLOW_ALLOW_FILE_STORE=true")
+	if python, err := exec.LookPath("python3.12"); err == nil { // HOME is not that of pyenv
+		if own, err := exec.Command(python, "-c", "import sys; print(sys.executable)").Output(); err == nil {
+			cmd.Env = append(cmd.Env, "PYTHON="+strings.TrimSpace(string(own)))
+		}
+	}
+	return cmd
+}
+
+// write writes a program.
+func (k *kitchen) write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(k.dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs a command of the shell to its end, which must be a good one.
+func (k *kitchen) run(t *testing.T, text string, env ...string) string {
+	t.Helper()
+	cmd := k.shell(t, text)
+	cmd.Env = append(cmd.Env, env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", text, err, out)
+	}
+	return string(out)
+}
+
+// TestRecipes: each program of docs/recipes.md that trains runs as it stands there, and its
+// steps and their parts are on record.
+func TestRecipes(t *testing.T) {
+	all := recipes(t)
+	for title, c := range map[string]struct {
+		steps int
+		count map[string]int // of all processes
+	}{
+		"JAX":      {20, map[string]int{"dataloader/fetch.iter": 20, "compute/update": 20, "compile/graph_compile": 1, "metric/metric": 20}},
+		"Keras":    {24, map[string]int{"dataloader/fetch.iter": 24 + 3, "pipeline/evaluate": 3, "metric/metric": 24}},
+		"XGBoost":  {20, map[string]int{"dataloader/fetch.iter": 1, "metric/metric": 20}},
+		"LightGBM": {20, map[string]int{"metric/metric": 20}},
+	} {
+		t.Run(title, func(t *testing.T) {
+			k := newKitchen(t)
+			if len(all[title]) != 1 {
+				t.Fatalf("docs/recipes.md has %d programs in the section %s, want 1", len(all[title]), title)
+			}
+			k.write(t, "train.py", all[title][0])
+			k.run(t, "trainspan run --quiet --no-resources --dir run -- python train.py")
+			var r struct {
+				Steps struct{ Count int }
+				Ranks []struct{ Rank int }
+			}
+			if err := json.Unmarshal([]byte(k.run(t, "trainspan report --json run")), &r); err != nil {
+				t.Fatal(err)
+			}
+			if r.Steps.Count != c.steps || len(r.Ranks) != 1 {
+				t.Errorf("%d steps on %d ranks, want %d on 1", r.Steps.Count, len(r.Ranks), c.steps)
+			}
+			files, err := filepath.Glob(filepath.Join(k.dir, "run", "trace-*.pfw.gz"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make(map[string]int)
+			for _, f := range files {
+				for name, n := range readTrace(t, f).count {
+					got[name] += n
+				}
+			}
+			for name, n := range c.count {
+				if got[name] != n {
+					t.Errorf("%d of %s, want %d: %v", got[name], name, n, got)
+				}
+			}
+		})
+	}
+}
+
+// trained is a program for the recipes of ts.load.
+const trained = `
+import time
+import trainspan as ts
+for i in range(12):
+    with ts.step():
+        with ts.span("data"): time.sleep(0.001)
+        with ts.span("forward"): time.sleep(0.002)
+    ts.metric(loss=1 / (i + 1), lr=0.1)
+ts.metric(accuracy=0.5)
+`
+
+// TestTrackers: each program of docs/recipes.md that hands a run to a tracker runs as it stands
+// there, and the tracker has the numbers.
+func TestTrackers(t *testing.T) {
+	all := recipes(t)
+	for title, c := range map[string]struct {
+		files string // below the folder
+		want  []string
+	}{
+		"Weights & Biases": {"wandb/offline-run-*/*.wandb", []string{"trainspan/step_ms", "trainspan/productive_s", "trainspan/verdict"}},
+		"MLflow":           {"mlruns/*/*/*/*", []string{"trainspan.productive_s", "Completed.", "Steps      12"}},
+		"TensorBoard":      {"logs/events*", []string{"trainspan/step_ms", "trainspan/data_ms", "loss", "Steps      12"}},
+	} {
+		t.Run(title, func(t *testing.T) {
+			k := newKitchen(t)
+			if len(all[title]) != 1 {
+				t.Fatalf("docs/recipes.md has %d programs in the section %s, want 1", len(all[title]), title)
+			}
+			k.write(t, "train.py", trained)
+			k.write(t, "track.py", all[title][0])
+			k.run(t, "trainspan run --quiet --no-resources -- python train.py")
+			k.run(t, "python track.py", "PYTHONPATH="+pyrun.Client())
+			files, err := filepath.Glob(filepath.Join(k.dir, c.files))
+			if err != nil || len(files) == 0 {
+				t.Fatalf("%s: %v, %v", c.files, files, err)
+			}
+			text := ""
+			for _, f := range files {
+				if data, err := os.ReadFile(f); err == nil { // a folder is none
+					text += filepath.Base(f) + "\n" + string(data)
+				}
+			}
+			for _, want := range c.want {
+				if !strings.Contains(text, want) {
+					t.Errorf("%v have no %q", files, want)
+				}
+			}
+		})
+	}
+}
+
+// TestNotebook: the cells of docs/recipes.md run in a kernel, and show the first screen and a table.
+func TestNotebook(t *testing.T) {
+	k := newKitchen(t)
+	cells, err := json.Marshal(recipes(t)["Notebooks"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.write(t, "train.py", trained)
+	k.write(t, "cells.json", string(cells))
+	k.write(t, "notebook.py", `
+import json, nbformat
+from nbclient import NotebookClient
+book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in json.load(open("cells.json"))])
+NotebookClient(book, timeout=600, kernel_name="python3").execute()
+for cell in book.cells:
+    for out in cell.outputs:
+        print(out.get("data", {}).get("text/html", out.get("text", "")))
+`)
+	out := k.run(t, "python notebook.py", "PYTHONPATH="+pyrun.Client())
+	for _, want := range []string{"<pre>", "Steps      12", "<th>forward_ns</th>"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the notebook has no %q:\n%s", want, out)
+		}
+	}
+}
+
+// TestTables: what ts.load gives of a run, by its id, as tables of Arrow, pandas and polars.
+func TestTables(t *testing.T) {
+	k := newKitchen(t)
+	k.write(t, "train.py", trained)
+	k.write(t, "look.py", `
+import polars
+import trainspan as ts
+run = ts.load("train.1")
+print(run.steps.num_rows, run.metrics.column_names, run.metrics.num_rows)
+print(run.metrics["loss"].to_pylist()[:2], run.metrics["accuracy"].to_pylist()[-1], run.metrics["step"].to_pylist()[:2])
+print(sorted(set(run.to_pandas("spans").name)))
+print(run.to_pandas("metrics").lr.max(), polars.from_arrow(run.metrics).height, run.ranks[0]["rank"], run.account["wall_ns"] > 0, run.findings["outcome"])
+try:
+    ts.load("train.7")
+except FileNotFoundError as e:
+    print(str(e).partition("(")[0])
+`)
+	k.run(t, "trainspan run --quiet --no-resources -- python train.py")
+	got := k.run(t, "python look.py", "PYTHONPATH="+pyrun.Client())
+	want := `12 ['rank', 'attempt', 'step', 'ts', 'loss', 'lr', 'accuracy'] 13
+[1.0, 0.5] 0.5 [0, 1]
+['fetch.iter', 'forward', 'train.iteration']
+0.1 13 0 True COMPLETED
+train.7: no such run; trainspan runs lists those that are there 
+`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
