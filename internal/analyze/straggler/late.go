@@ -244,6 +244,11 @@ func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to i
 		if len(more) == 0 {
 			continue
 		}
+		if r := more[0]; len(more) == 1 && j.worksAlone(row, r, role, from, to) {
+			late[r] = true
+			out = append(out, lateRank{r, stats.Mean(e[r][from:to])})
+			continue
+		}
 		others := j.without(slices.AppendSeq(slices.Clone(more), maps.Keys(late))).medians(row, j.roleOf[role[0]])
 		for _, r := range more {
 			x := make([]float64, to-from)
@@ -258,6 +263,29 @@ func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to i
 		}
 	}
 	return out
+}
+
+// worksAlone reports whether only one rank of a role has recorded work of a kind, in several rounds:
+// it has another task, as one that saves for all, and no chance is involved. Time in no span
+// and waiting for data are no task.
+func (j *job) worksAlone(row, rank int, role []int, from, to int) bool {
+	const least = 3 // rounds
+	if p := Phase(row % int(phases)); p == Host || p == Input {
+		return false
+	}
+	n := 0
+	for s := j.from + from; s < j.from+to; s++ {
+		for _, r := range role {
+			switch {
+			case j.time(row, s, r) == 0:
+			case r == rank:
+				n++
+			default:
+				return false
+			}
+		}
+	}
+	return n >= least
 }
 
 // split divides the excess of ranks into what stalls have beyond others, and the rest.
