@@ -121,18 +121,15 @@ func (j *job) lateSets(e [][]float64) (out []*lateSet) {
 	m := j.rounds()
 	segments := [][2]int{{0, m}}
 	most := 0.0
-	for r := range e {
-		if e[r] == nil {
-			continue
-		}
-		if from, to, in, out, z := interval(e[r]); z > segmentErrors && z > most && to-from >= shortSegment && to-from < m && min(in, in-out) > lateShare*j.typical() {
-			segments, most = [][2]int{{0, m}, {from, to}}, z
+	for _, role := range j.roles {
+		if from, to, errors := j.latePart(e, role); errors > most {
+			segments, most = [][2]int{{0, m}, {from, to}}, errors
 		}
 	}
 	for _, sg := range segments {
 		var late []lateRank
 		for _, role := range j.roles {
-			late = append(late, j.late(e, role, sg[0], sg[1], len(segments))...)
+			late = append(late, j.late(e, role, sg[0], sg[1])...)
 		}
 		if len(late) == 0 {
 			continue

@@ -46,9 +46,8 @@ type found struct {
 // The shortest part of a run in which ranks are looked for, and the shortest of which the
 // gain counts by itself.
 const (
-	shortSegment  = 10
-	segmentErrors = 5 // that its level must have above the rest
-	leastSegment  = 30
+	shortSegment = 10
+	leastSegment = 30
 )
 
 // leastBatches is the fewest batches of steps that bound a gain.

@@ -6,27 +6,30 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/trainspan/trainspan/internal/analyze/student"
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
 // A rank is late when its own work takes longer than that of the other ranks of its
-// role, by more than chance explains. The work of ranks wanders, so that steps are no
-// independent observations: means of blocks of steps are taken, the labels of the
-// ranks are permuted within each block, and what counts is how often the largest mean
-// of any rank is as large. Blocks last twice as long as the correlation of the noise
-// (L of Politis and White for AR(1)).
+// role, by more than chance explains. If no rank is late, the labels of the ranks say nothing:
+// means of blocks of steps are taken, the labels are permuted within each block, and the search
+// is repeated, for the largest mean of any rank and for the largest rise of any rank over some
+// rounds. The work of ranks wanders, so that blocks last twice as long as the correlation of
+// the noise (L of Politis and White for AR(1)). Few blocks are too short for that: the mean must
+// also be beyond Student's quantile for as many degrees of freedom as there are independent
+// values.
 const (
-	permutations = 1000
+	permutations = 5000
 	leastBlocks  = 6
 	mostBlocks   = 50
-	lateShare    = 0.01 // of a step: less is nobody's concern
-	lateChance   = 0.005
-	wanderChance = 0.001
-	largeShare   = 0.05 // so much is believed on weaker evidence: of three checkpoints, say
-	largeChance  = 0.05
-	plainShare   = 0.25 // noise that wanders does not make so much of all steps
-	stallShare   = 0.5  // of a step: an excess of one round that is a stall
-	steadyPart   = 0.9  // of the steps: who is late by so much in nearly all of them is late, however it varies
+	lateShare    = 0.01   // of a step: less is nobody's concern
+	lateChance   = 0.001  // of the mean of all judged rounds
+	stallChance  = 0.002  // of what stalls add to it
+	partChance   = 0.0005 // of a part of the run, which is chosen after looking
+	stallShare   = 0.5    // of a step: an excess of one round that is a stall
+	largeShare   = 0.05   // so much is believed of noise that is as correlated as it seems, without labels
+	plainShare   = 0.25   // noise that wanders does not make so much of all steps
+	steadyPart   = 0.9    // of the steps: who is late by so much in nearly all of them is late, however it varies
 )
 
 // excess is own work less the median of the other ranks of the role, of the judged
@@ -97,16 +100,98 @@ func blockLength(n int, rho float64, least int) int {
 	return max(min(b, n/least), (n+mostBlocks-1)/mostBlocks, 1)
 }
 
-// chance is how far the mean of x lies from none by chance alone, in one standard
-// deviation, when its neighbours are as correlated as they are; short says that blocks of
-// so many values are too short to be independent.
-func chance(x []float64, size int) (se float64, short bool) {
-	from, to, in, out, z := interval(x)
-	if z <= changeErrors {
-		from, to, in, out = 0, len(x), stats.Mean(x), 0
+// noise is how series of the same length vary, as the excess of the ranks of a role.
+type noise struct {
+	rho float64   // correlation of neighbours
+	sd  []float64 // of each series, from four on the median of the others: a fault of its own does not make it larger
+	own []float64 // of each series itself
+	df  float64   // degrees of freedom of a deviation
+
+	block int // values in a row that depend on each other
+}
+
+func noiseOf(series [][]float64) noise {
+	const (
+		pool      = 4
+		rhoErrors = 1.5
+	)
+	n, m := len(series), len(series[0])
+	out := noise{sd: make([]float64, n), own: make([]float64, n)}
+	rhos := make([]float64, n)
+	for i, x := range series {
+		mean := stats.Mean(x)
+		out.own[i], rhos[i] = deviation(level(x, 0, m, mean, 0), 1)
+		// A stall is no level, and what wanders has levels by chance.
+		from, to, in, rest, z := interval(x)
+		if z <= changeErrors || min(to-from, m-(to-from)) < shortSegment {
+			continue
+		}
+		sd, rho := deviation(level(x, from, to, in, rest), 2)
+		out.own[i] = sd
+		if n < pool {
+			rhos[i] = rho // more ranks have it from those that did not change
+		}
 	}
-	rest := level(x, from, to, in, out)
-	return wander(rest) / math.Sqrt(float64(len(x))), size < blockLength(len(x), correlation(rest), 1)
+	copy(out.sd, out.own)
+	// What is estimated of few values may be more.
+	rho := stats.Median(rhos)
+	out.block = blockLength(m, rho, leastBlocks)
+	out.rho = min(rho+rhoErrors*math.Sqrt((1-rho*rho)/float64(m*max(n-1, 1))), 0.99)
+	out.df = max(independent(m, out.rho)-1, 1)
+	if n >= pool {
+		out.df *= float64(n-1) / 2
+		for i := range out.sd {
+			out.sd[i] = stats.Median(without(out.own, i))
+		}
+	}
+	return out
+}
+
+// quantile returns how many standard errors are exceeded with probability p in any of so many tests.
+func (n noise) quantile(p, tests float64) float64 {
+	return student.Quantile(1-p/tests, n.df)
+}
+
+// mean returns the standard error of the mean of k values of the i-th series: as the others have
+// it, and as it has it itself if that is more.
+func (n noise) mean(i, k int) (others, own float64) {
+	return n.errors(i, meanVariance(k, n.rho))
+}
+
+// difference returns those of the difference of the means of k values in a row and of the rest of m.
+func (n noise) difference(i, k, m int) (others, own float64) {
+	a, b := float64(k), float64(m-k)
+	in, out := meanVariance(k, n.rho), meanVariance(m-k, n.rho)
+	both := ((a+b)*(a+b)*meanVariance(m, n.rho) - a*a*in - b*b*out) / (2 * a * b)
+	return n.errors(i, in+out-2*both)
+}
+
+func (n noise) errors(i int, variance float64) (others, own float64) {
+	others = max(n.sd[i]*math.Sqrt(variance), 1)
+	return others, max(n.own[i]*math.Sqrt(variance), others)
+}
+
+// independent is how many independent values say as much of a mean as n correlated ones.
+func independent(n int, rho float64) float64 { return 1 / meanVariance(n, rho) }
+
+// meanVariance is the variance of the mean of k values of AR(1) with a variance of 1.
+func meanVariance(k int, rho float64) float64 {
+	n := float64(k)
+	return ((1+rho)/(1-rho) - 2*rho*(1-math.Pow(rho, n))/(n*(1-rho)*(1-rho))) / n
+}
+
+// deviation returns the standard deviation of x and the correlation of its neighbours, of which
+// so many levels were taken. What follows a level less than it wanders seems to wander
+// less (Kendall): both are corrected for that.
+func deviation(x []float64, levels int) (sd, rho float64) {
+	n := float64(len(x))
+	rho = correlation(x)
+	rho = min(max(rho+float64(levels*levels)*(1+4*max(rho, 0))/n, 0), 0.99)
+	sum := 0.0
+	for _, v := range x {
+		sum += v * v
+	}
+	return math.Sqrt(sum / n / max(1-meanVariance(max(len(x)/levels, 1), rho), 0.1)), rho
 }
 
 // lateRank is a rank that is late, and by how much in the mean.
@@ -115,77 +200,13 @@ type lateRank struct {
 	mean float64
 }
 
-// late returns the ranks of a role that are late between two rounds, of so many tests.
-func (j *job) late(e [][]float64, role []int, from, to, tests int) []lateRank {
-	out := j.lateInAll(e, role, from, to, tests)
-	out = append(out, j.lateInKind(e, role, out, from, to)...)
-	return j.withoutChanceStalls(e, role, out, from, to)
-}
-
-// withoutChanceStalls drops the ranks whose excess consists of rare stalls, and chance may have
-// given these ranks as many of the stalls of the role. A mean says little of
-// rare stalls, so they are counted.
-func (j *job) withoutChanceStalls(e [][]float64, role []int, late []lateRank, from, to int) []lateRank {
-	if len(late) == 0 {
-		return late
+// late returns the ranks of a role that are late between two rounds.
+func (j *job) late(e [][]float64, role []int, from, to int) []lateRank {
+	if len(role) < 2 || to-from < leastBlocks {
+		return nil
 	}
-	counts := make(map[int]int, len(role))
-	rounds := make(map[int]bool) // with a stall
-	total := 0
-	for _, r := range role {
-		for s, v := range e[r][from:to] {
-			if v >= stallShare*j.typical() {
-				counts[r]++
-				total++
-				rounds[s] = true
-			}
-		}
-	}
-	stalls := func(l lateRank) bool {
-		rest := 0.0
-		for _, v := range e[l.rank][from:to] {
-			if v < stallShare*j.typical() {
-				rest += v
-			}
-		}
-		n := counts[l.rank]
-		return n > 0 && n < (to-from)/4 && rest < lateShare*j.typical()*float64(to-from)
-	}
-	k, theirs := 0, 0
-	for _, l := range late {
-		if stalls(l) {
-			k, theirs = k+1, theirs+counts[l.rank]
-		}
-	}
-	// Stalls of the same ranks in the same rounds, as of checkpoints, are not drawn one by one.
-	together := theirs == total && k*len(rounds) == total
-	if k == 0 || together || stallChance(total, len(role), k, theirs) < lateChance {
-		return late
-	}
-	return slices.DeleteFunc(late, stalls)
-}
-
-// stallChance returns how often the k ranks with the most of so many stalls have at least
-// theirs, if each stall hits any of n ranks alike.
-func stallChance(total, n, k, theirs int) float64 {
-	const draws = 4000
-	rng := rand.New(rand.NewPCG(uint64(n), uint64(total)))
-	counts, hits := make([]int, n), 0
-	for range draws {
-		clear(counts)
-		for range total {
-			counts[rng.IntN(n)]++
-		}
-		slices.Sort(counts)
-		sum := 0
-		for _, c := range counts[n-k:] {
-			sum += c
-		}
-		if sum >= theirs {
-			hits++
-		}
-	}
-	return float64(1+hits) / float64(1+draws)
+	out := j.lateInAll(e, role, from, to)
+	return append(out, j.lateInKind(e, role, out, from, to)...)
 }
 
 // lateInKind returns the ranks of a role, besides those that are known, that are late in one
@@ -193,12 +214,14 @@ func stallChance(total, n, k, theirs int) float64 {
 // fault that several ranks share is seen where labels that are permuted say little. What a rank
 // has more of one kind and less of another is the wait for others that no span shows.
 func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to int) (out []lateRank) {
-	const least = 4 // ranks: the median of the others is that of ranks without the fault
+	const (
+		least = 4 // ranks: the median of the others is that of ranks without the fault
+		times = 2 // the standard errors that one test takes
+	)
 	n := len(role)
 	if n < least {
 		return nil
 	}
-	errors := 2 * math.Sqrt(2*math.Log(float64(n*rows)/wanderChance))
 	late := make(map[int]bool)
 	for _, l := range known {
 		late[l.rank] = true
@@ -221,13 +244,19 @@ func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to i
 		if len(more) == 0 {
 			continue
 		}
+		if r := more[0]; len(more) == 1 && j.worksAlone(row, r, role, from, to) {
+			late[r] = true
+			out = append(out, lateRank{r, stats.Mean(e[r][from:to])})
+			continue
+		}
 		others := j.without(slices.AppendSeq(slices.Clone(more), maps.Keys(late))).medians(row, j.roleOf[role[0]])
-		x := make([]float64, to-from)
 		for _, r := range more {
+			x := make([]float64, to-from)
 			for s := range x {
 				x[s] = j.time(row, j.from+from+s, r) - others[from+s]
 			}
-			if se, _ := chance(x, len(x)); stats.Mean(x) > errors*se {
+			noise := noiseOf([][]float64{x})
+			if se, _ := noise.mean(0, len(x)); stats.Mean(x) > times*noise.quantile(lateChance, float64(n*rows))*se {
 				late[r] = true
 				out = append(out, lateRank{r, stats.Mean(x)})
 			}
@@ -236,76 +265,201 @@ func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to i
 	return out
 }
 
-// lateInAll returns the ranks that are late in all work together.
-func (j *job) lateInAll(e [][]float64, role []int, from, to, tests int) (out []lateRank) {
-	n, m := len(role), to-from
-	if n < 2 || m < leastBlocks {
-		return nil
+// worksAlone reports whether only one rank of a role has recorded work of a kind, in several rounds:
+// it has another task, as one that saves for all, and no chance is involved. Time in no span
+// and waiting for data are no task.
+func (j *job) worksAlone(row, rank int, role []int, from, to int) bool {
+	const least = 3 // rounds
+	if p := Phase(row % int(phases)); p == Host || p == Input {
+		return false
 	}
-	var rhos []float64
+	n := 0
+	for s := j.from + from; s < j.from+to; s++ {
+		for _, r := range role {
+			switch {
+			case j.time(row, s, r) == 0:
+			case r == rank:
+				n++
+			default:
+				return false
+			}
+		}
+	}
+	return n >= least
+}
+
+// split divides the excess of ranks into what stalls have beyond others, and the rest.
+func (j *job) split(e [][]float64, role []int, from, to int) (usual, stalls [][]float64) {
+	most := stallShare * j.typical()
 	for _, r := range role {
-		rhos = append(rhos, correlation(e[r][from:to]))
-	}
-	size := blockLength(m, stats.Median(rhos), leastBlocks)
-	blocks := m / size
-	means := make([]float64, n*blocks)
-	own := make([]float64, n)
-	for i, r := range role {
-		for b := range blocks {
-			// The last one takes what is left.
-			end := from + (b+1)*size
-			if b == blocks-1 {
-				end = to
-			}
-			means[b*n+i] = stats.Mean(e[r][from+b*size : end])
-			own[i] += means[b*n+i] / float64(blocks)
+		u, st := make([]float64, to-from), make([]float64, to-from)
+		for s, v := range e[r][from:to] {
+			u[s], st[s] = min(v, most), max(v-most, 0)
 		}
+		usual, stalls = append(usual, u), append(stalls, st)
 	}
-	typical := j.typical()
-	if slices.Max(own) < lateShare*typical {
-		return nil
-	}
-	rng := rand.New(rand.NewPCG(uint64(n), uint64(blocks)))
-	largest := make([]float64, permutations)
-	sum := make([]float64, n)
-	for k := range largest {
-		clear(sum)
-		for b := range blocks {
-			row := means[b*n : (b+1)*n]
-			rng.Shuffle(n, func(x, y int) { row[x], row[y] = row[y], row[x] })
-			for i, v := range row {
-				sum[i] += v
-			}
+	return usual, stalls
+}
+
+// lateInAll returns the ranks that are late in all work together: usually, or by rare stalls. A mean
+// says little of stalls, so that only the labels of those who had them are asked.
+func (j *job) lateInAll(e [][]float64, role []int, from, to int) (out []lateRank) {
+	usual, stalls := j.split(e, role, from, to)
+	noise := noiseOf(usual)
+	least, alone := noise.quantile(lateChance, float64(len(role))), noise.quantile(partChance, float64(len(role)))
+	much := func(_ int, x []float64) float64 {
+		if mean := stats.Mean(x); mean >= lateShare*j.typical() {
+			return mean
 		}
-		largest[k] = slices.Max(sum) / float64(blocks)
+		return 0
 	}
-	slices.Sort(largest)
-	// What the largest of the ranks has by chance: as the noise of the others says,
-	// which a fault of its own does not make larger.
-	ses, shorts := make([]float64, n), make([]bool, n)
-	for i, r := range role {
-		ses[i], shorts[i] = chance(e[r][from:to], size)
+	p := chances(blockMeans(usual, noise.block), lateChance, much)
+	stalled := chances(blockMeans(stalls, noiseOf(stalls).block), stallChance, much)
+	means := make([]float64, len(role))
+	for i, x := range usual {
+		means[i] = stats.Mean(x)
 	}
-	errors := math.Sqrt(2 * math.Log(float64(n)/wanderChance))
 	for i, r := range role {
-		k, _ := slices.BinarySearch(largest, own[i]*(1-1e-9))
-		p := float64(1+len(largest)-k) / float64(1+len(largest)) * float64(tests)
-		se, short := ses[i], shorts[i]
-		if n >= 4 {
-			se = stats.Median(slices.Delete(slices.Clone(ses), i, i+1))
-		}
-		t := own[i] / max(se, 1)
+		own, mean := stats.Mean(e[r][from:to]), means[i]
+		plain := own >= plainShare*j.typical()
+		// The mean of what is skewed is above none on each rank.
+		more := mean - max(stats.Median(without(means, i)), 0)
+		errors, errorsAlone := noise.mean(i, to-from)
 		switch {
-		case own[i] >= plainShare*typical && steady(e[r][from:to]):
-			out = append(out, lateRank{r, own[i]})
-		case own[i] < plainShare*typical && short && t < errors:
-			continue
-		case own[i] >= lateShare*typical && p <= lateChance, own[i] >= largeShare*typical && (p <= largeChance || t > 2*errors):
-			out = append(out, lateRank{r, own[i]})
+		case own < lateShare*j.typical():
+		case plain && steady(e[r][from:to]), stalled[i] <= stallChance,
+			mean >= largeShare*j.typical() && more > alone*errorsAlone, mean >= lateShare*j.typical() && (p[i] <= lateChance && (plain || more > least*errors)):
+			out = append(out, lateRank{r, own})
 		}
 	}
 	return out
 }
+
+// latePart finds the part of the run in which ranks are late, by the rank of the role whose excess changes
+// most; ok is false if none changes by more than chance explains.
+func (j *job) latePart(e [][]float64, role []int) (from, to int, errors float64) {
+	m := j.rounds()
+	if len(role) < 2 || m < leastBlocks {
+		return 0, m, 0
+	}
+	series, _ := j.split(e, role, 0, m)
+	noise := noiseOf(series)
+	n := independent(m, noise.rho)
+	least := noise.quantile(partChance, float64(len(role))*max(n*n/2, 1))
+	type part struct {
+		from, to int
+		others   float64 // standard errors, of the noise of the others
+		own      float64
+	}
+	parts := make([]part, len(role))
+	levels := make([][]float64, len(role)) // stalls, which are no level, end in the medians
+	for i, x := range series {
+		levels[i] = smooth(x)
+		from, to, _, _, _ := interval(levels[i])
+		if to-from < shortSegment || to-from == m {
+			continue
+		}
+		in, out, _ := meansInAndOut(x, from, to)
+		if min(in, in-out) <= lateShare*j.typical() {
+			continue
+		}
+		others, own := noise.difference(i, to-from, m)
+		if pt := (part{from, to, (in - out) / others, (in - out) / own}); pt.others > least {
+			parts[i] = pt
+		}
+	}
+	p := chances(blockMeans(levels, noise.block), partChance, func(i int, x []float64) float64 {
+		if i < 0 || parts[i].others > 0 && parts[i].own <= least {
+			return largestRise(x)
+		}
+		return 0
+	})
+	to = m
+	for i, pt := range parts {
+		if pt.others > errors && (pt.own > least || p[i] <= partChance) {
+			from, to, errors = pt.from, pt.to, pt.others
+		}
+	}
+	return from, to, errors
+}
+
+// blockMeans returns the means of blocks of so many values of series.
+func blockMeans(series [][]float64, size int) [][]float64 {
+	m := len(series[0])
+	out := make([][]float64, len(series))
+	for i, x := range series {
+		out[i] = make([]float64, m/size)
+		for b := range out[i] {
+			end := (b + 1) * size
+			if b == len(out[i])-1 {
+				end = m // the last one takes what is left
+			}
+			out[i][b] = stats.Mean(x[b*size : end])
+		}
+	}
+	return out
+}
+
+// chances returns for each series how often any of them has as large a statistic if their values
+// are permuted among them, position by position; 1 where that is certain to be more often than most, or the
+// statistic is not above 0. The statistic is asked for the i-th series, and with -1 for
+// permuted ones.
+func chances(series [][]float64, most float64, statistic func(i int, x []float64) float64) []float64 {
+	n := len(series)
+	p, own, hits := make([]float64, n), make([]float64, n), make([]int, n)
+	open := 0
+	for i, x := range series {
+		if own[i] = statistic(i, x); own[i] > 0 {
+			open++
+		}
+	}
+	permuted := make([][]float64, n)
+	for i, x := range series {
+		permuted[i] = slices.Clone(x)
+	}
+	rng := rand.New(rand.NewPCG(uint64(n), uint64(len(series[0]))))
+	for k := 0; k < permutations && open > 0; k++ {
+		for b := range permuted[0] {
+			for i := n - 1; i > 0; i-- {
+				o := rng.IntN(i + 1)
+				permuted[i][b], permuted[o][b] = permuted[o][b], permuted[i][b]
+			}
+		}
+		largest := 0.0
+		for _, x := range permuted {
+			largest = max(largest, statistic(-1, x))
+		}
+		for i := range own {
+			if own[i] <= 0 || hits[i] < 0 || largest < own[i]*(1-1e-9) {
+				continue
+			}
+			if hits[i]++; float64(1+hits[i]) > most*(1+permutations) {
+				hits[i], open = -1, open-1
+			}
+		}
+	}
+	for i := range p {
+		p[i] = 1
+		if own[i] > 0 && hits[i] >= 0 {
+			p[i] = float64(1+hits[i]) / (1 + permutations)
+		}
+	}
+	return p
+}
+
+// largestRise is how far the cumulative sum of x, less its mean, rises between any two places.
+func largestRise(x []float64) float64 {
+	mean := stats.Mean(x)
+	sum, low, best := 0.0, 0.0, 0.0
+	for _, v := range x {
+		sum += v - mean
+		low, best = min(low, sum), max(best, sum-low)
+	}
+	return best
+}
+
+// without returns a copy of x without its i-th value.
+func without(x []float64, i int) []float64 { return slices.Delete(slices.Clone(x), i, i+1) }
 
 // steady reports whether a rank has an excess in nearly all rounds.
 func steady(x []float64) bool {

@@ -1,0 +1,44 @@
+package straggler_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+)
+
+// TestRankThatSavesAlone: three saves of one rank need no chance to be explained, if no other
+// rank ever saves. Three pauses of one rank do.
+func TestRankThatSavesAlone(t *testing.T) {
+	for _, tt := range []struct {
+		phase straggler.Phase
+		want  []int
+	}{
+		{straggler.Checkpoint, []int{0}},
+		{straggler.Forward, nil},
+	} {
+		st := straggler.New(nil)
+		now := int64(1e15)
+		for s := range int64(60) {
+			const ms = int64(1e6)
+			end := now + 100*ms
+			if s%20 == 19 {
+				end += 400 * ms
+			}
+			for r := range 8 {
+				at := now + 90*ms + int64(r*7+int(s)*5)%11*ms/10
+				spans := []straggler.Span{{Phase: straggler.Forward, Start: now, End: at}}
+				if r == 0 && s%20 == 19 {
+					spans = append(spans, straggler.Span{Phase: tt.phase, Start: at, End: at + 400*ms})
+					at += 400 * ms
+				}
+				spans = append(spans, straggler.Span{Phase: straggler.Communication, Start: at, End: end})
+				st.Add(&straggler.Step{Rank: r, Number: s, Start: now, End: end, Spans: spans})
+			}
+			now = end
+		}
+		if got := namedIn(st.Verdict()); !slices.Equal(got, tt.want) {
+			t.Errorf("%v: named %v, want %v: %s", tt.phase, got, tt.want, st.Verdict().Sentence)
+		}
+	}
+}
