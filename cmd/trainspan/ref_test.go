@@ -102,16 +102,16 @@ func TestReferences(t *testing.T) {
 	pid := map[string]string{"train.1": "100", "train.2": "101", "eval.1": "103", "last.1": "104"}
 	out := filepath.Join(t.TempDir(), "out")
 	for command, args := range map[string][]string{
-		"report": {"--json"}, "summary": {"--json"}, "info": {"--json"}, "steps": {"--csv"}, "events": {"--json", "--metadata"}, "validate": nil,
-		"digest": {"-o", out, "--force"}, "merge": {"-o", out + ".pfw", "--force"}, "convert": nil, "open": nil, "top": nil, "alert": nil, "compare": {"train.1"},
+		"report": {"--json"}, "trace summary": {"--json"}, "trace info": {"--json"}, "trace steps": {"--csv"}, "trace events": {"--json", "--metadata"}, "trace validate": nil,
+		"trace digest": {"-o", out, "--force"}, "trace merge": {"-o", out + ".pfw", "--force"}, "trace convert": nil, "open": nil, "top": nil, "alert": nil, "compare": {"train.1"},
 	} {
 		for _, r := range references {
 			t.Run(command+" "+r.ref, func(t *testing.T) {
-				line := []string{command}
+				line := strings.Fields(command)
 				if r.ref != "" {
 					line = append(line, r.ref)
 				}
-				if command == "convert" {
+				if command == "trace convert" {
 					line = append(line, "--to", "parquet", "-o", filepath.Join(t.TempDir(), "lake"), "--run", "x")
 				}
 				if r.refused == "" && (command == "open" || command == "top" || command == "alert" || command == "compare") {
@@ -129,7 +129,7 @@ func TestReferences(t *testing.T) {
 					}
 				case status != ui.StatusOK:
 					t.Errorf("status %d: %s", status, wrong)
-				case command == "summary" || command == "info" || command == "events":
+				case command == "trace summary" || command == "trace info" || command == "trace events":
 					if !strings.Contains(said, pid[r.run]) {
 						t.Errorf("process %s of %s is not in %s", pid[r.run], r.run, said)
 					}

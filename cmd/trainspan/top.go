@@ -27,7 +27,7 @@ func newTop(a *ui.App) *cobra.Command {
 	var interval time.Duration
 	cmd := &cobra.Command{
 		Use:   "top [RUN|DIR...]",
-		Short: "Show a running job's report, and renew it while the files grow",
+		Short: "Show the report of a running job, and refresh it",
 		Long: `Shows the screen of "trainspan report" for a job that is running, and renews it
 as its files grow: of one rank or of a thousand, on the machine that trains or
 wherever the files can be read. An empty directory is waited for.

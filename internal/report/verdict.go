@@ -391,7 +391,7 @@ func (r *Report) confidence() (string, []string) {
 	}
 	q := &r.Quality
 	if q.Waiting > 0 {
-		doubt(1, display.Plural(q.Waiting, "span")+" not in a file yet: run trainspan import")
+		doubt(1, display.Plural(q.Waiting, "span")+" not in a file yet: run trainspan trace import")
 	}
 	if len(q.Skipped) > 0 {
 		doubt(1, display.Plural(len(q.Skipped), "file")+" left out")

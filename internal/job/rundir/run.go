@@ -164,7 +164,7 @@ type Python struct {
 	Processes int   `json:"processes"`
 	Spans     int64 `json:"spans"`
 	Lost      int64 `json:"lost"`
-	Waiting   int64 `json:"waiting"` // spans that no file has, and that trainspan import finds in the rings
+	Waiting   int64 `json:"waiting"` // spans that no file has, and that trainspan trace import finds in the rings
 	Bad       int64 `json:"bad"`     // that could not be true
 	Sent      int64 `json:"sent"`    // spans that a backend took
 	Unsent    int64 `json:"unsent"`  // and that were lost on their way to one
