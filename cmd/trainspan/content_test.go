@@ -118,7 +118,7 @@ func TestVerbsReadByContent(t *testing.T) {
 		return status, changing.ReplaceAllString(text, "…")
 	}
 	for _, cmd := range verbs(newRoot(&ui.App{})) {
-		verb := path(cmd)
+		verb := calledAs(cmd)
 		lines, ok := byContent[verb]
 		if !ok && !slices.Contains([]string{"run", "demo", "version", "trace"}, verb) { // they read no file
 			t.Errorf("%s: which kinds of files does it read?", verb)

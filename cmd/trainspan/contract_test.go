@@ -99,7 +99,7 @@ var readingCommands = []contractCommand{
 	{name: "events --sort duration", args: about("trace", "events", "--sort", "duration", "--json"), view: contract.View{Form: contract.Lines, Keep: []string{"[].dur_us", "[].rank"}, Open: []string{"[].args"}}},
 	{name: "validate", args: about("trace", "validate", "--json"), view: contract.View{Form: contract.Object, Keep: []string{"[].ok", "[].dialect", "[].lines", "[].events", "[].counters", "[].metadata", "[].lanes", "[].open_spans", "[].orphans", "[].events_lost", "[].problem_count", "[].groups[].count"},
 		Open: []string{"[].counts"}}},
-	{name: "runs", args: about("runs", "--json"), view: contract.View{Form: contract.Lines, Keep: []string{""}, Drop: []string{"[].outcome", "[].diagnosis"}}},
+	{name: "runs", args: about("runs", "--json"), view: contract.View{Form: contract.Lines, Keep: []string{""}, Drop: []string{"[].outcome", "[].diagnosis", "[].job", "[].rank_time_ns", "[].lost_ns", "[].spent", "[].slow_hosts"}}},
 	{name: "digest", args: into("job.digest", "trace", "digest", "--force")},
 	{name: "report of the digest", args: of("job.digest", "report", "--json"), view: contract.View{Form: contract.Object, Keep: digestKeep}},
 }

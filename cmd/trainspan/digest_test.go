@@ -71,7 +71,7 @@ func TestDigests(t *testing.T) {
 		status int
 		say    string
 	}{
-		{[]string{"digest"}, ui.StatusUse, "no run is in trainspan-runs"},
+		{[]string{"trace", "digest"}, ui.StatusUse, "no run is in trainspan-runs"},
 		{[]string{"trace", "digest", "a"}, ui.StatusUse, "no output is given"},
 		{[]string{"trace", "digest", "a", "-o", "all.digest"}, ui.StatusUse, "--force"},
 		{[]string{"trace", "digest", "a", "-o", "a"}, ui.StatusUse, "also an input"},

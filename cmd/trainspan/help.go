@@ -66,7 +66,7 @@ var aliases = map[string]string{
 }
 
 // schemaNames are the files that say how the JSON of a command looks.
-var schemaNames = []string{"report.json", "compare.json", "runs.json"}
+var schemaNames = []string{"report.json", "compare.json", "runs.json", "runs-sum.json"}
 
 // topics are the pages by the words that name them.
 func topics() map[string]string {

@@ -49,7 +49,7 @@ func TestInterruptEndsEveryCommand(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tested[path(cmd)] = true
+		tested[calledAs(cmd)] = true
 		if err := os.WriteFile(filepath.Join(dir, "p.json"), []byte(profile), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -69,8 +69,8 @@ func TestInterruptEndsEveryCommand(t *testing.T) {
 		}
 	}
 	for _, cmd := range verbs(newRoot(&ui.App{})) {
-		if !tested[path(cmd)] {
-			t.Errorf("%s is not tested", path(cmd))
+		if !tested[calledAs(cmd)] {
+			t.Errorf("%s is not tested", calledAs(cmd))
 		}
 	}
 }

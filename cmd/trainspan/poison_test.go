@@ -189,8 +189,8 @@ func cleanRun(t *testing.T, args ...string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-// path is how a command is called, without the name of the program.
-func path(cmd *cobra.Command) string { return strings.TrimPrefix(cmd.CommandPath(), "trainspan ") }
+// calledAs is how a command is called, without the name of the program.
+func calledAs(cmd *cobra.Command) string { return strings.TrimPrefix(cmd.CommandPath(), "trainspan ") }
 
 // verbs are all commands that can be run, with those that cobra adds.
 func verbs(cmd *cobra.Command) (list []*cobra.Command) {
@@ -261,12 +261,12 @@ func TestPoison(t *testing.T) {
 		t.Fatalf("there are %d verbs", len(all))
 	}
 	for _, cmd := range all {
-		words := strings.Fields(path(cmd))
+		words := strings.Fields(calledAs(cmd))
 		cleanRun(t, append(words, "--help")...)
 		if words[0] == "run" {
 			continue // TestRunPoison
 		}
-		line := func(more ...string) []string { return slices.Concat(words, waits[path(cmd)], more) }
+		line := func(more ...string) []string { return slices.Concat(words, waits[calledAs(cmd)], more) }
 		for _, what := range []string{"", "TRACE", "TORN", "RANKS", "BYTES", "RECORDS", "PROFILE", "WORDS", "NONE", "JOB", "JOB RECORDS", "DIR"} {
 			cleanRun(t, line(fill(what)...)...)
 		}

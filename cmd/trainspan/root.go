@@ -42,13 +42,14 @@ func run(ctx context.Context, args []string, s ui.Streams) int {
 	return ui.StatusUse
 }
 
-const rootLong = `trainspan reports where the time of a training job goes and which rank is slow. It
-records any job, and reads DFTracer files (.pfw, .pfw.gz), JSON lines, OTLP spans,
-and what PyTorch's profiler and compiler write.
+const rootLong = `trainspan reports where the time of a training job goes and which rank is slow.
+It records any job, and reads DFTracer files (.pfw, .pfw.gz), JSON lines, OTLP
+spans, and what PyTorch's profiler and compiler write.
 
-A run is named by its id, as trainspan runs lists it, or by its files: names, globs
-("out/*.pfw.gz") or directories, which stand for every trace in them. Without one,
-commands take the newest run. Unreadable files are reported and skipped.
+A run is named by its id, as trainspan runs lists it, or by its files: names,
+globs ("out/*.pfw.gz") or directories, which stand for every trace in them.
+Without one, commands take the newest run. Unreadable files are reported and
+skipped.
 
 Exit status: 0 all is well; 1 the data has problems, which are told on standard
 error; 2 wrong use, interrupted, nothing that could be read, or an output that
@@ -69,7 +70,7 @@ func newRoot(a *ui.App) *cobra.Command {
 	}
 	root.SetVersionTemplate("trainspan {{.Version}}\n")
 	root.PersistentFlags().BoolVar(&a.NoBar, "no-progress", false, "no progress bar, even on a terminal")
-	root.PersistentFlags().Var(ui.NewChoice(&a.Color, ui.Colours...), "color", "colours: auto (on terminals), always or never")
+	root.PersistentFlags().Var(ui.NewChoice(&a.Color, ui.Colours...), "color", "colours: auto, always or never")
 	ui.Words(root, "color", ui.Colours...)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {

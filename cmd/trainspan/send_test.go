@@ -51,15 +51,15 @@ func TestReadersSendNothing(t *testing.T) {
 		"demo": "",
 	}
 	for _, cmd := range verbs(newRoot(&ui.App{})) {
-		args, known := how[path(cmd)]
+		args, known := how[calledAs(cmd)]
 		if !known {
-			t.Errorf("%s: whether it sends is not told here", path(cmd))
+			t.Errorf("%s: whether it sends is not told here", calledAs(cmd))
 		}
 		if args == "" {
 			continue
 		}
 		var errs bytes.Buffer
-		line := strings.Fields(path(cmd) + " " + words.Replace(args))
+		line := strings.Fields(calledAs(cmd) + " " + words.Replace(args))
 		status := run(context.Background(), line, ui.Streams{Out: &bytes.Buffer{}, Err: &errs, Lookup: os.LookupEnv})
 		if status != 0 && cmd.Name() != "compare" /* too few steps to judge */ || asked.Load() > 0 {
 			t.Errorf("%v: status %d, %d requests: %s", line, status, asked.Swap(0), &errs)

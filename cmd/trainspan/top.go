@@ -11,7 +11,6 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
@@ -287,14 +286,7 @@ func (m *topModel) keys(first, all int) string {
 
 // fit cuts a line to the screen.
 func (m *topModel) fit(line string) string {
-	line = display.Text(line)
-	if utf8.RuneCountInString(line) <= m.width {
-		return line
-	}
-	if m.width < 1 {
-		return ""
-	}
-	return string([]rune(line)[:m.width-1]) + "…"
+	return display.Cut(display.Text(line), m.width)
 }
 
 // topShare is how many times the processor time of a reading passes from its
