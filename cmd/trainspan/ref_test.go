@@ -139,6 +139,35 @@ func TestReferences(t *testing.T) {
 	}
 }
 
+// TestIDsAgree: the id that the list shows is the one that commands take, whatever characters
+// the name of the job has.
+func TestIDsAgree(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for i, name := range []string{"org/llm:7b", "学習 v2", "a*b"} {
+		n, at := 0, time.Date(2026, 3, 1+i, 10, 0, 0, 0, time.UTC)
+		where, err := rundir.Wanted{Name: name, Attempt: -1, Host: "h", PID: 10 + i}.Make()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := dftracer.Create(filepath.Join(where.Dir, "trace.pfw.gz"), &dftracer.Options{Start: at, Process: dftracer.Process{PID: 100 + i, Host: "h", Attempt: &n, SessionTag: name, JobID: name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := dftracer.NewKey("pipeline", "train.iteration")
+		for k := range 10 {
+			w.WriteComplete(&key, dftracer.Span{TS: at.Add(time.Duration(k) * time.Second).UnixMicro(), Dur: 900_000}, dftracer.Int("step", int64(k)))
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		rows := lines[runRow](t, "runs", "--json")
+		refs, err := read.Resolve(t.Context(), []string{rows[0].ID})
+		if err != nil || refs[0].Run != rows[0].ID || rows[0].ID != rundir.Clean(name)+".1" || rows[0].Job != rundir.Clean(name) {
+			t.Errorf("%q is listed as %q of %q, and resolved to %+v, %v", name, rows[0].ID, rows[0].Job, refs, err)
+		}
+	}
+}
+
 func TestResolve(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeRuns(t)

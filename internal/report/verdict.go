@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
@@ -305,11 +306,15 @@ func (r *Report) next() (out []string, at []place) {
 	return out, at
 }
 
+// youngFrom is how long a run lasts before a rule about the time between failures says
+// something: in a shorter one a failure is no rate.
+const youngFrom = int64(10 * time.Minute)
+
 // lossAction is what reduces a loss.
 func (r *Report) lossAction(l *Loss) string {
 	text := actions[l.Category]
 	if l.Category == account.LostWork {
-		if f := r.figure(account.FigureYoung); f > 0 {
+		if f := r.figure(account.FigureYoung); f > 0 && r.Ledger.Wall >= youngFrom {
 			text += fmt.Sprintf(" (Young's rule suggests every %s)", display.Duration(int64(f*1e9)))
 		}
 	}

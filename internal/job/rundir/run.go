@@ -380,7 +380,7 @@ func (r *Run) Continues(o *Run) bool {
 }
 
 // ID names the run that begins with the start, as reports name those with records.
-func (r *Run) ID() string { return fmt.Sprintf("%s.%d", cmp.Or(r.Session, r.Name), r.Attempt+1) }
+func (r *Run) ID() string { return fmt.Sprintf("%s.%d", Clean(cmp.Or(r.Session, r.Name)), r.Attempt+1) }
 
 // IsKnown reports whether it says of a start when that was.
 func (r *Run) IsKnown() bool { return r.Version >= 1 && !r.Started.IsZero() }
