@@ -14,8 +14,8 @@ build: ## build the command: bin/trainspan
 install: ## build the command and install it with the Python client (PYTHON=, BIN=)
 	@integrations/python/install.sh
 
-demo: ## train a small real model and report where the time went: out/demo
-	tools/demo
+demo: ## record a built-in job with a slow rank and a restart, and report it: trainspan demo
+	$(or $(GO),go) run ./cmd/trainspan demo
 
 test: ## run the tests except for the long ones (TESTFLAGS=)
 	@tools/ci/test $(TESTFLAGS)

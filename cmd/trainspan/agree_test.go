@@ -134,7 +134,7 @@ func TestVerbsAgree(t *testing.T) {
 			continue
 		}
 		out := filepath.Join(sub(filepath.Base(path)), "profile.pfw.gz")
-		if code, _, problems := call("import", path, "-o", out, "--quiet"); code != 0 {
+		if code, _, problems := call("trace", "import", path, "-o", out, "--quiet"); code != 0 {
 			t.Log(problems)
 		}
 		if _, err := os.Stat(out); err == nil {
@@ -158,7 +158,7 @@ func agree(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	var rows []stepJSON
-	for _, line := range strings.Split(strings.TrimSpace(want(t, "steps", "--json", path)), "\n") {
+	for _, line := range strings.Split(strings.TrimSpace(want(t, "trace", "steps", "--json", path)), "\n") {
 		var row stepJSON
 		if line == "" {
 			continue
@@ -217,7 +217,7 @@ func agree(t *testing.T, path string) {
 		}
 		Epochs []struct{ Steps int64 }
 	}
-	if err := json.Unmarshal([]byte(want(t, "summary", "--json", path)), &sum); err != nil {
+	if err := json.Unmarshal([]byte(want(t, "trace", "summary", "--json", path)), &sum); err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range sum.Epochs {

@@ -32,7 +32,7 @@ func newAlert(a *ui.App) *cobra.Command {
 	var o alertOptions
 	cmd := &cobra.Command{
 		Use:   "alert [RUN|DIR...]",
-		Short: "Tell a program or a URL when the diagnosis of a running job changes",
+		Short: "Notify a program or a URL when the diagnosis of a job changes",
 		Long: `Reads a running job again and again, as "trainspan top" does, and calls when its
 diagnosis or its outcome changes: a rank is slow, ranks hang, it failed, all is well
 again. The call gets what the first lines of the report say, as JSON: outcome,

@@ -69,7 +69,7 @@ func BenchmarkSummary(b *testing.B) {
 	resetPeak()
 	for b.Loop() {
 		var out, errs bytes.Buffer
-		if status := run(context.Background(), []string{"summary", path}, ui.Streams{Out: &out, Err: &errs}); status != 0 {
+		if status := run(context.Background(), []string{"trace", "summary", path}, ui.Streams{Out: &out, Err: &errs}); status != 0 {
 			b.Fatalf("status %d: %s", status, errs.String())
 		}
 	}
@@ -90,13 +90,13 @@ func BenchmarkManyFiles(b *testing.B) {
 	if err := (simjob.Large{Ranks: *benchRanks, Steps: 1000, Slow: *benchRanks / 2, Extra: 12, Save: 200}).Write(dir); err != nil {
 		b.Fatal(err)
 	}
-	for _, verb := range []string{"summary", "info", "report"} {
+	for _, verb := range []string{"trace summary", "trace info", "report"} {
 		b.Run(verb, func(b *testing.B) {
 			debug.FreeOSMemory()
 			resetPeak()
 			for b.Loop() {
 				var out, errs bytes.Buffer
-				if status := run(context.Background(), []string{verb, dir}, ui.Streams{Out: &out, Err: &errs}); status != 0 {
+				if status := run(context.Background(), append(strings.Fields(verb), dir), ui.Streams{Out: &out, Err: &errs}); status != 0 {
 					b.Fatalf("status %d: %s", status, errs.String())
 				}
 			}

@@ -105,14 +105,14 @@ func TestColumns(t *testing.T) {
 func TestColour(t *testing.T) {
 	path := smallTrace(t)
 	for when, want := range map[string]bool{"always": true, "never": false, "auto": false} {
-		if _, out, _ := cli(t, "summary", path, "--color", when); strings.Contains(out, "\x1b[1m") != want {
+		if _, out, _ := cli(t, "trace", "summary", path, "--color", when); strings.Contains(out, "\x1b[1m") != want {
 			t.Errorf("--color %s in a pipe: %q", when, out)
 		}
 	}
-	if text := onTerminal(t, 80, "summary", path, "--color=never", "--no-progress"); strings.Contains(text, "\x1b") {
+	if text := onTerminal(t, 80, "trace", "summary", path, "--color=never", "--no-progress"); strings.Contains(text, "\x1b") {
 		t.Errorf("--color never on a terminal: %q", text)
 	}
-	if status, _, said := cli(t, "summary", path, "--color", "pink"); status != 2 || !strings.Contains(said, "auto, always, never") {
+	if status, _, said := cli(t, "trace", "summary", path, "--color", "pink"); status != 2 || !strings.Contains(said, "auto, always, never") {
 		t.Errorf("status %d: %s", status, said)
 	}
 }

@@ -53,7 +53,7 @@ func newCompare(a *ui.App) *cobra.Command {
 	var o compareOptions
 	cmd := &cobra.Command{
 		Use:   "compare BASE... NEW | BASE... -- NEW... | --pairs N -- COMMAND... -- COMMAND...",
-		Short: "Say whether runs are slower than others, and what the difference is made of",
+		Short: "Compare runs, and show where their times differ",
 		Long: `Compares the steps of a run with those of a base run, each given by its id in
 trainspan-runs (train.3, latest~1) or by its directory; profiles of PyTorch count as runs. A run is called slower
 when the whole 98 % interval of the change lies on one side of 0, and the nearer half of it

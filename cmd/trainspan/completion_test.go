@@ -33,11 +33,11 @@ func TestCompletion(t *testing.T) {
 			x.press(how.load + "; echo re''ady\r")
 			x.see("ready")
 			for typed, want := range map[string]string{
-				"trainspan valid\t":                   "trainspan validate",
-				"trainspan summary --comp\t":          "trainspan summary --compute",
-				"trainspan convert a.pfw --to chro\t": "--to chrome",
-				"trainspan help good\t":               "trainspan help goodput",
-				"trainspan --color alw\t":             "trainspan --color always",
+				"trainspan trace valid\t":                   "trainspan trace validate",
+				"trainspan trace summary --comp\t":          "trainspan trace summary --compute",
+				"trainspan trace convert a.pfw --to chro\t": "--to chrome",
+				"trainspan help good\t":                     "trainspan help goodput",
+				"trainspan --color alw\t":                   "trainspan --color always",
 			} {
 				x.press(typed)
 				x.see(want)

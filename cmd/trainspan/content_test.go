@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,30 +18,30 @@ import (
 // byContent has for each verb a command line for files of each kind that it reads.
 // Words in capitals are files; OUT is another name.
 var byContent = map[string][]string{
-	"summary":  {"TRACE", "RECORDS", "TRACE RECORDS"},
-	"info":     {"TRACE", "RECORDS"},
-	"steps":    {"TRACE", "RECORDS"},
-	"events":   {"TRACE", "RECORDS", "TRACE --rank 0", "TRACE --sort duration", "RECORDS --sort duration"},
-	"validate": {"TRACE", "RECORDS"},
-	"open":     {"TRACE"},
-	"import":   {"PROFILE -o OUT.pfw", "PROFILES -o OUT.pfw", "LOG -o OUT.pfw", "LOGS -o OUT.pfw"},
-	"watch":    {"PROFILES --once --interval 1ms -o OUT.pfw"},
-	"merge":    {"TRACE -o OUT.pfw"},
-	"split":    {"TRACE -o OUT"},
-	"recover":  {"TRACE -o OUT.pfw"},
-	"convert":  {"TRACE --to chrome -o -", "TRACE --to otlp -o -", "TRACES --to parquet -o OUT", "RECORDS TRACE --to parquet -o OUT"},
-	"replay":   {"SPANS --endpoint http://127.0.0.1:1 --retry 1ns"},
-	"report":   {"TRACE", "RECORDS", "DIGEST", "TRACES"},
-	"runs":     {"TRACE", "RECORDS", "DIGEST", "TRACES"},
-	"top":      {"TRACE", "RECORDS", "DIGEST"},
-	"alert":    {"TRACE", "RECORDS", "DIGEST"},
-	"digest":   {"TRACE -o OUT.digest", "RECORDS -o OUT.digest", "DIGEST -o OUT.digest"},
-	"compare":  {"TRACE TRACE", "RECORDS RECORDS", "DIGEST DIGEST"},
+	"trace summary":  {"TRACE", "RECORDS", "TRACE RECORDS"},
+	"trace info":     {"TRACE", "RECORDS"},
+	"trace steps":    {"TRACE", "RECORDS"},
+	"trace events":   {"TRACE", "RECORDS", "TRACE --rank 0", "TRACE --sort duration", "RECORDS --sort duration"},
+	"trace validate": {"TRACE", "RECORDS"},
+	"open":           {"TRACE"},
+	"trace import":   {"PROFILE -o OUT.pfw", "PROFILES -o OUT.pfw", "LOG -o OUT.pfw", "LOGS -o OUT.pfw"},
+	"trace watch":    {"PROFILES --once --interval 1ms -o OUT.pfw"},
+	"trace merge":    {"TRACE -o OUT.pfw"},
+	"trace split":    {"TRACE -o OUT"},
+	"trace recover":  {"TRACE -o OUT.pfw"},
+	"trace convert":  {"TRACE --to chrome -o -", "TRACE --to otlp -o -", "TRACES --to parquet -o OUT", "RECORDS TRACE --to parquet -o OUT"},
+	"trace replay":   {"SPANS --endpoint http://127.0.0.1:1 --retry 1ns"},
+	"report":         {"TRACE", "RECORDS", "DIGEST", "TRACES"},
+	"runs":           {"TRACE", "RECORDS", "DIGEST", "TRACES"},
+	"top":            {"TRACE", "RECORDS", "DIGEST"},
+	"alert":          {"TRACE", "RECORDS", "DIGEST"},
+	"trace digest":   {"TRACE -o OUT.digest", "RECORDS -o OUT.digest", "DIGEST -o OUT.digest"},
+	"compare":        {"TRACE TRACE", "RECORDS RECORDS", "DIGEST DIGEST"},
 }
 
 // ends are the statuses of verbs that cannot do what they would do: nobody takes the
 // spans, and so few steps are not compared.
-var ends = map[string]int{"replay": 1, "compare": 4}
+var ends = map[string]int{"trace replay": 1, "compare": 4}
 
 // TestVerbsReadByContent: no verb asks for the name of a file to know what it is. The
 // verbs are those of the tree of commands.
@@ -64,8 +65,8 @@ func TestVerbsReadByContent(t *testing.T) {
 		"\t{\"name\": \"compile\", \"ph\": \"B\", \"ts\": 1778000000000000.0, \"pid\": 0}\n" +
 		"V0822 14:00:49.902000 1543231 torch/_dynamo/utils.py:1288] {\"chromium_event\": {}, \"has_payload\": \"x\"}\n" +
 		"\t{\"name\": \"compile\", \"ph\": \"E\", \"ts\": 1778000000000900.0, \"pid\": 0}\n"
-	want(t, "digest", "traces", "-o", "d.digest")
-	want(t, "convert", trace, "--to", "otlp", "-o", "spill/e.otlp.jsonl")
+	want(t, "trace", "digest", "traces", "-o", "d.digest")
+	want(t, "trace", "convert", trace, "--to", "otlp", "-o", "spill/e.otlp.jsonl")
 	// The names have the same lengths: tables are as wide.
 	files := map[string][2]string{
 		"TRACES": {"traces", "traces"}, "TRACE": {trace, "traces/a.x.gzip"}, "RECORDS": {"b.jsonl", "b.notes"}, "PROFILES": {"profiles", "profiles"},
@@ -117,15 +118,16 @@ func TestVerbsReadByContent(t *testing.T) {
 		return status, changing.ReplaceAllString(text, "…")
 	}
 	for _, cmd := range verbs(newRoot(&ui.App{})) {
-		lines, ok := byContent[cmd.Name()]
-		if !ok && cmd.Name() != "run" && cmd.Name() != "demo" && cmd.Name() != "version" { // they read no file
-			t.Errorf("%s: which kinds of files does it read?", cmd.Name())
+		verb := calledAs(cmd)
+		lines, ok := byContent[verb]
+		if !ok && !slices.Contains([]string{"run", "demo", "version", "trace"}, verb) { // they read no file
+			t.Errorf("%s: which kinds of files does it read?", verb)
 		}
 		for _, line := range lines {
-			wantStatus, text := read(0, cmd.Name(), line)
-			status, got := read(1, cmd.Name(), line)
-			if status != wantStatus || got != text || status != ends[cmd.Name()] {
-				t.Errorf("%s %s: status %d, %d with a strange name:\n%.900s\n%.900s", cmd.Name(), line, wantStatus, status, text, got)
+			wantStatus, text := read(0, verb, line)
+			status, got := read(1, verb, line)
+			if status != wantStatus || got != text || status != ends[verb] {
+				t.Errorf("%s %s: status %d, %d with a strange name:\n%.900s\n%.900s", verb, line, wantStatus, status, text, got)
 			}
 		}
 	}

@@ -87,45 +87,45 @@ var digestKeep = []string{
 var readingCommands = []contractCommand{
 	{name: "report", args: about("report", "--json"), view: contract.View{Form: contract.Object, Keep: reportKeep, Drop: reportDrop, Prose: reportProse}},
 	{name: "report --check", args: about("report", "--check")},
-	{name: "summary", args: about("summary", "--json"), view: contract.View{Form: contract.Object, Keep: []string{"events", "counters", "metadata", "start_us", "end_us", "categories", "processes", "epochs", "union_error_us"},
+	{name: "summary", args: about("trace", "summary", "--json"), view: contract.View{Form: contract.Object, Keep: []string{"events", "counters", "metadata", "start_us", "end_us", "categories", "processes", "epochs", "union_error_us"},
 		Drop: []string{"processes[].host", "processes[].host_hash", "processes[].label", "processes[].start_us", "processes[].end_us", "epochs[].host_hash", "epochs[].start_us", "epochs[].end_us", "categories[].mean_us", "epochs[].pid"}}},
-	{name: "steps", args: about("steps", "--json"), view: contract.View{Form: contract.Lines, Group: []string{"attempt", "rank", "rule"}, Keep: []string{""}}},
-	{name: "steps --csv", args: about("steps", "--csv"), view: contract.View{Form: contract.CSV, Group: []string{"attempt"}, Keep: []string{"[].rows", "[].dur_us"}}},
-	{name: "events", args: about("events", "--json"), view: contract.View{Form: contract.Lines, Group: []string{"cat", "ph"}, Keep: []string{"[].cat", "[].ph", "[].rows", "[].dur_us"}, Open: []string{"[].args"}}},
-	{name: "info", args: about("info", "--json"), view: contract.View{Form: contract.Object, Keep: []string{""},
+	{name: "steps", args: about("trace", "steps", "--json"), view: contract.View{Form: contract.Lines, Group: []string{"attempt", "rank", "rule"}, Keep: []string{""}}},
+	{name: "steps --csv", args: about("trace", "steps", "--csv"), view: contract.View{Form: contract.CSV, Group: []string{"attempt"}, Keep: []string{"[].rows", "[].dur_us"}}},
+	{name: "events", args: about("trace", "events", "--json"), view: contract.View{Form: contract.Lines, Group: []string{"cat", "ph"}, Keep: []string{"[].cat", "[].ph", "[].rows", "[].dur_us"}, Open: []string{"[].args"}}},
+	{name: "info", args: about("trace", "info", "--json"), view: contract.View{Form: contract.Object, Keep: []string{""},
 		Drop: []string{"[].path", "[].file_size", "[].file_mtime_ns", "[].members", "[].command", "[].folder", "[].program", "[].processes[].host", "[].open_spans", "[].format_version",
 			"[].version", "[].compression", "[].line_aligned", "[].start_us", "[].end_us", "[].processes[].pid", "[].metadata"},
 		Prose: []string{"[].missing[]"}}},
-	{name: "events --sort duration", args: about("events", "--sort", "duration", "--json"), view: contract.View{Form: contract.Lines, Keep: []string{"[].dur_us", "[].rank"}, Open: []string{"[].args"}}},
-	{name: "validate", args: about("validate", "--json"), view: contract.View{Form: contract.Object, Keep: []string{"[].ok", "[].dialect", "[].lines", "[].events", "[].counters", "[].metadata", "[].lanes", "[].open_spans", "[].orphans", "[].events_lost", "[].problem_count", "[].groups[].count"},
+	{name: "events --sort duration", args: about("trace", "events", "--sort", "duration", "--json"), view: contract.View{Form: contract.Lines, Keep: []string{"[].dur_us", "[].rank"}, Open: []string{"[].args"}}},
+	{name: "validate", args: about("trace", "validate", "--json"), view: contract.View{Form: contract.Object, Keep: []string{"[].ok", "[].dialect", "[].lines", "[].events", "[].counters", "[].metadata", "[].lanes", "[].open_spans", "[].orphans", "[].events_lost", "[].problem_count", "[].groups[].count"},
 		Open: []string{"[].counts"}}},
-	{name: "runs", args: about("runs", "--json"), view: contract.View{Form: contract.Lines, Keep: []string{""}, Drop: []string{"[].outcome", "[].diagnosis"}}},
-	{name: "digest", args: into("job.digest", "digest", "--force")},
+	{name: "runs", args: about("runs", "--json"), view: contract.View{Form: contract.Lines, Keep: []string{""}, Drop: []string{"[].outcome", "[].diagnosis", "[].job", "[].rank_time_ns", "[].lost_ns", "[].spent", "[].slow_hosts"}}},
+	{name: "digest", args: into("job.digest", "trace", "digest", "--force")},
 	{name: "report of the digest", args: of("job.digest", "report", "--json"), view: contract.View{Form: contract.Object, Keep: digestKeep}},
 }
 
 // writingCommands print what they did to files. They are run over jobs of our own.
 var writingCommands = []contractCommand{
-	{name: "merge", args: into("merged.pfw.gz", "merge", "--json"), view: contract.View{Form: contract.Object, Keep: []string{""}, Drop: []string{"files", "output"}}},
-	{name: "summary of the merged", args: of("merged.pfw.gz", "summary", "--json"), view: contract.View{Form: contract.Object, Keep: []string{"events", "categories[].count", "categories[].total_us"}}},
+	{name: "merge", args: into("merged.pfw.gz", "trace", "merge", "--json"), view: contract.View{Form: contract.Object, Keep: []string{""}, Drop: []string{"files", "output"}}},
+	{name: "summary of the merged", args: of("merged.pfw.gz", "trace", "summary", "--json"), view: contract.View{Form: contract.Object, Keep: []string{"events", "categories[].count", "categories[].total_us"}}},
 	{name: "split", args: func(_ []string, dir string) []string {
-		return []string{"split", "--json", filepath.Join(dir, "merged.pfw.gz"), "-o", filepath.Join(dir, "pieces")}
+		return []string{"trace", "split", "--json", filepath.Join(dir, "merged.pfw.gz"), "-o", filepath.Join(dir, "pieces")}
 	}, view: contract.View{Form: contract.Object, Keep: []string{"[].events"}}},
 	{name: "recover", args: func(paths []string, dir string) []string {
 		first, _ := filepath.Glob(filepath.Join(paths[0], "*.pfw*"))
-		return append([]string{"recover", "--json", "--force", "-o", filepath.Join(dir, "recovered.pfw.gz")}, first[:min(1, len(first))]...)
+		return append([]string{"trace", "recover", "--json", "--force", "-o", filepath.Join(dir, "recovered.pfw.gz")}, first[:min(1, len(first))]...)
 	}, view: contract.View{Form: contract.Object, Keep: []string{""}, Drop: []string{"[].file", "[].output"}}},
 	{name: "convert --to v1", args: func(_ []string, dir string) []string {
-		return []string{"convert", "--json", filepath.Join(dir, "merged.pfw.gz"), "--to", "v1", "-o", filepath.Join(dir, "v1.pfw.gz")}
+		return []string{"trace", "convert", "--json", filepath.Join(dir, "merged.pfw.gz"), "--to", "v1", "-o", filepath.Join(dir, "v1.pfw.gz")}
 	}, view: contract.View{Form: contract.Object, Keep: []string{"[].events"}}},
 	{name: "convert --to parquet", args: func(_ []string, dir string) []string {
-		return []string{"convert", "--json", filepath.Join(dir, "merged.pfw.gz"), "--to", "parquet", "-o", filepath.Join(dir, "lake"), "--run", "r"}
+		return []string{"trace", "convert", "--json", filepath.Join(dir, "merged.pfw.gz"), "--to", "parquet", "-o", filepath.Join(dir, "lake"), "--run", "r"}
 	}, view: contract.View{Form: contract.Object, Keep: []string{""}, Drop: []string{"[].output", "[].bytes"}}},
 	{name: "convert --to otlp", args: func(_ []string, dir string) []string {
-		return []string{"convert", filepath.Join(dir, "merged.pfw.gz"), "--to", "otlp", "-o", "-"}
+		return []string{"trace", "convert", filepath.Join(dir, "merged.pfw.gz"), "--to", "otlp", "-o", "-"}
 	}, view: contract.View{Form: contract.Lines, Keep: []string{"[].resourceSpans[].scopeSpans[].spans[].kind"}}},
 	{name: "convert --to chrome", args: func(_ []string, dir string) []string {
-		return []string{"convert", filepath.Join(dir, "merged.pfw.gz"), "--to", "chrome", "-o", "-"}
+		return []string{"trace", "convert", filepath.Join(dir, "merged.pfw.gz"), "--to", "chrome", "-o", "-"}
 	}, view: contract.View{Form: contract.Object, Keep: []string{"traceEvents[].dur"}}},
 }
 
@@ -140,8 +140,8 @@ var judgingCommands = []contractCommand{
 // importCommands are run over profiles and compile logs of PyTorch, after the reading
 // ones that take them.
 var importCommands = []contractCommand{
-	{name: "import", args: into("imported.pfw.gz", "import", "--json", "--force"), view: contract.View{Form: contract.Object, Keep: []string{"files[].events", "files[].rank", "events", "logs[].phases", "logs[].compilations", "logs[].operators", "logs[].rank"}}},
-	{name: "summary of the import", args: of("imported.pfw.gz", "summary", "--json"), view: contract.View{Form: contract.Object, Keep: []string{"events", "categories[].category", "categories[].count", "categories[].total_us", "categories[].self_us", "processes[].rank", "processes[].compute_us", "processes[].comm_us", "processes[].copies_us", "processes[].idle_us"}}},
+	{name: "import", args: into("imported.pfw.gz", "trace", "import", "--json", "--force"), view: contract.View{Form: contract.Object, Keep: []string{"files[].events", "files[].rank", "events", "logs[].phases", "logs[].compilations", "logs[].operators", "logs[].rank"}}},
+	{name: "summary of the import", args: of("imported.pfw.gz", "trace", "summary", "--json"), view: contract.View{Form: contract.Object, Keep: []string{"events", "categories[].category", "categories[].count", "categories[].total_us", "categories[].self_us", "processes[].rank", "processes[].compute_us", "processes[].comm_us", "processes[].copies_us", "processes[].idle_us"}}},
 	readingCommands[0],
 	readingCommands[1],
 }
@@ -229,14 +229,14 @@ func commandLines(t *testing.T) ([]contractJob, error) {
 		"", "--version", "--help", "frobnicate", "--frobnicate", "version", "help report", "help frobnicate", "completion bash",
 		"compare " + own + "healthy", "compare " + own + "healthy " + own + "healthy", "compare " + own + "healthy " + own + "slow-rank",
 		"compare --fail-over 90% " + own + "healthy " + own + "slow-rank", "compare --margin x " + own + "healthy " + own + "healthy",
-		"convert " + own + "bodies/r0.pfw.gz --to frobnicate -o OUT", "convert " + own + "bodies/r0.pfw.gz --to v1 -o " + own + "bodies/r1.pfw.gz",
-		"digest " + own + "healthy", "import " + own + "healthy -o OUT", "recover " + own + "healthy -o OUT", "merge " + own + "healthy",
-		"report --run frobnicate " + own + "healthy", "report --check " + own + "hang", "runs " + own + "restarts", "replay " + own + "healthy",
-		"events --sort duration --limit 0 " + own + "healthy", "events --sort size " + own + "healthy", "events --all " + own + "healthy", "steps --from frobnicate " + own + "healthy", "steps --json --csv " + own + "healthy", "summary --from +1h " + own + "healthy",
-		"validate " + own + "hang", "validate --unfinished " + own + "hang", "validate --foreign " + own + "hang", "validate --show 1000 " + own + "hang", "validate -q " + own + "damaged",
-		"alert", "alert " + own + "healthy", "top", "open OUT", "split OUT", "run", "run --frobnicate",
+		"trace convert " + own + "bodies/r0.pfw.gz --to frobnicate -o OUT", "trace convert " + own + "bodies/r0.pfw.gz --to v1 -o " + own + "bodies/r1.pfw.gz",
+		"trace digest " + own + "healthy", "trace import " + own + "healthy -o OUT", "trace recover " + own + "healthy -o OUT", "trace merge " + own + "healthy",
+		"report --run frobnicate " + own + "healthy", "report --check " + own + "hang", "runs " + own + "restarts", "trace replay " + own + "healthy",
+		"trace events --sort duration --limit 0 " + own + "healthy", "trace events --sort size " + own + "healthy", "trace events --all " + own + "healthy", "trace steps --from frobnicate " + own + "healthy", "trace steps --json --csv " + own + "healthy", "trace summary --from +1h " + own + "healthy",
+		"trace validate " + own + "hang", "trace validate --unfinished " + own + "hang", "trace validate --foreign " + own + "hang", "trace validate --show 1000 " + own + "hang", "trace validate -q " + own + "damaged",
+		"alert", "alert " + own + "healthy", "top", "open OUT", "trace split OUT", "run", "run --frobnicate",
 	}
-	for _, command := range []string{"report", "summary", "steps", "events", "info", "validate", "runs", "digest -o OUT", "convert --to v1 -o OUT", "merge -o OUT", "import -o OUT", "compare x", "recover", "replay"} {
+	for _, command := range []string{"report", "trace summary", "trace steps", "trace events", "trace info", "trace validate", "runs", "trace digest -o OUT", "trace convert --to v1 -o OUT", "trace merge -o OUT", "trace import -o OUT", "compare x", "trace recover", "trace replay"} {
 		lines = append(lines, command, command+" testdata/nowhere", command+" --frobnicate "+own+"healthy")
 	}
 	var jobs []contractJob

@@ -38,7 +38,7 @@ func newConvert(a *ui.App) *cobra.Command {
                tools that want strict JSON; file names stand for their hashes, and
                arrows lead from launches to kernels and from forward to backward
   otlp         OTLP as JSON lines, for an OpenTelemetry Collector's otlpjsonfile
-               receiver or trainspan replay; one trace per process
+               receiver or trainspan trace replay; one trace per process
   parquet      a directory of Parquet files for DuckDB, Spark and other engines: a
                table of the events and one of the goodput ledger, one run beside
                the other. Without --run a run is named after the job. With --part
@@ -47,13 +47,13 @@ func newConvert(a *ui.App) *cobra.Command {
 An output of chrome or otlp whose name ends in .gz is compressed. With several
 traces, -o is a directory. v22 holds no level and no p_idx unless
 --nesting is given, so that converting back loses the parents.`,
-		Example: `  trainspan convert old.pfw.gz --to v2 -o new.pfw.gz
-  trainspan convert trace.pfw.gz --to chrome -o trace.json.gz
-  trainspan convert trace.pfw.gz --to chrome -o - | gzip > trace.json.gz
-  trainspan convert trace.pfw.gz --to otlp -o spill/trace.otlp.jsonl
-  trainspan convert out/demo --to parquet -o lake --run demo-1
-  trainspan convert /local/traces --to parquet -o /shared/lake --run demo-2 --part
-  trainspan convert /shared/digests --to parquet -o /shared/lake --run demo-2 --part`,
+		Example: `  trainspan trace convert old.pfw.gz --to v2 -o new.pfw.gz
+  trainspan trace convert trace.pfw.gz --to chrome -o trace.json.gz
+  trainspan trace convert trace.pfw.gz --to chrome -o - | gzip > trace.json.gz
+  trainspan trace convert trace.pfw.gz --to otlp -o spill/trace.otlp.jsonl
+  trainspan trace convert out/demo --to parquet -o lake --run demo-1
+  trainspan trace convert /local/traces --to parquet -o /shared/lake --run demo-2 --part
+  trainspan trace convert /shared/digests --to parquet -o /shared/lake --run demo-2 --part`,
 		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runConvert(cmd.Context(), a, args, &o)

@@ -61,7 +61,7 @@ func TestChromeIsStrictJSON(t *testing.T) {
 		TS, Dur       int64
 		Args          map[string]any
 	}
-	if err := json.Unmarshal([]byte(want(t, "convert", path, "--to", "chrome", "-o", "-")), &events); err != nil {
+	if err := json.Unmarshal([]byte(want(t, "trace", "convert", path, "--to", "chrome", "-o", "-")), &events); err != nil {
 		t.Fatal(err)
 	}
 	found := map[string]bool{}
@@ -134,8 +134,8 @@ func newReceiver(t *testing.T) *receiver {
 func TestConvertToOTLPAndReplay(t *testing.T) {
 	back := newReceiver(t)
 	dir := t.TempDir()
-	want(t, "convert", smallTrace(t), "--to", "otlp", "-o", filepath.Join(dir, "x.otlp.jsonl"))
-	out := want(t, "replay", dir, "--endpoint", back.URL, "--header", "X-Key=secret", "--retry", "0s")
+	want(t, "trace", "convert", smallTrace(t), "--to", "otlp", "-o", filepath.Join(dir, "x.otlp.jsonl"))
+	out := want(t, "trace", "replay", dir, "--endpoint", back.URL, "--header", "X-Key=secret", "--retry", "0s")
 	if out != "29 spans sent, 1 file finished\n" {
 		t.Errorf("output %q", out)
 	}
@@ -174,19 +174,19 @@ func TestConvertToOTLPAndReplay(t *testing.T) {
 func TestReplayOfABackendThatIsAway(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "x.otlp.jsonl")
-	want(t, "convert", smallTrace(t), "--to", "otlp", "-o", file)
-	status, _, stderr := cli(t, "replay", dir, "--endpoint", "http://127.0.0.1:1", "--retry", "0s")
+	want(t, "trace", "convert", smallTrace(t), "--to", "otlp", "-o", file)
+	status, _, stderr := cli(t, "trace", "replay", dir, "--endpoint", "http://127.0.0.1:1", "--retry", "0s")
 	if status != ui.StatusData || strings.Count(stderr, "\n") != 2 || !strings.Contains(stderr, "127.0.0.1:1") || !strings.Contains(stderr, "29 spans left") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 	if _, err := os.Stat(file); err != nil {
 		t.Error("the spans are gone")
 	}
-	status, _, stderr = cli(t, "replay", dir)
+	status, _, stderr = cli(t, "trace", "replay", dir)
 	if status != ui.StatusUse || !strings.Contains(stderr, "no receiver is given; add --endpoint") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
-	status, _, stderr = cli(t, "replay", dir, "--endpoint", "http://127.0.0.1:1", "--header", "nonsense")
+	status, _, stderr = cli(t, "trace", "replay", dir, "--endpoint", "http://127.0.0.1:1", "--header", "nonsense")
 	if status != ui.StatusUse || !strings.Contains(stderr, "name=value") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
@@ -204,7 +204,7 @@ func TestImportSendsSpans(t *testing.T) {
 	if err := os.WriteFile(path, []byte(profile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "import", path, "--otlp-endpoint", back.URL, "--span-level", "op", "--job", "j1")
+	want(t, "trace", "import", path, "--otlp-endpoint", back.URL, "--span-level", "op", "--job", "j1")
 	names := map[string]int{}
 	for _, sp := range back.spans {
 		names[sp.GetName()]++
@@ -221,7 +221,7 @@ func TestInterruptLeavesNothing(t *testing.T) {
 	writeJob(t, in, 30_000)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	for _, args := range [][]string{{"summary", in}, {"info", in}, {"merge", in, "-o", out}, {"convert", in, "--to", "v1", "-o", out}, {"split", in, "-o", dir}} {
+	for _, args := range [][]string{{"trace", "summary", in}, {"trace", "info", in}, {"trace", "merge", in, "-o", out}, {"trace", "convert", in, "--to", "v1", "-o", out}, {"trace", "split", in, "-o", dir}} {
 		var errs strings.Builder
 		if status := run(ctx, args, ui.Streams{Out: io.Discard, Err: &errs}); status != ui.StatusUse || !strings.Contains(errs.String(), "interrupted") {
 			t.Errorf("%v: status %d: %s", args, status, errs.String())

@@ -47,15 +47,15 @@ func TestStatusOfDamage(t *testing.T) {
 		}
 		out := func(ext string) string { return filepath.Join(dir, name+"-out"+ext) }
 		for _, c := range []string{
-			"report IN", "report IN --json", "report IN --full", "digest IN -o " + out(".digest"), "runs IN",
-			"info IN", "summary IN", "steps IN", "events IN --sort duration", "events IN", "validate IN",
-			"convert IN --to v2 -o " + out(".v2.pfw"), "convert IN --to chrome -o " + out(".json"), "convert IN --to otlp -o " + out(".otlp.jsonl"), "convert IN --to parquet -o " + out(".parquet"),
-			"merge IN -o " + out(".pfw.gz"), "split IN -o " + out(""),
+			"report IN", "report IN --json", "report IN --full", "trace digest IN -o " + out(".digest"), "runs IN",
+			"trace info IN", "trace summary IN", "trace steps IN", "trace events IN --sort duration", "trace events IN", "trace validate IN",
+			"trace convert IN --to v2 -o " + out(".v2.pfw"), "trace convert IN --to chrome -o " + out(".json"), "trace convert IN --to otlp -o " + out(".otlp.jsonl"), "trace convert IN --to parquet -o " + out(".parquet"),
+			"trace merge IN -o " + out(".pfw.gz"), "trace split IN -o " + out(""),
 		} {
 			var stdout, stderr bytes.Buffer
 			status := run(context.Background(), strings.Fields(strings.ReplaceAll(c, "IN", in)), ui.Streams{Out: &stdout, Err: &stderr})
 			told := stderr.String()
-			if strings.HasPrefix(c, "validate") {
+			if strings.HasPrefix(c, "trace validate") {
 				told = stdout.String() // the defects are its result
 			}
 			if status != ui.StatusData || !strings.Contains(told, in) {

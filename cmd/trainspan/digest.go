@@ -34,9 +34,9 @@ report says what does not.
 
 All files of one process belong in one digest. Digests may be given too: the
 output is then the digest of all.`,
-		Example: `  trainspan digest /local/traces -o /shared/digests/$(hostname).digest
+		Example: `  trainspan trace digest /local/traces -o /shared/digests/$(hostname).digest
   trainspan report /shared/digests
-  trainspan digest rack-*.digest -o job.digest`,
+  trainspan trace digest rack-*.digest -o job.digest`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			heap.Bound(largeJob)
 			return runDigest(cmd.Context(), a, args, &o)

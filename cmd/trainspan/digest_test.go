@@ -34,9 +34,9 @@ func TestDigests(t *testing.T) {
 	if !strings.Contains(want, `"kind": "slow_ranks"`) || !strings.Contains(want, `"name": "a b"`) {
 		t.Fatalf("%.2000s", want)
 	}
-	run("digest", "a", "-o", "a.digest")
-	run("digest", "b", "-o", "b.digest")
-	run("digest", "b.digest", "a.digest", "-o", "all.digest")
+	run("trace", "digest", "a", "-o", "a.digest")
+	run("trace", "digest", "b", "-o", "b.digest")
+	run("trace", "digest", "b.digest", "a.digest", "-o", "all.digest")
 	if err := os.Mkdir("digests", 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -71,10 +71,10 @@ func TestDigests(t *testing.T) {
 		status int
 		say    string
 	}{
-		{[]string{"digest"}, ui.StatusUse, "no run is in trainspan-runs"},
-		{[]string{"digest", "a"}, ui.StatusUse, "no output is given"},
-		{[]string{"digest", "a", "-o", "all.digest"}, ui.StatusUse, "--force"},
-		{[]string{"digest", "a", "-o", "a"}, ui.StatusUse, "also an input"},
+		{[]string{"trace", "digest"}, ui.StatusUse, "no run is in trainspan-runs"},
+		{[]string{"trace", "digest", "a"}, ui.StatusUse, "no output is given"},
+		{[]string{"trace", "digest", "a", "-o", "all.digest"}, ui.StatusUse, "--force"},
+		{[]string{"trace", "digest", "a", "-o", "a"}, ui.StatusUse, "also an input"},
 		{[]string{"report", "empty"}, ui.StatusData, "none.digest: the digest cannot be read: it does not begin as one"},
 		{[]string{"report", "half.digest"}, ui.StatusData, "half.digest: the digest cannot be read: it is cut off"},
 		{[]string{"report", "none"}, ui.StatusUse, "no such file"},

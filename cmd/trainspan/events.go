@@ -48,11 +48,11 @@ iterators.
 
 Events more than 30 days from the other times of their file are set aside; --from
 and --to show them.`,
-		Example: `  trainspan events trace.pfw.gz --category 'checkpoint*' --rank 0
-  trainspan events trace.pfw.gz --from +10m --to +10m5s
-  trainspan events out/ --name forward --json | jq .dur_us
-  trainspan events out/ --sort duration --category dataloader --limit 5
-  trainspan events trace.pfw.gz --csv > trace.csv`,
+		Example: `  trainspan trace events trace.pfw.gz --category 'checkpoint*' --rank 0
+  trainspan trace events trace.pfw.gz --from +10m --to +10m5s
+  trainspan trace events out/ --name forward --json | jq .dur_us
+  trainspan trace events out/ --sort duration --category dataloader --limit 5
+  trainspan trace events trace.pfw.gz --csv > trace.csv`,
 		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.limited = cmd.Flags().Changed("limit")

@@ -33,7 +33,7 @@ type answers struct {
 	jobs    int // in the data set
 }
 
-// eventJSON is a line of trainspan events.
+// eventJSON is a line of trainspan trace events.
 type eventJSON struct {
 	TS   int64  `json:"ts_us"`
 	Dur  int64  `json:"dur_us"`
@@ -112,16 +112,16 @@ func tableOf[T any](t *testing.T, lake, name string) (all []T) {
 func ask(t *testing.T, path string) *answers {
 	t.Helper()
 	a := &answers{
-		report: lines[report.Report](t, "report", "--json", path)[0], summary: lines[spanstats.Result](t, "summary", "--json", path)[0],
-		info: lines[[]read.FileInfo](t, "info", "--json", path)[0], steps: lines[stepJSON](t, "steps", "--json", path),
-		events: lines[eventJSON](t, "events", "--json", path), longest: lines[eventJSON](t, "events", "--sort", "duration", "--json", "--all", "--limit", "50", path),
+		report: lines[report.Report](t, "report", "--json", path)[0], summary: lines[spanstats.Result](t, "trace", "summary", "--json", path)[0],
+		info: lines[[]read.FileInfo](t, "trace", "info", "--json", path)[0], steps: lines[stepJSON](t, "trace", "steps", "--json", path),
+		events: lines[eventJSON](t, "trace", "events", "--json", path), longest: lines[eventJSON](t, "trace", "events", "--sort", "duration", "--json", "--all", "--limit", "50", path),
 	}
 	if read.IsRecords(path) {
 		return a // the data set has the events of traces only
 	}
 	lake := filepath.Join(t.TempDir(), "lake")
 	var made []json.RawMessage
-	if err := json.Unmarshal([]byte(want(t, "convert", path, "--to", "parquet", "-o", lake, "--json")), &made); err != nil {
+	if err := json.Unmarshal([]byte(want(t, "trace", "convert", path, "--to", "parquet", "-o", lake, "--json")), &made); err != nil {
 		t.Fatal(err)
 	}
 	a.rows, a.table, a.ledger, a.jobs = tableOf[eventRow](t, lake, "events"), tableOf[stepTableRow](t, lake, "steps"), tableOf[ledgerRow](t, lake, "ledger"), len(made)
@@ -337,7 +337,7 @@ func (s said) categories(a *answers) {
 	}
 }
 
-// useOf is which of the uses of trainspan summary a class of the data set is.
+// useOf is which of the uses of trainspan trace summary a class of the data set is.
 func useOf(class string) string {
 	switch class {
 	case vocab.ClassForward.String(), vocab.ClassBackward.String(), vocab.ClassOptimizer.String(), vocab.ClassCompute.String():

@@ -52,7 +52,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	defer tty.Close() //nolint:errcheck // a bar is all that was written
 	path := smallTrace(t)
 	var out bytes.Buffer
-	status := run(t.Context(), []string{"summary", path, path}, ui.Streams{Out: &out, Err: tty})
+	status := run(t.Context(), []string{"trace", "summary", path, path}, ui.Streams{Out: &out, Err: tty})
 	if status != 0 || !strings.Contains(out.String(), "29 events") || strings.Contains(out.String(), "\x1b") {
 		t.Errorf("status %d: %s", status, out.String())
 	}

@@ -12,40 +12,31 @@ import (
 	"github.com/trainspan/trainspan/docs"
 )
 
-// Groups of commands, by what somebody wants.
-const (
-	groupRecord  = "record"
-	groupAnswer  = "answer"
-	groupLook    = "look"
-	groupFiles   = "files"
-	groupOperate = "operate"
-)
+// commands are those of the help, in its order. Tools for files are below trainspan trace.
+var commands = []string{"run", "report", "top", "compare", "runs", "open", "alert", "demo", "help", "version"}
 
-var groups = []*cobra.Group{
-	{ID: groupRecord, Title: "Record a job:           trainspan run -- python train.py"},
-	{ID: groupAnswer, Title: "Get answers:            trainspan report"},
-	{ID: groupLook, Title: "Look at what happened:  trainspan open trace.pfw.gz"},
-	{ID: groupFiles, Title: "Work with files:        trainspan validate out/"},
-	{ID: groupOperate, Title: "Operate:                trainspan top trainspan-runs"},
-}
-
-// groupOf has the commands in the order of the help.
-var groupOf = map[string]string{
-	"run": groupRecord, "demo": groupRecord, "import": groupRecord, "watch": groupRecord,
-	"report": groupAnswer, "compare": groupAnswer, "runs": groupAnswer, "summary": groupAnswer, "steps": groupAnswer,
-	"open": groupLook, "events": groupLook, "info": groupLook,
-	"validate": groupFiles, "recover": groupFiles, "merge": groupFiles, "split": groupFiles, "convert": groupFiles, "digest": groupFiles,
-	"top": groupOperate, "alert": groupOperate, "replay": groupOperate,
-}
-
-// arrange puts the commands into their groups, and the help of topics in the place of that
-// of commands alone.
-func arrange(a *ui.App, root *cobra.Command) {
-	root.AddGroup(groups...)
-	for _, cmd := range root.Commands() {
-		cmd.GroupID = groupOf[cmd.Name()]
+// printCommands is the usage of trainspan itself.
+func printCommands(a *ui.App, root *cobra.Command) error {
+	a.Printf("Usage:\n  trainspan COMMAND [ARGUMENT...] [flags]\n\nCommands:\n")
+	for _, name := range commands {
+		cmd, _, err := root.Find([]string{name})
+		if err != nil {
+			return err
+		}
+		a.Printf("  %-9s %s\n", name, cmd.Short)
 	}
-	help := &cobra.Command{
+	a.Printf("\nTools for trace files:  trainspan trace --help\nShell completion:       trainspan completion --help\n")
+	a.Printf("\nFlags:\n")
+	for line := range strings.Lines(root.LocalFlags().FlagUsages()) {
+		a.Printf("%s\n", strings.TrimRight(line, "\n"))
+	}
+	a.Printf("\ntrainspan COMMAND --help describes a command.\n")
+	return nil
+}
+
+// newHelp replaces cobra's help of commands by one that also has pages.
+func newHelp(a *ui.App, root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
 		Use:   "help [COMMAND|TOPIC]",
 		Short: "Help about a command, or a page or section of the documentation",
 		Long: `Prints the help of a command, a page of the documentation, or the section of it that
@@ -53,18 +44,19 @@ a message names ("see trainspan help a-trace-is-damaged-or-cut-off"). Names that
 .json are schemas (JSON Schema 2020-12) of what --json prints.
 
 Pages: ` + strings.Join(pageNames(), ", ") + ".",
-		Example: "  trainspan help report\n  trainspan help goodput\n  trainspan help exit-status",
+		Example: "  trainspan help report\n  trainspan help trace summary\n  trainspan help goodput\n  trainspan help exit-status",
 		RunE:    func(_ *cobra.Command, args []string) error { return runHelp(a, root, args) },
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return pageNames(), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	root.SetHelpCommand(help)
-	version := &cobra.Command{
+}
+
+func newVersion(a *ui.App) *cobra.Command {
+	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		Run: func(*cobra.Command, []string) { a.Printf("trainspan %s\n", root.Version) },
+		Run: func(*cobra.Command, []string) { a.Printf("trainspan %s\n", version()) },
 	}
-	root.AddCommand(version)
 }
 
 // aliases are topics that are sections, or pages of other names.
@@ -74,7 +66,7 @@ var aliases = map[string]string{
 }
 
 // schemaNames are the files that say how the JSON of a command looks.
-var schemaNames = []string{"report.json", "compare.json", "runs.json"}
+var schemaNames = []string{"report.json", "compare.json", "runs.json", "runs-sum.json"}
 
 // topics are the pages by the words that name them.
 func topics() map[string]string {
@@ -125,8 +117,8 @@ func runHelp(a *ui.App, root *cobra.Command, args []string) error {
 			return nil
 		}
 	}
-	if near := root.SuggestionsFor(word); len(near) > 0 {
-		return ui.Usage("no command and no topic is called %q; did you mean trainspan help %s?", word, near[0])
+	if near := suggestion(root, word); near != "" {
+		return ui.Usage("no command and no topic is called %q; did you mean trainspan help %s?", word, strings.TrimPrefix(near, "trainspan "))
 	}
 	return ui.Usage("no command and no topic is called %q; trainspan help help lists the topics", word)
 }

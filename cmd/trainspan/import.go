@@ -68,7 +68,7 @@ func newImport(a *ui.App) *cobra.Command {
 	var o importOptions
 	cmd := &cobra.Command{
 		Use:   "import FILE|DIRECTORY...",
-		Short: "Turn PyTorch profiler and compiler files, or what Python processes recorded, into traces",
+		Short: "Make traces of profiler files, compile logs and rings",
 		Long: `Reads what torch.profiler and torch.compile write (Chrome traces plain, .gz or as
 tar of ranks, and TORCH_TRACE logs) and writes one trace, sends OTLP spans, or both.
 Several ranks are put on one time axis. A directory stands for the profiler files in
@@ -88,10 +88,10 @@ directory, each once, and the journal is deleted.
 OTLP spans are sent where --otlp-endpoint says, and only then; headers, protocol and
 certificates are those of the OTEL_EXPORTER_OTLP_ variables.
 The status is 1 when a file was refused or damaged; the others are imported.`,
-		Example: `  trainspan import profiler/ -o run.pfw.gz
-  trainspan import rank*.pt.trace.json.gz -o run.pfw.gz --quiet
-  trainspan import rings/ -o traces/
-  trainspan import trace.json --otlp-endpoint http://localhost:4318 --span-level phase`,
+		Example: `  trainspan trace import profiler/ -o run.pfw.gz
+  trainspan trace import rank*.pt.trace.json.gz -o run.pfw.gz --quiet
+  trainspan trace import rings/ -o traces/
+  trainspan trace import trace.json --otlp-endpoint http://localhost:4318 --span-level phase`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"json", "gz", "tar", "log", "ring"}, cobra.ShellCompDirectiveFilterFileExt
 		},
@@ -282,7 +282,7 @@ func importPaths(args []string) ([]string, error) {
 	}
 	for _, path := range out {
 		if fsread.NamedTrace(path) || !fsread.NamedProfile(path) && fsread.Is(path, fsread.Trace) {
-			return nil, ui.Usage("%s: is a trace already; use trainspan merge or convert", path)
+			return nil, ui.Usage("%s: is a trace already; use trainspan trace merge or trainspan trace convert", path)
 		}
 	}
 	slices.Sort(out)

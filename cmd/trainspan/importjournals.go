@@ -74,6 +74,6 @@ func noteJournals(a *ui.App, paths []string) {
 	}
 	slices.Sort(dirs)
 	for _, dir := range slices.Compact(dirs) {
-		a.Note("%s: spans that were received by OTLP wait in a journal, since their receiver was killed; add them with: trainspan import %s", dir, dir)
+		a.Note("%s: spans that were received by OTLP wait in a journal, since their receiver was killed; add them with: trainspan trace import %s", dir, dir)
 	}
 }

@@ -64,7 +64,7 @@ func TestImportDeletesOnlyItsOwn(t *testing.T) {
 			if err := os.Chmod(folder, c.mode); err != nil {
 				t.Fatal(err)
 			}
-			status, _, problems := call("import", start)
+			status, _, problems := call("trace", "import", start)
 			_, err = os.Stat(file)
 			if gone := os.IsNotExist(err); gone != c.gone {
 				t.Errorf("deleted: %v, %v (status %d: %s)", gone, err, status, problems)
@@ -90,7 +90,7 @@ func TestImportDeletesOnlyItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	call("import", start)
+	call("trace", "import", start)
 	if text, err := os.ReadFile(filepath.Join(thesis, "a.txt")); err != nil || string(text) != "precious" {
 		t.Errorf("%q, %v", text, err)
 	}

@@ -20,7 +20,7 @@ func newInfo(a *ui.App) *cobra.Command {
 	var q read.Filter
 	cmd := &cobra.Command{
 		Use:   "info FILE...",
-		Short: "Tell what is in a trace and what is missing",
+		Short: "Show what a trace has, and what is missing in it",
 		Long: `Shows for each trace: dialect, size, gzip members, time span, processes with
 their ranks, how many events each category has, and what a complete trace would
 have besides. Events are spans; the start and end records count as metadata. Events
@@ -28,8 +28,8 @@ more than 30 days from the others are counted, but are no part of the time span.
 JSON lines of native telemetry are read too.
 
 The status is 1 when a trace is damaged or holds lines that are no records.`,
-		Example: `  trainspan info trace.pfw.gz
-  trainspan info out/ --json | jq '.[] | select(.missing)'`,
+		Example: `  trainspan trace info trace.pfw.gz
+  trainspan trace info out/ --json | jq '.[] | select(.missing)'`,
 		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runInfo(cmd.Context(), a, args, &q, asJSON)
@@ -68,10 +68,10 @@ func runInfo(ctx context.Context, a *ui.App, args []string, q *read.Filter, asJS
 	var relative []string
 	for _, info := range infos {
 		if info.BadLines > 0 {
-			a.Problem("%s: %s not a record; trainspan validate lists them; see "+helptopic.Damaged, info.Path, display.Plural(info.BadLines, "line"))
+			a.Problem("%s: %s not a record; trainspan trace validate lists them; see "+helptopic.Damaged, info.Path, display.Plural(info.BadLines, "line"))
 		}
 		if info.Damaged != "" {
-			a.Problem("%s: damaged at byte %d: %s; trainspan recover repairs it; see "+helptopic.Damaged, info.Path, info.DamagedAt, info.Damaged)
+			a.Problem("%s: damaged at byte %d: %s; trainspan trace recover repairs it; see "+helptopic.Damaged, info.Path, info.DamagedAt, info.Damaged)
 		}
 		read.WarnOfSetAside(a, info.Path, info.Aside)
 		if info.Events > info.Aside && info.End < read.NearZero {

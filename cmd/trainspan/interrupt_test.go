@@ -30,22 +30,26 @@ func TestInterruptEndsEveryCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	tested := map[string]bool{
-		"completion": true, "help": true, "version": true,
-		"watch": true, "alert": true, // end well
-		"top": true,                        // is tested on a terminal
-		"run": true, "run-telemetry": true, // end when their command does: TestRunPassesSignalsOnce, TestRunEndsByASignal
-		"demo": true, demoCommand: true, // the same, below it
+		"version": true, "trace": true,
+		"trace watch": true, "alert": true, // end well
+		"top":  true, // is tested on a terminal
+		"run":  true, // end when their command does: TestRunPassesSignalsOnce, TestRunEndsByASignal
+		"demo": true, // the same, below it
 	}
 	out := filepath.Join(dir, "out")
 	for _, line := range []string{
-		"summary TRACE", "summary TRACE --from +1ms", "info TRACE", "info TRACE --rank 0", "validate TRACE TORN", "events TRACE", "events TRACE --sort duration", "steps TRACE",
-		"recover TORN", "merge TRACE TORN -o OUT.pfw.gz", "split TRACE -o OUT", "convert TRACE --to v1 -o OUT.pfw.gz",
-		"convert TRACE --to chrome -o OUT.json.gz", "convert TRACE --to otlp -o OUT.otlp.jsonl", "convert TRACE --to parquet -o OUT", "open TRACE --no-browser --port 0",
-		"replay DIR --endpoint http://127.0.0.1:1", "import PROFILE -o OUT.pfw.gz",
-		"report TRACE --html OUT.html", "runs TRACE", "compare TRACE TRACE", "digest TRACE -o OUT.digest",
+		"trace summary TRACE", "trace summary TRACE --from +1ms", "trace info TRACE", "trace info TRACE --rank 0", "trace validate TRACE TORN", "trace events TRACE", "trace events TRACE --sort duration", "trace steps TRACE",
+		"trace recover TORN", "trace merge TRACE TORN -o OUT.pfw.gz", "trace split TRACE -o OUT", "trace convert TRACE --to v1 -o OUT.pfw.gz",
+		"trace convert TRACE --to chrome -o OUT.json.gz", "trace convert TRACE --to otlp -o OUT.otlp.jsonl", "trace convert TRACE --to parquet -o OUT", "open TRACE --no-browser --port 0",
+		"trace replay DIR --endpoint http://127.0.0.1:1", "trace import PROFILE -o OUT.pfw.gz",
+		"report TRACE --html OUT.html", "runs TRACE", "compare TRACE TRACE", "trace digest TRACE -o OUT.digest",
 	} {
 		args := strings.Fields(strings.NewReplacer("TRACE", trace, "TORN", torn, "OUT", out, "DIR", dir, "PROFILE", filepath.Join(dir, "p.json")).Replace(line))
-		tested[args[0]] = true
+		cmd, _, err := newRoot(&ui.App{}).Find(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tested[calledAs(cmd)] = true
 		if err := os.WriteFile(filepath.Join(dir, "p.json"), []byte(profile), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +58,7 @@ func TestInterruptEndsEveryCommand(t *testing.T) {
 		cancel()
 		var stdout, stderr bytes.Buffer
 		status := run(ctx, args, ui.Streams{Out: &stdout, Err: &stderr})
-		if args[0] == "replay" { // has nothing to send
+		if cmd.Name() == "replay" { // has nothing to send
 			continue
 		}
 		if status != ui.StatusUse || !strings.Contains(stderr.String(), "interrupted") {
@@ -64,9 +68,9 @@ func TestInterruptEndsEveryCommand(t *testing.T) {
 			t.Errorf("%s: left %v", line, after)
 		}
 	}
-	for _, cmd := range newRoot(&ui.App{}).Commands() {
-		if !tested[cmd.Name()] {
-			t.Errorf("%s is not tested", cmd.Name())
+	for _, cmd := range verbs(newRoot(&ui.App{})) {
+		if !tested[calledAs(cmd)] {
+			t.Errorf("%s is not tested", calledAs(cmd))
 		}
 	}
 }

@@ -1,8 +1,8 @@
-// Command trainspan reads, checks and converts the traces of training jobs.
+// Command trainspan records training jobs and reports where their time goes.
 //
-//	trainspan summary trace.pfw.gz            where the time went
-//	trainspan validate out/*.pfw.gz           is every trace in order
-//	trainspan import profiler/ -o run.pfw.gz  PyTorch profiler files to a trace
+//	trainspan run -- python train.py          record a job
+//	trainspan report                          where its time went
+//	trainspan trace validate out/*.pfw.gz     is every trace in order
 //
 // It ends with status 0 when all is well, 1 when the data has problems and 2
 // when it was used wrongly or could not read or write. docs/cli.md describes

@@ -26,7 +26,7 @@ func TestInfoDescribesMembers(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	path := filepath.Join(t.TempDir(), "job.pfw.gz")
 	writeJob(t, path, 50_000)
-	info := lines[[]read.FileInfo](t, "info", "--json", path)[0][0]
+	info := lines[[]read.FileInfo](t, "trace", "info", "--json", path)[0][0]
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -147,10 +147,10 @@ func TestInfoBehindDamage(t *testing.T) {
 func TestSummaryOfAStretchOfTime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "job.pfw.gz")
 	writeJob(t, path, 60_000)
-	plain := want(t, "summary", "--json", path, "--from", "2023-11-14 22:13:25", "--to", "2023-11-14T22:13:26.5Z")
+	plain := want(t, "trace", "summary", "--json", path, "--from", "2023-11-14 22:13:25", "--to", "2023-11-14T22:13:26.5Z")
 	var sum struct{ Events int64 }
 	var whole struct{ Events int64 }
-	for text, to := range map[string]any{plain: &sum, want(t, "summary", "--json", path): &whole} {
+	for text, to := range map[string]any{plain: &sum, want(t, "trace", "summary", "--json", path): &whole} {
 		if err := json.Unmarshal([]byte(text), to); err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestSummaryOfAStretchOfTime(t *testing.T) {
 		t.Errorf("%d of %d events", sum.Events, whole.Events)
 	}
 	for _, bad := range [][]string{{"--from", "yesterday"}, {"--from", "2024-01-01", "--to", "2023-01-01"}} {
-		if status, _, _ := cli(t, append([]string{"summary", path}, bad...)...); status != ui.StatusUse {
+		if status, _, _ := cli(t, append([]string{"trace", "summary", path}, bad...)...); status != ui.StatusUse {
 			t.Errorf("%v: status %d", bad, status)
 		}
 	}
@@ -177,7 +177,7 @@ func TestLongLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	growth.Work(t, len(text), 6, func() { // several readers look at the file
-		status, out, errs := cli(t, "info", "--json", path)
+		status, out, errs := cli(t, "trace", "info", "--json", path)
 		if status != 1 || !strings.Contains(out, `"events": 3,`) || !strings.Contains(errs, "2 lines not a record") {
 			t.Errorf("status %d: %s\n%s", status, errs, out)
 		}

@@ -34,8 +34,8 @@ after the other, each in its own order; viewers and analyzers do not mind. A tra
 that cannot be read is told about and left out.
 
 The dialect is that of the first trace unless --dialect says otherwise.`,
-		Example: `  trainspan merge out/rank-*.pfw.gz -o job.pfw.gz
-  trainspan merge out/ -o job.pfw.gz --dialect v2 --force`,
+		Example: `  trainspan trace merge out/rank-*.pfw.gz -o job.pfw.gz
+  trainspan trace merge out/ -o job.pfw.gz --dialect v2 --force`,
 		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runMerge(cmd.Context(), a, args, &o)

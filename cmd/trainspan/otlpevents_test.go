@@ -36,8 +36,8 @@ func TestConvertToOTLPKeepsStatusEventsAndLinks(t *testing.T) {
 	}
 	back := newReceiver(t)
 	out := filepath.Join(t.TempDir(), "x.otlp.jsonl")
-	want(t, "convert", path, "--to", "otlp", "-o", out)
-	want(t, "replay", out, "--endpoint", back.URL)
+	want(t, "trace", "convert", path, "--to", "otlp", "-o", out)
+	want(t, "trace", "replay", out, "--endpoint", back.URL)
 	byName := map[string]*tracepb.Span{}
 	for _, sp := range back.spans {
 		byName[sp.GetName()] = sp

@@ -25,7 +25,7 @@ func toOTLP(t *testing.T, job string) string {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		want(t, "convert", f, "--to", "otlp", "-o", filepath.Join(out, strings.TrimSuffix(strings.TrimSuffix(filepath.Base(f), ".gz"), ".pfw")+".otlp.jsonl"))
+		want(t, "trace", "convert", f, "--to", "otlp", "-o", filepath.Join(out, strings.TrimSuffix(strings.TrimSuffix(filepath.Base(f), ".gz"), ".pfw")+".otlp.jsonl"))
 	}
 	return out
 }
@@ -90,7 +90,7 @@ func TestVerbsOfOTLP(t *testing.T) {
 		t.Fatal(trace, err)
 	}
 	file := filepath.Join(otlp, strings.TrimSuffix(filepath.Base(trace[0]), ".pfw.gz")+".otlp.jsonl")
-	a, b := lines[stepJSON](t, "steps", "--json", file), lines[stepJSON](t, "steps", "--json", trace[0])
+	a, b := lines[stepJSON](t, "trace", "steps", "--json", file), lines[stepJSON](t, "trace", "steps", "--json", trace[0])
 	if len(a) == 0 || len(a) != len(b) {
 		t.Errorf("%d steps, want %d", len(a), len(b))
 	}
@@ -101,10 +101,10 @@ func TestVerbsOfOTLP(t *testing.T) {
 		TID       int64
 	}
 	counts := make(map[event]int)
-	for _, e := range lines[event](t, "events", "--json", file) {
+	for _, e := range lines[event](t, "trace", "events", "--json", file) {
 		counts[e]++
 	}
-	for _, e := range lines[event](t, "events", "--json", trace[0]) {
+	for _, e := range lines[event](t, "trace", "events", "--json", trace[0]) {
 		counts[e]--
 	}
 	for e, n := range counts {
@@ -117,15 +117,15 @@ func TestVerbsOfOTLP(t *testing.T) {
 		Count, Total int64
 	}
 	type summary struct{ Categories []category }
-	x, _ := json.Marshal(lines[summary](t, "summary", "--json", file))
-	y, _ := json.Marshal(lines[summary](t, "summary", "--json", trace[0]))
+	x, _ := json.Marshal(lines[summary](t, "trace", "summary", "--json", file))
+	y, _ := json.Marshal(lines[summary](t, "trace", "summary", "--json", trace[0]))
 	if !bytes.Equal(x, y) {
 		t.Errorf("summary %s, want %s", x, y)
 	}
-	if out := want(t, "validate", file); !strings.Contains(out, "ok, OTLP") {
+	if out := want(t, "trace", "validate", file); !strings.Contains(out, "ok, OTLP") {
 		t.Errorf("validate: %s", out)
 	}
-	if out := want(t, "info", file); !strings.Contains(out, "rank 1") {
+	if out := want(t, "trace", "info", file); !strings.Contains(out, "rank 1") {
 		t.Errorf("info: %s", out)
 	}
 }

@@ -72,14 +72,14 @@ func TestOutputThatAppears(t *testing.T) {
 		out   string
 		early bool // nothing asks while the file is being written
 	}{
-		"merge":   {args: []string{"merge", filepath.Join(in, "a.pfw"), "-o", "OUT"}, out: "x.pfw.gz"},
-		"convert": {args: []string{"convert", filepath.Join(in, "a.pfw"), "--to", "v1", "-o", "OUT"}, out: "x.pfw.gz"},
-		"chrome":  {args: []string{"convert", filepath.Join(in, "a.pfw"), "--to", "chrome", "-o", "OUT"}, out: "x.json"},
-		"import":  {args: []string{"import", profile, "-o", "OUT"}, out: "x.pfw.gz"},
-		"recover": {args: []string{"recover", damaged, "-o", "OUT"}, out: "x.pfw"},
-		"split":   {args: []string{"split", filepath.Join(in, "a.pfw"), "--by", "category", "-o", "DIR"}, out: "a-cat-compute.pfw.gz"},
+		"merge":   {args: []string{"trace", "merge", filepath.Join(in, "a.pfw"), "-o", "OUT"}, out: "x.pfw.gz"},
+		"convert": {args: []string{"trace", "convert", filepath.Join(in, "a.pfw"), "--to", "v1", "-o", "OUT"}, out: "x.pfw.gz"},
+		"chrome":  {args: []string{"trace", "convert", filepath.Join(in, "a.pfw"), "--to", "chrome", "-o", "OUT"}, out: "x.json"},
+		"import":  {args: []string{"trace", "import", profile, "-o", "OUT"}, out: "x.pfw.gz"},
+		"recover": {args: []string{"trace", "recover", damaged, "-o", "OUT"}, out: "x.pfw"},
+		"split":   {args: []string{"trace", "split", filepath.Join(in, "a.pfw"), "--by", "category", "-o", "DIR"}, out: "a-cat-compute.pfw.gz"},
 		"report":  {args: []string{"report", job, "--html", "OUT"}, out: "x.html", early: true},
-		"digest":  {args: []string{"digest", job, "-o", "OUT"}, out: "x.digest", early: true},
+		"digest":  {args: []string{"trace", "digest", job, "-o", "OUT"}, out: "x.digest", early: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -127,8 +127,8 @@ func TestForce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, args := range map[string][]string{
-		"merge": {"merge", trace, "--force", "-o"}, "chrome": {"convert", trace, "--to", "chrome", "--force", "-o"},
-		"recover": {"recover", trace, "--force", "-o"}, "digest": {"digest", trace, "--force", "-o"},
+		"merge": {"trace", "merge", trace, "--force", "-o"}, "chrome": {"trace", "convert", trace, "--to", "chrome", "--force", "-o"},
+		"recover": {"trace", "recover", trace, "--force", "-o"}, "digest": {"trace", "digest", trace, "--force", "-o"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -170,13 +170,13 @@ func TestForeignIndexes(t *testing.T) {
 	dir := t.TempDir()
 	trace := filepath.Join(dir, "a.pfw.gz")
 	largeTrace(t, trace)
-	commands := []string{"info", "summary", "steps", "events", "report", "runs"}
+	commands := []string{"trace info", "trace summary", "trace steps", "trace events", "report", "runs"}
 	type answer struct {
 		status        int
 		out, problems string
 	}
 	ask := func(command string) (a answer) {
-		a.status, a.out, a.problems = call(command, dir, "--json")
+		a.status, a.out, a.problems = call(append(strings.Fields(command), dir, "--json")...)
 		// The report counts the files that it leaves out.
 		a.out = regexp.MustCompile(`"foreign_files": \d+`).ReplaceAllString(a.out, `"foreign_files": N`)
 		return a

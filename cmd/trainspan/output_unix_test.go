@@ -21,7 +21,7 @@ func TestRecoverToNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, force := range [][]string{nil, {"--force"}} {
-		status, _, problems := call(append([]string{"recover", trace, "-o", pipe}, force...)...)
+		status, _, problems := call(append([]string{"trace", "recover", trace, "-o", pipe}, force...)...)
 		info, err := os.Lstat(pipe)
 		if err != nil || info.Mode()&os.ModeNamedPipe == 0 || status != ui.StatusUse || !strings.Contains(problems, "regular file") {
 			t.Errorf("%v, status %d: %s", err, status, problems)

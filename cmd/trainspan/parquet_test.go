@@ -47,7 +47,7 @@ func TestParquetRuns(t *testing.T) {
 		{"DIR --run c --rank 0", ui.StatusOK, "run=c, 402 events"},
 		{"DIR --run d --rank 1", ui.StatusUse, "no process of that rank"},
 	} {
-		args := []string{"convert", "--to", "parquet"}
+		args := []string{"trace", "convert", "--to", "parquet"}
 		if !strings.Contains(tc.args, "-o") {
 			args = append(args, "-o", lake)
 		}
@@ -89,7 +89,7 @@ func TestParquetOfDamagedTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	status := run(context.Background(), []string{"convert", trace, "--to", "parquet", "-o", filepath.Join(dir, "lake")}, ui.Streams{Out: &out, Err: &errs})
+	status := run(context.Background(), []string{"trace", "convert", trace, "--to", "parquet", "-o", filepath.Join(dir, "lake")}, ui.Streams{Out: &out, Err: &errs})
 	if status != ui.StatusData || !strings.Contains(out.String(), "events") || !strings.Contains(errs.String(), "damaged or cut off") {
 		t.Errorf("status %d, %s%s", status, out.String(), errs.String())
 	}
@@ -121,7 +121,7 @@ func BenchmarkParquet(b *testing.B) {
 		lake := filepath.Join(b.TempDir(), "lake")
 		for b.Loop() {
 			var out, errs bytes.Buffer
-			args := []string{"convert", traces, "--to", "parquet", "-o", lake, "--force"}
+			args := []string{"trace", "convert", traces, "--to", "parquet", "-o", lake, "--force"}
 			if status := run(context.Background(), args, ui.Streams{Out: &out, Err: &errs}); status != 0 {
 				b.Fatalf("status %d: %s", status, errs.String())
 			}

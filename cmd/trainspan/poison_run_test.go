@@ -54,8 +54,8 @@ func TestPoisonWithColours(t *testing.T) {
 	files := poisonedFiles(t)
 	own := regexp.MustCompile(`\x1b\[(1|2|3[123]|0)m`)
 	for line, colour := range map[string]string{
-		"summary TRACE": "\x1b[1m", "info TRACE": "\x1b[2m", "steps JOB": "\x1b[2m", "events TRACE --sort duration": "\x1b[2m", "validate TRACE": "\x1b[31m", "compare JOB JOB": "\x1b[2m",
-		"info NONE": "\x1b[31mtrainspan:\x1b[0m ", "info BYTES": "\x1b[33mtrainspan:\x1b[0m ",
+		"trace summary TRACE": "\x1b[1m", "trace info TRACE": "\x1b[2m", "trace steps JOB": "\x1b[2m", "trace events TRACE --sort duration": "\x1b[2m", "trace validate TRACE": "\x1b[31m", "compare JOB JOB": "\x1b[2m",
+		"trace info NONE": "\x1b[31mtrainspan:\x1b[0m ", "trace info BYTES": "\x1b[33mtrainspan:\x1b[0m ",
 	} {
 		keyboard, tty, err := pty.Open()
 		if err != nil {

@@ -189,6 +189,9 @@ func cleanRun(t *testing.T, args ...string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
+// calledAs is how a command is called, without the name of the program.
+func calledAs(cmd *cobra.Command) string { return strings.TrimPrefix(cmd.CommandPath(), "trainspan ") }
+
 // verbs are all commands that can be run, with those that cobra adds.
 func verbs(cmd *cobra.Command) (list []*cobra.Command) {
 	for _, c := range cmd.Commands() {
@@ -202,21 +205,21 @@ func verbs(cmd *cobra.Command) (list []*cobra.Command) {
 // alike lists command lines of verbs that need more than a file. Words in capitals
 // are files of poisonedFiles; each OUT is another name.
 var alike = []string{
-	"summary JOB RECORDS", "info TRACE RECORDS BYTES", "steps JOB --csv", "steps RANKS --csv", "steps JOB --json", "steps RANKS", "events TRACE --csv", "events TRACE --json --metadata",
-	"events TRACE --metadata", "events JOB --sort duration --all", "events JOB TRACE --sort duration --all", "validate TRACE TORN RANKS BYTES RECORDS", "validate --show 100 BYTES TRACE",
-	"recover TORN", "recover BYTES -o OUT.pfw", "info JOB", "merge JOB -o OUT.pfw", "merge TRACE -o -", "split TRACE -o OUT", "split JOB -o OUT", "split RANKS -o OUT", "split TRACE -o OUT --by category",
-	"convert TRACE --to v1 -o OUT.pfw.gz", "convert TRACE --to v22 -o -", "convert TRACE --to chrome -o -", "convert TRACE --to otlp -o -", "convert TRACE --to chrome -o OUT.json",
-	"convert JOB --to parquet -o OUT", "convert TRACE --to parquet -o OUT --run POISON", "import PROFILE WORDS -v -o OUT.pfw", "import PROFILE -o OUT.pfw", "import PROFILE --json -o OUT.pfw",
-	"import PROFILE -o - -v", "watch DIR -o OUT.pfw --once --interval 1ms", "watch DIR -o OUT.pfw", "report JOB --html OUT.html", "report JOB --json", "report TRACE", "report RECORDS --html OUT.html",
-	"report JOB --html WORDS", "compare JOB JOB", "compare JOB JOB --markdown", "compare JOB JOB --json", "compare TRACE JOB --markdown", "compare JOB NONE", "digest JOB -o OUT.digest",
-	"open TRACE --no-browser --port 0", "replay DIR --endpoint http://127.0.0.1:1", "top JOB", "POISON", "summary --POISON", "help POISON", "completion POISON",
+	"trace summary JOB RECORDS", "trace info TRACE RECORDS BYTES", "trace steps JOB --csv", "trace steps RANKS --csv", "trace steps JOB --json", "trace steps RANKS", "trace events TRACE --csv", "trace events TRACE --json --metadata",
+	"trace events TRACE --metadata", "trace events JOB --sort duration --all", "trace events JOB TRACE --sort duration --all", "trace validate TRACE TORN RANKS BYTES RECORDS", "trace validate --show 100 BYTES TRACE",
+	"trace recover TORN", "trace recover BYTES -o OUT.pfw", "trace info JOB", "trace merge JOB -o OUT.pfw", "trace merge TRACE -o -", "trace split TRACE -o OUT", "trace split JOB -o OUT", "trace split RANKS -o OUT", "trace split TRACE -o OUT --by category",
+	"trace convert TRACE --to v1 -o OUT.pfw.gz", "trace convert TRACE --to v22 -o -", "trace convert TRACE --to chrome -o -", "trace convert TRACE --to otlp -o -", "trace convert TRACE --to chrome -o OUT.json",
+	"trace convert JOB --to parquet -o OUT", "trace convert TRACE --to parquet -o OUT --run POISON", "trace import PROFILE WORDS -v -o OUT.pfw", "trace import PROFILE -o OUT.pfw", "trace import PROFILE --json -o OUT.pfw",
+	"trace import PROFILE -o - -v", "trace watch DIR -o OUT.pfw --once --interval 1ms", "trace watch DIR -o OUT.pfw", "report JOB --html OUT.html", "report JOB --json", "report TRACE", "report RECORDS --html OUT.html",
+	"report JOB --html WORDS", "compare JOB JOB", "compare JOB JOB --markdown", "compare JOB JOB --json", "compare TRACE JOB --markdown", "compare JOB NONE", "trace digest JOB -o OUT.digest",
+	"open TRACE --no-browser --port 0", "trace replay DIR --endpoint http://127.0.0.1:1", "top JOB", "POISON", "trace summary --POISON", "help POISON", "completion POISON",
 	"run --attempt -5 -- POISON", "run --only POISON -- true", "run -- NONE", "run -- POISON",
-	"__complete POISON", "__complete summary POISON", "__complete split --by POISON", "__complete convert --to v",
+	"__complete POISON", "__complete trace summary POISON", "__complete trace split --by POISON", "__complete trace convert --to v",
 }
 
 // waits are flags without which a verb does more than print.
 var waits = map[string][]string{
-	"open": {"--no-browser", "--port", "0"}, "watch": {"--once", "--interval", "1ms"}, "replay": {"--endpoint", "http://127.0.0.1:1"},
+	"open": {"--no-browser", "--port", "0"}, "trace watch": {"--once", "--interval", "1ms"}, "trace replay": {"--endpoint", "http://127.0.0.1:1"},
 }
 
 // TestPoison: nothing that is in a trace, in other files or in their names does
@@ -258,12 +261,12 @@ func TestPoison(t *testing.T) {
 		t.Fatalf("there are %d verbs", len(all))
 	}
 	for _, cmd := range all {
-		path := strings.Fields(cmd.CommandPath())[1:]
-		cleanRun(t, append(path, "--help")...)
-		if path[0] == "run" {
+		words := strings.Fields(calledAs(cmd))
+		cleanRun(t, append(words, "--help")...)
+		if words[0] == "run" {
 			continue // TestRunPoison
 		}
-		line := func(more ...string) []string { return slices.Concat(path, waits[path[0]], more) }
+		line := func(more ...string) []string { return slices.Concat(words, waits[calledAs(cmd)], more) }
 		for _, what := range []string{"", "TRACE", "TORN", "RANKS", "BYTES", "RECORDS", "PROFILE", "WORDS", "NONE", "JOB", "JOB RECORDS", "DIR"} {
 			cleanRun(t, line(fill(what)...)...)
 		}
@@ -308,7 +311,7 @@ func lookAtFiles(t *testing.T, dir string) {
 // JSON keeps what is in the trace.
 func TestPoisonInJSON(t *testing.T) {
 	files := poisonedFiles(t)
-	out, _ := cleanRun(t, "events", files["TRACE"], "--json")
+	out, _ := cleanRun(t, "trace", "events", files["TRACE"], "--json")
 	found := 0
 	for d := json.NewDecoder(strings.NewReader(out)); ; {
 		var ev struct {
@@ -354,12 +357,12 @@ for step in range(3):
 		t.Fatalf("%v: %s", err, out)
 	}
 	out := filepath.Join(t.TempDir(), "out"+poisonName)
-	text, _ := cleanRun(t, "import", dir, "-o", out)
+	text, _ := cleanRun(t, "trace", "import", dir, "-o", out)
 	if !strings.Contains(text, "spans of 1 process") {
 		t.Errorf("it says %q", text)
 	}
-	for _, verb := range []string{"import", "info", "events", "summary", "steps", "validate", "report"} {
-		cleanRun(t, verb, out)
-		cleanRun(t, verb, out, "--json")
+	for _, verb := range []string{"trace import", "trace info", "trace events", "trace summary", "trace steps", "trace validate", "report"} {
+		cleanRun(t, append(strings.Fields(verb), out)...)
+		cleanRun(t, append(strings.Fields(verb), out, "--json")...)
 	}
 }

@@ -99,7 +99,7 @@ func TestReportOfCopies(t *testing.T) {
 	if status != 0 || !strings.Contains(out, "mean of 1 step on 1 rank") || !strings.Contains(out, "a copy of") {
 		t.Errorf("status %d: %s", status, out)
 	}
-	status, _, said := cli(t, "import", dir, "-o", filepath.Join(t.TempDir(), "out.pfw"))
+	status, _, said := cli(t, "trace", "import", dir, "-o", filepath.Join(t.TempDir(), "out.pfw"))
 	if status != 0 || !strings.Contains(said, "a copy of ") {
 		t.Errorf("import: status %d: %s", status, said)
 	}

@@ -26,7 +26,7 @@ func TestArgumentsOfJSONLines(t *testing.T) {
 	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	status, out, errs := cli(t, "events", path, "--json")
+	status, out, errs := cli(t, "trace", "events", path, "--json")
 	got := map[string]map[string]any{}
 	for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
 		var ev struct {
@@ -69,7 +69,7 @@ func TestEventsByDuration(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, out, _ := call("events", dir, "--json")
+	_, out, _ := call("trace", "events", dir, "--json")
 	all := slices.Collect(strings.Lines(out))
 	number := func(line, key string) (n int64) {
 		_, line, _ = strings.Cut(line, `"`+key+`":`)
@@ -94,7 +94,7 @@ func TestEventsByDuration(t *testing.T) {
 		{"60", 60, ""},
 		{"1000", 60, ""},
 	} {
-		args := []string{"events", dir, "--sort", "duration", "--json"}
+		args := []string{"trace", "events", dir, "--sort", "duration", "--json"}
 		if tt.limit != "" {
 			args = append(args, "--limit", tt.limit)
 		}

@@ -28,7 +28,7 @@ func TestRealTraceSurvivesRewriting(t *testing.T) {
 	}
 	read := func(path string) sums {
 		var s sums
-		if err := json.Unmarshal([]byte(want(t, "summary", "--json", "--sort", "name", path)), &s); err != nil {
+		if err := json.Unmarshal([]byte(want(t, "trace", "summary", "--json", "--sort", "name", path)), &s); err != nil {
 			t.Fatal(err)
 		}
 		for _, u := range s.Use {
@@ -42,10 +42,10 @@ func TestRealTraceSurvivesRewriting(t *testing.T) {
 		t.Fatalf("%d events of %d processes", original.Events, len(original.Use))
 	}
 	at := func(name string) string { return filepath.Join(dir, name) }
-	want(t, "merge", real, "-o", at("job.pfw.gz"))
-	want(t, "convert", at("job.pfw.gz"), "--to", "v2", "-o", at("v2.pfw.gz"))
-	want(t, "convert", at("v2.pfw.gz"), "--to", "v22", "-o", at("v22.pfw"))
-	want(t, "split", at("v2.pfw.gz"), "-o", at("ranks"))
+	want(t, "trace", "merge", real, "-o", at("job.pfw.gz"))
+	want(t, "trace", "convert", at("job.pfw.gz"), "--to", "v2", "-o", at("v2.pfw.gz"))
+	want(t, "trace", "convert", at("v2.pfw.gz"), "--to", "v22", "-o", at("v22.pfw"))
+	want(t, "trace", "split", at("v2.pfw.gz"), "-o", at("ranks"))
 	for _, path := range []string{"job.pfw.gz", "v2.pfw.gz", "ranks"} {
 		if got := read(at(path)); !reflect.DeepEqual(got, original) {
 			t.Errorf("%s: the sums differ", path)
@@ -54,5 +54,5 @@ func TestRealTraceSurvivesRewriting(t *testing.T) {
 	if got := read(at("v22.pfw")); got.Events != original.Events || !reflect.DeepEqual(got.Use, original.Use) {
 		t.Error("v22: the sums differ")
 	}
-	want(t, "validate", "--foreign", "--missing-parents", at("v2.pfw.gz"), at("ranks"))
+	want(t, "trace", "validate", "--foreign", "--missing-parents", at("v2.pfw.gz"), at("ranks"))
 }

@@ -30,9 +30,9 @@ func newRecover(a *ui.App) *cobra.Command {
 written, and writes the end. What is in damaged gzip members is saved as far
 as it can be read. A complete trace is left alone. Without -o the trace itself is
 replaced, in one step; the trace of a program that still runs is refused.`,
-		Example: `  trainspan recover trace.pfw.gz
-  trainspan recover trace.pfw.gz -o repaired.pfw.gz
-  trainspan recover 'out/*.pfw.gz' --json`,
+		Example: `  trainspan trace recover trace.pfw.gz
+  trainspan trace recover trace.pfw.gz -o repaired.pfw.gz
+  trainspan trace recover 'out/*.pfw.gz' --json`,
 		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runRecover(cmd.Context(), a, args, &o)

@@ -102,16 +102,16 @@ func TestReferences(t *testing.T) {
 	pid := map[string]string{"train.1": "100", "train.2": "101", "eval.1": "103", "last.1": "104"}
 	out := filepath.Join(t.TempDir(), "out")
 	for command, args := range map[string][]string{
-		"report": {"--json"}, "summary": {"--json"}, "info": {"--json"}, "steps": {"--csv"}, "events": {"--json", "--metadata"}, "validate": nil,
-		"digest": {"-o", out, "--force"}, "merge": {"-o", out + ".pfw", "--force"}, "convert": nil, "open": nil, "top": nil, "alert": nil, "compare": {"train.1"},
+		"report": {"--json"}, "trace summary": {"--json"}, "trace info": {"--json"}, "trace steps": {"--csv"}, "trace events": {"--json", "--metadata"}, "trace validate": nil,
+		"trace digest": {"-o", out, "--force"}, "trace merge": {"-o", out + ".pfw", "--force"}, "trace convert": nil, "open": nil, "top": nil, "alert": nil, "compare": {"train.1"},
 	} {
 		for _, r := range references {
 			t.Run(command+" "+r.ref, func(t *testing.T) {
-				line := []string{command}
+				line := strings.Fields(command)
 				if r.ref != "" {
 					line = append(line, r.ref)
 				}
-				if command == "convert" {
+				if command == "trace convert" {
 					line = append(line, "--to", "parquet", "-o", filepath.Join(t.TempDir(), "lake"), "--run", "x")
 				}
 				if r.refused == "" && (command == "open" || command == "top" || command == "alert" || command == "compare") {
@@ -129,12 +129,41 @@ func TestReferences(t *testing.T) {
 					}
 				case status != ui.StatusOK:
 					t.Errorf("status %d: %s", status, wrong)
-				case command == "summary" || command == "info" || command == "events":
+				case command == "trace summary" || command == "trace info" || command == "trace events":
 					if !strings.Contains(said, pid[r.run]) {
 						t.Errorf("process %s of %s is not in %s", pid[r.run], r.run, said)
 					}
 				}
 			})
+		}
+	}
+}
+
+// TestIDsAgree: the id that the list shows is the one that commands take, whatever characters
+// the name of the job has.
+func TestIDsAgree(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for i, name := range []string{"org/llm:7b", "学習 v2", "a*b"} {
+		n, at := 0, time.Date(2026, 3, 1+i, 10, 0, 0, 0, time.UTC)
+		where, err := rundir.Wanted{Name: name, Attempt: -1, Host: "h", PID: 10 + i}.Make()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := dftracer.Create(filepath.Join(where.Dir, "trace.pfw.gz"), &dftracer.Options{Start: at, Process: dftracer.Process{PID: 100 + i, Host: "h", Attempt: &n, SessionTag: name, JobID: name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := dftracer.NewKey("pipeline", "train.iteration")
+		for k := range 10 {
+			w.WriteComplete(&key, dftracer.Span{TS: at.Add(time.Duration(k) * time.Second).UnixMicro(), Dur: 900_000}, dftracer.Int("step", int64(k)))
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		rows := lines[runRow](t, "runs", "--json")
+		refs, err := read.Resolve(t.Context(), []string{rows[0].ID})
+		if err != nil || refs[0].Run != rows[0].ID || rows[0].ID != rundir.Clean(name)+".1" || rows[0].Job != rundir.Clean(name) {
+			t.Errorf("%q is listed as %q of %q, and resolved to %+v, %v", name, rows[0].ID, rows[0].Job, refs, err)
 		}
 	}
 }

@@ -113,13 +113,13 @@ func newReplay(a *ui.App) *cobra.Command {
 		Long: `Sends the spans of the *.otlp.jsonl files of each directory to an OTLP receiver
 and deletes every file of an exporter (spans-*.otlp.jsonl) that it took in full.
 Such files are left by exporters whose receiver was away. Other files, such as
-those of trainspan convert --to otlp, and files that are named one by one, are
+those of trainspan trace convert --to otlp, and files that are named one by one, are
 sent and never changed. Files that a running program is writing are left alone.
 The status is 1 when spans are left.`,
-		Example: `  trainspan replay /var/spool/job --endpoint http://localhost:4318
-  trainspan replay trace.otlp.jsonl --endpoint http://localhost:4318
-  trainspan replay spill/ --endpoint https://collector:4317 --protocol grpc --header api-key=$KEY
-  OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 trainspan replay spill/`,
+		Example: `  trainspan trace replay /var/spool/job --endpoint http://localhost:4318
+  trainspan trace replay trace.otlp.jsonl --endpoint http://localhost:4318
+  trainspan trace replay spill/ --endpoint https://collector:4317 --protocol grpc --header api-key=$KEY
+  OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 trainspan trace replay spill/`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},

@@ -41,7 +41,7 @@ func newReport(a *ui.App) *cobra.Command {
 	var o reportOptions
 	cmd := &cobra.Command{
 		Use:   "report [RUN|FILE...]",
-		Short: "Say where a job's time went, and which rank holds it up",
+		Short: "Show where a job's time went, and which rank is slow",
 		Long: `Reads all telemetry of a job (traces and JSON lines, of all ranks and attempts; or
 profiles and compile logs of PyTorch, alone or in a tar, where there is nothing else)
 and answers on one screen: how the job ended, what costs most and why, what to do

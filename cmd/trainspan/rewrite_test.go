@@ -52,18 +52,18 @@ func TestRewritingKeepsThePlaceInAJob(t *testing.T) {
 	if err := os.Mkdir(converted, 0o755); err != nil { //nolint:gosec // as a user makes one
 		t.Fatal(err)
 	}
-	want(t, "convert", in, "--to", "v1", "-o", converted)
+	want(t, "trace", "convert", in, "--to", "v1", "-o", converted)
 	check("converted", converted)
-	want(t, "merge", in, "-o", merged)
+	want(t, "trace", "merge", in, "-o", merged)
 	check("merged", merged)
 	for _, file := range files {
-		want(t, "split", file, "--by", "process", "-o", split)
+		want(t, "trace", "split", file, "--by", "process", "-o", split)
 	}
 	check("split", split)
 
 	other := makeJob(t, filepath.Join(dir, "other"), simjob.Attempt{Ranks: 2, Steps: 60, Number: 2, Tag: "theirs", Plain: true, Start: time.Unix(1_800_000_000, 0)})
 	mixed := filepath.Join(dir, "mixed.pfw.gz")
-	want(t, "merge", in, other, "-o", mixed)
+	want(t, "trace", "merge", in, other, "-o", mixed)
 	if p := placeOf(t, mixed); p.Tag != "" {
 		t.Errorf("of two jobs: %+v", p)
 	}

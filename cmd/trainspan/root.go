@@ -42,12 +42,14 @@ func run(ctx context.Context, args []string, s ui.Streams) int {
 	return ui.StatusUse
 }
 
-const rootLong = `trainspan tells where the time of a training job goes and which rank is slow. It
-records any job, and reads, checks and converts traces: DFTracer files (.pfw,
-.pfw.gz), JSON lines, and what PyTorch's profiler and compiler write.
+const rootLong = `trainspan reports where the time of a training job goes and which rank is slow.
+It records any job, and reads DFTracer files (.pfw, .pfw.gz), JSON lines, OTLP
+spans, and what PyTorch's profiler and compiler write.
 
-Files may be given as names, as globs ("out/*.pfw.gz") or as directories, which
-stand for every trace in them. Unreadable files are reported and skipped.
+A run is named by its id, as trainspan runs lists it, or by its files: names,
+globs ("out/*.pfw.gz") or directories, which stand for every trace in them.
+Without one, commands take the newest run. Unreadable files are reported and
+skipped.
 
 Exit status: 0 all is well; 1 the data has problems, which are told on standard
 error; 2 wrong use, interrupted, nothing that could be read, or an output that
@@ -55,40 +57,107 @@ cannot be written.`
 
 func newRoot(a *ui.App) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "trainspan",
-		Short:         "Tell where the time of a training job goes, and which rank is slow",
-		Long:          rootLong,
-		Version:       version(),
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Args:          cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				hint := "trainspan --help lists the commands"
-				if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-					hint = "did you mean trainspan " + near[0] + "?"
-				}
-				return ui.Usage("%q is not a command; %s", args[0], hint)
-			}
-			return cmd.Help()
-		},
+		Use:                        "trainspan",
+		Short:                      "Report where the time of a training job goes, and which rank is slow",
+		Long:                       rootLong,
+		Version:                    version(),
+		SilenceUsage:               true,
+		SilenceErrors:              true,
+		Args:                       cobra.ArbitraryArgs,
+		RunE:                       helpOrUnknown,
 		SuggestionsMinimumDistance: 2,
+		CompletionOptions:          cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	root.SetVersionTemplate("trainspan {{.Version}}\n")
 	root.PersistentFlags().BoolVar(&a.NoBar, "no-progress", false, "no progress bar, even on a terminal")
-	root.PersistentFlags().Var(ui.NewChoice(&a.Color, ui.Colours...), "color", "colours: auto (on terminals), always or never")
+	root.PersistentFlags().Var(ui.NewChoice(&a.Color, ui.Colours...), "color", "colours: auto, always or never")
 	ui.Words(root, "color", ui.Colours...)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
+			return unknownCommand(cmd, args[0]) // its flags are unknown here because it is
+		}
 		return ui.Usage("%v; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(
-		newSummary(a), newInfo(a), newSteps(a), newEvents(a), newValidate(a), newOpen(a), newImport(a), newWatch(a), newMerge(a), newSplit(a),
-		newRecover(a), newConvert(a), newReplay(a),
-		newReport(a), newRuns(a), newTop(a), newAlert(a), newDigest(a), newCompare(a),
-		newRun(a), newRunTelemetry(), newDemo(a), newDemoJob(),
+		newRun(a), newReport(a), newTop(a), newCompare(a), newRuns(a), newOpen(a), newAlert(a), newDemo(a), newVersion(a), newTrace(a),
+		newRunTelemetry(), newDemoJob(),
 	)
-	arrange(a, root)
+	root.SetHelpCommand(newHelp(a, root))
+	usage := root.UsageFunc()
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
+		if cmd == root {
+			return printCommands(a, root)
+		}
+		return usage(cmd)
+	})
 	return root
+}
+
+// newTrace has the tools for files. Reports and runs do not need them.
+func newTrace(a *ui.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "trace",
+		Short: "Look into trace files, check, repair, rewrite and import them",
+		Long: `The tools for trace files. Reports need none of them: trainspan report reads the
+files of a run as they are.`,
+		Example: `  trainspan trace summary train.3
+  trainspan trace validate out/
+  trainspan trace import profiler/ -o run.pfw.gz`,
+		Args:                       cobra.ArbitraryArgs,
+		RunE:                       helpOrUnknown,
+		SuggestionsMinimumDistance: 2,
+	}
+	for _, group := range []struct {
+		title string
+		tools []*cobra.Command
+	}{
+		{"Look into traces:", []*cobra.Command{newSummary(a), newInfo(a), newSteps(a), newEvents(a)}},
+		{"Check and repair:", []*cobra.Command{newValidate(a), newRecover(a)}},
+		{"Write other files:", []*cobra.Command{newConvert(a), newMerge(a), newSplit(a), newDigest(a)}},
+		{"Import and send:", []*cobra.Command{newImport(a), newWatch(a), newReplay(a)}},
+	} {
+		cmd.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, tool := range group.tools {
+			tool.GroupID = group.title
+		}
+		cmd.AddCommand(group.tools...)
+	}
+	return cmd
+}
+
+// helpOrUnknown runs a command that only has subcommands.
+func helpOrUnknown(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return unknownCommand(cmd, args[0])
+	}
+	return cmd.Help()
+}
+
+// unknownCommand is the error for a word that is no subcommand of parent. It suggests those
+// of all levels.
+func unknownCommand(parent *cobra.Command, word string) error {
+	hint := parent.CommandPath() + " --help lists the commands"
+	if near := suggestion(parent, word); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	return ui.Usage("%q is not a command of %s; %s", word, parent.CommandPath(), hint)
+}
+
+// suggestion is the command line whose last word is next to word, empty without one. Commands
+// of the same name and those of parent come first.
+func suggestion(parent *cobra.Command, word string) string {
+	best := ""
+	for _, from := range append([]*cobra.Command{parent, parent.Root()}, parent.Root().Commands()...) {
+		for _, cmd := range from.Commands() {
+			if cmd.Name() == word {
+				return cmd.CommandPath()
+			}
+		}
+		if near := from.SuggestionsFor(word); best == "" && len(near) > 0 {
+			best = from.CommandPath() + " " + near[0]
+		}
+	}
+	return best
 }
 
 // release is the version that a release was built as; its build sets it.

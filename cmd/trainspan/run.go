@@ -35,7 +35,7 @@ func newRun(a *ui.App) *cobra.Command {
 	var set session.Settings
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
-		Short: "Run a training job and record it, whatever it is written in",
+		Short: "Run a training job and record it",
 		Long: `Runs a command with the terminal, streams, working directory, environment and signals
 that it would have had, ends as it does, and records it meanwhile: the phases of
 PyTorch, spans sent by OTLP, files of PyTorch's profiler, what its processes use,

@@ -145,7 +145,7 @@ func agreeOnRuns(t *testing.T, dir string) {
 		}
 	}
 	var steps []row
-	for d := json.NewDecoder(strings.NewReader(want(t, "steps", "--json", dir))); d.More(); {
+	for d := json.NewDecoder(strings.NewReader(want(t, "trace", "steps", "--json", dir))); d.More(); {
 		var r row
 		if err := d.Decode(&r); err != nil {
 			t.Fatal(err)
@@ -154,13 +154,13 @@ func agreeOnRuns(t *testing.T, dir string) {
 	}
 	check("steps", steps)
 	var sum struct{ Processes []row }
-	if err := json.Unmarshal([]byte(want(t, "summary", "--json", dir)), &sum); err != nil {
+	if err := json.Unmarshal([]byte(want(t, "trace", "summary", "--json", dir)), &sum); err != nil {
 		t.Fatal(err)
 	}
 	check("summary", sum.Processes)
 	var made []convertedRun
 	lake := filepath.Join(t.TempDir(), "lake")
-	if err := json.Unmarshal([]byte(want(t, "convert", "--to", "parquet", "--json", "-o", lake, dir)), &made); err != nil {
+	if err := json.Unmarshal([]byte(want(t, "trace", "convert", "--to", "parquet", "--json", "-o", lake, dir)), &made); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range made {

@@ -138,7 +138,7 @@ open("result", "w").write("went on")
 		}
 		return string(out), cmd.ProcessState.ExitCode()
 	}
-	if out, status := run("import", at); status != 1 || !strings.Contains(out, "still writes it") {
+	if out, status := run("trace", "import", at); status != 1 || !strings.Contains(out, "still writes it") {
 		t.Errorf("status %d: %s", status, out)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "go"), []byte("x\n"), 0); err != nil {
@@ -159,10 +159,10 @@ open("result", "w").write("went on")
 	if text, err := os.ReadFile(filepath.Join(dir, "result")); err != nil || string(text) != "went on" {
 		t.Errorf("the job wrote %q, %v", text, err)
 	}
-	if out, status := run("import", filepath.Join(dir, rundir.Root)); status != 0 {
+	if out, status := run("trace", "import", filepath.Join(dir, rundir.Root)); status != 0 {
 		t.Errorf("status %d: %s", status, out)
 	}
-	if out, status := run("import", at); status != 0 || !strings.Contains(out, "nothing is left to import") {
+	if out, status := run("trace", "import", at); status != 0 || !strings.Contains(out, "nothing is left to import") {
 		t.Errorf("a second time: status %d: %s", status, out)
 	}
 	traces, _ := filepath.Glob(filepath.Join(at, "*.pfw.gz"))
@@ -218,7 +218,7 @@ func TestRunWithoutItsTelemetryProcess(t *testing.T) {
 	if err := s.Process.Signal(syscall.SIGUSR2); err != nil {
 		t.Fatal(err)
 	}
-	if _, status := s.rest(); status != 0 || !strings.Contains(s.err.String(), "telemetry process ended early") || !strings.Contains(s.err.String(), "trainspan import "+dir) {
+	if _, status := s.rest(); status != 0 || !strings.Contains(s.err.String(), "telemetry process ended early") || !strings.Contains(s.err.String(), "trainspan trace import "+dir) {
 		t.Errorf("status %d: %s", status, s.err.String())
 	}
 }
@@ -244,7 +244,7 @@ func TestImportWhileTelemetryGoesOn(t *testing.T) {
 	if _, err := s.Process.Wait(); err != nil { // the job holds the streams
 		t.Fatal(err)
 	}
-	cmd := exec.Command(s.Path, "import", at)
+	cmd := exec.Command(s.Path, "trace", "import", at)
 	cmd.Dir, cmd.Env = dir, s.Env
 	if out, err := cmd.CombinedOutput(); !strings.Contains(string(out), "is being recorded") {
 		t.Errorf("%v: %s", err, out)
@@ -301,7 +301,7 @@ open("go").read()
 	}
 	imported := func() {
 		t.Helper()
-		cmd := exec.Command(s.Path, "import", at)
+		cmd := exec.Command(s.Path, "trace", "import", at)
 		cmd.Dir, cmd.Env = dir, s.Env
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)

@@ -70,27 +70,27 @@ func killReceiver(t *testing.T, both bool, batches int) {
 			}
 			return !proc.Alive(helper, 0)
 		})
-	} else if _, status := s.rest(); status != 0 || !strings.Contains(s.err.String(), "received by OTLP") || !strings.Contains(s.err.String(), "trainspan import "+dir) {
+	} else if _, status := s.rest(); status != 0 || !strings.Contains(s.err.String(), "received by OTLP") || !strings.Contains(s.err.String(), "trainspan trace import "+dir) {
 		t.Errorf("status %d: %s", status, s.err.String())
 	}
 	run := func(args ...string) string {
 		cmd := exec.Command(s.Path, args...)
 		cmd.Dir, cmd.Env = dir, s.Env
 		out, err := cmd.CombinedOutput()
-		if err != nil && args[0] == "import" {
+		if err != nil && args[0] == "trace" {
 			t.Errorf("%v: %v: %s", args, err, out)
 		}
 		return string(out)
 	}
 	before := spansByName(t, at)
-	if out := run("report", at); !strings.Contains(out, "wait in a journal") || !strings.Contains(out, "trainspan import "+at) {
+	if out := run("report", at); !strings.Contains(out, "wait in a journal") || !strings.Contains(out, "trainspan trace import "+at) {
 		t.Errorf("report: %s", out)
 	}
-	out := run("import", at)
+	out := run("trace", "import", at)
 	if !strings.Contains(out, "received by OTLP added") {
 		t.Errorf("import: %s", out)
 	}
-	if out := run("import", at); !strings.Contains(out, "nothing is left to import") {
+	if out := run("trace", "import", at); !strings.Contains(out, "nothing is left to import") {
 		t.Errorf("a second import: %s", out)
 	}
 	if out := run("report", at); strings.Contains(out, "wait in a journal") {

@@ -99,7 +99,7 @@ raise RuntimeError("https://me:hunter2@host refused\n  password=hunter2")
 			files, _ := filepath.Glob(filepath.Join(dir, "files", "*"))
 			for _, path := range files {
 				text, _ := os.ReadFile(path)
-				_, events, _ := cli(t, "events", path)
+				_, events, _ := cli(t, "trace", "events", path)
 				if len(files) == 0 || strings.Contains(string(text)+events, "hunter2") {
 					t.Errorf("%s has the secret", path)
 				}

@@ -108,7 +108,7 @@ sys.exit(3)
 			if sum := tracedSpans(t, job) + r.Python.Waiting; r.Python.Waiting == 0 || r.Python.Lost != 0 || sum != total {
 				t.Errorf("%+v, with those in the trace %d; want %d, none lost", r.Python, sum, total)
 			}
-			if want := fmt.Sprintf("%d", r.Python.Waiting/1000); !strings.Contains(s.err.String(), want) || !strings.Contains(s.err.String(), "trainspan import "+job) {
+			if want := fmt.Sprintf("%d", r.Python.Waiting/1000); !strings.Contains(s.err.String(), want) || !strings.Contains(s.err.String(), "trainspan trace import "+job) {
 				t.Errorf("the command says %q, want the %d spans that wait and the way out", s.err.String(), r.Python.Waiting)
 			}
 			if status, out, _ := call("report", job, "--json"); status != 0 || !strings.Contains(out, fmt.Sprintf(`"spans_waiting": %d`, r.Python.Waiting)) {
@@ -124,7 +124,7 @@ sys.exit(3)
 					t.Fatal(err)
 				}
 			}
-			if status, _, problems := call("import", job); status != 0 {
+			if status, _, problems := call("trace", "import", job); status != 0 {
 				t.Errorf("import: status %d: %s", status, problems)
 			}
 			if got := tracedSpans(t, job); got != total {

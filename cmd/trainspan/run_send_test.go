@@ -219,7 +219,7 @@ func TestRunSendsNothing(t *testing.T) {
 			if len(traces) != 1 {
 				t.Fatalf("traces %v", traces)
 			}
-			if out := want(t, "info", traces[0]); !strings.Contains(out, "train") {
+			if out := want(t, "trace", "info", traces[0]); !strings.Contains(out, "train") {
 				t.Errorf("info says %s", out)
 			}
 		})
@@ -250,19 +250,19 @@ func TestImportSendsRings(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Skipf("%v: %s", err, out)
 	}
-	want(t, "import", rings, "-o", filepath.Join(dir, "unsent"))
+	want(t, "trace", "import", rings, "-o", filepath.Join(dir, "unsent"))
 	if n := elsewhere.requests + b.requests; n > 0 {
 		t.Errorf("%d requests without the flag", n)
 	}
-	want(t, "import", rings, "-o", filepath.Join(dir, "sent"), "--otlp-endpoint", b.URL, "--otlp-header", "x-key=k")
+	want(t, "trace", "import", rings, "-o", filepath.Join(dir, "sent"), "--otlp-endpoint", b.URL, "--otlp-header", "x-key=k")
 	if len(b.spans) != 6 || !b.keys["k"] || elsewhere.requests > 0 {
 		t.Errorf("%d spans, headers %v, %d requests elsewhere", len(b.spans), b.keys, elsewhere.requests)
 	}
-	status, _, stderr := cli(t, "import", rings, "-o", filepath.Join(dir, "away"), "--otlp-endpoint", "http://127.0.0.1:1", "--otlp-retry", "1ms")
+	status, _, stderr := cli(t, "trace", "import", rings, "-o", filepath.Join(dir, "away"), "--otlp-endpoint", "http://127.0.0.1:1", "--otlp-retry", "1ms")
 	if status != ui.StatusData || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "6 spans of 6 not delivered") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
-	status, _, stderr = cli(t, "import", rings, "-o", filepath.Join(dir, "x"), "--otlp-header", "x-key=k")
+	status, _, stderr = cli(t, "trace", "import", rings, "-o", filepath.Join(dir, "x"), "--otlp-header", "x-key=k")
 	if status != ui.StatusUse || !strings.Contains(stderr, "--otlp-endpoint") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
@@ -305,7 +305,7 @@ func TestRunFormsFilesOfPython(t *testing.T) {
 			if lines, err := os.ReadFile(traces[0]); c.line != "" && (err != nil || !strings.Contains(string(lines), c.line) || strings.Contains(string(lines), `"step"`) == (name == "no file")) {
 				t.Errorf("%v: the trace is %.500s", err, lines)
 			}
-			want(t, "validate", traces[0])
+			want(t, "trace", "validate", traces[0])
 			records, _ := filepath.Glob(filepath.Join(at, "telemetry-*.jsonl"))
 			if len(records) == 0 && c.record == "" {
 				return

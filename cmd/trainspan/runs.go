@@ -6,11 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/job/rundir"
@@ -18,27 +23,56 @@ import (
 	"github.com/trainspan/trainspan/internal/report"
 )
 
+// runsOptions say which runs are listed, and how.
+type runsOptions struct {
+	since string
+	job   string
+	sort  string
+	json  bool
+	sum   bool
+}
+
+// Orders of trainspan runs.
+const (
+	sortBegan    = "began"
+	sortLost     = "lost"
+	sortRankTime = "rank-time"
+	sortLasted   = "lasted"
+)
+
 func newRuns(a *ui.App) *cobra.Command {
-	var asJSON bool
+	var o runsOptions
 	cmd := &cobra.Command{
 		Use:   "runs [DIR...]",
-		Short: "List the runs in a directory, the latest first",
+		Short: "List runs, and sum up what their time went to",
 		Long: `Lists what was run: when, for how long, with how many ranks and attempts, how it
-ended, how much of the time is in steps, and what stands out. Without a directory those in
-trainspan-runs. trainspan report --run ID shows one of them.
+ended, how much of the time of its ranks is in steps and how much is lost, and what
+stands out. Below the list is the sum: the time of all ranks of all runs, what it went
+to, and the hosts whose ranks were slow in several runs. Without a directory those in
+trainspan-runs. trainspan report ID shows one of them.
 
 Which starts are attempts of one run is in docs/run.md.`,
 		Example: `  trainspan runs
+  trainspan runs --since 4w --job 'train*' --sort lost
+  trainspan runs --since 2026-11-01 --sum --json
   trainspan runs /scratch/jobs --json`,
-		RunE: func(cmd *cobra.Command, args []string) error { return runRuns(cmd.Context(), a, args, asJSON) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runRuns(cmd.Context(), a, args, &o) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one run a line")
+	f := cmd.Flags()
+	f.StringVar(&o.since, "since", "", "only runs that began since then: 90m, 12h, 3d, 4w ago, or a time in UTC such as 2026-11-01")
+	f.StringVar(&o.job, "job", "", "only runs of this job; * stands for anything")
+	orders := []string{sortBegan, sortLost, sortRankTime, sortLasted}
+	f.Var(ui.NewChoice(&o.sort, orders...), "sort", "order: "+strings.Join(orders, ", ")+"; the latest or largest first")
+	ui.Words(cmd, "sort", orders...)
+	f.BoolVar(&o.sum, "sum", false, "print only the sum")
+	f.BoolVar(&o.json, "json", false, "print JSON: one run a line, with --sum one object")
 	return cmd
 }
 
 // runRow is one run.
 type runRow struct {
 	ID        string    `json:"id"`
+	Job       string    `json:"job"` // its name; a run is an attempt of it or several
 	Began     time.Time `json:"began"`
 	Lasted    int64     `json:"lasted_ns"`
 	Command   string    `json:"command,omitempty"`
@@ -47,15 +81,136 @@ type runRow struct {
 	Outcome   string    `json:"outcome"`
 	Goodput   *float64  `json:"goodput"`
 	Diagnosis string    `json:"diagnosis,omitempty"`
+	// RankTime is the time of all ranks, and Spent what it went to. Lost is what of it is
+	// neither work in steps that count nor evaluation: waiting for other ranks counts as lost
+	// in steps as well. All are absent where the steps are not known, and of a profile,
+	// which is a part of a run.
+	RankTime int64   `json:"rank_time_ns,omitempty"`
+	Lost     int64   `json:"lost_ns,omitempty"`
+	Spent    []spent `json:"spent,omitempty"`
+	// SlowHosts are those of the slow ranks, where the run had other hosts too.
+	SlowHosts []string `json:"slow_hosts,omitempty"`
+
+	hosts []string // all
 }
 
-func runRuns(ctx context.Context, a *ui.App, args []string, asJSON bool) error {
+// spent is what a part of the time of all ranks went to.
+type spent struct {
+	Part string `json:"part"` // as in the shares of a report
+	Time int64  `json:"ns"`   // of all ranks together
+}
+
+// runsSum is what is said of several runs together.
+type runsSum struct {
+	Runs      int        `json:"runs"`
+	Unknown   int        `json:"unknown_runs,omitempty"` // of these, without a known time in steps: they are in no sum
+	From      time.Time  `json:"from"`                   // when the earliest of them began
+	RankTime  int64      `json:"rank_time_ns"`
+	Lost      int64      `json:"lost_ns"`
+	Spent     []spent    `json:"spent"` // the largest first
+	SlowHosts []slowHost `json:"slow_hosts,omitempty"`
+}
+
+// slowHost is a host whose ranks were slow in several runs.
+type slowHost struct {
+	Host string   `json:"host"`
+	Runs []string `json:"runs"` // ids of those in which it was slow, in the order of the list
+	Of   int      `json:"of"`   // the runs on it and on other hosts
+}
+
+func runRuns(ctx context.Context, a *ui.App, args []string, o *runsOptions) error {
+	since, err := sinceTime(o.since, time.Now())
+	if err != nil {
+		return err
+	}
+	if _, err := path.Match(o.job, ""); err != nil {
+		return ui.Usage("--job %s: %v; * stands for anything", o.job, err)
+	}
+	rows, err := listRuns(ctx, a, args)
+	if err != nil {
+		return err
+	}
+	all := len(rows)
+	rows = slices.DeleteFunc(rows, func(r runRow) bool {
+		match, _ := path.Match(cmp.Or(o.job, "*"), strings.ReplaceAll(r.Job, "/", "-"))
+		return r.Began.Before(since) || !match && r.Job != o.job
+	})
+	if len(rows) == 0 {
+		of, began := "", ""
+		if o.job != "" {
+			of = " of job " + o.job
+		}
+		if o.since != "" {
+			began = " began since " + since.UTC().Format(time.DateTime)
+		}
+		return ui.Usage("no run%s%s is among the %s here; leave out --job and --since to see them", of, began, display.Plural(all, "run"))
+	}
+	slices.SortStableFunc(rows, func(x, y runRow) int {
+		by := 0
+		switch o.sort {
+		case sortLost:
+			by = cmp.Compare(y.Lost, x.Lost)
+		case sortRankTime:
+			by = cmp.Compare(y.RankTime, x.RankTime)
+		case sortLasted:
+			by = cmp.Compare(y.Lasted, x.Lasted)
+		}
+		return cmp.Or(by, y.Began.Compare(x.Began), cmp.Compare(x.ID, y.ID))
+	})
+	sum := sumOf(rows)
+	if o.json {
+		enc := json.NewEncoder(display.JSON(a.Stdout))
+		if o.sum {
+			return enc.Encode(sum)
+		}
+		for _, r := range rows {
+			if err := enc.Encode(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if !o.sum {
+		printRows(a, rows)
+		a.Printf("\n")
+	}
+	for _, line := range sum.lines(rows) {
+		for _, part := range display.Fold(line, a.Width()) {
+			a.Printf("%s\n", part)
+		}
+	}
+	return nil
+}
+
+// sinceTime is the moment that --since names: a length of time before now, or a time in UTC.
+func sinceTime(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.DateOnly, time.DateTime, "2006-01-02T15:04:05", time.RFC3339} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, nil
+		}
+	}
+	unit := map[byte]time.Duration{'w': 7 * 24 * time.Hour, 'd': 24 * time.Hour, 'h': time.Hour, 'm': time.Minute, 's': time.Second}[text[len(text)-1]]
+	n, err := strconv.ParseUint(text[:len(text)-1], 10, 16)
+	if err != nil || unit == 0 || time.Duration(n) > maxSince/unit {
+		return time.Time{}, ui.Usage("--since %s: give a length of time such as 90m, 12h, 3d or 4w, or a time in UTC such as 2026-11-01", text)
+	}
+	return now.Add(-time.Duration(n) * unit), nil
+}
+
+// maxSince is a hundred years: what is longer is a slip of the pen.
+const maxSince = 100 * 366 * 24 * time.Hour
+
+// listRuns are all runs below some directories, in no order.
+func listRuns(ctx context.Context, a *ui.App, args []string) ([]runRow, error) {
 	if len(args) == 0 {
 		args = rundir.Roots()
 	}
 	found, err := findJobs(ctx, a, args)
 	if err != nil && !errors.Is(err, errNoProcess) && !errors.Is(err, job.ErrNoTelemetry) {
-		return unreadable(ctx, err)
+		return nil, unreadable(ctx, err)
 	}
 	starts := rundir.All(args...)
 	var rows []runRow
@@ -72,42 +227,38 @@ func runRuns(ctx context.Context, a *ui.App, args []string, asJSON bool) error {
 			})
 		}
 		if !slices.ContainsFunc(found, of) {
-			rows = append(rows, runRow{ID: s.ID(), Began: s.Started, Lasted: int64(s.Took()), Command: s.Command(), Attempts: 1, Outcome: job.OutcomeOfStart(s, others).Text})
+			rows = append(rows, runRow{ID: s.ID(), Job: jobOfID(s.ID()), Began: s.Started, Lasted: int64(s.Took()), Command: s.Command(), Attempts: 1, Outcome: job.OutcomeOfStart(s, others).Text})
 		}
 	}
 	if len(rows) == 0 {
-		return ui.Usage("%s: no run is here; name a directory of runs", args[0])
+		return nil, ui.Usage("%s: no run is here; name a directory of runs", args[0])
 	}
-	slices.SortStableFunc(rows, func(x, y runRow) int { return cmp.Or(y.Began.Compare(x.Began), cmp.Compare(x.ID, y.ID)) })
-	if asJSON {
-		enc := json.NewEncoder(display.JSON(a.Stdout))
-		for _, r := range rows {
-			if err := enc.Encode(r); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	t := &display.Table{Heads: []string{"<id", "<began", "lasted", "<command", "ranks", "attempts", "<end", "in steps", "<"}, Drop: []string{"command", "ranks"}}
-	for _, r := range rows {
-		trained := "unknown"
+	return rows, nil
+}
+
+func printRows(a *ui.App, rows []runRow) {
+	t := &display.Table{Heads: []string{"<id", "<began", "lasted", "<command", "ranks", "attempts", "<end", "in steps", "lost", "<"}, Drop: []string{"command", "ranks", "lost"}}
+	for i := range rows {
+		r := &rows[i]
+		trained, lost, ranks := "unknown", "", ""
 		if r.Goodput != nil {
 			trained = display.Percent(*r.Goodput)
 		}
-		ranks := ""
-		if r.Ranks > 0 {
-			ranks = fmt.Sprint(r.Ranks)
+		if r.RankTime > 0 {
+			lost = display.Duration(r.Lost)
 		}
-		t.Add(r.ID, r.Began.UTC().Format(time.DateTime), display.Duration(r.Lasted), r.Command, ranks, fmt.Sprint(r.Attempts), r.Outcome, trained, r.Diagnosis)
+		if r.Ranks > 0 {
+			ranks = strconv.Itoa(r.Ranks)
+		}
+		t.Add(r.ID, r.Began.UTC().Format(time.DateTime), display.Duration(r.Lasted), r.Command, ranks, strconv.Itoa(r.Attempts), r.Outcome, trained, lost, r.Diagnosis)
 	}
 	a.Table(a.Stdout, t)
-	return nil
 }
 
 // rowOf says of a run what the list has.
 func rowOf(j *report.Job) runRow {
 	r := report.Live(j, time.Now().UnixNano())
-	row := runRow{ID: j.Job.Label, Began: time.Unix(0, r.Ledger.From), Lasted: r.Ledger.Wall, Ranks: len(r.Ranks), Attempts: len(r.Attempts), Goodput: r.Goodput}
+	row := runRow{ID: j.Job.Label, Job: jobOfID(j.Job.Label), Began: time.Unix(0, r.Ledger.From), Lasted: r.Ledger.Wall, Ranks: len(r.Ranks), Attempts: len(r.Attempts), Goodput: r.Goodput}
 	if n := len(j.Job.Starts); n > 0 {
 		row.Command = j.Job.Starts[n-1].Command()
 	}
@@ -120,5 +271,136 @@ func rowOf(j *report.Job) runRow {
 	case len(r.Losses) > 0 && r.Losses[0].Share >= 0.05 && r.Goodput != nil && r.Profile == nil:
 		row.Diagnosis = fmt.Sprintf("%s %s", r.Losses[0].Category, display.Percent(r.Losses[0].Share))
 	}
+	row.account(r)
 	return row
+}
+
+// useful are the parts of the time of ranks that a job is run for. All others are lost:
+// waiting for other ranks, data and checkpoints, the start, lost steps, and so on.
+var useful = []string{
+	string(account.Compute), string(account.Communication), string(account.OtherCode), string(account.StepUnsplit), string(account.Validation), string(account.Testing),
+}
+
+// account adds what the time of the ranks went to, and on which hosts they were slow.
+func (row *runRow) account(r *report.Report) {
+	if r.Goodput != nil && r.Profile == nil {
+		parts := make(map[string]int64)
+		for _, s := range r.Shares {
+			parts[s.Part] += s.Time
+		}
+		row.Spent = spentOf(parts)
+		for _, s := range row.Spent {
+			row.RankTime += s.Time
+			if !slices.Contains(useful, s.Part) {
+				row.Lost += s.Time
+			}
+		}
+	}
+	slow := make(map[string]bool)
+	v := r.Verdict.Rank
+	for i := range r.Ranks {
+		k := &r.Ranks[i]
+		if k.Host == "" {
+			continue
+		}
+		row.hosts = append(row.hosts, k.Host)
+		if v != nil && v.Kind == straggler.SlowRanks && slices.Contains(v.Ranks, k.Rank) {
+			slow[k.Host] = true
+		}
+	}
+	slices.Sort(row.hosts)
+	if row.hosts = slices.Compact(row.hosts); len(row.hosts) > 1 {
+		row.SlowHosts = slices.Sorted(maps.Keys(slow))
+	}
+}
+
+// jobOfID is the name of the job in the id of a run.
+func jobOfID(id string) string {
+	if dot := strings.LastIndexByte(id, '.'); dot > 0 {
+		return id[:dot]
+	}
+	return id
+}
+
+// spentOf is a list of parts, the largest first.
+func spentOf(parts map[string]int64) (out []spent) {
+	for part, ns := range parts {
+		out = append(out, spent{part, ns})
+	}
+	slices.SortFunc(out, func(x, y spent) int { return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.Part, y.Part)) })
+	return out
+}
+
+// sumOf adds runs up.
+func sumOf(rows []runRow) *runsSum {
+	sum := &runsSum{Runs: len(rows), From: rows[0].Began}
+	parts := make(map[string]int64)
+	slow := make(map[string][]string)
+	for i := range rows {
+		r := &rows[i]
+		if r.Began.Before(sum.From) {
+			sum.From = r.Began
+		}
+		if r.RankTime == 0 {
+			sum.Unknown++
+		}
+		sum.RankTime, sum.Lost = sum.RankTime+r.RankTime, sum.Lost+r.Lost
+		for _, s := range r.Spent {
+			parts[s.Part] += s.Time
+		}
+		for _, host := range r.SlowHosts {
+			slow[host] = append(slow[host], r.ID)
+		}
+	}
+	sum.Spent = spentOf(parts)
+	for host, ids := range slow {
+		if len(ids) < 2 {
+			continue
+		}
+		of := 0
+		for i := range rows {
+			if len(rows[i].hosts) > 1 && slices.Contains(rows[i].hosts, host) {
+				of++
+			}
+		}
+		sum.SlowHosts = append(sum.SlowHosts, slowHost{host, ids, of})
+	}
+	slices.SortFunc(sum.SlowHosts, func(x, y slowHost) int {
+		return cmp.Or(cmp.Compare(len(y.Runs), len(x.Runs)), cmp.Compare(x.Host, y.Host))
+	})
+	return sum
+}
+
+// lines are the sum in words.
+func (s *runsSum) lines(rows []runRow) (out []string) {
+	text := display.Plural(s.Runs, "run") + " since " + s.From.UTC().Format(time.DateTime)
+	if s.Unknown > 0 {
+		text += fmt.Sprintf("; of %d it is not known what the time went to", s.Unknown)
+	}
+	out = append(out, text)
+	if s.RankTime == 0 {
+		return out
+	}
+	var parts []string
+	for _, p := range s.Spent {
+		if float64(p.Time) >= 0.005*float64(s.RankTime) {
+			parts = append(parts, report.PartName(p.Part)+" "+display.Share(p.Time, s.RankTime))
+		}
+	}
+	worst := slices.MaxFunc(rows, func(x, y runRow) int { return cmp.Compare(x.Lost, y.Lost) })
+	out = append(out,
+		fmt.Sprintf("Rank time: %s: %s", rankHours(s.RankTime), strings.Join(parts, ", ")),
+		fmt.Sprintf("Lost: %s, %s; most in %s: %s", rankHours(s.Lost), display.Share(s.Lost, s.RankTime), worst.ID, rankHours(worst.Lost)))
+	for _, h := range s.SlowHosts {
+		out = append(out, fmt.Sprintf("Slow host: %s in %d of %d runs on several hosts: %s", h.Host, len(h.Runs), h.Of, strings.Join(h.Runs, ", ")))
+	}
+	return out
+}
+
+// rankHours writes the time of several ranks together: hours as soon as it is an hour.
+func rankHours(ns int64) string {
+	if hours := time.Duration(ns).Hours(); hours >= 1 {
+		return fmt.Sprintf("%.1f rank-hours", hours)
+	}
+	return display.Duration(ns)
 }

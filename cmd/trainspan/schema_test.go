@@ -22,7 +22,7 @@ import (
 var anew = flag.Bool("update", false, "write docs/schema anew from the types")
 
 // schemas has what --json prints: of runs, each line.
-var schemas = map[string]any{"report": report.Report{}, "compare": compare.Result{}, "runs": runRow{}}
+var schemas = map[string]any{"report": report.Report{}, "compare": compare.Result{}, "runs": runRow{}, "runs-sum": runsSum{}}
 
 // commented are the packages whose types are in the JSON, for their doc comments.
 var commented = []string{"internal/report", "internal/analyze/compare", "internal/analyze/account", "internal/analyze/straggler", "internal/job", "internal/job/rundir", "internal/analyze/profile"}

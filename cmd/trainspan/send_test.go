@@ -38,28 +38,28 @@ func TestReadersSendNothing(t *testing.T) {
 		}
 	}
 	words := strings.NewReplacer("TRACE", trace, "JOB", filepath.Dir(trace), "PROFILES", profiles, "OUT", filepath.Join(dir, "out"))
-	verbs := map[string]string{
-		"summary": "TRACE", "info": "TRACE", "steps": "TRACE", "events": "TRACE", "validate": "TRACE",
-		"import": "PROFILES -o OUT.pfw.gz", "watch": "PROFILES -o OUT.watched.pfw.gz --once --interval 1ms", "merge": "TRACE -o OUT.merged.pfw.gz",
-		"split": "TRACE -o OUT.pieces", "recover": "TRACE -o OUT.recovered.pfw.gz", "convert": "TRACE --to otlp -o OUT.otlp.jsonl",
-		"report": "JOB --html OUT.html", "runs": "JOB", "digest": "JOB -o OUT.digest", "compare": "JOB JOB",
+	how := map[string]string{
+		"trace summary": "TRACE", "trace info": "TRACE", "trace steps": "TRACE", "trace events": "TRACE", "trace validate": "TRACE",
+		"trace import": "PROFILES -o OUT.pfw.gz", "trace watch": "PROFILES -o OUT.watched.pfw.gz --once --interval 1ms", "trace merge": "TRACE -o OUT.merged.pfw.gz",
+		"trace split": "TRACE -o OUT.pieces", "trace recover": "TRACE -o OUT.recovered.pfw.gz", "trace convert": "TRACE --to otlp -o OUT.otlp.jsonl",
+		"report": "JOB --html OUT.html", "runs": "JOB", "trace digest": "JOB -o OUT.digest", "compare": "JOB JOB",
 		// These end with a person: what they read is what report and info do.
-		"open": "", "top": "", "version": "",
+		"open": "", "top": "", "version": "", "trace": "",
 		// These send, and say so.
-		"replay": "", "run": "", helperCommand: "", "alert": "",
+		"trace replay": "", "run": "", "alert": "",
 		// It runs a job, which sends where the environment says so.
-		"demo": "", demoCommand: "",
+		"demo": "",
 	}
-	for _, cmd := range newRoot(&ui.App{}).Commands() {
-		args, known := verbs[cmd.Name()]
+	for _, cmd := range verbs(newRoot(&ui.App{})) {
+		args, known := how[calledAs(cmd)]
 		if !known {
-			t.Errorf("%s: whether it sends is not told here", cmd.Name())
+			t.Errorf("%s: whether it sends is not told here", calledAs(cmd))
 		}
 		if args == "" {
 			continue
 		}
 		var errs bytes.Buffer
-		line := append([]string{cmd.Name()}, strings.Fields(words.Replace(args))...)
+		line := strings.Fields(calledAs(cmd) + " " + words.Replace(args))
 		status := run(context.Background(), line, ui.Streams{Out: &bytes.Buffer{}, Err: &errs, Lookup: os.LookupEnv})
 		if status != 0 && cmd.Name() != "compare" /* too few steps to judge */ || asked.Load() > 0 {
 			t.Errorf("%v: status %d, %d requests: %s", line, status, asked.Swap(0), &errs)
@@ -67,7 +67,7 @@ func TestReadersSendNothing(t *testing.T) {
 	}
 	// The same files are sent where that is asked for, with what the environment says of how.
 	back := newReceiver(t)
-	for _, line := range []string{"import PROFILES -q", "watch PROFILES --once --interval 1ms --state OUT.state"} {
+	for _, line := range []string{"trace import PROFILES -q", "trace watch PROFILES --once --interval 1ms --state OUT.state"} {
 		var errs bytes.Buffer
 		args := append(strings.Fields(words.Replace(line)), "--otlp-endpoint", back.URL, "--span-level", "op")
 		before := len(back.spans)

@@ -41,9 +41,9 @@ func newSplit(a *ui.App) *cobra.Command {
 with the names, ranks and other metadata of the whole. A span belongs to the piece in
 which it starts; except by process its parent may be in another one, and the pieces
 say so by a trace.part record. Spans without an epoch go to a piece of their own.`,
-		Example: `  trainspan split job.pfw.gz -o ranks/
-  trainspan split job.pfw.gz -o epochs/ --by epoch
-  trainspan split job.pfw.gz -o minutes/ --by time --every 1m`,
+		Example: `  trainspan trace split job.pfw.gz -o ranks/
+  trainspan trace split job.pfw.gz -o epochs/ --by epoch
+  trainspan trace split job.pfw.gz -o minutes/ --by time --every 1m`,
 		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runSplit(cmd.Context(), a, args, &o)

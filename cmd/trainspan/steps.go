@@ -40,9 +40,9 @@ the loop over the data loader, or else what lies between the ends of the steps o
 the optimizer. A span belongs to the step in which it begins, a collective to the
 one that it names. The phases of a row are sums of spans: what ran side by side
 counts for each. Steps come in order.`,
-		Example: `  trainspan steps trace.pfw.gz
-  trainspan steps out/ --step 100-110
-  trainspan steps out/ --csv > steps.csv`,
+		Example: `  trainspan trace steps trace.pfw.gz
+  trainspan trace steps out/ --step 100-110
+  trainspan trace steps out/ --csv > steps.csv`,
 		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runSteps(cmd.Context(), a, args, &o)

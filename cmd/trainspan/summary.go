@@ -30,7 +30,7 @@ func newSummary(a *ui.App) *cobra.Command {
 	var o summaryOptions
 	cmd := &cobra.Command{
 		Use:   "summary FILE...",
-		Short: "Tell where the time went",
+		Short: "Show the time by category, name and rank",
 		Long: `Adds up the time of one or several traces of a job, or of JSON lines.
 
 Per rank and per epoch: how long something was computed, how long I/O,
@@ -47,12 +47,12 @@ that ran inside on the same lane (self), and how it is spread. Percentiles are
 exact to 1.6 %.
 
 Memory does not grow with the size of the traces.`,
-		Example: `  trainspan summary trace.pfw.gz
-  trainspan summary 'out/trace-*.pfw.gz' --top 50
-  trainspan summary out/ --json | jq '.processes[] | {rank, io_stall_us}'
-  trainspan summary trace.pfw.gz --from +10m --to +11m
-  trainspan summary out/ --rank 0-3 --epoch 2
-  trainspan summary trace.pfw.gz --io 'posix*,stdio*,my_storage'`,
+		Example: `  trainspan trace summary trace.pfw.gz
+  trainspan trace summary 'out/trace-*.pfw.gz' --top 50
+  trainspan trace summary out/ --json | jq '.processes[] | {rank, io_stall_us}'
+  trainspan trace summary trace.pfw.gz --from +10m --to +11m
+  trainspan trace summary out/ --rank 0-3 --epoch 2
+  trainspan trace summary trace.pfw.gz --io 'posix*,stdio*,my_storage'`,
 		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.classes.NoKernels = cmd.Flags().Changed("compute")

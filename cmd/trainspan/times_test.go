@@ -36,7 +36,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 			if err := os.WriteFile(path, []byte("[\n"+test.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			status, out, errs := cli(t, "summary", "--json", path)
+			status, out, errs := cli(t, "trace", "summary", "--json", path)
 			if status != test.status || !strings.Contains(errs, test.told) || test.told == "" && errs != "" || !strings.Contains(out, `"events": 50,`) || !strings.Contains(out, `"wall_us": 49900,`) {
 				t.Errorf("status %d: %s\n%s", status, errs, out)
 			}
@@ -44,7 +44,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 			if word := strings.ReplaceAll(strings.ReplaceAll(test.told, "event", "record"), "relative to something", "with times that are relative"); !strings.Contains(strings.Join(strings.Fields(out), " "), word) {
 				t.Errorf("report: status %d: %s\n%s", status, errs, out)
 			}
-			_, out, errs = cli(t, "convert", "--to", "otlp", "-o", "-", path)
+			_, out, errs = cli(t, "trace", "convert", "--to", "otlp", "-o", "-", path)
 			if strings.Contains(out, `Nano":"-`) {
 				t.Errorf("convert: %s\n%s", errs, out)
 			}
@@ -54,7 +54,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 	if err := os.WriteFile(path, []byte("[\n"+line(1, 1<<62, 5)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, out, errs := cli(t, "convert", "--to", "otlp", "-o", "-", path); strings.Contains(out, `Nano":"-`) || !strings.Contains(errs, "1 span left out") {
+	if _, out, errs := cli(t, "trace", "convert", "--to", "otlp", "-o", "-", path); strings.Contains(out, `Nano":"-`) || !strings.Contains(errs, "1 span left out") {
 		t.Errorf("convert: %s\n%s", errs, out)
 	}
 }
@@ -90,21 +90,21 @@ func TestTimesThatCannotBeInVerbs(t *testing.T) {
 		events string // one of them in the output
 		copies bool
 	}{
-		{"events --json", `"dur_us":900`, false},
-		{"events --csv", ",900,", false},
-		{"steps --csv", ",900,", false},
-		{"events --json --sort duration --limit 1000", `"dur_us":900`, false},
-		{"info", "", false},
-		{"info --category *", "", false},
-		{"summary --json", "", false},
-		{"convert --to chrome -o -", `"dur":900`, false},
-		{"convert --to otlp -o -", `"name":"train.iteration"`, false},
-		{"convert --to parquet -o OUT", "", false},
-		{"merge -o -", `"dur":900`, true},
-		{"convert --to v2 -o -", `"dur":900`, true},
+		{"trace events --json", `"dur_us":900`, false},
+		{"trace events --csv", ",900,", false},
+		{"trace steps --csv", ",900,", false},
+		{"trace events --json --sort duration --limit 1000", `"dur_us":900`, false},
+		{"trace info", "", false},
+		{"trace info --category *", "", false},
+		{"trace summary --json", "", false},
+		{"trace convert --to chrome -o -", `"dur":900`, false},
+		{"trace convert --to otlp -o -", `"name":"train.iteration"`, false},
+		{"trace convert --to parquet -o OUT", "", false},
+		{"trace merge -o -", `"dur":900`, true},
+		{"trace convert --to v2 -o -", `"dur":900`, true},
 	} {
 		for _, file := range files {
-			if strings.HasPrefix(verb.args, "info") && file.name == "a sample in 2255" {
+			if strings.HasPrefix(verb.args, "trace info") && file.name == "a sample in 2255" {
 				continue // samples have no part in the time that it shows
 			}
 			t.Run(verb.args+"/"+file.name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestTimesThatCannotBeInVerbs(t *testing.T) {
 				if years := strings.Contains(out, "2255-0") || strings.Contains(out, "9000000000000000"); years != (verb.copies && strings.Contains(file.name, "2255")) {
 					t.Errorf("it prints %.600s", out)
 				}
-				if strings.HasPrefix(verb.args, "info") && file.aside >= 0 && !strings.Contains(out, "49.9 ms, from") {
+				if strings.HasPrefix(verb.args, "trace info") && file.aside >= 0 && !strings.Contains(out, "49.9 ms, from") {
 					t.Errorf("it prints %.600s", out)
 				}
 				folders, err := filepath.Glob(filepath.Join(dir, "out", "events", "*", "*", "hour=*"))
@@ -165,7 +165,7 @@ func TestWindowOfTimesThatCannotBe(t *testing.T) {
 		{[]string{"--to", "1999-01-01"}, `"name":"early"`, 1},
 		{[]string{"--from", "+0s", "--to", "+10ms"}, `"name":"forward"`, 10},
 	} {
-		if _, out, errs := cli(t, append([]string{"events", "--json", path}, test.window...)...); strings.Count(out, test.name) != test.n || strings.Count(out, "\n") != test.n {
+		if _, out, errs := cli(t, append([]string{"trace", "events", "--json", path}, test.window...)...); strings.Count(out, test.name) != test.n || strings.Count(out, "\n") != test.n {
 			t.Errorf("%q: %s%s", test.window, errs, out)
 		}
 	}

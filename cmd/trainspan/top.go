@@ -11,7 +11,6 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
@@ -27,7 +26,7 @@ func newTop(a *ui.App) *cobra.Command {
 	var interval time.Duration
 	cmd := &cobra.Command{
 		Use:   "top [RUN|DIR...]",
-		Short: "Show a running job's report, and renew it while the files grow",
+		Short: "Show the report of a running job, and refresh it",
 		Long: `Shows the screen of "trainspan report" for a job that is running, and renews it
 as its files grow: of one rank or of a thousand, on the machine that trains or
 wherever the files can be read. An empty directory is waited for.
@@ -287,14 +286,7 @@ func (m *topModel) keys(first, all int) string {
 
 // fit cuts a line to the screen.
 func (m *topModel) fit(line string) string {
-	line = display.Text(line)
-	if utf8.RuneCountInString(line) <= m.width {
-		return line
-	}
-	if m.width < 1 {
-		return ""
-	}
-	return string([]rune(line)[:m.width-1]) + "…"
+	return display.Cut(display.Text(line), m.width)
 }
 
 // topShare is how many times the processor time of a reading passes from its

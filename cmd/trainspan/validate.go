@@ -36,10 +36,10 @@ ones. Of JSON lines it checks that each is a record.
 The status is 0 when every trace is in order and 1 when one is not. Memory does
 not grow with the number of events: large traces are sorted in temporary files,
 about 60 bytes per event, in the directory that TMPDIR names.`,
-		Example: `  trainspan validate out/*.pfw.gz
-  trainspan validate --unfinished running.pfw.gz
-  trainspan validate --foreign trace-of-dftracer.pfw.gz
-  trainspan validate out/ --json | jq '.[] | select(.ok | not)'`,
+		Example: `  trainspan trace validate out/*.pfw.gz
+  trainspan trace validate --unfinished running.pfw.gz
+  trainspan trace validate --foreign trace-of-dftracer.pfw.gz
+  trainspan trace validate out/ --json | jq '.[] | select(.ok | not)'`,
 		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.showSet = cmd.Flags().Changed("show")

@@ -29,9 +29,9 @@ interrupt (Ctrl-C), with the trace complete.
 
 The trace of an earlier watch is not overwritten: the new one is NAME.run2.pfw.gz.
 --once looks twice, an interval apart, imports what is finished and ends.`,
-		Example: `  trainspan watch profiler/ -o live.pfw.gz
-  trainspan watch profiler/ --otlp-endpoint http://localhost:4318
-  trainspan watch profiler/ -o out.pfw.gz --once --interval 1s`,
+		Example: `  trainspan trace watch profiler/ -o live.pfw.gz
+  trainspan trace watch profiler/ --otlp-endpoint http://localhost:4318
+  trainspan trace watch profiler/ -o out.pfw.gz --once --interval 1s`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},

@@ -42,7 +42,7 @@ func TestWatchEndsWithACompleteTrace(t *testing.T) {
 	var out, errs lockedBuffer
 	done := make(chan int)
 	go func() {
-		done <- run(ctx, []string{"watch", dir, "-o", trace, "--interval", "5ms"}, ui.Streams{Out: &out, Err: &errs})
+		done <- run(ctx, []string{"trace", "watch", dir, "-o", trace, "--interval", "5ms"}, ui.Streams{Out: &out, Err: &errs})
 	}()
 	if err := os.WriteFile(filepath.Join(dir, "rank0.1778000000000000000.pt.trace.json"), []byte(profile), 0o600); err != nil {
 		t.Fatal(err)
@@ -57,10 +57,10 @@ func TestWatchEndsWithACompleteTrace(t *testing.T) {
 	if status := <-done; status != 0 {
 		t.Errorf("status %d: %s", status, errs.String())
 	}
-	if got := want(t, "validate", trace); !strings.Contains(got, "ok, V2") {
+	if got := want(t, "trace", "validate", trace); !strings.Contains(got, "ok, V2") {
 		t.Error(got)
 	}
-	if got := want(t, "summary", trace); !strings.Contains(got, "aten::add") {
+	if got := want(t, "trace", "summary", trace); !strings.Contains(got, "aten::add") {
 		t.Error(got)
 	}
 }

@@ -83,27 +83,27 @@ func TestVerbsAgreeOnRanks(t *testing.T) {
 					told[verb][r.PID] = r.Rank
 				}
 			}
-			note("events", lines[ranked](t, "events", "--json", path)...)
-			note("steps", lines[ranked](t, "steps", "--json", path)...)
-			note("events --sort", lines[ranked](t, "events", "--sort", "duration", "--json", path)...)
+			note("events", lines[ranked](t, "trace", "events", "--json", path)...)
+			note("steps", lines[ranked](t, "trace", "steps", "--json", path)...)
+			note("events --sort", lines[ranked](t, "trace", "events", "--sort", "duration", "--json", path)...)
 			type processes struct {
 				Processes []ranked `json:"processes"`
 			}
-			note("info", lines[[]processes](t, "info", "--json", path)[0][0].Processes...)
-			note("summary", lines[processes](t, "summary", "--json", path)[0].Processes...)
+			note("info", lines[[]processes](t, "trace", "info", "--json", path)[0][0].Processes...)
+			note("summary", lines[processes](t, "trace", "summary", "--json", path)[0].Processes...)
 			for pid, rank := range c.want {
 				if n, err := strconv.Atoi(rank); err == nil {
-					note("--rank", lines[ranked](t, "events", "--json", "--rank", strconv.Itoa(n), path)...)
+					note("--rank", lines[ranked](t, "trace", "events", "--json", "--rank", strconv.Itoa(n), path)...)
 				} else {
 					note("--rank", ranked{PID: pid})
 				}
 			}
 			merged := filepath.Join(dir, "all.pfw")
-			if code, _, problems := call("merge", path, "-o", merged); code != 0 {
+			if code, _, problems := call("trace", "merge", path, "-o", merged); code != 0 {
 				t.Fatal(problems)
 			}
-			note("merge", lines[processes](t, "summary", "--json", merged)[0].Processes...)
-			if code, _, problems := call("split", path, "-o", filepath.Join(dir, "pieces")); code != 0 {
+			note("merge", lines[processes](t, "trace", "summary", "--json", merged)[0].Processes...)
+			if code, _, problems := call("trace", "split", path, "-o", filepath.Join(dir, "pieces")); code != 0 {
 				t.Fatal(problems)
 			}
 			pieces, err := filepath.Glob(filepath.Join(dir, "pieces", "*"))
@@ -111,7 +111,7 @@ func TestVerbsAgreeOnRanks(t *testing.T) {
 				t.Errorf("%d pieces, %v", len(pieces), err)
 			}
 			for _, piece := range pieces {
-				note("split", lines[processes](t, "summary", "--json", piece)[0].Processes...)
+				note("split", lines[processes](t, "trace", "summary", "--json", piece)[0].Processes...)
 			}
 			for verb, got := range told {
 				if !maps.Equal(got, c.want) {
@@ -162,7 +162,7 @@ func TestVerbsAgreeOnAttempts(t *testing.T) {
 				}
 			}
 			attempts := func(verb, list string) (all []int) {
-				for _, raw := range lines[map[string]json.RawMessage](t, verb, "--json", dir) {
+				for _, raw := range lines[map[string]json.RawMessage](t, append(strings.Fields(verb), "--json", dir)...) {
 					var rows []ranked
 					if err := json.Unmarshal(raw[list], &rows); err != nil {
 						t.Fatal(err)
@@ -174,11 +174,11 @@ func TestVerbsAgreeOnAttempts(t *testing.T) {
 				return all
 			}
 			var steps []int
-			for _, r := range lines[ranked](t, "steps", "--json", dir) {
+			for _, r := range lines[ranked](t, "trace", "steps", "--json", dir) {
 				steps = append(steps, r.Attempt)
 			}
 			slices.Sort(steps)
-			for verb, got := range map[string][]int{"summary": attempts("summary", "processes"), "report": attempts("report", "attempts"), "steps": slices.Compact(steps)} {
+			for verb, got := range map[string][]int{"summary": attempts("trace summary", "processes"), "report": attempts("report", "attempts"), "steps": slices.Compact(steps)} {
 				if !slices.Equal(got, c.want) {
 					t.Errorf("%s numbers %v, not %v", verb, got, c.want)
 				}
@@ -212,7 +212,7 @@ func TestOrderOfFilesOfVerbs(t *testing.T) {
 		}
 		paths = append(paths, path)
 	}
-	for _, verb := range []string{"summary", "report", "steps", "events --sort duration"} {
+	for _, verb := range []string{"trace summary", "report", "trace steps", "trace events --sort duration"} {
 		var want string
 		for i := range len(paths) {
 			before := runtime.GOMAXPROCS(1 + i)

@@ -1,8 +1,8 @@
 -- Which rank holds the others up: it computes long and waits little in
--- collectives. The columns are those of trainspan summary for each rank: a moment
+-- collectives. The columns are those of trainspan trace summary for each rank: a moment
 -- counts once, however many spans it is in, and comm_stall is communication while
 -- nothing was computed. Ranks with kernels of a PyTorch profile (category PP) are
--- left to trainspan summary, which knows what their devices did.
+-- left to trainspan trace summary, which knows what their devices did.
 --
 -- A span adds what of its time lies behind the end of all that began before it: of
 -- its own kind, and of both. So one pass over the spans of a process is enough.

@@ -1,5 +1,5 @@
 -- Training steps that took more than twice the median step of their run: rows of
--- trainspan steps.
+-- trainspan trace steps.
 WITH times AS (
     SELECT *, median(dur_ns) OVER (PARTITION BY run) AS median_ns
     FROM steps

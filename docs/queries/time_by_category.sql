@@ -1,4 +1,4 @@
--- Where the time of spans went: the table Categories of trainspan summary.
+-- Where the time of spans went: the table Categories of trainspan trace summary.
 -- self is the time of a span without what began later on its lane: each span says
 -- what it is inside of and which spans it outlasts, so no join of spans is needed.
 WITH spans AS (

@@ -46,7 +46,7 @@ func TestFailedRank(t *testing.T) {
 					t.Fatal(files, err)
 				}
 				for _, path := range files {
-					out, err := exec.Command(j.Path, "events", path).Output()
+					out, err := exec.Command(j.Path, "trace", "events", path).Output()
 					if text, _ := os.ReadFile(path); err == nil && strings.Contains(string(out), "hunter2") || strings.Contains(string(text), "hunter2") {
 						t.Errorf("%s has the secret", path)
 					}

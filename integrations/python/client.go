@@ -1,5 +1,5 @@
 // Package python holds the client that Python processes run. What they record
-// with it is read by trainspan run, and by trainspan import when they are gone.
+// with it is read by trainspan run, and by trainspan trace import when they are gone.
 package python
 
 import "embed"

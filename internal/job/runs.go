@@ -115,7 +115,7 @@ func (j *Job) silent(rest []*rundir.Run, list []*attemptStarts) {
 	slices.SortStableFunc(j.Starts, func(a, b *rundir.Run) int { return a.Started.Compare(b.Started) })
 }
 
-// name gives each run a Label of its own, and their processes where there are several.
+// name gives each run a Label of its own, with the name that the folder of its job has, and their processes where there are several.
 func name(all []*Job) {
 	taken := make(map[string]bool)
 	for _, j := range all {
@@ -126,7 +126,7 @@ func name(all []*Job) {
 		if first == math.MaxInt {
 			continue
 		}
-		j.Label = fmt.Sprintf("%s.%d", cmp.Or(j.SessionTag, j.ID, "job"), first)
+		j.Label = fmt.Sprintf("%s.%d", rundir.Clean(cmp.Or(j.SessionTag, j.ID, "job")), first)
 		for n, stem := 2, j.Label; taken[j.Label]; n++ {
 			j.Label = fmt.Sprintf("%s-%d", stem, n)
 		}

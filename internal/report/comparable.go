@@ -64,7 +64,7 @@ func Comparable(j *Job, name string) *compare.Run {
 		for _, s := range rep.Shares {
 			name := s.Name
 			if s.Part != partWait { // whichever rank has it in one of the runs
-				name = partName(s.Part)
+				name = PartName(s.Part)
 			}
 			out.Account = append(out.Account, compare.Share{Name: name, Seconds: float64(s.Time) / float64(max(len(rep.Ranks), 1)) / 1e9})
 		}

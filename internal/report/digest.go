@@ -137,7 +137,7 @@ func readDigest(r io.Reader) (*State, error) {
 		return nil, errCut
 	}
 	if version != digestVersion {
-		return nil, fmt.Errorf("%w: it has version %d, this is version %d: make it again from the traces: trainspan digest FOLDER -o FILE", ErrDigest, version, digestVersion)
+		return nil, fmt.Errorf("%w: it has version %d, this is version %d: make it again from the traces: trainspan trace digest FOLDER -o FILE", ErrDigest, version, digestVersion)
 	}
 	z, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxPart), zstd.WithDecoderConcurrency(1))
 	if err != nil {

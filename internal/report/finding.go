@@ -266,7 +266,7 @@ func (r *Report) outsideOfSteps(ranks []int, cause string) *Proof {
 	if best == "" {
 		return nil
 	}
-	p := &Proof{Columns: []string{strings.Trim(partName(string(best)), "“”"), "in steps", "waits"}, OfRun: true}
+	p := &Proof{Columns: []string{strings.Trim(PartName(string(best)), "“”"), "in steps", "waits"}, OfRun: true}
 	p.Rows = ofRanks(all, ranks, func(rank int) []int64 {
 		k := of[rank]
 		wait := k.ProductiveParts[account.WaitInStep]

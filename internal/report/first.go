@@ -255,7 +255,7 @@ func (r *Report) lossSentence(diagnosis string, ns int64) string {
 		}
 	}
 	if n == 1 && alone.Rank != nil && alone.Part != partWait && ranks > 1 {
-		return fmt.Sprintf("%s of rank %d's %s: %s.", display.Duration(alone.Time), *alone.Rank, display.Duration(r.Ledger.Wall), partName(alone.Part))
+		return fmt.Sprintf("%s of rank %d's %s: %s.", display.Duration(alone.Time), *alone.Rank, display.Duration(r.Ledger.Wall), PartName(alone.Part))
 	}
 	whose := ""
 	if ranks > 1 {
@@ -272,7 +272,7 @@ func (r *Report) lossSentence(diagnosis string, ns int64) string {
 				break
 			}
 		}
-		name := partName(alone.Part)
+		name := PartName(alone.Part)
 		switch {
 		case alone.Part == string(account.Downtime):
 			name = "downtime"

@@ -188,7 +188,7 @@ type Rank struct {
 type Steps struct {
 	// Rule says in words by which spans the steps are known; empty without any, several with ", " between them.
 	Rule     string  `json:"rule,omitempty"`
-	Count    int     `json:"count"`    // of the rank with the most, as trainspan steps has them
+	Count    int     `json:"count"`    // of the rank with the most, as trainspan trace steps has them
 	Compared int     `json:"compared"` // of these
 	Median   float64 `json:"median_ms"`
 	P99      float64 `json:"p99_ms"`
@@ -279,7 +279,7 @@ type Quality struct {
 	BadLines int      `json:"bad_lines"`
 	Torn     int      `json:"torn_files"`
 	Dropped  int64    `json:"spans_dropped"`
-	Waiting  int64    `json:"spans_waiting,omitempty"` // in rings, for trainspan import
+	Waiting  int64    `json:"spans_waiting,omitempty"` // in rings, for trainspan trace import
 	// Aside counts records with times that cannot be, BadNumbers ranks, world
 	// sizes and attempts that cannot, and Relative the processes whose clock
 	// counts from something that their files do not say.

@@ -115,7 +115,7 @@ func (s *screen) part(name string, share float64, ns int64) {
 			s.line("  %s", l)
 			continue
 		}
-		s.line("  %-*s%s %8s %9s", width, l, picture, display.Percent(share), display.Duration(ns))
+		s.line("  %s%s %8s %9s", display.Pad(l, width), picture, display.Percent(share), display.Duration(ns))
 	}
 }
 
@@ -128,7 +128,7 @@ func (s *screen) labelled(label, text string) {
 
 // labelledAt is labelled for a text that may go on below another one, without a word.
 func (s *screen) labelledAt(label, text string) {
-	head := fmt.Sprintf("%-*s", labelWidth, label)
+	head := display.Pad(label, labelWidth)
 	if display.Width(label) >= labelWidth {
 		head = label + "  "
 	}

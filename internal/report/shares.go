@@ -63,7 +63,8 @@ var partNames = map[string]string{
 	string(account.Validation): "evaluation", string(account.Testing): "testing",
 }
 
-func partName(part string) string {
+// PartName is how people read the part of a [Share], without its rank.
+func PartName(part string) string {
 	if name := partNames[part]; name != "" {
 		return name
 	}
@@ -117,7 +118,7 @@ func (r *Report) shares() []Share {
 		if part == partWait {
 			continue
 		}
-		name, rank := partName(part), (*int)(nil)
+		name, rank := PartName(part), (*int)(nil)
 		switch {
 		case part == string(account.Communication) && r.mostlyMessages(ns):
 			name = messagesName

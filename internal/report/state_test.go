@@ -218,7 +218,7 @@ func TestDamagedDigest(t *testing.T) {
 		}
 	}
 	text[len("trspdig\n")] = 99
-	if _, err := report.ReadDigest(bytes.NewReader(text)); err == nil || !strings.Contains(err.Error(), "version 99") || !strings.Contains(err.Error(), "trainspan digest") {
+	if _, err := report.ReadDigest(bytes.NewReader(text)); err == nil || !strings.Contains(err.Error(), "version 99") || !strings.Contains(err.Error(), "trainspan trace digest") {
 		t.Errorf("another version: %v", err)
 	}
 }

@@ -248,7 +248,7 @@ func (s *screen) quality(r *Report) {
 	q := &r.Quality
 	waiting := ""
 	if q.Waiting > 0 {
-		waiting = fmt.Sprintf(", %d waiting for trainspan import", q.Waiting)
+		waiting = fmt.Sprintf(", %d waiting for trainspan trace import", q.Waiting)
 	}
 	s.head(fmt.Sprintf("DATA  %s, %s, %d lines unreadable, %s cut off, %s dropped%s", display.Plural(q.Files, "file"), display.Plural(int(q.Spans), "span"), q.BadLines, display.Plural(q.Torn, "file"), display.Plural(int(q.Dropped), "span"), waiting))
 	const most = 5

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
@@ -316,11 +317,15 @@ func (r *Report) recordSteps() string {
 	return "record the training steps: a span for each iteration, or the loop over the data loader"
 }
 
+// youngFrom is how long a run lasts before a rule about the time between failures says
+// something: in a shorter one a failure is no rate.
+const youngFrom = int64(10 * time.Minute)
+
 // lossAction is what reduces a loss.
 func (r *Report) lossAction(l *Loss) string {
 	text := actions[l.Category]
 	if l.Category == account.LostWork {
-		if f := r.figure(account.FigureYoung); f > 0 {
+		if f := r.figure(account.FigureYoung); f > 0 && r.Ledger.Wall >= youngFrom {
 			text += fmt.Sprintf(" (Young's rule suggests every %s)", display.Duration(int64(f*1e9)))
 		}
 	}
@@ -402,7 +407,7 @@ func (r *Report) confidence() (string, []string) {
 	}
 	q := &r.Quality
 	if q.Waiting > 0 {
-		doubt(1, display.Plural(q.Waiting, "span")+" not in a file yet: run trainspan import")
+		doubt(1, display.Plural(q.Waiting, "span")+" not in a file yet: run trainspan trace import")
 	}
 	if len(q.Skipped) > 0 {
 		doubt(1, display.Plural(len(q.Skipped), "file")+" left out")

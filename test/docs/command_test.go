@@ -49,14 +49,31 @@ var described = sync.OnceValues(func() (*program, error) {
 		return nil, err
 	}
 	p := &program{flags: map[string][]string{"": flagsOf(top)}}
-	_, list, _ := strings.Cut(top, "[command]\n")
-	list, _, _ = strings.Cut(list, "\nFlags:")
-	for _, m := range helpCommand.FindAllStringSubmatch(list, -1) {
-		text, err := help(m[1])
+	tools, err := help("trace")
+	if err != nil {
+		return nil, err
+	}
+	for parent, list := range map[string]string{"": top, "trace": tools} {
+		_, list, _ = strings.Cut(list, "Usage:\n")
+		list, _, _ = strings.Cut(list, "\nFlags:")
+		for _, m := range helpCommand.FindAllStringSubmatch(list, -1) {
+			if m[1] == "trainspan" {
+				continue // a line of the usage
+			}
+			args := strings.Fields(parent + " " + m[1])
+			text, err := help(args...)
+			if err != nil {
+				return nil, err
+			}
+			p.flags[strings.Join(args, " ")] = flagsOf(text)
+		}
+	}
+	for _, name := range []string{"trace", "completion"} { // named at the foot of the help
+		text, err := help(name)
 		if err != nil {
 			return nil, err
 		}
-		p.flags[m[1]] = flagsOf(text)
+		p.flags[name] = flagsOf(text)
 	}
 	if len(p.flags) < 15 {
 		return nil, fmt.Errorf("only %d commands were found", len(p.flags))
@@ -126,6 +143,9 @@ func (p *program) check(t *testing.T, where, line string) {
 	if strings.HasPrefix(cmd, "-") {
 		cmd = ""
 	}
+	if cmd == "trace" && i+2 < len(args) && !strings.HasPrefix(args[i+2], "-") {
+		cmd += " " + args[i+2]
+	}
 	flags, ok := p.flags[cmd]
 	if !ok {
 		t.Errorf("%s: %q: there is no command %s", where, line, cmd)
@@ -190,7 +210,7 @@ func TestFlagsInProse(t *testing.T) {
 	}
 }
 
-var commandRow = regexp.MustCompile("(?m)^\\| \\[?`([a-z]+)`")
+var commandRow = regexp.MustCompile("(?m)^\\| \\[?`([a-z ]+)`")
 
 // TestListOfCommands compares the table of docs/cli.md with the command.
 func TestListOfCommands(t *testing.T) {
@@ -208,7 +228,7 @@ func TestListOfCommands(t *testing.T) {
 			}
 		}
 		for cmd := range p.flags {
-			if cmd != "" && cmd != "help" && !slices.Contains(listed, cmd) {
+			if cmd != "" && cmd != "help" && cmd != "trace" && !slices.Contains(listed, cmd) {
 				t.Errorf("the page does not list %s", cmd)
 			}
 		}

@@ -91,12 +91,12 @@ func TestDask(t *testing.T) {
 			Total    int64 `json:"total_us"`
 		}
 	}
-	summary, err := exec.CommandContext(ctx, program, "summary", "--json", job).Output()
+	summary, err := exec.CommandContext(ctx, program, "trace", "summary", "--json", job).Output()
 	if err := errors.Join(err, json.Unmarshal(summary, &sum)); err != nil {
 		t.Fatal(err)
 	}
 	lake := filepath.Join(dir, "lake")
-	if out, err := exec.CommandContext(ctx, program, "convert", job, "--to", "parquet", "-o", lake).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, program, "trace", "convert", job, "--to", "parquet", "-o", lake).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	got, err := exec.CommandContext(ctx, python, "-c", daskQuery, lake).Output()

@@ -15,7 +15,7 @@ import (
 )
 
 // TestDFAnalyzer has DFAnalyzer itself read traces, and holds the number and time of the
-// events of each of its layers against `trainspan summary`: they are equal within 1 %, and
+// events of each of its layers against `trainspan trace summary`: they are equal within 1 %, and
 // but for the calls on files that it leaves out by their paths equal in number.
 // TRAINSPAN_DFANALYZER_PYTHON is a python3 with dftracer-analyzer, as docs/scale.md says;
 // TRAINSPAN_DFANALYZER_TRACES are folders of traces, a made-up job without it.
@@ -51,7 +51,7 @@ func TestDFAnalyzer(t *testing.T) {
 			if err := json.NewDecoder(strings.NewReader(text)).Decode(&theirs); err != nil {
 				t.Fatal(err)
 			}
-			sum, err := exec.CommandContext(ctx, program, "summary", "--json", "--top", "0", folder).Output()
+			sum, err := exec.CommandContext(ctx, program, "trace", "summary", "--json", "--top", "0", folder).Output()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,6 @@
 // Ranks trains the model of charlm in several processes, with two faults that
 // the report must find: one rank is slow in its data loader, and one attempt is
-// killed and resumed. `tools/demo-faults` runs it.
+// killed and resumed, as in `trainspan demo`, but with a model that is trained.
 package main
 
 import (

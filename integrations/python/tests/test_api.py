@@ -93,7 +93,7 @@ class Loading(unittest.TestCase):
             self.assertIn("pip install pyarrow", message(ImportError, lambda: run.steps))
         fake = {name: mock.MagicMock() for name in ("pyarrow", "pyarrow.compute", "pyarrow.dataset")}
         with mock.patch.dict(sys.modules, fake):
-            self.assertEqual("trainspan convert: broken", message(RuntimeError, lambda: run.spans))
+            self.assertEqual("trainspan trace convert: broken", message(RuntimeError, lambda: run.spans))
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ class Run:
             raise RuntimeError("the command trainspan is not on PATH: pip install trainspan, or trainspan.load(path, command=...) with its path")
         done = subprocess.run([binary, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         if done.returncode:
-            raise _Failed("trainspan %s: %s" % (args[0], done.stderr.decode("utf-8", "replace").strip() or "status %d" % done.returncode))
+            raise _Failed("trainspan %s: %s" % (" ".join(args[: 2 if args[0] == "trace" else 1]), done.stderr.decode("utf-8", "replace").strip() or "status %d" % done.returncode))
         return done.stdout.decode("utf-8", "replace")
 
     def _once(self, name, make):
@@ -114,7 +114,7 @@ class Run:
         except ImportError as e:
             raise ImportError("steps, spans and metrics are tables of Arrow: pip install pyarrow. report, account, findings and ranks need no other package") from e
         with tempfile.TemporaryDirectory(prefix="trainspan-") as folder:
-            self._call("convert", "--to", "parquet", "-o", os.path.join(folder, "lake"), self.path)
+            self._call("trace", "convert", "--to", "parquet", "-o", os.path.join(folder, "lake"), self.path)
             tables = {}
             for name, part in (("steps", "steps"), ("spans", "events")):
                 at = os.path.join(folder, "lake", part)

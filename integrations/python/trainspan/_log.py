@@ -182,7 +182,7 @@ class dftracer:
     @staticmethod
     def initialize_log(logfile=None, data_dir=None, process_id=-1):
         """Says where the log goes, and below which folders files are seen. The path is
-        that of a trace: the ring is made beside it, and `trainspan import` makes the
+        that of a trace: the ring is made beside it, and `trainspan trace import` makes the
         trace of it."""
         instance = dftracer.get_instance()
         if not DFTRACER_ENABLE:

@@ -201,7 +201,7 @@ func (d *Drain) finish(p *process, err error) {
 	switch {
 	case err == nil:
 	case p.waitingSpans() > 0:
-		d.o.log().Warn("the trace of a Python process is not complete: the other spans wait in its ring for trainspan import",
+		d.o.log().Warn("the trace of a Python process is not complete: the other spans wait in its ring for trainspan trace import",
 			"spans", p.waitingSpans(), "path", p.ring.Path, "error", err, "see", helptopic.File)
 		d.note(err)
 	default:

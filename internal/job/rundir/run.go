@@ -167,7 +167,7 @@ type Python struct {
 	Processes int   `json:"processes"`
 	Spans     int64 `json:"spans"`
 	Lost      int64 `json:"lost"`
-	Waiting   int64 `json:"waiting"` // spans that no file has, and that trainspan import finds in the rings
+	Waiting   int64 `json:"waiting"` // spans that no file has, and that trainspan trace import finds in the rings
 	Bad       int64 `json:"bad"`     // that could not be true
 	Sent      int64 `json:"sent"`    // spans that a backend took
 	Unsent    int64 `json:"unsent"`  // and that were lost on their way to one
@@ -395,7 +395,7 @@ func (r *Run) Continues(o *Run) bool {
 }
 
 // ID names the run that begins with the start, as reports name those with records.
-func (r *Run) ID() string { return fmt.Sprintf("%s.%d", cmp.Or(r.Session, r.Name), r.Attempt+1) }
+func (r *Run) ID() string { return fmt.Sprintf("%s.%d", Clean(cmp.Or(r.Session, r.Name)), r.Attempt+1) }
 
 // IsKnown reports whether it says of a start when that was.
 func (r *Run) IsKnown() bool { return r.Version >= 1 && !r.Started.IsZero() }

@@ -1,6 +1,7 @@
 // Package display puts text and tables on lines of so many columns. No word and no number
 // is cut: what is too long goes on in the next line, and what there is no room for at all
-// is left out as a whole. A column is one character; a width of 0 is any.
+// is left out as a whole. Most characters take one column, those of Chinese, Japanese and
+// Korean and emoji two, and accents of their own none; a width of 0 is any.
 package display
 
 import (
@@ -9,10 +10,62 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	eaw "golang.org/x/text/width"
 )
 
-// Width returns how many columns a text takes.
-func Width(text string) int { return utf8.RuneCountInString(text) }
+// Width returns how many columns a text takes on a terminal.
+func Width(text string) (n int) {
+	for _, r := range text {
+		n += runeWidth(r)
+	}
+	return n
+}
+
+func runeWidth(r rune) int {
+	if r < 0x300 { // the first accent that joins the letter before it
+		return 1
+	}
+	if unicode.In(r, unicode.Mn, unicode.Me) {
+		return 0
+	}
+	if kind := eaw.LookupRune(r).Kind(); kind == eaw.EastAsianWide || kind == eaw.EastAsianFullwidth {
+		return 2
+	}
+	return 1
+}
+
+// fitting returns how many runes of a text take at most so many columns, with the accents of
+// the last one. It is at least 1, so that a loop comes to an end.
+func fitting(r []rune, columns int) int {
+	n := 0
+	for n < len(r) && (columns >= runeWidth(r[n]) || n == 0) {
+		columns -= runeWidth(r[n])
+		n++
+	}
+	return n
+}
+
+// Cut returns the begin of a text that fits on a line, with "…" where something is cut off.
+func Cut(text string, columns int) string {
+	if Width(text) <= columns {
+		return text
+	}
+	if columns < 1 {
+		return ""
+	}
+	r := []rune(text)
+	n := fitting(r, columns-1)
+	if Width(string(r[:n])) > columns-1 {
+		n = 0
+	}
+	return string(r[:n]) + "…"
+}
+
+// Pad fills a text up to a width with blanks behind it.
+func Pad(text string, columns int) string {
+	return text + strings.Repeat(" ", max(columns-Width(text), 0))
+}
 
 // units are what follows a number on the same line.
 var units = map[string]bool{"ns": true, "µs": true, "ms": true, "s": true, "min": true, "h": true, "d": true, "%": true, "B": true, "KB": true, "MB": true, "GB": true, "TB": true}
@@ -51,12 +104,13 @@ func Fold(text string, width int) (lines []string) {
 		}
 		for Width(line) > width {
 			r := []rune(line)
-			n := width
-			for n > width/2 && !isMark(r[n-1]) {
+			most := fitting(r, width)
+			n := most
+			for n > most/2 && !isMark(r[n-1]) {
 				n--
 			}
-			if !isMark(r[n-1]) {
-				n = width
+			if n == 0 || !isMark(r[n-1]) {
+				n = most
 				for n > 1 && r[n-1] == hidden {
 					n--
 				}
@@ -116,15 +170,17 @@ func paragraph(line []byte, width int) (out []byte) {
 
 // visibleWidth is the width of a line without its end and the sequences that colour it.
 func visibleWidth(line []byte) (n int) {
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case c == 0x1b:
+	for i := 0; i < len(line); {
+		r, size := utf8.DecodeRune(line[i:])
+		switch {
+		case r == 0x1b:
 			if end := bytes.IndexByte(line[i:], 'm'); end > 0 {
-				i += end
+				size = end + 1
 			}
-		case c != '\n' && utf8.RuneStart(c):
-			n++
+		case r != '\n':
+			n += runeWidth(r)
 		}
+		i += size
 	}
 	return n
 }
@@ -135,7 +191,7 @@ const hidden = '·'
 
 // isMark reports whether a word can be broken behind a character.
 func isMark(r rune) bool {
-	return r != '…' && r != hidden && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	return r != '…' && r != hidden && !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r)
 }
 
 // Join puts parts on lines of a width, each of them whole where it fits on one.
@@ -157,7 +213,16 @@ func Elide(text string, width int) string {
 		return text
 	}
 	r := []rune(text)
-	head, tail := width*2/3, len(r)-(width-width*2/3-1)
+	head, tail := 0, len(r)
+	for room := width * 2 / 3; head < len(r) && runeWidth(r[head]) <= room; head++ {
+		room -= runeWidth(r[head])
+	}
+	for room := width - width*2/3 - 1; tail > head && runeWidth(r[tail-1]) <= room; tail-- {
+		room -= runeWidth(r[tail-1])
+	}
+	for tail < len(r) && runeWidth(r[tail]) == 0 { // an accent whose letter is left out
+		tail++
+	}
 	for n := head; n > head/2; n-- {
 		if isMark(r[n-1]) {
 			head = n
@@ -285,7 +350,7 @@ func (c *columns) row(cells []string) (lines []string) {
 				text = ""
 			}
 			more = more || text != ""
-			pad := strings.Repeat(" ", c.width[i]-Width(text))
+			pad := strings.Repeat(" ", max(c.width[i]-Width(text), 0))
 			if c.left[i] {
 				text += pad
 			} else {

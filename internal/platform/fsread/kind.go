@@ -29,7 +29,7 @@ const (
 	CompileLog      // TORCH_TRACE
 	Tar             // an archive, which may hold profiles
 	Ring            // what a Python process records
-	Digest          // what trainspan digest makes
+	Digest          // what trainspan trace digest makes
 	Parquet
 	RunInfo    // run.json
 	FlightDump // of PyTorch's flight recorder
@@ -37,15 +37,15 @@ const (
 	Signals    // JSON lines of OTLP that begin with log records or metrics
 )
 
-var kinds = [...]string{"of no known kind", "a trace", "JSON lines", "OTLP spans, which trainspan report reads and trainspan replay sends",
-	"a profile of PyTorch or a Chrome trace, which trainspan import reads", "a log of torch.compile, which trainspan import reads",
-	"an archive, whose profiles trainspan import reads", "a ring, which trainspan import reads", "a digest", "a table in Parquet", "the run.json of a start",
+var kinds = [...]string{"of no known kind", "a trace", "JSON lines", "OTLP spans, which trainspan report reads and trainspan trace replay sends",
+	"a profile of PyTorch or a Chrome trace, which trainspan trace import reads", "a log of torch.compile, which trainspan trace import reads",
+	"an archive, whose profiles trainspan trace import reads", "a ring, which trainspan trace import reads", "a digest", "a table in Parquet", "the run.json of a start",
 	"a dump of PyTorch's flight recorder, which trainspan report reads beside the records of its job", "stacks, which trainspan report reads beside the records of their job",
 	"log records or metrics of OTLP, which have no spans"}
 
 func (k Kind) String() string { return kinds[k] }
 
-// Profiler reports whether trainspan import reads the file as a profile or a log.
+// Profiler reports whether trainspan trace import reads the file as a profile or a log.
 func (k Kind) Profiler() bool { return k == Profile || k == CompileLog || k == Tar }
 
 // How files begin that are no text.

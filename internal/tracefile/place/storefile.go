@@ -221,7 +221,7 @@ func (s *Store[K]) finishAll(ctx context.Context, list []*File[K], workers int) 
 	}
 	wg.Wait()
 	if left > 0 {
-		errs = append(errs, fmt.Errorf("%d files were left without their end, which trainspan recover writes: %w", left, ctx.Err()))
+		errs = append(errs, fmt.Errorf("%d files were left without their end, which trainspan trace recover writes: %w", left, ctx.Err()))
 	}
 	return errs
 }

@@ -42,9 +42,9 @@ func TestQueries(t *testing.T) {
 // queries asks about some traces; of the made-up ones it is known what they hold.
 func queries(t *testing.T, traces string, made bool) {
 	dir := t.TempDir()
-	trainspan(t, "convert", traces, "--to", "parquet", "-o", filepath.Join(dir, "lake"))
+	trainspan(t, "trace", "convert", traces, "--to", "parquet", "-o", filepath.Join(dir, "lake"))
 	db := open(t, dir)
-	sum := answer[spanstats.Result](t, "summary", traces, "--json")
+	sum := answer[spanstats.Result](t, "trace", "summary", traces, "--json")
 	rep := answer[report.Report](t, "report", traces, "--json")
 
 	t.Run("the whole", func(t *testing.T) {
@@ -137,13 +137,13 @@ func queries(t *testing.T, traces string, made bool) {
 	t.Run("steps_over_2x_median", func(t *testing.T) { checkSteps(t, db, traces, made) })
 }
 
-// checkSteps holds the slow steps against the rows of trainspan steps.
+// checkSteps holds the slow steps against the rows of trainspan trace steps.
 func checkSteps(t *testing.T, db *sql.DB, traces string, made bool) {
 	type step struct {
 		step, rank, dur int64
 	}
 	var all, want []step
-	lines := json.NewDecoder(bytes.NewReader(trainspan(t, "steps", traces, "--json")))
+	lines := json.NewDecoder(bytes.NewReader(trainspan(t, "trace", "steps", traces, "--json")))
 	for lines.More() {
 		s := struct {
 			Step int64  `json:"step"`
@@ -231,8 +231,8 @@ func TestOverlappingSpans(t *testing.T) {
 	if err := os.WriteFile(trace, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	trainspan(t, "convert", trace, "--to", "parquet", "-o", filepath.Join(dir, "lake"))
-	sum := answer[spanstats.Result](t, "summary", trace, "--json")
+	trainspan(t, "trace", "convert", trace, "--to", "parquet", "-o", filepath.Join(dir, "lake"))
+	sum := answer[spanstats.Result](t, "trace", "summary", trace, "--json")
 	db := open(t, dir)
 	checkCategories(t, db, &sum)
 	if rows := rowsOf(t, db, `SELECT count(*) AS n FROM events WHERE len(outlasts) > 1`); rows[0].whole(t, "n") == 0 {
@@ -251,7 +251,7 @@ func checkWait(t *testing.T) {
 		t.Fatalf("%d files: %v", len(files), err)
 	}
 	rep := answer[report.Report](t, append([]string{"report", "--json"}, files...)...)
-	trainspan(t, append([]string{"convert", "--to", "parquet", "-o", filepath.Join(dir, "lake")}, files...)...)
+	trainspan(t, append([]string{"trace", "convert", "--to", "parquet", "-o", filepath.Join(dir, "lake")}, files...)...)
 	db := open(t, dir)
 	cover := rep.Verdict.Rank.Coverage
 	view := fmt.Sprintf(`CREATE OR REPLACE VIEW events AS SELECT *, epoch_us(ts) AS ts_us FROM read_parquet('%s/events/**/*.parquet', hive_partitioning = true)
@@ -281,7 +281,7 @@ func TestTwoRuns(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		traces := filepath.Join(dir, name)
 		writeJob(t, traces, "", 1)
-		trainspan(t, "convert", traces, "--to", "parquet", "-o", lake, "--run", name)
+		trainspan(t, "trace", "convert", traces, "--to", "parquet", "-o", lake, "--run", name)
 	}
 	db := open(t, dir)
 	rows := ask(t, db, "goodput_by_attempt")
@@ -300,7 +300,7 @@ func TestParts(t *testing.T) {
 	if err := errors.Join(os.Mkdir(whole, 0o755), os.Mkdir(parts, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	trainspan(t, "convert", traces, "--to", "parquet", "-o", filepath.Join(whole, "lake"))
+	trainspan(t, "trace", "convert", traces, "--to", "parquet", "-o", filepath.Join(whole, "lake"))
 	var digests []string
 	for i, node := range rand.New(rand.NewPCG(1, 2)).Perm(4) { // of two ranks, with both attempts
 		var mine []string
@@ -312,12 +312,12 @@ func TestParts(t *testing.T) {
 			mine = append(mine, found...)
 		}
 		digests = append(digests, filepath.Join(dir, fmt.Sprint(node, ".digest")))
-		trainspan(t, append([]string{"digest", "-o", digests[i]}, mine...)...)
+		trainspan(t, append([]string{"trace", "digest", "-o", digests[i]}, mine...)...)
 		for range 1 + i%2 {
-			trainspan(t, append([]string{"convert", "--to", "parquet", "--part", "-o", filepath.Join(parts, "lake")}, mine...)...)
+			trainspan(t, append([]string{"trace", "convert", "--to", "parquet", "--part", "-o", filepath.Join(parts, "lake")}, mine...)...)
 		}
 	}
-	trainspan(t, append([]string{"convert", "--to", "parquet", "--part", "-o", filepath.Join(parts, "lake")}, digests...)...)
+	trainspan(t, append([]string{"trace", "convert", "--to", "parquet", "--part", "-o", filepath.Join(parts, "lake")}, digests...)...)
 	a, b := open(t, whole), open(t, parts)
 	queries, err := filepath.Glob(filepath.Join("..", "..", "..", "docs", "queries", "*.sql"))
 	if err != nil || len(queries) < 6 {

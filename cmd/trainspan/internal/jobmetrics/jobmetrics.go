@@ -38,11 +38,14 @@ type Server struct {
 	last     atomic.Pointer[metricdata.ScopeMetrics]
 }
 
+// named are the places that give the address.
+const named = "--metrics or TRAINSPAN_METRICS"
+
 // Check reports whether an address may be used: only this machine reaches it.
 func Check(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return ui.Usage("--metrics %s: give an address that only this machine reaches, such as 127.0.0.1:9477", address)
+		return ui.Usage("%s: %q is no address that only this machine reaches; give one such as 127.0.0.1:9477", named, address)
 	}
 	return nil
 }
@@ -53,7 +56,7 @@ func Serve(ctx context.Context, address string) (*Server, error) {
 	var reader sdkmetric.Reader
 	var err error
 	if s.http, reader, err = prom.Listen(ctx, address, prometheus.WithProducer(s), prometheus.WithoutTargetInfo()); err != nil {
-		return nil, ui.Usage("--metrics: %s", ui.Explain(err))
+		return nil, ui.Usage("%s: %s", named, ui.Explain(err))
 	}
 	s.provider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
 	return s, nil

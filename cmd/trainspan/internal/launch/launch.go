@@ -348,7 +348,7 @@ func (l *launcher) later() string {
 	if l.dir == "" {
 		return ""
 	}
-	return "; when the command has ended, add what its Python processes recorded since, and the spans that were received by OTLP and are in no trace yet, with: trainspan import " + l.dir
+	return "; when the command has ended, add what its Python processes recorded since, and the spans that were received by OTLP and are in no trace yet, with: trainspan trace import " + l.dir
 }
 
 func (s *Status) describe() string {

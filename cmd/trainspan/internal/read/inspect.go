@@ -111,7 +111,7 @@ func (info *FileInfo) describe(t *tally) *FileInfo {
 func (t *tally) missing(info *FileInfo) []string {
 	var out []string
 	if !t.ended {
-		out = append(out, "the end record: the program still runs or was killed; trainspan recover closes the trace")
+		out = append(out, "the end record: the program still runs or was killed; trainspan trace recover closes the trace")
 	}
 	if t.repaired {
 		out = append(out, "what the program would have written after it was killed; the trace was recovered")

@@ -69,10 +69,10 @@ func WarnOfDamage(a *ui.App, skipped []*job.FileError, procs []*job.Process) {
 	for _, p := range procs {
 		source := strings.Join(p.Sources, ", ")
 		if p.Bad > 0 {
-			a.Problem("%s: %s skipped that are no records; trainspan validate lists them; see "+helptopic.Damaged, source, display.Plural(p.Bad, "line"))
+			a.Problem("%s: %s skipped that are no records; trainspan trace validate lists them; see "+helptopic.Damaged, source, display.Plural(p.Bad, "line"))
 		}
 		if p.Torn {
-			a.Problem("%s: the file is damaged or cut off; what can be read was used, trainspan recover repairs it; see "+helptopic.Damaged, source)
+			a.Problem("%s: the file is damaged or cut off; what can be read was used, trainspan trace recover repairs it; see "+helptopic.Damaged, source)
 		}
 	}
 }

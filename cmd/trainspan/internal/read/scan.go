@@ -45,13 +45,13 @@ func warnOfSkipped(a *ui.App, path string, st *dftracer.ReadStats) error {
 		case kind == fsread.Trace:
 			why = "no line is a record"
 		}
-		return ui.BadData("%s: not a trace: %s; PyTorch files are read by trainspan import; see "+helptopic.NotATrace, path, why)
+		return ui.BadData("%s: not a trace: %s; PyTorch files are read by trainspan trace import; see "+helptopic.NotATrace, path, why)
 	}
 	if st.Bad > 0 {
-		a.Problem("%s: %s skipped, first %v; trainspan validate lists them; see "+helptopic.Damaged, path, display.Plural(st.Bad, "line"), &st.First[0])
+		a.Problem("%s: %s skipped, first %v; trainspan trace validate lists them; see "+helptopic.Damaged, path, display.Plural(st.Bad, "line"), &st.First[0])
 	}
 	if st.Torn {
-		a.Problem("%s: the file is damaged or cut off at byte %d; what can be read was used, trainspan recover repairs it; see "+helptopic.Damaged, path, st.DamagedAt)
+		a.Problem("%s: the file is damaged or cut off at byte %d; what can be read was used, trainspan trace recover repairs it; see "+helptopic.Damaged, path, st.DamagedAt)
 	}
 	return nil
 }

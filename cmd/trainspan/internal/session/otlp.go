@@ -265,7 +265,7 @@ func (o *otlpSide) replay(ctx context.Context) error {
 		paths = append(paths, left[i].Path)
 	}
 	if _, err := otlpreceiver.Replay(ctx, paths, &otlpreceiver.ReplayOptions{}); err != nil {
-		return fmt.Errorf("spans wait in %s: %w; add them with: trainspan import %s", paths[0], err, o.dir)
+		return fmt.Errorf("spans wait in %s: %w; add them with: trainspan trace import %s", paths[0], err, o.dir)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func machine() string {
 }
 
 // sweep deletes the folders of starts of this user that were killed with all that needs
-// them, and that hold no ring: what is in one waits for trainspan import.
+// them, and that hold no ring: what is in one waits for trainspan trace import.
 func sweep(in ...string) {
 	for _, up := range in {
 		dirs, _ := filepath.Glob(filepath.Join(up, folderPrefix+"*")) // of a pattern in up: nothing is found

@@ -253,7 +253,7 @@ func (p *pythonSide) missing(dir string) string {
 	st := p.drain.Stats()
 	var parts []string
 	if st.Waiting > 0 {
-		parts = append(parts, fmt.Sprintf("%s of Python processes could not be written and wait in shared memory: make room, then run trainspan import %s; see "+helptopic.File, display.Plural(st.Waiting, "span"), dir))
+		parts = append(parts, fmt.Sprintf("%s of Python processes could not be written and wait in shared memory: make room, then run trainspan trace import %s; see "+helptopic.File, display.Plural(st.Waiting, "span"), dir))
 	}
 	if st.Lost > 0 {
 		parts = append(parts, fmt.Sprintf("%s of Python processes lost; see "+helptopic.Python, display.Plural(st.Lost, "record")))

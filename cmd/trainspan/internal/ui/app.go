@@ -77,6 +77,12 @@ func (a *App) Env(name string) (string, bool) {
 func (a *App) Table(to *display.Writer, t *display.Table) {
 	heads, rows := t.Lines(a.Columns(to))
 	p := a.Paint(to)
+	if p.ASCII {
+		heads = ascii.Replace(heads)
+		for i := range rows {
+			rows[i] = ascii.Replace(rows[i])
+		}
+	}
 	if heads != "" {
 		_, _ = display.Fprintf(to, "%s\n", p.Dim(heads)) // to remembers its error
 	}

@@ -51,8 +51,9 @@ func Screen(to *display.Writer, p Painter, columns int, r *report.Report, full b
 // no other letters of its own.
 type Painter struct{ On, ASCII bool }
 
-// ascii replaces what screens draw with.
-var ascii = strings.NewReplacer("█", "#", "▓", "@", "▒", "+", "░", ":", "·", "-", "…", "...", "±", "+-", "µ", "u", "“", "\"", "”", "\"",
+// ascii replaces what screens and tables draw with, each character by one, so that no line
+// gets wider.
+var ascii = strings.NewReplacer("█", "#", "▓", "@", "▒", "+", "░", ":", "·", "-", "…", "~", "±", "+-", "µ", "u", "“", "\"", "”", "\"",
 	"▏", " ", "▎", " ", "▍", "#", "▌", "#", "▋", "#", "▊", "#", "▉", "#")
 
 // Colours are the words of --color.

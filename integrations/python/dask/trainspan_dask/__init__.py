@@ -6,7 +6,7 @@
     client = Client("scheduler:8786")
     print(report(["/traces/node0000", "/traces/node0001"]))
 
-A part is a folder or a file that `trainspan digest` takes, or a list of them, at a path
+A part is a folder or a file that `trainspan trace digest` takes, or a list of them, at a path
 that is the same on all workers; all files of one process are in one part. Each part
 becomes a digest on the worker that gets it, digests become one in a tree, and one worker
 reports what it says: byte for byte what `trainspan report` says of all parts. Digests
@@ -37,7 +37,7 @@ def report(parts, *options, command=None, split_every=8, **compute):
 
 def digest(parts, output, command=None, split_every=8, **compute):
     """Writes one digest of all parts to a file of this machine: for several reports, and
-    for `trainspan digest` with those of other parts. It replaces the file."""
+    for `trainspan trace digest` with those of other parts. It replaces the file."""
     whole = bag(parts, command=command, split_every=split_every).compute(**compute)
     part = "%s.%d.part" % (output, os.getpid())
     with open(part, "wb") as f:
@@ -72,7 +72,7 @@ def report_of(options, command, whole):
 
 def made(command, at, paths):
     out = os.path.join(at, "all.digest")
-    run(command, "digest", "-o", out, "--", *paths)
+    run(command, "trace", "digest", "-o", out, "--", *paths)
     with open(out, "rb") as f:
         return f.read()
 

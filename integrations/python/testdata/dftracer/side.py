@@ -134,11 +134,11 @@ def run(program, ours, options):
         if done.returncode:
             raise SystemExit("%s ended with %d:\n%s\n%s" % ("ours" if ours else "the original", done.returncode, done.stderr[-2000:], text))
         if ours:
-            subprocess.run([options.trainspan, "import", folder, "-q"], check=True, timeout=300)
+            subprocess.run([options.trainspan, "trace", "import", folder, "-q"], check=True, timeout=300)
         records = []
         for path in glob.glob(os.path.join(folder, "*.pfw")):
             if ours:
-                subprocess.run([options.trainspan, "validate", path], check=True, timeout=300, stdout=subprocess.DEVNULL)
+                subprocess.run([options.trainspan, "trace", "validate", path], check=True, timeout=300, stdout=subprocess.DEVNULL)
             with open(path) as f:
                 records += [json.loads(line) for line in f if line.startswith("{")]
         return done.stdout, comparable(records, os.path.realpath(folder), ours)

@@ -34,7 +34,7 @@ func (o *options) stages(work string) error {
 		return sum, nil
 	}
 	digest, err := each(func(i int, part string) []string {
-		return []string{"digest", part, "-o", filepath.Join(digests, fmt.Sprint(i, ".digest"))}
+		return []string{"trace", "digest", part, "-o", filepath.Join(digests, fmt.Sprint(i, ".digest"))}
 	})
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func (o *options) stages(work string) error {
 		return err
 	}
 	convert, err := each(func(_ int, part string) []string {
-		return []string{"convert", part, "--to", "parquet", "--part", "--run", "job", "-o", lake}
+		return []string{"trace", "convert", part, "--to", "parquet", "--part", "--run", "job", "-o", lake}
 	})
 	if err != nil {
 		return err

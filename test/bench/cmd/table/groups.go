@@ -149,7 +149,7 @@ func summary(t *tables, rows []row) error {
 	if err != nil {
 		return err
 	}
-	return t.commandBeside(rows[0], []string{"summary", path}, "read", path, 1)
+	return t.commandBeside(rows[0], []string{"trace", "summary", path}, "read", path, 1)
 }
 
 func imported(t *tables, rows []row) error {
@@ -163,7 +163,7 @@ func imported(t *tables, rows []row) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return t.commandBeside(rows[0], []string{"import", path, "-o", filepath.Join(t.dir, "imported.pfw.gz"), "--force"}, "scan", path, 500e6/float64(st.Size()))
+	return t.commandBeside(rows[0], []string{"trace", "import", path, "-o", filepath.Join(t.dir, "imported.pfw.gz"), "--force"}, "scan", path, 500e6/float64(st.Size()))
 }
 
 // onJob measures a command on the traces of a job; {} is their folder. The time is that of

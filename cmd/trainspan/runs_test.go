@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
+)
+
+// TestRunsSelected: --since, --job and --sort choose and order the rows, and wrong values and
+// empty selections are refused with the way out.
+func TestRunsSelected(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeRuns(t) // train.1 8 h ago, train.2 7 h, eval.1 5 h, last.1 4 h
+	for _, c := range []struct {
+		args    string
+		want    string // the ids, in this order
+		refused string
+	}{
+		{"", "last.1 eval.1 train.2 train.1", ""},
+		{"--since 330m", "last.1 eval.1", ""},
+		{"--since 5w", "last.1 eval.1 train.2 train.1", ""},
+		{"--since 2020-01-01", "last.1 eval.1 train.2 train.1", ""},
+		{"--job train", "train.2 train.1", ""},
+		{"--job *a*", "last.1 eval.1 train.2 train.1", ""},
+		{"--job eva?", "eval.1", ""},
+		{"--job train --sort lasted", "train.2 train.1", ""},
+		{"--sort lost --since 450m --job [lt]*", "train.2 last.1", ""},
+		{"--since soon", "", "--since soon: give a length of time such as 90m, 12h, 3d or 4w, or a time in UTC such as 2026-11-01"},
+		{"--since 4y", "", "--since 4y: give a length of time"},
+		{"--since -4w", "", "--since -4w: give a length of time"},
+		{"--since w", "", "--since w: give a length of time"},
+		{"--since 99999w", "", "--since 99999w: give a length of time"},
+		{"--since 1s", "", "no run began since "},
+		{"--job nothing", "", "no run of job nothing is among the 4 runs here; leave out --job and --since to see them"},
+		{"--job [", "", "--job [: syntax error in pattern"},
+		{"--sort size", "", "choose one of began, lost, rank-time, lasted"},
+	} {
+		status, out, said := cli(t, append([]string{"runs", "--json"}, strings.Fields(c.args)...)...)
+		if c.refused != "" {
+			if status != ui.StatusUse || !strings.Contains(said, c.refused) {
+				t.Errorf("runs %s: status %d, %q, want %d and %q", c.args, status, said, ui.StatusUse, c.refused)
+			}
+			continue
+		}
+		var ids []string
+		for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
+			var row runRow
+			if err := d.Decode(&row); err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, row.ID)
+		}
+		if got := strings.Join(ids, " "); status != ui.StatusOK || got != c.want {
+			t.Errorf("runs %s: status %d, %q, want %q: %s", c.args, status, got, c.want, said)
+		}
+	}
+}
+
+// TestRunsSum: the time of the ranks is that of the runs added up, and a host whose rank is
+// slow in two runs is named, but not one that is slow in one run only.
+func TestRunsSum(t *testing.T) {
+	var rows []runRow
+	var rankTime, lost int64
+	for i, slow := range []int{5, 6, 1, 0} { // node01, node01, node00, and all ranks on one host
+		j := simjob.Job{Name: "j", Layout: simjob.DP, Ranks: 8, PerHost: 4, Steps: 60, Seed: uint64(i + 1), Noise: simjob.None,
+			Faults: []simjob.Fault{{What: simjob.Slow, Ranks: []int{slow}, Phase: simjob.Forward, Factor: 2}}}
+		if i == 3 {
+			j.PerHost = 8
+		}
+		dir := t.TempDir()
+		if _, err := j.Write(dir); err != nil {
+			t.Fatal(err)
+		}
+		listed, err := listRuns(t.Context(), ui.New(ui.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}), []string{dir})
+		if err != nil || len(listed) != 1 {
+			t.Fatalf("%d runs, %v", len(listed), err)
+		}
+		row := listed[0]
+		row.ID = "j." + strconv.Itoa(i+1)
+		var parts int64
+		for _, p := range row.Spent {
+			parts += p.Time
+		}
+		if row.Lost <= 0 || row.Lost >= row.RankTime || parts != row.RankTime || row.Diagnosis != "slow_ranks" {
+			t.Errorf("%+v: want a part of %d lost, by slow ranks", row, row.RankTime)
+		}
+		rows, rankTime, lost = append(rows, row), rankTime+row.RankTime, lost+row.Lost
+		for name, args := range map[string][]string{"runs": {"runs", "--json", dir}, "runs-sum": {"runs", "--sum", "--json", dir}} {
+			text, err := os.ReadFile(filepath.Join("..", "..", "docs", "schema", name+".json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var v any
+			if err := json.Unmarshal([]byte(want(t, args...)), &v); err != nil {
+				t.Fatal(err)
+			}
+			if err := compile(t, text).Validate(v); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if out := want(t, "runs", dir); !strings.Contains(out, "\n1 run since 20") || !strings.Contains(out, "\nRank time: ") || !strings.Contains(out, "\nLost: ") {
+			t.Errorf("the sum is not in\n%s", out)
+		}
+	}
+	rows = append(rows, runRow{ID: "j.5", Began: rows[0].Began.Add(-time.Hour)}) // nothing is known of it
+	sum := sumOf(rows)
+	if sum.Runs != 5 || sum.Unknown != 1 || sum.RankTime != rankTime || sum.Lost != lost || !sum.From.Equal(rows[4].Began) {
+		t.Errorf("%+v, want the sum %d, lost %d", sum, rankTime, lost)
+	}
+	if want := []slowHost{{"node01", []string{"j.1", "j.2"}, 3}}; !reflect.DeepEqual(sum.SlowHosts, want) {
+		t.Errorf("slow hosts %+v, want %+v", sum.SlowHosts, want)
+	}
+	text := strings.Join(sum.lines(rows), "\n")
+	for _, want := range []string{"5 runs since ", "; of 1 it is not known what the time went to", "Slow host: node01 in 2 of 3 runs on several hosts: j.1, j.2"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+}
