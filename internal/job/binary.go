@@ -3,6 +3,7 @@ package job
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/trainspan/trainspan/internal/platform/columns"
@@ -60,6 +61,12 @@ func (p *Process) AppendBinary(dst []byte) ([]byte, error) {
 			}
 		}
 	}
+	if len(p.Told) > 0 { // nothing stands for nothing: most digests have none
+		dst = binary.AppendUvarint(dst, uint64(len(p.Told)))
+		for _, key := range slices.Sorted(maps.Keys(p.Told)) {
+			dst = columns.AppendBytes(columns.AppendBytes(dst, key), p.Told[key])
+		}
+	}
 	return dst, nil
 }
 
@@ -108,6 +115,13 @@ func (p *Process) UnmarshalBinary(src []byte) error {
 			}
 		}
 		p.Files = append(p.Files, u)
+	}
+	if r.Err() == nil && r.Len() > 0 {
+		p.Told = make(map[string]string)
+		for range r.Count(2) {
+			key := r.String()
+			p.Told[key] = r.String()
+		}
 	}
 	if r.Err() != nil || r.Len() != 0 || p.Rank < 0 || p.Attempt < 0 || int(p.Steps.Rule) >= vocab.StepRules {
 		return fmt.Errorf("run: a process: %w", columns.ErrDamaged)

@@ -98,6 +98,10 @@ type Process struct {
 	// OtherSignals counts the lines of log records and metrics beside its spans.
 	OtherSignals int64
 
+	// Told are facts that the client for Python wrote about its process, as JSON, by the
+	// names that begin with Told; nil for none.
+	Told map[string]string
+
 	// Steps are the training steps.
 	Steps Steps
 
@@ -121,6 +125,11 @@ type Process struct {
 	fileEnd          int64  // of the end record, Unknown when there is none
 	digest           uint64 // of what its spans are, in any order
 }
+
+// The keys of Process.Told.
+const (
+	ToldInjected = "injected" // delays that trainspan run --inject asked for, and that were made
+)
 
 // Damage is what is wrong with the files of a process.
 type Damage struct {

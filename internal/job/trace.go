@@ -296,6 +296,12 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 	case tracefile.KeySpanBegin:
 		t.begin(p, ev, value)
 		return
+	case ToldInjected:
+		if p.Told == nil {
+			p.Told = make(map[string]string)
+		}
+		p.Told[key] = value // the last one has all
+		return
 	}
 	p.hear(ev)
 	id, ok := ev.Arg(argSpan)

@@ -98,6 +98,7 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	r.silent(j)
 	r.readEvidence(j)
 	r.outcomes(j.Job)
+	r.injected(j.Job)
 	r.chooseVerdict()
 	r.ranks(j)
 	s := j.timeline(tables)

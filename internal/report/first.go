@@ -396,6 +396,9 @@ func (s *screen) first(r *Report) {
 	if source != "" {
 		s.labelledAt("", display.Elide(display.Text(source), s.columns-labelWidth))
 	}
+	for _, text := range r.InjectedSentences() {
+		s.labelled("Injected", text)
+	}
 	early := r.endedBeforeSteps()
 	if !early && (end == "" || v.Diagnosis != diagnosisOther) { // what failed is not what no span covers
 		s.labelled(v.Diagnosis, v.Why)

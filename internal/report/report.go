@@ -58,6 +58,9 @@ type Report struct {
 	// sampled it, in words.
 	Evidence []string `json:"evidence,omitempty"`
 	Series   *Series  `json:"series,omitempty"`
+	// Injected are the delays that trainspan run --inject has put into the job: what they
+	// cost is no fault of it.
+	Injected []Injected `json:"injected,omitempty"`
 
 	// Resources is what each start used, where trainspan run saw it.
 	Resources []Resource `json:"resources,omitempty"`

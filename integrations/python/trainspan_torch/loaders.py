@@ -44,7 +44,8 @@ def _stateful(module):
 
 def _dataloader(module):
     cls = module._BaseDataLoaderIter
-    wait, loop, here, end, recorded = cls.__next__, hooks._loop, hooks.PHASE, _ring.end, "data" in hooks._on
+    wait = hooks.delayed("data", cls.__next__)
+    loop, here, end, recorded = hooks._loop, hooks.PHASE, _ring.end, "data" in hooks._on
     slots, clock, event = _ring.slots, _ring.clock, _ring.event
     n, start_up, Tensor = _ring.name("fetch.iter", "dataloader", "torch"), loop.start_up, sys.modules["torch"].Tensor
 
