@@ -128,7 +128,9 @@ type Process struct {
 
 // The keys of Process.Told.
 const (
-	ToldInjected = "injected" // delays that trainspan run --inject asked for, and that were made
+	ToldInjected = "injected"   // delays that trainspan run --inject asked for, and that were made
+	ToldCode     = "other_code" // lines of the program between which steps spend long
+	ToldDataset  = "dataset"    // what its data loader reads
 )
 
 // Damage is what is wrong with the files of a process.

@@ -296,7 +296,7 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 	case tracefile.KeySpanBegin:
 		t.begin(p, ev, value)
 		return
-	case ToldInjected:
+	case ToldInjected, ToldCode, ToldDataset:
 		if p.Told == nil {
 			p.Told = make(map[string]string)
 		}

@@ -120,6 +120,7 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	}
 	r.limits(j)
 	r.conclude()
+	r.ownCode(j.Job)
 	r.Quality.See = r.sections()
 	return tables, s
 }

@@ -538,6 +538,8 @@ func (s *screen) time(r *Report) {
 		}
 	}
 	s.labelled("Step", r.stepSentence())
+	s.labelled("Code", r.codeSentence())
+	s.labelled("Data", r.dataSentence())
 }
 
 // stepSentence says what a step is made of: of the rank that the finding names where it is

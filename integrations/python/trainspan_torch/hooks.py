@@ -162,6 +162,8 @@ def wrap(fn, before, after, here):
             if inside.busy:
                 return fn(*args, **kwargs)
             token = result = None
+            if _loop.lines is not None:
+                _loop.lines.lost()
             try:
                 inside.busy = 1
                 try:
@@ -255,6 +257,9 @@ def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, afte
                 outer, bit, token = here.inside, 0, None
                 if outer.busy or _compiling() or loop.inside(busy):
                     return impl(*args, **kwargs)
+                lines = loop.lines
+                if lines is not None:
+                    lines.enter(name, args)
                 try:
                     outer.busy = 1
                     token = begin(args)
@@ -268,6 +273,8 @@ def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, afte
                     end(token)
                     if ended is not None:
                         ended()
+                    if lines is not None:
+                        lines.leave(name)
                 if after is not None:
                     after(args)
                 return value

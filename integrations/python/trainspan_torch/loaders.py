@@ -74,7 +74,9 @@ def _dataloader(module):
             inside = here.inside
             if inside.busy or loop.inside(INSIDE):
                 return wait(self)
-            feeds, token = True, None
+            feeds, token, lines = True, None, loop.lines
+            if lines is not None:
+                lines.enter("fetch.iter", (self,))
             try:
                 inside.busy = 1
                 feeds = loop.here()
@@ -86,6 +88,8 @@ def _dataloader(module):
             finally:
                 inside.busy = 0
             end(token, None if feeds else {"background": 1})
+            if lines is not None:
+                lines.leave("fetch.iter")
             if feeds:
                 start_up.came(True)
                 loop.got(self, batch)
