@@ -123,7 +123,7 @@ func (l *loader) checkExporters(name, key, text string) {
 
 // otherVariables are read elsewhere, or mean something to DFTracer itself and nothing here.
 var otherVariables = []string{
-	environ.File, dftracerFile, environ.Dir, environ.Run, environ.Ring, environ.Torch, environ.Only, environ.Without, environ.Verbose, environ.Metrics,
+	environ.File, dftracerFile, environ.Dir, environ.Run, environ.Ring, environ.Torch, environ.Only, environ.Without, environ.Verbose, environ.Inject, environ.Metrics,
 	"DFTRACER_INIT", "DFTRACER_INIT_COUNT", "DFTRACER_GOTCHA_PRIORITY", "DFTRACER_LOG_LEVEL", "DFTRACER_TIME_METRIC",
 	"DFTRACER_BIND_SIGNALS", "DFTRACER_ERROR", "DFTRACER_LIBUV_THREADS", "DFTRACER_ENABLE_AGGREGATION", "DFTRACER_AGGREGATION_TYPE", "DFTRACER_AGGREGATION_FILE",
 	"DFTRACER_ENABLE_PAPI_TRACING", "DFTRACER_PAPI_EVENTS", "DFTRACER_PAPI_MULTIPLEX", "DFTRACER_PAPI_SAMPLE_INTERVAL_MS",

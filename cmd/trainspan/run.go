@@ -33,6 +33,7 @@ const (
 
 func newRun(a *ui.App) *cobra.Command {
 	var set session.Settings
+	var inject []string
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run a training job and record it",
@@ -54,10 +55,14 @@ The exit status is that of the command, 128 and the number of the signal that en
 it, 127 if there is no such program, 126 if it cannot be run, and 2 for wrong use.`,
 		Example: `  trainspan run -- python train.py --lr 0.1
   trainspan run --name llama --otlp -- torchrun --nproc-per-node 8 train.py
-  trainspan run --profiles profiler/ --quiet -- srun python train.py`,
+  trainspan run --profiles profiler/ --quiet -- srun python train.py
+  trainspan run --inject rank=2,data=50ms,from=100 -- torchrun --nproc-per-node 4 train.py`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return ui.Usage("run takes a command; write trainspan run -- COMMAND")
+			}
+			if err := addInjections(&set, inject); err != nil {
+				return err
 			}
 			return runCommand(a, args, set)
 		},
@@ -75,12 +80,40 @@ it, 127 if there is no such program, 126 if it cannot be run, and 2 for wrong us
 	f.BoolVar(&set.NoTorch, "no-torch", false, "do not watch PyTorch")
 	f.StringSliceVar(&set.Only, "only", nil, "watch only these `phases` of PyTorch")
 	f.StringSliceVar(&set.Without, "without", nil, "do not watch these `phases` of PyTorch")
+	f.StringArrayVar(&inject, "inject", nil, "delay a phase of PyTorch to test the diagnosis, as `rank=2,data=50ms,from=100`; repeatable")
 	f.BoolVar(&set.NoUsage, "no-resources", false, "do not sample the use of processor, memory, disks and GPUs")
 	f.StringVar(&set.Metrics, "metrics", "", "serve metrics of the job on this `address` of this machine, such as 127.0.0.1:9477 (default: $"+environ.Metrics+")")
 	f.BoolVarP(&set.Quiet, "quiet", "q", false, "make no report at the end")
 	f.BoolVarP(&set.Verbose, "verbose", "v", false, "let every Python process say that it is recorded")
 	cmd.MarkFlagsMutuallyExclusive("otlp-token-file", "otlp-no-token")
 	return cmd
+}
+
+// addInjections reads the delays of --inject. One that could not be made is refused before the
+// job starts.
+func addInjections(set *session.Settings, texts []string) error {
+	for _, text := range texts {
+		all, err := rundir.ParseInjection(text)
+		if err != nil {
+			return ui.Usage("--inject %s: %v", text, err)
+		}
+		for k := range all {
+			hook := all[k].Hook()
+			switch {
+			case set.NoTorch:
+				return ui.Usage("--inject %s: --no-torch leaves out the client that makes the delay", text)
+			case len(set.Only) > 0 && !slices.Contains(set.Only, hook):
+				return ui.Usage("--inject %s: %s needs the phase %s of PyTorch, which --only leaves out", text, all[k].Phase, hook)
+			case slices.Contains(set.Without, hook):
+				return ui.Usage("--inject %s: %s needs the phase %s of PyTorch, which --without leaves out", text, all[k].Phase, hook)
+			}
+		}
+		set.Inject = append(set.Inject, all...)
+	}
+	if len(set.Inject) > 0 && session.Nested() {
+		return ui.Usage("--inject: this is below another trainspan run, which records the command; give --inject there")
+	}
+	return nil
 }
 
 // newRunTelemetry is the telemetry process.

@@ -27,6 +27,11 @@ type told struct {
 	Ledger struct {
 		Categories map[string]int64 `json:"categories_ns"`
 	}
+	Injected []struct {
+		Text   string
+		Delays int64
+		Time   int64 `json:"delay_ns"`
+	}
 	Checkpoints []struct {
 		Blocking int64 `json:"blocking_ns"`
 	}

@@ -3,6 +3,7 @@ package job
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/trainspan/trainspan/internal/platform/columns"
@@ -60,7 +61,12 @@ func (p *Process) AppendBinary(dst []byte) ([]byte, error) {
 			}
 		}
 	}
-	return p.Samples.append(dst), nil
+	dst = p.Samples.append(dst)
+	dst = binary.AppendUvarint(dst, uint64(len(p.Facts)))
+	for _, key := range slices.Sorted(maps.Keys(p.Facts)) {
+		dst = columns.AppendBytes(columns.AppendBytes(dst, key), p.Facts[key])
+	}
+	return dst, nil
 }
 
 // transfers are the parts of u in the order in which they are stored.
@@ -110,6 +116,13 @@ func (p *Process) UnmarshalBinary(src []byte) error {
 		p.Files = append(p.Files, u)
 	}
 	p.Samples = readSamples(r)
+	for range r.Count(2) {
+		if p.Facts == nil {
+			p.Facts = make(map[string]string)
+		}
+		key := r.String()
+		p.Facts[key] = r.String()
+	}
 	if r.Err() != nil || r.Len() != 0 || p.Rank < 0 || p.Attempt < 0 || int(p.Steps.Rule) >= vocab.StepRules {
 		return fmt.Errorf("run: a process: %w", columns.ErrDamaged)
 	}

@@ -98,6 +98,10 @@ type Process struct {
 	// OtherSignals counts the lines of log records and metrics beside its spans.
 	OtherSignals int64
 
+	// Facts are what the client for Python wrote about its process, as JSON, by the
+	// names that begin with Fact; nil for none.
+	Facts map[string]string
+
 	// Steps are the training steps.
 	Steps Steps
 
@@ -124,6 +128,13 @@ type Process struct {
 	fileEnd          int64  // of the end record, Unknown when there is none
 	digest           uint64 // of what its spans are, in any order
 }
+
+// The keys of Process.Facts.
+const (
+	FactInjected = "injected"   // delays that trainspan run --inject asked for, and that were made
+	FactCode     = "other_code" // lines of the program between which steps spend long
+	FactDataset  = "dataset"    // what its data loader reads
+)
 
 // Damage is what is wrong with the files of a process.
 type Damage struct {

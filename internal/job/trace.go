@@ -301,6 +301,12 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 	case tracefile.KeySpanBegin:
 		t.begin(p, ev, value)
 		return
+	case FactInjected, FactCode, FactDataset:
+		if p.Facts == nil {
+			p.Facts = make(map[string]string)
+		}
+		p.Facts[key] = value // the last one has all
+		return
 	}
 	p.hear(ev)
 	id, ok := ev.Arg(argSpan)

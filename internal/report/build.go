@@ -98,6 +98,7 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	r.silent(j)
 	r.readEvidence(j)
 	r.outcomes(j.Job)
+	r.injected(j.Job)
 	r.chooseVerdict()
 	r.machine(j, tables)
 	r.ranks(j)
@@ -120,6 +121,7 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	}
 	r.limits(j)
 	r.conclude()
+	r.ownCode(j.Job)
 	r.Quality.See = r.sections()
 	return tables, s
 }

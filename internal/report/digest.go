@@ -26,7 +26,7 @@ import (
 
 // digestVersion is that of the files that [State.WriteDigest] writes. It rises
 // when an older reader would not understand a file.
-const digestVersion = 15
+const digestVersion = 16
 
 // The parts of a digest.
 const (

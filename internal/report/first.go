@@ -399,6 +399,9 @@ func (s *screen) first(r *Report) {
 	if source != "" {
 		s.labelledAt("", display.Elide(display.Text(source), s.columns-labelWidth))
 	}
+	for _, text := range r.InjectedSentences() {
+		s.labelled("Injected", text)
+	}
 	early := r.endedBeforeSteps()
 	if !early && (end == "" || v.Diagnosis != diagnosisOther) { // what failed is not what no span covers
 		s.labelled(v.Diagnosis, v.Why)
@@ -545,6 +548,8 @@ func (s *screen) time(r *Report) {
 		}
 	}
 	s.labelled("Step", r.stepSentence())
+	s.labelled("Code", r.codeSentence())
+	s.labelled("Data", r.dataSentence())
 }
 
 // stepSentence says what a step is made of: of the rank that the finding names where it is

@@ -59,6 +59,14 @@ type Report struct {
 	// sampled it, in words.
 	Evidence []string `json:"evidence,omitempty"`
 	Series   *Series  `json:"series,omitempty"`
+	// Code are the lines of the program between which the steps of the last attempt spend
+	// long, the longest of each rank, and Dataset is what its data loaders read; where
+	// trainspan run saw a step of PyTorch. The longest comes first.
+	Code    []OwnCode `json:"own_code,omitempty"`
+	Dataset *Dataset  `json:"dataset,omitempty"`
+	// Injected are the delays that trainspan run --inject has put into the job: what they
+	// cost is no fault of it.
+	Injected []Injected `json:"injected,omitempty"`
 
 	// Resources is what each start used, where trainspan run saw it.
 	Resources []Resource `json:"resources,omitempty"`

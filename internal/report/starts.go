@@ -22,7 +22,7 @@ func appendStart(all []start, r *rundir.Run, err error) []start {
 	}
 	return append(all, start{rundir.Run{Version: r.Version, Session: r.Session, Job: r.Job, Key: r.Key, Start: r.Start, Attempt: r.Attempt, Program: r.Program, Script: r.Script, Flags: r.Flags, Host: r.Host, Rank: r.Rank, State: r.State, Started: r.Started, Seen: r.Seen, Ended: r.Ended, CommandPID: r.CommandPID,
 		EndedBy: r.EndedBy, ExitStatus: r.ExitStatus, Signal: r.Signal, Error: r.Error,
-		Stopped: r.Stopped, StoppedAt: r.StoppedAt, Scheduler: r.Scheduler, TimeLimit: r.TimeLimit, Evidence: r.Evidence, Python: r.Python, Frameworks: r.Frameworks}})
+		Stopped: r.Stopped, StoppedAt: r.StoppedAt, Scheduler: r.Scheduler, TimeLimit: r.TimeLimit, Injected: r.Injected, Evidence: r.Evidence, Python: r.Python, Frameworks: r.Frameworks}})
 }
 
 // uniqueStarts gives each once, in an order that does not depend on who was read first.

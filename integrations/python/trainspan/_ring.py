@@ -708,6 +708,18 @@ def _build():
         (fetching.append if yes else fetching.remove)(named[n][:2])
 
     @quiet
+    def innermost():
+        """The token and the name of the innermost open span of this thread; None without one."""
+        e = entry(local.s[-1]) if len(local.s) > 2 else None
+        return None if e is None else (e, named[e[1]][0])
+
+    @quiet
+    def began_since(t):
+        """Whether a span of this thread has begun since a time of the clock, as far as the cells
+        show."""
+        return max(local.s[1]) > t
+
+    @quiet
     def crowded():
         """Whether a span of the program is open on this thread."""
         return any(e is not None and named[entry(e)[1]][2] != "torch" for e in local.s[2:])
@@ -1004,7 +1016,7 @@ def _build():
 
 
 _made = _build()
-for _name in """enabled now name start step end_step slots end stop drop inside crowded fetches enter leave undo push abandon late lose unused wrap event counted path_of file_of
+for _name in """enabled now name start step end_step slots end stop drop inside innermost began_since crowded fetches enter leave undo push abandon late lose unused wrap event counted path_of file_of
 called mark switch point failed position meta call start_call configure
 disable close clock wanted""".split():
     globals()[_name] = _made[_name]

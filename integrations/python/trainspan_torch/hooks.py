@@ -42,6 +42,7 @@ class _Phase(_Here):
 PHASE, STEP, ZERO, COMM = _Phase(), _Here(), _Here(), _Here()
 _on = _unknown = ()
 _loop = _device = None
+_delays = None  # of trainspan run --inject
 _marking = []  # what has a phase marked on the device
 _compiling = bool  # torch.compiler.is_compiling in torch 2; bool() is False
 
@@ -50,6 +51,8 @@ def watched(on, unknown=()):
     """The modules to act on, and what to do once they are loaded."""
     global _on, _unknown, _loop
     _on, _unknown, _loop = on, unknown, Loop(on, _identify)
+    if environ.get("TRAINSPAN_INJECT"):
+        _inject(environ["TRAINSPAN_INJECT"])
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forked)
     from . import comm, compiled, loaders, parallel, rollout, saves, startup
@@ -71,6 +74,19 @@ def _guarded(act, module):
     except Exception as e:
         passing(e)
         _ring.meta("not_watched." + module.__name__, "%s: %s" % (type(e).__name__, e))
+
+
+@quiet
+def _inject(text):
+    global _delays
+    from . import inject
+
+    _delays = inject.Delays(_loop, text)
+
+
+def delayed(phase, fn):
+    """fn after the delays that were asked for in a phase, as a rule fn itself."""
+    return fn if _delays is None else _delays.before(phase, fn)
 
 
 def late(module, act):
@@ -146,6 +162,8 @@ def wrap(fn, before, after, here):
             if inside.busy:
                 return fn(*args, **kwargs)
             token = result = None
+            if _loop.lines is not None:
+                _loop.lines.lost()
             try:
                 inside.busy = 1
                 try:
@@ -239,6 +257,9 @@ def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, afte
                 outer, bit, token = here.inside, 0, None
                 if outer.busy or _compiling() or loop.inside(busy):
                     return impl(*args, **kwargs)
+                lines = loop.lines
+                if lines is not None:
+                    lines.enter(name, args)
                 try:
                     outer.busy = 1
                     token = begin(args)
@@ -252,6 +273,8 @@ def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, afte
                     end(token)
                     if ended is not None:
                         ended()
+                    if lines is not None:
+                        lines.leave(name)
                 if after is not None:
                     after(args)
                 return value
@@ -374,7 +397,8 @@ def _module(module):
 
         return call, put
 
-    watched = _phase("forward", 2, PHASE, IN_FORWARD, enter, quick, None, ended)(impl)
+    watched = _phase("forward", 2, PHASE, IN_FORWARD, enter, quick, None, ended)(delayed("evaluate", delayed("forward", impl)))
+    watched = delayed("code", watched)
     functools.update_wrapper(watched, impl)
     cls.__call__ = call = _call(watched, impl)
 
@@ -418,11 +442,11 @@ def _autograd(module):
     # Torch 2 comes to all gradients by one function, 1.13 by two.
     one = "_engine_run_backward"
     if hasattr(module, one):
-        replace(module, one, watch(getattr(module, one)))
+        replace(module, one, watch(delayed("backward", getattr(module, one))))
         setattr(sys.modules["torch.autograd.graph"], one, getattr(module, one))  # where it is from
         return
     for name in ("backward", "grad"):
-        replace(module, name, watch(getattr(module, name)))
+        replace(module, name, watch(delayed("backward", getattr(module, name))))
 
 
 def _optimizer(module):

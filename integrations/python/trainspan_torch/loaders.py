@@ -44,7 +44,8 @@ def _stateful(module):
 
 def _dataloader(module):
     cls = module._BaseDataLoaderIter
-    wait, loop, here, end, recorded = cls.__next__, hooks._loop, hooks.PHASE, _ring.end, "data" in hooks._on
+    wait = hooks.delayed("data", cls.__next__)
+    loop, here, end, recorded = hooks._loop, hooks.PHASE, _ring.end, "data" in hooks._on
     slots, clock, event = _ring.slots, _ring.clock, _ring.event
     n, start_up, Tensor = _ring.name("fetch.iter", "dataloader", "torch"), loop.start_up, sys.modules["torch"].Tensor
 
@@ -73,7 +74,9 @@ def _dataloader(module):
             inside = here.inside
             if inside.busy or loop.inside(INSIDE):
                 return wait(self)
-            feeds, token = True, None
+            feeds, token, lines = True, None, loop.lines
+            if lines is not None:
+                lines.enter("fetch.iter", (self,))
             try:
                 inside.busy = 1
                 feeds = loop.here()
@@ -85,6 +88,8 @@ def _dataloader(module):
             finally:
                 inside.busy = 0
             end(token, None if feeds else {"background": 1})
+            if lines is not None:
+                lines.leave("fetch.iter")
             if feeds:
                 start_up.came(True)
                 loop.got(self, batch)

@@ -22,6 +22,7 @@ from threading import get_ident
 
 from trainspan import _ring, ending, passing, quiet
 
+from .code import Code
 from .startup import StartUp
 
 TRAINED, FORWARD, EVALUATED = 1, 2, 4  # what an iteration did; the first forward's mode
@@ -68,6 +69,7 @@ class Loop:
         self.names["iteration"] = _ring.name(*_NAMES["iteration"], "torch", 0, tuple(_ring.name(*name, "torch") for name in PARTS))
         self.grad = bool  # torch.is_grad_enabled
         self.start_up = StartUp(self)
+        self.code = Code(self)
         self.armed = []     # references to the optimizers that were made
         self.stepped = 0    # steps of optimizers, where no batch begins an iteration
         self.helper = False  # forked by a process that trains, or tried its model
@@ -112,6 +114,8 @@ class Loop:
         self.asked = self.came = None  # the iterator that an evaluation began with, and when; when the last batch came
         self.evaluated = False  # a forward has evaluated in it
         self.until = None       # when the last backward was over, where there is no optimizer
+        self.lines = None       # the code, while steps are looked at
+        self.code.reset()
         self.gone = 0           # when an iterator has gone, by the clock of the ring; 0 when that is known
 
     def here(self, trains=False):
@@ -211,6 +215,7 @@ class Loop:
         self.boundary(not self.armed, self.until)
         self.end("evaluation")
         self.end_epoch()
+        self.code.tell()
         self.end("loop", "from the first batch on")
         self.end("application", "the process")
         ending.tell()
@@ -247,6 +252,9 @@ class Loop:
             if token is None or not self.over(token, token[1], at, step):
                 _ring.end(token, None, None, at, self.samples)
                 _ring.position(self.epochs, step, True)
+            if self.lines is not None and not self.lines.ended():
+                self.lines = None
+                self.quicken()
             if self.checking or not step & self.rarely:
                 self.now_and_then()
         elif token is not None:
@@ -275,11 +283,13 @@ class Loop:
             what = "batch of the DataLoader to the next" if self.fed else "step of the optimizers to the next" if self.armed else "forward to the end of its backward"
             _ring.meta("iterations", "inferred, each from one " + what)
         self.checking = self.step < 4 or _ring.slots.shared and not self.step & RARELY or bool(self.taken)
+        if self.lines is None and (self.step == 4 or not self.step & RARELY) and self.code.due(self.step):
+            self.lines = self.code
         self.quicken()
 
     def quicken(self):
         """Goes the quick way where nothing is unusual."""
-        self.quick = 0 if self.checking or self.gone or not self.armed else self.thread
+        self.quick = 0 if self.checking or self.gone or not self.armed or self.lines is not None else self.thread
 
     def slow(self):
         self.quick = 0

@@ -58,7 +58,7 @@ def _watch(owner, name, event, *targets, loads=False):
         finally:
             _ring.end(token, out)
 
-    hooks.replace(owner, name, hooks.wrap(fn, before, after, hooks.PHASE))
+    hooks.replace(owner, name, hooks.wrap(hooks.delayed("save", fn), before, after, hooks.PHASE))
 
 
 def _serialization(module):

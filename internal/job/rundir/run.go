@@ -118,6 +118,7 @@ type Run struct {
 	// the program only, such as jax.
 	Frameworks []string `json:"frameworks,omitempty"`
 
+	Injected []string `json:"injected,omitempty"` // delays that trainspan run was asked to make, in words
 	Evidence []string `json:"evidence,omitempty"` // what stands out in the use of resources, in words
 	Problems []string `json:"problems,omitempty"` // what went wrong with telemetry
 }

@@ -18,6 +18,8 @@ const (
 	Only    = "TRAINSPAN_ONLY"
 	Without = "TRAINSPAN_WITHOUT"
 	Verbose = "TRAINSPAN_VERBOSE"
+	// Inject is the delays that the client for Python makes, as JSON.
+	Inject = "TRAINSPAN_INJECT"
 	// Metrics is the address at which trainspan run serves the metrics of its job.
 	Metrics = "TRAINSPAN_METRICS"
 

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -50,7 +51,10 @@ type Settings struct {
 	Only    []string     `json:"only"`
 	Without []string     `json:"without"`
 	NoUsage bool         `json:"no_usage"`
-	Metrics string       `json:"metrics"` // host:port, empty to serve none
+
+	Inject []rundir.Injection `json:"inject"`
+
+	Metrics string `json:"metrics"` // host:port, empty to serve none
 }
 
 // Variables of the command's environment.
@@ -183,5 +187,30 @@ func (s *start) environment() launch.Ready {
 	if s.set.Verbose {
 		env[environ.Verbose] = "1"
 	}
+	s.inject(env)
 	return launch.Ready{Env: env, Dir: launch.Bytes(s.dir)}
+}
+
+// inject hands the delays to the client for Python and reports them, once for all ranks
+// of a launcher. Without any, those of the user's environment have no effect: nobody would report them.
+func (s *start) inject(env map[string]launch.Bytes) {
+	if len(s.set.Inject) == 0 {
+		if os.Getenv(environ.Inject) != "" {
+			env[environ.Inject] = ""
+		}
+		return
+	}
+	text, err := json.Marshal(s.set.Inject)
+	if err != nil {
+		s.problem("no delay is injected: %v", err)
+		return
+	}
+	env[environ.Inject] = launch.Bytes(text)
+	for k := range s.set.Inject {
+		said := s.set.Inject[k].Text
+		s.run.Injected = append(s.run.Injected, said)
+		if s.ranks.Rank.Or(0) == 0 {
+			s.say("injected: %s", said)
+		}
+	}
 }

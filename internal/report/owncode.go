@@ -1,0 +1,116 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/display"
+)
+
+// OwnCode is the time of a step between two calls that are watched: code of the program
+// itself. It comes from some steps that were looked at.
+type OwnCode struct {
+	Rank   int     `json:"rank"`
+	From   string  `json:"from"`    // as "train.py:41"
+	After  string  `json:"after"`   // the call there, as "optimizer.step"
+	To     string  `json:"to"`      // as "train.py:35"
+	Before string  `json:"before"`  // the call there, as "next batch"
+	Time   float64 `json:"ms"`      // in each step, on the average
+	Step   float64 `json:"step_ms"` // of these steps, on the average
+	Steps  int     `json:"steps"`   // that were looked at
+}
+
+// Dataset is the method that reads the samples of a data loader.
+type Dataset struct {
+	Method  string `json:"method"`  // as "Corpus.__getitem__"
+	At      string `json:"at"`      // as "data.py:12"
+	Workers int    `json:"workers"` // of the loader, 0 for the process of the training
+}
+
+const (
+	// maxOwnCode bounds the list.
+	maxOwnCode = 64
+	// leastLooked is how many steps must have been looked at for a sentence.
+	leastLooked = 3
+)
+
+// ownCode adds what the processes of the last attempt say of their code and data set.
+func (r *Report) ownCode(j *job.Job) {
+	last := 0
+	for _, p := range j.Processes {
+		last = max(last, p.Attempt)
+	}
+	for _, p := range j.Processes {
+		if p.Attempt != last {
+			continue
+		}
+		var said struct {
+			Steps int     `json:"steps"`
+			Step  float64 `json:"step_ms"`
+			Gaps  []OwnCode
+		}
+		if text := p.Facts[job.FactCode]; text != "" && json.Unmarshal([]byte(text), &said) == nil && len(said.Gaps) > 0 && said.Steps > 0 {
+			g := said.Gaps[0] // the longest
+			g.Rank, g.Step, g.Steps = p.Rank, said.Step, said.Steps
+			r.Code = append(r.Code, g)
+		}
+		var data Dataset
+		if text := p.Facts[job.FactDataset]; text != "" && json.Unmarshal([]byte(text), &data) == nil && data.Method != "" && (r.Dataset == nil || r.isNamed(p.Rank)) {
+			r.Dataset = &data
+		}
+	}
+	slices.SortStableFunc(r.Code, func(a, b OwnCode) int { return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Rank, b.Rank)) })
+	r.Code = r.Code[:min(len(r.Code), maxOwnCode)]
+}
+
+// isNamed reports whether the finding is about a rank.
+func (r *Report) isNamed(rank int) bool {
+	v := r.Verdict.Rank
+	return v != nil && slices.Contains(v.Ranks, rank)
+}
+
+// codeSentence gives the lines between which a notable part of the step is code of the
+// program: of the rank that the finding names, else of the rank where it takes longest. Steps
+// that are far from the usual length say nothing of it.
+func (r *Report) codeSentence() string {
+	var c *OwnCode
+	for i := range r.Code {
+		if g := &r.Code[i]; g.Steps >= leastLooked && (c == nil || r.isNamed(g.Rank) && !r.isNamed(c.Rank)) {
+			c = g
+		}
+	}
+	if c == nil || c.Time < notable*c.Step || r.Steps.Compared == 0 || c.Time > 2*r.Steps.Median || r.Ledger.ProductiveParts[account.OtherCode] == 0 {
+		return ""
+	}
+	whose := ""
+	if len(r.Ranks) > 1 {
+		whose = fmt.Sprintf(" of rank %d", c.Rank)
+	}
+	return fmt.Sprintf("%s of the %s of each step%s are your code between %s (%s) and %s (%s)",
+		display.Milliseconds(c.Time), display.Milliseconds(c.Step), whose, c.From, c.After, c.To, c.Before)
+}
+
+// dataSentence gives the method that reads the samples, where data takes a notable part of the
+// time or is the cause of the finding.
+func (r *Report) dataSentence() string {
+	d := r.Dataset
+	if d == nil {
+		return ""
+	}
+	v := r.Verdict.Rank
+	cause := v != nil && diagnoses[v.Kind] != "" && (v.Kind == straggler.InputSlow || v.Cause == straggler.Input.String())
+	data := slices.ContainsFunc(r.Shares, func(s Share) bool { return s.Part == string(account.DataWait) && s.Share >= notable })
+	if !cause && !data && r.Verdict.Diagnosis != diagnosisOf(account.DataWait) {
+		return ""
+	}
+	where := "in the process of the training"
+	if d.Workers > 0 {
+		where = "in " + display.Plural(d.Workers, "worker")
+	}
+	return fmt.Sprintf("samples are read by %s (%s), %s", d.Method, d.At, where)
+}
