@@ -61,7 +61,9 @@ function tile(name) {
   return square;
 }
 
-const words = name => name.replace(/^custom\./, "").replace(/^startup\./, "start-up: ").replaceAll("_", " ");
+// Phases have the words of the first screen.
+const phases = {input: "data", host: "other code", checkpoint: "save"};
+const words = name => phases[name] || name.replace(/^custom\./, "").replace(/^startup\./, "start-up: ").replaceAll("_", " ");
 function ms(v) {
   if (v == null) return "unknown";
   const a = Math.abs(v);
