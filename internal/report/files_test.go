@@ -100,7 +100,7 @@ func TestFiles(t *testing.T) {
 	if err := report.HTML(&page, r); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"<h2>Files</h2>", "<td class=\"left\">/data/d</td>", "(files that are not told apart)"} {
+	for _, part := range []string{"<h2>Files</h2>", "<td class=\"left\">/data/d</td>", "(further files)"} {
 		if !strings.Contains(page.String(), part) {
 			t.Errorf("the page has no %q", part)
 		}
