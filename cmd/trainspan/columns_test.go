@@ -74,9 +74,9 @@ func TestColumns(t *testing.T) {
 	check(os.WriteFile("loose.pfw", []byte(`{"id":1,"name":"forward","cat":"compute","pid":1,"tid":1,"ts":5,"dur":2,"ph":"X","args":{"hhash":"ab"}}`+"\n"), 0o600))
 	for _, line := range []string{
 		"report job", "report job --full", "report base --full", "report profile.json --full", "runs .", "compare base new", "compare profile.json profile.json",
-		"summary small.pfw.gz", "summary job --top 5", "steps job --limit 8", "events --sort duration small.pfw.gz", "events --sort duration job", "info small.pfw.gz", "events small.pfw.gz --limit 5",
-		"validate small.pfw.gz", "validate loose.pfw", "import profile.json -o out.pfw.gz --force", "import profile.json -o out.pfw.gz --force -v",
-		"summary none.pfw", "report none",
+		"trace summary small.pfw.gz", "trace summary job --top 5", "trace steps job --limit 8", "trace events --sort duration small.pfw.gz", "trace events --sort duration job", "trace info small.pfw.gz", "trace events small.pfw.gz --limit 5",
+		"trace validate small.pfw.gz", "trace validate loose.pfw", "trace import profile.json -o out.pfw.gz --force", "trace import profile.json -o out.pfw.gz --force -v",
+		"trace summary none.pfw", "report none",
 	} {
 		args := strings.Fields(line)
 		_, out, said := cli(t, args...)

@@ -40,7 +40,7 @@ func TestDamageIsKept(t *testing.T) {
 			if err := os.WriteFile(in, c.data, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			for _, verb := range []string{"convert IN --to v2 -o OUT", "convert IN --to v1 -o OUT", "merge IN -o OUT", "recover IN -o OUT"} {
+			for _, verb := range []string{"trace convert IN --to v2 -o OUT", "trace convert IN --to v1 -o OUT", "trace merge IN -o OUT", "trace recover IN -o OUT"} {
 				out := filepath.Join(dir, "made.pfw.gz")
 				call(strings.Fields(strings.NewReplacer("IN", in, "OUT", out).Replace(verb))...)
 				_, text, problems := call("report", "--json", out)

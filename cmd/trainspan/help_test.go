@@ -64,7 +64,7 @@ func TestMessagesNameHelp(t *testing.T) {
 		t.Fatalf("only %d names", len(found))
 	}
 	for _, m := range found {
-		if status, out, _ := cli(t, "help", m[1]); status != 0 || !strings.Contains(out, "###") {
+		if status, out, _ := cli(t, "help", m[1]); status != 0 || !strings.Contains(out, "#") {
 			t.Errorf("help %s: status %d: %.100s", m[1], status, out)
 		}
 	}

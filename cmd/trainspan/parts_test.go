@@ -58,10 +58,10 @@ func TestParquetParts(t *testing.T) {
 		lake := fmt.Sprint("lake", seed)
 		order := append(rng.Perm(nodes), rng.Perm(nodes)...)
 		for _, node := range order {
-			do(ui.StatusOK, "0 rows of the ledger", fmt.Sprintf("convert node%d --to parquet --part --run r -o %s", node, lake))
-			do(ui.StatusOK, "", fmt.Sprintf("digest node%d -o digests%d-%d.digest --force", node, seed, node))
+			do(ui.StatusOK, "0 rows of the ledger", fmt.Sprintf("trace convert node%d --to parquet --part --run r -o %s", node, lake))
+			do(ui.StatusOK, "", fmt.Sprintf("trace digest node%d -o digests%d-%d.digest --force", node, seed, node))
 		}
-		do(ui.StatusOK, "run=r, 0 events", fmt.Sprintf("convert digests%d-0.digest digests%d-1.digest digests%d-2.digest --to parquet --part --run r -o %s", seed, seed, seed, lake))
+		do(ui.StatusOK, "run=r, 0 events", fmt.Sprintf("trace convert digests%d-0.digest digests%d-1.digest digests%d-2.digest --to parquet --part --run r -o %s", seed, seed, seed, lake))
 		got := tree(t, lake)
 		if first == nil {
 			first = got
@@ -87,15 +87,15 @@ func TestParquetParts(t *testing.T) {
 		t.Errorf("no %s", index)
 	}
 	before := bytesBelow(t, dir)
-	do(ui.StatusUse, "rank 0 of attempt 1 is already there, by lake0", "convert node0 node1 --to parquet --part --run r -o lake0")
-	do(ui.StatusUse, "without filters", "convert node0 --to parquet --part --run r -o lake0 --rank 1")
-	do(ui.StatusUse, "apart from traces", "convert digests0-0.digest node0 --to parquet --part --run r -o lake0")
-	do(ui.StatusUse, "add --part", "convert node0 --to parquet --run r -o lake0")
-	do(ui.StatusUse, "has parts", "convert node0 --to v2 --part -o x")
+	do(ui.StatusUse, "rank 0 of attempt 1 is already there, by lake0", "trace convert node0 node1 --to parquet --part --run r -o lake0")
+	do(ui.StatusUse, "without filters", "trace convert node0 --to parquet --part --run r -o lake0 --rank 1")
+	do(ui.StatusUse, "apart from traces", "trace convert digests0-0.digest node0 --to parquet --part --run r -o lake0")
+	do(ui.StatusUse, "add --part", "trace convert node0 --to parquet --run r -o lake0")
+	do(ui.StatusUse, "has parts", "trace convert node0 --to v2 --part -o x")
 	if bytesBelow(t, dir) != before {
 		t.Error("what was refused changed something")
 	}
-	do(ui.StatusOK, "run=r", "convert node0 node1 node2 --to parquet --run r -o lake0 --force")
+	do(ui.StatusOK, "run=r", "trace convert node0 node1 node2 --to parquet --run r -o lake0 --force")
 	whole := tree(t, "lake0")
 	for name, text := range tree(t, "lake1") {
 		if strings.HasPrefix(name, "/ledger/") && whole[name] != text {

@@ -126,7 +126,7 @@ func TestWheel(t *testing.T) {
 	// Spans of one's own without the command, which imports them then.
 	ring := filepath.Join(dir, "ring")
 	do(in("python"), "-c", "from trainspan.dftracer import ai, dftracer; log = dftracer.initialize_log("+quoted(filepath.Join(ring, "t.pfw"))+")\nwith ai.compute.forward: pass\nlog.finalize()")
-	do(in("python"), "-m", "trainspan", "import", ring)
+	do(in("python"), "-m", "trainspan", "trace", "import", ring)
 	files, err := filepath.Glob(filepath.Join(ring, "*.pfw.gz"))
 	if err != nil || len(files) != 1 || read(t, files[0]).count["compute/forward"] != 1 {
 		t.Errorf("the span is not in %v, %v", files, err)

@@ -24,7 +24,7 @@ const (
 	mostBlocks   = 50
 	lateShare    = 0.01   // of a step: less is nobody's concern
 	lateChance   = 0.001  // of the mean of all judged rounds
-	stallChance  = 0.002  // of what stalls add to it
+	stallChance  = 0.004  // of what stalls add to it
 	partChance   = 0.0005 // of a part of the run, which is chosen after looking
 	stallShare   = 0.5    // of a step: an excess of one round that is a stall
 	largeShare   = 0.05   // so much is believed of noise that is as correlated as it seems, without labels

@@ -5,7 +5,7 @@
 //
 //	go run ./cmd/scale -ranks 1024 -steps 1000
 //	go run ./cmd/scale -ranks 1024 -steps 100 -folder 128 -stages
-//	go run ./cmd/scale -ranks 10240 -steps 200 -folder 8 -dir /tmp/job -keep -- digest {} -o /tmp/job.digest
+//	go run ./cmd/scale -ranks 10240 -steps 200 -folder 8 -dir /tmp/job -keep -- trace digest {} -o /tmp/job.digest
 //
 // What follows -- are the arguments of trainspan, {} the folder of the job;
 // without any it is "report {} --json".

@@ -30,7 +30,7 @@ func groups() []group {
 		{[]row{{"`summary` of 1.2 million events", read, "0.4 s"}}, summary},
 		{[]row{{"`import` of a profile, as it would be of 500 MB", "`gjson`, finding that it is JSON", "2 s"}}, imported},
 		{[]row{{"`report`, 64 ranks of 1,000 steps", read, "2.0"}}, onJob(0, "report", "{}", "--json")},
-		{[]row{{"Parquet, as it would be of 12.3 million rows", read, "8 s"}}, onJob(12.3e6, "convert", "{}", "--to", "parquet", "--force", "-o", "{}-lake")},
+		{[]row{{"Parquet, as it would be of 12.3 million rows", read, "8 s"}}, onJob(12.3e6, "trace", "convert", "{}", "--to", "parquet", "--force", "-o", "{}-lake")},
 		{[]row{{"receiver, a span from OTLP to the file", "decoding the request", "3 µs"}}, receiver},
 		{[]row{{"a span from the rings of eight processes to the trace", "none", "0.7 µs"}}, rings},
 		{[]row{{"start of `trainspan version`", hello, "20 ms"}}, start("version")},
