@@ -12,7 +12,7 @@
 set -eu
 if [ "${SLURM_ARRAY_TASK_ID:-}" ]; then # in a task, on some node
 	part=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$1/parts")
-	exec "${TRAINSPAN:-trainspan}" digest "$part" -o "$1/part-$(printf %05d "$SLURM_ARRAY_TASK_ID").digest"
+	exec "${TRAINSPAN:-trainspan}" trace digest "$part" -o "$1/part-$(printf %05d "$SLURM_ARRAY_TASK_ID").digest"
 fi
 [ $# -ge 2 ] || { echo "usage: digest.sh OUT PART..." >&2; exit 2; }
 mkdir -p "$1"

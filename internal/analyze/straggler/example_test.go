@@ -63,6 +63,6 @@ func ExampleWatch() {
 	})
 	fmt.Println(w.Check() == nil) // when no steps come any more: nothing has changed
 	// Output:
-	// step 45: rank [2], input, since step 30
+	// step 40: rank [2], input, since step 30
 	// true
 }

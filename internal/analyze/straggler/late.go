@@ -24,7 +24,7 @@ const (
 	mostBlocks   = 50
 	lateShare    = 0.01   // of a step: less is nobody's concern
 	lateChance   = 0.001  // of the mean of all judged rounds
-	stallChance  = 0.004  // of what stalls add to it
+	stallChance  = 0.003  // of what stalls add to it
 	partChance   = 0.0005 // of a part of the run, which is chosen after looking
 	stallShare   = 0.5    // of a step: an excess of one round that is a stall
 	largeShare   = 0.05   // so much is believed of noise that is as correlated as it seems, without labels
@@ -112,8 +112,10 @@ type noise struct {
 
 func noiseOf(series [][]float64) noise {
 	const (
-		pool      = 4
-		rhoErrors = 1.5
+		pool       = 4
+		rhoErrors  = 1.5
+		shortLevel = 5 // values of a level that is beyond doubt
+		surely     = 2
 	)
 	n, m := len(series), len(series[0])
 	out := noise{sd: make([]float64, n), own: make([]float64, n)}
@@ -123,7 +125,7 @@ func noiseOf(series [][]float64) noise {
 		out.own[i], rhos[i] = deviation(level(x, 0, m, mean, 0), 1)
 		// A stall is no level, and what wanders has levels by chance.
 		from, to, in, rest, z := interval(x)
-		if z <= changeErrors || min(to-from, m-(to-from)) < shortSegment {
+		if shorter := min(to-from, m-(to-from)); z <= changeErrors || shorter < shortSegment && (shorter < shortLevel || z <= surely*changeErrors) {
 			continue
 		}
 		sd, rho := deviation(level(x, from, to, in, rest), 2)
