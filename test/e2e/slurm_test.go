@@ -161,7 +161,7 @@ func TestSlurmArray(t *testing.T) {
 	program := built.Command(t)
 	// It is killed in its first task for the fourth part.
 	wrapper := filepath.Join(dir, "killed")
-	text := "#!/bin/sh\necho $1 $2 >>" + dir + "/calls\ncase $2 in *node0003) [ -e " + dir + "/once ] || { : >" + dir + "/once; kill -9 $$; } ;; esac\nexec " + program + ` "$@"` + "\n"
+	text := "#!/bin/sh\necho $2 $3 >>" + dir + "/calls\ncase $3 in *node0003) [ -e " + dir + "/once ] || { : >" + dir + "/once; kill -9 $$; } ;; esac\nexec " + program + ` "$@"` + "\n"
 	if err := os.WriteFile(wrapper, []byte(text), 0o755); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
