@@ -161,7 +161,7 @@ func TestSlurmArray(t *testing.T) {
 	program := built.Command(t)
 	// It is killed in its first task for the fourth part.
 	wrapper := filepath.Join(dir, "killed")
-	text := "#!/bin/sh\necho $2 $3 >>" + dir + "/calls\ncase $3 in *node0003) [ -e " + dir + "/once ] || { : >" + dir + "/once; kill -9 $$; } ;; esac\nexec " + program + ` "$@"` + "\n"
+	text := "#!/bin/sh\necho $1 $2 $3 >>" + dir + "/calls\ncase $3 in *node0003) [ -e " + dir + "/once ] || { : >" + dir + "/once; kill -9 $$; } ;; esac\nexec " + program + ` "$@"` + "\n"
 	if err := os.WriteFile(wrapper, []byte(text), 0o755); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestSlurmArray(t *testing.T) {
 		t.Errorf("the report differs from that of the traces, %v", err)
 	}
 	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
-	if err != nil || strings.Count(string(calls), "digest ") != 7 || strings.Count(string(calls), parts[3]) != 2 {
+	if err != nil || strings.Count(string(calls), "trace digest ") != 7 || strings.Count(string(calls), parts[3]) != 2 {
 		t.Errorf("%v\n%s", err, calls)
 	}
 	if out, err := s.Run(ctx, dir, script, args[:3]...); err == nil || !strings.Contains(out, "has digests of other parts") {
