@@ -11,17 +11,17 @@ import (
 // TestTorchCode: the client names the lines between which the program's own code takes long,
 // and the method of the data set; a span of the program and a checkpoint are no such code.
 func TestTorchCode(t *testing.T) {
-	j := newTorchJob(t, "code.py", "80")
+	j := newTorchJob(t, "owncode.py", "80")
 	j.run(t)
 	tr := only(t, j.traces(t), "pipeline/train.iteration")
-	text, err := os.ReadFile("testdata/torch/code.py")
+	text, err := os.ReadFile("testdata/torch/owncode.py")
 	if err != nil {
 		t.Fatal(err)
 	}
 	line := func(with string) string {
 		for i, l := range strings.Split(string(text), "\n") {
 			if strings.Contains(l, with) {
-				return fmt.Sprintf("code.py:%d", i+1)
+				return fmt.Sprintf("owncode.py:%d", i+1)
 			}
 		}
 		t.Fatalf("no line has %q", with)
