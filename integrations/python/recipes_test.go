@@ -188,7 +188,7 @@ func TestTrackers(t *testing.T) {
 			}
 			text := ""
 			for _, f := range files {
-				if data, err := os.ReadFile(f); err == nil { // a folder is none
+				if data, err := os.ReadFile(f); err == nil { // folders cannot be read
 					text += filepath.Base(f) + "\n" + string(data)
 				}
 			}

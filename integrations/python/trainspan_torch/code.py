@@ -9,7 +9,7 @@ from threading import get_ident
 from trainspan import _folder, _ring, quiet
 
 SHORT = 1_000_000  # ns: a gap that takes less has no lines
-FIRST, USUAL = 4, 2  # steps of a look, of which the first is seen in part only
+FIRST, USUAL = 4, 2  # steps of a look; the first one is seen in part only
 MOST = 3  # gaps that are written
 _CALLS = {"fetch.iter": "next batch", "step.zero_grad": "zero_grad", "forward": "forward", "backward": "backward", "step": "optimizer.step"}
 

@@ -85,7 +85,7 @@ func TestWaitsAgree(t *testing.T) {
 	waits := 0
 	for i, family := range simjob.Families() {
 		if family == "unrecorded" {
-			continue // the diagnosis concludes meetings of which nothing is on record
+			continue // the diagnosis infers collectives that have no records
 		}
 		for k := range most {
 			j := simjob.Draw(uint64(100+most*i+k), family)

@@ -11,8 +11,8 @@ import (
 // Cgroup is the control group of a process, of version 2 or 1. A nil Cgroup knows
 // nothing.
 type Cgroup struct {
-	dir string // of memory, empty where there is none
-	cpu string // of the processor, empty where there is none
+	dir string // of memory; empty if there is no such controller
+	cpu string // of the processor; empty if there is no such controller
 	v1  bool
 }
 

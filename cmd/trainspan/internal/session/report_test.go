@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/report"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
@@ -14,7 +15,7 @@ import (
 // A run that completed is compared with the latest earlier run of its name that did.
 func TestRunIsComparedWithTheEarlierOne(t *testing.T) {
 	for name, c := range map[string]struct {
-		runs []simjob.Attempt // the oldest first
+		runs []simjob.Attempt // the oldest first; one with a Tag has injected delays
 		want string           // the beginning of the line; empty if nothing is compared
 	}{
 		"the first":              {[]simjob.Attempt{{}}, ""},
@@ -22,6 +23,8 @@ func TestRunIsComparedWithTheEarlierOne(t *testing.T) {
 		"after one that failed":  {[]simjob.Attempt{{}, {Scale: 1.2, Killed: true}, {}}, "with job.1: no difference in step time "},
 		"one that did not end":   {[]simjob.Attempt{{}, {Scale: 1.2, Killed: true}}, ""},
 		"with other ranks":       {[]simjob.Attempt{{}, {Ranks: 3}}, ""},
+		"with injected delays":   {[]simjob.Attempt{{}, {Scale: 1.2, Tag: "injected"}}, ""},
+		"after injected delays":  {[]simjob.Attempt{{}, {Scale: 1.2, Tag: "injected"}, {}}, "with job.1: no difference in step time "},
 		"too short to be judged": {[]simjob.Attempt{{}, {Steps: 4}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,6 +46,9 @@ func TestRunIsComparedWithTheEarlierOne(t *testing.T) {
 					t.Fatal(err)
 				}
 				j := state.Jobs()[0]
+				if a.Tag != "" {
+					j.Job.Processes[0].Facts = map[string]string{job.FactInjected: `[{"text": "rank 0, data 8 ms", "delays": 120, "ms": 960}]`}
+				}
 				j.Job.Label = fmt.Sprintf("job.%d", i+1)
 				runs = append([]*report.Job{j}, runs...)
 			}
