@@ -114,7 +114,7 @@ func TestRingKeepsWhatADiskDoesNotTake(t *testing.T) {
 	if alone(t) {
 		return
 	}
-	const regions = 40
+	const regions = 10
 	path, n := spansRing(t, regions)
 	out := t.TempDir()
 	works := fullDisk(t, 4096)
@@ -147,10 +147,10 @@ func TestDiskFullToTheEnd(t *testing.T) {
 	if alone(t) {
 		return
 	}
-	const regions = 20
+	const regions = 6
 	path, n := spansRing(t, regions)
 	out := t.TempDir()
-	works := fullDisk(t, 256<<10)
+	works := fullDisk(t, 80<<10)
 	o := pyring.Options{Dir: filepath.Dir(path), Out: out, Attempt: -1, Log: slog.New(slog.DiscardHandler)}
 	d, err := pyring.New(o)
 	if err != nil {
