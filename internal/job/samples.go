@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -59,6 +60,19 @@ type Sample struct {
 type Samples struct {
 	Rows []Sample
 	GPUs map[string][]Sample // by index
+	// Device is the index of the GPU that the process computes on, empty if that is not
+	// known and [SeveralDevices] if it is more than one.
+	Device string
+}
+
+// SeveralDevices is the device of a process that computes on more than one GPU.
+const SeveralDevices = "several"
+
+// device notes the device of the process.
+func (s *Samples) device(index string) {
+	if s.Device = cmp.Or(s.Device, index); index != "" && s.Device != index {
+		s.Device = SeveralDevices
+	}
 }
 
 // maxSamples bounds the samples of a series. Beyond it neighbours become one.
@@ -71,11 +85,21 @@ func (t *traceReader) sample(p *traceProcess, ev *dftracer.Event) {
 		name, gpu = "gpu", index
 	}
 	of := measures[name]
-	if of == nil {
+	if of == nil && name != "device" {
 		return
 	}
 	if p.Samples == nil {
 		p.Samples = &Samples{}
+	}
+	if name == "device" {
+		for i := range ev.Args {
+			if n := ev.Args[i].Int64(); ev.Args[i].Key == "gpu" && n >= 0 {
+				p.Samples.device(strconv.FormatInt(n, 10))
+			} else if ev.Args[i].Key == "gpu" {
+				p.Samples.device(SeveralDevices)
+			}
+		}
+		return
 	}
 	at := ev.TS * t.scale
 	rows := p.Samples.Rows
@@ -193,7 +217,8 @@ func (s *Samples) With(o *Samples) *Samples {
 		}
 		return rows
 	}
-	out := &Samples{Rows: join(s.Rows, o.Rows)}
+	out := &Samples{Rows: join(s.Rows, o.Rows), Device: s.Device}
+	out.device(o.Device)
 	for _, of := range [...]map[string][]Sample{s.GPUs, o.GPUs} {
 		for name := range of {
 			if out.GPUs == nil {
@@ -225,7 +250,7 @@ func (s *Samples) append(dst []byte) []byte {
 	for _, name := range names {
 		dst = appendSamples(columns.AppendBytes(dst, name), s.GPUs[name])
 	}
-	return dst
+	return columns.AppendBytes(dst, s.Device)
 }
 
 func appendSamples(dst []byte, rows []Sample) []byte {
@@ -260,7 +285,8 @@ func readSamples(r *columns.Reader) *Samples {
 		}
 		s.GPUs[name] = readRows(r)
 	}
-	if s.Rows == nil && s.GPUs == nil {
+	s.Device = r.String()
+	if s.Rows == nil && s.GPUs == nil && s.Device == "" {
 		return nil
 	}
 	return s

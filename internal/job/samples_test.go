@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"maps"
 	"math"
 	"path/filepath"
 	"testing"
@@ -47,6 +48,11 @@ func TestSamples(t *testing.T) {
 			count(10, at, "gpu3", dftracer.Float("clock_mhz", 1230), dftracer.Float("clock_max_mhz", 1980))
 		}
 	}
+	count(11, start, "device", dftracer.Int("gpu", 3))
+	count(11, start.Add(time.Second), "device", dftracer.Int("gpu", 3))
+	count(12, start, "device", dftracer.Int("gpu", 3))
+	count(12, start.Add(time.Second), "device", dftracer.Int("gpu", 4))
+	count(13, start, "device", dftracer.Int("gpu", -1))
 	closed(res)
 
 	set, err := job.Open(dir)
@@ -68,13 +74,20 @@ func TestSamples(t *testing.T) {
 	if want := start.Add((many - 1) * time.Millisecond).UnixNano(); last.At != want {
 		t.Errorf("the last sample is of %d, want %d", last.At, want)
 	}
+	devices := map[int64]string{11: s.Device}
 	var system *job.Samples
 	for _, p := range jobs[0].Helpers {
-		if p.PID == 10 {
+		switch p.PID {
+		case 10:
 			system = p.Samples
+		case 12, 13:
+			devices[p.PID] = p.Samples.Device
 		}
 	}
 	if system == nil || len(system.Rows) != 2 || system.Rows[1].Values[job.Runnable] != 9 || len(system.GPUs["3"]) != 2 || system.GPUs["3"][0].Values[job.Clock] != 1230 {
 		t.Errorf("the system has the samples %+v", system)
+	}
+	if want := map[int64]string{11: "3", 12: job.SeveralDevices, 13: job.SeveralDevices}; !maps.Equal(devices, want) {
+		t.Errorf("the devices are %v, want %v", devices, want)
 	}
 }

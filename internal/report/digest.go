@@ -26,7 +26,7 @@ import (
 
 // digestVersion is that of the files that [State.WriteDigest] writes. It rises
 // when an older reader would not understand a file.
-const digestVersion = 16
+const digestVersion = 17
 
 // The parts of a digest.
 const (

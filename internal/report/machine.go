@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/trainspan/trainspan/internal/analyze/machine"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
@@ -37,7 +36,7 @@ func (r *Report) machine(j *Job, tables []*straggler.Table) {
 // sampled are the ranks of a table that have samples in an attempt.
 func (j *Job) sampled(t *straggler.Table, attempt int, late []int) (out []machine.Rank) {
 	of := make(map[int]*job.Process)
-	system, ranksOn := make(map[string]*job.Samples), make(map[string][]int)
+	system := make(map[string]*job.Samples)
 	add := func(p *job.Process) {
 		if s := p.Samples; s != nil && (len(s.GPUs) > 0 || slices.ContainsFunc(s.Rows, func(row job.Sample) bool { return row.Values[job.OnlineCores] > 0 })) {
 			system[p.Host] = system[p.Host].With(s)
@@ -52,7 +51,6 @@ func (j *Job) sampled(t *straggler.Table, attempt int, late []int) (out []machin
 			continue
 		}
 		add(p)
-		ranksOn[p.Host] = append(ranksOn[p.Host], p.Rank) // which are in order
 		if p.Samples != nil {
 			of[p.Rank] = p
 			hosts[p.Host] = hosts[p.Host] || slices.Contains(late, p.Rank)
@@ -74,29 +72,11 @@ func (j *Job) sampled(t *straggler.Table, attempt int, late []int) (out []machin
 			k.Excess = append(k.Excess, t.Excess(i, step))
 		}
 		if s := system[p.Host]; s != nil {
-			k.System, k.GPU = s.Rows, gpuOf(s, slices.Index(ranksOn[p.Host], rank), len(ranksOn[p.Host]))
+			k.System, k.GPU = s.Rows, s.GPUs[p.Samples.Device]
 		}
 		out = append(out, k)
 	}
 	return out
-}
-
-// gpuOf are the samples of the GPU of the n-th rank of a host, where there is one for each.
-func gpuOf(s *job.Samples, n, ranks int) []job.Sample {
-	if len(s.GPUs) != ranks || n < 0 {
-		return nil
-	}
-	names := make([]string, 0, ranks)
-	for name := range s.GPUs {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(a) - len(b) // numbers
-		}
-		return strings.Compare(a, b)
-	})
-	return s.GPUs[names[n]]
 }
 
 // causeSentence says what makes a rank late.

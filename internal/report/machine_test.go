@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -72,6 +73,58 @@ func TestMachine(t *testing.T) {
 			}
 			if got := report.Build(digested(t, dir)); !reflect.DeepEqual(got.Verdict.Machine.Overloaded, r.Verdict.Machine.Overloaded) || len(got.Verdict.Machine.Causes) != len(r.Verdict.Machine.Causes) {
 				t.Errorf("of the digest got %+v, want %+v", got.Verdict.Machine, r.Verdict.Machine)
+			}
+		})
+	}
+}
+
+// The clock of a GPU explains a slow rank only if it is on record that the rank computes on it:
+// ranks need not use the GPUs in their order.
+func TestMachineDevice(t *testing.T) {
+	for name, c := range map[string]struct {
+		devices [4]int64 // of the ranks, -1 for several, -2 if nothing is on record
+		slow    int      // GPU; the slow rank is 1
+		want    int      // causes
+	}{
+		"in their order":              {[4]int64{0, 1, 2, 3}, 1, 1},
+		"in their order, another GPU": {[4]int64{0, 1, 2, 3}, 3, 0},
+		"in another order":            {[4]int64{1, 3, 0, 2}, 3, 1},
+		"in another order, GPU 1":     {[4]int64{1, 3, 0, 2}, 1, 0},
+		"not on record":               {[4]int64{-2, -2, -2, -2}, 1, 0},
+		"of rank 1 unknown":           {[4]int64{1, -2, 0, 2}, 1, 0},
+		"rank 1 uses several":         {[4]int64{0, -1, 2, 3}, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, start := t.TempDir(), time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+			end := write(t, dir, simjob.Attempt{Ranks: 4, Steps: 250, Start: start, Slow: 1, Extra: [4]float64{0, 5, 10}})
+			w, err := dftracer.Create(filepath.Join(dir, "resources.pfw.gz"), &dftracer.Options{Process: dftracer.Process{PID: 900, Host: "node-a0", JobID: "4711", SessionTag: "made-up"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for at := start.Add(-time.Second); at.Before(end.Add(time.Second)); at = at.Add(time.Second) {
+				count := func(pid int64, name string, args ...dftracer.Arg) {
+					w.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: "resources", Name: name, PID: pid, TID: pid, TS: at.UnixMicro(), Args: args})
+				}
+				for i := range 4 {
+					clock, slowed := int64(1900), int64(0)
+					if i == c.slow {
+						clock, slowed = 1000, 1
+					}
+					count(900, fmt.Sprint("gpu", i), dftracer.Int("clock_mhz", clock), dftracer.Int("clock_max_mhz", 1980), dftracer.Int("slowed", slowed))
+					count(int64(1000+i), "sched", dftracer.Float("run_delay_share", 0.01))
+					if d := c.devices[i]; d > -2 {
+						count(int64(1000+i), "device", dftracer.Int("gpu", d))
+					}
+				}
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for of, set := range map[string]*report.Report{"traces": report.Build(read(t, dir)), "digest": report.Build(digested(t, dir))} {
+				m := set.Verdict.Machine
+				if m == nil || len(m.Causes) != c.want || c.want > 0 && (m.Causes[0].Cause != "device_clock" || !m.Causes[0].Slowed) {
+					t.Errorf("%s: got %+v, want %d causes", of, m, c.want)
+				}
 			}
 		})
 	}

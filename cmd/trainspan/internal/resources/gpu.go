@@ -48,6 +48,7 @@ func FindGPUs(visible string, local int) *GPUs {
 
 // gpuUsage sums up one GPU.
 type gpuUsage struct {
+	uuid         string
 	samples, use float64
 	memory       int64
 	total        int64
@@ -57,7 +58,7 @@ const mebibyte = 1 << 20
 
 // gpuSample is a line of nvidia-smi.
 type gpuSample struct {
-	index         string
+	index, uuid   string
 	use           float64 // percent
 	memory, total int64   // bytes
 	power         float64 // watts, negative when it is not known
@@ -69,7 +70,7 @@ type gpuSample struct {
 // What nvidia-smi is asked for. A program that does not know one of the fields ends at
 // once; it is asked again for the first ones, which all know.
 const (
-	gpuFields     = "index,utilization.gpu,memory.used,memory.total,power.draw"
+	gpuFields     = "index,uuid,utilization.gpu,memory.used,memory.total,power.draw"
 	gpuMoreFields = gpuFields + ",temperature.gpu,clocks.sm,clocks.max.sm,clocks_throttle_reasons.active"
 )
 
@@ -81,7 +82,14 @@ const slowdowns = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 // nothing else.
 func (g *GPUs) read(stop <-chan struct{}, each func(gpuSample, time.Time)) {
 	for _, fields := range [...]string{gpuMoreFields, gpuFields} {
-		if g.query(fields, stop, each) > 0 {
+		n := 0
+		g.query(stop, "--query-gpu="+fields, time.Second, func(line string) {
+			if s, ok := parseGPU(line); ok {
+				each(s, time.Now())
+				n++
+			}
+		})
+		if n > 0 {
 			return
 		}
 		select {
@@ -92,11 +100,11 @@ func (g *GPUs) read(stop <-chan struct{}, each func(gpuSample, time.Time)) {
 	}
 }
 
-// query is read with some fields. It returns the number of samples.
-func (g *GPUs) query(fields string, stop <-chan struct{}, each func(gpuSample, time.Time)) (n int) {
+// query runs the program until stop is closed, and calls each for every line that it prints.
+func (g *GPUs) query(stop <-chan struct{}, what string, every time.Duration, each func(line string)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	args := []string{"--query-gpu=" + fields, "--format=csv,noheader,nounits", "-l", "1"}
+	args := []string{what, "--format=csv,noheader,nounits", "-l", strconv.Itoa(int(every / time.Second))}
 	if g.Only != "" {
 		args = append(args, "-i", g.Only)
 	}
@@ -104,17 +112,14 @@ func (g *GPUs) query(fields string, stop <-chan struct{}, each func(gpuSample, t
 	cmd.WaitDelay = time.Second
 	out, err := cmd.StdoutPipe()
 	if err != nil || cmd.Start() != nil {
-		return 0
+		return
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
-			if s, ok := parseGPU(lines.Text()); ok {
-				each(s, time.Now())
-				n++
-			}
+			each(lines.Text())
 		}
 		_, _ = io.Copy(io.Discard, out) // a line that is too long
 	}()
@@ -125,12 +130,11 @@ func (g *GPUs) query(fields string, stop <-chan struct{}, each func(gpuSample, t
 	cancel()
 	<-done
 	_ = cmd.Wait() // it was ended
-	return n
 }
 
 func parseGPU(line string) (s gpuSample, ok bool) {
 	fields := strings.Split(line, ",")
-	if len(fields) != 5 && len(fields) != 9 {
+	if len(fields) != 6 && len(fields) != 10 {
 		return s, false
 	}
 	number := func(i int) float64 {
@@ -144,11 +148,11 @@ func parseGPU(line string) (s gpuSample, ok bool) {
 		return n
 	}
 	s = gpuSample{
-		index: strings.TrimSpace(fields[0]), use: number(1), power: number(4), temperature: number(5), clock: number(6), most: number(7), slowed: -1,
-		memory: int64(number(2)) * mebibyte, total: int64(number(3)) * mebibyte,
+		index: strings.TrimSpace(fields[0]), uuid: strings.TrimSpace(fields[1]), use: number(2), power: number(5), temperature: number(6), clock: number(7), most: number(8), slowed: -1,
+		memory: int64(number(3)) * mebibyte, total: int64(number(4)) * mebibyte,
 	}
-	if len(fields) > 8 {
-		if bits, err := strconv.ParseInt(strings.TrimSpace(fields[8]), 0, 64); err == nil { // 0x0000000000000004
+	if len(fields) > 9 {
+		if bits, err := strconv.ParseInt(strings.TrimSpace(fields[9]), 0, 64); err == nil { // 0x0000000000000004
 			s.slowed = bits
 		}
 	}
@@ -175,6 +179,7 @@ func (s *Sampler) gpu(g gpuSample, now time.Time) {
 		u = &gpuUsage{}
 		s.gpus[g.index] = u
 	}
+	u.uuid = g.uuid
 	u.samples++
 	u.use += g.use
 	u.memory, u.total = max(u.memory, g.memory), g.total

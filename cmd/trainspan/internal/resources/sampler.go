@@ -153,6 +153,9 @@ func (s *Sampler) lead(members []Member) {
 		s.gpuStop, s.gpusOf = stop, only
 		g := GPUs{Path: s.o.Sampled.Path, Only: only}
 		s.work.Go(func() { g.read(stop, s.gpu) })
+		if inInitialNamespace(s.o.Proc) {
+			s.work.Go(func() { g.readProcesses(stop, s.computes) })
+		}
 	}
 	s.leads = true
 }
@@ -175,6 +178,7 @@ func (s *Sampler) sample(now time.Time) {
 		if !p.at.IsZero() {
 			s.counters(p, st, now)
 			s.waits(p, st, now)
+			s.device(p, now)
 		}
 		p.usage.note(st, &p.last, now)
 	})

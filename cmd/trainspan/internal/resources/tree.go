@@ -37,6 +37,7 @@ type Process struct {
 	last    stat
 	at      time.Time // of last
 	usage   usage
+	device  device
 }
 
 func newTree(root string, own Member) *tree {
