@@ -96,7 +96,7 @@ func TestMachineDevice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, start := t.TempDir(), time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-			end := write(t, dir, simjob.Attempt{Ranks: 4, Steps: 250, Start: start, Slow: 1, Extra: [4]float64{0, 5, 10}})
+			end := write(t, dir, simjob.Attempt{Ranks: 4, Steps: 450, Start: start, Slow: 1, Extra: [4]float64{0, 5, 10}})
 			w, err := dftracer.Create(filepath.Join(dir, "resources.pfw.gz"), &dftracer.Options{Process: dftracer.Process{PID: 900, Host: "node-a0", JobID: "4711", SessionTag: "made-up"}})
 			if err != nil {
 				t.Fatal(err)
