@@ -1,6 +1,7 @@
 package straggler
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -142,8 +143,9 @@ func noiseOf(series [][]float64) noise {
 	out.df = max(independent(m, out.rho)-1, 1)
 	if n >= pool {
 		out.df *= float64(n-1) / 2
-		for i := range out.sd {
-			out.sd[i] = stats.Median(without(out.own, i))
+		sorted := slices.Sorted(slices.Values(out.own))
+		for i, v := range out.own {
+			out.sd[i] = medianWithout(sorted, v)
 		}
 	}
 	return out
@@ -309,23 +311,27 @@ func (j *job) lateInAll(e [][]float64, role []int, from, to int) (out []lateRank
 	usual, stalls := j.split(e, role, from, to)
 	noise := noiseOf(usual)
 	least, alone := noise.quantile(lateChance, float64(len(role))), noise.quantile(partChance, float64(len(role)))
-	much := func(_ int, x []float64) float64 {
-		if mean := stats.Mean(x); mean >= lateShare*j.typical() {
-			return mean
+	much := func(blocks [][]float64, most float64) []float64 {
+		own := make([]float64, len(blocks))
+		for i, x := range blocks {
+			if mean := stats.Mean(x); mean >= lateShare*j.typical() {
+				own[i] = mean
+			}
 		}
-		return 0
+		return chances(blocks, own, most, permutedMeans)
 	}
-	p := chances(blockMeans(usual, noise.block), lateChance, much)
-	stalled := chances(blockMeans(stalls, noiseOf(stalls).block), stallChance, much)
+	p := much(blockMeans(usual, noise.block), lateChance)
+	stalled := much(blockMeans(stalls, noiseOf(stalls).block), stallChance)
 	means := make([]float64, len(role))
 	for i, x := range usual {
 		means[i] = stats.Mean(x)
 	}
+	sorted := slices.Sorted(slices.Values(means))
 	for i, r := range role {
 		own, mean := stats.Mean(e[r][from:to]), means[i]
 		plain := own >= plainShare*j.typical()
 		// The mean of what is skewed is above none on each rank.
-		more := mean - max(stats.Median(without(means, i)), 0)
+		more := mean - max(medianWithout(sorted, means[i]), 0)
 		errors, errorsAlone := noise.mean(i, to-from)
 		switch {
 		case own < lateShare*j.typical():
@@ -370,12 +376,13 @@ func (j *job) latePart(e [][]float64, role []int) (from, to int, errors float64)
 			parts[i] = pt
 		}
 	}
-	p := chances(blockMeans(levels, noise.block), partChance, func(i int, x []float64) float64 {
-		if i < 0 || parts[i].others > 0 && parts[i].own <= least {
-			return largestRise(x)
+	blocks, rises := blockMeans(levels, noise.block), make([]float64, len(role))
+	for i, x := range blocks {
+		if parts[i].others > 0 && parts[i].own <= least {
+			rises[i] = largestRise(x)
 		}
-		return 0
-	})
+	}
+	p := chances(blocks, rises, partChance, permutedRises)
 	to = m
 	for i, pt := range parts {
 		if pt.others > errors && (pt.own > least || p[i] <= partChance) {
@@ -403,36 +410,40 @@ func blockMeans(series [][]float64, size int) [][]float64 {
 }
 
 // chances returns for each series how often any of them has as large a statistic if their values
-// are permuted among them, position by position; 1 where that is certain to be more often than most, or the
-// statistic is not above 0. The statistic is asked for the i-th series, and with -1 for
-// permuted ones.
-func chances(series [][]float64, most float64, statistic func(i int, x []float64) float64) []float64 {
+// are permuted among them, position by position; 1 where that is certain to be more often than most, or its
+// own statistic is not above 0. prepare gets the values of each position.
+func chances(series [][]float64, own []float64, most float64, prepare func(positions [][]float64) permuted) []float64 {
 	n := len(series)
-	p, own, hits := make([]float64, n), make([]float64, n), make([]int, n)
+	p, hits := make([]float64, n), make([]int, n)
 	open := 0
-	for i, x := range series {
-		if own[i] = statistic(i, x); own[i] > 0 {
+	for i := range p {
+		p[i] = 1
+		if own[i] > 0 {
 			open++
 		}
 	}
-	permuted := make([][]float64, n)
-	for i, x := range series {
-		permuted[i] = slices.Clone(x)
+	if open == 0 {
+		return p
 	}
-	rng := rand.New(rand.NewPCG(uint64(n), uint64(len(series[0]))))
+	positions := make([][]float64, len(series[0]))
+	for b := range positions {
+		positions[b] = make([]float64, n)
+		for i, x := range series {
+			positions[b][i] = x[b]
+		}
+	}
+	largest := prepare(positions)
+	rng := rand.New(rand.NewPCG(uint64(n), uint64(len(positions))))
 	for k := 0; k < permutations && open > 0; k++ {
-		for b := range permuted[0] {
-			for i := n - 1; i > 0; i-- {
-				o := rng.IntN(i + 1)
-				permuted[i][b], permuted[o][b] = permuted[o][b], permuted[i][b]
+		least := math.Inf(1)
+		for i, v := range own {
+			if v > 0 && hits[i] >= 0 {
+				least = min(least, v*(1-1e-9))
 			}
 		}
-		largest := 0.0
-		for _, x := range permuted {
-			largest = max(largest, statistic(-1, x))
-		}
+		found := largest(rng, least)
 		for i := range own {
-			if own[i] <= 0 || hits[i] < 0 || largest < own[i]*(1-1e-9) {
+			if own[i] <= 0 || hits[i] < 0 || found < own[i]*(1-1e-9) {
 				continue
 			}
 			if hits[i]++; float64(1+hits[i]) > most*(1+permutations) {
@@ -441,12 +452,83 @@ func chances(series [][]float64, most float64, statistic func(i int, x []float64
 		}
 	}
 	for i := range p {
-		p[i] = 1
 		if own[i] > 0 && hits[i] >= 0 {
 			p[i] = float64(1+hits[i]) / (1 + permutations)
 		}
 	}
 	return p
+}
+
+// permuted returns the largest statistic of any series after the values of each position are
+// permuted among them, or any lower value if it is less than least.
+type permuted func(rng *rand.Rand, least float64) float64
+
+// permutedMeans is for the mean of a series. Series that cannot reach the least mean any more are
+// dropped position by position, and the positions with the largest values come first: few series
+// are left after two or three of them, so that thousands of ranks cost little.
+func permutedMeans(positions [][]float64) permuted {
+	slices.SortStableFunc(positions, func(a, b []float64) int { return cmp.Compare(slices.Max(b), slices.Max(a)) })
+	n, m := len(positions[0]), len(positions)
+	rest := make([]float64, m+1) // the most that the positions from here on add
+	for b := m - 1; b >= 0; b-- {
+		rest[b] = rest[b+1] + slices.Max(positions[b])
+	}
+	sums := make([]float64, n)
+	return func(rng *rand.Rand, least float64) float64 {
+		left := append(sums[:0], positions[0]...) // which series has which of the first values is irrelevant
+		for b := range positions {
+			bound := least*float64(m) - rest[b+1]
+			bound -= 1e-12 * math.Abs(bound)
+			kept := 0
+			for i, sum := range left {
+				if b > 0 {
+					o := i + rng.IntN(n-i)
+					x := positions[b]
+					x[i], x[o] = x[o], x[i]
+					sum += x[i]
+				}
+				if sum >= bound {
+					left[kept] = sum
+					kept++
+				}
+			}
+			if left = left[:kept]; kept == 0 {
+				return math.Inf(-1)
+			}
+		}
+		return slices.Max(left) / float64(m)
+	}
+}
+
+// permutedRises is for the largest rise of a series, which is that of largestRise.
+func permutedRises(positions [][]float64) permuted {
+	n := len(positions[0])
+	mean, sum, low, best := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	return func(rng *rand.Rand, _ float64) float64 {
+		clear(mean)
+		for _, x := range positions {
+			for i := n - 1; i > 0; i-- {
+				o := rng.IntN(i + 1)
+				x[i], x[o] = x[o], x[i]
+			}
+			for i, v := range x {
+				mean[i] += v
+			}
+		}
+		for i := range mean {
+			mean[i] /= float64(len(positions))
+		}
+		clear(sum)
+		clear(low)
+		clear(best)
+		for _, x := range positions {
+			for i, v := range x {
+				sum[i] += v - mean[i]
+				low[i], best[i] = min(low[i], sum[i]), max(best[i], sum[i]-low[i])
+			}
+		}
+		return slices.Max(best)
+	}
 }
 
 // largestRise is how far the cumulative sum of x, less its mean, rises between any two places.
@@ -459,9 +541,6 @@ func largestRise(x []float64) float64 {
 	}
 	return best
 }
-
-// without returns a copy of x without its i-th value.
-func without(x []float64, i int) []float64 { return slices.Delete(slices.Clone(x), i, i+1) }
 
 // steady reports whether a rank has an excess in nearly all rounds.
 func steady(x []float64) bool {
