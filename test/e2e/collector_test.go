@@ -33,6 +33,20 @@ var buildingCollector = sync.OnceValues(func() (string, error) {
 	return servers.Collector(ctx, "../..")
 })
 
+// collectorProgram returns the Collector. The test is skipped where it cannot be built, and fails
+// if a file of this repository is missing.
+func collectorProgram(t *testing.T) string {
+	t.Helper()
+	program, err := buildingCollector()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		t.Fatal(err)
+	case err != nil:
+		t.Skipf("the Collector cannot be built here, so this is not tested: %v", err)
+	}
+	return program
+}
+
 // logsToFile is laid over the example configuration: logs and metrics go to
 // files too, where the test can read them.
 const logsToFile = `exporters:
@@ -48,10 +62,7 @@ service:
 // it, with Jaeger behind: events of open spans are there at once, spans reach
 // Jaeger, and the trace file of the process is whole.
 func TestCollector(t *testing.T) {
-	program, err := buildingCollector()
-	if err != nil {
-		t.Skipf("the Collector cannot be built here, so this is not tested: %v", err)
-	}
+	program := collectorProgram(t)
 	j := startJaeger(t, servers.JaegerOptions{})
 	for name, protocol := range protocols {
 		t.Run(name, func(t *testing.T) {
@@ -210,10 +221,7 @@ func traceIn(t *testing.T, dir string) string {
 // file of the process is whole all the same. What is in segments adds up, and
 // every event is there once, though it came as a log record and with its span.
 func TestCollectorJoinsTraces(t *testing.T) {
-	program, err := buildingCollector()
-	if err != nil {
-		t.Skipf("the Collector cannot be built here, so this is not tested: %v", err)
-	}
+	program := collectorProgram(t)
 	dir := t.TempDir()
 	c, err := servers.StartCollector(untilDeadline(t), program,
 		[]string{filepath.Join("..", "..", "integrations", "collector", "config", "single.yaml")}, []string{"TRACE_DIR=" + dir})

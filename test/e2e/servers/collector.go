@@ -16,7 +16,7 @@ import (
 // the root of the repository. If it is not there, or older than the list of its
 // parts, tools/collector builds it, which takes a minute or more; ctx bounds it.
 func Collector(ctx context.Context, root string) (string, error) {
-	path, dir := filepath.Join(root, "bin", "trainspan-collector"), filepath.Join(root, "collector")
+	path, dir := filepath.Join(root, "bin", "trainspan-collector"), filepath.Join(root, "integrations", "collector")
 	parts, err := os.Stat(filepath.Join(dir, "builder.yaml"))
 	if err != nil {
 		return "", fmt.Errorf("servers: %w", err)
