@@ -28,6 +28,20 @@ import (
 // when an older reader would not understand a file.
 const digestVersion = 17
 
+// A digest begins with the eight bytes "trspdig\n" and an unsigned varint, the version of the
+// format. A reader refuses another version. Then come parts: a byte that says what it is, the size
+// as an unsigned varint, and that many bytes, a zstd frame with a checksum. The header comes first,
+// then the processes, and last the end with the number of processes: a file without it is cut off.
+//
+// Numbers are varints as in protobuf (signed ones zigzag), texts have their length first, a truth
+// value is one byte, and an identifier or hash eight bytes, the lowest first. Columns are those of
+// package columns; the steps of a rank are packed as straggler's store has them. The fields of a
+// part are in the order in which WriteDigest and the append methods below it write them.
+//
+// A reader trusts no length: what it needs of memory is a multiple of what the file holds, and a
+// damaged file is an error that names it. New fields mean a new version; digests are made again
+// from traces, not kept in place of them.
+
 // The parts of a digest.
 const (
 	partHeader  = 'H'
@@ -48,8 +62,7 @@ const (
 // or of another version.
 var ErrDigest = errors.New("the digest cannot be read")
 
-// WriteDigest writes the State to a file that [readDigest] reads: docs/scale.md
-// has the format.
+// WriteDigest writes the State to a file that [readDigest] reads.
 func (s *State) WriteDigest(w io.Writer) error {
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
