@@ -85,13 +85,13 @@ func (t *traceReader) sample(p *traceProcess, ev *dftracer.Event) {
 		name, gpu = "gpu", index
 	}
 	of := measures[name]
-	if of == nil && name != "device" {
+	if of == nil && name != "compute_gpu" {
 		return
 	}
 	if p.Samples == nil {
 		p.Samples = &Samples{}
 	}
-	if name == "device" {
+	if name == "compute_gpu" {
 		for i := range ev.Args {
 			if n := ev.Args[i].Int64(); ev.Args[i].Key == "gpu" && n >= 0 {
 				p.Samples.device(strconv.FormatInt(n, 10))

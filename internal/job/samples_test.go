@@ -48,11 +48,11 @@ func TestSamples(t *testing.T) {
 			count(10, at, "gpu3", dftracer.Float("clock_mhz", 1230), dftracer.Float("clock_max_mhz", 1980))
 		}
 	}
-	count(11, start, "device", dftracer.Int("gpu", 3))
-	count(11, start.Add(time.Second), "device", dftracer.Int("gpu", 3))
-	count(12, start, "device", dftracer.Int("gpu", 3))
-	count(12, start.Add(time.Second), "device", dftracer.Int("gpu", 4))
-	count(13, start, "device", dftracer.Int("gpu", -1))
+	count(11, start, "compute_gpu", dftracer.Int("gpu", 3))
+	count(11, start.Add(time.Second), "compute_gpu", dftracer.Int("gpu", 3))
+	count(12, start, "compute_gpu", dftracer.Int("gpu", 3))
+	count(12, start.Add(time.Second), "compute_gpu", dftracer.Int("gpu", 4))
+	count(13, start, "compute_gpu", dftracer.Int("gpu", -1))
 	closed(res)
 
 	set, err := job.Open(dir)

@@ -113,7 +113,7 @@ func TestMachineDevice(t *testing.T) {
 					count(900, fmt.Sprint("gpu", i), dftracer.Int("clock_mhz", clock), dftracer.Int("clock_max_mhz", 1980), dftracer.Int("slowed", slowed))
 					count(int64(1000+i), "sched", dftracer.Float("run_delay_share", 0.01))
 					if d := c.devices[i]; d > -2 {
-						count(int64(1000+i), "device", dftracer.Int("gpu", d))
+						count(int64(1000+i), "compute_gpu", dftracer.Int("gpu", d))
 					}
 				}
 			}

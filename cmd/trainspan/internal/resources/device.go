@@ -101,7 +101,7 @@ func (s *Sampler) device(p *Process, now time.Time) {
 	}
 	d.written = index
 	pid := int64(p.PID)
-	s.writer.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: Category, Name: "device", PID: pid, TID: pid, TS: now.UnixMicro(), Args: []dftracer.Arg{dftracer.Int("gpu", n)}})
+	s.writer.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: Category, Name: "compute_gpu", PID: pid, TID: pid, TS: now.UnixMicro(), Args: []dftracer.Arg{dftracer.Int("gpu", n)}})
 }
 
 // variable returns a variable of the environment with which a process was started.

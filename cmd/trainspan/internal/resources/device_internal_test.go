@@ -16,7 +16,7 @@ func TestDevice(t *testing.T) {
 	for name, c := range map[string]struct {
 		environment string
 		computes    []string  // UUIDs, in the order in which the driver lists them
-		want        []float64 // values of the counter "device", -1 for several
+		want        []float64 // values of the counter "compute_gpu", -1 for several
 	}{
 		"nothing is known":                   {"LOCAL_RANK=1\x00", nil, nil},
 		"all are visible":                    {"CUDA_VISIBLE_DEVICES=0,1\x00LOCAL_RANK=1\x00", nil, nil},
@@ -57,7 +57,7 @@ func TestDevice(t *testing.T) {
 			if err := w.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if got := samples(t, file)["11 device gpu"]; !slices.Equal(got, c.want) {
+			if got := samples(t, file)["11 compute_gpu gpu"]; !slices.Equal(got, c.want) {
 				t.Errorf("device = %v, want %v", got, c.want)
 			}
 		})
