@@ -81,8 +81,7 @@ func BenchmarkSummary(b *testing.B) {
 
 var benchRanks = flag.Int("ranks", 64, "ranks of the job that BenchmarkManyFiles reads, 1,000 steps each")
 
-// BenchmarkManyFiles measures the memory of a job with a file for each rank. For
-// the figures of docs/scale.md:
+// BenchmarkManyFiles measures the memory of a job with a file for each rank:
 //
 //	go test -run '^$' -bench ManyFiles -benchtime 1x ./cmd/trainspan -args -ranks=1024
 func BenchmarkManyFiles(b *testing.B) {

@@ -26,7 +26,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The size of the fleet. docs/scale.md has what 1,024 ranks took.
+// The size of the fleet. docs/scale.md has what large ones took.
 const (
 	fleetRanksVariable = "TRAINSPAN_FLEET_RANKS"
 	fleetStepsVariable = "TRAINSPAN_FLEET_STEPS"
