@@ -181,7 +181,7 @@ func (r *Report) isLoss(s *Share) bool {
 	case partWait:
 		return !r.byChance(s)
 	case string(account.OtherCode):
-		return len(r.Ranks) == 1 || v == nil || v.Kind != straggler.Unknown
+		return len(r.Ranks) == 1 || v == nil || v.Kind != straggler.Unknown || v.Suspected != nil
 	case profile.Idle.String():
 		return r.Profile == nil || r.Profile.Device
 	}
@@ -730,8 +730,8 @@ func (r *Report) startSentence() string {
 // notKnown is what the records do not say.
 func (r *Report) notKnown() (out []string) {
 	v := r.Verdict.Rank
-	if v != nil && v.Kind == straggler.Unknown && r.Verdict.Diagnosis != diagnosisUnknown && len(r.Ranks) > 1 {
-		out = append(out, "whether a rank is slow: it takes "+v.Needed)
+	if v != nil && (v.Kind == straggler.Unknown || v.Suspected != nil) && r.Verdict.Diagnosis != diagnosisUnknown && len(r.Ranks) > 1 {
+		out = append(out, v.NotKnown())
 	}
 	if text := r.causeNotKnown(); text != "" {
 		out = append(out, text)

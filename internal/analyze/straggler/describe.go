@@ -16,12 +16,22 @@ func (v *Verdict) describe(j *job) {
 	for i := range v.Others {
 		v.Others[i].Hosts = j.hosts(v.Others[i].Ranks)
 	}
+	if v.Suspected != nil {
+		v.Suspected.Hosts = j.hosts(v.Suspected.Ranks)
+	}
 	v.Needed = needed[v.Reason]
 	v.Next = v.next(j.permits())
 	switch v.Kind {
 	case Fine:
-		v.Sentence = fmt.Sprintf("No repair of a rank, a link or a phase would gain %.0f %% of the time, in %d steps of %d ranks.", 100*(floorRanks-1), v.Coverage.Steps, v.Coverage.Seen)
+		v.Sentence = fmt.Sprintf("No rank is late by more than chance, and nothing that all share has become slower, in %d steps of %d ranks.", v.Coverage.Steps, v.Coverage.Seen)
+		for i := range j.below {
+			v.Sentence += j.below[i].smaller()
+		}
 	case Unknown:
+		if v.Suspected != nil {
+			v.Sentence = v.doubtSentence()
+			break
+		}
 		v.Sentence = "The records do not say whether a rank is slow (" + strings.ReplaceAll(v.Reason, "_", " ") + ")."
 		if len(v.Suspects) > 0 {
 			v.Sentence += " It may be " + rankList(v.Suspects) + "."
@@ -43,6 +53,7 @@ var needed = map[string]string{
 	ReasonSingleRank:  "the records of another rank that does the same work",
 	reasonReplay:      "spans for what else ranks wait for: a replay of those on record takes another time",
 	reasonDevice:      "the times of the devices: what the hosts took is not what the job took",
+	reasonChance:      "more steps, or more ranks that do the same work",
 	reasonDamaged:     "the undamaged files of the ranks whose records are incomplete",
 }
 
@@ -125,20 +136,82 @@ func rankList(ranks []int) string {
 // mostListed is how many ranks a sentence names.
 const mostListed = 8
 
-func (f *Finding) sentence() string {
-	who := rankList(f.Ranks)
-	if len(f.Hosts) > 0 && len(f.Hosts) <= 2 {
-		who += " (" + strings.Join(f.Hosts, ", ") + ")"
+// smaller says what a repair gains that is less than its kind is reported from: healthy jobs gain
+// as much.
+func (f *Finding) smaller() string {
+	what := "Even work"
+	if f.Kind == InputSlow {
+		what = "Batches that are there at once"
 	}
+	return fmt.Sprintf(" %s would gain %.1f %%, as in healthy jobs.", what, 100*(f.Gain-1))
+}
+
+// doubtSentence says what may cost time and what speaks for chance.
+func (v *Verdict) doubtSentence() string {
+	f := v.Suspected
+	return capital(f.seen()) + ". Whether that is chance is not known: " + f.odds() + "." + f.sooner("if it is not") + " Needed: " + v.Needed + "."
+}
+
+// odds is how much speaks for chance, as a clause.
+func (f *Finding) odds() string {
+	switch {
+	case f.Evidence == nil || f.Evidence.Chance == 0:
+		return "healthy jobs change as much"
+	case f.Evidence.Chance >= 0.995:
+		return "with ranks that are drawn for each step one always is as late"
+	}
+	return fmt.Sprintf("with ranks that are drawn for each step one is as late in %.2g %% of the draws", 100*f.Evidence.Chance)
+}
+
+// seen is what a suspicion rests on.
+func (f *Finding) seen() string {
+	who, e := f.who(), f.Evidence
 	is := "is"
 	if len(f.Ranks) > 1 {
 		is = "are"
 	}
+	switch {
+	case f.Kind == SlowTransfer && len(f.Ranks) > 0:
+		return fmt.Sprintf("collectives among %s take %.1f ms of a step longer than those of other groups", who, e.Excess)
+	case len(f.Ranks) == 0:
+		return fmt.Sprintf("%s takes %.1f ms of a step instead of %.1f, %s", f.Cause, e.Level, e.Before, f.since())
+	}
+	return fmt.Sprintf("%s %s late in %d of %d steps by %.1f ms, %s: %s", who, is, e.Affected, e.Interval, e.Excess, f.since(), f.byRank())
+}
+
+// NotKnown is what a verdict that is unknown or has a suspicion leaves open, and what would settle it.
+func (v *Verdict) NotKnown() string {
+	if f := v.Suspected; f != nil {
+		return "whether it is chance that " + f.seen() + ". " + capital(f.odds()) + "; it takes " + needed[reasonChance]
+	}
+	return "whether a rank is slow: it takes " + v.Needed
+}
+
+// who names the ranks of a finding, and their hosts where they are few.
+func (f *Finding) who() string {
+	who := rankList(f.Ranks)
+	if len(f.Hosts) > 0 && len(f.Hosts) <= 2 {
+		who += " (" + strings.Join(f.Hosts, ", ") + ")"
+	}
+	return who
+}
+
+// since is the interval of a finding.
+func (f *Finding) since() string {
 	since := fmt.Sprintf("from step %d", f.FromStep)
 	if f.ToStep >= 0 {
 		since += fmt.Sprintf(" to %d", f.ToStep)
 	}
-	e := f.Evidence
+	return since
+}
+
+func (f *Finding) sentence() string {
+	who := f.who()
+	is := "is"
+	if len(f.Ranks) > 1 {
+		is = "are"
+	}
+	since, e := f.since(), f.Evidence
 	switch f.Kind {
 	case Hang:
 		return f.hang(who)
@@ -154,9 +227,9 @@ func (f *Finding) sentence() string {
 		case f.Cause == causeWork:
 			return "The work of a step differs between ranks, another one has most of it each time." + f.sooner("with even work")
 		case f.Pattern == patternSingle:
-			return fmt.Sprintf("Single ranks stall in turn in %d of %d steps: %s; no rank is to blame.", e.Affected, e.Interval, f.Cause) + f.sooner("with even work")
+			return fmt.Sprintf("Single ranks stall in turn in %d of %d steps: %s; no rank is late beyond chance.", e.Affected, e.Interval, f.Cause) + f.sooner("with even work")
 		}
-		return fmt.Sprintf("Another rank is late each time, in %d of %d steps: %s; no rank is to blame.", e.Affected, e.Interval, f.Cause) + f.sooner("with even work")
+		return fmt.Sprintf("Another rank is late each time, in %d of %d steps: %s; no rank is late beyond chance.", e.Affected, e.Interval, f.Cause) + f.sooner("with even work")
 	case InputSlow:
 		switch end := f.sooner("with batches there at once"); f.Pattern {
 		case patternTurn:
@@ -217,8 +290,15 @@ func (v *Verdict) InRun(took, steps int64, kept int, more float64) {
 		f.RunTime = float64(took) / 1e9
 		f.RunRepaired = max(f.RunTime-saved, 0)
 	}
+	if v.Suspected != nil {
+		in(v.Suspected, 0)
+	}
 	switch v.Kind {
-	case Hang, Unknown, Fine:
+	case Unknown:
+		if v.Suspected != nil {
+			v.Sentence = v.doubtSentence()
+		}
+	case Hang, Fine:
 	default:
 		in(&v.Finding, more)
 		v.Sentence = v.Finding.sentence()

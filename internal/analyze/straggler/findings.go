@@ -8,10 +8,11 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// findings are the repairs that gain enough, the narrowest first.
-func (j *job) findings(was *outcome) (all []found) {
+// findings are the repairs that gain enough, the narrowest first, and those that may gain as
+// much as a rank must, but are not far enough beyond what healthy jobs have by chance.
+func (j *job) findings(was *outcome) (all, below []found) {
 	e := j.excess()
-	sets := j.lateSets(e)
+	sets := j.lateSets(e, beyondChance)
 	var repairs []repair
 	for _, set := range sets {
 		repairs = append(repairs, j.repairRanks(set, set.ranks))
@@ -60,16 +61,44 @@ func (j *job) findings(was *outcome) (all []found) {
 		if c.since > j.from || end < m {
 			segment = o.gain(k, c.since, end)
 		}
-		if gain < c.floor && (segment < floorSegment || end-c.since < leastSegment) {
+		enough := gain >= c.floor || segment >= floorSegment && end-c.since >= leastSegment
+		if !enough && gain < floorRanks {
 			continue
 		}
 		if f := c.of(gain); f != nil {
 			f.SegmentGain = segment
 			f.GainLow, f.GainHigh = o.bounds(j, k)
-			all = append(all, *f)
+			if enough {
+				all = append(all, *f)
+			} else {
+				below = append(below, *f)
+			}
 		}
 	}
-	return all
+	return all, below
+}
+
+// doubtful returns what holds a job up perhaps: ranks whose repair gains enough, if what they
+// are late by is no chance, or what is below the floor of its kind. It is asked for where nothing
+// is found; below is what findings returned.
+func (j *job) doubtful(below []found) *found {
+	e := j.excess()
+	sets := j.lateSets(e, perhaps)
+	var repairs []repair
+	for _, set := range sets {
+		repairs = append(repairs, j.repairRanks(set, set.ranks))
+	}
+	if len(sets) > 0 {
+		if f := j.lateRanks(sets, e, j.replay(repairs...)); f != nil {
+			return f
+		}
+	}
+	for i := range below {
+		if k := below[i].Kind; k == SlowTransfer || k == Drift || k == SlowRanks {
+			return &below[i]
+		}
+	}
+	return nil
 }
 
 // allWait reports whether each rank waits for data at least half as long as the mean of
@@ -117,27 +146,28 @@ func (j *job) whenInput(f *found) {
 
 // lateSets finds the ranks that are late, in the whole run and since or until a step at
 // which the excess of one of them changed.
-func (j *job) lateSets(e [][]float64) (out []*lateSet) {
+func (j *job) lateSets(e [][]float64, lv levels) (out []*lateSet) {
 	m := j.rounds()
 	segments := [][2]int{{0, m}}
 	most := 0.0
 	for _, role := range j.roles {
-		if from, to, errors := j.latePart(e, role); errors > most {
+		if from, to, errors := j.latePart(e, role, lv); errors > most {
 			segments, most = [][2]int{{0, m}, {from, to}}, errors
 		}
 	}
 	for _, sg := range segments {
 		var late []lateRank
 		for _, role := range j.roles {
-			late = append(late, j.late(e, role, sg[0], sg[1])...)
+			late = append(late, j.late(e, role, sg[0], sg[1], lv)...)
 		}
 		if len(late) == 0 {
 			continue
 		}
 		slices.SortStableFunc(late, func(a, b lateRank) int { return cmp.Compare(b.mean, a.mean) })
-		set := &lateSet{rows: map[int][]int{}, first: j.from + sg[0], end: j.from + sg[1]}
+		set := &lateSet{rows: map[int][]int{}, chances: map[int]float64{}, first: j.from + sg[0], end: j.from + sg[1]}
 		for _, l := range late {
 			set.ranks = append(set.ranks, l.rank)
+			set.chances[l.rank] = l.chance
 		}
 		set.like = j.likeOthers(set.ranks)
 		usual := j.without(set.ranks)
@@ -219,6 +249,9 @@ func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 	if end < m {
 		f.ToStep = j.number(end)
 	}
+	for _, r := range set {
+		f.Evidence.Chance = max(f.Evidence.Chance, late.chances[r])
+	}
 	return f
 }
 
@@ -245,7 +278,7 @@ func (j *job) when(f *found, e [][]float64, set []int) (from, to int) {
 		}
 	}
 	from, to, in, out, z := interval(x)
-	if z <= changeErrors || out >= in/3 {
+	if z <= changeErrors || out >= in/3 || to-from < shortSegment {
 		from, to = 0, m
 	}
 	least := lateFrom(x[from:to])

@@ -176,4 +176,5 @@ type lateSet struct {
 	rows       map[int][]int
 	like       *likeness // of the ranks that are not late
 	first, end int
+	chances    map[int]float64 // by rank: see lateRank
 }

@@ -100,7 +100,7 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		v.unknown(reasonHidden)
 		return
 	}
-	all := j.findings(was)
+	all, below := j.findings(was)
 	// What saves many times as much as the replay is off is not made of what it leaves out.
 	believed := func(f found) bool {
 		return v.Coverage.ReplayError <= replayError || f.Cost >= errorTimes*v.Coverage.ReplayError
@@ -117,6 +117,11 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		case len(j.missing) > 0 && j.mayWaitForMissing(was):
 			v.unknown(reasonMissingRank)
 			v.Suspects = j.missing
+		default:
+			j.below = below
+			if v.suspect(j.doubtful(below)); v.Suspected != nil {
+				v.unknown(reasonChance)
+			}
 		}
 		return
 	}
@@ -140,6 +145,9 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		return
 	}
 	v.Finding = all[head].Finding
+	if v.Kind == Imbalance && len(v.Ranks) == 0 {
+		v.suspect(j.doubtful(nil)) // one may have most of it
+	}
 	if j.hides == Backward && slices.ContainsFunc(slices.Collect(maps.Values(v.Causes)), func(c string) bool {
 		return c == Forward.String() || c == causeMixed
 	}) {
@@ -156,6 +164,13 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		v.Finding = Finding{}
 		v.unknown(reasonMissingRank)
 		v.Suspects = j.missing
+	}
+}
+
+// suspect notes what would cost time if it is no chance; nil is nothing.
+func (v *Verdict) suspect(f *found) {
+	if f != nil {
+		v.Suspects, v.Suspected = f.Ranks, &f.Finding
 	}
 }
 

@@ -21,16 +21,30 @@ import (
 // values.
 const (
 	permutations = 5000
-	leastBlocks  = 6
-	mostBlocks   = 50
-	lateShare    = 0.01   // of a step: less is nobody's concern
-	lateChance   = 0.001  // of the mean of all judged rounds
-	stallChance  = 0.003  // of what stalls add to it
-	partChance   = 0.0005 // of a part of the run, which is chosen after looking
-	stallShare   = 0.5    // of a step: an excess of one round that is a stall
-	largeShare   = 0.05   // so much is believed of noise that is as correlated as it seems, without labels
-	plainShare   = 0.25   // noise that wanders does not make so much of all steps
-	steadyPart   = 0.9    // of the steps: who is late by so much in nearly all of them is late, however it varies
+
+	leastPermutations = 1000
+	leastBlocks       = 6
+	mostBlocks        = 50
+	lateShare         = 0.01 // of a step: less is nobody's concern
+	stallShare        = 0.5  // of a step: an excess of one round that is a stall
+	largeShare        = 0.05 // so much is believed of noise that is as correlated as it seems, without labels
+	plainShare        = 0.25 // noise that wanders does not make so much of all steps
+	steadyPart        = 0.9  // of the steps: who is late by so much in nearly all of them is late, however it varies
+)
+
+// levels are the chances below which a test holds: of the mean of all judged rounds, of what
+// stalls add to it, and of a part of the run, which is chosen after looking.
+type levels struct {
+	mean, stall, part float64
+
+	// doubt asks who may be late: also by what is much whatever its chance, and by stalls that
+	// are too few for any test.
+	doubt bool
+}
+
+var (
+	beyondChance = levels{mean: 0.001, stall: 0.003, part: 0.0005}
+	perhaps      = levels{mean: 0.05, stall: 0.05, part: 0.05, doubt: true}
 )
 
 // excess is own work less the median of the other ranks of the role, of the judged
@@ -198,26 +212,28 @@ func deviation(x []float64, levels int) (sd, rho float64) {
 	return math.Sqrt(sum / n / max(1-meanVariance(max(len(x)/levels, 1), rho), 0.1)), rho
 }
 
-// lateRank is a rank that is late, and by how much in the mean.
+// lateRank is a rank that is late, by how much in the mean, and how often labels that are
+// drawn show as much; 0 where no chance is involved.
 type lateRank struct {
-	rank int
-	mean float64
+	rank   int
+	mean   float64
+	chance float64
 }
 
 // late returns the ranks of a role that are late between two rounds.
-func (j *job) late(e [][]float64, role []int, from, to int) []lateRank {
+func (j *job) late(e [][]float64, role []int, from, to int, lv levels) []lateRank {
 	if len(role) < 2 || to-from < leastBlocks {
 		return nil
 	}
-	out := j.lateInAll(e, role, from, to)
-	return append(out, j.lateInKind(e, role, out, from, to)...)
+	out := j.lateInAll(e, role, from, to, lv)
+	return append(out, j.lateInKind(e, role, out, from, to, lv)...)
 }
 
 // lateInKind returns the ranks of a role, besides those that are known, that are late in one
 // kind of work, and in all together. The noise of one kind is less than that of all, so that a
 // fault that several ranks share is seen where labels that are permuted say little. What a rank
 // has more of one kind and less of another is the wait for others that no span shows.
-func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to int) (out []lateRank) {
+func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to int, lv levels) (out []lateRank) {
 	const (
 		least = 4 // ranks: the median of the others is that of ranks without the fault
 		times = 2 // the standard errors that one test takes
@@ -250,7 +266,7 @@ func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to i
 		}
 		if r := more[0]; len(more) == 1 && j.worksAlone(row, r, role, from, to) {
 			late[r] = true
-			out = append(out, lateRank{r, stats.Mean(e[r][from:to])})
+			out = append(out, lateRank{rank: r, mean: stats.Mean(e[r][from:to])})
 			continue
 		}
 		others := j.without(slices.AppendSeq(slices.Clone(more), maps.Keys(late))).medians(row, j.roleOf[role[0]])
@@ -260,9 +276,9 @@ func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to i
 				x[s] = j.time(row, j.from+from+s, r) - others[from+s]
 			}
 			noise := noiseOf([][]float64{x})
-			if se, _ := noise.mean(0, len(x)); stats.Mean(x) > times*noise.quantile(lateChance, float64(n*rows))*se {
+			if se, _ := noise.mean(0, len(x)); stats.Mean(x) > times*noise.quantile(lv.mean, float64(n*rows))*se {
 				late[r] = true
-				out = append(out, lateRank{r, stats.Mean(x)})
+				out = append(out, lateRank{r, stats.Mean(x), lv.mean})
 			}
 		}
 	}
@@ -307,21 +323,32 @@ func (j *job) split(e [][]float64, role []int, from, to int) (usual, stalls [][]
 
 // lateInAll returns the ranks that are late in all work together: usually, or by rare stalls. A mean
 // says little of stalls, so that only the labels of those who had them are asked.
-func (j *job) lateInAll(e [][]float64, role []int, from, to int) (out []lateRank) {
+func (j *job) lateInAll(e [][]float64, role []int, from, to int, lv levels) (out []lateRank) {
 	usual, stalls := j.split(e, role, from, to)
 	noise := noiseOf(usual)
-	least, alone := noise.quantile(lateChance, float64(len(role))), noise.quantile(partChance, float64(len(role)))
+	least, alone := noise.quantile(lv.mean, float64(len(role))), noise.quantile(lv.part, float64(len(role)))
+	large := func(x []float64) float64 { // the mean, if that is large
+		if mean := stats.Mean(x); mean >= lateShare*j.typical() {
+			return mean
+		}
+		return 0
+	}
 	much := func(blocks [][]float64, most float64) []float64 {
 		own := make([]float64, len(blocks))
 		for i, x := range blocks {
-			if mean := stats.Mean(x); mean >= lateShare*j.typical() {
-				own[i] = mean
-			}
+			own[i] = large(x)
 		}
 		return chances(blocks, own, most, permutedMeans)
 	}
-	p := much(blockMeans(usual, noise.block), lateChance)
-	stalled := much(blockMeans(stalls, noiseOf(stalls).block), stallChance)
+	most := lv
+	if lv.doubt {
+		most.mean, most.stall = 1, 1 // a doubt has its chance
+		if tooFewStalls(stalls) {
+			lv.stall = 1
+		}
+	}
+	p := much(blockMeans(usual, noise.block), most.mean)
+	stalled := much(blockMeans(stalls, noiseOf(stalls).block), most.stall)
 	means := make([]float64, len(role))
 	for i, x := range usual {
 		means[i] = stats.Mean(x)
@@ -333,19 +360,34 @@ func (j *job) lateInAll(e [][]float64, role []int, from, to int) (out []lateRank
 		// The mean of what is skewed is above none on each rank.
 		more := mean - max(medianWithout(sorted, means[i]), 0)
 		errors, errorsAlone := noise.mean(i, to-from)
+		chance := min(p[i], stalled[i])
 		switch {
 		case own < lateShare*j.typical():
-		case plain && steady(e[r][from:to]), stalled[i] <= stallChance,
-			mean >= largeShare*j.typical() && more > alone*errorsAlone, mean >= lateShare*j.typical() && (p[i] <= lateChance && (plain || more > least*errors)):
-			out = append(out, lateRank{r, own})
+		case plain && steady(e[r][from:to]), stalled[i] <= lv.stall && large(stalls[i]) > 0,
+			mean >= largeShare*j.typical() && (lv.doubt || more > alone*errorsAlone), mean >= lateShare*j.typical() && (p[i] <= lv.mean && (plain || more > least*errors)):
+			out = append(out, lateRank{r, own, chance})
 		}
 	}
 	return out
 }
 
+// tooFewStalls reports whether no test could name who had stalls: if one rank had all of them, that
+// would still be chance.
+func tooFewStalls(stalls [][]float64) bool {
+	n := 0
+	for _, x := range stalls {
+		for _, v := range x {
+			if v > 0 {
+				n++
+			}
+		}
+	}
+	return math.Pow(float64(len(stalls)), float64(1-n)) > beyondChance.stall
+}
+
 // latePart finds the part of the run in which ranks are late, by the rank of the role whose excess changes
 // most; ok is false if none changes by more than chance explains.
-func (j *job) latePart(e [][]float64, role []int) (from, to int, errors float64) {
+func (j *job) latePart(e [][]float64, role []int, lv levels) (from, to int, errors float64) {
 	m := j.rounds()
 	if len(role) < 2 || m < leastBlocks {
 		return 0, m, 0
@@ -353,17 +395,17 @@ func (j *job) latePart(e [][]float64, role []int) (from, to int, errors float64)
 	series, _ := j.split(e, role, 0, m)
 	noise := noiseOf(series)
 	n := independent(m, noise.rho)
-	least := noise.quantile(partChance, float64(len(role))*max(n*n/2, 1))
+	least := noise.quantile(lv.part, float64(len(role))*max(n*n/2, 1))
 	type part struct {
 		from, to int
 		others   float64 // standard errors, of the noise of the others
 		own      float64
 	}
 	parts := make([]part, len(role))
-	levels := make([][]float64, len(role)) // stalls, which are no level, end in the medians
+	smoothed := make([][]float64, len(role)) // stalls, which are no level, end in the medians
 	for i, x := range series {
-		levels[i] = smooth(x)
-		from, to, _, _, _ := interval(levels[i])
+		smoothed[i] = smooth(x)
+		from, to, _, _, _ := interval(smoothed[i])
 		if to-from < shortSegment || to-from == m {
 			continue
 		}
@@ -376,16 +418,16 @@ func (j *job) latePart(e [][]float64, role []int) (from, to int, errors float64)
 			parts[i] = pt
 		}
 	}
-	blocks, rises := blockMeans(levels, noise.block), make([]float64, len(role))
+	blocks, rises := blockMeans(smoothed, noise.block), make([]float64, len(role))
 	for i, x := range blocks {
 		if parts[i].others > 0 && parts[i].own <= least {
 			rises[i] = largestRise(x)
 		}
 	}
-	p := chances(blocks, rises, partChance, permutedRises)
+	p := chances(blocks, rises, lv.part, permutedRises)
 	to = m
 	for i, pt := range parts {
-		if pt.others > errors && (pt.own > least || p[i] <= partChance) {
+		if pt.others > errors && (pt.own > least || p[i] <= lv.part) {
 			from, to, errors = pt.from, pt.to, pt.others
 		}
 	}
@@ -434,7 +476,8 @@ func chances(series [][]float64, own []float64, most float64, prepare func(posit
 	}
 	largest := prepare(positions)
 	rng := rand.New(rand.NewPCG(uint64(n), uint64(len(positions))))
-	for k := 0; k < permutations && open > 0; k++ {
+	draws := min(max(int(20/most), leastPermutations), permutations)
+	for k := 0; k < draws && open > 0; k++ {
 		least := math.Inf(1)
 		for i, v := range own {
 			if v > 0 && hits[i] >= 0 {
@@ -446,14 +489,14 @@ func chances(series [][]float64, own []float64, most float64, prepare func(posit
 			if own[i] <= 0 || hits[i] < 0 || found < own[i]*(1-1e-9) {
 				continue
 			}
-			if hits[i]++; float64(1+hits[i]) > most*(1+permutations) {
+			if hits[i]++; float64(1+hits[i]) > most*float64(1+draws) {
 				hits[i], open = -1, open-1
 			}
 		}
 	}
 	for i := range p {
 		if own[i] > 0 && hits[i] >= 0 {
-			p[i] = float64(1+hits[i]) / (1 + permutations)
+			p[i] = float64(1+hits[i]) / float64(1+draws)
 		}
 	}
 	return p

@@ -153,10 +153,13 @@ func TestNoiseIsNoFinding(t *testing.T) {
 	fmt.Sscan(os.Getenv("TRAINSPAN_STRAGGLER_SEED"), &first)
 	for kind, k := range healthyKinds {
 		t.Run(k.name, func(t *testing.T) {
-			named, common := 0, 0
+			named, common, unknown := 0, 0, 0
 			for i := range jobs {
 				v := drawJob(kind, first+uint64(i), nil).Verdict()
 				hasRanks, hasCommon := false, false
+				if v.Kind == straggler.Unknown {
+					unknown++
+				}
 				for _, f := range append([]straggler.Finding{v.Finding}, v.Others...) {
 					switch f.Kind {
 					case straggler.SlowRanks:
@@ -174,7 +177,7 @@ func TestNoiseIsNoFinding(t *testing.T) {
 					t.Logf("seed %d of %d ranks: %s %s", first+uint64(i), v.Coverage.Seen, v.Sentence, v.Second)
 				}
 			}
-			t.Logf("| %s | %d of %d | %d of %d |", k.name, named, jobs, common, jobs)
+			t.Logf("| %s | %d of %d | %d of %d | unknown %d", k.name, named, jobs, common, jobs, unknown)
 			if mostNamed, mostCommon := 1+jobs/100, 1+jobs/50; named > mostNamed || common > mostCommon {
 				t.Errorf("%d jobs with an innocent rank and %d with an invented loss of %d, want at most %d and %d", named, common, jobs, mostNamed, mostCommon)
 			}

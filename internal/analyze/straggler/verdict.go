@@ -25,6 +25,7 @@ const (
 	reasonReplay      = "replay"      // the replay of what was recorded takes another time
 	reasonDevice      = "no_device_times"
 	reasonDamaged     = "damaged_files" // of a rank that would be named
+	reasonChance      = "chance"        // a repair would gain, if what it repairs is no chance: Suspected
 )
 
 // Causes that are no phases.
@@ -91,7 +92,10 @@ type Evidence struct {
 	ExcessMAD float64 `json:"excess_mad_ms,omitempty"`
 	Level     float64 `json:"level_ms,omitempty"`  // what all ranks have, for findings without a rank
 	Before    float64 `json:"before_ms,omitempty"` // and had before
-	Waited    float64 `json:"waited_ms,omitempty"` // of a hang: how long, to the last sign of life
+	// Chance is how often ranks that are drawn at random for each step are as late; 1 of
+	// what is not tested so far.
+	Chance float64 `json:"chance,omitempty"`
+	Waited float64 `json:"waited_ms,omitempty"` // of a hang: how long, to the last sign of life
 	// LastStep is, of a hang, the step after which the ranks named began no other.
 	LastStep *int64 `json:"last_step,omitempty"`
 }
@@ -141,9 +145,12 @@ type Verdict struct {
 	Reason   string   `json:"reason,omitempty"` // why it is unknown
 	Reasons  []string `json:"reasons,omitempty"`
 	Suspects []int    `json:"suspects,omitempty"` // who it may be, where the evidence does not suffice
-	Needed   string   `json:"needed,omitempty"`   // evidence that would settle it
-	Next     string   `json:"next_action,omitempty"`
-	Sentence string   `json:"sentence"`
+	// Suspected is what costs time if it is no chance: of an unknown verdict for that reason, and of ranks
+	// that are late in turn.
+	Suspected *Finding `json:"suspected,omitempty"`
+	Needed    string   `json:"needed,omitempty"` // evidence that would settle it
+	Next      string   `json:"next_action,omitempty"`
+	Sentence  string   `json:"sentence"`
 	// Witness is what other programs left about a hang: a flight recorder, stacks.
 	Witness []string `json:"witness,omitempty"`
 	// Second is a sentence on the best repair after the first one.

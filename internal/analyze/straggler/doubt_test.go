@@ -1,0 +1,44 @@
+package straggler_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+)
+
+// TestDoubtIsNotFine: a repair would gain more than is reported, but what it repairs may be chance. The
+// answer is unknown and has the rank, the gain and how probable it is.
+func TestDoubtIsNotFine(t *testing.T) {
+	fw, host := straggler.Forward, straggler.Host
+	for _, tc := range []struct {
+		name        string
+		job         job
+		rank        int
+		least, most float64 // chance
+	}{
+		{"one stall", job{n: 16, m: 40, seed: 1, faults: []fault{{ranks: []int{11}, phases: []straggler.Phase{host}, add: 400, from: 25, to: 26}}}, 11, 1, 1},
+		{"two stalls of one rank", job{n: 8, m: 60, seed: 1, faults: []fault{
+			{ranks: []int{3}, phases: []straggler.Phase{host}, add: 400, from: 25, to: 26},
+			{ranks: []int{3}, phases: []straggler.Phase{host}, add: 400, from: 40, to: 41},
+		}}, 3, 0.05, 0.2},
+		{"60 ms of each step on a busy host", job{n: 2, m: 26, sigma: 0.3, phi: 0.3, faults: []fault{{ranks: []int{1}, phases: []straggler.Phase{fw}, add: 60}}}, 1, 0.001, 0.05},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			v := tc.job.state().Verdict()
+			if v.Kind != straggler.Unknown || v.Reason != "chance" || !slices.Equal(v.Suspects, []int{tc.rank}) || v.Suspected == nil {
+				t.Fatalf("got %s %q, suspects %v: %s; want unknown for chance, suspect %d", v.Kind, v.Reason, v.Suspects, v.Sentence, tc.rank)
+			}
+			f := v.Suspected
+			if f.Gain < 1.02 || f.Evidence.Chance < tc.least || f.Evidence.Chance > tc.most || !slices.Equal(f.Ranks, v.Suspects) {
+				t.Errorf("got ranks %v, gain %.3f, chance %.4f; want rank %d, 1.02 or more, %g to %g", f.Ranks, f.Gain, f.Evidence.Chance, tc.rank, tc.least, tc.most)
+			}
+			if !strings.Contains(v.Sentence, "chance") || len(v.Ranks) > 0 || v.Gain != 0 || v.ExitCode() != 4 {
+				t.Errorf("got ranks %v, gain %.3f, exit code %d: %s; want no finding", v.Ranks, v.Gain, v.ExitCode(), v.Sentence)
+			}
+			t.Log(v.Sentence)
+			t.Log(v.NotKnown())
+		})
+	}
+}
