@@ -37,8 +37,7 @@ const (
 type levels struct {
 	mean, stall, part float64
 
-	// doubt asks who may be late: also by what is much whatever its chance, and by stalls that
-	// are too few for any test.
+	// doubt asks who may be late: also by what is too seldom for any test.
 	doubt bool
 }
 
@@ -340,41 +339,47 @@ func (j *job) lateInAll(e [][]float64, role []int, from, to int, lv levels) (out
 		}
 		return chances(blocks, own, most, permutedMeans)
 	}
-	most := lv
+	most, means := lv, blockMeans(usual, noise.block)
+	untested := false
 	if lv.doubt {
 		most.mean, most.stall = 1, 1 // a doubt has its chance
-		if tooFewStalls(stalls) {
+		untested = untestable(len(role), len(means[0]), beyondChance.mean)
+		if untestable(len(role), countStalls(stalls), beyondChance.stall) {
 			lv.stall = 1
 		}
 	}
-	p := much(blockMeans(usual, noise.block), most.mean)
+	p := much(means, most.mean)
 	stalled := much(blockMeans(stalls, noiseOf(stalls).block), most.stall)
-	means := make([]float64, len(role))
+	level := make([]float64, len(role))
 	for i, x := range usual {
-		means[i] = stats.Mean(x)
+		level[i] = stats.Mean(x)
 	}
-	sorted := slices.Sorted(slices.Values(means))
+	sorted := slices.Sorted(slices.Values(level))
 	for i, r := range role {
-		own, mean := stats.Mean(e[r][from:to]), means[i]
+		own, mean := stats.Mean(e[r][from:to]), level[i]
 		plain := own >= plainShare*j.typical()
 		// The mean of what is skewed is above none on each rank.
-		more := mean - max(medianWithout(sorted, means[i]), 0)
+		more := mean - max(medianWithout(sorted, level[i]), 0)
 		errors, errorsAlone := noise.mean(i, to-from)
 		chance := min(p[i], stalled[i])
 		switch {
 		case own < lateShare*j.typical():
 		case plain && steady(e[r][from:to]), stalled[i] <= lv.stall && large(stalls[i]) > 0,
-			mean >= largeShare*j.typical() && (lv.doubt || more > alone*errorsAlone), mean >= lateShare*j.typical() && (p[i] <= lv.mean && (plain || more > least*errors)):
+			mean >= largeShare*j.typical() && (untested || more > alone*errorsAlone), mean >= lateShare*j.typical() && (p[i] <= lv.mean && (plain || more > least*errors)):
 			out = append(out, lateRank{r, own, chance})
 		}
 	}
 	return out
 }
 
-// tooFewStalls reports whether no test could name who had stalls: if one rank had all of them, that
-// would still be chance.
-func tooFewStalls(stalls [][]float64) bool {
-	n := 0
+// untestable reports whether labels of so many ranks that are permuted in so many places cannot show
+// that a rank is late: if it were the same one in all of them, that would still be chance.
+func untestable(ranks, places int, chance float64) bool {
+	return math.Pow(float64(ranks), float64(1-places)) > chance
+}
+
+// countStalls is how many rounds of ranks have a stall.
+func countStalls(stalls [][]float64) (n int) {
 	for _, x := range stalls {
 		for _, v := range x {
 			if v > 0 {
@@ -382,7 +387,7 @@ func tooFewStalls(stalls [][]float64) bool {
 			}
 		}
 	}
-	return math.Pow(float64(len(stalls)), float64(1-n)) > beyondChance.stall
+	return n
 }
 
 // latePart finds the part of the run in which ranks are late, by the rank of the role whose excess changes

@@ -177,9 +177,13 @@ func TestNoiseIsNoFinding(t *testing.T) {
 					t.Logf("seed %d of %d ranks: %s %s", first+uint64(i), v.Coverage.Seen, v.Sentence, v.Second)
 				}
 			}
-			t.Logf("| %s | %d of %d | %d of %d | unknown %d", k.name, named, jobs, common, jobs, unknown)
-			if mostNamed, mostCommon := 1+jobs/100, 1+jobs/50; named > mostNamed || common > mostCommon {
-				t.Errorf("%d jobs with an innocent rank and %d with an invented loss of %d, want at most %d and %d", named, common, jobs, mostNamed, mostCommon)
+			t.Logf("| %s | %d of %d | %d of %d | %d of %d |", k.name, named, jobs, common, jobs, unknown, jobs)
+			mostNamed, mostCommon, mostUnknown := 1+jobs/100, 1+jobs/50, 2+jobs/10
+			if k.pauses > 0 {
+				mostUnknown = 2 + jobs/2 // two pauses of one rank may be its own
+			}
+			if named > mostNamed || common > mostCommon || unknown > mostUnknown {
+				t.Errorf("%d jobs with an innocent rank, %d with an invented loss and %d unknown of %d, want at most %d, %d and %d", named, common, unknown, jobs, mostNamed, mostCommon, mostUnknown)
 			}
 		})
 	}
@@ -255,7 +259,7 @@ func namedIn(v *straggler.Verdict) (ranks []int) {
 }
 
 // TestGuiltyRanksAreNamed draws jobs with a slow rank, which is named in most of them where the
-// fault is clear, and logs how often, alone and with others. TRAINSPAN_STRAGGLER_GUILTY is the number of jobs of each fault.
+// fault is clear, and logs how often, alone, with others, and suspected. TRAINSPAN_STRAGGLER_GUILTY is the number of jobs of each fault.
 func TestGuiltyRanksAreNamed(t *testing.T) {
 	jobs := 20
 	if testing.Short() {
@@ -265,7 +269,7 @@ func TestGuiltyRanksAreNamed(t *testing.T) {
 	for _, g := range guilty {
 		t.Run(g.name+", "+g.kind, func(t *testing.T) {
 			kind := kindOf(g.kind)
-			right, beside, innocent := 0, 0, 0
+			right, beside, innocent, unknown := 0, 0, 0, 0
 			for i := range jobs {
 				v := drawJob(kind, 1+uint64(i), func(r int, at, draw float64) float64 {
 					if r != 1 {
@@ -275,6 +279,8 @@ func TestGuiltyRanksAreNamed(t *testing.T) {
 				}).Verdict()
 				ranks := namedIn(v)
 				switch {
+				case len(ranks) == 0 && v.Suspected != nil:
+					unknown++
 				case len(ranks) == 0:
 				case !slices.Contains(ranks, 1):
 					innocent++
@@ -284,7 +290,7 @@ func TestGuiltyRanksAreNamed(t *testing.T) {
 					right++
 				}
 			}
-			t.Logf("| %s, %s | %d | %d | %d | of %d", g.name, g.kind, right, beside, innocent, jobs)
+			t.Logf("| %s, %s | %d | %d | %d | %d | of %d", g.name, g.kind, right, beside, innocent, unknown, jobs)
 			if innocent > 0 || 100*right < g.least*jobs {
 				t.Errorf("rank 1 is named alone in %d jobs and others in %d, want %d of 100 or more and 0", right, innocent, g.least)
 			}
