@@ -127,6 +127,17 @@ func (r *Report) prove() {
 	}
 }
 
+// proveDoubt fills the proof of an answer that is unknown because what was seen may be chance.
+func (r *Report) proveDoubt() {
+	v := r.Verdict.Rank
+	if v == nil || v.Suspected == nil || len(v.Suspected.Ranks) == 0 || r.Verdict.Diagnosis != diagnosisUnknown {
+		return
+	}
+	seen := *v
+	seen.Finding = *v.Suspected
+	r.Verdict.Proof = r.inSteps(&seen, seen.Ranks)
+}
+
 // waitedMostFor returns the rank for which nearly all of a budget of waiting was.
 func waitedMostFor(w *straggler.Waits) (rank int, ok bool) {
 	if w == nil || w.By != "rank" {

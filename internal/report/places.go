@@ -26,8 +26,11 @@ func placeOfPart(part string) place {
 }
 
 // placeOfFinding is where a finding about ranks is seen best.
-func placeOfFinding(k straggler.Kind) place {
-	switch k {
+func placeOfFinding(v *straggler.Verdict) place {
+	if v.Suspected != nil {
+		return placeRanks
+	}
+	switch v.Kind {
 	case straggler.InputSlow, straggler.Drift:
 		return placeSteps
 	case straggler.SlowTransfer:
@@ -44,7 +47,7 @@ func placeOfFinding(k straggler.Kind) place {
 func (r *Report) placeOfWhy() place {
 	v := &r.Verdict
 	if v.Rank != nil && diagnoses[v.Rank.Kind] != "" {
-		return placeOfFinding(v.Rank.Kind)
+		return placeOfFinding(v.Rank)
 	}
 	if v.Diagnosis == diagnosisUnknown {
 		return placeData

@@ -126,6 +126,31 @@ func TestNoProblemFound(t *testing.T) {
 	}
 }
 
+// TestDoubt: the screen has the rank that a suspicion is about, how often chance does as much and what would
+// settle it, whatever the diagnosis is, and its rows where the suspicion is the answer.
+func TestDoubt(t *testing.T) {
+	for _, diagnosis := range []string{diagnosisUnknown, "START-UP"} {
+		v := &straggler.Verdict{Finding: straggler.Finding{Kind: straggler.Unknown}, Reason: "chance", Suspects: []int{1},
+			Suspected: &straggler.Finding{Kind: straggler.SlowRanks, Ranks: []int{1}, Cause: "host", Gain: 1.03, FromStep: 2, ToStep: -1, Pattern: "single_steps",
+				Evidence: &straggler.Evidence{Affected: 2, Interval: 40, Excess: 350, Chance: 0.14}},
+			Ranking: []straggler.RankRow{{Rank: 0, Own: 20}, {Rank: 1, Own: 21}, {Rank: 2, Own: 20}}}
+		r := &Report{Ledger: &account.Report{}, Ranks: make([]Rank, 3), Verdict: Verdict{Rank: v, Diagnosis: diagnosis}}
+		r.proveDoubt()
+		got := strings.Join(r.notKnown(), "\n")
+		if diagnosis == diagnosisUnknown {
+			if p := r.Verdict.Proof; got != "" || p == nil || p.Rows[0].Name != "1" || !strings.Contains(p.Rows[0].Late, "2 of 40 steps") {
+				t.Errorf("%s: not known %q, proof %+v; want none, since the sentence has it, and rank 1 first", diagnosis, got, p)
+			}
+			continue
+		}
+		for _, want := range []string{"rank 1", "2 of 40 steps", "14 %", "more steps"} {
+			if !strings.Contains(got, want) || r.Verdict.Proof != nil {
+				t.Errorf("%s: not known: %q, proof %+v; want %q and no proof", diagnosis, got, r.Verdict.Proof, want)
+			}
+		}
+	}
+}
+
 // Waits for messages are not called communication alone, and a start that waits for one rank
 // says for which.
 func TestWaitsBesideCollectives(t *testing.T) {

@@ -26,6 +26,7 @@ func (r *Report) conclude() {
 	r.Shares = r.shares()
 	r.prove()
 	v.Diagnosis, v.Why = r.diagnose()
+	r.proveDoubt()
 	if v.Rank != nil && diagnoses[v.Rank.Kind] != "" && diagnoses[v.Rank.Kind] == v.Diagnosis {
 		v.Why = strings.TrimSpace(v.Why + " " + r.processesOf(v.Rank.Ranks))
 	}
@@ -64,7 +65,7 @@ func (r *Report) conclude() {
 		if len(r.Attempts) > 1 {
 			text = fmt.Sprintf("In attempt %d: %s", v.Attempt, text)
 		}
-		add(placeOfFinding(v.Rank.Kind), text)
+		add(placeOfFinding(v.Rank), text)
 		if of := r.processesOf(v.Rank.Ranks); of != "" {
 			add(placeRanks, of)
 		}
@@ -271,7 +272,7 @@ func (r *Report) next() (out []string, at []place) {
 		list = append(list, action{about, 1.5, r.placeOfWhy()})
 	}
 	if v := r.Verdict.Rank; v != nil && v.Next != "" && v.Next != about && r.machineAction() == "" && (v.Kind != straggler.Unknown || len(r.Ranks) > 1) {
-		list = append(list, action{v.Next, r.Verdict.RankCost, placeOfFinding(v.Kind)})
+		list = append(list, action{v.Next, r.Verdict.RankCost, placeOfFinding(v)})
 	}
 	if r.Profile != nil {
 		for i, text := range r.Profile.next() {
