@@ -9,13 +9,19 @@ import (
 
 // What all ranks lose is looked for in series that they share: the times of a transfer, and
 // the least work of a kind over the ranks of a role. A series may be on another level for some
-// rounds, or grow. Its noise wanders, so that only what is far beyond it counts.
+// rounds, grow, or be far above its level in single rounds. Its noise wanders, so that only what is far beyond it counts.
 const (
 	episodeErrors = 7  // standard errors of the level of some rounds, or of a slope
 	episodeLeast  = 8  // rounds
 	smoothOver    = 5  // rounds: what lasts for fewer than half of them is no level
 	growthKnots   = 8  // parts of a series at whose ends it may begin or cease to grow
 	growthLeast   = 30 // rounds
+
+	burstErrors = 6    // deviations of the logarithm, as of times that are lognormal
+	burstShare  = 0.05 // of a step: what a burst is longer by at least
+	burstTimes  = 1.2  // as long as usual
+	burstLeast  = 3    // bursts: of fewer nothing is known
+	burstMost   = 0.4  // of the rounds: more are the level
 )
 
 // rise is what took longer for all ranks of a role for some rounds.
@@ -24,10 +30,17 @@ type rise struct {
 	at, end       int // rounds
 	before, after float64
 	grown         int // the round in which after is reached; at where it is from the first on
+	// Where single rounds take longer, the factor of each judged round from first on, how many there are, and how many
+	// rounds apart they begin; 0 where that varies.
+	single             []float64
+	first, many, apart int
 }
 
 // factor brings work of a round back to the level that it had.
 func (l rise) factor(s int) float64 {
+	if l.single != nil {
+		return l.single[max(s-l.first, 0)]
+	}
 	if s < l.at || s >= l.end || l.after <= 0 {
 		return 1
 	}
@@ -41,6 +54,9 @@ func (l rise) factor(s int) float64 {
 // risen finds the rounds in which x, of the judged rounds, takes longer: from one on, between
 // two, or more and more.
 func (j *job) risen(x []float64) (rise, bool) {
+	if l, ok := j.bursts(x); ok {
+		return l, true
+	}
 	least := lateShare * j.typical()
 	at, before, after, z := change(x, changeLeast)
 	step := rise{at: at, end: len(x), grown: at, before: before, after: after}
@@ -62,6 +78,47 @@ func (j *job) risen(x []float64) (rise, bool) {
 	}
 	found.at, found.end, found.grown = j.from+found.at, j.from+found.end, j.from+found.grown
 	return found, !math.IsInf(best, 1)
+}
+
+// bursts finds rounds, single ones or some in a row several times, in which x is far above what it usually is.
+func (j *job) bursts(x []float64) (rise, bool) {
+	logs := make([]float64, 0, len(x))
+	for _, v := range x {
+		if v > 0 {
+			logs = append(logs, math.Log(v))
+		}
+	}
+	if len(logs) < growthLeast {
+		return rise{}, false
+	}
+	usual := math.Exp(stats.Median(slices.Clone(logs)))
+	from := usual * max(math.Exp(burstErrors*stats.Sigma*stats.MAD(logs)), burstTimes)
+	from = max(from, usual+burstShare*j.typical())
+	l := rise{at: j.from, end: j.from + len(x), grown: j.from, before: usual, first: j.from, single: make([]float64, len(x))}
+	var begins []int
+	sum := 0.0
+	for s, v := range x {
+		l.single[s] = 1
+		if v <= from {
+			continue
+		}
+		if s == 0 || x[s-1] <= from {
+			begins = append(begins, s)
+		}
+		l.single[s] = usual / v
+		sum, l.many = sum+v, l.many+1
+	}
+	if len(begins) < burstLeast || float64(l.many) > burstMost*float64(len(logs)) {
+		return rise{}, false
+	}
+	l.after = sum / float64(l.many)
+	l.apart = begins[1] - begins[0]
+	for i, s := range begins[1:] {
+		if s-begins[i] != l.apart {
+			l.apart = 0
+		}
+	}
+	return l, true
 }
 
 // rest is the sum of squares that a rise does not explain of x.
@@ -146,7 +203,13 @@ func (j *job) levels() (out []rise) {
 			for s := range x {
 				x[s] = j.least(row, j.from+s, role)
 			}
-			if l, ok := j.risen(x); ok {
+			l, ok := j.risen(x)
+			// Who is alone in its role stalls by itself. Saves, and what all do between the phases, as to
+			// evaluate or to generate, are meant to take time: the account has them.
+			if p := Phase(row % int(phases)); ok && l.single != nil && (len(j.roles[role]) < 2 || p == Checkpoint || p == Host) {
+				continue
+			}
+			if ok {
 				l.role, l.row = role, row
 				out = append(out, l)
 			}

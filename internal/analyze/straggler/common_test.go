@@ -17,8 +17,9 @@ func TestCommonLoss(t *testing.T) {
 		from, to int64
 		pattern  string
 	}{
-		{"network for 25 steps", fault{phases: []straggler.Phase{straggler.Communication}, factor: 4, from: 60, to: 85}, straggler.SlowTransfer, 60, 85, ""},
+		{"network for 25 steps", fault{phases: []straggler.Phase{straggler.Communication}, factor: 4, from: 60, to: 85}, straggler.SlowTransfer, 60, 85, "most_steps"},
 		{"compute for 40 steps", fault{phases: compute, factor: 1.3, from: 50, to: 90}, straggler.Drift, 50, 90, "most_steps"},
+		{"network every few steps", fault{phases: []straggler.Phase{straggler.Communication}, factor: 5, prob: 0.15}, straggler.SlowTransfer, 0, -1, "single_steps"},
 		{"compute grows", fault{phases: compute, factor: 1.4, ramp: 160}, straggler.Drift, 0, -1, "growing"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

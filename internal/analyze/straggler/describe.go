@@ -71,6 +71,7 @@ var nextOf = map[string]string{
 	"imbalance":              "balance the work of the ranks: lengths of sequences, experts, or sizes of batches",
 	"imbalance work":         "give the ranks equal numbers of tokens: packing, or bucketing by length",
 	"imbalance single_steps": "look for garbage collection or logging: collect at the same step on all ranks",
+	"drift single_steps":     "see what all ranks do in these steps: recompilation, garbage collection, saves in the background, other jobs",
 	"drift":                  "compare the load and the memory of the hosts with those of the first steps",
 	"drift device":           "compare clocks and temperature of the devices, the load of the hosts and memory with those of the first steps",
 	"slow_ranks":             "profile one step on this rank and on another; see whether other processes use its processor",
@@ -163,6 +164,14 @@ func (f *Finding) odds() string {
 	return fmt.Sprintf("with ranks that are drawn for each step one is as late in %.2g %% of the draws", 100*f.Evidence.Chance)
 }
 
+// single says which single steps are affected.
+func (e *Evidence) single() string {
+	if e.Every > 1 {
+		return fmt.Sprintf("every %d steps (%d of %d)", e.Every, e.Affected, e.Interval)
+	}
+	return fmt.Sprintf("in %d of %d steps", e.Affected, e.Interval)
+}
+
 // seen is what a suspicion rests on.
 func (f *Finding) seen() string {
 	who, e := f.who(), f.Evidence
@@ -242,8 +251,14 @@ func (f *Finding) sentence() string {
 		if len(f.Ranks) > 0 {
 			return fmt.Sprintf("The collectives among %s take %.1f ms of a step longer than those of other groups.", who, e.Excess) + f.sooner("if they take as long")
 		}
+		if f.Pattern == patternSingle {
+			return fmt.Sprintf("The transfer of the collectives takes %.1f ms instead of %.1f %s.", e.Level, e.Before, e.single()) + f.sooner("if it takes as long as in the others")
+		}
 		return fmt.Sprintf("The transfer of the collectives takes %.1f ms of each step instead of %.1f, %s.", e.Level, e.Before, since) + f.sooner("if they take as long as before")
 	case Drift:
+		if f.Pattern == patternSingle {
+			return fmt.Sprintf("All ranks are slower in %s %s: %.1f ms instead of %.1f.", f.Cause, e.single(), e.Level, e.Before) + f.sooner("if these are as fast as the others")
+		}
 		if f.Pattern == patternGrows {
 			return fmt.Sprintf("All ranks become slower and slower in %s, %s: %.1f ms in the end instead of %.1f.", f.Cause, since, e.Level, e.Before) + f.sooner("at the speed before")
 		}

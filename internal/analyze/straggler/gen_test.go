@@ -215,7 +215,9 @@ func (s *sim) inject(f fault) {
 			s.slow[f.group] = rows
 		}
 		for i := f.from; i < f.to; i++ {
-			rows[i] *= f.factor
+			if f.prob == 0 || s.rng.Float64() < f.prob {
+				rows[i] *= f.factor
+			}
 		}
 		return
 	}

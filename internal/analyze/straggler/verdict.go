@@ -86,9 +86,10 @@ type Finding struct {
 
 // Evidence is what a finding rests on. Times are milliseconds.
 type Evidence struct {
-	Affected  int     `json:"affected_steps"`      // steps with an excess
-	Interval  int     `json:"interval_steps"`      // steps of the interval
-	Excess    float64 `json:"excess_ms,omitempty"` // median excess over comparable ranks
+	Affected  int     `json:"affected_steps"`        // steps with an excess
+	Interval  int     `json:"interval_steps"`        // steps of the interval
+	Every     int     `json:"every_steps,omitempty"` // how many steps apart single ones are; 0 where that varies
+	Excess    float64 `json:"excess_ms,omitempty"`   // median excess over comparable ranks
 	ExcessMAD float64 `json:"excess_mad_ms,omitempty"`
 	Level     float64 `json:"level_ms,omitempty"`  // what all ranks have, for findings without a rank
 	Before    float64 `json:"before_ms,omitempty"` // and had before

@@ -58,11 +58,14 @@ func (j *job) links(was *outcome, add func(repair, candidate)) {
 // drifts finds what takes longer for all ranks in some steps.
 func (j *job) drifts(was *outcome, add func(repair, candidate)) {
 	if drift := j.levels(); len(drift) > 0 {
-		since, end := len(j.steps), 0
+		since, end, floor := len(j.steps), 0, floorRanks
 		for _, l := range drift {
 			since, end = min(since, l.at), max(end, l.end)
+			if l.single == nil {
+				floor = floorDrift
+			}
 		}
-		add(j.repairLevels(drift), candidate{floor: floorDrift, since: since, end: end, of: func(gain float64) *found { return j.drift(drift, gain) }})
+		add(j.repairLevels(drift), candidate{floor: floor, since: since, end: end, of: func(gain float64) *found { return j.drift(drift, gain) }})
 	}
 	for _, family := range j.families() {
 		g := family[0]
@@ -81,11 +84,7 @@ func (j *job) drifts(was *outcome, add func(repair, candidate)) {
 		}
 		add(repairTransfer(g, func(s int, t float64) float64 { return t * l.factor(s) }), candidate{floor: floorDrift, since: l.at, end: l.end, of: func(gain float64) *found {
 			f := j.finding(SlowTransfer, nil, Communication.String(), gain)
-			f.FromStep = j.number(l.at)
-			if l.end < len(j.steps) {
-				f.ToStep = j.number(l.end)
-			}
-			f.Evidence = &Evidence{Level: l.after / 1e3, Before: l.before / 1e3}
+			j.affect(f, l)
 			return f
 		}})
 	}
@@ -110,16 +109,24 @@ func (j *job) drift(of []rise, gain float64) *found {
 		kind, ranks = Drift, nil
 	}
 	f := j.finding(kind, ranks, causeOf(list), gain)
-	f.FromStep, f.Pattern = j.number(most.at), patternMost
-	if most.end < len(j.steps) {
-		f.ToStep = j.number(most.end)
+	j.affect(f, most)
+	return f
+}
+
+// affect says in which rounds something takes longer for all, and how much.
+func (j *job) affect(f *found, l rise) {
+	f.FromStep, f.Pattern = j.number(l.at), patternMost
+	if l.end < len(j.steps) {
+		f.ToStep = j.number(l.end)
 	}
-	if most.grown > most.at {
+	n := l.end - l.at
+	f.Evidence = &Evidence{Affected: n, Interval: n, Excess: (l.after - l.before) / 1e3, Level: l.after / 1e3, Before: l.before / 1e3}
+	switch {
+	case l.single != nil:
+		f.Pattern, f.Evidence.Affected, f.Evidence.Every = patternSingle, l.many, l.apart
+	case l.grown > l.at:
 		f.Pattern = patternGrows
 	}
-	n := most.end - most.at
-	f.Evidence = &Evidence{Affected: n, Interval: n, Excess: (most.after - most.before) / 1e3, Level: most.after / 1e3, Before: most.before / 1e3}
-	return f
 }
 
 // unevenPieces says what a job gains whose ranks do as much work as others in a step, but not
