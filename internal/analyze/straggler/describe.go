@@ -54,6 +54,7 @@ var needed = map[string]string{
 	reasonReplay:      "spans for what else ranks wait for: a replay of those on record takes another time",
 	reasonDevice:      "the times of the devices: what the hosts took is not what the job took",
 	reasonChance:      "more steps, or more ranks that do the same work",
+	reasonLoader:      "steps in which batches are there at once: more workers of the loader, or more processors for them",
 	reasonDamaged:     "the undamaged files of the ranks whose records are incomplete",
 }
 
@@ -150,6 +151,9 @@ func (f *Finding) smaller() string {
 // doubtSentence says what may cost time and what speaks for chance.
 func (v *Verdict) doubtSentence() string {
 	f := v.Suspected
+	if v.Reason == reasonLoader {
+		return capital(f.seen()) + ". Whether the job would be faster without that is not known: batches come no sooner. Needed: " + v.Needed + "."
+	}
 	return capital(f.seen()) + ". Whether that is chance is not known: " + f.odds() + "." + f.sooner("if it is not") + " Needed: " + v.Needed + "."
 }
 
@@ -190,7 +194,9 @@ func (f *Finding) seen() string {
 
 // NotKnown is what a verdict that is unknown or has a suspicion leaves open, and what would settle it.
 func (v *Verdict) NotKnown() string {
-	if f := v.Suspected; f != nil {
+	if f := v.Suspected; f != nil && v.Reason == reasonLoader {
+		return "whether the job is faster without this: " + f.seen() + ". Batches come no sooner; it takes " + v.Needed
+	} else if f != nil {
 		return "whether it is chance that " + f.seen() + ". " + capital(f.odds()) + "; it takes " + needed[reasonChance]
 	}
 	return "whether a rank is slow: it takes " + v.Needed

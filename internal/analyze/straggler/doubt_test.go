@@ -42,3 +42,33 @@ func TestDoubtIsNotFine(t *testing.T) {
 		})
 	}
 }
+
+// TestBehindLoader: a rank is late in each step, and batches come no sooner than they are asked for. Whether
+// they would, if it were not late, is on record nowhere: that is not fine.
+func TestBehindLoader(t *testing.T) {
+	const ms = int64(1e6)
+	st := straggler.New(nil)
+	for rank := range 2 {
+		st.SetRank(rank, straggler.Rank{Loader: straggler.LoaderAhead})
+		at := int64(rank) * 1e12 // clocks of their own
+		for n := range 40 {
+			step := straggler.Step{Rank: rank, Number: int64(n)}
+			backward := []int64{110, 270}[rank] * ms
+			for _, part := range []struct {
+				phase straggler.Phase
+				took  int64
+			}{
+				{straggler.Input, []int64{1, 30, 31, 32, 30}[n%5] * ms}, {straggler.Forward, 50 * ms}, {straggler.Backward, backward},
+				{straggler.Communication, 275*ms - backward},
+			} {
+				step.Spans = append(step.Spans, straggler.Span{Phase: part.phase, Start: at, End: at + part.took})
+				at += part.took
+			}
+			st.Add(&step)
+		}
+	}
+	v := st.Verdict()
+	if v.Kind != straggler.Unknown || v.Reason != "loader" || !slices.Equal(v.Suspects, []int{1}) || v.Suspected == nil || v.Suspected.Cause != "backward" || v.Suspected.Gain < 1.5 {
+		t.Errorf("got %s %q, suspects %v, %+v: %s; want unknown for the loader, suspect 1 in backward, gain 1.5 or more", v.Kind, v.Reason, v.Suspects, v.Suspected, v.Sentence)
+	}
+}

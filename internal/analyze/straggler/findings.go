@@ -101,6 +101,41 @@ func (j *job) doubtful(below []found) *found {
 	return nil
 }
 
+// behindLoader returns ranks that are late beyond chance and whose repair gains enough only if batches are there
+// at once: the pace of a queue that the same ranks slow down is no pace of the loader by itself.
+func (j *job) behindLoader() *found {
+	if j.slack == nil {
+		return nil
+	}
+	e := j.excess()
+	for _, set := range j.lateSets(e, beyondChance) {
+		both, ranks, input := j.repairInput(), j.repairRanks(set, set.ranks), j.repairInput()
+		both.like = ranks.like
+		both.work = func(s, r, row int) float64 {
+			if f := input.work(s, r, row); f != 1 || !slices.Contains(set.ranks, r) {
+				return f
+			}
+			return ranks.work(s, r, row)
+		}
+		o := j.replay(input, both)
+		m := len(j.steps)
+		gain := o.gain(2, j.from, m) / o.gain(1, j.from, m)
+		if gain < floorRanks {
+			continue
+		}
+		f := j.finding(SlowRanks, set.ranks, "", gain)
+		f.Causes = map[int]string{}
+		usual := j.without(set.ranks)
+		for _, r := range set.ranks {
+			f.Causes[j.ranks[r]] = causeOf(j.rowsOf(r, usual, set.first, set.end, causePart))
+		}
+		f.Cause = inCommon(f.Causes, f.Ranks)
+		j.when(f, e, set.ranks)
+		return f
+	}
+	return nil
+}
+
 // allWait reports whether each rank waits for data at least half as long as the mean of
 // all does: else it is some ranks. Where there are queues, most of them do.
 func (j *job) allWait() bool {

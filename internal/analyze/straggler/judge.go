@@ -119,7 +119,9 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 			v.Suspects = j.missing
 		default:
 			j.below = below
-			if v.suspect(j.doubtful(below)); v.Suspected != nil {
+			if v.suspect(j.behindLoader()); v.Suspected != nil {
+				v.unknown(reasonLoader)
+			} else if v.suspect(j.doubtful(below)); v.Suspected != nil {
 				v.unknown(reasonChance)
 			}
 		}

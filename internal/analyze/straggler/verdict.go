@@ -25,6 +25,7 @@ const (
 	reasonReplay      = "replay"      // the replay of what was recorded takes another time
 	reasonDevice      = "no_device_times"
 	reasonDamaged     = "damaged_files" // of a rank that would be named
+	reasonLoader      = "loader"        // a repair would gain, if batches came as soon: Suspected
 	reasonChance      = "chance"        // a repair would gain, if what it repairs is no chance: Suspected
 )
 

@@ -72,7 +72,7 @@ func (w *Watch) Check() *Verdict {
 // Lately returns the verdict v of a run that goes on or, where that finds nothing, one on
 // what began lately and costs 5 % of the time since.
 func (s *State) Lately(v *Verdict) *Verdict {
-	if v.Kind != Fine && v.Reason != reasonChance || s.windowed {
+	if v.Kind != Fine && v.Suspected == nil || s.windowed {
 		return v
 	}
 	if last := s.stepsSince(s.newest - recentSteps + 1).Verdict(); last.ExitCode() == 3 && last.ToStep < 0 && max(last.Gain, last.SegmentGain) >= floorSegment {
