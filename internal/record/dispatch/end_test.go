@@ -15,6 +15,7 @@ import (
 	"github.com/trainspan/trainspan/internal/record/filter"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // noting notes what becomes of it in a list that several share.
@@ -212,3 +213,30 @@ func (*watching) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, err
 func (w *watching) OnStart(context.Context, sdktrace.ReadWriteSpan) { w.list.add("start") }
 func (w *watching) OnEvent(sdktrace.ReadOnlySpan, sdktrace.Event)   { w.list.add("event") }
 func (w *watching) OnEnd(sdktrace.ReadOnlySpan)                     { w.list.add("end") }
+
+// What the hub remembers of hidden spans is bounded by the spans that are open.
+func TestHiddenSpansAreForgotten(t *testing.T) {
+	const open, all = 8, 10_000
+	h := New(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if err := h.Attach(context.Background(), &watching{list: &list{}}, &config.Export{Mode: config.Whitelist}, &Offer{}); err != nil {
+		t.Fatal(err)
+	}
+	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(h)).Tracer("")
+	var ring [open]trace.Span
+	for i := range all {
+		if s := ring[i%open]; s != nil {
+			s.End()
+		}
+		_, ring[i%open] = tracer.Start(context.Background(), "hidden")
+		if got, want := h.Held(), min(i+1, open); got != want {
+			t.Fatalf("after %d spans Held() = %d, want %d", i+1, got, want)
+		}
+	}
+	for _, s := range ring {
+		s.End()
+		s.End() // the second does nothing
+	}
+	if got := h.Held(); got != 0 {
+		t.Errorf("after the end of all spans Held() = %d, want 0", got)
+	}
+}

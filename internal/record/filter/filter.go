@@ -129,7 +129,8 @@ type Span interface {
 	trace.Span
 	// Outputs returns the outputs that get the span.
 	Outputs() Set
-	// Above returns the span above, or nil if the recorder has none there.
+	// Above returns the span above, or nil if the recorder has none there. It was
+	// started before this one, so that following Above ends.
 	Above() Span
 	// Outside returns the parent of a span without a span above: a span of another
 	// process or another tracer provider, or an invalid one.
