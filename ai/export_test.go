@@ -28,10 +28,11 @@ type kept struct {
 	names []string
 }
 
-func (k *kept) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
-	return outputs.Wants{Records: true, Inline: true}, nil
+func (k *kept) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
+	return outputs.Traits{Ordered: true, Inline: true}, nil
 }
-func (k *kept) Export(r *outputs.Record) error {
+func (k *kept) Write(records []outputs.Record) error {
+	r := &records[0]
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if r.Kind == outputs.KindStop {

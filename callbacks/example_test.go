@@ -14,11 +14,12 @@ import (
 // names is an exporter that prints the stops of spans.
 type names struct{ outputs.None }
 
-func (names) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
-	return outputs.Wants{Records: true, Inline: true}, nil
+func (names) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
+	return outputs.Traits{Ordered: true, Inline: true}, nil
 }
 
-func (names) Export(r *outputs.Record) error {
+func (names) Write(records []outputs.Record) error {
+	r := &records[0]
 	if r.Kind == outputs.KindStop {
 		fmt.Println("stop", r.Span.Name)
 	}

@@ -270,7 +270,7 @@ func (a *assembly) attachOutputs(ctx context.Context) error {
 	for i, out := range made {
 		if err := p.hub.Attach(ctx, out, all[i].filter, &offer); err != nil {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
-			_ = p.hub.End(ctx, func() outputs.Losses { return nil }) // they have nothing to lose yet
+			_ = p.hub.End(ctx, func() map[string]int64 { return nil }) // they have nothing to lose yet
 			cancel()
 			return err
 		}

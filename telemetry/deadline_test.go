@@ -11,13 +11,12 @@ import (
 	"github.com/trainspan/trainspan/internal/record/direct"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
 // hangs is an output one of whose methods does not return before release.
 type hangs struct {
 	outputs.None
-	wants   outputs.Wants
+	traits  outputs.Traits
 	in      string
 	release chan struct{}
 }
@@ -28,24 +27,34 @@ func (h *hangs) hang(in string) {
 	}
 }
 
-func (h *hangs) Attach(ctx context.Context, _ *outputs.Telemetry) (outputs.Wants, error) {
+func (h *hangs) Open(ctx context.Context, _ *outputs.Telemetry) (outputs.Traits, error) {
 	direct.OfferShortcuts(ctx, direct.Shortcuts{Scopes: h})
-	return h.wants, nil
+	return h.traits, nil
 }
-func (h *hangs) Export(*outputs.Record) error              { h.hang("Export"); return nil }
-func (h *hangs) OnEnd(sdktrace.ReadOnlySpan)               { h.hang("OnEnd") }
+func (h *hangs) Write(records []outputs.Record) error {
+	for i := range records {
+		switch r := &records[i]; {
+		case r.Kind == outputs.KindLosses:
+			h.hang("losses")
+		case r.Snapshot == nil:
+			h.hang("record")
+		case r.Kind == outputs.KindStop:
+			h.hang("snapshot")
+		}
+	}
+	return nil
+}
 func (h *hangs) ScopeKind(string, string) direct.ScopeKind { return nil }
 func (h *hangs) EndScopes()                                { h.hang("EndScopes") }
-func (h *hangs) ReportLosses(outputs.Losses)               { h.hang("ReportLosses") }
 func (h *hangs) ForceFlush(context.Context) error          { h.hang("ForceFlush"); return nil }
 func (h *hangs) Shutdown(context.Context) error            { h.hang("Shutdown"); return nil }
 
 // withHanging runs a job in which a method of an output hangs, on a clock of
 // its own, so that times are exact.
-func withHanging(t *testing.T, in string, wants outputs.Wants, run func(*testing.T, *telemetry.Provider, *memory)) {
+func withHanging(t *testing.T, in string, wants outputs.Traits, run func(*testing.T, *telemetry.Provider, *memory)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &hangs{wants: wants, in: in, release: make(chan struct{})}
+		h := &hangs{traits: wants, in: in, release: make(chan struct{})}
 		mem := &memory{}
 		tel, err := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(base()).WithLogger(quietLog()).
 			WithExporter(h).WithExporter(mem).WithShutdownTimeout(3 * time.Second).ConfigureProvider(context.Background())
@@ -63,11 +72,11 @@ func withHanging(t *testing.T, in string, wants outputs.Wants, run func(*testing
 // Whatever an output hangs in, Shutdown keeps its deadline: that of its context
 // or, where that has none or is done, the shutdown timeout.
 func TestShutdownWhateverHangs(t *testing.T) {
-	all := outputs.Wants{Spans: true, Records: true, All: true}
-	for _, in := range []string{"Export", "OnEnd", "EndScopes", "ReportLosses", "ForceFlush", "Shutdown"} {
+	all := outputs.Traits{Snapshots: true, Ordered: true, All: true}
+	for _, in := range []string{"record", "snapshot", "EndScopes", "losses", "ForceFlush", "Shutdown"} {
 		for _, network := range []bool{false, true} {
 			wants := all
-			wants.Network = network
+			wants.Remote = network
 			withHanging(t, in, wants, func(t *testing.T, tel *telemetry.Provider, _ *memory) {
 				_, _ = tel.StartSpan(context.Background(), "open")
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -99,9 +108,9 @@ func TestShutdownWhateverHangs(t *testing.T) {
 // timeout, together with the Shutdown that follows, and is no error: telemetry
 // that cannot be written is not the training's.
 func TestEndOfTheApplicationTakesOneDeadline(t *testing.T) {
-	for _, in := range []string{"Export", "ReportLosses", "ForceFlush", "Shutdown"} {
+	for _, in := range []string{"record", "losses", "ForceFlush", "Shutdown"} {
 		for _, network := range []bool{false, true} {
-			wants := outputs.Wants{Records: true, Network: network}
+			wants := outputs.Traits{Ordered: true, Remote: network}
 			withHanging(t, in, wants, func(t *testing.T, tel *telemetry.Provider, _ *memory) {
 				cb := callbacks.New(tel)
 				started(t)(cb.OnAppStart(context.Background()))
@@ -123,7 +132,7 @@ func TestEndOfTheApplicationTakesOneDeadline(t *testing.T) {
 // An output whose Export hangs forever costs calls 100 ms in all, its losses
 // are counted, and the other outputs miss nothing.
 func TestOutputThatHangsForEver(t *testing.T) {
-	withHanging(t, "Export", outputs.Wants{Records: true}, func(t *testing.T, tel *telemetry.Provider, mem *memory) {
+	withHanging(t, "record", outputs.Traits{Ordered: true}, func(t *testing.T, tel *telemetry.Provider, mem *memory) {
 		start := time.Now()
 		for range 40_000 {
 			_, s := tel.StartSpan(context.Background(), "x")

@@ -213,8 +213,8 @@ type closingMeters struct {
 	ended int
 }
 
-func (m *closingMeters) Attach(ctx context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
-	return outputs.Wants{Network: true, Metrics: true}, nil
+func (m *closingMeters) Open(ctx context.Context, t *outputs.Telemetry) (outputs.Traits, error) {
+	return outputs.Traits{Remote: true, Metrics: true}, nil
 }
 func (m *closingMeters) ForceFlush(ctx context.Context) error { return m.MeterProvider.ForceFlush(ctx) }
 func (m *closingMeters) Shutdown(ctx context.Context) error {

@@ -28,11 +28,12 @@ import (
 // printer is an exporter of native records that prints them.
 type printer struct{ outputs.None }
 
-func (printer) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
-	return outputs.Wants{Records: true, Inline: true}, nil
+func (printer) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
+	return outputs.Traits{Ordered: true, Inline: true}, nil
 }
 
-func (printer) Export(r *outputs.Record) error {
+func (printer) Write(records []outputs.Record) error {
+	r := &records[0]
 	switch r.Kind {
 	case outputs.KindStart, outputs.KindStop:
 		fmt.Println(r.Kind, r.Span.Name)

@@ -17,7 +17,6 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -149,22 +148,27 @@ type parents struct {
 	ends   map[string]string
 }
 
-func (p *parents) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
+func (p *parents) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
 	p.names, p.starts, p.ends = map[trace.SpanID]string{}, map[string]string{}, map[string]string{}
-	return outputs.Wants{Spans: true}, nil
+	return outputs.Traits{Snapshots: true}, nil
 }
 
-func (p *parents) OnStart(_ context.Context, s sdktrace.ReadWriteSpan) {
+func (p *parents) Write(records []outputs.Record) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.names[s.SpanContext().SpanID()] = s.Name()
-	p.starts[s.Name()] = p.nameOf(s.Parent().SpanID())
-}
-
-func (p *parents) OnEnd(s sdktrace.ReadOnlySpan) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ends[s.Name()] = p.nameOf(s.Parent().SpanID())
+	for i := range records {
+		s, parents := records[i].Snapshot, p.starts
+		switch records[i].Kind {
+		case outputs.KindStart:
+			p.names[s.SpanContext().SpanID()] = s.Name()
+		case outputs.KindStop:
+			parents = p.ends
+		default:
+			continue
+		}
+		parents[s.Name()] = p.nameOf(s.Parent().SpanID())
+	}
+	return nil
 }
 
 func (p *parents) nameOf(id trace.SpanID) string {

@@ -46,7 +46,7 @@ func (f *foreign) call(where string) {
 }
 
 var foreignPlaces = []string{
-	"error", "error type", "error is", "config", "clock", "log", "span start", "span event", "span end",
+	"error", "error type", "error is", "config", "clock", "log", "span start", "span event", "span stop",
 	"inline export", "queued export", "stats", "processor start", "processor end", "sampler",
 }
 
@@ -69,15 +69,14 @@ type foreignOutput struct {
 	inline bool
 }
 
-func (o *foreignOutput) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
-	return outputs.Wants{Spans: true, Records: true, All: true, Inline: o.inline}, nil
+func (o *foreignOutput) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
+	return outputs.Traits{Snapshots: true, Ordered: true, All: true, Inline: o.inline}, nil
 }
-func (o *foreignOutput) OnStart(context.Context, sdktrace.ReadWriteSpan) { o.f.call("span start") }
-func (o *foreignOutput) OnEvent(sdktrace.ReadOnlySpan, sdktrace.Event)   { o.f.call("span event") }
-func (o *foreignOutput) OnEnd(sdktrace.ReadOnlySpan)                     { o.f.call("span end") }
-func (o *foreignOutput) Stats() outputs.Stats                            { o.f.call("stats"); return outputs.Stats{} }
-func (o *foreignOutput) Export(*outputs.Record) error {
-	if o.inline {
+func (o *foreignOutput) Stats() outputs.Stats { o.f.call("stats"); return outputs.Stats{} }
+func (o *foreignOutput) Write(records []outputs.Record) error {
+	if r := &records[0]; r.Snapshot != nil {
+		o.f.call("span " + r.Kind.String())
+	} else if o.inline {
 		o.f.call("inline export")
 	} else {
 		o.f.call("queued export")

@@ -465,13 +465,14 @@ func (s *scripted) call(method string) error {
 	return nil
 }
 
-func (s *scripted) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
-	return outputs.Wants{Records: true, Inline: true}, s.call("initialize")
+func (s *scripted) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
+	return outputs.Traits{Ordered: true, Inline: true}, s.call("initialize")
 }
 
 func (s *scripted) Shutdown(context.Context) error { return s.call("close") }
 
-func (s *scripted) Export(r *outputs.Record) error {
+func (s *scripted) Write(records []outputs.Record) error {
+	r := &records[0]
 	return s.call(map[outputs.Kind]string{
 		outputs.KindStart: "export_start", outputs.KindStop: "export_stop", outputs.KindEvent: "export_event",
 		outputs.KindError: "export_error", outputs.KindDataError: "export_telemetry_data_error",

@@ -53,13 +53,14 @@ type memory struct {
 	startErr error
 }
 
-func (m *memory) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+func (m *memory) Open(_ context.Context, t *outputs.Telemetry) (outputs.Traits, error) {
 	m.segment = t.Segment
 	m.started++
-	return outputs.Wants{Records: true, Inline: true}, m.startErr
+	return outputs.Traits{Ordered: true, Inline: true}, m.startErr
 }
 
-func (m *memory) Export(r *outputs.Record) error {
+func (m *memory) Write(records []outputs.Record) error {
+	r := &records[0]
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fail != nil {

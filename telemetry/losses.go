@@ -76,7 +76,7 @@ func (l *losses) gap(lost int64, message string, local bool) {
 // the log in one line; the result is for the trace files. By now all counts
 // are final. Those that send over a network are at their end: what they got
 // now would be one loss more.
-func (l *losses) report() outputs.Losses {
+func (l *losses) report() map[string]int64 {
 	s := statsOf(l.rec, l.hub)
 	unwantedLogs, unwantedMetrics := map[string]int64{}, false
 	for all := range l.hub.Stats {
@@ -86,7 +86,7 @@ func (l *losses) report() outputs.Losses {
 		}
 		unwantedMetrics = unwantedMetrics || d.Unwanted && d.What == outputs.DeliversMetrics
 	}
-	all, lost := outputs.Losses{}, tally{}
+	all, lost := map[string]int64{}, tally{}
 	for cause, n := range s.Drops {
 		all[cause] = n
 		lost[outputs.DeliversSpans+" "+cause] = n

@@ -61,8 +61,8 @@ type postman struct {
 	limit int // of what is taken
 }
 
-func (p *postman) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
-	return outputs.Wants{Records: true, Inline: true, Network: true}, nil
+func (p *postman) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
+	return outputs.Traits{Ordered: true, Inline: true, Remote: true}, nil
 }
 
 func (p *postman) Shutdown(context.Context) error {
@@ -97,10 +97,20 @@ type traceFile struct {
 	drops map[string]int64
 }
 
-func (f *traceFile) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
-	return outputs.Wants{Spans: true, All: true}, nil
+func (f *traceFile) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
+	return outputs.Traits{Snapshots: true, All: true}, nil
 }
-func (f *traceFile) ReportLosses(d outputs.Losses)  { f.drops = maps.Clone(d) }
+func (f *traceFile) Write(records []outputs.Record) error {
+	for i := range records {
+		if r := &records[i]; r.Kind == outputs.KindLosses {
+			f.drops = map[string]int64{}
+			for _, a := range r.Event.Attributes {
+				f.drops[string(a.Key)] = a.Value.AsInt64()
+			}
+		}
+	}
+	return nil
+}
 func (f *traceFile) Shutdown(context.Context) error { f.diary.note("trace closed"); return nil }
 
 // sentMeters are metrics whose last export fails.
@@ -111,8 +121,8 @@ type sentMeters struct {
 	lost  int64
 }
 
-func (m *sentMeters) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
-	return outputs.Wants{Network: true, Metrics: true}, nil
+func (m *sentMeters) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
+	return outputs.Traits{Remote: true, Metrics: true}, nil
 }
 func (m *sentMeters) Shutdown(context.Context) error { m.diary.note("metrics finished"); return nil }
 func (m *sentMeters) Stats() outputs.Stats {
@@ -140,7 +150,7 @@ func newLossy(t *testing.T, loses bool) *lossy {
 		l.sender.limit, meters.lost, exporter.refuse = 1000, 0, nil
 	}
 	l.job = newJob(t, func(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) {
-		b.WithExporter(l.sender).WithExporter(l.file).WithSpanProcessor(l.trace).WithSpanExporter(exporter).WithMeterProvider(meters).
+		b.WithExporter(l.sender).WithExporter(l.file).WithExporter(l.trace).WithSpanExporter(exporter).WithMeterProvider(meters).
 			WithLogger(slog.New(slog.NewJSONHandler(l.log, nil)))
 	})
 	return l
@@ -300,8 +310,8 @@ type lossyMeters struct {
 	sent sentMeters
 }
 
-func (m *lossyMeters) Attach(ctx context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
-	return m.sent.Attach(ctx, t)
+func (m *lossyMeters) Open(ctx context.Context, t *outputs.Telemetry) (outputs.Traits, error) {
+	return m.sent.Open(ctx, t)
 }
 func (m *lossyMeters) ForceFlush(context.Context) error   { return nil }
 func (m *lossyMeters) Shutdown(ctx context.Context) error { return m.sent.Shutdown(ctx) }

@@ -146,7 +146,7 @@ func (o *outbox) deliver(c *call) {
 		at := time.Unix(0, e.event.Time)
 		e.span.otel.AddEvent(e.event.Name, trace.WithTimestamp(at), trace.WithAttributes(kvs...))
 		if ro, ok := e.span.otel.(sdktrace.ReadOnlySpan); ok {
-			o.hub.OnEvent(ro, sdktrace.Event{Name: e.event.Name, Time: at, Attributes: kvs})
+			o.hub.OnEvent(ro, e.event)
 		}
 	}
 	for i := range c.ends {

@@ -46,7 +46,7 @@ func TestExportDoesNotAllocate(t *testing.T) {
 			e := started(t, temporary(t), &c.options)
 			run := func() {
 				for _, r := range c.records {
-					if err := e.Export(r); err != nil {
+					if err := e.Write([]outputs.Record{*r}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -61,7 +61,7 @@ func TestExportDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func BenchmarkExport(b *testing.B) {
+func BenchmarkWrite(b *testing.B) {
 	begin, end, metrics := iteration()
 	for _, c := range []struct {
 		name    string
@@ -77,9 +77,10 @@ func BenchmarkExport(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			e := started(b, os.DevNull, c.options)
+			records := []outputs.Record{*c.record}
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := e.Export(c.record); err != nil {
+				if err := e.Write(records); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/attrvalue"
 	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
 // TestDiskFull writes to a device that takes nothing, ever.
@@ -113,10 +114,10 @@ func outages(e *file.Exporter, path string) error {
 		}
 		quota(uint64(info.Size()) + 1 + uint64(i*7%400))
 		for range 3 {
-			errs = append(errs, e.Export(event(s, "ev", attrvalue.String("k", "some text to make a longer line"))))
+			errs = append(errs, e.Write([]outputs.Record{*event(s, "ev", attrvalue.String("k", "some text to make a longer line"))}))
 			_ = e.Flush()
 		}
-		errs = append(errs, e.Export(start(s)))
+		errs = append(errs, e.Write([]outputs.Record{*start(s)}))
 		quota(0)
 		if err := e.Flush(); err != nil {
 			errs = append(errs, err)
@@ -131,7 +132,7 @@ func outages(e *file.Exporter, path string) error {
 // overflow is what a child does to a file: it loses records while the file
 // cannot grow.
 func overflow(e *file.Exporter, path string) error {
-	_ = e.Export(dataError("before"))
+	_ = e.Write([]outputs.Record{*dataError("before")})
 	_ = e.Flush()
 	info, err := os.Stat(path)
 	if err != nil {
@@ -140,7 +141,7 @@ func overflow(e *file.Exporter, path string) error {
 	quota(uint64(info.Size()) + 100)
 	r := event(spanData("s", 1), "ev", attrvalue.String("k", strings.Repeat("x", 16<<10)))
 	for i := range 600 {
-		if err := e.Export(r); err != nil {
+		if err := e.Write([]outputs.Record{*r}); err != nil {
 			return err
 		}
 		if i == 0 {
@@ -161,14 +162,14 @@ func overflow(e *file.Exporter, path string) error {
 
 // half is what a child does to a file: it ends while half a line is written.
 func half(e *file.Exporter, path string) error {
-	_ = e.Export(dataError("before"))
+	_ = e.Write([]outputs.Record{*dataError("before")})
 	_ = e.Flush()
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
 	quota(uint64(info.Size()) + 100)
-	_ = e.Export(dataError("half"))
+	_ = e.Write([]outputs.Record{*dataError("half")})
 	if err := e.Flush(); !errors.Is(err, syscall.EFBIG) {
 		return fmt.Errorf("Flush: %w", err)
 	}

@@ -94,7 +94,7 @@ type Exporter struct {
 	options Options
 	wake    chan struct{}
 
-	life    sync.Mutex   // one Attach or Shutdown at a time
+	life    sync.Mutex   // one Open or Shutdown at a time
 	blocked atomic.Int64 // nanoseconds that callers waited for the file
 
 	mu      sync.Mutex
@@ -114,11 +114,11 @@ type Exporter struct {
 
 // New makes an exporter for the file at path. In the path, {rank}, {pid} and {host}
 // stand for those of the process, and any other name in braces is an error of
-// [Exporter.Attach]. If the job has several ranks and the path has no {rank}, "-rank2"
+// [Exporter.Open]. If the job has several ranks and the path has no {rank}, "-rank2"
 // goes before the extension. Missing folders are made. A file that is already there is
 // not touched, see [Options.Append] and [Exporter.Path]. Pipes, devices and "-", the
 // standard output, are opened as they are. Nothing is opened before the exporter is
-// attached.
+// opened.
 func New(path string, options *Options) *Exporter {
 	e := &Exporter{path: path, wake: make(chan struct{}, 1)}
 	if options != nil {
@@ -162,11 +162,21 @@ func (e *Exporter) Stats() outputs.Stats {
 	return outputs.Stats{File: f}
 }
 
-// Export implements outputs.Output. It waits for a file that is slow, and no longer than
+// Write implements outputs.Output. It waits for a file that is slow, and no longer than
 // a second for one that takes nothing. An error means that the exporter is not attached,
 // or that the record is invalid. Records that the file does not take are reported by
 // [Options.OnError] and [Exporter.Stats], and in the file once it works again.
-func (e *Exporter) Export(r *outputs.Record) error {
+func (e *Exporter) Write(records []outputs.Record) error {
+	var failed error
+	for i := range records {
+		if err := e.write(&records[i]); err != nil && failed == nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+func (e *Exporter) write(r *outputs.Record) error {
 	e.mu.Lock()
 	sink := e.sink
 	err := e.check(r)

@@ -153,7 +153,7 @@ func TestHeartbeatFollowsTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := temporary(t)
 		e := file.New(path, nil)
-		if _, err := e.Attach(context.Background(), &outputs.Telemetry{Identity: identity, Now: func() int64 { return base }}); err != nil {
+		if _, err := e.Open(context.Background(), &outputs.Telemetry{Identity: identity, Now: func() int64 { return base }}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(11 * time.Second)

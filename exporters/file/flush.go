@@ -12,11 +12,11 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// Attach implements outputs.Output: it opens the file. An exporter can be
+// Open implements outputs.Output: it opens the file. An exporter can be
 // attached again after its Shutdown. Records carry the attempt of the identity,
 // and heartbeats its job and session tag too.
-func (e *Exporter) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
-	return outputs.Wants{Records: true, Inline: true}, e.start(t)
+func (e *Exporter) Open(_ context.Context, t *outputs.Telemetry) (outputs.Traits, error) {
+	return outputs.Traits{Ordered: true, Inline: true}, e.start(t)
 }
 
 // reports returns the functions that get reports of outages and of other paths.

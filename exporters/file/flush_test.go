@@ -151,17 +151,17 @@ func TestManyGoroutines(t *testing.T) {
 				for i := range each {
 					s := spanData(name, byte(w))
 					begin, end := start(s), stop(s, 1) // nobody changes a span while others export
-					if err := e.Export(begin); err != nil {
+					if err := e.Write([]outputs.Record{*begin}); err != nil {
 						t.Error(err)
 					}
 					if i%50 == 0 {
-						if err := e.Export(event(s, "ev")); err != nil {
+						if err := e.Write([]outputs.Record{*event(s, "ev")}); err != nil {
 							t.Error(err)
 						}
 						_ = e.Flush()
 						_ = e.Stats().File
 					}
-					if err := e.Export(end); err != nil {
+					if err := e.Write([]outputs.Record{*end}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -195,7 +195,7 @@ func TestShutdownRace(t *testing.T) {
 		var all sync.WaitGroup
 		for w := range taken {
 			all.Go(func() {
-				for e.Export(start(spanData("s", byte(w)))) == nil {
+				for e.Write([]outputs.Record{*start(spanData("s", byte(w)))}) == nil {
 					taken[w]++
 					if first.Add(1) == int64(1+100*round) {
 						close(now)

@@ -90,7 +90,7 @@ func started(t testing.TB, path string, options *file.Options) *file.Exporter {
 func export(t testing.TB, e *file.Exporter, records ...*outputs.Record) {
 	t.Helper()
 	for _, r := range records {
-		if err := e.Export(r); err != nil {
+		if err := e.Write([]outputs.Record{*r}); err != nil {
 			t.Fatalf("%s: %v", r.Kind, err)
 		}
 	}
@@ -186,6 +186,6 @@ func temporary(t testing.TB) string { return filepath.Join(t.TempDir(), "t.jsonl
 
 // attach opens the exporter's file.
 func attach(e *file.Exporter, id outputs.Identity) error {
-	_, err := e.Attach(context.Background(), &outputs.Telemetry{Identity: id})
+	_, err := e.Open(context.Background(), &outputs.Telemetry{Identity: id})
 	return err
 }

@@ -59,7 +59,7 @@ func TestStartErrors(t *testing.T) {
 		if err := attach(e, identity); err == nil || !strings.HasPrefix(err.Error(), "file: ") {
 			t.Errorf("%s: got %v", name, err)
 		}
-		if err := e.Export(dataError("x")); err == nil {
+		if err := e.Write([]outputs.Record{*dataError("x")}); err == nil {
 			t.Errorf("%s: Export after a failed start succeeds", name)
 		}
 		shutdown(t, e)
@@ -174,12 +174,12 @@ type failingExporter struct {
 	failed bool
 }
 
-func (f *failingExporter) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
+func (f *failingExporter) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
 	if !f.failed {
 		f.failed = true
-		return outputs.Wants{}, errors.New("not yet")
+		return outputs.Traits{}, errors.New("not yet")
 	}
-	return outputs.Wants{Records: true}, nil
+	return outputs.Traits{Ordered: true}, nil
 }
 
 func TestBuilderRetries(t *testing.T) {
@@ -212,7 +212,7 @@ func TestBuilderRetries(t *testing.T) {
 
 func TestLifecycle(t *testing.T) {
 	e := file.New(temporary(t), nil)
-	if err := e.Export(dataError("x")); err == nil {
+	if err := e.Write([]outputs.Record{*dataError("x")}); err == nil {
 		t.Error("Export before the start succeeds")
 	}
 	if err := e.Flush(); err != nil {
@@ -222,7 +222,7 @@ func TestLifecycle(t *testing.T) {
 	if err := attach(e, identity); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Export(&outputs.Record{Kind: outputs.KindStop}); err == nil {
+	if err := e.Write([]outputs.Record{{Kind: outputs.KindStop}}); err == nil {
 		t.Error("a stop without a span is taken")
 	}
 	export(t, e, dataError("x"))
@@ -235,7 +235,7 @@ func TestLifecycle(t *testing.T) {
 			t.Errorf("concurrent shutdown: %v", err)
 		}
 	}
-	if err := e.Export(dataError("x")); err == nil || !strings.Contains(err.Error(), "shut down") {
+	if err := e.Write([]outputs.Record{*dataError("x")}); err == nil || !strings.Contains(err.Error(), "shut down") {
 		t.Errorf("Export after the shutdown: %v", err)
 	}
 	counted(t, decode(t, contents(t, e.Path())), 1)

@@ -80,7 +80,7 @@ const manyRecords = 2000
 func writeMany(e *file.Exporter, _ string) error {
 	for i := range manyRecords {
 		s := spanData(strings.Repeat("x", i%500), 1)
-		if err := e.Export(event(s, "ev", attrvalue.String("k", s.Name))); err != nil {
+		if err := e.Write([]outputs.Record{*event(s, "ev", attrvalue.String("k", s.Name))}); err != nil {
 			return err
 		}
 	}
@@ -126,7 +126,7 @@ func TestTwoProcessesOnOnePath(t *testing.T) {
 // when it was given to the exporter.
 func writeUntilKilled(e *file.Exporter, _ string) error {
 	for i := 1; ; i++ {
-		if err := e.Export(start(spanData(fmt.Sprint("span", i), byte(i)))); err != nil {
+		if err := e.Write([]outputs.Record{*start(spanData(fmt.Sprint("span", i), byte(i)))}); err != nil {
 			return err
 		}
 		fmt.Println(i)

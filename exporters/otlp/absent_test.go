@@ -61,7 +61,7 @@ func TestBackendWithoutLogsAndMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if err := logs.Export(&outputs.Record{Kind: outputs.KindDataError, Event: outputs.Event{Name: "gap", Time: 1}}); err != nil {
+		if err := logs.Write([]outputs.Record{{Kind: outputs.KindDataError, Event: outputs.Event{Name: "gap", Time: 1}}}); err != nil {
 			t.Error(err)
 		}
 		_ = logs.ForceFlush(t.Context())

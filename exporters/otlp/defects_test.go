@@ -162,7 +162,7 @@ func TestInvalidTextInTheResource(t *testing.T) {
 		if err := attach(t.Context(), l, id); err != nil {
 			t.Fatal(err)
 		}
-		_ = l.Export(event(loop(), outputs.KindEvent, bad)) // never fails
+		_ = l.Write([]outputs.Record{*event(loop(), outputs.KindEvent, bad)}) // never fails
 		if err := l.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -92,7 +92,7 @@ func TestLogsFinishWithoutABackend(t *testing.T) {
 		cfg.BatchSize, cfg.BatchDelay = 2, time.Hour
 		l := startLogs(t, cfg, log)
 		for range 20 {
-			_ = l.Export(event(loop(), outputs.KindEvent, "e")) // never fails
+			_ = l.Write([]outputs.Record{*event(loop(), outputs.KindEvent, "e")}) // never fails
 		}
 		var err error
 		within(t, func() { err = l.Shutdown(context.Background()) })

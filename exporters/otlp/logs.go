@@ -65,7 +65,7 @@ type Logs struct {
 
 	mu       sync.Mutex
 	segment  func(trace.SpanID) trace.SpanContext // nil: nothing cuts spans
-	queue    *logQueue                            // nil before Attach
+	queue    *logQueue                            // nil before Open
 	before   LogStats                             // of earlier attachments
 	client   *logClient
 	logger   otellog.Logger
@@ -104,13 +104,13 @@ func NewLogs(_ context.Context, cfg Config, o *LogsOptions) (*Logs, error) {
 	return l, nil
 }
 
-// Attach implements outputs.Output. It starts the goroutine that sends.
-func (l *Logs) Attach(ctx context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
-	wants := outputs.Wants{Records: true, Inline: true, Network: true}
+// Open implements outputs.Output. It starts the goroutine that sends.
+func (l *Logs) Open(ctx context.Context, t *outputs.Telemetry) (outputs.Traits, error) {
+	traits := outputs.Traits{Ordered: true, Inline: true, Remote: true}
 	if l == nil {
-		return wants, nil
+		return traits, nil
 	}
-	return wants, l.start(ctx, t)
+	return traits, l.start(ctx, t)
 }
 
 func (l *Logs) start(ctx context.Context, t *outputs.Telemetry) error {
@@ -141,18 +141,27 @@ func (l *Logs) start(ctx context.Context, t *outputs.Telemetry) error {
 	return nil
 }
 
-// Export implements outputs.Output. It puts the record into the queue, or
-// counts it as dropped; it gives no error, so that a backend that is away does
+// Write implements outputs.Output. It puts the records into the queue, or
+// counts them as dropped; it gives no error, so that a backend that is away does
 // not make the recorder give the exporter up.
-func (l *Logs) Export(r *outputs.Record) error {
-	if l == nil || !wanted(r) {
+func (l *Logs) Write(records []outputs.Record) error {
+	if l == nil {
 		return nil
 	}
+	for i := range records {
+		if wanted(&records[i]) {
+			l.emit(&records[i])
+		}
+	}
+	return nil
+}
+
+func (l *Logs) emit(r *outputs.Record) {
 	l.mu.Lock()
 	logger, segment := l.logger, l.segment
 	l.mu.Unlock()
 	if logger == nil {
-		return nil
+		return
 	}
 	var in trace.SpanContext
 	if segment != nil && (r.Kind == outputs.KindEvent || r.Kind == outputs.KindError) {
@@ -160,7 +169,6 @@ func (l *Logs) Export(r *outputs.Record) error {
 	}
 	ctx, record := logRecord(r, in)
 	logger.Emit(context.WithValue(ctx, sizeKey{}, sizeOf(&record)), record)
-	return nil
 }
 
 // ForceFlush sends what waits, until ctx is done.
@@ -243,7 +251,7 @@ func (l *Logs) finish(ctx context.Context, e *ending, queue *logQueue, client *l
 	}
 }
 
-// LogStats returns the counts since the first Attach.
+// LogStats returns the counts since the first Open.
 func (l *Logs) LogStats() LogStats {
 	if l == nil {
 		return LogStats{}

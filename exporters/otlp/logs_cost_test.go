@@ -18,7 +18,8 @@ func TestShortSpansCostNothing(t *testing.T) {
 	l := startLogs(t, s.config(), &notes{})
 	short := &outputs.SpanData{Name: spans.ModelForward}
 	start, stop := event(short, outputs.KindStart, "span_start"), event(short, outputs.KindStop, "span_stop")
-	if n := allocations(func() { _ = l.Export(start); _ = l.Export(stop) }); n != 0 {
+	records := []outputs.Record{*start, *stop}
+	if n := allocations(func() { _ = l.Write(records) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 	if err := shut(t, l, plenty); err != nil {
@@ -45,10 +46,11 @@ func TestAnEventCostsItsRecord(t *testing.T) {
 	cfg.QueueSize, cfg.BatchSize = 16, 16
 	l := startLogs(t, cfg, &notes{})
 	update := event(loop(), outputs.KindEvent, "training_metrics_update", attrvalue.Int("step", 9), attrvalue.Float("loss", 2.5))
+	records := []outputs.Record{*update}
 	for range 100 { // the queue fills up
-		_ = l.Export(update)
+		_ = l.Write(records)
 	}
-	if n := allocations(func() { _ = l.Export(update) }); n > 16 { // 8; the race detector empties pools
+	if n := allocations(func() { _ = l.Write(records) }); n > 16 { // 8; the race detector empties pools
 		t.Errorf("%v allocations", n)
 	}
 	if err := shut(t, l, time.Millisecond); err == nil {
@@ -68,7 +70,7 @@ func BenchmarkAnEvent(b *testing.B) {
 	update := event(loop(), outputs.KindEvent, "training_metrics_update", attrvalue.Int("step", 9), attrvalue.Float("loss", 2.5))
 	b.ReportAllocs()
 	for b.Loop() {
-		_ = l.Export(update)
+		_ = l.Write([]outputs.Record{*update})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // or any other: nobody listens
 	defer cancel()

@@ -131,7 +131,7 @@ func TestEventsOfOpenSpansArriveAsLogs(t *testing.T) {
 			event(&outputs.SpanData{Name: "mine"}, outputs.KindStart, "span_start"),
 			event(&outputs.SpanData{Name: "mine"}, outputs.KindStop, "span_stop"),
 		} {
-			if err := l.Export(r); err != nil {
+			if err := l.Write([]outputs.Record{*r}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -224,7 +224,7 @@ func TestAnswersToLogs(t *testing.T) {
 				log := &notes{}
 				l := startLogs(t, cfg, log)
 				for range 10 {
-					_ = l.Export(event(loop(), outputs.KindEvent, "e")) // never fails
+					_ = l.Write([]outputs.Record{*event(loop(), outputs.KindEvent, "e")}) // never fails
 				}
 				if err := l.ForceFlush(t.Context()); err != nil {
 					t.Error(err)
@@ -263,7 +263,7 @@ func TestLogsWithoutABackend(t *testing.T) {
 				log := &notes{}
 				l := startLogs(t, cfg, log)
 				for range 1000 {
-					_ = l.Export(event(loop(), outputs.KindEvent, "e")) // never fails
+					_ = l.Write([]outputs.Record{*event(loop(), outputs.KindEvent, "e")}) // never fails
 				}
 				if st := l.LogStats(); st.Pending > 64+16 || st.Recorded != 1000 || st.Dropped+st.Pending != 1000 {
 					t.Errorf("%+v", st)
@@ -309,7 +309,7 @@ func shutSilent(t *testing.T, s *signals, cut bool) {
 	if err := attach(t.Context(), l, identity); err != nil {
 		t.Fatal(err)
 	}
-	_ = l.Export(event(loop(), outputs.KindEvent, "e"))
+	_ = l.Write([]outputs.Record{*event(loop(), outputs.KindEvent, "e")})
 	first := make(chan error, 1)
 	go func() { first <- l.Shutdown(context.Background()) }()
 	if cut {
@@ -333,7 +333,7 @@ func TestShutdownOfLogsWithoutTime(t *testing.T) {
 		cfg := s.config()
 		cfg.BatchDelay = time.Hour
 		l := startLogs(t, cfg, &notes{})
-		_ = l.Export(event(loop(), outputs.KindEvent, "e"))
+		_ = l.Write([]outputs.Record{*event(loop(), outputs.KindEvent, "e")})
 		if err := shut(t, l, 0); err == nil || !strings.Contains(err.Error(), "1 records") {
 			t.Errorf("shutdown: %v", err)
 		}
@@ -358,7 +358,7 @@ func TestShutdownCutsThePause(t *testing.T) {
 		cfg := s.config()
 		cfg.RetryFirst, cfg.RetryMost, cfg.RetryFor, cfg.BatchDelay = time.Hour, time.Hour, 10*time.Hour, time.Millisecond
 		l := startLogs(t, cfg, &notes{})
-		_ = l.Export(event(loop(), outputs.KindEvent, "e"))
+		_ = l.Write([]outputs.Record{*event(loop(), outputs.KindEvent, "e")})
 		until.True(t, "an attempt that failed", func() bool { return l.LogStats().LastError != nil })
 		back.Store("yes", true)
 		if err := shut(t, l, plenty); err != nil {
@@ -378,11 +378,11 @@ func TestLogsCanBeStartedAgain(t *testing.T) {
 			t.Error("started twice")
 		}
 		for range 2 {
-			_ = l.Export(event(loop(), outputs.KindEvent, "e"))
+			_ = l.Write([]outputs.Record{*event(loop(), outputs.KindEvent, "e")})
 			if err := shut(t, l, plenty); err != nil {
 				t.Error(err)
 			}
-			_ = l.Export(event(loop(), outputs.KindEvent, "too late"))
+			_ = l.Write([]outputs.Record{*event(loop(), outputs.KindEvent, "too late")})
 			if err := attach(t.Context(), l, identity); err != nil { // a builder that was corrected
 				t.Fatal(err)
 			}
@@ -406,7 +406,7 @@ func TestLogsAreTalliedUnderConcurrency(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				for i := range 500 {
-					_ = l.Export(event(loop(), outputs.KindEvent, "e"))
+					_ = l.Write([]outputs.Record{*event(loop(), outputs.KindEvent, "e")})
 					if i%100 == 0 {
 						if err := l.ForceFlush(context.Background()); err != nil {
 							t.Error(err)
@@ -426,7 +426,7 @@ func TestLogsAreTalliedUnderConcurrency(t *testing.T) {
 
 func TestNilLogs(t *testing.T) {
 	var l *otlp.Logs
-	if attach(t.Context(), l, identity) != nil || l.Export(event(nil, outputs.KindDataError, "e")) != nil ||
+	if attach(t.Context(), l, identity) != nil || l.Write([]outputs.Record{*event(nil, outputs.KindDataError, "e")}) != nil ||
 		l.ForceFlush(t.Context()) != nil || l.Shutdown(t.Context()) != nil || l.LogStats().Recorded != 0 {
 		t.Error("a nil exporter did something")
 	}
@@ -434,7 +434,7 @@ func TestNilLogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if closed.Export(event(nil, outputs.KindDataError, "e")) != nil || closed.Shutdown(t.Context()) != nil || closed.ForceFlush(t.Context()) != nil {
+	if closed.Write([]outputs.Record{*event(nil, outputs.KindDataError, "e")}) != nil || closed.Shutdown(t.Context()) != nil || closed.ForceFlush(t.Context()) != nil {
 		t.Error("an exporter that was not started did something")
 	}
 }
@@ -465,7 +465,7 @@ func TestNewLogsNamesWhatIsWrong(t *testing.T) {
 // attach starts the goroutine that sends. Events of the span that loop gives are
 // in another segment when their name is late.
 func attach(ctx context.Context, l *otlp.Logs, id outputs.Identity) error {
-	_, err := l.Attach(ctx, &outputs.Telemetry{Identity: id, Segment: func(of trace.SpanID) trace.SpanContext {
+	_, err := l.Open(ctx, &outputs.Telemetry{Identity: id, Segment: func(of trace.SpanID) trace.SpanContext {
 		if of == cutSpan {
 			return lateSegment
 		}

@@ -14,13 +14,13 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// Attach implements outputs.Output. An exporter that a telemetry builder is
+// Open implements outputs.Output. An exporter that a telemetry builder is
 // given, by whichever of its methods, is the trace file of this process: it
 // opens the file, for the rank and attempt that telemetry knows, and then sees
 // spans, events and scopes as they happen, as a [Processor] does.
-func (e *Exporter) Attach(ctx context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+func (e *Exporter) Open(ctx context.Context, t *outputs.Telemetry) (outputs.Traits, error) {
 	if e == nil {
-		return outputs.Wants{}, nil
+		return outputs.Traits{}, nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -29,7 +29,7 @@ func (e *Exporter) Attach(ctx context.Context, t *outputs.Telemetry) (outputs.Wa
 		var err error
 		trace := e.opts.traceFor(t)
 		if w, err = dftracer.Create(e.path, trace); err != nil {
-			return outputs.Wants{}, err
+			return outputs.Traits{}, err
 		}
 		if len(e.opts.Cores) > 0 {
 			tracefile.WriteCores(w, e.opts.Cores)
@@ -41,7 +41,7 @@ func (e *Exporter) Attach(ctx context.Context, t *outputs.Telemetry) (outputs.Wa
 	opts := e.opts
 	opts.Writer = w
 	e.live = newProcessor(opts)
-	return e.live.Attach(ctx, t)
+	return e.live.Open(ctx, t)
 }
 
 // traceFor are the options of the writer with what telemetry knows; what the

@@ -39,7 +39,7 @@ func TestAttachSaysWho(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := pfw.New(filepath.Join(t.TempDir(), "trace.pfw"), &pfw.Options{Trace: c.trace, Cores: []int{3}})
-			if _, err := e.Attach(t.Context(), &outputs.Telemetry{Identity: c.id}); err != nil {
+			if _, err := e.Open(t.Context(), &outputs.Telemetry{Identity: c.id}); err != nil {
 				t.Fatal(err)
 			}
 			path := e.Path()
@@ -119,7 +119,7 @@ func TestNamesThatAreAlike(t *testing.T) {
 func TestAttachAgain(t *testing.T) {
 	e := pfw.New(filepath.Join(t.TempDir(), "trace.pfw"), nil)
 	for rank := range 2 {
-		if _, err := e.Attach(t.Context(), &outputs.Telemetry{Identity: outputs.Identity{Rank: config.Value(rank), RankKnown: true, WorldSize: 8}}); err != nil {
+		if _, err := e.Open(t.Context(), &outputs.Telemetry{Identity: outputs.Identity{Rank: config.Value(rank), RankKnown: true, WorldSize: 8}}); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := filepath.Base(e.Path()), fmt.Sprintf("trace-rank%d.pfw", rank); got != want {

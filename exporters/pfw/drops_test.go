@@ -5,9 +5,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/telemetry/outputs"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -18,7 +20,12 @@ func TestEndTellsDrops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.ReportLosses(outputs.Losses{"queue full": 3, "refused by the backend": 4, "logs queue full": 5, "metric exports": 1})
+	err = p.Write([]outputs.Record{{Kind: outputs.KindLosses, Event: outputs.Event{Attributes: attributes.From(
+		attribute.Int("logs queue full", 5), attribute.Int("metric exports", 1), attribute.Int("queue full", 3), attribute.Int("refused by the backend", 4),
+	)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	p.OnEnd(tracetest.SpanStub{Name: "began elsewhere", SpanContext: trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}})}.Snapshot())
 	if err := p.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)

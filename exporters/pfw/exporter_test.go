@@ -14,6 +14,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -259,7 +260,9 @@ func TestNilsDoNothing(t *testing.T) {
 	ctx := context.Background()
 	p.OnStart(ctx, nil)
 	p.OnEnd(nil)
-	p.OnEvent(nil, sdktrace.Event{})
+	if err := p.Write([]outputs.Record{{Kind: outputs.KindEvent}}); err != nil {
+		t.Errorf("Write() = %v, want nil", err)
+	}
 	if p.Writer() != nil {
 		t.Error("a nil processor has something")
 	}

@@ -2,7 +2,7 @@ package pfw
 
 import (
 	"context"
-	"maps"
+	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/record/direct"
@@ -11,31 +11,57 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Attach implements outputs.Output: events get the epoch and step of the
+// Open implements outputs.Output: events get the epoch and step of the
 // training, and scopes whose context carries no parent find theirs.
-func (p *Processor) Attach(ctx context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+func (p *Processor) Open(ctx context.Context, t *outputs.Telemetry) (outputs.Traits, error) {
 	if p != nil {
 		p.desk.attach(t)
 		direct.OfferShortcuts(ctx, direct.Shortcuts{Scopes: scopes{p}, Files: p.fileLog()})
 	}
-	return outputs.Wants{Spans: true, All: true}, nil
+	return outputs.Traits{Snapshots: true, All: true}, nil
 }
 
-// OnEvent implements outputs.Output. It writes an event of an open span at once, as a
-// metadata record whose name is the event's and whose value is its time in microseconds.
-// Without telemetry, which calls OnEvent, the events of a span are written when it ends.
-func (p *Processor) OnEvent(s sdktrace.ReadOnlySpan, ev sdktrace.Event) {
-	if p == nil || p.closed.Load() {
+// Write implements outputs.Output: it is OnStart and OnEnd for a span that starts and
+// ends. An event of an open span is written at once, as a metadata record whose name is
+// the event's and whose value is its time in microseconds; without telemetry the events
+// of a span are written when it ends. What other outputs have lost is repeated in the
+// trace's end record.
+func (p *Processor) Write(records []outputs.Record) error {
+	if p == nil {
+		return nil
+	}
+	for i := range records {
+		switch r := &records[i]; r.Kind {
+		case outputs.KindStart:
+			p.start(r.Context, r.Snapshot)
+		case outputs.KindStop:
+			p.OnEnd(r.Snapshot)
+		case outputs.KindEvent:
+			p.event(r.Snapshot, &r.Event)
+		case outputs.KindLosses:
+			p.losses.Store(&r.Event.Attributes)
+		}
+	}
+	return nil
+}
+
+func (p *Processor) event(s sdktrace.ReadOnlySpan, e *outputs.Event) {
+	if p.closed.Load() {
 		return
 	}
 	d := p.desk
-	e := d.open.find(s.SpanContext().SpanID())
-	if e == nil {
+	in := d.open.find(s.SpanContext().SpanID())
+	if in == nil {
 		return
 	}
-	e.live.Add(1)
-	level, _ := e.position()
-	writeEvent(d.w, e.id, d.roots.tid(&e.open), level, &ev)
+	in.live.Add(1)
+	level, _ := in.position()
+	var stack [stackArgs]dftracer.Arg
+	args := eventArgs(stack[:0], in.id, e.Name, time.Unix(0, e.Time).UnixMicro())
+	for i := range e.Attributes {
+		args = appendArg(args, &e.Attributes[i].KeyValue)
+	}
+	writeEvent(d.w, in.id, d.roots.tid(&in.open), level, args)
 }
 
 // scopes records scopes of package ai that are not OpenTelemetry spans.
@@ -68,18 +94,6 @@ func (p *Processor) endScopes() {
 	}
 	p.desk.endScopes()
 	p.files.flush(0)
-}
-
-// Export implements outputs.Output; a trace file asks for no records.
-func (p *Processor) Export(*outputs.Record) error { return nil }
-
-// ReportLosses implements outputs.Output. The trace's end record repeats what
-// was lost.
-func (p *Processor) ReportLosses(lost outputs.Losses) {
-	if p != nil {
-		lost = maps.Clone(lost)
-		p.dropped.Store(&lost)
-	}
 }
 
 // Stats implements outputs.Output.

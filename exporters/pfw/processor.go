@@ -2,13 +2,12 @@ package pfw
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/record/filter"
@@ -39,8 +38,8 @@ type Processor struct {
 	closed  atomic.Bool
 	down    sync.Once
 	downErr error
-	orphans atomic.Int64 // ends of spans whose start was not seen
-	dropped atomic.Pointer[outputs.Losses]
+	orphans atomic.Int64                      // ends of spans whose start was not seen
+	losses  atomic.Pointer[[]attributes.Attr] // of other outputs
 }
 
 var (
@@ -84,7 +83,13 @@ func (p *Processor) Writer() *dftracer.Writer {
 
 // OnStart implements sdktrace.SpanProcessor.
 func (p *Processor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
-	if p == nil || p.closed.Load() {
+	if p != nil {
+		p.start(ctx, s)
+	}
+}
+
+func (p *Processor) start(ctx context.Context, s sdktrace.ReadOnlySpan) {
+	if p.closed.Load() {
 		return
 	}
 	d := p.desk
@@ -204,9 +209,9 @@ func (p *Processor) endArgs() (args []dftracer.Arg) {
 	if n := p.orphans.Load(); n > 0 {
 		args = append(args, dftracer.Int("spans_lost", n))
 	}
-	if lost := p.dropped.Load(); lost != nil {
-		for _, cause := range slices.Sorted(maps.Keys(*lost)) {
-			args = append(args, dftracer.Int("otlp_dropped_"+strings.ReplaceAll(cause, " ", "_"), (*lost)[cause]))
+	if lost := p.losses.Load(); lost != nil {
+		for _, a := range *lost {
+			args = append(args, dftracer.Int("otlp_dropped_"+strings.ReplaceAll(string(a.Key), " ", "_"), a.Value.AsInt64()))
 		}
 	}
 	return args

@@ -217,7 +217,7 @@ func TestFilesOfAnExporter(t *testing.T) {
 	} {
 		e := pfw.New(filepath.Join(t.TempDir(), "trace.pfw"), &pfw.Options{NoBegin: true, Files: c.o})
 		now := time.Now().Add(-time.Hour).UnixNano()
-		if _, err := e.Attach(t.Context(), &outputs.Telemetry{Now: func() int64 { return now }}); err != nil {
+		if _, err := e.Open(t.Context(), &outputs.Telemetry{Now: func() int64 { return now }}); err != nil {
 			t.Fatal(err)
 		}
 		if log := e.FileLog(); (log != nil) != (c.want != nil) {

@@ -176,7 +176,7 @@ type spanEntry struct {
 	open
 	epoch, step int64 // -1: unknown
 	spanID      trace.SpanID
-	span        sdktrace.ReadWriteSpan // nil once it is written
+	span        sdktrace.ReadOnlySpan // nil once it is written
 }
 
 // scopeEntry is an open scope.
@@ -194,7 +194,7 @@ type scopeEntry struct {
 // argSpan is the argument of an event's record that names its span.
 const argSpan = "span"
 
-// remainingEvents writes the events that OnEvent has not written.
+// remainingEvents writes the events that were not written as they happened.
 func (d *traceWriter) remainingEvents(e *spanEntry, s sdktrace.ReadOnlySpan, tid int64, level int) {
 	events := s.Events()
 	if len(events) == 0 {
@@ -203,8 +203,14 @@ func (d *traceWriter) remainingEvents(e *spanEntry, s sdktrace.ReadOnlySpan, tid
 	// The SDK drops the oldest events of a span with too many.
 	dropped := s.DroppedEvents()
 	written := e.events()
+	var stack [stackArgs]dftracer.Arg
 	for i := max(written-dropped, 0); i < len(events); i++ {
-		writeEvent(d.w, e.id, tid, level, &events[i])
+		ev := &events[i]
+		args := eventArgs(stack[:0], e.id, ev.Name, ev.Time.UnixMicro())
+		for i := range ev.Attributes {
+			args = appendArg(args, &ev.Attributes[i])
+		}
+		writeEvent(d.w, e.id, tid, level, args)
 	}
 	if written == 0 && dropped > 0 {
 		d.w.Write(&dftracer.Event{
@@ -226,18 +232,18 @@ func levelBelow(level int) int {
 	return level + 1
 }
 
-func writeEvent(w *dftracer.Writer, id uint64, tid int64, level int, ev *sdktrace.Event) {
-	var stack [stackArgs]dftracer.Arg
-	args := append(stack[:0],
-		dftracer.String("name", ev.Name), dftracer.String("value", strconv.FormatInt(ev.Time.UnixMicro(), 10)),
-		dftracer.Int(argSpan, int64(id)))
-	ours := len(args)
-	for i := range ev.Attributes {
-		args = appendArg(args, &ev.Attributes[i])
-	}
-	tracefile.Distinct(args, ours, len(args), "event.")
+func writeEvent(w *dftracer.Writer, id uint64, tid int64, level int, args []dftracer.Arg) {
+	tracefile.Distinct(args, ownEventArgs, len(args), "event.")
 	w.Write(&dftracer.Event{
 		Phase: dftracer.PhaseMetadata, Name: tracefile.NameCustom, Cat: dftracer.CatDFTracer,
 		TID: tid, Level: levelBelow(level), Parent: int64(id), Args: args,
 	})
+}
+
+// ownEventArgs is how many arguments eventArgs appends.
+const ownEventArgs = 3
+
+// eventArgs appends the arguments of an event of a span that are not its attributes.
+func eventArgs(dst []dftracer.Arg, id uint64, name string, micro int64) []dftracer.Arg {
+	return append(dst, dftracer.String("name", name), dftracer.String("value", strconv.FormatInt(micro, 10)), dftracer.Int(argSpan, int64(id)))
 }

@@ -1,16 +1,18 @@
 // Package outputs is the contract between telemetry and the places that it
 // writes to: trace files, JSON lines, backends. There is one
-// interface, [Output]. A type that embeds [None] and overrides what it needs is
+// interface, [Output], and one unit, the [Record]. A type that embeds [None] and overrides what it needs is
 // an output:
 //
 //	type printer struct{ outputs.None }
 //
-//	func (printer) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
-//		return outputs.Wants{Records: true}, nil
+//	func (printer) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
+//		return outputs.Traits{Ordered: true}, nil
 //	}
 //
-//	func (printer) Export(r *outputs.Record) error {
-//		fmt.Println(r.Kind, r.Event.Name)
+//	func (printer) Write(records []outputs.Record) error {
+//		for _, r := range records {
+//			fmt.Println(r.Kind, r.Event.Name)
+//		}
 //		return nil
 //	}
 //

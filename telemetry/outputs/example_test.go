@@ -15,13 +15,15 @@ type printer struct {
 	at *outputs.Progress
 }
 
-func (p *printer) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+func (p *printer) Open(_ context.Context, t *outputs.Telemetry) (outputs.Traits, error) {
 	p.at = t.Progress
-	return outputs.Wants{Records: true, Inline: true}, nil
+	return outputs.Traits{Ordered: true, Inline: true}, nil
 }
 
-func (p *printer) Export(r *outputs.Record) error {
-	fmt.Println(r.Kind, r.Event.Name, p.at.Epoch(), p.at.Step())
+func (p *printer) Write(records []outputs.Record) error {
+	for _, r := range records {
+		fmt.Println(r.Kind, r.Event.Name, p.at.Epoch(), p.at.Step())
+	}
 	return nil
 }
 
@@ -56,9 +58,9 @@ type counting struct {
 }
 
 // A decorator embeds an output and changes what it overrides.
-func (c *counting) Export(r *outputs.Record) error {
-	c.records++
-	return c.Output.Export(r)
+func (c *counting) Write(records []outputs.Record) error {
+	c.records += len(records)
+	return c.Output.Write(records)
 }
 
 // An output is tried out without a provider.
@@ -66,13 +68,12 @@ func ExampleOutput() {
 	ctx := context.Background()
 	t := &outputs.Telemetry{Progress: new(outputs.Progress)}
 	out := &counting{Output: &printer{}}
-	wants, err := out.Output.Attach(ctx, t)
-	fmt.Println(wants.Records, err)
+	traits, err := out.Output.Open(ctx, t)
+	fmt.Println(traits.Ordered, err)
 	span := &outputs.SpanData{Name: "tokenize"}
-	if err := out.Export(&outputs.Record{Kind: outputs.KindEvent, Span: span, Event: outputs.Event{Name: "shard"}}); err != nil {
+	if err := out.Write([]outputs.Record{{Kind: outputs.KindEvent, Span: span, Event: outputs.Event{Name: "shard"}}}); err != nil {
 		fmt.Println(err)
 	}
-	out.ReportLosses(outputs.Losses{"queue full": 3})
 	fmt.Println(out.records, out.Shutdown(ctx))
 	// Output:
 	// true <nil>

@@ -7,74 +7,68 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"go.opentelemetry.io/otel/metric"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Output is a place that telemetry writes to. The provider calls Attach once,
-// before everything else, then the methods that the result of Attach asks for,
-// and Shutdown once at the end. Embed [None] to get methods that do nothing.
+// Output is a place that telemetry writes to. The provider calls Open once,
+// before everything else, then Write, and Shutdown once at the end. An output gets the
+// spans that its filter selects. Embed [None] to get methods that do nothing.
 //
 // No method is called while telemetry holds a lock, so an output may use
 // telemetry itself. A panic of a method is recovered and counts as a failure.
 type Output interface {
-	// Attach opens the output. Telemetry is what the provider offers; the
+	// Open opens the output. Telemetry is what the provider offers; the
 	// pointer and its fields may be kept. An error makes ConfigureProvider
-	// fail. An output of a rank that is switched off is never attached, but
+	// fail. An output of a rank that is switched off is never opened, but
 	// its Shutdown is called.
-	Attach(ctx context.Context, t *Telemetry) (Wants, error)
+	Open(ctx context.Context, t *Telemetry) (Traits, error)
 
-	// OnStart and OnEnd see every span as it starts and ends, OnEvent the
-	// events of open spans as they happen, on the goroutines that do these
-	// things, concurrently for different spans ([Wants.Spans]). The start and
-	// the end of a span may come from different goroutines. An output gets the
-	// spans that its filter selects. The parent of a span is the nearest one above it
-	// that the output gets too.
-	//
+	// Write takes records at the moment they happen, as the [Traits] ask for them.
+	// The slice is reused after the call. What a record points to never changes and may
+	// be kept, except for its Snapshot before KindStop, which shows the span as it is.
+	Write(records []Record) error
+
 	// ForceFlush writes or sends what the output holds in memory, until ctx is done.
-	//
+	ForceFlush(ctx context.Context) error
+
 	// Shutdown writes or sends what the output holds in memory, closes the output, and
-	// returns by the deadline of ctx. Afterwards Stats does not change. Outputs on a
-	// network are shut down first, concurrently; the local ones follow, after
-	// ReportLosses. Later calls do nothing.
-	sdktrace.SpanProcessor
-	OnEvent(s sdktrace.ReadOnlySpan, e sdktrace.Event)
-
-	// Export takes one record: the start, the stop, an event or an error of a
-	// span at the moment it happens ([Wants.Records]), of the spans that the filter
-	// selects. The parent that it names may be a span that the output does not get.
-	// Calls come one at a time and in order. The record is reused after the call, except for its
-	// Span and its attributes, which never change and may be kept. After five
-	// failed calls without a single success the output gets no more records.
-	Export(r *Record) error
-
-	// ReportLosses reports what other outputs have lost for good, before Shutdown.
-	// It is not called for outputs on a network.
-	ReportLosses(lost Losses)
+	// returns by the deadline of ctx. Afterwards Stats does not change. Remote outputs
+	// are shut down first, concurrently; the local ones follow. Later calls do nothing.
+	Shutdown(ctx context.Context) error
 
 	// Stats returns the counts so far. It is called concurrently.
 	Stats() Stats
 }
 
-// Wants is what an output asks for when it is attached.
-type Wants struct {
-	Spans   bool // OnStart, OnEvent and OnEnd
-	Records bool // Export
+// Traits describe an output to the provider.
+type Traits struct {
+	// Ordered asks for the records of the recorder, with their Span: one Write at a
+	// time, in order. The parent that a record names may be a span that the output does
+	// not get. After five failed calls without a single success the output gets no more
+	// of them.
+	Ordered bool
 
-	// Network marks an output whose data goes over a network: it is shut down
-	// before the local ones, and gets no report of losses.
-	Network bool
-
-	// Metrics marks the output that sends metrics: it is shut down after the
-	// other outputs on a network, so that it can send what became of them.
-	Metrics bool
-
-	// Inline promises that Export returns at once or within a bound of the
+	// Inline promises that an ordered Write returns at once or within a bound of the
 	// output's own, whatever its disk or network does: it is then called on
 	// the goroutine that records, and what was recorded is with the output
-	// when the call that recorded it returns. Export of other outputs is called
-	// on a goroutine of its own behind a bounded queue.
+	// when the call that recorded it returns. Other outputs are written to
+	// on a goroutine of their own behind a bounded queue.
 	Inline bool
+
+	// Snapshots asks for spans as the OpenTelemetry SDK has them: a record with a Snapshot
+	// when a span starts, has an event, and ends, on the goroutines that do these
+	// things, concurrently for different spans. The start and the end of a span may come
+	// from different goroutines. The parent of a span is the nearest one above it that
+	// the output gets too.
+	Snapshots bool
+
+	// Remote marks an output whose data goes over a network: it is shut down
+	// before the local ones, and gets no report of losses.
+	Remote bool
+
+	// Metrics marks the output that sends metrics: it is shut down after the
+	// other remote outputs, so that it can send what became of them.
+	Metrics bool
 
 	// All asks for everything where the program gave no filter of its own.
 	// Without it an output gets what the export customization of the provider
@@ -82,7 +76,7 @@ type Wants struct {
 	All bool
 }
 
-// Telemetry is what a provider offers to an output that is attached to it.
+// Telemetry is what a provider offers to an output that it opens.
 type Telemetry struct {
 	Identity Identity
 	Clock    func() time.Time // safe for concurrent use
@@ -111,22 +105,18 @@ type Telemetry struct {
 	Lost func(what, cause string, n int64, err error)
 }
 
-// None is an output that wants nothing and does nothing. Embed it.
+// None is an output that asks for nothing and does nothing. Embed it.
 type None struct{ nothing }
 
 var _ Output = None{}
 
 type nothing struct{}
 
-func (nothing) Attach(context.Context, *Telemetry) (Wants, error) { return Wants{}, nil }
-func (nothing) OnStart(context.Context, sdktrace.ReadWriteSpan)   {}
-func (nothing) OnEvent(sdktrace.ReadOnlySpan, sdktrace.Event)     {}
-func (nothing) OnEnd(sdktrace.ReadOnlySpan)                       {}
-func (nothing) Export(*Record) error                              { return nil }
-func (nothing) ReportLosses(Losses)                               {}
-func (nothing) ForceFlush(context.Context) error                  { return nil }
-func (nothing) Shutdown(context.Context) error                    { return nil }
-func (nothing) Stats() Stats                                      { return Stats{} }
+func (nothing) Open(context.Context, *Telemetry) (Traits, error) { return Traits{}, nil }
+func (nothing) Write([]Record) error                             { return nil }
+func (nothing) ForceFlush(context.Context) error                 { return nil }
+func (nothing) Shutdown(context.Context) error                   { return nil }
+func (nothing) Stats() Stats                                     { return Stats{} }
 
 // Identity is the process that writes and its place in the job. A zero
 // field is filled in by ConfigureProvider from the operating system, the

@@ -1,7 +1,10 @@
 package outputs
 
 import (
+	"context"
+
 	"github.com/trainspan/trainspan/attributes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -16,10 +19,11 @@ const (
 	KindError                     // something failed in an open span
 	KindDataError                 // telemetry itself is incomplete; no span
 	KindUpdate                    // an open span got other attributes
+	KindLosses                    // what the remote outputs have lost for good; no span
 )
 
 // String is the kind's word in the one-logger grammar, which has none for
-// KindUpdate.
+// KindUpdate and KindLosses.
 func (k Kind) String() string {
 	switch k {
 	case KindStart:
@@ -34,18 +38,28 @@ func (k Kind) String() string {
 		return "telemetry_data_error"
 	case KindUpdate:
 		return "update"
+	case KindLosses:
+		return "losses"
 	}
 	return "unknown"
 }
 
-// Record is one native record.
+// Record is one step in the life of a span.
 type Record struct {
 	Kind Kind
 	// Span is the span concerned as it is at this record; nil for
-	// KindDataError. It never changes: a later record has another SpanData
-	// with the same SpanID.
+	// KindDataError, KindLosses and a Snapshot. It never changes: a later record has
+	// another SpanData with the same SpanID.
 	Span *SpanData
-	// Event is the start, stop, error or other event; empty for KindUpdate.
+	// Snapshot is the span as the OpenTelemetry SDK has it, for [Traits].Snapshots. Its
+	// kinds are KindStart, when it is an sdktrace.ReadWriteSpan too, KindEvent and
+	// KindStop. The Event is that of KindEvent.
+	Snapshot sdktrace.ReadOnlySpan
+	// Context is the one that the span of a Snapshot is started with; nil after the start.
+	Context context.Context
+	// Event is the start, stop, error or other event; empty for KindUpdate. The
+	// attributes of KindLosses are counts by what was lost and why: spans by the cause
+	// alone, "logs <cause>" for log records, "metric exports".
 	Event Event
 	// Extension marks a record that one-logger never writes. Outputs in
 	// compatibility mode leave it out.

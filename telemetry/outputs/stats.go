@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Stats are counts of an [Output] since it was attached.
+// Stats are counts of an [Output] since it was opened.
 type Stats struct {
 	// File counts what an output wrote to a file; its zero value means that
 	// there is none.
@@ -41,10 +41,6 @@ type Delivery struct {
 	// as a backend for spans only. Drops are then counted without a warning.
 	Unwanted bool
 }
-
-// Losses are counts of what was lost by what it was and why: spans by the
-// cause alone, "logs <cause>" for log records, "metric exports".
-type Losses map[string]int64
 
 // FileStats is what a writer of telemetry files has done so far. All counts
 // only grow.

@@ -109,7 +109,7 @@ func TestOutsideFails(t *testing.T) {
 		{"x := 1\n", ""},
 		{"for i, x := range batches {\n}\n", "permits only one iteration variable"},
 		{"for x := range batches {\n\tn := len(x)\n}\n", ""},
-		{"type output struct{ outputs.None }\n\nfunc (output) Export(*outputs.Record) error { return nil }\n", ""},
+		{"type output struct{ outputs.None }\n\nfunc (output) Write([]outputs.Record) error { return nil }\n", ""},
 	} {
 		packages := map[string]string{"trainspan": module, "outputs": module + "/telemetry/outputs"}
 		_, text, err := block{"here", c.text}.file(0, packages)

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -24,11 +27,11 @@ const (
 // End ends, once, every output before the deadline of ctx, which it must have:
 // first what goes over a network, side by side; then, after losses has said
 // what was lost there, what is local. Later calls give the same result.
-func (h *Hub) End(ctx context.Context, losses func() outputs.Losses) error {
+func (h *Hub) End(ctx context.Context, losses func() map[string]int64) error {
 	h.ending.Do(func() {
 		remote := h.endRemote(ctx)
 		h.reportLosses(ctx, losses)
-		h.err = errors.Join(remote, h.endAll(ctx, func(w outputs.Wants) bool { return !w.Network }))
+		h.err = errors.Join(remote, h.endAll(ctx, func(t outputs.Traits) bool { return !t.Remote }))
 	})
 	return h.err
 }
@@ -44,9 +47,10 @@ func StopAll(ctx context.Context, stop func()) error {
 	})
 }
 
-// reportLosses tells the local outputs, side by side, what was lost. One that
+// reportLosses writes what was lost to the local outputs that are not ordered, side by
+// side; the others had it as errors in the data. One that
 // does not answer leaves half of the time that is left to the others.
-func (h *Hub) reportLosses(ctx context.Context, losses func() outputs.Losses) {
+func (h *Hub) reportLosses(ctx context.Context, losses func() map[string]int64) {
 	telling, cancel := part(ctx, 50)
 	defer cancel()
 	_ = runGuarded(telling, "losses were not reported", func() error {
@@ -54,12 +58,15 @@ func (h *Hub) reportLosses(ctx context.Context, losses func() outputs.Losses) {
 		if len(lost) == 0 {
 			return nil
 		}
+		event := outputs.Event{Name: outputs.KindLosses.String(), Time: time.Now().UnixNano()}
+		for _, what := range slices.Sorted(maps.Keys(lost)) {
+			event.Attributes = append(event.Attributes, attrvalue.Int(what, lost[what]))
+		}
 		var wg sync.WaitGroup
 		for _, a := range h.all {
-			if !a.wants.Network {
+			if !a.traits.Remote && !a.traits.Ordered {
 				wg.Go(func() {
-					defer a.recovered()
-					a.out.ReportLosses(lost)
+					a.write([]outputs.Record{{Kind: outputs.KindLosses, Event: event}})
 				})
 			}
 		}
@@ -76,32 +83,32 @@ func (h *Hub) endRemote(ctx context.Context) error {
 	defer cancel()
 	var metrics sync.WaitGroup
 	for _, a := range h.all {
-		if a.wants.Metrics {
+		if a.traits.Metrics {
 			metrics.Go(func() { // End says how it went
 				_ = runGuarded(sending, "metrics were not sent", func() error { return a.out.ForceFlush(sending) })
 			})
 		}
 	}
-	err := h.endAll(sending, func(w outputs.Wants) bool { return w.Network && !w.Metrics })
+	err := h.endAll(sending, func(t outputs.Traits) bool { return t.Remote && !t.Metrics })
 	metrics.Wait()
 	last, cancel := part(ctx, untilMetrics)
 	defer cancel()
-	return errors.Join(err, h.endAll(last, func(w outputs.Wants) bool { return w.Metrics }))
+	return errors.Join(err, h.endAll(last, func(t outputs.Traits) bool { return t.Metrics }))
 }
 
 // endAll ends the outputs that are meant side by side.
-func (h *Hub) endAll(ctx context.Context, meant func(outputs.Wants) bool) error {
+func (h *Hub) endAll(ctx context.Context, meant func(outputs.Traits) bool) error {
 	errs := make([]error, len(h.all))
 	var wg sync.WaitGroup
 	for i, a := range h.all {
-		if meant(a.wants) {
+		if meant(a.traits) {
 			wg.Go(func() { errs[i] = a.end(ctx) })
 		}
 	}
 	wg.Wait()
 	for i, err := range errs {
 		if err != nil {
-			h.log.Error("telemetry output failed to shut down", "output", fmt.Sprintf("%T", h.all[i].out), "network", h.all[i].wants.Network, "error", err, "see", helptopic.OutputFails)
+			h.log.Error("telemetry output failed to shut down", "output", fmt.Sprintf("%T", h.all[i].out), "network", h.all[i].traits.Remote, "error", err, "see", helptopic.OutputFails)
 		}
 	}
 	return errors.Join(errs...)

@@ -21,11 +21,11 @@ import (
 // noting notes what becomes of it in a list that several share.
 type noting struct {
 	outputs.None
-	name  string
-	wants outputs.Wants
-	list  *list
-	hang  chan struct{} // where the method in hangs waits for it
-	hangs string
+	name   string
+	traits outputs.Traits
+	list   *list
+	hang   chan struct{} // where the method in hangs waits for it
+	hangs  string
 }
 
 type list struct {
@@ -52,10 +52,10 @@ func (n *noting) note(what string) {
 	n.list.add(n.name + " " + what)
 }
 
-func (n *noting) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
-	return n.wants, nil
+func (n *noting) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
+	return n.traits, nil
 }
-func (n *noting) ReportLosses(outputs.Losses)      { n.note("told") }
+func (n *noting) Write([]outputs.Record) error     { n.note("told"); return nil }
 func (n *noting) ForceFlush(context.Context) error { n.note("flushed"); return nil }
 func (n *noting) Shutdown(context.Context) error   { n.note("closed"); return nil }
 func (n *noting) Stats() outputs.Stats             { n.note("counted"); return outputs.Stats{} }
@@ -65,14 +65,14 @@ func (n *noting) Stats() outputs.Stats             { n.note("counted"); return o
 func TestEndOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &list{}
-		h := newHub(t, &noting{name: "file", list: l}, &noting{name: "metrics", list: l, wants: outputs.Wants{Network: true, Metrics: true}},
-			&noting{name: "backend", list: l, wants: outputs.Wants{Network: true}})
+		h := newHub(t, &noting{name: "file", list: l}, &noting{name: "metrics", list: l, traits: outputs.Traits{Remote: true, Metrics: true}},
+			&noting{name: "backend", list: l, traits: outputs.Traits{Remote: true}})
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		for range 2 { // the second does nothing
-			err := h.End(ctx, func() outputs.Losses {
+			err := h.End(ctx, func() map[string]int64 {
 				l.add("counted")
-				return outputs.Losses{"spans": 1}
+				return map[string]int64{"spans": 1}
 			})
 			if err != nil {
 				t.Error(err)
@@ -89,25 +89,25 @@ func TestEndOrder(t *testing.T) {
 // comes in time.
 func TestEndOfOneThatHangs(t *testing.T) {
 	for _, hangs := range []string{"told", "closed", "counted", "flushed"} {
-		for _, wants := range []outputs.Wants{{}, {Network: true}, {Network: true, Metrics: true}} {
+		for _, traits := range []outputs.Traits{{}, {Remote: true}, {Remote: true, Metrics: true}} {
 			synctest.Test(t, func(t *testing.T) {
 				l, hang := &list{}, make(chan struct{})
-				h := newHub(t, &noting{name: "bad", list: l, wants: wants, hang: hang, hangs: hangs},
-					&noting{name: "file", list: l}, &noting{name: "backend", list: l, wants: outputs.Wants{Network: true}})
+				h := newHub(t, &noting{name: "bad", list: l, traits: traits, hang: hang, hangs: hangs},
+					&noting{name: "file", list: l}, &noting{name: "backend", list: l, traits: outputs.Traits{Remote: true}})
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 				defer cancel()
 				start := time.Now()
-				_ = h.End(ctx, func() outputs.Losses {
+				_ = h.End(ctx, func() map[string]int64 {
 					h.Stats(func(outputs.Stats) bool { return true })
-					return outputs.Losses{"spans": 1}
+					return map[string]int64{"spans": 1}
 				})
 				if took := time.Since(start); took > time.Second {
-					t.Errorf("%s of %+v: the end took %v", hangs, wants, took)
+					t.Errorf("%s of %+v: the end took %v", hangs, traits, took)
 				}
 				text := l.String()
 				if !strings.Contains(text, "file closed") || !strings.Contains(text, "backend closed") ||
 					hangs != "counted" && !strings.Contains(text, "file told") {
-					t.Errorf("%s of %+v: %s", hangs, wants, text)
+					t.Errorf("%s of %+v: %s", hangs, traits, text)
 				}
 				close(hang)
 				synctest.Wait()
@@ -116,26 +116,22 @@ func TestEndOfOneThatHangs(t *testing.T) {
 	}
 }
 
-// panicky panics in everything but Attach.
+// panicky panics in everything but Open.
 type panicky struct {
 	outputs.None
-	wants outputs.Wants
+	traits outputs.Traits
 }
 
-func (p *panicky) Attach(ctx context.Context, _ *outputs.Telemetry) (outputs.Wants, error) {
+func (p *panicky) Open(ctx context.Context, _ *outputs.Telemetry) (outputs.Traits, error) {
 	direct.OfferShortcuts(ctx, direct.Shortcuts{Scopes: p})
-	return p.wants, nil
+	return p.traits, nil
 }
-func (*panicky) OnStart(context.Context, sdktrace.ReadWriteSpan) { panic("start") }
-func (*panicky) OnEvent(sdktrace.ReadOnlySpan, sdktrace.Event)   { panic("event") }
-func (*panicky) OnEnd(sdktrace.ReadOnlySpan)                     { panic("end") }
-func (*panicky) ScopeKind(string, string) direct.ScopeKind       { panic("kind") }
-func (*panicky) EndScopes()                                      { panic("scopes") }
-func (*panicky) Export(*outputs.Record) error                    { panic("export") }
-func (*panicky) ReportLosses(outputs.Losses)                     { panic("losses") }
-func (*panicky) ForceFlush(context.Context) error                { panic("flush") }
-func (*panicky) Shutdown(context.Context) error                  { panic("shutdown") }
-func (*panicky) Stats() outputs.Stats                            { panic("stats") }
+func (*panicky) ScopeKind(string, string) direct.ScopeKind { panic("kind") }
+func (*panicky) EndScopes()                                { panic("scopes") }
+func (*panicky) Write([]outputs.Record) error              { panic("write") }
+func (*panicky) ForceFlush(context.Context) error          { panic("flush") }
+func (*panicky) Shutdown(context.Context) error            { panic("shutdown") }
+func (*panicky) Stats() outputs.Stats                      { panic("stats") }
 
 // A panic of any method stays with the output, is counted, and is logged with
 // growing intervals.
@@ -144,7 +140,7 @@ func TestPanics(t *testing.T) {
 	l := &list{}
 	h := New(slog.New(slog.NewTextHandler(&log, nil)))
 	good := &noting{name: "file", list: l}
-	for _, out := range []outputs.Output{&panicky{wants: outputs.Wants{Spans: true, Records: true, Inline: true}}, good} {
+	for _, out := range []outputs.Output{&panicky{traits: outputs.Traits{Snapshots: true, Ordered: true, Inline: true}}, good} {
 		if err := h.Attach(context.Background(), out, nil, &Offer{Export: config.Export{Mode: config.ExportAll}}); err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +148,7 @@ func TestPanics(t *testing.T) {
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(h))
 	for range 500 {
 		_, s := tp.Tracer("").Start(context.Background(), "x")
-		h.OnEvent(s.(sdktrace.ReadOnlySpan), sdktrace.Event{})
+		h.OnEvent(s.(sdktrace.ReadOnlySpan), outputs.Event{})
 		s.End()
 	}
 	if k := h.ScopeKinds("a", "b", filter.Only(0)); len(k) != 0 {
@@ -164,12 +160,12 @@ func TestPanics(t *testing.T) {
 	if err := h.ForceFlush(context.Background()); err == nil {
 		t.Error("a flush that panicked is no error")
 	}
-	err := h.End(context.Background(), func() outputs.Losses { return outputs.Losses{"x": 1} })
+	err := h.End(context.Background(), func() map[string]int64 { return map[string]int64{"x": 1} })
 	if err == nil || !strings.Contains(err.Error(), "shutdown") {
 		t.Errorf("the end gave %v", err)
 	}
-	if n := h.Panics(); n != 1504 {
-		t.Errorf("%d panics are counted", n)
+	if n := h.Panics(); n != 1503 {
+		t.Errorf("Panics() = %d, want 1503", n)
 	}
 	if n := strings.Count(log.String(), `"telemetry output panicked"`); n != 4 {
 		t.Errorf("%d lines tell of panics:\n%s", n, &log)
@@ -185,7 +181,7 @@ func TestRenamedSpans(t *testing.T) {
 	for _, c := range []struct {
 		before, after string
 		want          string
-	}{{"good", "other", "start, event, end"}, {"other", "good", ""}} {
+	}{{"good", "other", "start, event, stop"}, {"other", "good", ""}} {
 		l := &list{}
 		h := New(slog.New(slog.NewTextHandler(io.Discard, nil)))
 		good := config.Export{Mode: config.Whitelist, SpanNames: []string{"good"}}
@@ -194,7 +190,7 @@ func TestRenamedSpans(t *testing.T) {
 		}
 		_, s := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(h)).Tracer("").Start(context.Background(), c.before)
 		s.SetName(c.after)
-		h.OnEvent(s.(sdktrace.ReadOnlySpan), sdktrace.Event{})
+		h.OnEvent(s.(sdktrace.ReadOnlySpan), outputs.Event{})
 		s.End()
 		if l.String() != c.want {
 			t.Errorf("%s, then %s: %s", c.before, c.after, l)
@@ -207,12 +203,15 @@ type watching struct {
 	list *list
 }
 
-func (*watching) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
-	return outputs.Wants{Spans: true}, nil
+func (*watching) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
+	return outputs.Traits{Snapshots: true}, nil
 }
-func (w *watching) OnStart(context.Context, sdktrace.ReadWriteSpan) { w.list.add("start") }
-func (w *watching) OnEvent(sdktrace.ReadOnlySpan, sdktrace.Event)   { w.list.add("event") }
-func (w *watching) OnEnd(sdktrace.ReadOnlySpan)                     { w.list.add("end") }
+func (w *watching) Write(records []outputs.Record) error {
+	for _, r := range records {
+		w.list.add(r.Kind.String())
+	}
+	return nil
+}
 
 // What the hub remembers of hidden spans is bounded by the spans that are open.
 func TestHiddenSpansAreForgotten(t *testing.T) {

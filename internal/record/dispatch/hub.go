@@ -32,7 +32,7 @@ type Hub struct {
 	spans   []*attached // those that take spans
 	records []*attached // those that take records
 
-	takesSpans, takesRecords, takesScopes, network filter.Set
+	takesSpans, takesRecords, takesScopes, remote filter.Set
 
 	mu    sync.Mutex
 	apart map[trace.SpanID]started // the open spans that not every output for spans gets as they are
@@ -51,12 +51,12 @@ func New(log *slog.Logger) *Hub { return &Hub{log: log} }
 type attached struct {
 	out    outputs.Output
 	number int // in the filter
-	wants  outputs.Wants
+	traits outputs.Traits
 	ways   direct.Shortcuts
 	queue  *queue // of records, nil if it takes none
 	log    *slog.Logger
 
-	panics atomic.Int64 // of its methods other than Export
+	panics, failures atomic.Int64 // outside of the queue
 }
 
 // Offer is what a provider offers to each of its outputs.
@@ -74,7 +74,7 @@ type Offer struct {
 func (h *Hub) Attach(ctx context.Context, out outputs.Output, own *config.Export, offer *Offer) error {
 	a := &attached{out: out, number: h.Filter.Len(), log: h.log}
 	if a.number == filter.MaxOutputs {
-		return fmt.Errorf("telemetry: attach %T: there are %d outputs already", out, filter.MaxOutputs)
+		return fmt.Errorf("telemetry: open %T: there are %d outputs already", out, filter.MaxOutputs)
 	}
 	t := offer.Telemetry
 	t.Current = func() trace.SpanContext {
@@ -87,30 +87,30 @@ func (h *Hub) Attach(ctx context.Context, out outputs.Output, own *config.Export
 			return filter.Parent(s, a.number)
 		}
 	}
-	if err := guard(func() (err error) { a.wants, err = out.Attach(direct.AskShortcuts(ctx, &a.ways), &t); return err }); err != nil {
-		return fmt.Errorf("telemetry: attach %T: %w", out, err)
+	if err := guard(func() (err error) { a.traits, err = out.Open(direct.AskShortcuts(ctx, &a.ways), &t); return err }); err != nil {
+		return fmt.Errorf("telemetry: open %T: %w", out, err)
 	}
 	switch {
 	case own != nil:
 		h.Filter.Add(*own)
-	case a.wants.All:
+	case a.traits.All:
 		h.Filter.Add(config.Export{Mode: config.ExportAll})
 	default:
 		h.Filter.Add(offer.Export)
 	}
 	h.all = append(h.all, a)
-	if a.wants.Network {
-		h.network |= filter.Only(a.number)
+	if a.traits.Remote {
+		h.remote |= filter.Only(a.number)
 	}
 	if a.ways.Scopes != nil {
 		h.takesScopes |= filter.Only(a.number)
 	}
-	if a.wants.Spans {
+	if a.traits.Snapshots {
 		h.spans = append(h.spans, a)
 		h.takesSpans |= filter.Only(a.number)
 	}
-	if a.wants.Records {
-		a.queue = newQueue(out, a.wants.Inline, h.log, h.PushDataError)
+	if a.traits.Ordered {
+		a.queue = newQueue(out, a.traits.Inline, h.log, h.PushDataError)
 		h.records = append(h.records, a)
 		h.takesRecords |= filter.Only(a.number)
 	}
@@ -127,7 +127,7 @@ func (h *Hub) Records() filter.Set { return h.takesRecords }
 func (h *Hub) Scopes() filter.Set { return h.takesScopes }
 
 // Network returns the outputs that send over a network.
-func (h *Hub) Network() filter.Set { return h.network }
+func (h *Hub) Network() filter.Set { return h.remote }
 
 // Outputs returns the outputs in the order in which they were attached.
 func (h *Hub) Outputs(yield func(outputs.Output) bool) {
@@ -144,7 +144,7 @@ func (h *Hub) Outputs(yield func(outputs.Output) bool) {
 func (h *Hub) Push(r outputs.Record, to filter.Set) {
 	for _, a := range h.records {
 		if to.Has(a.number) {
-			a.queue.push(item{record: r})
+			a.queue.push(item{record: [1]outputs.Record{r}})
 		}
 	}
 }
@@ -152,7 +152,7 @@ func (h *Hub) Push(r outputs.Record, to filter.Set) {
 // PushDataError is Push for a gap in the data.
 func (h *Hub) PushDataError(e DataError) {
 	for _, a := range h.records {
-		if (e.Local && a.wants.Network) || (e.From != nil && e.From == a.out) {
+		if (e.Local && a.traits.Remote) || (e.From != nil && e.From == a.out) {
 			continue
 		}
 		a.queue.push(item{gap: &e})
@@ -191,32 +191,25 @@ func (h *Hub) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 		h.some.Store(int64(len(h.apart)))
 		h.mu.Unlock()
 	}
-	for _, a := range h.spans {
-		if !st.to.Has(a.number) {
-			continue
-		}
-		if st.moved.Has(a.number) {
-			a.onStart(ctx, movedStart{s, filter.Parent(st.span, a.number)})
-		} else {
-			a.onStart(ctx, s)
-		}
-	}
+	h.write(&st, &outputs.Record{Kind: outputs.KindStart, Snapshot: s, Context: ctx})
 }
 
 // OnEnd implements sdktrace.SpanProcessor. Who saw a start sees the end, also of a span
 // that was renamed.
 func (h *Hub) OnEnd(s sdktrace.ReadOnlySpan) {
-	h.each(s, true, func(a *attached, s sdktrace.ReadOnlySpan) { a.onEnd(s) })
+	st := h.known(s, true)
+	h.write(&st, &outputs.Record{Kind: outputs.KindStop, Snapshot: s})
 }
 
 // OnEvent hands the event of an open span on.
-func (h *Hub) OnEvent(s sdktrace.ReadOnlySpan, e sdktrace.Event) {
-	h.each(s, false, func(a *attached, s sdktrace.ReadOnlySpan) { a.onEvent(s, e) })
+func (h *Hub) OnEvent(s sdktrace.ReadOnlySpan, e outputs.Event) {
+	st := h.known(s, false)
+	h.write(&st, &outputs.Record{Kind: outputs.KindEvent, Snapshot: s, Event: e})
 }
 
-// each calls do for the outputs that got the start of a span, with the span as it is
-// there. At its end the span is forgotten.
-func (h *Hub) each(s sdktrace.ReadOnlySpan, ends bool, do func(*attached, sdktrace.ReadOnlySpan)) {
+// known returns what the outputs got of the start of a span. At its end the span is
+// forgotten.
+func (h *Hub) known(s sdktrace.ReadOnlySpan, ends bool) started {
 	st := started{to: h.takesSpans}
 	if h.some.Load() > 0 {
 		id := s.SpanContext().SpanID()
@@ -229,16 +222,36 @@ func (h *Hub) each(s sdktrace.ReadOnlySpan, ends bool, do func(*attached, sdktra
 		}
 		h.mu.Unlock()
 	}
+	return st
+}
+
+// batches are the memory of records with a snapshot while outputs have them.
+var batches = sync.Pool{New: func() any { return new([1]outputs.Record) }}
+
+// write writes a record to the outputs that got the start of its span, with the span as
+// it is there.
+func (h *Hub) write(st *started, r *outputs.Record) {
+	batch := batches.Get().(*[1]outputs.Record)
 	for _, a := range h.spans {
 		if !st.to.Has(a.number) {
 			continue
 		}
+		batch[0] = *r
 		if st.moved.Has(a.number) {
-			do(a, movedEnd{s, filter.Parent(st.span, a.number)})
-		} else {
-			do(a, s)
+			batch[0].Snapshot = moved(r.Snapshot, filter.Parent(st.span, a.number))
 		}
+		a.write(batch[:])
 	}
+	*batch = [1]outputs.Record{}
+	batches.Put(batch)
+}
+
+// moved returns a span below another parent. One that can be written to still can.
+func moved(s sdktrace.ReadOnlySpan, parent trace.SpanContext) sdktrace.ReadOnlySpan {
+	if open, ok := s.(sdktrace.ReadWriteSpan); ok {
+		return movedStart{open, parent}
+	}
+	return movedEnd{s, parent}
 }
 
 // movedStart and movedEnd are a span below another parent.
@@ -274,19 +287,14 @@ func (h *Hub) EndScopes() {
 	}
 }
 
-func (a *attached) onStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
+// write writes records outside of the queue.
+func (a *attached) write(records []outputs.Record) {
 	defer a.recovered()
-	a.out.OnStart(ctx, s)
-}
-
-func (a *attached) onEnd(s sdktrace.ReadOnlySpan) {
-	defer a.recovered()
-	a.out.OnEnd(s)
-}
-
-func (a *attached) onEvent(s sdktrace.ReadOnlySpan, e sdktrace.Event) {
-	defer a.recovered()
-	a.out.OnEvent(s, e)
+	if err := a.out.Write(records); err != nil {
+		if n := a.failures.Add(1); sparse(n) {
+			a.log.Error("telemetry output failed", "output", fmt.Sprintf("%T", a.out), "record", records[0].Kind.String(), "failures", n, "error", err, "see", helptopic.OutputFails)
+		}
+	}
 }
 
 // recovered keeps a panic of an output from the program and counts it.
@@ -300,7 +308,7 @@ func (a *attached) recovered() {
 	}
 }
 
-// Panics counts those of the outputs' methods other than Export.
+// Panics counts those of the outputs' methods outside of the queues.
 func (h *Hub) Panics() (n int64) {
 	for _, a := range h.all {
 		n += a.panics.Load()
@@ -318,7 +326,7 @@ func flush(ctx context.Context, all []*attached, networked bool) error {
 	errs := make([]error, len(all))
 	var wg sync.WaitGroup
 	for i, a := range all {
-		if networked || !a.wants.Network {
+		if networked || !a.traits.Remote {
 			wg.Go(func() {
 				errs[i] = runGuarded(ctx, fmt.Sprintf("output %T did not flush", a.out), func() error { return a.flush(ctx) })
 			})

@@ -56,13 +56,13 @@ type DataError struct {
 // item is one entry of a queue: a record, or a gap in the data whose record
 // depends on what the output got before it.
 type item struct {
-	record outputs.Record
+	record [1]outputs.Record
 	gap    *DataError
 }
 
 // queue holds the records for one output until they are exported, in order,
 // one at a time: on a goroutine that records for an output that never waits
-// (Wants.Inline), on a goroutine of the queue's own for others.
+// (Traits.Inline), on a goroutine of the queue's own for others.
 type queue struct {
 	out  outputs.Output
 	log  *slog.Logger
@@ -241,7 +241,7 @@ func (q *queue) export() {
 	}
 	q.running = true
 	finished := true
-	defer func() { // the lock is held, or the goroutine was ended by Export
+	defer func() { // the lock is held, or the goroutine was ended by Write
 		if !finished {
 			q.mu.Lock()
 			q.settled()
@@ -314,16 +314,15 @@ func (q *queue) one(i *item) {
 		q.health.Dropped++
 		return
 	}
-	r := &i.record
+	r := &i.record[0]
 	if i.gap != nil {
-		gap, ok := q.gap(i.gap)
-		if !ok {
+		ok := false
+		if *r, ok = q.gap(i.gap); !ok {
 			return
 		}
-		r = &gap
 	}
 	q.mu.Unlock()
-	err := q.call(r)
+	err := q.call(i.record[:])
 	if err != nil {
 		q.failed(r, err)
 	}
@@ -379,8 +378,8 @@ func (q *queue) dataError(e *DataError) outputs.Record {
 	}
 }
 
-func (q *queue) call(r *outputs.Record) error {
-	return guard(func() error { return q.out.Export(r) })
+func (q *queue) call(records []outputs.Record) error {
+	return guard(func() error { return q.out.Write(records) })
 }
 
 // failed keeps a failed export, reports it to the output itself, once, and
@@ -399,7 +398,7 @@ func (q *queue) failed(r *outputs.Record, err error) {
 		q.log.Error("telemetry output failed", "output", name, "record", r.Kind.String(), "failures", failures, "error", err, "see", helptopic.OutputFails)
 	}
 	if report {
-		if err := q.call(&own); err != nil {
+		if err := q.call([]outputs.Record{own}); err != nil {
 			q.log.Error("telemetry output could not take the report of its own failure", "output", name, "error", err, "see", helptopic.OutputFails)
 		} else {
 			q.mu.Lock()
@@ -455,16 +454,24 @@ func FromProcessor(sp sdktrace.SpanProcessor) outputs.Output {
 	return &plain{SpanProcessor: sp}
 }
 
-// Attach implements outputs.Output.
-func (p *plain) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+// Open implements outputs.Output.
+func (p *plain) Open(_ context.Context, t *outputs.Telemetry) (outputs.Traits, error) {
 	p.offer = t
-	return outputs.Wants{Spans: true, All: true}, nil
+	return outputs.Traits{Snapshots: true, All: true}, nil
 }
 
-// OnStart implements outputs.Output. The context carries what a decorated
+// Write implements outputs.Output. The context of a start carries what a decorated
 // output would have been offered.
-func (p *plain) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
-	p.SpanProcessor.OnStart(context.WithValue(ctx, offerKey{}, p.offer), s)
+func (p *plain) Write(records []outputs.Record) error {
+	for i := range records {
+		switch r := &records[i]; r.Kind {
+		case outputs.KindStart:
+			p.OnStart(context.WithValue(r.Context, offerKey{}, p.offer), r.Snapshot.(sdktrace.ReadWriteSpan))
+		case outputs.KindStop:
+			p.OnEnd(r.Snapshot)
+		}
+	}
+	return nil
 }
 
 // offerKey is the key of what a decorated output would have been offered.
@@ -477,9 +484,6 @@ func Offered(ctx context.Context) *outputs.Telemetry {
 	t, _ := ctx.Value(offerKey{}).(*outputs.Telemetry)
 	return t
 }
-
-// OnEnd implements outputs.Output.
-func (p *plain) OnEnd(s sdktrace.ReadOnlySpan) { p.SpanProcessor.OnEnd(s) }
 
 // ForceFlush implements outputs.Output.
 func (p *plain) ForceFlush(ctx context.Context) error { return p.SpanProcessor.ForceFlush(ctx) }

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // sink is an output for records.
 type sink struct {
 	outputs.None
-	wants  outputs.Wants
+	traits outputs.Traits
 	export func(*outputs.Record) error // before the record is kept; nil: nothing
 	down   func(context.Context) error
 
@@ -34,12 +34,13 @@ type sink struct {
 	gaps []outputs.Event
 }
 
-func (s *sink) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
-	s.wants.Records = true
-	return s.wants, nil
+func (s *sink) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
+	s.traits.Ordered = true
+	return s.traits, nil
 }
 
-func (s *sink) Export(r *outputs.Record) error {
+func (s *sink) Write(records []outputs.Record) error {
+	r := &records[0]
 	if s.export != nil {
 		if err := s.export(r); err != nil {
 			return err
@@ -94,7 +95,7 @@ func send(h *Hub, from, n int) {
 func end(h *Hub, d time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
-	return h.End(ctx, func() outputs.Losses { return nil })
+	return h.End(ctx, func() map[string]int64 { return nil })
 }
 
 func upTo(n int) []int64 {
@@ -110,7 +111,7 @@ func upTo(n int) []int64 {
 func TestOrder(t *testing.T) {
 	for _, inline := range []bool{true, false} {
 		busy := make(chan struct{}, 1)
-		s := &sink{wants: outputs.Wants{Inline: inline}}
+		s := &sink{traits: outputs.Traits{Inline: inline}}
 		s.export = func(*outputs.Record) error {
 			select {
 			case busy <- struct{}{}:
@@ -151,7 +152,7 @@ func TestOrder(t *testing.T) {
 
 // An inline output has every record when the call that recorded it returns.
 func TestInlineAtOnce(t *testing.T) {
-	s := &sink{wants: outputs.Wants{Inline: true}}
+	s := &sink{traits: outputs.Traits{Inline: true}}
 	h := newHub(t, s)
 	for i := range 3 {
 		send(h, i, 1)
@@ -174,7 +175,7 @@ func TestHungOutput(t *testing.T) {
 		s := &sink{}
 		s.export = func(*outputs.Record) error { <-release; return nil }
 		s.down = func(context.Context) error { down = true; return nil }
-		other := &sink{wants: outputs.Wants{Inline: true}}
+		other := &sink{traits: outputs.Traits{Inline: true}}
 		h := newHub(t, s, other)
 
 		start := time.Now()
@@ -249,7 +250,7 @@ func lost(e outputs.Event) (n int64) {
 // loses nothing.
 func TestSlowInlineOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &sink{wants: outputs.Wants{Inline: true}}
+		s := &sink{traits: outputs.Traits{Inline: true}}
 		s.export = func(*outputs.Record) error { time.Sleep(time.Microsecond); return nil }
 		h := newHub(t, s)
 		const writers, each = 4, 25_000
@@ -294,7 +295,7 @@ func TestFlushUnderLoad(t *testing.T) {
 // An output may use telemetry from Export: what it records is queued.
 func TestExportThatRecords(t *testing.T) {
 	for _, inline := range []bool{true, false} {
-		s := &sink{wants: outputs.Wants{Inline: inline}}
+		s := &sink{traits: outputs.Traits{Inline: inline}}
 		var h *Hub
 		s.export = func(r *outputs.Record) error {
 			if r.Event.Time == 0 {
@@ -319,15 +320,15 @@ func TestExportThatRecords(t *testing.T) {
 // others are told.
 func TestPanicsAndFailures(t *testing.T) {
 	for _, inline := range []bool{true, false} {
-		often := &sink{wants: outputs.Wants{Inline: inline}}
+		often := &sink{traits: outputs.Traits{Inline: inline}}
 		often.export = func(r *outputs.Record) error {
 			if r.Kind == outputs.KindEvent && r.Event.Time%10 != 0 {
 				panic("broken")
 			}
 			return nil
 		}
-		never := &sink{wants: outputs.Wants{Inline: inline}, export: func(*outputs.Record) error { return errors.New("refused") }}
-		other := &sink{wants: outputs.Wants{Inline: inline}}
+		never := &sink{traits: outputs.Traits{Inline: inline}, export: func(*outputs.Record) error { return errors.New("refused") }}
+		other := &sink{traits: outputs.Traits{Inline: inline}}
 		h := newHub(t, often, never, other)
 		send(h, 0, 100)
 		for range 2 { // what is reported of one is still to reach the others
@@ -369,8 +370,8 @@ func attributeText(e outputs.Event) string {
 
 // A goroutine that ends in Export, as one of a failed test does, leaves the
 // queue usable.
-func TestGoexitInExport(t *testing.T) {
-	s := &sink{wants: outputs.Wants{Inline: true}}
+func TestGoexitInWrite(t *testing.T) {
+	s := &sink{traits: outputs.Traits{Inline: true}}
 	s.export = func(r *outputs.Record) error {
 		if r.Event.Time == 0 {
 			runtime.Goexit()

@@ -32,7 +32,7 @@ type Exporter struct {
 	ids     sdktrace.IDGenerator
 	segment time.Duration       // how long a long span is delivered in one piece
 	counts  bool                // segments count as spans of their trace here
-	queue   *delivery.Processor // nil before Attach
+	queue   *delivery.Processor // nil before Open
 	clock   func() time.Time
 
 	mu   sync.Mutex // of what is open
@@ -63,15 +63,15 @@ func NewExporter(e sdktrace.SpanExporter, run *Run, ids sdktrace.IDGenerator, se
 	}
 }
 
-// Attach implements outputs.Output.
-func (f *Exporter) Attach(_ context.Context, t *outputs.Telemetry) (outputs.Wants, error) {
+// Open implements outputs.Output.
+func (f *Exporter) Open(_ context.Context, t *outputs.Telemetry) (outputs.Traits, error) {
 	f.offer, f.clock = t, t.Clock
 	f.queue = delivery.New(f.exporter, &delivery.Options{
 		Clean: cleanSpan, LookupEnv: os.LookupEnv,
 		OnLoss: func(cause delivery.Cause, n int64, err error) { t.Lost(outputs.DeliversSpans, cause.String(), n, err) },
 	})
 	f.stopRotation = f.startRotation()
-	return outputs.Wants{Spans: true, Network: true}, nil
+	return outputs.Traits{Snapshots: true, Remote: true}, nil
 }
 
 // ForceFlush implements outputs.Output.
@@ -114,8 +114,21 @@ func (f *Exporter) Held() int {
 	return len(f.moved) + len(f.long)
 }
 
-// OnStart implements sdktrace.SpanProcessor.
-func (f *Exporter) OnStart(ctx context.Context, span sdktrace.ReadWriteSpan) {
+// Write implements outputs.Output.
+func (f *Exporter) Write(records []outputs.Record) error {
+	for i := range records {
+		switch r := &records[i]; r.Kind {
+		case outputs.KindStart:
+			f.onStart(r.Context, r.Snapshot.(sdktrace.ReadWriteSpan))
+		case outputs.KindStop:
+			f.onEnd(r.Snapshot)
+		}
+	}
+	return nil
+}
+
+// onStart remembers where a span that starts is in the export.
+func (f *Exporter) onStart(ctx context.Context, span sdktrace.ReadWriteSpan) {
 	s := starting{ReadWriteSpan: span, own: span.SpanContext(), parent: span.Parent(), long: isLong(spans.Index(span.Name()))}
 	if started := filter.Started(ctx); started != nil {
 		known := started.Outside()
@@ -187,8 +200,8 @@ func (f *Exporter) longAbove(of *starting) *longSpan {
 	return nil
 }
 
-// OnEnd implements sdktrace.SpanProcessor.
-func (f *Exporter) OnEnd(s sdktrace.ReadOnlySpan) {
+// onEnd puts an ended span into the queue.
+func (f *Exporter) onEnd(s sdktrace.ReadOnlySpan) {
 	if own := s.SpanContext(); own.IsSampled() {
 		f.queue.Put(f.end(s, own.SpanID()))
 	} else {

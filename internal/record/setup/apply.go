@@ -275,9 +275,9 @@ type sentMeters struct {
 
 var _ outputs.Output = sentMeters{}
 
-// Attach implements outputs.Output.
-func (s sentMeters) Attach(context.Context, *outputs.Telemetry) (outputs.Wants, error) {
-	return outputs.Wants{Network: true, Metrics: true}, nil
+// Open implements outputs.Output.
+func (s sentMeters) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
+	return outputs.Traits{Remote: true, Metrics: true}, nil
 }
 
 // ForceFlush implements outputs.Output.
