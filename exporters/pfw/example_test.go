@@ -8,6 +8,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
@@ -51,4 +52,18 @@ func ExampleCreate() {
 	span.End()
 	fmt.Println(tp.Shutdown(context.Background()), filepath.Base(trace.Writer().Path()))
 	// Output: <nil> trace-0.pfw.gz
+}
+
+// A program with an SDK of its own writes a trace file beside what it sends.
+func ExampleNew_besideOTLP() {
+	ctx := context.Background()
+	path := filepath.Join(os.TempDir(), "trace-{pid}.pfw.gz")
+	sent, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpoint("localhost:4317"), otlptracegrpc.WithInsecure())
+	if err != nil {
+		panic(err)
+	}
+	tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(sent), sdktrace.WithBatcher(pfw.New(path, nil)))
+	defer tp.Shutdown(ctx) //nolint:errcheck // the SDK has logged it
+	_, span := tp.Tracer("example.com/job").Start(ctx, "training_loop")
+	span.End()
 }
