@@ -24,7 +24,7 @@ type Output interface {
 	Open(ctx context.Context, t *Telemetry) (Traits, error)
 
 	// Write takes records at the moment they happen, as the [Traits] ask for them.
-	// The slice is reused after the call. What a record points to never changes and may
+	// The slice is reused after the call and must not be changed. What a record points to never changes and may
 	// be kept, except for its Snapshot before KindStop, which shows the span as it is.
 	Write(records []Record) error
 

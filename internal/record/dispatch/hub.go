@@ -191,20 +191,27 @@ func (h *Hub) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 		h.some.Store(int64(len(h.apart)))
 		h.mu.Unlock()
 	}
-	h.write(&st, &outputs.Record{Kind: outputs.KindStart, Snapshot: s, Context: ctx})
+	batch := batches.Get().(*[1]outputs.Record)
+	batch[0].Kind, batch[0].Context = outputs.KindStart, ctx
+	h.write(&st, s, batch)
+	batch[0].Context = nil
+	batches.Put(batch)
 }
 
 // OnEnd implements sdktrace.SpanProcessor. Who saw a start sees the end, also of a span
 // that was renamed.
 func (h *Hub) OnEnd(s sdktrace.ReadOnlySpan) {
 	st := h.known(s, true)
-	h.write(&st, &outputs.Record{Kind: outputs.KindStop, Snapshot: s})
+	batch := batches.Get().(*[1]outputs.Record)
+	batch[0].Kind = outputs.KindStop
+	h.write(&st, s, batch)
+	batches.Put(batch)
 }
 
 // OnEvent hands the event of an open span on.
 func (h *Hub) OnEvent(s sdktrace.ReadOnlySpan, e outputs.Event) {
 	st := h.known(s, false)
-	h.write(&st, &outputs.Record{Kind: outputs.KindEvent, Snapshot: s, Event: e})
+	h.write(&st, s, &[1]outputs.Record{{Kind: outputs.KindEvent, Event: e}})
 }
 
 // known returns what the outputs got of the start of a span. At its end the span is
@@ -225,25 +232,24 @@ func (h *Hub) known(s sdktrace.ReadOnlySpan, ends bool) started {
 	return st
 }
 
-// batches are the memory of records with a snapshot while outputs have them.
+// batches are the memory of records of starts and ends while outputs have them. Their
+// fields are set one by one: to copy a whole record costs more than to make one.
 var batches = sync.Pool{New: func() any { return new([1]outputs.Record) }}
 
 // write writes a record to the outputs that got the start of its span, with the span as
 // it is there.
-func (h *Hub) write(st *started, r *outputs.Record) {
-	batch := batches.Get().(*[1]outputs.Record)
+func (h *Hub) write(st *started, s sdktrace.ReadOnlySpan, batch *[1]outputs.Record) {
 	for _, a := range h.spans {
 		if !st.to.Has(a.number) {
 			continue
 		}
-		batch[0] = *r
+		batch[0].Snapshot = s
 		if st.moved.Has(a.number) {
-			batch[0].Snapshot = moved(r.Snapshot, filter.Parent(st.span, a.number))
+			batch[0].Snapshot = moved(s, filter.Parent(st.span, a.number))
 		}
 		a.write(batch[:])
 	}
-	*batch = [1]outputs.Record{}
-	batches.Put(batch)
+	batch[0].Snapshot = nil
 }
 
 // moved returns a span below another parent. One that can be written to still can.
