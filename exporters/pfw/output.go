@@ -39,7 +39,8 @@ func (p *Processor) Write(records []outputs.Record) error {
 		case outputs.KindEvent:
 			p.event(r.Snapshot, &r.Event)
 		case outputs.KindLosses:
-			p.losses.Store(&r.Event.Attributes)
+			lost := r.Event.Attributes
+			p.losses.Store(&lost)
 		}
 	}
 	return nil

@@ -213,6 +213,38 @@ func (w *watching) Write(records []outputs.Record) error {
 	return nil
 }
 
+// refusing takes no snapshot.
+type refusing struct{ outputs.None }
+
+func (refusing) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
+	return outputs.Traits{Snapshots: true}, nil
+}
+func (refusing) Write([]outputs.Record) error { return io.ErrShortWrite }
+
+// An output that refuses snapshots is logged with growing intervals and keeps nothing from
+// the others.
+func TestRefusedSnapshots(t *testing.T) {
+	var log strings.Builder
+	l := &list{}
+	h := New(slog.New(slog.NewTextHandler(&log, nil)))
+	for _, out := range []outputs.Output{refusing{}, &watching{list: l}} {
+		if err := h.Attach(context.Background(), out, nil, &Offer{Export: config.Export{Mode: config.ExportAll}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(h)).Tracer("")
+	for range 50 {
+		_, s := tracer.Start(context.Background(), "x")
+		s.End()
+	}
+	if got, want := strings.Count(log.String(), "telemetry output failed"), 3; got != want { // 1, 10, 100
+		t.Errorf("%d lines about 100 failures, want %d:\n%s", got, want, &log)
+	}
+	if got, want := l.String(), strings.Repeat("start, stop, ", 49)+"start, stop"; got != want {
+		t.Errorf("the other output got %s, want 50 starts and stops", got)
+	}
+}
+
 // What the hub remembers of hidden spans is bounded by the spans that are open.
 func TestHiddenSpansAreForgotten(t *testing.T) {
 	const open, all = 8, 10_000
