@@ -126,15 +126,15 @@ func runRuns(ctx context.Context, a *ui.App, args []string, o *runsOptions) erro
 	if _, err := path.Match(o.job, ""); err != nil {
 		return ui.Usage("--job %s: %v; * stands for anything", o.job, err)
 	}
-	rows, err := listRuns(ctx, a, args)
+	wanted := func(job string) bool {
+		match, _ := path.Match(cmp.Or(o.job, "*"), strings.ReplaceAll(job, "/", "-"))
+		return match || job == o.job
+	}
+	rows, err := listRuns(ctx, a, args, since, wanted)
 	if err != nil {
 		return err
 	}
-	all := len(rows)
-	rows = slices.DeleteFunc(rows, func(r runRow) bool {
-		match, _ := path.Match(cmp.Or(o.job, "*"), strings.ReplaceAll(r.Job, "/", "-"))
-		return r.Began.Before(since) || !match && r.Job != o.job
-	})
+	rows = slices.DeleteFunc(rows, func(r runRow) bool { return r.Began.Before(since) || !wanted(r.Job) })
 	if len(rows) == 0 {
 		of, began := "", ""
 		if o.job != "" {
@@ -143,7 +143,7 @@ func runRuns(ctx context.Context, a *ui.App, args []string, o *runsOptions) erro
 		if o.since != "" {
 			began = " began since " + since.UTC().Format(time.DateTime)
 		}
-		return ui.Usage("no run%s%s is among the %s here; leave out --job and --since to see them", of, began, display.Plural(all, "run"))
+		return ui.Usage("no run%s%s is here; leave out --job and --since to see all runs", of, began)
 	}
 	slices.SortStableFunc(rows, func(x, y runRow) int {
 		by := 0
@@ -203,10 +203,20 @@ func sinceTime(text string, now time.Time) (time.Time, error) {
 // maxSince is a hundred years: what is longer is a slip of the pen.
 const maxSince = 100 * 366 * 24 * time.Hour
 
-// listRuns are all runs below some directories, in no order.
-func listRuns(ctx context.Context, a *ui.App, args []string) ([]runRow, error) {
+// listRuns are the runs below some directories, in no order. It does not read the records of
+// those that surely began before since, or are of no wanted job.
+func listRuns(ctx context.Context, a *ui.App, args []string, since time.Time, wanted func(job string) bool) ([]runRow, error) {
 	if len(args) == 0 {
 		args = rundir.Roots()
+	}
+	named, less := args[0], false
+	var selected []string
+	for _, arg := range args {
+		paths, some := rundir.Select(arg, since, wanted)
+		selected, less = append(selected, paths...), less || some
+	}
+	if args = selected; len(args) == 0 {
+		return nil, nil
 	}
 	found, err := findJobs(ctx, a, args)
 	if err != nil && !errors.Is(err, errNoProcess) && !errors.Is(err, job.ErrNoTelemetry) {
@@ -230,8 +240,8 @@ func listRuns(ctx context.Context, a *ui.App, args []string) ([]runRow, error) {
 			rows = append(rows, runRow{ID: s.ID(), Job: jobOfID(s.ID()), Began: s.Started, Lasted: int64(s.Took()), Command: s.Command(), Attempts: 1, Outcome: job.OutcomeOfStart(s, others).Text})
 		}
 	}
-	if len(rows) == 0 {
-		return nil, ui.Usage("%s: no run is here; name a directory of runs", args[0])
+	if len(rows) == 0 && !less {
+		return nil, ui.Usage("%s: no run is here; name a directory of runs", named)
 	}
 	return rows, nil
 }

@@ -15,6 +15,46 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
+// TestRunsReadsLittle: the records of runs that run.json files exclude are not read, and those of
+// the first attempt of a run that goes on are.
+func TestRunsReadsLittle(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeRuns(t) // train.1 8 h ago, train.2 7 h and 6 h, eval.1 5 h, last.1 4 h
+	traces, err := filepath.Glob("trainspan-runs/*/attempt-*/*/trace.pfw.gz")
+	if err != nil || len(traces) != 5 {
+		t.Fatal(traces, err)
+	}
+	for _, trace := range traces {
+		text, err := os.ReadFile(trace)
+		if err == nil {
+			err = os.WriteFile(trace, text[:len(text)-9], 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ args, want string }{ // the folders whose damage it warns of
+		{"", "train/attempt-1 train/attempt-2 train/attempt-3 eval/attempt-1 last/attempt-1"},
+		{"--since 270m", "eval/attempt-1 last/attempt-1"}, // eval still runs
+		{"--since 330m", "eval/attempt-1 last/attempt-1"},
+		{"--since 390m --job train", "train/attempt-2 train/attempt-3"}, // attempt 2 began before, and 3 is of the same run
+		{"--since 9h --job e*", "eval/attempt-1"},
+		{"--since 1m", "eval/attempt-1"},
+		{"--since 1m --job last", ""},
+	} {
+		_, _, said := cli(t, append([]string{"runs", "--json"}, strings.Fields(c.args)...)...)
+		var got []string
+		for _, dir := range []string{"train/attempt-1", "train/attempt-2", "train/attempt-3", "eval/attempt-1", "last/attempt-1"} {
+			if strings.Contains(said, dir) {
+				got = append(got, dir)
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("runs %s reads the records of %q, want %q: %s", c.args, got, c.want, said)
+		}
+	}
+}
+
 // TestRunsSelected: --since, --job and --sort choose and order the rows, and wrong values and
 // empty selections are refused with the way out.
 func TestRunsSelected(t *testing.T) {
@@ -40,7 +80,7 @@ func TestRunsSelected(t *testing.T) {
 		{"--since w", "", "--since w: give a length of time"},
 		{"--since 99999w", "", "--since 99999w: give a length of time"},
 		{"--since 1s", "", "no run began since "},
-		{"--job nothing", "", "no run of job nothing is among the 4 runs here; leave out --job and --since to see them"},
+		{"--job nothing", "", "no run of job nothing is here; leave out --job and --since to see all runs"},
 		{"--job [", "", "--job [: syntax error in pattern"},
 		{"--sort size", "", "choose one of began, lost, rank-time, lasted"},
 	} {
@@ -80,7 +120,7 @@ func TestRunsSum(t *testing.T) {
 		if _, err := j.Write(dir); err != nil {
 			t.Fatal(err)
 		}
-		listed, err := listRuns(t.Context(), ui.New(ui.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}), []string{dir})
+		listed, err := listRuns(t.Context(), ui.New(ui.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}), []string{dir}, time.Time{}, func(string) bool { return true })
 		if err != nil || len(listed) != 1 {
 			t.Fatalf("%d runs, %v", len(listed), err)
 		}

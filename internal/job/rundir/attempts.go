@@ -60,3 +60,78 @@ func Attempts(now time.Time, roots ...string) []Attempt {
 	})
 	return out
 }
+
+// Select returns paths below root that hold every run that began at since or later, of a job
+// that wanted accepts by its name, and whether anything below root is not among them. It
+// reads no telemetry. An attempt is left out only if run.json files prove that it is of no
+// such run.
+func Select(root string, since time.Time, wanted func(job string) bool) (paths []string, less bool) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return []string{root}, false // what is wrong with it is reported when it is read
+	}
+	for _, e := range entries {
+		dir := filepath.Join(root, e.Name())
+		dirs, _ := filepath.Glob(filepath.Join(dir, attemptPrefix+"*"))
+		drop := leaveOut(dirs, since, func(job string) bool { return wanted(e.Name()) || wanted(job) })
+		if len(drop) == 0 {
+			paths = append(paths, dir)
+			continue
+		}
+		less = true
+		inside, _ := os.ReadDir(dir)
+		for _, f := range inside {
+			if path := filepath.Join(dir, f.Name()); !drop[path] && (len(drop) < len(dirs) || f.IsDir()) {
+				paths = append(paths, path)
+			}
+		}
+	}
+	if !less {
+		return []string{root}, false
+	}
+	return paths, true
+}
+
+// leaveOut returns which of the attempts of a job are of no run that began at since or later.
+func leaveOut(dirs []string, since time.Time, wanted func(job string) bool) map[string]bool {
+	type attempt struct {
+		dir        string
+		starts     []*Run
+		began, end time.Time
+	}
+	var list []attempt
+	for _, dir := range dirs {
+		a := attempt{dir: dir, starts: All(dir)}
+		for i, s := range a.starts {
+			if end := s.Started.Add(s.Took()); i == 0 || end.After(a.end) {
+				a.end = end
+			}
+			if s.Job == "" {
+				return nil // its records alone give the run that it is of
+			}
+			a.began = s.Started // the latest start comes first
+		}
+		if len(a.starts) == 0 {
+			return nil
+		}
+		list = append(list, a)
+	}
+	slices.SortFunc(list, func(a, b attempt) int { return b.began.Compare(a.began) })
+	out := make(map[string]bool)
+	mine := func(s *Run) bool { return wanted(Clean(cmp.Or(s.Session, s.Name))) }
+	var kept []*Run                      // of attempts that are not left out
+	oldest, before := time.Time{}, false // before: of earlier runs
+	for i := range list {
+		a := &list[i]
+		follows := func(s *Run) bool { // whether a kept attempt may be of the same run
+			return s.ExitStatus == nil || *s.ExitStatus != 0 || slices.ContainsFunc(kept, s.Continues)
+		}
+		before = before || a.end.Before(since) && (len(kept) == 0 || a.end.Before(oldest) && !slices.ContainsFunc(a.starts, follows))
+		if before || !slices.ContainsFunc(a.starts, mine) {
+			out[a.dir] = true
+		} else {
+			kept, oldest = append(kept, a.starts...), a.began
+		}
+	}
+	return out
+}
