@@ -80,10 +80,11 @@ type converted struct {
 }
 
 func runConvert(ctx context.Context, a *ui.App, args []string, o *convertOptions) error {
-	args, err := read.ResolvePaths(ctx, args)
+	args, remove, err := withTraces(ctx, a, args)
 	if err != nil {
 		return err
 	}
+	defer remove()
 	if o.to == "parquet" && o.part {
 		digests, traces := digestsIn(args)
 		if len(digests) > 0 && traces {

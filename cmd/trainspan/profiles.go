@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/ingest/torch"
@@ -198,4 +199,43 @@ func (j *profiled) with(p *profiled) bool {
 		}
 	}
 	return j.world == p.world && p.start.Sub(j.end) < apart
+}
+
+// withTraces returns what the arguments of a command stand for, with a trace in place of each
+// profile that is named, or is in a folder without a trace. The traces are there until remove
+// is called.
+func withTraces(ctx context.Context, a *ui.App, args []string) (paths []string, remove func(), err error) {
+	im := &profileImport{app: a, ctx: ctx}
+	resolved, err := read.ResolvePaths(ctx, args)
+	if err != nil {
+		return nil, im.remove, err
+	}
+	var profiles, from []string
+	for _, arg := range resolved {
+		found, err := read.Profiles(arg)
+		if err != nil {
+			return nil, im.remove, err
+		}
+		if len(found) == 0 {
+			paths = append(paths, arg)
+			continue
+		}
+		profiles, from = append(profiles, found...), append(from, arg)
+	}
+	if len(profiles) == 0 {
+		return paths, im.remove, nil
+	}
+	imported, failed, err := im.traces(profiles)
+	if err != nil {
+		im.remove()
+		return nil, im.remove, err
+	}
+	for _, f := range failed {
+		a.Note("left out: %v", f)
+	}
+	a.Note("%s: %s, read as trainspan trace import does", strings.Join(from, ", "), display.Plural(len(profiles), "profile"))
+	for i := range imported {
+		paths = append(paths, imported[i].Trace)
+	}
+	return paths, im.remove, nil
 }

@@ -92,6 +92,8 @@ var references = []struct{ ref, run, refused string }{
 	{"trainspan-runs/train/attempt-1", "train.1", ""},
 	{"trainspan-runs/eval/attempt-?", "eval.1", ""},
 	{"trainspan-runs/none", "", "trainspan-runs/none: there is no such file"},
+	{"profiles/", "profiles", ""},
+	{"profiles/rank?.json", "profiles", ""},
 }
 
 // TestReferences: each command that reads takes each reference for the same run, and refuses
@@ -99,7 +101,12 @@ var references = []struct{ ref, run, refused string }{
 func TestReferences(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeRuns(t)
-	pid := map[string]string{"train.1": "100", "train.2": "101", "eval.1": "103", "last.1": "104"}
+	if err := os.Mkdir("profiles", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeProfile(t, "profiles/rank0.json", 2026, 0, 200)
+	writeProfile(t, "profiles/rank1.json", 2026, 1, 201)
+	pid := map[string]string{"train.1": "100", "train.2": "101", "eval.1": "103", "last.1": "104", "profiles": "201"}
 	out := filepath.Join(t.TempDir(), "out")
 	for command, args := range map[string][]string{
 		"report": {"--json"}, "trace summary": {"--json"}, "trace info": {"--json"}, "trace steps": {"--csv"}, "trace events": {"--json", "--metadata"}, "trace validate": nil,
@@ -119,6 +126,14 @@ func TestReferences(t *testing.T) {
 				}
 				status, said, wrong := cli(t, append(line, args...)...)
 				switch {
+				case r.run == "profiles" && command == "trace digest": // a digest has a ledger, and a profile has none
+					if status != ui.StatusUse || !strings.Contains(wrong, "which trainspan trace import reads") {
+						t.Errorf("status %d, %q, want %d and that trainspan trace import reads profiles", status, wrong, ui.StatusUse)
+					}
+				case r.run == "profiles" && command == "trace validate": // it would validate what it made itself
+					if status == ui.StatusOK || r.ref == "profiles/" && !strings.Contains(wrong, "make one with trainspan trace import profiles/") {
+						t.Errorf("status %d, %q, want the command that makes a trace", status, wrong)
+					}
 				case r.refused != "" && (command == "top" || command == "open" || command == "alert"):
 					if status != ui.StatusUse {
 						t.Errorf("status %d, want %d: %s", status, ui.StatusUse, wrong)

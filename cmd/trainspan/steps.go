@@ -59,10 +59,11 @@ func runSteps(ctx context.Context, a *ui.App, args []string, o *stepsOptions) er
 	if o.json && o.csv {
 		return ui.Usage("--json and --csv: choose one")
 	}
-	args, err := read.ResolvePaths(ctx, args)
+	args, remove, err := withTraces(ctx, a, args)
 	if err != nil {
 		return err
 	}
+	defer remove()
 	files, err := read.Expand(ctx, args)
 	if err != nil {
 		return err

@@ -86,10 +86,11 @@ func runSummary(ctx context.Context, a *ui.App, args []string, o *summaryOptions
 	if !ok {
 		return ui.Usage("--sort %s: choose one of %s", o.sort, strings.Join(sortWords, ", "))
 	}
-	args, err := read.ResolvePaths(ctx, args)
+	args, remove, err := withTraces(ctx, a, args)
 	if err != nil {
 		return err
 	}
+	defer remove()
 	files, err := read.Expand(ctx, args)
 	if err != nil {
 		return err

@@ -242,6 +242,9 @@ func Expand(ctx context.Context, args []string) ([]string, error) {
 		}
 		found = onlyTraces(found)
 		if info, err := os.Stat(arg); err == nil && info.IsDir() && len(found) == 0 {
+			if profiles, _ := Profiles(arg); len(profiles) > 0 {
+				return nil, ui.Usage("%s: holds profiles and no trace; make one with trainspan trace import %s -o job.pfw.gz", arg, arg)
+			}
 			return nil, ui.Usage("%s: no trace is in this directory; name another one", arg)
 		}
 		for _, f := range found {
@@ -257,6 +260,28 @@ func Expand(ctx context.Context, args []string) ([]string, error) {
 		return nil, ui.Usage("%s: no file is here; name traces or directories of traces", strings.Join(args, ", "))
 	}
 	return files, nil
+}
+
+// Profiles returns the profiles that an argument stands for, if it stands for no trace.
+func Profiles(arg string) (out []string, err error) {
+	found, err := WalkFiles(arg)
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		f := &found[i]
+		if f.Err != nil || !f.Info.Mode().IsRegular() {
+			continue
+		}
+		kind, err := fsread.KindOf(f.Path)
+		switch {
+		case kind == fsread.Trace, f.Below && fsread.NamedTrace(f.Path):
+			return nil, nil
+		case err == nil && kind.Profiler():
+			out = append(out, f.Path)
+		}
+	}
+	return out, nil
 }
 
 // WalkFiles is fsread.Walk for arguments of a command line.
