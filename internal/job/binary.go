@@ -61,6 +61,7 @@ func (p *Process) AppendBinary(dst []byte) ([]byte, error) {
 			}
 		}
 	}
+	dst = binary.AppendVarint(binary.AppendVarint(dst, p.BadLoss.At), p.BadLoss.Step)
 	dst = p.Samples.append(dst)
 	dst = binary.AppendUvarint(dst, uint64(len(p.Facts)))
 	for _, key := range slices.Sorted(maps.Keys(p.Facts)) {
@@ -115,6 +116,7 @@ func (p *Process) UnmarshalBinary(src []byte) error {
 		}
 		p.Files = append(p.Files, u)
 	}
+	p.BadLoss = BadLoss{At: r.Int(), Step: r.Int()}
 	p.Samples = readSamples(r)
 	for range r.Count(2) {
 		if p.Facts == nil {

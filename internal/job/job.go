@@ -112,6 +112,8 @@ type Process struct {
 	// more than 4096 files the rest is one without a path.
 	Files []FileUse
 
+	// BadLoss is where the loss stopped being a finite number, if it never was one again.
+	BadLoss BadLoss
 	// Samples are what trainspan run saw of it from outside, nil without any.
 	Samples *Samples
 
@@ -127,6 +129,25 @@ type Process struct {
 	appStart, appEnd int64  // of the application span, Unknown when there is none
 	fileEnd          int64  // of the end record, Unknown when there is none
 	digest           uint64 // of what its spans are, in any order
+}
+
+// BadLoss is the first of the last losses on record that are all NaN or infinite. Its zero
+// value means that the last loss is a number, or that none is on record.
+type BadLoss struct {
+	At   int64 // nanoseconds since the epoch
+	Step int64 // Unknown without a number
+}
+
+// addLoss takes the loss of a moment.
+func (p *traceProcess) addLoss(at, step int64, finite bool) {
+	switch {
+	case finite:
+		if p.lastLoss = max(p.lastLoss, at); p.BadLoss.At <= at {
+			p.BadLoss = BadLoss{}
+		}
+	case at > p.lastLoss && (p.BadLoss.At == 0 || at < p.BadLoss.At):
+		p.BadLoss = BadLoss{At: at, Step: step}
+	}
 }
 
 // The keys of Process.Facts.

@@ -76,7 +76,7 @@ func (t *traceReader) reset() (failed error) {
 	for _, p := range t.order {
 		failed = errors.Join(failed, p.sink.Close())
 		*p.Process = *newProcess()
-		p.raw, p.files, p.begun, p.ended = nil, nil, nil, nil
+		p.raw, p.files, p.begun, p.ended, p.lastLoss = nil, nil, nil, nil, 0
 		clear(p.events)
 		p.sink = nil
 	}
@@ -422,6 +422,8 @@ type traceProcess struct {
 
 	begun map[uint64]Span     // by ID, of which the end was not read yet
 	ended map[uint64]struct{} // IDs of spans, where an end may be read before its begin
+
+	lastLoss int64 // when the last loss was that is a finite number
 }
 
 // maxBegun bounds the begins that wait for their ends.

@@ -57,12 +57,23 @@ func (t *traceReader) complete(p *traceProcess, ev *dftracer.Event) {
 	}
 	s.mean(ev.Cat, t.names.Of(ev.Cat, ev.Name))
 	truncated := false
+	var loss *dftracer.Arg
 	for i := range ev.Args {
-		if a := &ev.Args[i]; a.Key == argTruncated {
+		switch a := &ev.Args[i]; a.Key {
+		case argTruncated:
 			truncated = a.Int64() != 0
-		} else {
+		case argLoss, argLatestLoss:
+			loss = a
+		default:
 			s.argument(a)
 		}
+	}
+	if loss != nil {
+		step := s.Step
+		if step == Unknown && s.Within > 0 {
+			step = s.Within - 1
+		}
+		p.addLoss(s.End, step, isFinite(loss))
 	}
 	if s.Class == vocab.ClassDetail && strings.EqualFold(s.Cat, catProfiler) {
 		s.profiled(ev)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -41,6 +42,8 @@ const (
 	argOperator   = "op" // of a row of a device in a profile
 	argSource     = "source"
 	argWorkers    = "workers" // of a data loader
+	argLoss       = "loss"
+	argLatestLoss = "latest_loss"
 )
 
 // keyHeartbeat is the metadata of a sign of life: its value is the time in
@@ -73,6 +76,12 @@ func (s *Span) SetStep(n int64) {
 	if inStep(s.Class) {
 		s.Within = n + 1
 	}
+}
+
+// isFinite reports whether a number is one: JSON has no NaN and no infinity, which are texts.
+func isFinite(a *dftracer.Arg) bool {
+	v, err := strconv.ParseFloat(a.Text(), 64)
+	return err != nil || !math.IsNaN(v) && !math.IsInf(v, 0)
 }
 
 // argument takes what an argument says of a span.

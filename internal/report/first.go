@@ -623,6 +623,7 @@ func (s *screen) details(r *Report) {
 	if v.Diagnosis == diagnosisFine {
 		d.labelled("Start", r.startSentence())
 	}
+	d.resourceLines(r)
 	for i, text := range v.NotKnown {
 		label := "Not known"
 		if i > 0 {

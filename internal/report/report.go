@@ -58,7 +58,10 @@ type Report struct {
 	// Evidence is what stands out in the use of resources, where trainspan run
 	// sampled it, in words.
 	Evidence []string `json:"evidence,omitempty"`
-	Series   *Series  `json:"series,omitempty"`
+	// BadLoss is where the loss of the last attempt stopped being a finite number, if it
+	// never was one again.
+	BadLoss *BadLoss `json:"bad_loss,omitempty"`
+	Series  *Series  `json:"series,omitempty"`
 	// Code are the lines of the program between which the steps of the last attempt spend
 	// long, the longest of each rank, and Dataset is what its data loaders read; where
 	// trainspan run saw a step of PyTorch. The longest comes first.
@@ -87,6 +90,13 @@ type Resource struct {
 	Cores  float64      `json:"cores"`                   // processors that were busy, on the average
 	Memory int64        `json:"max_rss_bytes,omitempty"` // of the largest process
 	GPUs   []rundir.GPU `json:"gpus,omitempty"`
+}
+
+// BadLoss is the first loss on record after which all are NaN or infinite.
+type BadLoss struct {
+	Rank int    `json:"rank"`
+	At   int64  `json:"at_ns"`
+	Step *int64 `json:"step,omitempty"` // nil without a number
 }
 
 // Verdict is the answer in short.

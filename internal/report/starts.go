@@ -9,6 +9,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
 // start is what the report takes of a run.json (docs/run.md): how one start of
@@ -87,6 +88,89 @@ func (r *Report) outcomes(j *job.Job) {
 	}
 	r.evidence(j.Starts)
 	r.resources(j.Starts)
+	if n := len(r.Attempts); n > 0 {
+		r.badLoss(of[r.Attempts[n-1].Number])
+	}
+}
+
+// badLoss finds the first rank of an attempt whose loss stopped being a number.
+func (r *Report) badLoss(procs []*job.Process) {
+	for _, p := range procs {
+		b := p.BadLoss
+		if b.At == 0 || r.BadLoss != nil && (b.At > r.BadLoss.At || b.At == r.BadLoss.At && p.Rank > r.BadLoss.Rank) {
+			continue
+		}
+		if r.BadLoss = (&BadLoss{Rank: p.Rank, At: b.At}); b.Step != job.Unknown {
+			r.BadLoss.Step = &b.Step
+		}
+	}
+}
+
+// resourceLines add to the first screen what the records show of the loss and of resources,
+// where it matters: a loss that is no number, what stands out, and how busy the GPUs of a job
+// are in which nothing else is wrong.
+func (s *screen) resourceLines(r *Report) {
+	if b := r.BadLoss; b != nil {
+		text := "NaN or infinite"
+		if b.Step != nil {
+			text += fmt.Sprintf(" from step %d", *b.Step)
+		} else if from := r.Ledger.From; b.At > from {
+			text += fmt.Sprintf(" from %s after the start", display.Duration(b.At-from))
+		}
+		text += " to the last one on record"
+		if len(r.Ranks) > 1 {
+			text += fmt.Sprintf(", first on rank %d", b.Rank)
+		}
+		s.labelled("Loss", text)
+	}
+	if n := len(r.Evidence); n > 0 {
+		text := r.Evidence[0]
+		if n > 1 {
+			text += fmt.Sprintf("; %d more: --full", n-1)
+		}
+		s.labelled("Resources", text)
+	} else if r.Verdict.Diagnosis == diagnosisFine {
+		s.labelled("GPU", r.gpuSentence())
+	}
+}
+
+// gpuSentence is how busy the GPUs of the last start of each host were, and the largest part
+// of their memory that was in use; empty where they were not sampled.
+func (r *Report) gpuSentence() string {
+	last := make(map[string]*Resource) // by host and GPU
+	for i := range r.Resources {
+		k := &r.Resources[i]
+		for _, g := range k.GPUs {
+			if of := last[k.Host+"/"+g.Index]; of == nil || of.Start < k.Start {
+				last[k.Host+"/"+g.Index] = k
+			}
+		}
+	}
+	least, most, n := 100.0, 0.0, 0
+	var full rundir.GPU
+	for of, k := range last {
+		for _, g := range k.GPUs {
+			if k.Host+"/"+g.Index != of {
+				continue
+			}
+			n++
+			least, most = min(least, g.Busy), max(most, g.Busy)
+			if g.MemoryTotal > 0 && (full.MemoryTotal == 0 || float64(g.Memory)/float64(g.MemoryTotal) > float64(full.Memory)/float64(full.MemoryTotal)) {
+				full = g
+			}
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%.0f %% busy", most)
+	if n > 1 {
+		text = fmt.Sprintf("%d, %.0f to %.0f %% busy", n, least, most)
+	}
+	if full.MemoryTotal > 0 {
+		text += fmt.Sprintf(", at most %s of %s of memory in use", display.Bytes(float64(full.Memory)), display.Bytes(float64(full.MemoryTotal)))
+	}
+	return text
 }
 
 // hung makes a hang the outcome of an attempt that its verdict finds hanging. A rank that

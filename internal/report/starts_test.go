@@ -3,6 +3,7 @@ package report_test
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -88,6 +89,9 @@ func TestStarts(t *testing.T) {
 	if len(r.Evidence) != 1 || !strings.HasPrefix(r.Evidence[0], "b, rank 0, ") {
 		t.Errorf("evidence is %q", r.Evidence)
 	}
+	if first := strings.Join(r.First(80), "\n"); !strings.Contains(first, "Resources  b, rank 0") || !strings.Contains(strings.Join(strings.Fields(first), " "), "memory grows 40 MB a minute") {
+		t.Errorf("the first screen has no line of the growing memory:\n%s", first)
+	}
 	var screen bytes.Buffer
 	if err := report.Full(&screen, r); err != nil {
 		t.Fatal(err)
@@ -96,6 +100,60 @@ func TestStarts(t *testing.T) {
 		if !strings.Contains(screen.String(), want) {
 			t.Errorf("no %q on the screen\n%s", want, screen.String())
 		}
+	}
+}
+
+// TestBadLoss: the first screen names the step from which on the loss is NaN or infinite, from a
+// digest as well, unless a loss after it is a number again.
+func TestBadLoss(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	for name, c := range map[string]struct {
+		losses []float64
+		arg    string // of the step; empty is an event named metric
+		want   string
+	}{
+		"numbers":   {losses: []float64{3, 2, 1, 0.5}},
+		"none":      {},
+		"NaN":       {losses: []float64{3, 2, nan, nan}, want: "Loss NaN or infinite from step 2 to the last one on record"},
+		"infinite":  {losses: []float64{3, 2, 1, inf}, want: "Loss NaN or infinite from step 3 to the last one on record"},
+		"again":     {losses: []float64{3, nan, 1, inf, inf}, want: "Loss NaN or infinite from step 3 to the last one on record"},
+		"recovered": {losses: []float64{3, nan, nan, 0.5}},
+		"of steps":  {losses: []float64{3, 2, nan, nan}, arg: "loss", want: "Loss NaN or infinite from step 2 to the last one on record"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			w, err := dftracer.Create(filepath.Join(dir, "trace.pfw.gz"), &dftracer.Options{Start: time.Unix(1_700_000_000, 0), Process: dftracer.Process{PID: 100, SessionTag: "job"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			step, metric := dftracer.NewKey("pipeline", "train.iteration"), dftracer.NewKey("metric", "metric")
+			for i := range 10 {
+				at, args := time.Unix(1_700_000_000+int64(i), 0).UnixMicro(), []dftracer.Arg{dftracer.Int("step", int64(i))}
+				if i < len(c.losses) && c.arg != "" {
+					args = append(args, dftracer.Float(c.arg, c.losses[i]))
+				} else if i < len(c.losses) {
+					w.WriteComplete(&metric, dftracer.Span{TS: at + 800_000}, dftracer.Int("step", int64(i)), dftracer.Float("loss", c.losses[i]))
+				}
+				w.WriteComplete(&step, dftracer.Span{TS: at, Dur: 900_000}, args...)
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			set, err := job.Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			jobs, err := report.Read(set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for from, j := range map[string]*report.Job{"trace": jobs[0], "digest": digested(t, dir)} {
+				got := strings.Join(strings.Fields(strings.Join(report.Build(j).First(80), " ")), " ")
+				if is := strings.Contains(got, "Loss "); is != (c.want != "") || !strings.Contains(got, c.want) {
+					t.Errorf("from a %s the screen is %q, want %q on it", from, got, c.want)
+				}
+			}
+		})
 	}
 }
 

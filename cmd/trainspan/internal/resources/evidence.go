@@ -44,15 +44,15 @@ func (s *Sampler) growth() []string {
 	if s.group.seconds() < leastSeconds {
 		return nil
 	}
-	slope, fit := s.group.memory.line()
-	if slope*60 < leastGrowth || fit < leastFit || slope*s.group.seconds() < 0.05*float64(s.group.peak) {
+	slope, fit, span := s.group.memory.line()
+	if slope*60 < leastGrowth || fit < leastFit || slope*span < 0.025*float64(s.group.peak) {
 		return nil
 	}
-	text := fmt.Sprintf("memory grows %s a minute", display.Bytes(slope*60))
+	text := fmt.Sprintf("memory grows %s a minute in the second half, to %s at the end", display.Bytes(slope*60), display.Bytes(s.group.memory.last()))
 	var worst *Process
 	most := 0.0
 	for _, p := range s.tree.all() {
-		if own, fit := p.usage.memory.line(); p.usage.seconds() > leastSeconds && fit > leastFit && own > most {
+		if own, fit, _ := p.usage.memory.line(); p.usage.seconds() > leastSeconds && fit > leastFit && own > most {
 			worst, most = p, own
 		}
 	}

@@ -83,6 +83,38 @@ func TestTree(t *testing.T) {
 	}
 }
 
+// TestGrowth: memory grows if it still does in the second half of the time, and what a program
+// takes to start is no growth.
+func TestGrowth(t *testing.T) {
+	for name, c := range map[string]struct {
+		size func(second int) float64 // bytes
+		want string
+	}{
+		"start":        {func(s int) float64 { return 1e9 * float64(min(s, 250)) / 250 }, ""},
+		"leak":         {func(s int) float64 { return 1e9 + 1e6*float64(s) }, "memory grows 60 MB a minute in the second half, to 1.6 GB at the end"},
+		"late":         {func(s int) float64 { return 1e9 + 2e6*float64(max(s-300, 0)) }, "memory grows 120 MB a minute in the second half, to 1.6 GB at the end"},
+		"level":        {func(int) float64 { return 1e9 }, ""},
+		"up and down":  {func(s int) float64 { return 1e9 + 1e8*float64(s%20) }, ""},
+		"hardly grows": {func(s int) float64 { return 1e9 + 3e4*float64(s) }, ""},
+	} {
+		var s Sampler
+		begin := time.Unix(1000, 0)
+		s.tree = newTree("", Member{})
+		for second := range 601 {
+			at := begin.Add(time.Duration(second) * time.Second)
+			s.group.begin(at)
+			s.group.peak = max(s.group.peak, int64(c.size(second)))
+			s.group.memory.add(float64(second), c.size(second))
+		}
+		if got := strings.Join(s.growth(), " "); got != c.want {
+			t.Errorf("%s: growth() = %q, want %q", name, got, c.want)
+		}
+		if n := len(s.group.memory.samples); n > maxTrend {
+			t.Errorf("%s: %d samples are kept, want at most %d", name, n, maxTrend)
+		}
+	}
+}
+
 func TestEvidence(t *testing.T) {
 	s := newSystem(t)
 	s.write("proc/11/cgroup", "0::/job\n")
@@ -119,7 +151,7 @@ func TestEvidence(t *testing.T) {
 	for _, want := range []string{
 		"memory reached 95 % of the limit of the control group (1.0 kB)",
 		"held it back for 7 s",
-		"memory grows 63 MB a minute",
+		"memory grows 63 MB a minute in the second half, to 210 MB at the end",
 		"worker processes (python) read 100 MB/s, and storage served 50 MB/s",
 		"GPU 0 was busy for 20 % of the time, with up to 11 GB of its 86 GB",
 	} {

@@ -316,23 +316,60 @@ type usage struct {
 
 func (u *usage) seconds() float64 { return u.last.Sub(u.first).Seconds() }
 
-// trend fits a line to samples as they come.
-type trend struct{ n, x, y, xx, xy, yy float64 }
+// trend keeps samples, and fits a line to those of the second half of the time.
+type trend struct {
+	samples [][2]float64
+	every   int // one of that many is kept
+	n       int
+}
+
+// maxTrend bounds the samples that are kept. Beyond it every second one goes.
+const maxTrend = 256
 
 func (t *trend) add(x, y float64) {
-	t.n++
-	t.x, t.y = t.x+x, t.y+y
-	t.xx, t.xy, t.yy = t.xx+x*x, t.xy+x*y, t.yy+y*y
+	if t.every == 0 {
+		t.every = 1
+	}
+	if t.n++; (t.n-1)%t.every != 0 {
+		return
+	}
+	if len(t.samples) == maxTrend {
+		for i := range maxTrend / 2 {
+			t.samples[i] = t.samples[2*i]
+		}
+		t.samples, t.every = t.samples[:maxTrend/2], 2*t.every
+		if (t.n-1)%t.every != 0 {
+			return
+		}
+	}
+	t.samples = append(t.samples, [2]float64{x, y})
 }
 
-// line is the slope of the line and how much of the variance it explains.
-func (t *trend) line() (slope, fit float64) {
-	vx, vy, c := t.n*t.xx-t.x*t.x, t.n*t.yy-t.y*t.y, t.n*t.xy-t.x*t.y
-	if vx <= 0 || vy <= 0 {
-		return 0, 0
+// line is the slope of the line, how much of the variance it explains, and how long the
+// second half takes: what a program needs to start is no growth.
+func (t *trend) line() (slope, fit, span float64) {
+	if len(t.samples) == 0 {
+		return 0, 0, 0
 	}
-	return c / vx, math.Min(c*c/(vx*vy), 1)
+	first, last := t.samples[0][0], t.samples[len(t.samples)-1][0]
+	half := t.samples
+	for len(half) > 0 && half[0][0] < (first+last)/2 {
+		half = half[1:]
+	}
+	var n, x, y, xx, xy, yy float64
+	for _, s := range half {
+		a, b := s[0]-half[0][0], s[1]-half[0][1]
+		n, x, y, xx, xy, yy = n+1, x+a, y+b, xx+a*a, xy+a*b, yy+b*b
+	}
+	vx, vy, c := n*xx-x*x, n*yy-y*y, n*xy-x*y
+	if vx <= 0 || vy <= 0 {
+		return 0, 0, last - half[0][0]
+	}
+	return c / vx, math.Min(c*c/(vx*vy), 1), last - half[0][0]
 }
+
+// last is the value at the end.
+func (t *trend) last() float64 { return t.samples[len(t.samples)-1][1] }
 
 // tick is a hundredth of a second, the unit of processor time in /proc on every
 // system that Linux runs on.
