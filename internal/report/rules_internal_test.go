@@ -431,3 +431,25 @@ func TestLoadOfDigests(t *testing.T) {
 		t.Errorf("it was stopped: %v", err)
 	}
 }
+
+// TestGPUSentence: each GPU counts by the last start on its host.
+func TestGPUSentence(t *testing.T) {
+	of := func(host string, start int64, gpus ...rundir.GPU) Resource {
+		return Resource{Host: host, Start: start, GPUs: gpus}
+	}
+	for _, c := range []struct {
+		resources []Resource
+		want      string
+	}{
+		{nil, ""},
+		{[]Resource{of("a", 1)}, ""},
+		{[]Resource{of("a", 1, rundir.GPU{Index: "0", Busy: 96, Memory: 61e9, MemoryTotal: 80e9})}, "96 % busy, at most 61 GB of 80 GB of memory in use"},
+		{[]Resource{of("a", 1, rundir.GPU{Index: "0", Busy: 96})}, "96 % busy"},
+		{[]Resource{of("a", 1, rundir.GPU{Index: "0", Busy: 5}), of("a", 2, rundir.GPU{Index: "0", Busy: 90})}, "90 % busy"},
+		{[]Resource{of("a", 1, rundir.GPU{Index: "0", Busy: 96}, rundir.GPU{Index: "1", Busy: 94}), of("b", 1, rundir.GPU{Index: "0", Busy: 97})}, "3, 94 to 97 % busy"},
+	} {
+		if got := (&Report{Resources: c.resources}).gpuSentence(); got != c.want {
+			t.Errorf("gpuSentence() of %+v = %q, want %q", c.resources, got, c.want)
+		}
+	}
+}
