@@ -24,7 +24,7 @@
 // The tags of a field describe it completely: key is its name in a file, alias the name that
 // one-logger gives it, env its variables, the strongest first, and how their text is written,
 // dftracer its keys in DFTracer's own file, rule the values that are allowed, default the value
-// without a setting, and clears the fields of weaker sources that it replaces. docs/configuration.md
+// without a setting, and clears the fields of weaker sources that it replaces. docs/reference/configuration.md
 // has the same reference as a page.
 package config
 
@@ -113,7 +113,7 @@ type Training struct {
 	// positive when throughput is logged.
 	FlopsPerSample Var[int] `key:"flops_per_sample" alias:"flops_per_sample_or_fn" env:"TRAINSPAN_FLOPS_PER_SAMPLE"`
 	// PeakFlops is the number of operations that one device can do in a second, dense and of the
-	// data type in use, for [MFU](report.md#limits).
+	// data type in use, for [MFU](../guide/report.md#limits).
 	PeakFlops Var[int] `key:"peak_flops" env:"TRAINSPAN_PEAK_FLOPS"`
 	// TrainIterationsTarget is the number of iterations the job aims at.
 	TrainIterationsTarget Var[int] `key:"train_iterations_target" alias:"train_iterations_target_or_fn" env:"TRAINSPAN_TRAIN_ITERATIONS_TARGET"`

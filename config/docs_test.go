@@ -20,9 +20,9 @@ import (
 
 var update = flag.Bool("update", false, "write the generated tables of the documents and the golden errors")
 
-const reference = "../docs/configuration.md"
+const reference = "../docs/reference/configuration.md"
 
-// TestReference compares the tables of docs/configuration.md with the structs, their
+// TestReference compares the tables of docs/reference/configuration.md with the structs, their
 // tags and their comments. -update writes them.
 func TestReference(t *testing.T) {
 	compare(t, reference, "settings", referenceTables(t))

@@ -61,7 +61,7 @@ type Trace struct {
 	// TIDs gives events the lane that they ran on as `tid`; otherwise it is 0.
 	TIDs Var[bool] `key:"tids" env:"DFTRACER_DISABLE_TIDS:not" dftracer:"features.tid" default:"true"`
 	// DataDirs lists the folders whose files are traced, as far as the program reads and writes
-	// them through [iofs](integrations.md#file-access); nothing is intercepted. The variable's word
+	// them through [iofs](../guide/integrations.md#file-access); nothing is intercepted. The variable's word
 	// `all` means all files. A name with a scheme (`s3://bucket`) goes into a file only: the
 	// variable is cut at `:`.
 	DataDirs []string `key:"data_dirs" env:"DFTRACER_DATA_DIR:dirs" dftracer:"tracer.data_dirs,profiler.data_dirs" rule:"items" default:"all files"`
@@ -132,7 +132,7 @@ type OTLP struct {
 	// BatchDelay is the longest that a span waits for its batch to fill.
 	BatchDelay time.Duration `key:"batch_delay" env:"OTEL_BSP_SCHEDULE_DELAY:ms" rule:"min=0" default:"5s"`
 	// SpillDir is the folder for spans that cannot be delivered; without one they are dropped. See
-	// [otlp.md](otlp.md).
+	// [OTLP](../guide/otlp.md).
 	SpillDir string `key:"spill_dir" env:"TRAINSPAN_OTLP_SPILL_DIR" rule:"nozero"`
 	// SpillBytes bounds the files in SpillDir, including those of other processes and of earlier
 	// runs. Past it spans are dropped and counted.
@@ -140,7 +140,7 @@ type OTLP struct {
 	// Segment is how long a long span may stay open before a finished segment of it is sent.
 	// Negative sends such spans in one piece.
 	Segment time.Duration `key:"segment" env:"TRAINSPAN_OTLP_SEGMENT" default:"10m"`
-	// TraceSplit is when a new trace begins; see [otlp.md](otlp.md).
+	// TraceSplit is when a new trace begins; see [OTLP](../guide/otlp.md).
 	TraceSplit string `key:"trace_split" env:"TRAINSPAN_OTLP_TRACE_SPLIT" rule:"oneof=per-attempt|per-epoch|per-window" default:"per-attempt"`
 	// TraceWindow is the number of training iterations in one trace with per-window.
 	TraceWindow int `key:"trace_window" env:"TRAINSPAN_OTLP_TRACE_WINDOW" rule:"min=0" default:"1000"`

@@ -27,7 +27,7 @@ type Ranks struct {
 }
 
 // DetectRanks reads what launchers gave this process: torchrun, Open MPI, PMI, PMIx, Flux, Slurm
-// and Kubernetes. docs/configuration.md has the variables in their order. If torchrun has started
+// and Kubernetes. docs/reference/configuration.md has the variables in their order. If torchrun has started
 // the process, what the others give is about its node.
 //
 // The lookup is one as os.LookupEnv; nil knows no variable. The error is a [*ValidationError] with

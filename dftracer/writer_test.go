@@ -220,7 +220,7 @@ func TestNothingGrowsOld(t *testing.T) {
 		if len(f.bytes()) != before {
 			t.Error("an idle writer wrote something")
 		}
-		time.Sleep(500 * time.Millisecond) // docs/reliability.md says what a kill may cost
+		time.Sleep(500 * time.Millisecond) // docs/explain/reliability.md says what a kill may cost
 		synctest.Wait()
 		if events, _ := readAll(t, bytes.NewReader(f.bytes())); len(events) != 7 {
 			t.Errorf("%d records half a second after the event, want 7", len(events))

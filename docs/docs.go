@@ -4,7 +4,8 @@ package docs
 
 import "embed"
 
-// Pages are the pages and schemas, by the names of their files.
+// Pages are the pages, by folder and name (guide/report.md), and the schemas, below
+// reference/schema. Names are unique without their folder: trainspan help finds pages by them.
 //
-//go:embed *.md schema/*.json
+//go:embed */*.md reference/schema/*.json
 var Pages embed.FS

@@ -154,7 +154,7 @@ func (s said) differ(t *testing.T) {
 	}
 }
 
-// figures compares every figure that more than one verb gives; docs/architecture.md
+// figures compares every figure that more than one verb gives; docs/maintain/architecture.md
 // has the list.
 func figures(t *testing.T, a *answers) {
 	s := make(said)
@@ -287,7 +287,7 @@ func (s said) processes(a *answers) {
 // categories: how many spans, how long in all, at most, and without what is inside.
 func (s said) categories(a *answers) {
 	type sum struct{ count, total, longest, self int64 }
-	exact := mostInside(a.rows) <= 2000 // docs/cli.md, summary
+	exact := mostInside(a.rows) <= 2000 // docs/reference/cli.md, summary
 	for _, c := range a.summary.Categories {
 		s.say("category "+c.Category, "summary", c.Count, " ", c.Total, " ", c.Max)
 		if exact {

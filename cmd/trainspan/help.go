@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -71,15 +72,15 @@ var schemaNames = []string{"report.json", "compare.json", "runs.json", "runs-sum
 // topics are the pages by the words that name them.
 func topics() map[string]string {
 	out := make(map[string]string)
-	names, err := fs.Glob(docs.Pages, "*.md")
+	names, err := fs.Glob(docs.Pages, "*/*.md")
 	if err != nil {
 		panic(err) // a pattern that is wrong
 	}
 	for _, name := range names {
-		out[strings.TrimSuffix(name, ".md")] = name
+		out[strings.TrimSuffix(path.Base(name), ".md")] = name
 	}
 	for _, name := range schemaNames {
-		out[name] = "schema/" + name
+		out[name] = "reference/schema/" + name
 	}
 	for word, name := range aliases {
 		if page, ok := out[name]; ok {

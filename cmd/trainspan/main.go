@@ -5,7 +5,7 @@
 //	trainspan trace validate out/*.pfw.gz     is every trace in order
 //
 // It ends with status 0 when all is well, 1 when the data has problems and 2
-// when it was used wrongly or could not read or write. docs/cli.md describes
+// when it was used wrongly or could not read or write. docs/reference/cli.md describes
 // every command.
 package main
 

@@ -170,7 +170,7 @@ func interpreters() (paths []string) {
 	return paths
 }
 
-// TestRunPythons is the table of docs/python.md: status and output are those
+// TestRunPythons is the table of docs/guide/python.md: status and output are those
 // without trainspan run, and where nothing is seen it says why.
 func TestRunPythons(t *testing.T) {
 	paths := interpreters()

@@ -51,7 +51,7 @@ stands out. Below the list is the sum: the time of all ranks of all runs, what i
 to, and the hosts whose ranks were slow in several runs. Without a directory those in
 trainspan-runs. trainspan report ID shows one of them.
 
-Which starts are attempts of one run is in docs/run.md.`,
+Which starts are attempts of one run is in docs/guide/run.md.`,
 		Example: `  trainspan runs
   trainspan runs --since 4w --job 'train*' --sort lost
   trainspan runs --since 2026-11-01 --sum --json

@@ -135,7 +135,7 @@ func TestRunsSum(t *testing.T) {
 		}
 		rows, rankTime, lost = append(rows, row), rankTime+row.RankTime, lost+row.Lost
 		for name, args := range map[string][]string{"runs": {"runs", "--json", dir}, "runs-sum": {"runs", "--sum", "--json", dir}} {
-			text, err := os.ReadFile(filepath.Join("..", "..", "docs", "schema", name+".json"))
+			text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "schema", name+".json"))
 			if err != nil {
 				t.Fatal(err)
 			}

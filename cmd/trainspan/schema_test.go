@@ -19,7 +19,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-var anew = flag.Bool("update", false, "write docs/schema anew from the types")
+var anew = flag.Bool("update", false, "write docs/reference/schema anew from the types")
 
 // schemas has what --json prints: of runs, each line.
 var schemas = map[string]any{"report": report.Report{}, "compare": compare.Result{}, "runs": runRow{}, "runs-sum": runsSum{}}
@@ -117,16 +117,16 @@ func compile(t *testing.T, text []byte) *validator.Schema {
 func TestSchemaFiles(t *testing.T) {
 	for name, v := range schemas {
 		want := schemaOf(t, v, false)
-		path := filepath.Join("../../docs/schema", name+".json")
+		path := filepath.Join("../../docs/reference/schema", name+".json")
 		if *anew {
 			if err := os.WriteFile(path, want, 0o644); err != nil { //nolint:gosec // for everybody
 				t.Fatal(err)
 			}
 			continue // the files that are compared are those of the build
 		}
-		got, err := docs.Pages.ReadFile("schema/" + name + ".json")
+		got, err := docs.Pages.ReadFile("reference/schema/" + name + ".json")
 		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("docs/schema/%s.json is not that of the type, %v: run go test . -run Schema -update", name, err)
+			t.Errorf("docs/reference/schema/%s.json is not that of the type, %v: run go test . -run Schema -update", name, err)
 		}
 		if status, out, _ := cli(t, "help", name+".json"); status != 0 || out != string(want) {
 			t.Errorf("help %s.json: status %d: %.80s", name, status, out)

@@ -23,7 +23,7 @@ type untrained struct {
 	Starts  []ranStart `json:"starts"`  // the latest first
 }
 
-// ranStart is a start, and how it ended. docs/run.md has the fields.
+// ranStart is a start, and how it ended. docs/guide/run.md has the fields.
 type ranStart struct {
 	*rundir.Run
 	Outcome *job.Outcome `json:"outcome"`

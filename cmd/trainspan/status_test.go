@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
-// statusCases has a command line for each row of the table in docs/cli.md.
+// statusCases has a command line for each row of the table in docs/reference/cli.md.
 var statusCases = map[string][]string{
 	"0 all is well":          {"trace summary GOOD", "trace validate GOOD", "trace info GOOD", "trace merge GOOD -o OUT.pfw.gz"},
 	"1 a trace is not valid": {"trace validate LOOSE", "trace validate GOOD LOOSE"},
@@ -32,7 +32,7 @@ var statusRow = regexp.MustCompile(`(?m)^\| ([012]) \| (.*) \|$`)
 
 // Each row of the page is true.
 func TestExitStatusOfEachRow(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "cli.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "cli.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func TestFlushInterval(t *testing.T) {
 	}
 }
 
-// docs/reliability.md says what a kill may cost.
+// docs/explain/reliability.md says what a kill may cost.
 func TestDefaultFlushInterval(t *testing.T) {
 	if file.DefaultFlushInterval > fswrite.FlushInterval {
 		t.Errorf("records wait for %v, want at most %v", file.DefaultFlushInterval, fswrite.FlushInterval)

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/python.md anew")
+var update = flag.Bool("update", false, "write the table of docs/guide/python.md anew")
 
-// ways are the rows of the table in docs/python.md: a way of running, and what is
+// ways are the rows of the table in docs/guide/python.md: a way of running, and what is
 // seen of it where no job says otherwise. Cells are those that no job fills.
 var ways = []way{
 	{"loops, of 19 kinds", "each phase, iterations, epochs, evaluation", every("TestTorchLoops")},
@@ -108,9 +108,9 @@ func every(text string) map[string]string {
 	return map[string]string{"1.13": text, "2.6": text, "new": text}
 }
 
-// TestTorchJobsInDocs: the table of docs/python.md is what the jobs are.
+// TestTorchJobsInDocs: the table of docs/guide/python.md is what the jobs are.
 func TestTorchJobsInDocs(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "python.md")
+	path := filepath.Join("..", "..", "docs", "guide", "python.md")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

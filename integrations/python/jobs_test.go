@@ -28,7 +28,7 @@ import (
 type jobProgram struct {
 	name  string // of the test; run is taken where it is empty
 	run   string // the program and its arguments; PYTHON is the interpreter, for a launcher
-	way   string // the way of running that it stands for: a line of the table in docs/python.md
+	way   string // the way of running that it stands for: a line of the table in docs/guide/python.md
 	quick bool   // it also runs where not all programs do
 	light bool   // it also runs in the short tests
 	since string // the first version that has what it needs: 2.6 or new; empty is 1.13

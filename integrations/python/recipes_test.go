@@ -14,10 +14,10 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// recipes returns the programs of docs/recipes.md by the titles of its sections.
+// recipes returns the programs of docs/guide/recipes.md by the titles of its sections.
 func recipes(t *testing.T) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "recipes.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "guide", "recipes.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func (k *kitchen) run(t *testing.T, text string, env ...string) string {
 	return string(out)
 }
 
-// TestRecipes: each program of docs/recipes.md that trains runs as it stands there, and its
+// TestRecipes: each program of docs/guide/recipes.md that trains runs as it stands there, and its
 // steps and their parts are on record.
 func TestRecipes(t *testing.T) {
 	all := recipes(t)
@@ -116,7 +116,7 @@ func TestRecipes(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			k := newKitchen(t)
 			if len(all[title]) != 1 {
-				t.Fatalf("docs/recipes.md has %d programs in the section %s, want 1", len(all[title]), title)
+				t.Fatalf("docs/guide/recipes.md has %d programs in the section %s, want 1", len(all[title]), title)
 			}
 			k.write(t, "train.py", all[title][0])
 			k.run(t, "trainspan run --quiet --no-resources --dir run -- python train.py")
@@ -161,7 +161,7 @@ for i in range(12):
 ts.metric(accuracy=0.5)
 `
 
-// TestTrackers: each program of docs/recipes.md that hands a run to a tracker runs as it stands
+// TestTrackers: each program of docs/guide/recipes.md that hands a run to a tracker runs as it stands
 // there, and the tracker has the numbers.
 func TestTrackers(t *testing.T) {
 	all := recipes(t)
@@ -176,7 +176,7 @@ func TestTrackers(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			k := newKitchen(t)
 			if len(all[title]) != 1 {
-				t.Fatalf("docs/recipes.md has %d programs in the section %s, want 1", len(all[title]), title)
+				t.Fatalf("docs/guide/recipes.md has %d programs in the section %s, want 1", len(all[title]), title)
 			}
 			k.write(t, "train.py", trained)
 			k.write(t, "track.py", all[title][0])
@@ -201,7 +201,7 @@ func TestTrackers(t *testing.T) {
 	}
 }
 
-// TestNotebook: the cells of docs/recipes.md run in a kernel, and show the first screen and a table.
+// TestNotebook: the cells of docs/guide/recipes.md run in a kernel, and show the first screen and a table.
 func TestNotebook(t *testing.T) {
 	k := newKitchen(t)
 	cells, err := json.Marshal(recipes(t)["Notebooks"])

@@ -8,7 +8,7 @@
 //		lines := r.First(columns) // or JSON, or HTML
 //	}
 //
-// docs/report.md says how to read it.
+// docs/guide/report.md says how to read it.
 package report
 
 import (

@@ -45,7 +45,7 @@ type Report struct {
 	// the page and comparisons show this list. Empty where no step is on record.
 	Shares      []Share          `json:"shares"`
 	Losses      []Loss           `json:"losses"` // all categories but productive, the largest first
-	Ledger      *account.Report  `json:"ledger"` // docs/goodput.md
+	Ledger      *account.Report  `json:"ledger"` // docs/explain/goodput.md
 	Figures     []account.Figure `json:"figures"`
 	Limits      *Limits          `json:"limits,omitempty"` // where operations and peak were given
 	Attempts    []Attempt        `json:"attempts"`

@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
-// start is what the report takes of a run.json (docs/run.md): how one start of
+// start is what the report takes of a run.json (docs/guide/run.md): how one start of
 // the job ended on one node, and what its use of resources shows.
 type start struct{ rundir.Run }
 

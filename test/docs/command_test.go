@@ -199,7 +199,7 @@ func TestFlagsInProse(t *testing.T) {
 		}
 	}
 	for _, page := range pages(t) {
-		if page.name != "docs/cli.md" && page.name != "docs/pytorch.md" {
+		if page.name != "docs/reference/cli.md" && page.name != "docs/guide/pytorch.md" {
 			continue
 		}
 		for _, m := range quoted.FindAllStringSubmatch(page.prose(), -1) {
@@ -212,11 +212,11 @@ func TestFlagsInProse(t *testing.T) {
 
 var commandRow = regexp.MustCompile("(?m)^\\| \\[?`([a-z ]+)`")
 
-// TestListOfCommands compares the table of docs/cli.md with the command.
+// TestListOfCommands compares the table of docs/reference/cli.md with the command.
 func TestListOfCommands(t *testing.T) {
 	p := builtProgram(t)
 	for _, page := range pages(t) {
-		if page.name != "docs/cli.md" {
+		if page.name != "docs/reference/cli.md" {
 			continue
 		}
 		table, _, _ := strings.Cut(page.text, "## For all commands")

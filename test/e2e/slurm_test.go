@@ -49,7 +49,7 @@ with application():
                 time.sleep(600)  # until Slurm ends it
 `
 
-// TestSlurm runs a job on two nodes of a real Slurm, four ranks, as docs/clusters.md has
+// TestSlurm runs a job on two nodes of a real Slurm, four ranks, as docs/guide/clusters.md has
 // it: all of them are one attempt, and a requeue makes the second one of the same run.
 func TestSlurm(t *testing.T) {
 	if testing.Short() {

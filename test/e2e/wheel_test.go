@@ -122,7 +122,7 @@ func TestWheelTools(t *testing.T) {
 	}
 }
 
-// manifests are those of the agent and of docs/clusters.md, but for kinds that are not
+// manifests are those of the agent and of docs/guide/clusters.md, but for kinds that are not
 // Kubernetes's own.
 func manifests(t *testing.T) (all [][]byte) {
 	t.Helper()
@@ -130,7 +130,7 @@ func manifests(t *testing.T) (all [][]byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile("../../docs/clusters.md")
+	text, err := os.ReadFile("../../docs/guide/clusters.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func manifests(t *testing.T) (all [][]byte) {
 		}
 	}
 	if len(all) < 2 {
-		t.Error("docs/clusters.md has no manifest")
+		t.Error("docs/guide/clusters.md has no manifest")
 	}
 	return all
 }

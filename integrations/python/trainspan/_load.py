@@ -59,7 +59,7 @@ class Run:
 
     @property
     def report(self):
-        """What `trainspan report --json` prints: docs/report.md has its schema."""
+        """What `trainspan report --json` prints: docs/guide/report.md has its schema."""
         return self._once("report", self._report)
 
     def _report(self):

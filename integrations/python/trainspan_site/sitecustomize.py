@@ -23,7 +23,7 @@ except ImportError:  # Python 2
 
 SHORT = 1000000  # ns: imports that take less are no part of a start
 
-# Frameworks whose steps are seen by a few lines in the program only: those of docs/recipes.md.
+# Frameworks whose steps are seen by a few lines in the program only: those of docs/guide/recipes.md.
 FRAMEWORKS = "jax", "keras", "lightgbm", "ray", "tensorflow", "xgboost"
 
 

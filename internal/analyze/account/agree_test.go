@@ -69,7 +69,7 @@ func (a *answers) compare(t *testing.T, j *job.Job) (waits int) {
 }
 
 // otherWaits are the layouts whose waits the diagnosis knows and the ledger does not, as
-// docs/goodput.md says.
+// docs/explain/goodput.md says.
 var otherWaits = map[simjob.Layout]string{
 	simjob.PP: "messages between stages", simjob.Buckets: "a host that waits for collectives of another thread, in no span",
 	simjob.GPU: "devices", simjob.GPUTP: "devices",

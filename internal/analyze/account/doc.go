@@ -15,5 +15,5 @@
 //	report := ledger.Report(account.Query{})
 //	fmt.Println(report.Ratio(), report.Categories[account.DataWait])
 //
-// The rules are in docs/goodput.md.
+// The rules are in docs/explain/goodput.md.
 package account

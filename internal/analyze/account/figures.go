@@ -39,7 +39,7 @@ type Figure struct {
 	OfFailures bool `json:"-"`
 }
 
-// The names of figures, which docs/goodput.md explains. FigureYoung is how often to save a
+// The names of figures, which docs/explain/goodput.md explains. FigureYoung is how often to save a
 // checkpoint.
 const (
 	figureGoodput          = "goodput"

@@ -65,11 +65,11 @@ func drawRows(rows []drawnRow, letters map[byte]meaning, add func(*job.Span, mea
 }
 
 // TestKindsOfRecords draws what programs of each kind record, and checks where the time goes.
-// docs/goodput.md shows the same timelines.
+// docs/explain/goodput.md shows the same timelines.
 func TestKindsOfRecords(t *testing.T) {
 	type seconds = map[string]float64
 	onDevice := func(s *job.Span) { s.Launch, s.Background = s.Start-1, true }
-	page, err := os.ReadFile("../../../docs/goodput.md")
+	page, err := os.ReadFile("../../../docs/explain/goodput.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestKindsOfRecords(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, r := range tt.rows {
 				if !strings.Contains(string(page), "\n"+r.line+" ") {
-					t.Errorf("docs/goodput.md does not show %q", r.line)
+					t.Errorf("docs/explain/goodput.md does not show %q", r.line)
 				}
 			}
 			end := 1 + float64(len(tt.rows[0].line))

@@ -140,7 +140,7 @@ func TestCompiling(t *testing.T) {
 	})
 }
 
-// TestDisruptionCost is the worked example of docs/goodput.md.
+// TestDisruptionCost is the worked example of docs/explain/goodput.md.
 func TestDisruptionCost(t *testing.T) {
 	s := readScenario(t, "testdata/scenarios/49_all_at_once.json")
 	rep := s.ledger().Report(account.Query{})

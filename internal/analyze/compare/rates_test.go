@@ -68,7 +68,7 @@ func (n *noise) run(rng *rand.Rand, factor float64) *compare.Run {
 }
 
 // TestRates compares pairs of equal runs and pairs with a change, by the noise of their
-// steps, and prints as how many of 100 they are called what. docs/comparing.md has
+// steps, and prints as how many of 100 they are called what. docs/guide/comparing.md has
 // the table.
 func TestRates(t *testing.T) {
 	pairs := 1000
@@ -143,7 +143,7 @@ func TestRatesOfSets(t *testing.T) {
 
 // TestRatesOfPairs draws runs in turns on a machine that other work slows by 2 % one time and
 // not another. Pairs do not see that; what the runs of a pair differ by is 0.3 %. The rates are
-// those that docs/comparing.md has.
+// those that docs/guide/comparing.md has.
 func TestRatesOfPairs(t *testing.T) {
 	draws := 400
 	if testing.Short() {

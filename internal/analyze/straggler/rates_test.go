@@ -128,7 +128,7 @@ func (sc scenario) outcome(v *straggler.Verdict) string {
 }
 
 // TestRates runs each scenario with several seeds and prints the rates that
-// docs/stragglers.md shows. TRAINSPAN_STRAGGLER_SEEDS is the number of seeds; with one
+// docs/explain/stragglers.md shows. TRAINSPAN_STRAGGLER_SEEDS is the number of seeds; with one
 // each of them must be right.
 func TestRates(t *testing.T) {
 	seeds := 4

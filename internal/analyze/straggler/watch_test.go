@@ -75,7 +75,7 @@ func TestWatchAgreesWithState(t *testing.T) {
 }
 
 // TestTimeToDetect pins how many steps after its begin a fault is named, and
-// that nothing else is said before. docs/stragglers.md has the table.
+// that nothing else is said before. docs/explain/stragglers.md has the table.
 func TestTimeToDetect(t *testing.T) {
 	const from, every = 100, 5
 	in, fw, bw, comm := straggler.Input, straggler.Forward, straggler.Backward, straggler.Communication

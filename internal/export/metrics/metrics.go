@@ -1,6 +1,6 @@
 // Package metrics is the one table of the metrics that this library makes: their
 // names, units and meanings. Instruments are made from it, and so are the tables of
-// docs/signals.md, the alerts and the dashboards of deploy.
+// docs/reference/signals.md, the alerts and the dashboards of deploy.
 package metrics
 
 import (

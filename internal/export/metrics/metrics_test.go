@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of the documents")
 
-// TestDocuments compares the tables of docs/signals.md with the table in code. -update
+// TestDocuments compares the tables of docs/reference/signals.md with the table in code. -update
 // writes them.
 func TestDocuments(t *testing.T) {
 	var tables strings.Builder
@@ -26,7 +26,7 @@ func TestDocuments(t *testing.T) {
 			fmt.Fprintf(&tables, "| `%s` | `%s` | %s | %s | %s | %s | %s | %s |\n", m.Name, promname.Of(m), m.Unit, m.Kind, m.By, m.Text, m.OneLogger, m.Elsewhere)
 		}
 	}
-	const path = "../../../docs/signals.md"
+	const path = "../../../docs/reference/signals.md"
 	want := strings.TrimPrefix(tables.String(), "\n")
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -200,7 +200,7 @@ var Groups = []Group{
 	},
 	{
 		Namespace: "training.* of a job",
-		Why: "What the files of a job show while it runs, all ranks together and whatever wrote them: [`trainspan run --metrics`](run.md#flags) and " +
+		Why: "What the files of a job show while it runs, all ranks together and whatever wrote them: [`trainspan run --metrics`](../guide/run.md#flags) and " +
 			"[`trainspan alert --metrics`](cli.md#alert) serve it to Prometheus. Of the first table they have, made from the same files, `training.iterations` by rank or, of more than eight ranks, by host, " +
 			"`training.iteration.duration` and `training.checkpoint.duration` of all ranks, `training.checkpoint.saves`, and the times and the open loop as means over the ranks. " +
 			"Of `training.rank.*` the eight ranks that are furthest behind have series of their own; the others are summed by host",

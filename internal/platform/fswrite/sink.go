@@ -10,7 +10,7 @@ import (
 
 // FlushInterval is how long a record may wait in the memory of the process before
 // it is on its way to the file: what a killed process loses. All outputs keep it
-// unless their options set another value, and docs/reliability.md promises it.
+// unless their options set another value, and docs/explain/reliability.md promises it.
 const FlushInterval = 500 * time.Millisecond
 
 // Defaults of [Options].

@@ -1,4 +1,4 @@
-// Package helptopic names the sections of docs/troubleshooting.md by the command that prints them:
+// Package helptopic names the sections of docs/guide/troubleshooting.md by the command that prints them:
 // who installed a binary has no file of that name. A log record has such a name as its attribute "see", a line of the command ends with one:
 //
 //	log.Warn("the rank of this process is not known", "see", helptopic.RankUnknown)

@@ -168,14 +168,14 @@ func TestKey(t *testing.T) {
 // TestVariablesAreDocumented: a variable in which a launcher says who a process is stands
 // in the document of the configuration.
 func TestVariablesAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/configuration.md")
+	page, err := os.ReadFile("../../../docs/reference/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	asked := 0
 	identity.FromEnvironment(func(name string) (string, bool) {
 		if asked++; !strings.Contains(string(page), "`"+name+"`") {
-			t.Errorf("docs/configuration.md does not have %s", name)
+			t.Errorf("docs/reference/configuration.md does not have %s", name)
 		}
 		return "", false
 	}, strconv.Atoi)

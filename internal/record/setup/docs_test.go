@@ -98,10 +98,10 @@ func (m catalogueMeter) Float64ObservableUpDownCounter(name string, o ...metric.
 	return m.Meter.Float64ObservableUpDownCounter(name, o...)
 }
 
-// metricRows returns the cells of the rows about metrics in docs/signals.md.
+// metricRows returns the cells of the rows about metrics in docs/reference/signals.md.
 func metricRows(t *testing.T) (rows [][]string) {
 	t.Helper()
-	data, err := os.ReadFile("../../../docs/signals.md")
+	data, err := os.ReadFile("../../../docs/reference/signals.md")
 	must(t, err)
 	_, tables, _ := strings.Cut(string(data), "<!-- metrics:")
 	tables, _, _ = strings.Cut(tables, "<!-- end of metrics -->")
@@ -119,7 +119,7 @@ func metricRows(t *testing.T) (rows [][]string) {
 	return rows
 }
 
-// TestEveryMetricIsDocumented compares docs/signals.md with the instruments
+// TestEveryMetricIsDocumented compares docs/reference/signals.md with the instruments
 // that telemetry and the outputs make.
 func TestEveryMetricIsDocumented(t *testing.T) {
 	c := &catalogue{made: map[string]string{}}
@@ -164,10 +164,10 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	}
 }
 
-// TestSignalsAreDocumented compares the other tables of docs/signals.md with
+// TestSignalsAreDocumented compares the other tables of docs/reference/signals.md with
 // the code: events, long spans, resource attributes, one-logger's attributes.
 func TestSignalsAreDocumented(t *testing.T) {
-	data, err := os.ReadFile("../../../docs/signals.md")
+	data, err := os.ReadFile("../../../docs/reference/signals.md")
 	must(t, err)
 	text := string(data)
 	for _, name := range []string{

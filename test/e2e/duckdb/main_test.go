@@ -73,7 +73,7 @@ func open(t *testing.T, dir string) *sql.DB {
 // query is the text of a query of the documentation.
 func query(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "queries", name+".sql"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "reference", "queries", name+".sql"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -319,7 +319,7 @@ func TestParts(t *testing.T) {
 	}
 	trainspan(t, append([]string{"trace", "convert", "--to", "parquet", "--part", "-o", filepath.Join(parts, "lake")}, digests...)...)
 	a, b := open(t, whole), open(t, parts)
-	queries, err := filepath.Glob(filepath.Join("..", "..", "..", "docs", "queries", "*.sql"))
+	queries, err := filepath.Glob(filepath.Join("..", "..", "..", "docs", "reference", "queries", "*.sql"))
 	if err != nil || len(queries) < 6 {
 		t.Fatal(queries, err)
 	}

@@ -17,7 +17,7 @@ func TestTimes(t *testing.T) {
 		t.Skip("TRAINSPAN_DUCKDB_DIR names no folder with a data set")
 	}
 	db := open(t, dir)
-	queries, err := filepath.Glob(filepath.Join("..", "..", "..", "docs", "queries", "*.sql"))
+	queries, err := filepath.Glob(filepath.Join("..", "..", "..", "docs", "reference", "queries", "*.sql"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
 // Package jobmetrics makes metrics of what the files of a job show while it runs, under
-// the names that a program uses for its own: see docs/signals.md.
+// the names that a program uses for its own: see docs/reference/signals.md.
 package jobmetrics
 
 import (

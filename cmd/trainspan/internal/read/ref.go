@@ -151,7 +151,7 @@ func elsewhere(ctx context.Context, id string) *Ref {
 }
 
 // runOf returns the run that an attempt is part of. Which attempts are of one run follows
-// from their records; see docs/run.md.
+// from their records; see docs/guide/run.md.
 func runOf(ctx context.Context, a *rundir.Attempt, all []rundir.Attempt) (*Ref, error) {
 	alone := &Ref{Run: a.ID(), Paths: []string{a.Dir}}
 	dir := filepath.Dir(a.Dir)

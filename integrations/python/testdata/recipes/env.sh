@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# env.sh COMMAND...: runs COMMAND with the Python of an environment that has the frameworks of docs/recipes.md, as they are on PyPI, at
+# env.sh COMMAND...: runs COMMAND with the Python of an environment that has the frameworks of docs/guide/recipes.md, as they are on PyPI, at
 # the versions of pins.txt. It is made at the first call and kept in $XDG_CACHE_HOME/trainspan; remove it to make it anew.
 # Status 75: it cannot be made here: no Python 3.12, no venv, or PyPI is not reached.
 set -euo pipefail
