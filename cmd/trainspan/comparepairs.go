@@ -66,6 +66,11 @@ func runPairs(ctx context.Context, a *ui.App, pairs int, base, next []string) (b
 				}
 				return nil, nil, fmt.Errorf("compare: %w", err)
 			}
+			if i == 0 { // what records nothing to compare is known before the other pairs run
+				if _, err := readJobs(ctx, nil, []string{out}); err != nil {
+					return nil, nil, err
+				}
+			}
 			*s.to = append(*s.to, out)
 		}
 	}
