@@ -283,7 +283,7 @@ func (a *assembly) traceRun() *segment.Run {
 	if a.spanExporters == 0 {
 		return nil
 	}
-	o := segment.Options{Traces: a.traces, WorldSize: a.id.WorldSize, IDs: a.ids, Progress: a.p.progress}
+	o := segment.Options{Traces: a.traces, WorldSize: a.id.WorldSize.Or(0), IDs: a.ids, Progress: a.p.progress}
 	o.Counted = slices.IndexFunc(a.ordered(), func(out attachment) bool { return out.exporter != nil })
 	if g, ok := a.ids.(*idGenerator); ok {
 		o.Job, o.PartID = g.job, g.partID

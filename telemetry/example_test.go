@@ -203,7 +203,7 @@ func ExampleTrainingTelemetryBuilder() {
 	above := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
 	tel, err := telemetry.NewTrainingTelemetryBuilder().
 		WithBaseConfig(config.Base{ApplicationName: "charlm", SessionTag: config.Value("run-42")}).
-		WithIdentity(telemetry.Identity{Host: "node-7", Rank: config.Value(3), WorldSize: 8}).
+		WithIdentity(telemetry.Identity{Host: "node-7", Ranks: config.Ranks{Rank: config.Value(3), WorldSize: config.Value(8)}}).
 		WithResource(resource.NewSchemaless(attribute.String("zone", "b"))).
 		WithMeterProvider(noop.NewMeterProvider()).
 		WithClock(func() time.Time { return now }).

@@ -82,7 +82,7 @@ func (g *idGenerator) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID
 // has several ranks that share something, see [jobIDs]. shared reports whether the
 // ranks of the job meet in it; a process on its own meets nobody.
 func idsOf(id Identity) (_ sdktrace.IDGenerator, shared bool) {
-	if id.WorldSize <= 1 {
+	if id.WorldSize.Or(0) <= 1 {
 		return jobIDs("", "", 0), true
 	}
 	return jobIDs(id.SessionTag, id.Run, id.Attempt.Get()), id.Run != ""

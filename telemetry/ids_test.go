@@ -74,7 +74,7 @@ func TestProcessesOfAJobShareATrace(t *testing.T) {
 	trace := func(world, attempt int, job string) trace.TraceID {
 		j := newJob(t, func(c *config.Base, b *telemetry.TrainingTelemetryBuilder) {
 			c.WorldSize = config.Value(world)
-			b.WithIdentity(telemetry.Identity{Attempt: config.Value(attempt), Job: job})
+			b.WithIdentity(telemetry.Identity{Ranks: config.Ranks{Attempt: config.Value(attempt), Job: job}})
 		})
 		_, s := j.tel.StartSpan(j.ctx, "x")
 		defer s.End()

@@ -195,7 +195,7 @@ func TestRanksShareTheTracesOfTheirWindows(t *testing.T) {
 			for rank := range ids {
 				j := newJob(t, spread(tracetest.NewInMemoryExporter(), config.Traces{Split: split, Window: 3}),
 					func(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) {
-						b.WithIdentity(telemetry.Identity{Job: "job-7"})
+						b.WithIdentity(telemetry.Identity{Ranks: config.Ranks{Job: "job-7"}})
 					})
 				startTraining(t, j)
 				for epoch := range 2 {

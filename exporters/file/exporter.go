@@ -344,7 +344,7 @@ func startOf(s *outputs.SpanData) outputs.Event {
 func open(path string, id outputs.Identity, add bool) (out fswrite.Output, asked string, err error) {
 	name := fswrite.Name{Path: path, PID: id.PID, Host: id.Host}
 	if id.RankKnown {
-		name.WorldSize = id.WorldSize
+		name.WorldSize = id.WorldSize.Or(0)
 	}
 	if id.Rank.IsSet() {
 		rank := id.Rank.Get()

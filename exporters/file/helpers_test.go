@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-var identity = outputs.Identity{Host: "node/1", PID: 4242, Rank: config.Value(3)}
+var identity = outputs.Identity{Host: "node/1", PID: 4242, Ranks: config.Ranks{Rank: config.Value(3)}}
 
 const (
 	base    = int64(1760000000_000_000_000)

@@ -57,7 +57,7 @@ func TestBackendWithoutLogsAndMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := attach(t.Context(), logs, outputs.Identity{Host: "h", PID: 1, Rank: config.Value(0)}); err != nil {
+	if err := attach(t.Context(), logs, outputs.Identity{Host: "h", PID: 1, Ranks: config.Ranks{Rank: config.Value(0)}}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {

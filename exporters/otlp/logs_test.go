@@ -27,8 +27,8 @@ import (
 )
 
 var identity = outputs.Identity{
-	Host: "node7", PID: 42, Rank: config.Value(3), LocalRank: config.Value(1), WorldSize: 8,
-	Attempt: config.Value(2), SessionTag: "tag", ApplicationName: "app",
+	Host: "node7", PID: 42, SessionTag: "tag", ApplicationName: "app",
+	Ranks: config.Ranks{Rank: config.Value(3), LocalRank: config.Value(1), WorldSize: config.Value(8), Attempt: config.Value(2)},
 }
 
 // notes is a log that can be read while it is written.

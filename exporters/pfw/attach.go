@@ -61,7 +61,7 @@ func (o *Options) traceFor(t *outputs.Telemetry) *dftracer.Options {
 		trace.Process.Attempt = &attempt
 	}
 	if id.RankKnown {
-		trace.Process.WorldSize = cmp.Or(trace.Process.WorldSize, id.WorldSize)
+		trace.Process.WorldSize = cmp.Or(trace.Process.WorldSize, id.WorldSize.Or(0))
 	}
 	trace.Process.JobID = cmp.Or(trace.Process.JobID, id.Job)
 	trace.Process.SessionTag = cmp.Or(trace.Process.SessionTag, id.SessionTag)

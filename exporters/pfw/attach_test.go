@@ -23,7 +23,7 @@ import (
 // the program has set wins.
 func TestAttachSaysWho(t *testing.T) {
 	rank, attempt := 5, 7
-	id := outputs.Identity{Rank: config.Value(2), RankKnown: true, WorldSize: 8, Attempt: config.Value(3), Job: "4711", SessionTag: "tag", Host: "node-b", PID: 71}
+	id := outputs.Identity{Ranks: config.Ranks{Rank: config.Value(2), WorldSize: config.Value(8), Attempt: config.Value(3), Job: "4711"}, RankKnown: true, SessionTag: "tag", Host: "node-b", PID: 71}
 	guessed := id
 	guessed.RankKnown, guessed.Rank = false, config.Value(0)
 	for name, c := range map[string]struct {
@@ -119,7 +119,7 @@ func TestNamesThatAreAlike(t *testing.T) {
 func TestAttachAgain(t *testing.T) {
 	e := pfw.New(filepath.Join(t.TempDir(), "trace.pfw"), nil)
 	for rank := range 2 {
-		if _, err := e.Open(t.Context(), &outputs.Telemetry{Identity: outputs.Identity{Rank: config.Value(rank), RankKnown: true, WorldSize: 8}}); err != nil {
+		if _, err := e.Open(t.Context(), &outputs.Telemetry{Identity: outputs.Identity{Ranks: config.Ranks{Rank: config.Value(rank), WorldSize: config.Value(8)}, RankKnown: true}}); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := filepath.Base(e.Path()), fmt.Sprintf("trace-rank%d.pfw", rank); got != want {

@@ -125,19 +125,12 @@ type Identity struct {
 	Host    string // host name
 	PID     int    // process id
 	Version string // version of the telemetry library
-	Rank    config.Var[int]
+
+	// Ranks is the process's place in the job.
+	config.Ranks
 	// RankKnown reports that the program or the launcher gave Rank. Otherwise Rank is
 	// 0, and the names of files do not differ by rank.
 	RankKnown bool
-	LocalRank config.Var[int]
-	WorldSize int
-
-	// Attempt counts the starts of the job from zero, and Job is its id at the
-	// launcher. Both are the same on every rank.
-	Attempt config.Var[int]
-	Job     string
-	// Run is what all ranks of this start of the job share, see config.Ranks.
-	Run string
 
 	SessionTag      string // of the configuration
 	ApplicationName string // of the configuration

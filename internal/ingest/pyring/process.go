@@ -113,7 +113,7 @@ func newProcess(ctx context.Context, o *Options, r *ring.Ring, live bool) (*proc
 		return nil, err
 	}
 	p.w = w
-	p.world(p.id.WorldSize)
+	p.world(p.id.WorldSize.Or(0))
 	p.wrote(w.Path())
 	p.relay = newRelay(src, live)
 	return p, nil
@@ -152,9 +152,9 @@ func (p *process) metadata() {
 				p.relay.identified()
 			}
 		case m.Key == "world_size" && isNumber && n > 0 && n < identity.MaxRanks:
-			if int(n) != p.id.WorldSize {
-				p.id.WorldSize = int(n)
-				p.world(p.id.WorldSize)
+			if int(n) != p.id.WorldSize.Or(0) {
+				p.id.WorldSize = config.Value(int(n))
+				p.world(p.id.WorldSize.Or(0))
 			}
 		default:
 			tracefile.WriteCustom(p.w, m.Key, fmt.Sprint(m.Value))

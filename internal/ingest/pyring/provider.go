@@ -63,8 +63,8 @@ func (p *source) provider(cfg, code config.Config, ending *atomic.Bool, clock fu
 func (p *source) configured(cfg config.Config, ending *atomic.Bool, clock func() time.Time, add func(*telemetry.TrainingTelemetryBuilder)) (*telemetry.Provider, error) {
 	id := p.id
 	id.ApplicationName, id.SessionTag = "", ""
-	if p.id.WorldSize > 0 && !cfg.WorldSize.IsSet() {
-		cfg.WorldSize = config.Value(p.id.WorldSize)
+	if p.id.WorldSize.Or(0) > 0 && !cfg.WorldSize.IsSet() {
+		cfg.WorldSize = p.id.WorldSize
 	}
 	tag := ""
 	if p.o.Trace != nil {
@@ -78,7 +78,8 @@ func (p *source) configured(cfg config.Config, ending *atomic.Bool, clock func()
 	cfg.ErrorStrategy = config.PropagateErrors
 	cfg.Outputs.File = config.File{}
 	cfg.Warnings = nil // they were told of the configuration, once
-	cfg.Ranks = config.Ranks{Rank: id.Rank, LocalRank: id.LocalRank, WorldSize: cfg.WorldSize, Attempt: id.Attempt, Job: id.Job, Run: id.Run}
+	cfg.Ranks = id.Ranks
+	cfg.Ranks.WorldSize = cfg.WorldSize
 	ctx := context.Background()
 	b, made, err := setup.NewBuilder(ctx, cfg, &setup.Options{OTLP: p.o.OTLP, Identity: id, Logger: slog.New(quiet{p.log.Handler(), ending})})
 	if err != nil {

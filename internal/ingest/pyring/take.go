@@ -222,8 +222,7 @@ func (p *source) identify(who ring.Who) {
 		p.log.Warn("the place of a Python process in its job", "error", err, "see", helptopic.RankUnknown)
 	}
 	p.id = outputs.Identity{
-		Host: who.Host, PID: int(p.ring.PID), Version: identity.Version, Rank: ranks.Rank, RankKnown: ranks.Rank.IsSet(),
-		LocalRank: ranks.LocalRank, WorldSize: ranks.WorldSize.Or(0), Attempt: ranks.Attempt, Job: ranks.Job, Run: ranks.Run,
+		Host: who.Host, PID: int(p.ring.PID), Version: identity.Version, Ranks: ranks, RankKnown: ranks.Rank.IsSet(),
 	}
 	if p.id.Job == "" {
 		p.id.Job = p.o.Job

@@ -39,7 +39,9 @@ func Identity(id outputs.Identity, base *config.Base, ranks config.Ranks) output
 	}
 	id.Job = cmp.Or(id.Job, ranks.Job)
 	id.Run = cmp.Or(id.Run, ranks.Run, id.Job)
-	id.WorldSize = cmp.Or(id.WorldSize, base.WorldSize.Get())
+	if id.WorldSize.Or(0) == 0 {
+		id.WorldSize = config.Value(base.WorldSize.Get())
+	}
 	id.SessionTag = base.SessionTag.Get()
 	id.ApplicationName = base.ApplicationName
 	return id
@@ -85,7 +87,7 @@ func Resource(ctx context.Context, id outputs.Identity, perfTags []string, extra
 		attribute.String(word(identity.Host), id.Host),
 		attribute.Int(word(identity.PID), id.PID),
 		attribute.Int(word(identity.Rank), id.Rank.Get()),
-		attribute.Int(word(identity.WorldSize), id.WorldSize),
+		attribute.Int(word(identity.WorldSize), id.WorldSize.Get()),
 		attribute.String(word(identity.Session), id.SessionTag),
 		attribute.Int(word(identity.Attempt), id.Attempt.Get()),
 	}

@@ -138,10 +138,10 @@ func TestIdentity(t *testing.T) {
 	if id.Host == "" || id.PID == 0 || id.Version == "" {
 		t.Errorf("of the system: %+v", id)
 	}
-	if id.Rank.Get() != 3 || !id.RankKnown || id.LocalRank.Get() != 1 || id.Attempt.Get() != 2 || id.Job != "job" || id.Run != "job" || id.WorldSize != 8 || id.SessionTag != "tag" || id.ApplicationName != "app" {
+	if id.Rank.Get() != 3 || !id.RankKnown || id.LocalRank.Get() != 1 || id.Attempt.Get() != 2 || id.Job != "job" || id.Run != "job" || id.WorldSize.Get() != 8 || id.SessionTag != "tag" || id.ApplicationName != "app" {
 		t.Errorf("of the launcher and the configuration: %+v", id)
 	}
-	own := outputs.Identity{Host: "h", PID: 7, Version: "v", Rank: config.Value(5), LocalRank: config.Value(0), Attempt: config.Value(9), Job: "own", Run: "run", WorldSize: 16}
+	own := outputs.Identity{Host: "h", PID: 7, Version: "v", Ranks: config.Ranks{Rank: config.Value(5), LocalRank: config.Value(0), Attempt: config.Value(9), Job: "own", Run: "run", WorldSize: config.Value(16)}}
 	want := own
 	want.RankKnown, want.SessionTag, want.ApplicationName = true, "tag", "app"
 	if got := settings.Identity(own, &base, launcher); !reflect.DeepEqual(got, want) {
