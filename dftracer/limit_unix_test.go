@@ -39,12 +39,22 @@ func childLimit(path string) {
 	writeSteps(w, 7, 3000)
 	err = settled(func() error { return w.FlushContext(context.Background()) })
 	info, _ := os.Stat(path)
-	r, _ := dftracer.ValidateFile(path, &dftracer.ValidateOptions{AllowUnfinished: true, AllowMissingParents: true, AllowForeign: true})
-	fmt.Println("full:", err != nil, info.Size() <= 3000, r.OK())
+	fmt.Println("full:", err != nil, info.Size() <= 3000, valid(path))
 	_ = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old)
 	fmt.Println("sync:", settled(w.Sync))
 	fmt.Println("close:", w.Close())
 	fmt.Println("lost:", w.Stats().Lost, "outage:", w.Stats().Outages > 0)
+}
+
+// valid reports whether a trace is valid between two tries to write on: during one, part of a
+// member is there.
+func valid(path string) bool {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		r, err := dftracer.ValidateFile(path, &dftracer.ValidateOptions{AllowUnfinished: true, AllowMissingParents: true, AllowForeign: true})
+		if ok := err == nil && r.OK(); ok || time.Now().After(end) {
+			return ok
+		}
+	}
 }
 
 // settled calls until the disk is not what it waits for: one that is busy with what
