@@ -49,7 +49,7 @@ func childLimit(path string) {
 // valid reports whether a trace is valid between two tries to write on: during one, part of a
 // member is there.
 func valid(path string) bool {
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // until the condition holds
 		r, err := dftracer.ValidateFile(path, &dftracer.ValidateOptions{AllowUnfinished: true, AllowMissingParents: true, AllowForeign: true})
 		if ok := err == nil && r.OK(); ok || time.Now().After(end) {
 			return ok
