@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -77,9 +78,7 @@ func names(t *testing.T) map[string]string {
 // message is a call that logs or prints something.
 type message struct {
 	place    string
-	words    string   // its longest piece of fixed text
 	sections []string // constants of package helptopic in the call, or in its file when arguments are spread
-	anywhere bool     // the kind of the warning names the section elsewhere
 }
 
 // sources calls fn with each Go file of the library, the command and the
@@ -107,9 +106,9 @@ func sources(t *testing.T, fn func(path string, f *ast.File)) {
 	}
 }
 
-// messages finds what is logged as a warning or an error, and what the command
-// says about files: calls of Warn, Error and warn with a text, and in the command
-// those of Problem and BadData. What only passes the text of an error on is none.
+// messages returns what is logged as a warning or an error, and what the command
+// reports about files: calls of Warn and Error with a text, and in the command those
+// of Problem and BadData. A call that only passes on the text of an error is left out.
 func messages(t *testing.T) (all []message) {
 	t.Helper()
 	sources(t, func(path string, f *ast.File) {
@@ -123,15 +122,14 @@ func messages(t *testing.T) (all []message) {
 				if !ok {
 					return true
 				}
-				at := textOf(call, strings.HasPrefix(path, root+"/cmd/"))
-				if at < 0 || at >= len(call.Args) {
+				if !reports(call, strings.HasPrefix(path, root+"/cmd/")) {
 					return true
 				}
-				m := message{place: path + ": " + fn.Name.Name, words: words(call.Args[at]), sections: used(call), anywhere: at > 0}
+				m := message{place: path + ": " + fn.Name.Name, sections: used(call)}
 				if call.Ellipsis.IsValid() {
 					m.sections = append(m.sections, used(f)...)
 				}
-				if m.words != "" && fn.Name.Name != "warn" {
+				if hasText(call.Args[0]) && fn.Name.Name != "warn" { // such a function is given the text and its section
 					all = append(all, m)
 				}
 				return true
@@ -144,26 +142,22 @@ func messages(t *testing.T) (all []message) {
 	return all
 }
 
-// textOf says which argument of a call is the text of a message, -1 for another
-// call.
-func textOf(call *ast.CallExpr, command bool) int {
-	name := ""
-	switch f := call.Fun.(type) {
-	case *ast.SelectorExpr:
-		name = f.Sel.Name
-		if x, ok := f.X.(*ast.Ident); ok && x.Name == "http" {
-			return -1
-		}
-	case *ast.Ident:
-		name = f.Name
+// reports reports whether the first argument of a call is the text of a message.
+func reports(call *ast.CallExpr, command bool) bool {
+	f, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || len(call.Args) == 0 {
+		return false
 	}
-	switch {
-	case name == "Warn", name == "Error", command && (name == "Problem" || name == "BadData"):
-		return 0
-	case name == "warn":
-		return 1
+	if x, ok := f.X.(*ast.Ident); ok && x.Name == "http" {
+		return false
 	}
-	return -1
+	switch f.Sel.Name {
+	case "Warn", "Error":
+		return true
+	case "Problem", "BadData":
+		return command
+	}
+	return false
 }
 
 // used are the constants of package helptopic in a part of the source.
@@ -179,51 +173,40 @@ func used(n ast.Node) (out []string) {
 	return out
 }
 
-var verb = regexp.MustCompile(`%[+]?[a-z]`)
-
-// words is the longest piece of fixed text in an argument.
-func words(arg ast.Expr) (longest string) {
-	text := ""
+// hasText reports whether an argument has fixed text: without any it only passes on
+// the text of an error.
+func hasText(arg ast.Expr) (found bool) {
 	ast.Inspect(arg, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
 			return false
 		case *ast.BasicLit:
-			part, _ := strconv.Unquote(n.Value)
-			text += part
+			text, _ := strconv.Unquote(n.Value)
+			text, _, _ = strings.Cut(text, "; see ")
+			found = found || strings.Trim(verb.ReplaceAllString(text, ""), " :,;()") != ""
 		}
 		return true
 	})
-	text, _, _ = strings.Cut(text, "; see ")
-	for _, piece := range verb.Split(text, -1) {
-		for _, piece := range strings.Split(piece, "; ") {
-			if piece = strings.Trim(piece, " :,()"); len(piece) > len(longest) {
-				longest = piece
-			}
-		}
-	}
-	return longest
+	return found
 }
 
-// TestEveryMessageNamesItsSection: each message names a section, and there its
-// text is found.
+var verb = regexp.MustCompile(`%[+]?[a-z]`)
+
+// TestEveryMessageNamesItsSection: each message names a section that the page has.
 func TestEveryMessageNamesItsSection(t *testing.T) {
 	known, texts := names(t), sections(t)
 	for _, m := range messages(t) {
-		if len(m.sections) == 0 && !m.anywhere {
-			t.Errorf("%s: %q names no section of %s: add one of the constants of internal/platform/helptopic", m.place, m.words, document)
-			continue
+		if len(m.sections) == 0 {
+			t.Errorf("%s: the message names no section of %s: add one of the constants of internal/platform/helptopic", m.place, document)
 		}
-		found := false
-		for name := range known {
-			if !m.anywhere && !slices.Contains(m.sections, name) {
-				continue
+		for _, name := range m.sections {
+			if _, ok := known[name]; !ok {
+				t.Errorf("%s: helptopic.%s: no such constant in %v", m.place, name, slices.Sorted(maps.Keys(known)))
 			}
-			found = found || strings.Contains(texts[known[name]], m.words)
 		}
-		if !found {
-			t.Errorf("%s: %q is not in the section that the message names: %v", m.place, m.words, m.sections)
-		}
+	}
+	if len(texts) < 20 {
+		t.Errorf("%s has %d sections, want at least 20", document, len(texts))
 	}
 }
 
