@@ -28,7 +28,7 @@ import (
 type jobProgram struct {
 	name  string // of the test; run is taken where it is empty
 	run   string // the program and its arguments; PYTHON is the interpreter, for a launcher
-	way   string // the way of running that it stands for: a line of the table in docs/guide/python.md
+	way   string // the way of running that it stands for; docs/guide/python.md sums them up
 	quick bool   // it also runs where not all programs do
 	light bool   // it also runs in the short tests
 	since string // the first version that has what it needs: 2.6 or new; empty is 1.13
@@ -68,7 +68,7 @@ type fault struct {
 // The delay of small.py, in µs.
 const delay = 80_000
 
-// label is what a test and a table call it.
+// label is what a test calls it.
 func (j *jobProgram) label() string { return cmp.Or(j.name, j.run) }
 
 // versions in their order.

@@ -1,12 +1,15 @@
 package python_test
 
 import (
+	"flag"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/platform/identity"
 )
+
+var update = flag.Bool("update", false, "write the list of variables in trainspan/_ring.py")
 
 // The client writes what launchers say, and the Go table knows what that is: the
 // list of the client is made of it. Run it with -update to write the list anew.
