@@ -68,8 +68,8 @@ func (n *noise) run(rng *rand.Rand, factor float64) *compare.Run {
 }
 
 // TestRates compares pairs of equal runs and pairs with a change, by the noise of their
-// steps, and prints as how many of 100 they are called what. docs/guide/comparing.md has
-// the table.
+// steps, and prints as how many of 100 they are called what. docs/guide/comparing.md has some
+// of the rows.
 func TestRates(t *testing.T) {
 	pairs := 1000
 	if testing.Short() {
