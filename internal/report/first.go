@@ -304,11 +304,11 @@ func (r *Report) startedLate() (rank int, waited int64, ok bool) {
 	return rank, waited, waited > 0 && 2*waited >= start
 }
 
+// capital returns text with its first letter in upper case. Names of spans may begin
+// with any character.
 func capital(text string) string {
-	if text == "" {
-		return ""
-	}
-	return strings.ToUpper(text[:1]) + text[1:]
+	_, n := utf8.DecodeRuneInString(text)
+	return strings.ToUpper(text[:n]) + text[n:]
 }
 
 // waitSentence says for which rank the others of a profile wait; empty where it is not one.
@@ -508,7 +508,7 @@ func sentence(text string) string {
 	if text == "" {
 		return ""
 	}
-	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
+	return capital(strings.TrimSuffix(text, ".")) + "."
 }
 
 // shades draw the parts of the bar, the largest first.
