@@ -38,7 +38,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	for topic, want := range map[string]string{
-		"goodput": "# Goodput", "stragglers": "What holds a job up", "dialects": "# Dialects", "environment": "# Configuration", "exit-status": "Exit",
+		"goodput": "# Goodput", "stragglers": "# Slow ranks", "dialects": "# Dialects", "environment": "# Configuration", "exit-status": "Exit",
 		"troubleshooting": "# Troubleshooting", "a-trace-is-damaged-or-cut-off": "### A trace is damaged or cut off", "report": "trainspan report out/demo", "screen": "# The report", "recording": "# Recording any job",
 	} {
 		if status, out, said := cli(t, "help", topic); status != 0 || !strings.Contains(out, want) {
