@@ -19,6 +19,7 @@ os.environ["DFTRACER_ENABLE"] = "0"  # no ring beside the tests
 
 from trainspan import onelogger as log  # noqa: E402
 from trainspan.onelogger import _guard  # noqa: E402
+from trainspan.onelogger.training_telemetry.api import training_recorder  # noqa: E402
 
 logging.getLogger("trainspan.onelogger").addHandler(logging.NullHandler())
 logging.getLogger("trainspan.onelogger").propagate = False
@@ -419,7 +420,7 @@ class Exporting(Case):
         self.assertEqual((calls, span._copy), ([], None))
         log.on_training_single_iteration_start()
         log.on_training_single_iteration_end()
-        self.assertEqual([args[1] for args in calls[1:]], ["export_event"])  # the metrics of 50 iterations
+        self.assertEqual([args[1] for args in calls], ["export_event"])  # the metrics of 50 iterations
         with log.training_iteration() as span:
             span.add_attribute("n", 1)
             with log.timed_span("inner"):
@@ -430,6 +431,36 @@ class Exporting(Case):
         self.assertEqual({k: span._copy.attributes[k].value for k in ("n", "m")}, {"n": 1, "m": 2})
         self.assertEqual((span._copy.active, span._copy.stop_event.name_str), (False, "span_stop"))
         log.on_app_end()
+
+    def test_metrics_are_made_off_the_training_thread(self):
+        class Reads(Kept):
+            def export_event(self, event, span):
+                super().export_event(event, span)
+                if event.name_str == "training_metrics_update":
+                    updates.append(event.attributes.to_json())
+
+        updates, threads, long = [], [], []
+        kept, table = Reads(), training_recorder.sets.TrainingMetricsUpdateAttributes
+        recorder = self.start(kept, training={"log_every_n_train_iterations": 2})
+        log.on_app_start()
+        log.on_train_start(0)
+
+        def create(**values):
+            threads.append(threading.current_thread())
+            return made(**values)
+
+        made, table.create = table.create, staticmethod(create)
+        end, recorder.on_training_single_iteration_end = recorder.on_training_single_iteration_end, lambda at: long.append(at) or end(at)
+        try:
+            for _ in range(5):
+                log.on_training_single_iteration_start()
+                log.on_training_single_iteration_end()
+            log.on_train_end()
+            log.on_app_end()
+        finally:
+            table.create = made
+        self.assertEqual([(u["current_iteration"], u["num_iterations"], u["num_train_samples"]) for u in updates], [(1, 2, 8), (3, 4, 16)])
+        self.assertEqual((set(threads), long), (set(kept.threads), []))
 
     def test_files_are_never_emptied(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -43,6 +43,21 @@ class Event:
         self._attributes = Attributes() if attributes is None else type(attributes).merge(attributes)
         self._attributes.add(StandardEventAttributeName.TIMESTAMP_MSEC, timestamp.milliseconds_since_epoch)
 
+    @classmethod
+    def deferred(cls, name, make, values):
+        """An event of this moment whose attributes make(**values) creates when they are first
+        read: in the thread of the exporters, not in the one that trains."""
+        event = object.__new__(cls)
+        event._name, event._timestamp, event._make = name, TracingTimestamp.now(), (make, values)
+        return event
+
+    def __getattr__(self, name):
+        if name != "_attributes" or "_make" not in self.__dict__:
+            raise AttributeError("%r object has no attribute %r" % (type(self).__name__, name))
+        make, values = self._make
+        self._attributes = made = make(**values).add(StandardEventAttributeName.TIMESTAMP_MSEC, self._timestamp.milliseconds_since_epoch)
+        return made
+
     @property
     def name(self):
         return self._name

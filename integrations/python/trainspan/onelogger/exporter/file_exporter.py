@@ -7,6 +7,8 @@ from ... import plain
 from .base_json_exporter import BaseJsonExporter
 from .exporter import ExportError
 
+_encode = json.JSONEncoder(separators=(",", ":"), default=plain).encode
+
 
 class FileExporter(BaseJsonExporter):
     """Writes a line of JSON for each record. A file that is there, of an earlier run or
@@ -48,5 +50,5 @@ class FileExporter(BaseJsonExporter):
     def _write(self, json_dict):
         if self._file is None:
             raise ExportError("File exporter not initialized or already closed!")
-        self._file.write(json.dumps(json_dict, separators=(",", ":"), default=plain) + "\n")
+        self._file.write(_encode(json_dict) + "\n")
         self._file.flush()

@@ -64,10 +64,14 @@ class Outlet:
             self.put(span._copy.add_attributes, type(attributes).merge(attributes))
 
     def event(self, method, event, span, shown):
-        if span._copy is not None:
-            self.put(span._copy.add_event, event)
+        if span._copy is not None or shown:
+            self.put(self._happened, method, event, span._copy, shown)
+
+    def _happened(self, method, event, copy, shown):
+        if copy is not None:
+            copy.add_event(event)
         if shown:
-            self.put(self.tell, method, event, span._copy)
+            self.tell(method, event, copy)
 
     def stop(self, span, shown):
         if span._copy is None:

@@ -15,8 +15,11 @@ class Window:
         self.take(between(start, end))
 
     def take(self, seconds):
-        self.min = seconds if self.min is None else min(self.min, seconds)
-        self.max, self.total = max(self.max, seconds), round(self.total + seconds, 6)
+        if self.min is None or seconds < self.min:
+            self.min = seconds
+        if seconds > self.max:
+            self.max = seconds
+        self.total = round(self.total + seconds, 6)
 
     @property
     def avg(self):
@@ -68,6 +71,11 @@ class State:
         self.done = self.validated = self.tested = first
         if flops is not None:
             self.flops, self.loop.flops = flops, 0
+
+    @staticmethod
+    def due(done, every):
+        """Whether exporters hear of the metrics after so many iterations."""
+        return done % every == 0 and done > 1
 
     def completed(self, seconds, end, rates):
         """Counts an iteration of so many seconds that ended at a time of the wall clock.

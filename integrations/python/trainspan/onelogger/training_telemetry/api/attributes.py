@@ -7,7 +7,7 @@ first those that may not."""
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from ...core.attributes import Attributes
+from ...core.attributes import Attribute, Attributes
 from ...core.exceptions import assert_that
 
 
@@ -43,9 +43,10 @@ class _Table(Attributes):
             attributes = cls()
             for name, (_, missing) in cls._types.items():
                 value = kwargs.get(name)
-                assert_that(missing or value is not None, "%s is required." % name)
-                if value is not None and (value or name not in cls._nonzero):
-                    attributes.add(name, _flat(value))
+                if value is None:
+                    assert_that(missing, "%s is required." % name)
+                elif value or name not in cls._nonzero:
+                    attributes[name] = Attribute(name, _flat(value) if isinstance(value, dict) else value)
             return attributes
 
         create.__signature__ = inspect.Signature([inspect.Parameter("cls", keep)] + own)
@@ -61,7 +62,7 @@ class _Table(Attributes):
 
 def _flat(value):
     """Metadata becomes a list of texts, "key:value"."""
-    return ["%s:%s" % item for item in value.items()] if isinstance(value, dict) else value
+    return ["%s:%s" % item for item in value.items()]
 
 
 class TrainingLoopAttributes(_Table):

@@ -260,24 +260,25 @@ class TrainingRecorder(DefaultRecorder):
             timed = state.completed(between(start, at), at.seconds_since_epoch, Rates(config, lambda: self._config.world_size))
             if not timed and at.seconds_since_epoch >= start.seconds_since_epoch:
                 raise OneLoggerError("train_iterations_time_total must be greater than 0")
-            i, every = state.done - 1, config.log_every_n_train_iterations
-            if i > 0 and (i + 1) % every == 0:
-                self._note(self._the(names.TRAINING_LOOP), events.TRAINING_METRICS_UPDATE, self._metrics(every, config))
+            every = config.log_every_n_train_iterations
+            if state.due(state.done, every):
+                self._update(self._the(names.TRAINING_LOOP), every)
         finally:
             self._done(span, stop_time)
 
-    def _metrics(self, every, config):
+    def _update(self, span, every):
+        """Adds the metrics of the training, as they are now, to the span of the loop."""
         state, loop = self._state, self._state.loop
         w = loop.iterations
-        return sets.TrainingMetricsUpdateAttributes.create(
-            train_iterations_start=state.first, current_iteration=state.done - 1, num_iterations=w.count,
-            train_samples_start=state.samples_before, num_train_samples=loop.samples, interval=every, avg_iteration_time_sec=w.avg,
-            min_iteration_time_sec=w.min, max_iteration_time_sec=w.max, total_iteration_time_sec=w.total, train_tokens=loop.tokens,
-            completed_floating_point_operations_overall=state.flops, total_flops=loop.flops, train_throughput_per_gpu=loop.throughput,
-            train_throughput_per_gpu_max=loop.throughput_max, train_throughput_per_gpu_min=loop.throughput_min,
-            first_logged_train_iterations_finish_timestamp_sec=loop.first_end,
-            last_logged_train_iterations_finish_timestamp_sec=loop.last_end,
-        )  # fmt: skip
+        self._event(span, Event.deferred(events.TRAINING_METRICS_UPDATE, sets.TrainingMetricsUpdateAttributes.create, {
+            "train_iterations_start": state.first, "current_iteration": state.done - 1, "num_iterations": w.count,
+            "train_samples_start": state.samples_before, "num_train_samples": loop.samples, "interval": every, "avg_iteration_time_sec": w.avg,
+            "min_iteration_time_sec": w.min, "max_iteration_time_sec": w.max, "total_iteration_time_sec": w.total, "train_tokens": loop.tokens,
+            "completed_floating_point_operations_overall": state.flops, "total_flops": loop.flops, "train_throughput_per_gpu": loop.throughput,
+            "train_throughput_per_gpu_max": loop.throughput_max, "train_throughput_per_gpu_min": loop.throughput_min,
+            "first_logged_train_iterations_finish_timestamp_sec": loop.first_end,
+            "last_logged_train_iterations_finish_timestamp_sec": loop.last_end,
+        }))  # fmt: skip
 
     def _timed(self, key, name, at, window, attributes=None, own=None):
         """Starts a span with a window."""
@@ -335,11 +336,13 @@ class TrainingRecorder(DefaultRecorder):
         if span is None or self._touched or latest.get() is not span:
             self._touched = False
             return False
-        due, rates = state.done + 1, self._rates
-        if due % self._every == 0 and (rates is not None or not self.get_active_spans_by_name(names.TRAINING_LOOP)):
-            return False
+        done, rates, loops = state.done + 1, self._rates, None
+        if state.due(done, self._every):
+            loops = self.get_active_spans_by_name(names.TRAINING_LOOP)
+            if len(loops) != 1:
+                return False
         if rates is None:
-            state.done, end = due, _clock()
+            state.done, end = done, _clock()
         else:
             began = getattr(span, "_began", None)
             if began is None:  # there was no exporter yet
@@ -360,6 +363,8 @@ class TrainingRecorder(DefaultRecorder):
         del self._open[id(span)]
         above = span._parent_span
         latest.set(above if above is None or above._running else None)
+        if loops and rates is not None:
+            self._update(loops[0], self._every)
         return True
 
     def _set(self, span, attributes):
