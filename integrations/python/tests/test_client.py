@@ -506,6 +506,21 @@ class On(unittest.TestCase):
         detached = pickle.loads(pickle.dumps(ai.comm.send(epoch=3, args={"a": 1})))
         self.assertEqual((detached.name, detached._extra), ("send", {"epoch": 3, "a": 1}))
 
+    def test_arguments_of_a_node_are_encoded_once(self):
+        node = self.dft.ai.compute.forward(step=3, args={"bytes": 4096})
+        work, called = node(lambda: None), []
+        for turn in range(2):  # the first turn opens the ring
+            called.clear()
+            sys.setprofile(lambda frame, event, _: event == "call" and called.append(frame.f_code.co_name))
+            try:
+                with node:
+                    pass
+                work()
+            finally:
+                sys.setprofile(None)
+        self.assertEqual(called.count("chain_of"), 2, called)  # they are written
+        self.assertEqual(called.count("encode"), 0, called)
+
     def test_iterators(self):
         fetch = self.dft.ai.dataloader.fetch
         self.assertEqual(list(fetch.iter(iter("abc"), include_block=False, iter_name="x")), ["a", "b", "c"])

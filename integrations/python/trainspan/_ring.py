@@ -442,8 +442,8 @@ def _build():
             pack_text(page, place, chain, at, len(data), data[at : at + CHUNK], TEXT | 1)
         return chain
 
-    def text(values):
-        """Writes text into slots of its own; gives its id, or 0."""
+    def encoded(values):
+        """Arguments as they are written into slots; nothing where they are too long."""
         try:
             try:
                 data = encode(values)
@@ -451,9 +451,16 @@ def _build():
                 data = encode({k: str(v) if isinstance(v, float) and v - v != 0 else v for k, v in values.items()})
             if len(data) > MAX_TEXT:
                 data = encode({k: v[:200] if isinstance(v, str) else v for k, v in list(values.items())[:32]})
-            if len(data) > MAX_TEXT:
-                return 0
-            return chain_of(data.encode())  # plain ASCII
+            return data.encode() if len(data) <= MAX_TEXT else b""  # plain ASCII
+        except Exception as e:
+            passing(e)
+            return b""
+
+    def text(values):
+        """Writes arguments, which may be encoded, into slots of their own; gives their id, or 0."""
+        try:
+            data = values if type(values) is bytes else encoded(values)
+            return chain_of(data) if data else 0
         except Exception as e:
             passing(e)
             return 0
@@ -606,7 +613,12 @@ def _build():
             t, w, s, _ = token
             top = s.pop()
             t1 = clock()
-            if top is token and args is None and n is None and at is None:
+            if top is token and n is None and at is None:
+                if args:
+                    chain = text(args) if local is not None else 0
+                    page, place = take()
+                    pack_more(page, place, t, t1, s[0], len(s), chain, count, w)
+                    return
                 page, place = take()
                 if count:
                     pack_more(page, place, t, t1, s[0], len(s), 0, count, w)
@@ -616,7 +628,7 @@ def _build():
             s.append(top)
             finish(s, token, t1 if at is None else at - offset, args, n or w, count)
         except StopIteration:
-            late(t, t1, s[0], len(s), 0, count, w)
+            late(t, t1, s[0], len(s), chain if args else 0, count, w)
         except deep:
             if words is not None:
                 next(losses)
@@ -745,7 +757,7 @@ def _build():
     def leave(node, kind=None, error=None, trace=None):
         """__exit__ of a node: ends its innermost span of this thread, or forgets that where
         the node is off by now."""
-        global abandon, stop, late, lose
+        global abandon, stop, late, lose, text
         n = node._quick
         try:
             if n:
@@ -753,6 +765,11 @@ def _build():
                 top = s.pop()
                 t1 = clock()
                 if top[1] is n and kind is None:
+                    if node._data:
+                        chain = text(node._data)
+                        page, place = take()
+                        pack_more(page, place, top[0], t1, s[0], len(s), chain, 0, n)
+                        return
                     page, place = take()
                     pack(page, place, top[0], t1, s[0], len(s), n)
                     return
@@ -765,7 +782,7 @@ def _build():
                 return
             stop(node._n, node._extra, None if kind is None else True)
         except StopIteration:
-            late(top[0], t1, s[0], len(s), 0, 0, n)
+            late(top[0], t1, s[0], len(s), chain if node._data else 0, 0, n)
         except deep:
             if words is not None:
                 next(losses)
@@ -1016,7 +1033,7 @@ def _build():
 
 
 _made = _build()
-for _name in """enabled now name start step end_step slots end stop drop inside innermost began_since crowded fetches enter leave undo push abandon late lose unused wrap event counted path_of file_of
+for _name in """enabled encoded text now name start step end_step slots end stop drop inside innermost began_since crowded fetches enter leave undo push abandon late lose unused wrap event counted path_of file_of
 called mark switch point failed position meta call start_call configure
 disable close clock wanted""".split():
     globals()[_name] = _made[_name]

@@ -46,10 +46,10 @@ class DFTracerAI:
     """A node of the tree: a category and a name. It is a decorator, a context
     manager, and has start and stop."""
 
-    # _quick is the number of the node's spans where they are written the quick way: while
-    # it is on and has no arguments of its own. It is None while the node is off and no
-    # thread has a span of it open. Else it is 0.
-    __slots__ = ("off", "_quick", "_n", "_cat", "_name", "_above", "_children", "_extra", "_updates", "_wanted", "__dict__", "__weakref__")
+    # _quick is the number of the node's spans while it is on. It is None while the node is off
+    # and no thread has a span of it open. Else it is 0. _data has the arguments of the node's
+    # own as they are written.
+    __slots__ = ("off", "_quick", "_n", "_data", "_cat", "_name", "_above", "_children", "_extra", "_updates", "_wanted", "__dict__", "__weakref__")
 
     def __init__(self, *, cat, name=None, epoch=None, step=None, image_idx=None, image_size=None, enable=True, _above=None):
         self._cat, self._name = str(cat), str(name or cat)
@@ -82,7 +82,8 @@ class DFTracerAI:
         if self.off:
             self._quick = None if _ring.unused(self._n) else 0
         else:
-            self._quick = 0 if self._extra else self._n
+            self._quick = self._n
+        self._data = _ring.encoded(self._extra) if self._extra and not self.off else b""
 
     def _child(self, attr, name):
         child = self._children.get(attr)
@@ -102,10 +103,11 @@ class DFTracerAI:
         if not on or not DFTRACER_ENABLE:
             return fn
         if extra:
-            return _wrap(_ring.name(self._name, self._cat, "detached"), fn, self, lambda args, kwargs: extra)
+            data = _ring.encoded(extra)
+            return _wrap(_ring.name(self._name, self._cat, "detached"), fn, self, lambda args, kwargs: data)
         if type(self).__enter__ is not _enter or type(self).__exit__ is not _leave:
             return _within(self, fn)
-        return _wrap(self._n, fn, self, (lambda args, kwargs: self._extra) if self._own else None)
+        return _wrap(self._n, fn, self, (lambda args, kwargs: self._data) if self._own else None)
 
     def iter(self, iterator, *, include_block=True, include_iter=True, iter_name=None, block_name=None):
         names = (include_iter and (iter_name or get_iter_handle_name(self._name)), include_block and (block_name or get_iter_block_name(self._name)))
