@@ -145,7 +145,9 @@ func where(frames []any) string {
 }
 
 // ours reports whether a file is of the client that watches PyTorch.
-func ours(file string) bool { return strings.Contains(file, "/trainspan_torch/") }
+func ours(file string) bool {
+	return strings.HasPrefix(file, "trainspan_torch/") || strings.Contains(file, "/trainspan_torch/")
+}
 
 func shape(size []any) string {
 	var out []string

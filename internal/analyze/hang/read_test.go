@@ -142,6 +142,46 @@ func TestStacks(t *testing.T) {
 	}
 }
 
+// TestPlace: the innermost line of the program's own code, and what it called there.
+func TestPlace(t *testing.T) {
+	const begin, torch = "Current thread 0x1 (most recent call first):\n", "/usr/lib/python3/dist-packages/torch/distributed/"
+	in := func(path, function string) string { return fmt.Sprintf("  File %q, line 7 in %s\n", path, function) }
+	spy := func(frames ...string) string {
+		return "Process 7: python3 a.py\nPython v3.11.2 (/usr/bin/python3)\n\nThread 7 (idle): \"MainThread\"\n    " + strings.Join(frames, "\n    ") + "\n"
+	}
+	for name, tt := range map[string]struct{ text, want string }{
+		"in a collective":          {begin + in(torch+"distributed_c10d.py", "all_reduce") + in("/a/train.py", "main") + in("/a/train.py", "<module>"), "train.py:7 (all_reduce)"},
+		"behind a wrapper":         {begin + in(torch+"distributed_c10d.py", "all_reduce") + in(torch+"c10d_logger.py", "wrapper") + in("/a/train.py", "main"), "train.py:7 (all_reduce)"},
+		"behind the client":        {begin + in(torch+"distributed_c10d.py", "barrier") + in("/tmp/x/client/trainspan_torch/comm.py", "call") + in("/a/train.py", "main"), "train.py:7 (barrier)"},
+		"the program itself":       {begin + in("/a/data.py", "decode") + in("/a/train.py", "main"), "data.py:7 (decode)"},
+		"Python's own library":     {begin + in("/usr/lib/python3.11/threading.py", "wait") + in("/usr/lib/python3.11/threading.py", "wait") + in("/a/data.py", "never"), "data.py:7 (wait)"},
+		"a virtual environment":    {begin + in("/a/venv/lib/python3.12/site-packages/timm/data.py", "load") + in("/a/train.py", "main"), "train.py:7 (load)"},
+		"frozen":                   {begin + in("<frozen importlib._bootstrap>", "_find_and_load") + in("/a/train.py", "main"), "train.py:7 (_find_and_load)"},
+		"only wrappers":            {begin + in(torch+"a.py", "wrapper") + in("/a/train.py", "main"), "train.py:7 (main)"},
+		"none of the program":      {begin + in(torch+"run.py", "poll") + in("/usr/lib/python3.11/runpy.py", "_run_code"), "run.py:7 (poll)"},
+		"py-spy":                   {spy("all_reduce (torch/distributed/distributed_c10d.py:1536)", "call (trainspan_torch/comm.py:88)", "main (train.py:41)"), "train.py:41 (all_reduce)"},
+		"py-spy, short names":      {spy("wait (threading.py:320)", "never (data.py:53)", "main (train.py:41)"), "data.py:53 (wait)"},
+		"py-spy, full names":       {spy("wait (/usr/lib/python3.11/threading.py:320)", "never (/a/b c/data.py:53)"), "data.py:53 (wait)"},
+		"a thread after the main":  {spy("f (a.py:1)") + "Thread 8 (active): \"pin\"\n    g (b.py:2)\n", "a.py:1 (f)"},
+		"deeper than what is kept": {begin + strings.Repeat(in(torch+"nn.py", "forward"), 40) + in("/a/train.py", "main"), "train.py:7 (forward)"},
+		"a secret":                 {begin + in("/a/b.py", "password=hunter2hunter2"), "b.py:7 (password=REDACTED)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "stacks.12.txt")
+			if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f, err := hang.Read(path)
+			if err != nil || f == nil || len(f.Stacks) != 1 {
+				t.Fatalf("Read() = %+v, %v, want one stack", f, err)
+			}
+			if got := fmt.Sprintf("%s (%s)", f.Stacks[0].Place, f.Stacks[0].Function); got != tt.want {
+				t.Errorf("place and function = %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
 // TestReadRefuses: a pickle that would run something is no dump, and other files are
 // nobody's.
 func TestReadRefuses(t *testing.T) {

@@ -17,10 +17,20 @@ type Stack struct {
 	PID    int64  // 0 where the file does not say
 	From   string // py-spy or faulthandler
 	Frames []string
+	// Place is the innermost line of the program's own code (train.py:41), or the innermost
+	// line if no frame is the program's own.
+	Place string
+	// Function is what the program called there, or what the line is in if it called nothing
+	// that is known.
+	Function string
 }
 
-// maxFrames bounds those that are kept of a thread.
-const maxFrames = 12
+// maxFrames bounds those that are kept of a thread, and maxDepth those that are looked at
+// for the program's own one.
+const (
+	maxFrames = 12
+	maxDepth  = 1024
+)
 
 // What the programs write.
 var (
@@ -28,7 +38,7 @@ var (
 	spyThread  = regexp.MustCompile(`^Thread (?:0x[0-9a-fA-F]+|\d+) \((?:idle|active)[^)]*\)(?:: "(.*)")?`)
 	spyFrame   = regexp.MustCompile(`^ {4}(\S.*) \((.+)\)$`)
 	handler    = regexp.MustCompile(`^(Current thread|Thread) .*\(most recent call first\):$`)
-	handlerIn  = regexp.MustCompile(`^  File "(.*)", line (\d+) in (.*)$`)
+	handlerIn  = regexp.MustCompile(`^  File "(.+)", line (\d+) in (.+)$`)
 )
 
 // readStacks reads the stacks of one or several processes. Of several of one process the
@@ -37,23 +47,32 @@ func readStacks(r io.Reader) []Stack {
 	var out []Stack
 	var pid int64
 	var current *Stack
+	var frames []frame          // of the current one
 	main, fatal := false, false // no other thread counts any more; the process crashed
+	end := func() {
+		if current != nil {
+			current.take(frames)
+		}
+		current, frames = nil, frames[:0]
+	}
 	begin := func(from string, isMain bool) {
+		end()
 		i := slices.IndexFunc(out, func(s Stack) bool { return s.PID == pid && s.From == from })
 		if i < 0 {
 			out = append(out, Stack{PID: pid, From: from})
 			i = len(out) - 1
 		}
 		current, main = &out[i], isMain
-		current.Frames = nil
+		current.Frames, current.Place, current.Function = nil, "", ""
 	}
 	in := bufio.NewScanner(io.LimitReader(r, 4<<20))
 	in.Buffer(nil, 1<<20)
 	for in.Scan() && len(out) < 1024 {
 		line := strings.TrimRight(in.Text(), "\r")
 		if m := spyProcess.FindStringSubmatch(line); m != nil {
+			end()
 			pid, _ = strconv.ParseInt(m[1], 10, 64)
-			current, main = nil, false
+			main = false
 			continue
 		}
 		if m := spyThread.FindStringSubmatch(line); m != nil {
@@ -61,31 +80,29 @@ func readStacks(r io.Reader) []Stack {
 			if m[1] == "MainThread" || current == nil && !main {
 				begin("py-spy", m[1] == "MainThread")
 			} else {
-				current = nil
+				end()
 			}
 			continue
 		}
 		if m := handler.FindStringSubmatch(line); m != nil {
 			// The main thread comes last; of a crash the one that is marked counts.
-			if current = nil; !main {
+			if end(); !main {
 				begin("faulthandler", fatal && m[1] == "Current thread")
 			}
 			continue
 		}
 		fatal = fatal || strings.HasPrefix(line, "Fatal Python error: ")
-		frame := ""
-		path := ""
+		var in frame
 		if m := spyFrame.FindStringSubmatch(line); m != nil {
-			frame = fmt.Sprintf("%s (%s)", m[1], base(m[2]))
-			path = m[2]
+			in = frame{m[1], m[2]}
 		} else if m := handlerIn.FindStringSubmatch(line); m != nil {
-			frame = fmt.Sprintf("%s (%s:%s)", m[3], base(m[1]), m[2])
-			path = m[1]
+			in = frame{m[3], m[1] + ":" + m[2]}
 		}
-		if frame != "" && !ours(path) && current != nil && len(current.Frames) < maxFrames {
-			current.Frames = append(current.Frames, redact.Text(frame[:min(len(frame), maxText)]))
+		if in.path != "" && !ours(in.path) && current != nil && len(frames) < maxDepth {
+			frames = append(frames, in)
 		}
 	}
+	end()
 	return slices.DeleteFunc(out, func(s Stack) bool { return len(s.Frames) == 0 })
 }
 
@@ -97,3 +114,36 @@ func (s *Stack) Text(most int) string {
 	}
 	return text
 }
+
+// frame is one function with the file and line that it was in.
+type frame struct{ function, path string }
+
+// take keeps the frames of a thread and finds the program's own one.
+func (s *Stack) take(frames []frame) {
+	if len(frames) == 0 {
+		return
+	}
+	for _, f := range frames[:min(len(frames), maxFrames)] {
+		s.Frames = append(s.Frames, short(fmt.Sprintf("%s (%s)", f.function, base(f.path))))
+	}
+	own := max(slices.IndexFunc(frames, func(f frame) bool { return !inLibrary(f.path) }), 0)
+	s.Place, s.Function = short(base(frames[own].path)), short(frames[own].function)
+	for i := own - 1; i >= 0; i-- {
+		if !passesOn[frames[i].function] {
+			s.Function = short(frames[i].function)
+			break
+		}
+	}
+}
+
+func short(s string) string { return redact.Text(s[:min(len(s), maxText)]) }
+
+// passesOn are the names of functions that only call what they wrap.
+var passesOn = map[string]bool{"wrapper": true, "wrapped": true, "inner": true, "_fn": true, "decorate_context": true, "__call__": true, "_call_impl": true, "_wrapped_call_impl": true}
+
+// installed is what the paths of installed packages, of Python's own library and of PyTorch have
+// in them; py-spy leaves out what is in front of the name of a package.
+var installed = regexp.MustCompile(`/(site|dist)-packages/|/lib(64)?/python\d|^<|(^|/)torch/|^(multiprocessing|concurrent|asyncio|importlib|numpy)/|^(threading|queue|selectors|socket|ssl|subprocess|runpy)\.py:`)
+
+// inLibrary reports whether a line is not of the program's own code.
+func inLibrary(path string) bool { return installed.MatchString(strings.ReplaceAll(path, `\`, "/")) }
