@@ -155,7 +155,11 @@ type verdict struct {
 		Kind, Cause string
 		Ranks       []int
 		Witness     []string
-		Evidence    struct {
+		Stacks      []struct {
+			Rank                  int
+			Place, Function, From string
+		}
+		Evidence struct {
 			Waited float64 `json:"waited_ms"`
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/hang"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 )
 
@@ -56,7 +57,6 @@ const (
 	maxOthers = 4096
 	// A dump is written when a watchdog has waited, which may be long after the last record.
 	dumpedWithin = time.Hour
-	quotedFrames = 6
 	quotedRanks  = 3
 )
 
@@ -105,17 +105,32 @@ func (r *Report) readEvidence(j *Job) {
 			of = slices.Compact(of)
 		}
 		for _, rank := range of[:min(len(of), quotedRanks)] {
-			if s := stackOf(rank, procs, stacks); s != nil {
-				v.Witness = append(v.Witness, fmt.Sprintf("rank %d stood in %s (%s)", rank, s.Text(quotedFrames), s.From))
+			if s, at := stackOf(rank, procs, stacks); s != nil {
+				from := straggler.Stack{Rank: rank, Place: s.Place, Function: s.Function, From: s.From, At: at, Frames: s.Frames}
+				if waited := at - waiting(v, procs); waited > 0 {
+					from.After = float64(waited) / 1e6
+				}
+				v.Stacks = append(v.Stacks, from)
 			}
 		}
 	}
 }
 
-// stackOf is the newest stack of a rank, by the number of its process or the name of
-// the file, nil without one.
-func stackOf(rank int, procs []*job.Process, files []*hang.File) (out *hang.Stack) {
-	newest := int64(0)
+// waiting is when the wait of a hang began, as far as the records show.
+func waiting(v *straggler.Verdict, procs []*job.Process) int64 {
+	seen := int64(0)
+	for _, p := range procs {
+		seen = max(seen, p.LastSeen)
+	}
+	if v.Evidence == nil {
+		return seen
+	}
+	return seen - int64(v.Evidence.Waited*1e6)
+}
+
+// stackOf is the newest stack of a rank and when it was taken, by the number of its process
+// or the name of the file; nil without one.
+func stackOf(rank int, procs []*job.Process, files []*hang.File) (out *hang.Stack, newest int64) {
 	for _, f := range files {
 		for i := range f.Stacks {
 			s := &f.Stacks[i]
@@ -128,7 +143,20 @@ func stackOf(rank int, procs []*job.Process, files []*hang.File) (out *hang.Stac
 			}
 		}
 	}
-	return out
+	return out, newest
+}
+
+// stackSentence is where a rank that hangs is or, of a job that has ended, was.
+func (r *Report) stackSentence(s *straggler.Stack) string {
+	is := "was"
+	if n := len(r.Attempts); n > 0 && r.Attempts[n-1].Running {
+		is = "is"
+	}
+	text := fmt.Sprintf("rank %d %s in %s (%s)", s.Rank, is, s.Place, s.Function)
+	if s.After > 0 {
+		text += " after " + display.Duration(int64(s.After*1e6))
+	}
+	return text + ", by " + s.From
 }
 
 func hostsIn(procs []*job.Process, ranks []int) (out []string) {

@@ -101,15 +101,19 @@ func TestWitness(t *testing.T) {
 		if v.Kind != straggler.Hang || !slices.Equal(v.Ranks, []int{2}) || v.Cause != "backward" || r.Outcome == nil || r.Outcome.How != job.Hung {
 			t.Fatalf("%+v", v)
 		}
-		want := []string{"PyTorch's flight recorder: rank 2 did not come to all_reduce 37 of group default_pg (train.py:7 in main), in which ranks 0, 1, 3 wait", "rank 2 stood in load (train.py:5) < main (train.py:9) (faulthandler)"}
+		want := []string{"PyTorch's flight recorder: rank 2 did not come to all_reduce 37 of group default_pg (train.py:7 in main), in which ranks 0, 1, 3 wait"}
 		if !slices.Equal(v.Witness, want) {
 			t.Errorf("%q", v.Witness)
+		}
+		if len(v.Stacks) != 1 || v.Stacks[0].Rank != 2 || v.Stacks[0].Place != "train.py:5" || v.Stacks[0].Function != "load" || v.Stacks[0].From != "faulthandler" ||
+			v.Stacks[0].At != end || v.Stacks[0].After != v.Evidence.Waited || !slices.Equal(v.Stacks[0].Frames, []string{"load (train.py:5)", "main (train.py:9)"}) {
+			t.Errorf("Stacks = %+v, want load of train.py:5 at %d after %v ms", v.Stacks, end, v.Evidence.Waited)
 		}
 		if r.Quality.Foreign != 0 || len(r.Quality.Skipped) != 0 {
 			t.Errorf("%+v", r.Quality)
 		}
 		var screen bytes.Buffer
-		if err := report.Text(&screen, r); err != nil || !strings.Contains(screen.String(), "Seen       Rank 2 stood in load (train.py:5)") || !strings.Contains(screen.String(), "HUNG · 4 ranks") || !strings.Contains(screen.String(), "\nHANG  ") {
+		if err := report.Text(&screen, r); err != nil || !strings.Contains(screen.String(), "Stack      Rank 2 was in train.py:5 (load) after 30.0 s") || !strings.Contains(screen.String(), "HUNG · 4 ranks") || !strings.Contains(screen.String(), "\nHANG  ") {
 			t.Errorf("%v\n%s", err, &screen)
 		}
 	})

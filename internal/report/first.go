@@ -414,6 +414,9 @@ func (s *screen) first(r *Report) {
 		s.labelledAt(label, text)
 	}
 	if v.Rank != nil {
+		for i := range v.Rank.Stacks {
+			s.labelled("Stack", sentence(r.stackSentence(&v.Rank.Stacks[i])))
+		}
 		for _, text := range v.Rank.Witness {
 			s.labelled("Seen", sentence(text))
 		}

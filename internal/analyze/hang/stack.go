@@ -106,15 +106,6 @@ func readStacks(r io.Reader) []Stack {
 	return slices.DeleteFunc(out, func(s Stack) bool { return len(s.Frames) == 0 })
 }
 
-// Text says where the process was, in the innermost frames.
-func (s *Stack) Text(most int) string {
-	text := strings.Join(s.Frames[:min(len(s.Frames), most)], " < ")
-	if len(s.Frames) > most {
-		text += " < …"
-	}
-	return text
-}
-
 // frame is one function with the file and line that it was in.
 type frame struct{ function, path string }
 

@@ -153,8 +153,10 @@ type Verdict struct {
 	Needed    string   `json:"needed,omitempty"` // evidence that would settle it
 	Next      string   `json:"next_action,omitempty"`
 	Sentence  string   `json:"sentence"`
-	// Witness is what other programs left about a hang: a flight recorder, stacks.
+	// Witness is what PyTorch's flight recorder left about a hang.
 	Witness []string `json:"witness,omitempty"`
+	// Stacks are where the ranks of a hang are.
+	Stacks []Stack `json:"stacks,omitempty"`
 	// Second is a sentence on the best repair after the first one.
 	Second   string   `json:"second,omitempty"`
 	StepTime float64  `json:"step_ms,omitempty"` // median
@@ -164,6 +166,17 @@ type Verdict struct {
 	Ranking []RankRow `json:"ranks_table,omitempty"`
 	// Waits is nil where nothing on record says that ranks wait for each other.
 	Waits *Waits `json:"waits,omitempty"`
+}
+
+// Stack is where a rank of a hang is, as a stack of its process shows.
+type Stack struct {
+	Rank     int      `json:"rank"`
+	Place    string   `json:"place"`    // the innermost line of the program's own code, such as train.py:41
+	Function string   `json:"function"` // what it called there, else what the line is in
+	From     string   `json:"from"`     // py-spy or faulthandler
+	At       int64    `json:"at_ns"`
+	After    float64  `json:"after_ms,omitempty"` // how long the ranks had waited then
+	Frames   []string `json:"frames"`             // the innermost first
 }
 
 // ExitCode is for CI: 0 for a run that is fine, 3 when something costs time, 4 when
