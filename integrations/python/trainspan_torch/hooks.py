@@ -13,7 +13,7 @@ from types import MethodType
 
 from trainspan import _ring, ending, environ, passing, quiet, unframed
 
-from . import device
+from . import device, stacks
 from .loop import FORWARD, IN_BACKWARD, IN_FORWARD, IN_STEP, INSIDE, PARTS, STEPPED, TRAINED, Loop
 
 
@@ -131,6 +131,7 @@ def follow_device(used):
 
 
 def _identify():
+    stacks.ready()
     _ring.meta("torch", str(getattr(sys.modules.get("torch"), "__version__", "")))
     if _unknown:
         _ring.meta("unknown_phases", ", ".join(_unknown))
