@@ -187,6 +187,7 @@ func (s *Session) finish(m *launch.Exited, told func()) {
 	s.outcome(m)
 	close(s.stopBeat)
 	s.beating.Wait()
+	s.hangs.close()
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
 	if s.metrics != nil {

@@ -21,6 +21,7 @@ type Session struct {
 	profiles *profiles
 	usage    *usage
 	metrics  *jobMetrics
+	hangs    *hangs
 	cgroup   *resources.Cgroup
 	oomAt    int64 // kills before the command
 	beating  sync.WaitGroup
@@ -67,6 +68,7 @@ func (s *Session) started(m *launch.Started) {
 		s.try("the sampling of resources", func() error { s.usage = startUsage(s.start, m.PID, s.cgroup); return nil })
 	}
 	s.python.started(m.PID)
+	s.hangs = startHangs(s.start, s.python)
 	if s.profiles != nil {
 		s.profiles.start()
 	}

@@ -1,0 +1,159 @@
+//go:build unix
+
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/stacks"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/environ"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/report"
+)
+
+// hangs watches for a hang of the job, and then stores where its ranks are: once for each
+// hang, of the processes of this start.
+type hangs struct {
+	*start
+	python *pythonSide
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	spans int64     // read when that was looked at last
+	since time.Time // when that number was new
+	next  time.Time // when the files may be read again
+	taken bool      // the stacks of this hang
+}
+
+const (
+	// The files are read when no span has come for so long: the least time of a hang.
+	silence = 30 * time.Second
+	// Each way to a stack may take this long.
+	taking = 10 * time.Second
+	// So many ranks are asked, where all wait.
+	mostAsked = 8
+)
+
+func startHangs(s *start, p *pythonSide) *hangs {
+	if p == nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	h := &hangs{start: s, python: p, cancel: cancel, done: make(chan struct{}), since: time.Now()}
+	go h.follow(ctx)
+	return h
+}
+
+func (h *hangs) follow(ctx context.Context) {
+	defer close(h.done)
+	ticker := time.NewTicker(readEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			if h.due(now, h.python.drain.Stats().Spans) {
+				h.try("the stacks of a hang", func() error { return h.look(ctx) })
+				h.next = time.Now().Add(max(readEvery, readShare*time.Since(now)))
+			}
+		}
+	}
+}
+
+// due reports whether the job may hang: it has trained, and no span came for long.
+func (h *hangs) due(now time.Time, spans int64) bool {
+	if spans != h.spans {
+		h.spans, h.since, h.taken = spans, now, false
+	}
+	return spans > 0 && !h.taken && now.Sub(h.since) >= silence && !now.Before(h.next)
+}
+
+// look reads the records of the job and, if they show a hang, stores the stacks.
+func (h *hangs) look(ctx context.Context) error {
+	state, err := report.Load(func() error {
+		if ctx.Err() != nil {
+			return errStopped
+		}
+		return nil
+	}, h.where.Job)
+	switch {
+	case errors.Is(err, job.ErrNoTelemetry), errors.Is(err, errStopped):
+		return nil
+	case err != nil:
+		return err
+	}
+	for _, j := range state.Jobs() {
+		if len(j.Job.Processes) > 0 {
+			for _, p := range h.asked(report.Live(j, time.Now().UnixNano()), j.Job.Processes) {
+				h.taken = true // also if it gives none: it would not the next time
+				if err := h.take(ctx, p); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// asked are the processes of this node whose stacks show where a hang is: those of the ranks
+// that the others wait for or, if it is not known who that is, the first ones.
+func (h *hangs) asked(r *report.Report, procs []*job.Process) (out []*job.Process) {
+	n := len(r.Attempts)
+	if n == 0 || !r.Attempts[n-1].Running {
+		return nil
+	}
+	a := &r.Attempts[n-1]
+	if a.Straggler == nil || a.Straggler.Kind != straggler.Hang {
+		return nil
+	}
+	for _, p := range procs {
+		if p.Attempt == a.Number && p.Host == h.run.Host && p.End == job.NoEnd && (len(a.Straggler.Ranks) == 0 || slices.Contains(a.Straggler.Ranks, p.Rank)) {
+			out = append(out, p)
+		}
+	}
+	return out[:min(len(out), mostAsked)]
+}
+
+// take stores the stacks of a process that recorded into a ring of this start. It is no error if there are none.
+func (h *hangs) take(ctx context.Context, p *job.Process) error {
+	pid := int(p.PID)
+	if !h.isOurs(pid) {
+		return nil
+	}
+	text, err := stacks.Take(ctx, pid, taking, filepath.SplitList(h.python.rings)...)
+	if err != nil {
+		return nil //nolint:nilerr // the line is missing on the screen
+	}
+	path := filepath.Join(h.dir, fmt.Sprintf("stacks-rank%d-%d.txt", p.Rank, pid))
+	_, err = fswrite.NextFree(1, func(n int) error {
+		_, err := fswrite.Write(fswrite.Run(path, n), text, 0o644, nil)
+		return err
+	})
+	return err
+}
+
+// isOurs reports whether a process was started below this trainspan run: the number of one of
+// another machine or container may be that of anybody here.
+func (h *hangs) isOurs(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	return err == nil && pid > 0 && slices.Contains(strings.Split(string(text), "\x00"), environ.Run+"="+h.token)
+}
+
+// close ends it.
+func (h *hangs) close() {
+	if h != nil {
+		h.cancel()
+		<-h.done
+	}
+}
