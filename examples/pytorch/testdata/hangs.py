@@ -6,11 +6,10 @@ loader     rank 1 waits for its next batch and does not get it
 mismatch   rank 1 takes two collectives of different groups in the other order
 
 Where PyTorch has a flight recorder for gloo, each rank dumps it after some seconds
-into the folder of the run, and beside it where its threads are.
+into the folder of the run. Where its threads are trainspan run asks itself.
 """
 
 import datetime
-import faulthandler
 import inspect
 import os
 import sys
@@ -47,8 +46,6 @@ def dump(rank, folder):
     """What a watchdog would do: no step has ended for some seconds."""
     while time.time() - last[0] < 5 or last[1] + 1 < STOPS:
         time.sleep(0.5)
-    with open(os.path.join(folder, "stacks-rank%d.txt" % rank), "w") as f:
-        faulthandler.dump_traceback(f, all_threads=True)
     recorder = getattr(torch._C._distributed_c10d, "_dump_fr_trace", None)
     if recorder:
         with open(os.path.join(folder, "comm_lib_trace_rank_%d" % rank), "wb") as f:
