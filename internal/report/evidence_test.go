@@ -117,6 +117,14 @@ func TestWitness(t *testing.T) {
 			t.Errorf("%v\n%s", err, &screen)
 		}
 	})
+	t.Run("on the page", func(t *testing.T) {
+		dir, _ := hung(t, simjob.Backward)
+		stack(t, dir)
+		var page bytes.Buffer
+		if err := report.HTML(&page, build(t, dir)); err != nil || !strings.Contains(page.String(), "<p>Rank 2 was in train.py:5 (load) after 30.0 s, by faulthandler.</p>") {
+			t.Errorf("HTML() = %v, and the page has no stack of rank 2", err)
+		}
+	})
 	t.Run("the dumps say who", func(t *testing.T) {
 		dir, end := hung(t, "")
 		if v := build(t, dir).Verdict.Rank; v.Kind != straggler.Hang || len(v.Ranks) != 0 {

@@ -35,6 +35,7 @@ type page struct {
 	End         linked // how it ended, where that is a sentence of its own
 	Source      string // the line of the program that raised the exception, and where it is
 	Why         linked
+	Stacks      []string // where ranks are that hang
 	Next, Said  []linked
 	Title       string
 	Bar         []barPart
@@ -176,6 +177,11 @@ func newPage(r *Report) (*page, error) {
 	if p.Head = r.Verdict.Outcome + " before the first step"; !r.endedBeforeSteps() {
 		p.Head = r.Verdict.Outcome + " · " + r.Verdict.Diagnosis
 		p.Why = p.link(said{r.Verdict.Why, r.placeOfWhy()})
+	}
+	if v := r.Verdict.Rank; v != nil {
+		for i := range v.Stacks {
+			p.Stacks = append(p.Stacks, sentence(r.stackSentence(&v.Stacks[i])))
+		}
 	}
 	for i, text := range r.Verdict.Next {
 		p.Next = append(p.Next, p.link(said{text, r.nextAt[i]}))

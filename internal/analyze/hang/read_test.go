@@ -160,6 +160,7 @@ func TestPlace(t *testing.T) {
 		"only wrappers":            {begin + in(torch+"a.py", "wrapper") + in("/a/train.py", "main"), "train.py:7 (main)"},
 		"none of the program":      {begin + in(torch+"run.py", "poll") + in("/usr/lib/python3.11/runpy.py", "_run_code"), "run.py:7 (poll)"},
 		"py-spy":                   {spy("all_reduce (torch/distributed/distributed_c10d.py:1536)", "call (trainspan_torch/comm.py:88)", "main (train.py:41)"), "train.py:41 (all_reduce)"},
+		"py-spy, names of classes": {spy("all_reduce (torch/distributed/distributed_c10d.py:1)", "_exception_logger.<locals>.wrapper (torch/distributed/c10d_logger.py:2)", "main (train.py:41)"), "train.py:41 (all_reduce)"},
 		"py-spy, short names":      {spy("wait (threading.py:320)", "never (data.py:53)", "main (train.py:41)"), "data.py:53 (wait)"},
 		"py-spy, full names":       {spy("wait (/usr/lib/python3.11/threading.py:320)", "never (/a/b c/data.py:53)"), "data.py:53 (wait)"},
 		"a thread after the main":  {spy("f (a.py:1)") + "Thread 8 (active): \"pin\"\n    g (b.py:2)\n", "a.py:1 (f)"},

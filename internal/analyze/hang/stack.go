@@ -120,7 +120,7 @@ func (s *Stack) take(frames []frame) {
 	own := max(slices.IndexFunc(frames, func(f frame) bool { return !inLibrary(f.path) }), 0)
 	s.Place, s.Function = short(base(frames[own].path)), short(frames[own].function)
 	for i := own - 1; i >= 0; i-- {
-		if !passesOn[frames[i].function] {
+		if !passesOn[frames[i].function[strings.LastIndexByte(frames[i].function, '.')+1:]] {
 			s.Function = short(frames[i].function)
 			break
 		}
@@ -129,7 +129,7 @@ func (s *Stack) take(frames []frame) {
 
 func short(s string) string { return redact.Text(s[:min(len(s), maxText)]) }
 
-// passesOn are the names of functions that only call what they wrap.
+// passesOn are the names of functions that only call what they wrap, without that of their class.
 var passesOn = map[string]bool{"wrapper": true, "wrapped": true, "inner": true, "_fn": true, "decorate_context": true, "__call__": true, "_call_impl": true, "_wrapped_call_impl": true}
 
 // installed is what the paths of installed packages, of Python's own library and of PyTorch have
