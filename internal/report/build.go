@@ -30,6 +30,7 @@ func Build(j *Job) *Report {
 	tables, s := r.answer(j)
 	wait.Wait()
 	j.series(r.Series, tables, s, r.Verdict.Attempt)
+	r.moment = j.findMoment(r)
 	return r
 }
 

@@ -36,6 +36,7 @@ type page struct {
 	Source      string // the line of the program that raised the exception, and where it is
 	Why         linked
 	Stacks      []string // where ranks are that hang
+	Moment      *moment  // where the traces show the finding
 	Next, Said  []linked
 	Title       string
 	Bar         []barPart
@@ -158,7 +159,7 @@ func number(x any) float64 {
 }
 
 func newPage(r *Report) (*page, error) {
-	p := &page{R: r, Chart: make(map[string]bool), Checkpoints: r.Checkpoints[:min(len(r.Checkpoints), maxCheckpointRows)]}
+	p := &page{R: r, Moment: r.moment, Chart: make(map[string]bool), Checkpoints: r.Checkpoints[:min(len(r.Checkpoints), maxCheckpointRows)]}
 	p.Title = r.title()
 	p.bar()
 	p.ledger()

@@ -77,6 +77,7 @@ type Report struct {
 	imported string  // the frameworks that were imported and need lines in the program
 	run      string  // its name among those of trainspan run
 	running  int     // the number of the attempt, in [Live]
+	moment   *moment // where the traces show the finding, in [Build]
 	said     []said  // the sentences of the verdict
 	nextAt   []place // what each of its actions is about
 }

@@ -1,0 +1,197 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
+)
+
+// moment is a place in the traces that shows the finding.
+type moment struct {
+	attempt  int
+	step     int64 // -1 when it is not recorded
+	ranks    []int // those to look at, the named ones first
+	from, to int64
+	files    []string // the traces of the ranks
+	shared   bool     // a file has other ranks too
+}
+
+// mostShown is how many ranks a command opens: the named ones and one to compare them with.
+const mostShown = 3
+
+// findMoment returns where the traces show the finding, nil where there is no finding, where no
+// trace has it, and for profiles, whose traces no user has.
+func (j *Job) findMoment(r *Report) *moment {
+	var m *moment
+	switch d := r.Verdict.Diagnosis; {
+	case r.Profile != nil || r.endedBeforeSteps():
+		return nil
+	case d == diagnosisOf(account.CheckpointSave):
+		m = longestSave(r.Checkpoints)
+	case slices.Contains(inSteps, d):
+		m = j.stepOfFinding(r)
+	}
+	if m == nil { // what is lost between attempts is in no trace
+		return nil
+	}
+	// Clocks of hosts differ, and what the step waited for began before it.
+	around := max((m.to-m.from)/2, int64(time.Millisecond))
+	m.from, m.to = m.from-around, m.to+around
+	m.addFiles(j.Job.Processes, r.Series.Lanes)
+	if len(m.files) == 0 {
+		return nil
+	}
+	return m
+}
+
+// inSteps are the diagnoses of what steps show.
+var inSteps = []string{
+	diagnoses[straggler.SlowRanks], diagnoses[straggler.Imbalance], diagnoses[straggler.InputSlow], diagnoses[straggler.SlowTransfer],
+	diagnoses[straggler.Drift], diagnoses[straggler.Hang], diagnosisOf(account.Wait), diagnosisOfPart(string(account.OtherCode)),
+}
+
+// longestSave is the checkpoint that held up the training longest.
+func longestSave(all []Checkpoint) *moment {
+	var m *moment
+	for _, c := range all {
+		if !c.Load && c.Blocking > 0 && (m == nil || c.Blocking > m.to-m.from) {
+			m = &moment{attempt: c.Attempt, step: c.Step, ranks: []int{c.Slowest}, from: c.Start, to: c.Start + c.Blocking}
+		}
+	}
+	return m
+}
+
+// stepOfFinding is the last step of a hang, else the step that the page draws rank by rank, else
+// a usual one.
+func (j *Job) stepOfFinding(r *Report) *moment {
+	m := &moment{attempt: r.Verdict.Attempt}
+	v := r.Verdict.Rank
+	if v == nil {
+		for i, length := range r.Attempts {
+			if i == 0 || length.Stop-length.Start > m.to-m.from {
+				m.attempt, m.from, m.to = length.Number, length.Start, length.Stop
+			}
+		}
+	} else if diagnoses[v.Kind] == r.Verdict.Diagnosis {
+		m.ranks = slices.Clone(v.Ranks[:min(len(v.Ranks), mostShown-1)])
+	}
+	its := j.Ledger.Iterations(m.attempt)
+	at := usualStep(its)
+	if at < 0 {
+		return nil
+	}
+	hangs := r.Verdict.Diagnosis == diagnoses[straggler.Hang]
+	if l := r.Series.Lanes; hangs {
+		at = len(its) - 1
+	} else if l != nil && l.Attempt == m.attempt {
+		if i := slices.IndexFunc(its, func(it account.Iteration) bool { return it.First <= l.Step && l.Step <= it.Last }); i > 0 {
+			at = i
+		}
+	}
+	m.step, m.from, m.to = its[at].Last, its[at-1].End, its[at].End
+	if i := slices.IndexFunc(r.Attempts, func(a Attempt) bool { return a.Number == m.attempt }); hangs && i >= 0 {
+		m.to = max(m.to, r.Attempts[i].Stop)
+	}
+	return m
+}
+
+// usualStep is the index of the step that takes the median time, -1 without one.
+func usualStep(its []account.Iteration) int {
+	var at []int
+	for i := 1; i < len(its); i++ {
+		at = append(at, i)
+	}
+	if len(at) == 0 {
+		return -1
+	}
+	slices.SortStableFunc(at, func(a, b int) int { return cmp.Compare(its[a].End-its[a-1].End, its[b].End-its[b-1].End) })
+	return at[len(at)/2]
+}
+
+// addFiles adds a rank to compare with and the traces of the ranks.
+func (m *moment) addFiles(procs []*job.Process, lanes *Lanes) {
+	of := make(map[int]*job.Process)
+	users := make(map[string]int)
+	var all []int
+	for _, p := range procs {
+		for _, f := range p.Sources {
+			users[f]++
+		}
+		if p.Attempt == m.attempt && of[p.Rank] == nil {
+			of[p.Rank] = p
+			all = append(all, p.Rank)
+		}
+	}
+	slices.Sort(all)
+	if lanes != nil && lanes.Attempt == m.attempt { // the one that waited longest comes last
+		all = slices.Insert(all, 0, lanes.Ranks[len(lanes.Ranks)-1])
+	}
+	for _, rank := range all {
+		if !slices.Contains(m.ranks, rank) {
+			m.ranks = append(m.ranks, rank)
+			break
+		}
+	}
+	for _, rank := range m.ranks {
+		p := of[rank]
+		if p == nil {
+			continue
+		}
+		traces := slices.DeleteFunc(slices.Clone(p.Sources), func(f string) bool { return !fsread.NamedTrace(f) })
+		own := slices.DeleteFunc(slices.Clone(traces), func(f string) bool { return users[f] > 1 })
+		if len(own) == 0 { // all ranks are in one file
+			own, m.shared = traces, true
+		}
+		for _, f := range own {
+			if !slices.Contains(m.files, f) {
+				m.files = append(m.files, f)
+			}
+		}
+	}
+}
+
+// What describes the moment in a sentence.
+func (m *moment) What() string {
+	ranks := strings.ReplaceAll(strings.Trim(fmt.Sprint(m.ranks), "[]"), " ", ", ")
+	word := "rank"
+	if len(m.ranks) > 1 {
+		word = "ranks"
+	}
+	step := ""
+	if m.step >= 0 {
+		step = fmt.Sprintf("step %d of ", m.step)
+	}
+	return fmt.Sprintf("%sattempt %d, %s %s, %s UTC", step, m.attempt, word, ranks, time.Unix(0, m.from).UTC().Format("2006-01-02 15:04:05.000"))
+}
+
+// Command is what opens the moment in Perfetto.
+func (m *moment) Command() string {
+	line := []string{"trainspan", "open"}
+	for _, f := range m.files {
+		line = append(line, shellWord(f))
+	}
+	if m.shared {
+		line = append(line, "--rank", strings.ReplaceAll(strings.Trim(fmt.Sprint(m.ranks), "[]"), " ", ","))
+	}
+	// Whole microseconds are what traces have.
+	at := func(ns int64) string { return time.UnixMicro(ns / 1000).UTC().Format("2006-01-02T15:04:05.000000Z") }
+	return strings.Join(append(line, "--from", at(m.from), "--to", at(m.to)), " ")
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,+@%=-]+$`)
+
+// shellWord quotes a word for a POSIX shell.
+func shellWord(s string) string {
+	if plainWord.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,97 @@
+package report_test
+
+import (
+	"bytes"
+	"html"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/report"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
+)
+
+var momentLine = regexp.MustCompile(`In the trace: ([^<]*)\. This command opens it:<br><code>([^<]*)</code>`)
+
+// TestMoment: the page names the moment at which the traces show the finding, and the command
+// that opens it with the guilty rank and one that waits for it.
+func TestMoment(t *testing.T) {
+	at := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		job   simjob.Attempt
+		what  string // empty where no trace shows it
+		files int
+		one   bool // all ranks are in one file
+	}{
+		"slow rank":      {simjob.Attempt{Ranks: 4, Steps: 120, Slow: 2, Extra: [4]float64{14}}, "ranks 2, ", 2, false},
+		"one file":       {simjob.Attempt{Ranks: 4, Steps: 120, Slow: 2, Extra: [4]float64{14}}, "ranks 2, ", 1, true},
+		"checkpoints":    {simjob.Attempt{Ranks: 2, Steps: 100, Save: 1}, "ranks ", 2, false},
+		"one rank":       {simjob.Attempt{Ranks: 1, Steps: 120}, "rank 0, ", 1, false},
+		"mostly restart": {simjob.Attempt{Ranks: 1, Steps: 3}, "", 0, false},
+	} {
+		tc.job.Start = at
+		dir := filepath.Join(t.TempDir(), "a job's")
+		end, err := tc.job.Write(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tc.one {
+			concatenate(t, dir)
+		}
+		r := report.Build(read(t, dir))
+		text := page(t, r)
+		m := momentLine.FindStringSubmatch(text)
+		if (m != nil) != (tc.what != "") {
+			t.Errorf("%s, %s: the page has %q, want %q", name, r.Verdict.Diagnosis, m, tc.what)
+		}
+		if m == nil {
+			continue
+		}
+		what, command := html.UnescapeString(m[1]), html.UnescapeString(m[2])
+		if n := strings.Count(command, ".pfw.gz'"); n != tc.files {
+			t.Errorf("%s: %d files, want %d: %s", name, n, tc.files, command)
+		}
+		if !strings.Contains(what, tc.what) || !strings.HasPrefix(what, "step ") {
+			t.Errorf("%s: %q, want a step and %q", name, what, tc.what)
+		}
+		_, flags, _ := strings.Cut(command, " --from ")
+		first, last, _ := strings.Cut(flags, " --to ")
+		from, err1 := time.Parse(time.RFC3339Nano, first)
+		to, err2 := time.Parse(time.RFC3339Nano, last)
+		if err1 != nil || err2 != nil || from.Before(at) || !from.Before(to) || to.After(end.Add(time.Second)) || to.Sub(from) > 5*time.Second {
+			t.Errorf("%s: from %v to %v, want some steps between %v and %v: %s", name, from, to, at, end, command)
+		}
+		if strings.Contains(command, "' --rank 2,") != tc.one {
+			t.Errorf("%s: --rank is in the command where others are in the file, %v: %s", name, tc.one, command)
+		}
+		if !strings.HasPrefix(command, "trainspan open '") || !strings.Contains(command, `a job'\''s/`) {
+			t.Errorf("%s: the files are not quoted: %s", name, command)
+		}
+	}
+}
+
+// concatenate makes one trace of all in a folder.
+func concatenate(t *testing.T, dir string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.pfw.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all bytes.Buffer
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err == nil {
+			err = os.Remove(f)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "all.pfw.gz"), all.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
