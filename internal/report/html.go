@@ -313,7 +313,14 @@ func (p *page) ranks() {
 		p.Compared = p.Compared || k.Compared
 		p.Ranks = append(p.Ranks, rankRow{k, slices.Contains(slow, k.Rank)})
 	}
-	slices.SortStableFunc(p.Ranks, func(a, b rankRow) int { return cmp.Compare(b.Excess, a.Excess) })
+	slices.SortStableFunc(p.Ranks, func(a, b rankRow) int {
+		if a.Slow != b.Slow && a.Slow {
+			return -1
+		} else if a.Slow != b.Slow {
+			return 1
+		}
+		return cmp.Compare(b.Excess, a.Excess)
+	})
 	if n := len(p.Ranks); n > maxRankRow {
 		p.Ranks, p.RanksLeft = p.Ranks[:maxRankRow], n-maxRankRow
 	}

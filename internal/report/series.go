@@ -21,7 +21,7 @@ const (
 	heatRows   = 128
 	heatCols   = 240
 	maxLanes   = 16
-	maxRankRow = 1024 // of the table of an HTML file
+	maxRankRow = 128 // of the table of an HTML file
 
 	// maxAttempts is how many attempts the pictures and the table have, the last
 	// ones; those before are one row.

@@ -207,7 +207,7 @@ func unknown(arg string, all []rundir.Attempt) error {
 		if arg == Latest {
 			return ui.Usage("no run is in %s; record one with trainspan run -- COMMAND, or name files", rundir.Root)
 		}
-		return ui.Usage("%s: there is no such file; check the name", arg)
+		return ui.Usage("%s: there is no such file or run; check the name", arg)
 	}
 	type candidate struct {
 		id    string

@@ -1,0 +1,105 @@
+package browser_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
+)
+
+// faint lists texts whose contrast with what is behind them is below WCAG AA: 4.5, or 3 for large
+// ones. Opacity counts.
+const faint = `(() => {
+	const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+	const parse = c => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = c; canvas.fillRect(0, 0, 1, 1); const p = canvas.getImageData(0, 0, 1, 1).data; return [p[0], p[1], p[2], p[3] / 255]; };
+	const over = (a, b) => [0, 1, 2].map(i => a[i] * a[3] + b[i] * (1 - a[3]));
+	const light = c => { const l = c.map(v => (v /= 255) <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * l[0] + .7152 * l[1] + .0722 * l[2]; };
+	const behind = e => { const up = []; for (; e; e = e.parentElement) up.push(parse(getComputedStyle(e).backgroundColor)); return up.reverse().reduce((b, c) => over(c, b), [255, 255, 255]); };
+	const out = new Set();
+	for (const e of document.querySelectorAll("body *")) {
+		if (!e.checkVisibility() || ![...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())) continue;
+		const s = getComputedStyle(e), b = behind(e), ink = parse(s.color);
+		for (let p = e; p; p = p.parentElement) ink[3] *= +getComputedStyle(p).opacity;
+		const [x, y] = [light(over(ink, b)), light(b)].sort((p, q) => q - p), ratio = (x + .05) / (y + .05), size = parseFloat(s.fontSize);
+		if (ratio < (size >= 24 || size >= 18.66 && +s.fontWeight >= 700 ? 3 : 4.5)) out.add(e.tagName + "." + e.className + " " + ratio.toFixed(2));
+	}
+	return [...out];
+})()`
+
+// small lists what is pressed and is smaller than the 24 pixels of WCAG 2.2; links within a sentence
+// may be.
+const small = `[...document.querySelectorAll("summary, button, a:not(.to), [tabindex='0'], input")].filter(e => e.checkVisibility()).map(e => [e, e.getBoundingClientRect()])
+	.filter(([e, r]) => r.width < 24 || r.height < 24).map(([e, r]) => e.tagName + "." + e.className + " " + Math.round(r.width) + "x" + Math.round(r.height) + " " + e.textContent.slice(0, 30))`
+
+// TestAccess: the pages of 1, 4 and 1,024 ranks have enough contrast in both themes and large
+// enough targets, fit on a telephone, and are readable without JavaScript; the page of one rank
+// has no table of ranks, that of many names the slow one first.
+func TestAccess(t *testing.T) {
+	ctx := browser(t)
+	for _, tc := range []struct{ ranks, slow, rows int }{{1, 0, 0}, {4, 2, 4}, {1024, 700, 128}} {
+		dir := t.TempDir()
+		a := simjob.Attempt{Ranks: tc.ranks, Steps: 30, Plain: true, Save: 10}
+		if tc.ranks > 1 {
+			a.Slow, a.Extra = tc.slow, [4]float64{14}
+		}
+		if _, err := a.Write(filepath.Join(dir, "job")); err != nil {
+			t.Fatal(err)
+		}
+		address := save(t, dir, readReport(t, filepath.Join(dir, "job"), fmt.Sprint(tc.ranks, " ranks")))
+		if err := chromedp.Do(ctx, chromedp.EmulateViewport(390, 844)); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"light", "dark"} {
+			theme(t, ctx, name)
+			open(t, ctx, address)
+			eval[bool](t, ctx, `document.querySelectorAll("details").forEach(d => d.open = true), true`)
+			if list := eval[[]string](t, ctx, faint); len(list) > 0 {
+				t.Errorf("%d ranks, %s: text of too little contrast: %q", tc.ranks, name, list)
+			}
+		}
+		if list := eval[[]string](t, ctx, small); len(list) > 0 {
+			t.Errorf("%d ranks: too small to be pressed: %q", tc.ranks, list)
+		}
+		if wide := eval[int](t, ctx, `document.documentElement.scrollWidth`); wide > 390 {
+			t.Errorf("%d ranks: the page is %d wide on a screen of 390", tc.ranks, wide)
+		}
+		if n := eval[int](t, ctx, `document.querySelectorAll("[aria-label='Table: Ranks'] tbody tr").length`); n > tc.rows || (n > 0) != (tc.rows > 0) {
+			t.Errorf("%d ranks: the table of ranks has %d rows, want %d at most", tc.ranks, n, tc.rows)
+		}
+		if tc.ranks > 1 {
+			for _, table := range []string{"Ranks", "The finding"} {
+				first := eval[string](t, ctx, fmt.Sprintf(`document.querySelector("[aria-label='Table: %s'] tbody td").textContent`, table))
+				if first != fmt.Sprint(tc.slow) {
+					t.Errorf("%d ranks: %s begins with %q, want rank %d", tc.ranks, table, first, tc.slow)
+				}
+			}
+			if n := eval[int](t, ctx, `document.querySelectorAll("[aria-label='Table: The finding'] tbody tr").length`); n != 2 {
+				t.Errorf("%d ranks: the finding has %d rows, want the slow rank and one group", tc.ranks, n)
+			}
+		}
+		script(t, ctx, true)
+		if err := chromedp.Do(ctx, chromedp.Navigate(address)); err != nil {
+			t.Fatal(err)
+		}
+		text := eval[string](t, ctx, `document.body.innerText`)
+		for _, want := range []string{"COMPLETED", "Where the time went", "Attempts", "wall time", "charts need JavaScript"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%d ranks: without JavaScript %q is not on the page", tc.ranks, want)
+			}
+		}
+		script(t, ctx, false)
+	}
+}
+
+// script turns the JavaScript of pages off or on; what a test evaluates runs in any case.
+func script(t *testing.T, ctx context.Context, off bool) {
+	t.Helper()
+	if _, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off}); err != nil {
+		t.Fatal(err)
+	}
+}
