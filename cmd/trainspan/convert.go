@@ -80,11 +80,11 @@ type converted struct {
 }
 
 func runConvert(ctx context.Context, a *ui.App, args []string, o *convertOptions) error {
-	args, remove, err := withTraces(ctx, a, args)
+	args, imported, err := withTraces(ctx, a, args)
 	if err != nil {
 		return err
 	}
-	defer remove()
+	defer imported.remove()
 	if o.to == "parquet" && o.part {
 		digests, traces := digestsIn(args)
 		if len(digests) > 0 && traces {

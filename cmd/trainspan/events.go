@@ -116,11 +116,11 @@ type eventPrinter struct {
 var eventColumns = []string{"file", "ts_us", "dur_us", "ph", "rank", "pid", "tid", "cat", "name", "epoch", "step", "id", "parent", "args"}
 
 func runEvents(ctx context.Context, a *ui.App, args []string, o *eventsOptions) error {
-	args, remove, err := withTraces(ctx, a, args)
+	args, imported, err := withTraces(ctx, a, args)
 	if err != nil {
 		return err
 	}
-	defer remove()
+	defer imported.remove()
 	files, err := read.Expand(ctx, args)
 	if err != nil {
 		return err

@@ -41,11 +41,11 @@ The status is 1 when a trace is damaged or holds lines that are no records.`,
 }
 
 func runInfo(ctx context.Context, a *ui.App, args []string, q *read.Filter, asJSON bool) error {
-	args, remove, err := withTraces(ctx, a, args)
+	args, imported, err := withTraces(ctx, a, args)
 	if err != nil {
 		return err
 	}
-	defer remove()
+	defer imported.remove()
 	files, err := read.Expand(ctx, args)
 	if err != nil {
 		return err

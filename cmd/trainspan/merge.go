@@ -53,11 +53,11 @@ The dialect is that of the first trace unless --dialect says otherwise.`,
 }
 
 func runMerge(ctx context.Context, a *ui.App, args []string, o *mergeOptions) error {
-	args, remove, err := withTraces(ctx, a, args)
+	args, imported, err := withTraces(ctx, a, args)
 	if err != nil {
 		return err
 	}
-	defer remove()
+	defer imported.remove()
 	files, err := read.Expand(ctx, args)
 	if err != nil {
 		return err

@@ -68,11 +68,11 @@ Perfetto's page may fetch from port 9001 only; another one is for other viewers.
 }
 
 func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) error {
-	args, remove, err := withTraces(ctx, a, args)
+	args, imported, err := withTraces(ctx, a, args)
 	if err != nil {
 		return err
 	}
-	defer remove()
+	defer imported.remove()
 	files, err := read.Expand(ctx, args)
 	if err != nil {
 		return err

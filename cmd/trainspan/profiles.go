@@ -23,10 +23,11 @@ import (
 
 // profileImport makes traces of profiles, for one report.
 type profileImport struct {
-	app *ui.App
-	ctx context.Context //nolint:containedctx // of one call
-	dir string
-	n   int
+	app  *ui.App
+	ctx  context.Context //nolint:containedctx // of one call
+	dir  string
+	n    int
+	from string // what the user named
 }
 
 // traces makes a trace of each job among some profiles.
@@ -81,6 +82,19 @@ func (im *profileImport) trace(sources []torch.Source) (string, *torch.Report, e
 		return "", nil, importError(err)
 	}
 	return path, r, nil
+}
+
+// names puts what the user named in place of the traces, which users never see.
+func (im *profileImport) names(files []string) (out []string) {
+	for _, f := range files {
+		if im.dir != "" && filepath.Dir(f) == im.dir {
+			f = im.from
+		}
+		if !slices.Contains(out, f) {
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 // remove deletes the traces.
@@ -202,19 +216,18 @@ func (j *profiled) with(p *profiled) bool {
 }
 
 // withTraces returns what the arguments of a command stand for, with a trace in place of each
-// profile that is named, or is in a folder without a trace. The traces are there until remove
-// is called.
-func withTraces(ctx context.Context, a *ui.App, args []string) (paths []string, remove func(), err error) {
-	im := &profileImport{app: a, ctx: ctx}
+// profile that is named, or is in a folder without a trace. The caller removes the traces.
+func withTraces(ctx context.Context, a *ui.App, args []string) (paths []string, im *profileImport, err error) {
+	im = &profileImport{app: a, ctx: ctx}
 	resolved, err := read.ResolvePaths(ctx, args)
 	if err != nil {
-		return nil, im.remove, err
+		return nil, im, err
 	}
 	var profiles, from []string
 	for _, arg := range resolved {
 		found, err := read.Profiles(arg)
 		if err != nil {
-			return nil, im.remove, err
+			return nil, im, err
 		}
 		if len(found) == 0 {
 			paths = append(paths, arg)
@@ -223,19 +236,20 @@ func withTraces(ctx context.Context, a *ui.App, args []string) (paths []string, 
 		profiles, from = append(profiles, found...), append(from, arg)
 	}
 	if len(profiles) == 0 {
-		return paths, im.remove, nil
+		return paths, im, nil
 	}
 	imported, failed, err := im.traces(profiles)
 	if err != nil {
 		im.remove()
-		return nil, im.remove, err
+		return nil, im, err
 	}
+	im.from = strings.Join(from, ", ")
 	for _, f := range failed {
 		a.Note("left out: %v", f)
 	}
-	a.Note("%s: %s, read as trainspan trace import does", strings.Join(from, ", "), display.Plural(len(profiles), "profile"))
+	a.Note("%s: %s, read as trainspan trace import does", im.from, display.Plural(len(profiles), "profile"))
 	for i := range imported {
 		paths = append(paths, imported[i].Trace)
 	}
-	return paths, im.remove, nil
+	return paths, im, nil
 }

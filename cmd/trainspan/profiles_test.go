@@ -151,3 +151,20 @@ func TestCompareProfiles(t *testing.T) {
 		}
 	}
 }
+
+// TestSummaryOfProfiles: the summary names the profiles that were given, not the traces made of
+// them.
+func TestSummaryOfProfiles(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("profiles", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeProfile(t, "profiles/rank0.json", 2026, 0, 200)
+	writeProfile(t, "profiles/rank1.json", 2026, 1, 201)
+	for _, args := range [][]string{{"trace", "summary", "profiles"}, {"trace", "summary", "profiles", "--json"}} {
+		status, said, wrong := cli(t, args...)
+		if status != 0 || !strings.Contains(said, "profiles") || strings.Contains(said, "profiles1.pfw") {
+			t.Errorf("%v: status %d, %s%s, want the name profiles alone", args, status, said, wrong)
+		}
+	}
+}

@@ -240,3 +240,14 @@ func TestTopFollows(t *testing.T) {
 		t.Errorf("top shows %q, %+v, want newer.1, and that it is waited for", r.name(), got)
 	}
 }
+
+// TestRefusedWithoutRuns: where no run is recorded a wrong name is refused in the same words.
+func TestRefusedWithoutRuns(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, command := range []string{"report", "open", "top", "trace summary"} {
+		line := append(strings.Fields(command), "none")
+		if status, _, wrong := cli(t, line...); status != ui.StatusUse || !strings.Contains(wrong, "none: there is no such file or run; ") {
+			t.Errorf("%s: status %d, %q, want %d and that there is no such file or run", command, status, wrong, ui.StatusUse)
+		}
+	}
+}

@@ -59,11 +59,11 @@ func runSteps(ctx context.Context, a *ui.App, args []string, o *stepsOptions) er
 	if o.json && o.csv {
 		return ui.Usage("--json and --csv: choose one")
 	}
-	args, remove, err := withTraces(ctx, a, args)
+	args, imported, err := withTraces(ctx, a, args)
 	if err != nil {
 		return err
 	}
-	defer remove()
+	defer imported.remove()
 	files, err := read.Expand(ctx, args)
 	if err != nil {
 		return err

@@ -86,11 +86,11 @@ func runSummary(ctx context.Context, a *ui.App, args []string, o *summaryOptions
 	if !ok {
 		return ui.Usage("--sort %s: choose one of %s", o.sort, strings.Join(sortWords, ", "))
 	}
-	args, remove, err := withTraces(ctx, a, args)
+	args, imported, err := withTraces(ctx, a, args)
 	if err != nil {
 		return err
 	}
-	defer remove()
+	defer imported.remove()
 	files, err := read.Expand(ctx, args)
 	if err != nil {
 		return err
@@ -132,9 +132,9 @@ func runSummary(ctx context.Context, a *ui.App, args []string, o *summaryOptions
 	}
 	order(res.Names)
 	if o.json {
-		return a.PrintJSON(fileSummary{files, res})
+		return a.PrintJSON(fileSummary{imported.names(files), res})
 	}
-	showSummary(a, files, res, o.top, o.sort)
+	showSummary(a, imported.names(files), res, o.top, o.sort)
 	return nil
 }
 
