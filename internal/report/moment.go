@@ -160,10 +160,9 @@ func (m *moment) addFiles(procs []*job.Process, lanes *Lanes) {
 
 // What describes the moment in a sentence.
 func (m *moment) What() string {
-	ranks := strings.ReplaceAll(strings.Trim(fmt.Sprint(m.ranks), "[]"), " ", ", ")
-	word := "rank"
-	if len(m.ranks) > 1 {
-		word = "ranks"
+	ranks, word := fmt.Sprint(m.ranks[0]), "rank"
+	if last := len(m.ranks) - 1; last > 0 {
+		ranks, word = strings.ReplaceAll(strings.Trim(fmt.Sprint(m.ranks[:last]), "[]"), " ", ", ")+" and "+fmt.Sprint(m.ranks[last]), "ranks"
 	}
 	step := ""
 	if m.step >= 0 {

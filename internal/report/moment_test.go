@@ -14,7 +14,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-var momentLine = regexp.MustCompile(`In the trace: ([^<]*)\. This command opens it:<br><code>([^<]*)</code>`)
+var momentLine = regexp.MustCompile(`In the trace: ([^<]*)\. This command opens it:<br><code class="command">([^<]*)</code>`)
 
 // TestMoment: the page names the moment at which the traces show the finding, and the command
 // that opens it with the guilty rank and one that waits for it.
@@ -26,8 +26,8 @@ func TestMoment(t *testing.T) {
 		files int
 		one   bool // all ranks are in one file
 	}{
-		"slow rank":      {simjob.Attempt{Ranks: 4, Steps: 120, Slow: 2, Extra: [4]float64{14}}, "ranks 2, ", 2, false},
-		"one file":       {simjob.Attempt{Ranks: 4, Steps: 120, Slow: 2, Extra: [4]float64{14}}, "ranks 2, ", 1, true},
+		"slow rank":      {simjob.Attempt{Ranks: 4, Steps: 120, Slow: 2, Extra: [4]float64{14}}, "ranks 2 and ", 2, false},
+		"one file":       {simjob.Attempt{Ranks: 4, Steps: 120, Slow: 2, Extra: [4]float64{14}}, "ranks 2 and ", 1, true},
 		"checkpoints":    {simjob.Attempt{Ranks: 2, Steps: 100, Save: 1}, "ranks ", 2, false},
 		"one rank":       {simjob.Attempt{Ranks: 1, Steps: 120}, "rank 0, ", 1, false},
 		"mostly restart": {simjob.Attempt{Ranks: 1, Steps: 3}, "", 0, false},
