@@ -19,7 +19,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-var anew = flag.Bool("update", false, "write docs/reference/schema anew from the types")
+var anew = flag.Bool("update", false, "write docs/reference/schema from the types")
 
 // schemas has what --json prints: of runs, each line.
 var schemas = map[string]any{"report": report.Report{}, "compare": compare.Result{}, "runs": runRow{}, "runs-sum": runsSum{}}

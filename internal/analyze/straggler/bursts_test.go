@@ -8,7 +8,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// TestBursts draws jobs of which all ranks are slower in single steps: every n steps, or now and then. The
+// TestBursts draws jobs in which all ranks are slower in single steps: every n steps, or now and then. The
 // gain is that of the same job without them.
 func TestBursts(t *testing.T) {
 	jobs := 8
