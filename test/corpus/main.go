@@ -45,7 +45,7 @@ func write(dir string, families []string, seeds int) error {
 			if _, err := j.Write(filepath.Join(dir, "jobs", j.Name)); err != nil {
 				return err
 			}
-			all[j.Name] = truthOf(j, j.Truth(false))
+			all[j.Name] = truthOf(j, j.Truth())
 		}
 	}
 	text, err := json.MarshalIndent(all, "", " ")
