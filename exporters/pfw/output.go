@@ -21,8 +21,8 @@ func (p *Processor) Open(ctx context.Context, t *outputs.Telemetry) (outputs.Tra
 	return outputs.Traits{Snapshots: true, All: true}, nil
 }
 
-// Write implements outputs.Output: it is OnStart and OnEnd for a span that starts and
-// ends. An event of an open span is written at once, as a metadata record whose name is
+// Write implements outputs.Output: it is OnStart and OnEnd for spans that start and
+// end. An event of an open span is written at once, as a metadata record whose name is
 // the event's and whose value is its time in microseconds; without telemetry the events
 // of a span are written when it ends. What other outputs have lost is repeated in the
 // trace's end record.
@@ -30,12 +30,20 @@ func (p *Processor) Write(records []outputs.Record) error {
 	if p == nil {
 		return nil
 	}
-	for i := range records {
+	for i := 0; i < len(records); i++ {
 		switch r := &records[i]; r.Kind {
 		case outputs.KindStart:
 			p.start(r.Context, r.Snapshot)
 		case outputs.KindStop:
-			p.OnEnd(r.Snapshot)
+			if p.desk.endSpan(r.Snapshot) {
+				continue
+			}
+			n := 1 // those that come together are placed together
+			for i+n < len(records) && records[i+n].Kind == outputs.KindStop && p.desk.findSpan(records[i+n].Snapshot) == nil {
+				n++
+			}
+			p.writeEnded(records[i : i+n])
+			i += n - 1
 		case outputs.KindEvent:
 			p.event(r.Snapshot, &r.Event)
 		case outputs.KindLosses:
