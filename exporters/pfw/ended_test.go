@@ -16,6 +16,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
+// at is a time in milliseconds.
+func at(ms int64) trace.SpanEventOption {
+	return trace.WithTimestamp(time.UnixMilli(1_760_000_000_000 + ms))
+}
+
 // A span that began before the processor was registered is in the trace, on a lane of its
 // own: it may overlap what began later.
 func TestSpansThatBeganBefore(t *testing.T) {
@@ -23,17 +28,15 @@ func TestSpansThatBeganBefore(t *testing.T) {
 	tp := sdktrace.NewTracerProvider()
 	tp.RegisterSpanProcessor(sdktrace.NewSimpleSpanProcessor(tracetest.NewNoopExporter())) // or spans are not recorded
 	tracer := tp.Tracer("x")
-	ctx, root := tracer.Start(context.Background(), "root")
-	ctx, before := tracer.Start(ctx, "before")
+	ctx, root := tracer.Start(context.Background(), "root", at(0))
+	ctx, before := tracer.Start(ctx, "before", at(1))
 	tp.RegisterSpanProcessor(p)
-	time.Sleep(time.Millisecond)
-	ctx, after := tracer.Start(ctx, "after")
-	_, inner := tracer.Start(ctx, "inner")
-	time.Sleep(time.Millisecond)
-	before.End()
-	inner.End()
-	after.End()
-	root.End()
+	ctx, after := tracer.Start(ctx, "after", at(2))
+	_, inner := tracer.Start(ctx, "inner", at(3))
+	before.End(at(4))
+	inner.End(at(5))
+	after.End(at(6))
+	root.End(at(7))
 	if err := tp.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -65,12 +68,10 @@ func TestBatchesBesideTelemetry(t *testing.T) {
 		t.Fatal(err)
 	}
 	own, other := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(e)), sdktrace.NewTracerProvider(sdktrace.WithSyncer(e))
-	_, first := own.Tracer("x").Start(t.Context(), "first")
-	_, second := other.Tracer("x").Start(t.Context(), "second")
-	time.Sleep(time.Millisecond)
-	first.End()
-	time.Sleep(time.Millisecond)
-	second.End()
+	_, first := own.Tracer("x").Start(t.Context(), "first", at(0))
+	_, second := other.Tracer("x").Start(t.Context(), "second", at(1))
+	first.End(at(2))
+	second.End(at(3))
 	if err := e.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
