@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -16,7 +16,7 @@ import (
 func (p *Processor) Open(ctx context.Context, t *outputs.Telemetry) (outputs.Traits, error) {
 	if p != nil {
 		p.desk.attach(t)
-		direct.OfferShortcuts(ctx, direct.Shortcuts{Scopes: scopes{p}, Files: p.fileLog()})
+		dispatch.OfferScopes(ctx, scopes{p}, p.fileLog())
 	}
 	return outputs.Traits{Snapshots: true, All: true}, nil
 }
@@ -76,19 +76,19 @@ func (p *Processor) event(s sdktrace.ReadOnlySpan, e *outputs.Event) {
 // scopes records scopes of package ai that are not OpenTelemetry spans.
 type scopes struct{ p *Processor }
 
-// ScopeKind implements direct.Scopes.
-func (s scopes) ScopeKind(category, name string) direct.ScopeKind {
+// ScopeKind implements dispatch.Scopes.
+func (s scopes) ScopeKind(category, name string) dispatch.ScopeKind {
 	p := s.p
 	p.scoped.Store(true)
 	info, _ := vocab.ByEvent(category, name)
 	return &kind{d: p.desk, key: dftracer.NewKey(vocab.SafeCategory(category), name), long: info.Long}
 }
 
-// EndScopes implements direct.Scopes.
+// EndScopes implements dispatch.Scopes.
 func (s scopes) EndScopes() { s.p.endScopes() }
 
 // fileLog returns what records calls on files, nil if the options switch them off.
-func (p *Processor) fileLog() direct.FileLog {
+func (p *Processor) fileLog() dispatch.FileLog {
 	if p.files == nil {
 		return nil
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/record/filter"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/spans"
@@ -111,8 +110,8 @@ func (p *Processor) start(ctx context.Context, s sdktrace.ReadOnlySpan) {
 	d := p.desk
 	if d.offer.Load() == nil {
 		// A decorator that shows only the span processor was attached.
-		if t := dispatch.Offered(ctx); t != nil {
-			d.attach(t)
+		if started := filter.Started(ctx); started != nil {
+			d.attach(started.Telemetry())
 			p.scoped.Store(true) // nobody asks it for kinds of scopes
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
 	"github.com/trainspan/trainspan/spans"
@@ -191,7 +191,7 @@ type spanEntry struct {
 type scopeEntry struct {
 	open
 	key        *dftracer.Key
-	args       *direct.LiveArgs
+	args       *dispatch.LiveArgs
 	count      int64
 	outer      trace.SpanID // the innermost span of the context
 	prev, next *scopeEntry  // in the registry
