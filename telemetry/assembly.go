@@ -259,6 +259,9 @@ func (a *assembly) attachOutputs(ctx context.Context) error {
 			return nil
 		},
 	}
+	every := offer.Telemetry
+	every.Current = func() trace.SpanContext { return r.Current().SpanContext() }
+	r.otel.offer = &every
 	all := a.ordered()
 	made := make([]Output, len(all))
 	for i := range all {

@@ -69,7 +69,7 @@ func (e *Exporter) start(t *outputs.Telemetry) error {
 		n := id.Attempt.Get()
 		attempt = &n
 	}
-	e.sink, e.started, e.open = sink, true, true
+	e.sink, e.started, e.closed, e.open = sink, true, false, true
 	e.blocked.Store(0)
 	e.enc = encoder{compat: e.options.Compat, pid: id.PID, rank: id.Rank.Or(0), attempt: attempt, job: id.Job, tag: id.SessionTag}
 	e.buf, e.lines, e.records, e.gaps, e.pending = e.buf[:0], 0, 0, nil, nil
@@ -183,6 +183,7 @@ func (e *Exporter) Shutdown(ctx context.Context) error {
 	e.life.Lock()
 	defer e.life.Unlock()
 	e.mu.Lock()
+	e.closed = true
 	if !e.started {
 		e.mu.Unlock()
 		return nil

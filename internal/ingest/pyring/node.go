@@ -5,7 +5,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/ingest/pyring/ring"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 	"github.com/trainspan/trainspan/spans"
@@ -31,7 +31,7 @@ type node struct {
 	calls     bool                // its spans are those of callbacks
 	iteration bool                // and iterations of training, whose callback at the end is the end of the span
 	asked     uint8               // whether they are sent: 0 is not known, 1 no, 2 yes
-	sender    direct.Sender       // by which
+	sender    dispatch.Sender     // by which
 	sentBy    *telemetry.Provider // and of which
 
 	ended [cellThreads]int64 // start of the last span that ended, by thread

@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/record/settings"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
@@ -368,7 +368,7 @@ func (r *relay) innerContext(outer context.Context, k *known) context.Context {
 }
 
 // kind is what starts spans of a name, nil where none can be.
-func (r *relay) kind(n *node) direct.Sender {
+func (r *relay) kind(n *node) dispatch.Sender {
 	if c := r.calls; c != nil && c.ended && r.tel == c.tel {
 		r.tel = nil // what comes after the end of the application
 	}
@@ -383,7 +383,7 @@ func (r *relay) kind(n *node) direct.Sender {
 		r.tel, r.own = tel, append(r.own, tel)
 	}
 	if n.sentBy != r.tel {
-		n.sender, n.sentBy = direct.SourceOf(r.tel.TracerProvider()).Sender(tracefile.KeyCat(n.key), tracefile.KeyName(n.key)), r.tel
+		n.sender, n.sentBy = dispatch.SourceOf(r.tel.TracerProvider()).Sender(tracefile.KeyCat(n.key), tracefile.KeyName(n.key)), r.tel
 	}
 	return n.sender
 }
