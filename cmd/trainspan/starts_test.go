@@ -55,7 +55,7 @@ func TestReportOfStarts(t *testing.T) {
 	if status, out, _ := cli(t, "report", dir, "--json", "--check"); status != 4 || json.Unmarshal([]byte(out), &back) != nil || len(back.Starts) != 2 || back.Goodput != nil {
 		t.Errorf("status %d: %s", status, out)
 	}
-	if status, _, said := cli(t, "compare", dir, dir); status == 0 || !strings.Contains(said, "no trace file and no JSON lines") {
+	if status, _, said := cli(t, "compare", dir, dir); status == 0 || !strings.Contains(said, "no trace is in this directory") {
 		t.Errorf("compare: status %d: %s", status, said)
 	}
 	if status, _, _ := cli(t, "report", dir, "--html", filepath.Join(dir, "x.html")); status == 0 {

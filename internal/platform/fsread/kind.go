@@ -39,7 +39,7 @@ const (
 
 var kinds = [...]string{"of no known kind", "a trace", "JSON lines", "OTLP spans, which trainspan report reads and trainspan trace replay sends",
 	"a profile of PyTorch or a Chrome trace, which trainspan trace import reads", "a log of torch.compile, which trainspan trace import reads",
-	"an archive, whose profiles trainspan trace import reads", "a ring, which trainspan trace import reads", "a digest", "a table in Parquet", "the run.json of a start",
+	"an archive, whose profiles trainspan trace import reads", "a ring, which trainspan trace import reads", "a digest, which has no spans; name the traces that it was made of, or see it with trainspan report", "a table in Parquet", "the run.json of a start",
 	"a dump of PyTorch's flight recorder, which trainspan report reads beside the records of its job", "stacks, which trainspan report reads beside the records of their job",
 	"log records or metrics of OTLP, which have no spans"}
 
