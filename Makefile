@@ -30,7 +30,7 @@ check: ## check format, modules, vet, linters and tests, as before a commit
 	tools/ci/lint
 	tools/ci/test $(TESTFLAGS)
 
-bench: ## measure recording and reading beside their rivals (ARGS=: docs/maintain/benchmarks.md)
+bench: ## measure recording and reading beside their rivals (ARGS=: docs/maintain/releasing.md)
 	cd test/bench && $(or $(GO),go) run ./cmd/table $(ARGS)
 
 e2e: ## test against real servers and DuckDB: test/e2e/README.md
