@@ -75,7 +75,7 @@ func referenceTables(t *testing.T) string {
 		if s.alias != "" {
 			fmt.Fprintf(&out, "The section's name in one-logger is `%s`; it is accepted too.\n\n", s.alias)
 		}
-		out.WriteString("| key | also accepted | environment | type | default | meaning |\n| --- | --- | --- | --- | --- | --- |\n")
+		out.WriteString("| key | environment | type | default | meaning |\n| --- | --- | --- | --- | --- |\n")
 		for i := range typ.NumField() {
 			f := typ.Field(i)
 			if docs[typ.Name()+"."+f.Name] == "" {
@@ -84,7 +84,7 @@ func referenceTables(t *testing.T) string {
 			if k := f.Type.Kind(); k == reflect.Struct && f.Tag.Get("env") == "" || k == reflect.Pointer {
 				continue // a section of its own
 			}
-			fmt.Fprintf(&out, "| `%s%s` | %s | %s | %s | %s | %s |\n", s.prefix, f.Tag.Get("key"), accepted(f), variables(f), kind(f), defaultOf(f), meaning(typ, f, docs[typ.Name()+"."+f.Name]))
+			fmt.Fprintf(&out, "| `%s%s`%s | %s | %s | %s | %s |\n", s.prefix, f.Tag.Get("key"), accepted(f), variables(f), kind(f), defaultOf(f), meaning(typ, f, docs[typ.Name()+"."+f.Name]))
 		}
 	}
 	return strings.TrimPrefix(out.String(), "\n")
@@ -169,15 +169,17 @@ func defaultOf(f reflect.StructField) string {
 	return text
 }
 
+// accepted returns the other names of a key. The page has a rule for those of one-logger that
+// only end in _or_fn.
 func accepted(f reflect.StructField) string {
-	var words []string
-	if alias := f.Tag.Get("alias"); alias != "" {
-		words = append(words, "`"+alias+"`")
+	words := ""
+	if alias := f.Tag.Get("alias"); alias != "" && alias != f.Tag.Get("key")+"_or_fn" {
+		words += ", `" + alias + "`"
 	}
 	if theirs := f.Tag.Get("dftracer"); theirs != "" {
-		words = append(words, "DFTracer: `"+strings.ReplaceAll(theirs, ",", "`, `")+"`")
+		words += "; DFTracer: `" + strings.ReplaceAll(theirs, ",", "`, `") + "`"
 	}
-	return strings.Join(words, ", ")
+	return words
 }
 
 func variables(f reflect.StructField) string {
