@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -8,6 +10,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
@@ -69,3 +73,59 @@ func TestMessagesNameHelp(t *testing.T) {
 		}
 	}
 }
+
+// TestCommandsInDocs compares the list of commands and flags in docs/reference/cli.md with the
+// commands. -update writes it.
+func TestCommandsInDocs(t *testing.T) {
+	const path = "../../docs/reference/cli.md"
+	filters := strings.Fields("rank epoch step category name from to until")
+	var rows strings.Builder
+	rows.WriteString("| command | what it does | flags |\n| --- | --- | --- |\n")
+	tools := verbs(newRoot(&ui.App{}))
+	slices.SortStableFunc(tools, func(a, b *cobra.Command) int {
+		return cmp.Compare(strings.Count(calledAs(a), " "), strings.Count(calledAs(b), " "))
+	})
+	for _, cmd := range tools {
+		if cmd.HasSubCommands() && calledAs(cmd) != "completion" || cmd.HasParent() && cmd.Parent().Name() == "completion" {
+			continue
+		}
+		var flags []string
+		filtered := false
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			switch {
+			case f.Hidden || f.Name == "help":
+			case slices.Contains(filters, f.Name) && has(cmd, "from") && (f.Name != "to" || !has(cmd, "until")):
+				filtered = true
+			default:
+				flags = append(flags, "`--"+f.Name+"`")
+			}
+		})
+		if filtered {
+			flags = append(flags, "filters")
+		}
+		fmt.Fprintf(&rows, "| `%s` | %s | %s |\n", calledAs(cmd), cmd.Short, strings.Join(flags, ", "))
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	between := regexp.MustCompile(`(?s)(<!-- commands: [^\n]*\n)(.*?)(<!-- end of commands -->)`)
+	m := between.FindSubmatch(text)
+	if m == nil {
+		t.Fatalf("%s has no place for the list of commands", path)
+	}
+	if string(m[2]) == rows.String() {
+		return
+	}
+	if !*anew {
+		t.Errorf("%s differs from the commands: run go test . -run CommandsInDocs -update", path)
+		return
+	}
+	text = between.ReplaceAllLiteral(text, []byte(string(m[1])+rows.String()+string(m[3])))
+	if err := os.WriteFile(path, text, 0o644); err != nil { //nolint:gosec // a document
+		t.Fatal(err)
+	}
+}
+
+// has reports whether a command has a flag.
+func has(cmd *cobra.Command, name string) bool { return cmd.LocalFlags().Lookup(name) != nil }
