@@ -23,11 +23,12 @@ test: ## run the tests except for the long ones (TESTFLAGS=)
 test-long: ## run all tests
 	@tools/ci/test-long $(TESTFLAGS)
 
-check: ## check format, modules, vet, linters and tests, as before a commit
+check: ## check format, modules, vet, linters, spelling and tests, as before a commit
 	tools/ci/fmt
 	tools/ci/tidy
 	tools/ci/vet
 	tools/ci/lint
+	tools/ci/spell
 	tools/ci/test $(TESTFLAGS)
 
 bench: ## measure recording and reading beside their rivals (ARGS=: docs/maintain/releasing.md)
