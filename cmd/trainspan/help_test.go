@@ -41,6 +41,9 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%d columns, want at most 80: %s", n, line)
 		}
 	}
+	if _, out, _ := cli(t, "help", "cli"); strings.Contains(out, "<!--") || !strings.Contains(out, "`trace digest`") {
+		t.Errorf("the page of commands has comments of its source, or no list: %.600s", out)
+	}
 	for topic, want := range map[string]string{
 		"goodput": "# Goodput", "stragglers": "# Slow ranks", "dialects": "# Dialects", "environment": "# Configuration", "exit-status": "Exit",
 		"troubleshooting": "# Troubleshooting", "a-trace-is-damaged-or-cut-off": "### A trace is damaged or cut off", "report": "trainspan report out/demo", "screen": "# The report", "recording": "# Recording any job",
