@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+	"github.com/trainspan/trainspan/docs"
 )
 
 // TestHelp: the help lists ten commands; the others are below trace or hidden. Pages, their
@@ -59,6 +62,22 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// TestPageNames: no two pages have one name, since the help finds them without their folder.
+func TestPageNames(t *testing.T) {
+	names, err := fs.Glob(docs.Pages, "*/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]string)
+	for _, name := range names {
+		base := path.Base(name)
+		if other := seen[base]; other != "" {
+			t.Errorf("%s and %s have one name", other, name)
+		}
+		seen[base] = name
+	}
+}
+
 // TestMessagesNameHelp: each section that a message names is one that the help prints.
 func TestMessagesNameHelp(t *testing.T) {
 	src, err := os.ReadFile("../../internal/platform/helptopic/helptopic.go")
@@ -79,7 +98,7 @@ func TestMessagesNameHelp(t *testing.T) {
 // TestCommandsInDocs compares the list of commands in docs/reference/cli.md with the
 // commands. -update writes it.
 func TestCommandsInDocs(t *testing.T) {
-	const path = "../../docs/reference/cli.md"
+	const page = "../../docs/reference/cli.md"
 	var rows strings.Builder
 	rows.WriteString("| command | what it does |\n| --- | --- |\n")
 	tools := verbs(newRoot(&ui.App{}))
@@ -91,24 +110,24 @@ func TestCommandsInDocs(t *testing.T) {
 			fmt.Fprintf(&rows, "| `%s` | %s |\n", calledAs(cmd), cmd.Short)
 		}
 	}
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	between := regexp.MustCompile(`(?s)(<!-- commands: [^\n]*\n)(.*?)(<!-- end of commands -->)`)
 	m := between.FindSubmatch(text)
 	if m == nil {
-		t.Fatalf("%s has no place for the list of commands", path)
+		t.Fatalf("%s has no place for the list of commands", page)
 	}
 	if string(m[2]) == rows.String() {
 		return
 	}
 	if !*anew {
-		t.Errorf("%s differs from the commands: run go test . -run CommandsInDocs -update", path)
+		t.Errorf("%s differs from the commands: run go test . -run CommandsInDocs -update", page)
 		return
 	}
 	text = between.ReplaceAllLiteral(text, []byte(string(m[1])+rows.String()+string(m[3])))
-	if err := os.WriteFile(path, text, 0o644); err != nil { //nolint:gosec // a document
+	if err := os.WriteFile(page, text, 0o644); err != nil { //nolint:gosec // a document
 		t.Fatal(err)
 	}
 }
