@@ -15,7 +15,7 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// The tests of this file are the list of docs/explain/differences.md: where the
+// The tests of this file are the list of docs/reference/formats.md: where the
 // reference is at fault, and what happens here instead.
 
 func startTraining(t *testing.T, j *job) {

@@ -20,7 +20,7 @@ import (
 // a few of its own.
 //
 // A record may differ only where one of the rules of golden_rules_test.go says
-// so: each stands for a difference of docs/explain/differences.md, and says which
+// so: each stands for a difference of docs/reference/formats.md, and says which
 // fields it changes and to what.
 func TestGolden(t *testing.T) {
 	for _, dir := range scenarios(t) {

@@ -95,7 +95,7 @@ func pageNames() []string {
 	return slices.Sorted(maps.Keys(topics()))
 }
 
-// help prints what is known of a command, a page or a section.
+// runHelp prints the help of a command, a page or a section.
 func runHelp(a *ui.App, root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return root.Help()
@@ -124,7 +124,7 @@ func runHelp(a *ui.App, root *cobra.Command, args []string) error {
 	return ui.Usage("no command and no topic is called %q; trainspan help help lists the topics", word)
 }
 
-// page prints a page, or the section of it with an anchor.
+// printPage prints a page, or the section of it with an anchor.
 func printPage(a *ui.App, name, anchor string) error {
 	data, err := docs.Pages.ReadFile(name)
 	if err != nil {
@@ -137,7 +137,9 @@ func printPage(a *ui.App, name, anchor string) error {
 		}
 	}
 	for line := range strings.Lines(text) {
-		a.Printf("%s\n", strings.TrimRight(line, "\n"))
+		if !strings.HasPrefix(line, "<!--") { // what a part is generated from
+			a.Printf("%s\n", strings.TrimRight(line, "\n"))
+		}
 	}
 	return nil
 }

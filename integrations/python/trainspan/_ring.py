@@ -1,4 +1,4 @@
-"""Spans of this process, written to shared memory. The format is docs/maintain/ring.md.
+"""Spans of this process, written to shared memory. The format is docs/maintain/architecture.md.
 
 Nothing here raises, and nothing waits for a reader. What is written survives
 the death of the process, because the pages belong to the file. The functions

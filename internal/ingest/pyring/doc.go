@@ -1,4 +1,4 @@
-// Package pyring reads the rings of Python processes (package ring, docs/maintain/ring.md)
+// Package pyring reads the rings of Python processes (package ring, docs/maintain/architecture.md)
 // while those run, and writes what stands in them as a trace file per process and,
 // where the program uses one-logger's callbacks, as JSON lines.
 //

@@ -1,5 +1,5 @@
 // Package ring reads the spans that a Python process writes to shared memory
-// with the client in integrations/python/trainspan. docs/maintain/ring.md describes the
+// with the client in integrations/python/trainspan. docs/maintain/architecture.md describes the
 // format.
 //
 // A [Ring] trusts nothing that it reads: not an offset, a length, an id or a
