@@ -35,10 +35,13 @@ var printing = regexp.MustCompile(`^(New|Errorf|Print|Printf|Println|Fprint|Fpri
 var failing = regexp.MustCompile(`^(Error|Errorf|Fatal|Fatalf)$`)
 
 var (
-	words  = regexp.MustCompile(`[\pL%][\pL\pN%'’.,:;()-]* +[\pL%(]`)                                               // two words
-	quoted = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|` + "`([^`]*)`")                           // a string in a line of a script
-	tags   = regexp.MustCompile(`(?s)<(style|script)\b.*?</(style|script)>|\{\{.*?\}\}|</?(b|i|code|a|em)\b[^>]*>`) // markup inside of a text
-	shown  = regexp.MustCompile(`(?:title|aria-label|placeholder)="([^"]*)"|>([^<>]+)<`)
+	words   = regexp.MustCompile(`[\pL%][\pL\pN%'’.,:;()-]* +[\pL%(]`) // two words
+	letters = regexp.MustCompile(`\pL\pL`)
+	verbs   = regexp.MustCompile(`%[-+# 0-9.*\[\]]*\pL`) // of fmt
+	unseen  = regexp.MustCompile(`[\x00-\x08\x0b-\x1f]`)
+	quoted  = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|` + "`([^`]*)`")                           // a string in a line of a script
+	tags    = regexp.MustCompile(`(?s)<(style|script)\b.*?</(style|script)>|\{\{.*?\}\}|</?(b|i|code|a|em)\b[^>]*>`) // markup inside of a text
+	shown   = regexp.MustCompile(`(?:title|aria-label|placeholder)="([^"]*)"|>([^<>]+)<`)
 )
 
 func main() {
@@ -69,7 +72,8 @@ func run(tests bool, paths []string) error {
 			continue
 		}
 		print := func(line int, text string) {
-			if text = strings.TrimSpace(text); text != "" {
+			text = strings.TrimSpace(unseen.ReplaceAllString(text, "·"))
+			if letters.MatchString(verbs.ReplaceAllString(text, "")) {
 				fmt.Fprintf(out, "%s:%d  %s\n", name, line, strings.ReplaceAll(text, "\n", "\n\t"))
 			}
 		}
