@@ -68,10 +68,12 @@ func (o *Options) traceFor(t *outputs.Telemetry) *dftracer.Options {
 	trace.Process.PID = cmp.Or(trace.Process.PID, id.PID)
 	trace.Process.Host = cmp.Or(trace.Process.Host, id.Host)
 	if trace.OnError == nil && t.Logger != nil {
-		trace.OnError = func(err error) { t.Logger.Warn("telemetry: trace file", "error", err, "see", helptopic.File) }
+		trace.OnError = func(err error) {
+			t.Logger.Warn("telemetry cannot write the trace file", "error", err, "see", helptopic.File)
+		}
 	}
 	if trace.OnPath == nil && t.Logger != nil {
-		trace.OnPath = func(path string) { t.Logger.Info("telemetry: the trace goes to another file", "path", path) }
+		trace.OnPath = func(path string) { t.Logger.Info("telemetry writes the trace to another file", "path", path) }
 	}
 	if trace.Now == nil && t.Clock != nil {
 		trace.Now = t.Clock

@@ -65,10 +65,12 @@ func (o *Options) trace() *dftracer.Options {
 		t = *o.Trace
 	}
 	if t.OnError == nil {
-		t.OnError = func(err error) { slog.Warn("telemetry trace", "error", err, "see", helptopic.File) }
+		t.OnError = func(err error) {
+			slog.Warn("telemetry cannot write the trace file", "error", err, "see", helptopic.File)
+		}
 	}
 	if t.OnPath == nil {
-		t.OnPath = func(path string) { slog.Info("telemetry trace goes to another file", "path", path) }
+		t.OnPath = func(path string) { slog.Info("telemetry writes the trace to another file", "path", path) }
 	}
 	return &t
 }
