@@ -280,7 +280,7 @@ func TestPaths(t *testing.T) {
 	hash := tracefile.HashText(tracefile.HashOf(dftracer.V2, "train-node/7-42"), dftracer.V2)
 	rank := 5
 	for _, bad := range []string{"", "t-{rankk}.pfw.gz"} {
-		if _, err := dftracer.Create(bad, nil); err == nil || bad != "" && !strings.Contains(err.Error(), "{rankk}: the known ones are {rank}, {pid} and {host}") {
+		if _, err := dftracer.Create(bad, nil); err == nil || bad != "" && !strings.Contains(err.Error(), "{rankk}: use {rank}, {pid} or {host}") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

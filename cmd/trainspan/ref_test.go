@@ -127,7 +127,7 @@ func TestReferences(t *testing.T) {
 				status, said, wrong := cli(t, append(line, args...)...)
 				switch {
 				case r.run == "profiles" && command == "trace digest": // a digest has a ledger, and a profile has none
-					if status != ui.StatusUse || !strings.Contains(wrong, "which trainspan trace import reads") {
+					if status != ui.StatusUse || !strings.Contains(wrong, "(trainspan trace import reads it)") {
 						t.Errorf("status %d, %q, want %d and that trainspan trace import reads profiles", status, wrong, ui.StatusUse)
 					}
 				case r.run == "profiles" && command == "trace validate": // it would validate what it made itself
