@@ -223,10 +223,10 @@ func (e *Exporter) wait(f func()) {
 // check reports whether a record can be taken.
 func (e *Exporter) check(r *outputs.Record) error {
 	if !e.open {
-		return errors.New("file: exporter is not started, or is shut down already")
+		return errors.New("file: the exporter is not started or already shut down")
 	}
 	if r.Span == nil && r.Kind != outputs.KindDataError {
-		return fmt.Errorf("file: a %s record without a span", r.Kind)
+		return fmt.Errorf("file: a %s record has no span", r.Kind)
 	}
 	return nil
 }

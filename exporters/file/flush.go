@@ -25,10 +25,12 @@ func (e *Exporter) reports(log *slog.Logger) (onError func(error), onPath func(s
 		log = slog.Default()
 	}
 	if onError = e.options.OnError; onError == nil {
-		onError = func(err error) { log.Warn("telemetry records", "error", err, "see", helptopic.File) }
+		onError = func(err error) { log.Warn("telemetry cannot write JSON lines", "error", err, "see", helptopic.File) }
 	}
 	if onPath = e.options.OnPath; onPath == nil {
-		onPath = func(path string) { log.Info("telemetry records go to another file", "path", path, "asked", e.path) }
+		onPath = func(path string) {
+			log.Info("telemetry writes JSON lines to another file", "path", path, "asked", e.path)
+		}
 	}
 	return onError, onPath
 }
@@ -41,7 +43,7 @@ func (e *Exporter) start(t *outputs.Telemetry) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.started {
-		return errors.New("file: exporter is started already: make one for each builder")
+		return errors.New("file: the exporter is already started: create one per builder")
 	}
 	out, asked, err := open(e.path, id, e.options.Append)
 	if err != nil {

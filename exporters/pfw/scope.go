@@ -348,7 +348,7 @@ func (s *scope) Abandon() {
 func errorText(err error) (text string) {
 	defer func() {
 		if recover() != nil {
-			text = "error without a text"
+			text = "the error's Error method panicked"
 		}
 	}()
 	return err.Error()

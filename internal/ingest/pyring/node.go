@@ -86,7 +86,7 @@ func (t *nodeTree) ofBelow(n *ring.Name, depth int) *node {
 	if above := t.src.ring.Name(n.Above); above != nil && depth < maxTree {
 		switch a := t.ofBelow(above, depth+1); {
 		case a.depth >= maxTree || t.below >= maxNodes:
-			t.src.limit("names of a Python process are taken without what they inherit from the nodes above them: its tree of nodes is too large")
+			t.src.limit("the tree of ai nodes of a Python process is too large: further nodes do not inherit from their parents")
 		case !a.isBelow(d):
 			t.below++
 			d.above, d.depth = a, a.depth+1

@@ -273,7 +273,7 @@ func (r *relay) leaveSpan(t *thread, s *relayed, sends bool, depth int, crossed,
 		r.place(ctx, t, &below[i], outer, ok)
 	}
 	if r.held > maxHeld {
-		r.src.limit("more than 8,192 spans of a Python process wait for those around them to be sent: they hang under others")
+		r.src.limit("more than 8,192 spans of a Python process wait for their parents: they get other parents")
 		r.release(t)
 	}
 }
@@ -377,7 +377,7 @@ func (r *relay) kind(n *node) dispatch.Sender {
 		tel, err := r.src.provider(r.cfg, config.Config{}, &r.ending, func() time.Time { return time.Unix(0, r.clock.Load()) }, nil)
 		if err != nil {
 			r.failed = true
-			r.src.log.Warn("the spans of a Python process are not sent", "error", err, "see", helptopic.Delivery)
+			r.src.log.Warn("cannot send the spans of a Python process", "error", err, "see", helptopic.Delivery)
 			return nil
 		}
 		r.tel, r.own = tel, append(r.own, tel)

@@ -78,7 +78,7 @@ type Offer struct {
 func (h *Hub) Attach(ctx context.Context, out outputs.Output, own *config.Export, offer *Offer) error {
 	a := &attached{out: out, number: h.Filter.Len(), log: h.log}
 	if a.number == filter.MaxOutputs {
-		return fmt.Errorf("telemetry: open %T: there are %d outputs already", out, filter.MaxOutputs)
+		return fmt.Errorf("telemetry: open %T: too many outputs (limit %d)", out, filter.MaxOutputs)
 	}
 	t := offer.Telemetry
 	t.Current = func() trace.SpanContext {

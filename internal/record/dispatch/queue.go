@@ -399,7 +399,7 @@ func (q *queue) failed(r *outputs.Record, err error) {
 	}
 	if report {
 		if err := q.call([]outputs.Record{own}); err != nil {
-			q.log.Error("telemetry output could not take the report of its own failure", "output", name, "error", err, "see", helptopic.OutputFails)
+			q.log.Error("telemetry output failed to record its own failure", "output", name, "error", err, "see", helptopic.OutputFails)
 		} else {
 			q.mu.Lock()
 			q.health.Delivered = true
@@ -411,9 +411,9 @@ func (q *queue) failed(r *outputs.Record, err error) {
 	q.health.GivenUp = giveUp
 	q.mu.Unlock()
 	if giveUp {
-		q.log.Error("telemetry output given up: it never worked", "output", name, "failures", failures, "see", helptopic.OutputFails)
+		q.log.Error("telemetry output is disabled: it never worked", "output", name, "failures", failures, "see", helptopic.OutputFails)
 		q.tell(DataError{
-			Message: fmt.Sprintf("output %s was given up after %d failures: %v", name, failures, err),
+			Message: fmt.Sprintf("output %s was disabled after %d failures: %v", name, failures, err),
 			Time:    r.Event.Time, Extension: true, From: q.out,
 		})
 	}

@@ -246,7 +246,7 @@ func Expand(ctx context.Context, args []string) ([]string, error) {
 		}
 		for _, f := range found {
 			if f.Named && !f.Info.Mode().IsRegular() {
-				return nil, ui.Usage("%s: is no regular file, and a trace is read more than once; write it to a file first", arg)
+				return nil, ui.Usage("%s: is not a regular file, and a trace is read more than once; write it to a file first", arg)
 			}
 			if f.Err != nil || once.Add(f.Info) {
 				files = append(files, f.Path)
