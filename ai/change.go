@@ -8,13 +8,13 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// Epoch is the argument epoch, for Update and for single scopes.
+// Epoch returns the argument epoch, for Update and for single scopes.
 func Epoch(n int) attribute.KeyValue { return attribute.Int(attributes.Epoch, n) }
 
-// Step is the argument step, for Update and for single scopes.
+// Step returns the argument step, for Update and for single scopes.
 func Step(n int) attribute.KeyValue { return attribute.Int(attributes.Step, n) }
 
-// ImageIndex is the argument image_idx, the number of a sample.
+// ImageIndex returns the argument image_idx, the number of a sample.
 func ImageIndex(n int) attribute.KeyValue { return attribute.Int("image_idx", n) }
 
 // Update sets arguments of the scopes of the node and of everything below it, until they

@@ -97,7 +97,7 @@ func find(t *testing.T, events []dftracer.Event, name string) dftracer.Event {
 	return found[0]
 }
 
-// arg is an argument as text, or "-".
+// arg returns an argument as text, or "-".
 func arg(ev dftracer.Event, key string) string {
 	if a, ok := ev.Arg(key); ok {
 		return a.Text()

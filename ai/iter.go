@@ -170,7 +170,7 @@ func eventName(own, node, suffix string) string {
 	return node + suffix
 }
 
-// kind is how events of the loop are recorded now, nil for not at all.
+// kind returns how events of the loop are recorded now, nil for not at all.
 func (l *loop) kind(of *label) direct.ScopeKind {
 	if of == nil || l.node.off.Load() {
 		return nil

@@ -44,7 +44,7 @@ var dialects = map[string]*dftracer.Options{
 	"v22": {Dialect: dftracer.V22, RemoveEmpty: true},
 }
 
-// categories are what can be switched off.
+// categories returns what can be switched off.
 func categories(t *ai.Tree) map[string]*ai.Node {
 	return map[string]*ai.Node{
 		"all": t.Root, "compute": t.Compute.Node, "data": t.Data.Node, "dataloader": t.DataLoader.Node,
@@ -208,7 +208,7 @@ func (j *loggingJob) step(ctx context.Context, batch []float64) (err error) {
 	})
 }
 
-// predict is the forward pass: how far the prediction is off.
+// predict returns the forward pass: how far the prediction is off.
 func (j *loggingJob) predict(_ context.Context, batch []float64) (float64, error) {
 	if len(batch) != width {
 		return 0, fmt.Errorf("a batch has %d numbers, not %d", len(batch), width)
@@ -300,7 +300,7 @@ func checkLogging(t *testing.T, o loggingOptions, lines int) {
 	}
 }
 
-// records is the multiset of category, name and phase that the original writes,
+// records returns the multiset of category, name and phase that the original writes,
 // framing left out.
 func (o loggingOptions) records() map[string]int {
 	epochs, steps, disabled := o.epochs, o.files*o.epochs, o.disable

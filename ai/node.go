@@ -97,7 +97,7 @@ func (n *Node) Do(ctx context.Context, fn func(context.Context) error) (err erro
 	return err
 }
 
-// kind is how the tree's provider of the moment records such scopes, nil for
+// kind returns how the tree's provider of the moment records such scopes, nil for
 // not at all.
 func (l *label) kind(t *Tree) direct.ScopeKind {
 	tel := t.provider()

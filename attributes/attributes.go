@@ -55,10 +55,10 @@ type Opt[T any] struct {
 	set   bool
 }
 
-// Some is an Opt that holds v. A slice or map in v is shared, not copied.
+// Some returns an Opt that holds v. A slice or map in v is shared, not copied.
 func Some[T any](v T) Opt[T] { return Opt[T]{value: v, set: true} }
 
-// SomeFunc is an Opt that calls fn each time it is read. A nil fn gives an unset
+// SomeFunc returns an Opt that calls fn each time it is read. A nil fn gives an unset
 // one.
 func SomeFunc[T any](fn func() T) Opt[T] { return Opt[T]{fn: fn, set: fn != nil} }
 

@@ -32,7 +32,7 @@ type (
 	endFunc   = func(context.Context, ...callbacks.End) error
 )
 
-// phases are the callbacks that have nothing but a start and an end.
+// phases returns the callbacks that have nothing but a start and an end.
 func phases(cb *callbacks.Callbacks) map[string]struct {
 	start startFunc
 	end   endFunc

@@ -174,7 +174,7 @@ func TestUnreadableDocuments(t *testing.T) {
 	}
 }
 
-// bomb is a small document that aliases make enormous.
+// bomb returns a small document that aliases make enormous.
 func bomb() string {
 	var b strings.Builder
 	b.WriteString("custom_metadata:\n  a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")

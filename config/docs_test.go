@@ -114,7 +114,7 @@ func comments(t *testing.T) map[string]string {
 	return out
 }
 
-// meaning is the comment of a field without its name, in the words of files.
+// meaning returns the comment of a field without its name, in the words of files.
 func meaning(section reflect.Type, f reflect.StructField, doc string) string {
 	text := strings.TrimPrefix(doc, f.Name+" ")
 	for _, verb := range []string{"is ", "are "} {

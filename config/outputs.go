@@ -188,12 +188,12 @@ type Prometheus struct {
 // protocol's default, to which http/protobuf adds /v1/traces. With grpc it may be a bare host:port.
 func (o *OTLP) TracesURL() string { return o.signalURL(o.TracesEndpoint, "traces") }
 
-// LogsURL is what TracesURL is to spans. If only a TracesEndpoint is given, logs go to the same
+// LogsURL returns what TracesURL is to spans. If only a TracesEndpoint is given, logs go to the same
 // receiver, if that address shows where its logs belong; else LogsURL is empty: nothing is sent to
 // a place that nobody chose.
 func (o *OTLP) LogsURL() string { return o.signalURL(o.LogsEndpoint, "logs") }
 
-// MetricsURL is what LogsURL is, for metrics.
+// MetricsURL returns what LogsURL is, for metrics.
 func (o *OTLP) MetricsURL() string { return o.signalURL(o.MetricsEndpoint, "metrics") }
 
 func (o *OTLP) signalURL(own, signal string) string {

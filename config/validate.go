@@ -107,7 +107,7 @@ func editsBetween(word, known string) int {
 
 var separators = strings.NewReplacer("_", "", "-", "")
 
-// plainWord is a word without case, hyphens and underscores, and not longer than a name.
+// plainWord returns a word without case, hyphens and underscores, and not longer than a name.
 func plainWord(word string) string {
 	return strings.ToLower(separators.Replace(word[:min(len(word), 128)]))
 }

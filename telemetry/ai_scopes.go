@@ -237,7 +237,7 @@ func (s *spanScope) Abandon() {
 	s.End()
 }
 
-// current are the arguments of the scope as things stand.
+// current returns the arguments of the scope as things stand.
 func (s *spanScope) current() []attribute.KeyValue {
 	var kvs []attribute.KeyValue
 	var epoch, step int64 = s.kind.plan.at.Epoch(), s.kind.plan.at.Step()

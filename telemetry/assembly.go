@@ -49,7 +49,7 @@ func (b *TrainingTelemetryBuilder) ConfigureProvider(ctx context.Context) (*Prov
 	return p, nil
 }
 
-// config is the whole configuration, checked.
+// config returns the whole configuration, checked.
 func (b *TrainingTelemetryBuilder) config() (base config.Base, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -164,7 +164,7 @@ func (a *assembly) recorder(log *slog.Logger, base config.Base) *Recorder {
 	return r
 }
 
-// parent is the span that the run belongs to, invalid for none.
+// parent returns the span that the run belongs to, invalid for none.
 func (a *assembly) parent(log *slog.Logger) trace.SpanContext {
 	if a.above != nil {
 		return *a.above
@@ -176,7 +176,7 @@ func (a *assembly) parent(log *slog.Logger) trace.SpanContext {
 	return sc
 }
 
-// rank is the order in which outputs are attached.
+// rank returns the order in which outputs are attached.
 func (a *attachment) rank() int {
 	switch {
 	case a.exporter != nil:

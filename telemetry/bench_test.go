@@ -13,7 +13,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// benchmarkConfig is a job with throughput on and metrics every 50 iterations.
+// benchmarkConfig returns a job with throughput on and metrics every 50 iterations.
 func benchmarkConfig() config.Base {
 	return config.Base{
 		ApplicationName: "bench", SessionTag: config.Value("s"), WorldSize: config.Value(8),

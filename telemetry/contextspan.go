@@ -32,7 +32,7 @@ func (c *contextSpan) AddEvent(name string, options ...trace.EventOption) {
 // unset is a time that nobody gives.
 var unset = time.Unix(1, 1)
 
-// eventConfig is what the options say. The time is zero when they give none,
+// eventConfig returns what the options say. The time is zero when they give none,
 // so that the provider's clock is asked and not the system's.
 func eventConfig(options []trace.EventOption) (trace.EventConfig, time.Time) {
 	all := make([]trace.EventOption, 0, len(options)+1)

@@ -111,7 +111,7 @@ func TestDeath(t *testing.T) {
 	}
 }
 
-// namesIn are the names of the events that a trace has so far.
+// namesIn returns the names of the events that a trace has so far.
 func namesIn(path string) string {
 	r, err := dftracer.OpenReader(path, nil)
 	if err != nil {

@@ -222,7 +222,7 @@ func (m *closingMeters) Shutdown(ctx context.Context) error {
 	return m.MeterProvider.Shutdown(ctx)
 }
 
-// traceLines are the events of a trace without ids and lanes, below the names
+// traceLines returns the events of a trace without ids and lanes, below the names
 // of their parents, in an order of their own.
 func traceLines(t *testing.T, path string) (lines []string) {
 	t.Helper()
@@ -276,7 +276,7 @@ func difference(want, got []string) string {
 	return b.String()
 }
 
-// logRecords are the records that a backend gets as OTLP logs.
+// logRecords returns the records that a backend gets as OTLP logs.
 func logRecords(t *testing.T, wrap func(outputs.Output) outputs.Output) (lines []string) {
 	t.Helper()
 	var mu sync.Mutex

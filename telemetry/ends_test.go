@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// cutRun is a job that goes to a trace file and a backend. In it a loop and an
+// cutRun returns a job that goes to a trace file and a backend. In it a loop and an
 // iteration stay open.
 func cutRun(t *testing.T, end func(*telemetry.Provider, *callbacks.Callbacks)) (events map[string]dftracer.Event, stubs map[string]tracetest.SpanStub) {
 	t.Helper()

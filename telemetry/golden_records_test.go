@@ -175,5 +175,5 @@ func align(want, got []*record) []pair {
 
 var countField = regexp.MustCompile(`"count":\d+`)
 
-// stripped is the record without its number.
+// stripped returns the record without its number.
 func (r *record) stripped() string { return countField.ReplaceAllString(r.text, "") }

@@ -254,7 +254,7 @@ func (r *replay) exporter(st *step) telemetry.Output {
 	return r.file
 }
 
-// written is the file of the scenario: where the job has several ranks, its
+// written returns the file of the scenario: where the job has several ranks, its
 // name says which one this is.
 func (r *replay) written() string {
 	if r.file == nil {

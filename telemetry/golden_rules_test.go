@@ -150,7 +150,7 @@ func shown(v any) string {
 	return fmt.Sprint(v)
 }
 
-// contextOf is the kind of the context manager that a ctx.exit leaves.
+// contextOf returns the kind of the context manager that a ctx.exit leaves.
 func (s *scenario) contextOf(exit int) string {
 	for i := exit - 1; i >= 0; i-- {
 		if s.Steps[i].Call == "ctx.enter" && s.Steps[i].text("cm") == s.Steps[exit].text("cm") {
@@ -166,7 +166,7 @@ type rule struct {
 	applies func(f *facts, d *deviation) bool
 }
 
-// eventField is the name of an attribute of an event that deviates.
+// eventField returns the name of an attribute of an event that deviates.
 func (d *deviation) eventField() string {
 	name, ok := strings.CutPrefix(d.field, "event.attributes.")
 	if !ok {
@@ -175,7 +175,7 @@ func (d *deviation) eventField() string {
 	return name
 }
 
-// numbers are both values of a field, when they are numbers.
+// numbers returns both values of a field, when they are numbers.
 func (d *deviation) numbers() (want, got float64, ok bool) {
 	want, err1 := strconv.ParseFloat(d.want, 64)
 	got, err2 := strconv.ParseFloat(d.got, 64)

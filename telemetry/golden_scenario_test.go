@@ -237,7 +237,7 @@ func (s *step) strings(name string) []string {
 	return out
 }
 
-// time is an explicit time; zero and absent mean now.
+// time returns an explicit time; zero and absent mean now.
 func (s *step) time(name string) time.Time {
 	v, _ := s.Args.Get(name)
 	n, ok := v.(json.Number)

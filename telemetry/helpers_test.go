@@ -87,7 +87,7 @@ func (m *memory) all() []outputs.Record {
 	return slices.Clone(m.records)
 }
 
-// events are the records of an event of that name.
+// events returns the records of an event of that name.
 func (m *memory) events(name string) (out []outputs.Record) {
 	for _, r := range m.all() {
 		if r.Event.Name == name {
@@ -110,7 +110,7 @@ func (m *memory) kinds() (out []string) {
 	return out
 }
 
-// attr is the text of an attribute of a record's event.
+// attr returns the text of an attribute of a record's event.
 func attr(r outputs.Record, key string) string { return attrIn(r.Event.Attributes, key) }
 
 func attrIn(attrs []attributes.Attr, key string) string {
@@ -246,7 +246,7 @@ func keyed(kvs []attribute.KeyValue) map[string]any {
 	return m
 }
 
-// label is the value of a data point's attribute in braces.
+// label returns the value of a data point's attribute in braces.
 func label(kvs []attribute.KeyValue) string {
 	for _, kv := range kvs {
 		if !strings.HasPrefix(string(kv.Key), "otel.component.") { // of every standard metric

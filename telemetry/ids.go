@@ -38,7 +38,7 @@ func jobIDs(sessionTag, run string, attempt int) sdktrace.IDGenerator {
 	return g
 }
 
-// partID is the trace id of a part of the job's run: the same on all ranks.
+// partID returns the trace id of a part of the job's run: the same on all ranks.
 func (g *idGenerator) partID(lap int, window int64, number int) (id trace.TraceID) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "trainspan trace part\x00%x\x00%d\x00%d\x00%d", g.job, lap, window, number))
 	copy(id[:], sum[:])
@@ -78,7 +78,7 @@ func (g *idGenerator) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID
 	return id
 }
 
-// idsOf is the generator of ids for a process: a trace for the whole job if it
+// idsOf returns the generator of ids for a process: a trace for the whole job if it
 // has several ranks that share something, see [jobIDs]. shared reports whether the
 // ranks of the job meet in it; a process on its own meets nobody.
 func idsOf(id Identity) (_ sdktrace.IDGenerator, shared bool) {

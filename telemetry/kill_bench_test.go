@@ -96,7 +96,7 @@ func killAfter(b *testing.B, dir string, run time.Duration) (steps []time.Time, 
 	return steps, killed
 }
 
-// oldest is how old the oldest step was, in milliseconds, that a text has not so
+// oldest returns how old the oldest step was, in milliseconds, that a text has not so
 // many times.
 func oldest(steps []time.Time, killed time.Time, text string, times int) float64 {
 	seen := map[string]int{}

@@ -142,7 +142,7 @@ const (
 	warnStart
 )
 
-// section is the part of the documentation about a kind of warnings. Those
+// section returns the part of the documentation about a kind of warnings. Those
 // without a kind name theirs themselves.
 func section(kind uint32) string {
 	switch kind {

@@ -156,7 +156,7 @@ func newLossy(t *testing.T, loses bool) *lossy {
 	return l
 }
 
-// ways are those in which a job can end.
+// ways returns those in which a job can end.
 func (l *lossy) ways(t *testing.T) map[string]func() {
 	return map[string]func(){
 		"callback": func() { check(t, l.cb.OnAppEnd(l.ctx)) },

@@ -111,7 +111,7 @@ func (o *otelSide) adopt(ctx context.Context, latest *Span) context.Context {
 	return o.joined(ctx)
 }
 
-// substitute is a span below that of the context which nobody records.
+// substitute returns a span below that of the context which nobody records.
 func substitute(ctx context.Context) trace.Span {
 	var id [24]byte
 	binary.LittleEndian.PutUint64(id[:], rand.Uint64()|1)

@@ -21,7 +21,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// logged is a job whose log is kept.
+// logged returns a job whose log is kept.
 func logged(t *testing.T, change ...func(*config.Base, *telemetry.TrainingTelemetryBuilder)) (*job, *bytes.Buffer) {
 	log := &bytes.Buffer{}
 	return newJob(t, append(change, func(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) {

@@ -144,7 +144,7 @@ func (p *startParams) with(r *repairs, options []StartOption) error {
 	return nil
 }
 
-// neededBy is the option without which a span cannot be started.
+// neededBy returns the option without which a span cannot be started.
 func neededBy(index int) string {
 	switch index {
 	case phase.Epoch:

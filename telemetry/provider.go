@@ -95,7 +95,7 @@ func (p *Provider) TimedSpan(ctx context.Context, name string, fn func(context.C
 // was neither shut down nor disabled.
 func (p *Provider) Enabled() bool { return p != nil && p.rec.why() == nil }
 
-// TracerProvider is the plain OpenTelemetry style: it returns a tracer provider for
+// TracerProvider returns the plain OpenTelemetry style: it returns a tracer provider for
 // otel.SetTracerProvider and for instrumentation libraries. Its spans reach every
 // output. They nest below the span of their context or, without one, below the span that
 // a callback opened last.

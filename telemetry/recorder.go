@@ -164,7 +164,7 @@ func (r *Recorder) ActiveSpans(name string) (open []*Span) {
 	return open
 }
 
-// Current is the span under which a callback without a context would start
+// Current returns the span under which a callback without a context would start
 // its span, or nil.
 func (r *Recorder) Current() *Span {
 	if r == nil {

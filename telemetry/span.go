@@ -48,7 +48,7 @@ func (s *Span) SpanContext() trace.SpanContext {
 	return s.otel.SpanContext()
 }
 
-// id is the span's identity in the compatible JSON-lines file, empty for none.
+// id returns the span's identity in the compatible JSON-lines file, empty for none.
 func (s *Span) id() string {
 	if s == nil {
 		return ""

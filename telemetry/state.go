@@ -97,7 +97,7 @@ type finishing struct {
 	known   bool // a span below has recorded the failure
 }
 
-// end is the part of finish under the lock. It reports whether the span was open
+// end returns the part of finish under the lock. It reports whether the span was open
 // and ended.
 func (r *Recorder) end(c *call, s *Span, e *finishing, v *spantree.Values) (ended bool, problem error) {
 	if r.ended != nil || s.state != spanOpen {
@@ -181,7 +181,7 @@ func (r *Recorder) setAttrs(c *call, s *Span, attrs []attributes.Attr) error {
 	return nil
 }
 
-// stopOpen is the part of stopAll under the lock.
+// stopOpen returns the part of stopAll under the lock.
 func (r *Recorder) stopOpen(c *call, why error) bool {
 	if r.ended != nil {
 		return false
@@ -254,7 +254,7 @@ func (r *Recorder) initEvent() (attrs []attributes.Attr, err error) {
 	return a.Append(nil), nil
 }
 
-// firstEvents are the events that the start of the application records. They
+// firstEvents returns the events that the start of the application records. They
 // read the whole configuration, so that they are made before the lock is taken:
 // its functions are the program's.
 func (r *Recorder) firstEvents(start, now int64, clean func([]attributes.Attr) []attributes.Attr) ([]outputs.Event, error) {

@@ -20,7 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// spread is a job that exports all spans, over traces as told.
+// spread returns a job that exports all spans, over traces as told.
 func spread(sent *tracetest.InMemoryExporter, traces config.Traces, more ...func(*config.Base, *telemetry.TrainingTelemetryBuilder)) func(*config.Base, *telemetry.TrainingTelemetryBuilder) {
 	return func(c *config.Base, b *telemetry.TrainingTelemetryBuilder) {
 		segmented(sent, 10*time.Minute)(c, b)

@@ -243,7 +243,7 @@ func atoi(s string) int {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// mostInside is how many spans lie directly in a single one of their lane.
+// mostInside returns how many spans lie directly in a single one of their lane.
 func mostInside(rows []eventRow) (most int) {
 	lanes := make(map[[2]int64][]eventRow)
 	for _, e := range rows {

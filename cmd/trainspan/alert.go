@@ -180,7 +180,7 @@ func (w *alerter) take(ctx context.Context, r *topReading) error {
 	return nil
 }
 
-// answerOf is what a report says, as far as a change of it is told. That nothing is
+// answerOf returns what a report says, as far as a change of it is told. That nothing is
 // found, or can be, is no news.
 func answerOf(r *report.Report) string {
 	var parts []string

@@ -26,7 +26,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// reportOf is a report with a verdict on ranks, and an outcome.
+// reportOf returns a report with a verdict on ranks, and an outcome.
 func reportOf(kind straggler.Kind, how job.How, ranks ...int) *report.Report {
 	r := &report.Report{Ledger: &account.Report{}}
 	r.Verdict.Rank = &straggler.Verdict{Finding: straggler.Finding{Kind: kind, Ranks: ranks}, Ranking: make([]straggler.RankRow, 3)}

@@ -258,7 +258,7 @@ func sharedJobs(dir string) func(*testing.T) ([]contractJob, error) {
 	}
 }
 
-// sharedFiles is one job: all files of a folder.
+// sharedFiles returns one job: all files of a folder.
 func sharedFiles(dir string) func(*testing.T) ([]contractJob, error) {
 	return func(*testing.T) ([]contractJob, error) {
 		path := filepath.Join(contractShared, "data", dir)
@@ -267,7 +267,7 @@ func sharedFiles(dir string) func(*testing.T) ([]contractJob, error) {
 	}
 }
 
-// sharedProfiles are copies with a time of modification of their own: a profile without
+// sharedProfiles returns copies with a time of modification of their own: a profile without
 // a time base has no other time.
 func sharedProfiles(t *testing.T) ([]contractJob, error) {
 	dir := t.TempDir()

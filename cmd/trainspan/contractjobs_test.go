@@ -116,7 +116,7 @@ func put(t *testing.T, path string, data []byte) {
 	}
 }
 
-// profileOf is a small profile as PyTorch writes them: in each step two operators, their
+// profileOf returns a small profile as PyTorch writes them: in each step two operators, their
 // kernels, and a collective that waits for the slower rank.
 func profileOf(t *testing.T, rank int) []byte {
 	var events []map[string]any

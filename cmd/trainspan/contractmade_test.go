@@ -98,7 +98,7 @@ func (p *madeProcess) write(t *testing.T, dir string) {
 	put(t, filepath.Join(dir, fmt.Sprintf("a%d-rank%d.pfw", p.attempt, p.rank)), []byte(out.String()))
 }
 
-// stragglerJobs are the smallest case of each family of the straggler corpus.
+// stragglerJobs returns the smallest case of each family of the straggler corpus.
 func stragglerJobs(t *testing.T) ([]contractJob, error) {
 	dir := filepath.Join(contractShared, "data", "straggler")
 	data, err := os.ReadFile(filepath.Join(dir, "cases.json"))
@@ -197,7 +197,7 @@ func writeStragglerCase(t *testing.T, dir string, text []byte) {
 	}
 }
 
-// goodputJobs are the recorded jobs of the ledger.
+// goodputJobs returns the recorded jobs of the ledger.
 func goodputJobs(t *testing.T) ([]contractJob, error) {
 	files, err := filepath.Glob(filepath.Join(contractShared, "golden", "goodput", "*.json"))
 	if err != nil || len(files) == 0 {
@@ -272,7 +272,7 @@ func goodputJobs(t *testing.T) ([]contractJob, error) {
 	return jobs, nil
 }
 
-// oneLoggerJobs are the recorded JSON lines.
+// oneLoggerJobs returns the recorded JSON lines.
 func oneLoggerJobs(*testing.T) ([]contractJob, error) {
 	files, err := filepath.Glob(filepath.Join(contractShared, "golden", "one-logger", "*", "*.jsonl"))
 	if err != nil || len(files) == 0 {

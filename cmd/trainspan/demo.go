@@ -76,7 +76,7 @@ func runDemo(ctx context.Context, a *ui.App) error {
 // statusKilled is the exit status of the job whose processes were killed as planned.
 const statusKilled = 137
 
-// newDemoJob is the job of the demo: its launcher and, with the address at which they meet,
+// newDemoJob returns the job of the demo: its launcher and, with the address at which they meet,
 // each of its processes.
 func newDemoJob() *cobra.Command {
 	return &cobra.Command{

@@ -337,7 +337,7 @@ func (s said) categories(a *answers) {
 	}
 }
 
-// useOf is which of the uses of trainspan trace summary a class of the data set is.
+// useOf returns which of the uses of trainspan trace summary a class of the data set is.
 func useOf(class string) string {
 	switch class {
 	case vocab.ClassForward.String(), vocab.ClassBackward.String(), vocab.ClassOptimizer.String(), vocab.ClassCompute.String():

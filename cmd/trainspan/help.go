@@ -69,7 +69,7 @@ var aliases = map[string]string{
 // schemaNames are the files that say how the JSON of a command looks.
 var schemaNames = []string{"report.json", "compare.json", "runs.json", "runs-sum.json"}
 
-// topics are the pages by the words that name them.
+// topics returns the pages by the words that name them.
 func topics() map[string]string {
 	out := make(map[string]string)
 	names, err := fs.Glob(docs.Pages, "*/*.md")
@@ -90,7 +90,7 @@ func topics() map[string]string {
 	return out
 }
 
-// pageNames are the words for all pages.
+// pageNames returns the words for all pages.
 func pageNames() []string {
 	return slices.Sorted(maps.Keys(topics()))
 }
@@ -165,7 +165,7 @@ func section(text, anchor string) string {
 	return out.String()
 }
 
-// anchorOf is the anchor of a heading, as pages on the web have it.
+// anchorOf returns the anchor of a heading, as pages on the web have it.
 func anchorOf(heading string) string {
 	var out strings.Builder
 	for _, r := range strings.ToLower(strings.TrimSpace(heading)) {

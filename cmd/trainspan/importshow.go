@@ -105,7 +105,7 @@ func rankLines(to *display.Writer, g *torch.RankReport) {
 	}
 }
 
-// entryName is the last part of a name, which may be an entry of an archive.
+// entryName returns the last part of a name, which may be an entry of an archive.
 func entryName(name string) string {
 	if _, entry, ok := strings.Cut(name, ".tar.gz:"); ok {
 		name = entry

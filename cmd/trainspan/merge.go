@@ -138,7 +138,7 @@ func names(surveys []*survey) (out []string) {
 	return out
 }
 
-// common is the process of the first trace, in the place in a job that all of them say: a
+// common returns the process of the first trace, in the place in a job that all of them say: a
 // reader takes processes that say none to be of the same job.
 func common(surveys []*survey) dftracer.Process {
 	p := surveys[0].process()

@@ -160,7 +160,7 @@ type traceServer struct {
 	mu sync.Mutex // one at a time
 }
 
-// randomWord is a word of 256 bits that nobody can guess.
+// randomWord returns a word of 256 bits that nobody can guess.
 func randomWord() string {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // never fails

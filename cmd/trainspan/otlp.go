@@ -159,7 +159,7 @@ func (o *otlpFormat) process(ev *dftracer.Event) *otlpProcess {
 	return p
 }
 
-// resourceOf is what a resource says of the place of a process. Attempts count from 0
+// resourceOf returns what a resource says of the place of a process. Attempts count from 0
 // there.
 func resourceOf(p *job.Process) (attrs []dftracer.Arg) {
 	word := identity.Field.Attribute

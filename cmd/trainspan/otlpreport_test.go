@@ -30,7 +30,7 @@ func toOTLP(t *testing.T, job string) string {
 	return out
 }
 
-// reportJSON is what a report says for programs, but for the name and the number of
+// reportJSON returns what a report says for programs, but for the name and the number of
 // records.
 func reportJSON(t *testing.T, path ...string) map[string]any {
 	t.Helper()

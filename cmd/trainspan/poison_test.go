@@ -189,10 +189,10 @@ func cleanRun(t *testing.T, args ...string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-// calledAs is how a command is called, without the name of the program.
+// calledAs returns how a command is called, without the name of the program.
 func calledAs(cmd *cobra.Command) string { return strings.TrimPrefix(cmd.CommandPath(), "trainspan ") }
 
-// verbs are all commands that can be run, with those that cobra adds.
+// verbs returns all commands that can be run, with those that cobra adds.
 func verbs(cmd *cobra.Command) (list []*cobra.Command) {
 	for _, c := range cmd.Commands() {
 		if !c.Hidden { // the process of trainspan run is tested with it

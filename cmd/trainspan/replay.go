@@ -67,7 +67,7 @@ func (o *otlpFlags) exporter(ctx context.Context, lookup func(string) (string, b
 	return exp, nil
 }
 
-// settings are those of the exporter, nil when nothing asks for one.
+// settings returns those of the exporter, nil when nothing asks for one.
 func (o *otlpFlags) settings(lookup func(string) (string, bool)) (*otlp.Config, error) {
 	cfg, on, err := otlp.FromEnv(lookup)
 	if err != nil {

@@ -183,7 +183,7 @@ func (o *reportOptions) limits(lookup func(string) (string, bool)) (account.Basi
 	return b, nil
 }
 
-// begin is when the first process of a job began.
+// begin returns when the first process of a job began.
 func begin(j *report.Job) int64 {
 	first := int64(math.MaxInt64)
 	for _, p := range j.Job.Processes {
@@ -268,7 +268,7 @@ func unreadable(ctx context.Context, err error) error {
 	return ui.Usage("%s", strings.TrimPrefix(ui.Explain(err), "run: "))
 }
 
-// helpers are the processes of jobs that do not train.
+// helpers returns the processes of jobs that do not train.
 func helpers(found []*report.Job) (out []*job.Process) {
 	for _, j := range found {
 		out = append(out, j.Job.Helpers...)

@@ -143,7 +143,7 @@ func unknownCommand(parent *cobra.Command, word string) error {
 	return ui.Usage("%q is not a command of %s; %s", word, parent.CommandPath(), hint)
 }
 
-// suggestion is the command line whose last word is next to word, empty without one. Commands
+// suggestion returns the command line whose last word is next to word, empty without one. Commands
 // of the same name and those of parent come first.
 func suggestion(parent *cobra.Command, word string) string {
 	best := ""

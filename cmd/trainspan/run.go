@@ -116,7 +116,7 @@ func addInjections(set *session.Settings, texts []string) error {
 	return nil
 }
 
-// newRunTelemetry is the telemetry process.
+// newRunTelemetry returns the telemetry process.
 func newRunTelemetry() *cobra.Command {
 	return &cobra.Command{
 		Use: helperCommand, Hidden: true, Args: cobra.NoArgs,

@@ -158,7 +158,7 @@ except ImportError:
 sys.exit(7)
 `
 
-// interpreters are those of the variable TRAINSPAN_PYTHONS, or of this machine.
+// interpreters returns those of the variable TRAINSPAN_PYTHONS, or of this machine.
 func interpreters() (paths []string) {
 	if v := os.Getenv("TRAINSPAN_PYTHONS"); v != "" {
 		return strings.Fields(v)

@@ -22,7 +22,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// runJob is what trainspan run starts in tests.
+// runJob returns what trainspan run starts in tests.
 func runJob(args []string) int {
 	switch args[0] {
 	case "signals": // signals [apart]: prints what comes until SIGUSR2 comes

@@ -140,7 +140,7 @@ sys.exit(3)
 	}
 }
 
-// snapshot is what is below a folder: names, sizes and times.
+// snapshot returns what is below a folder: names, sizes and times.
 func snapshot(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder

@@ -51,7 +51,7 @@ type started struct {
 	dir, tmp string      // working directory, the variable of that for temporary files
 }
 
-// clean is an environment without a launcher.
+// clean returns an environment without a launcher.
 func clean(dir string, more ...string) []string {
 	env := []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GORACE=atexit_sleep_ms=0"}
 	return append(env, more...)

@@ -182,7 +182,7 @@ func runRuns(ctx context.Context, a *ui.App, args []string, o *runsOptions) erro
 	return nil
 }
 
-// sinceTime is the moment that --since names: a length of time before now, or a time in UTC.
+// sinceTime returns the moment that --since names: a length of time before now, or a time in UTC.
 func sinceTime(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -203,7 +203,7 @@ func sinceTime(text string, now time.Time) (time.Time, error) {
 // maxSince is a hundred years: what is longer is a slip of the pen.
 const maxSince = 100 * 366 * 24 * time.Hour
 
-// listRuns are the runs below some directories, in no order. It does not read the records of
+// listRuns returns the runs below some directories, in no order. It does not read the records of
 // those that surely began before since, or are of no wanted job.
 func listRuns(ctx context.Context, a *ui.App, args []string, since time.Time, wanted func(job string) bool) ([]runRow, error) {
 	if len(args) == 0 {
@@ -324,7 +324,7 @@ func (row *runRow) account(r *report.Report) {
 	}
 }
 
-// jobOfID is the name of the job in the id of a run.
+// jobOfID returns the name of the job in the id of a run.
 func jobOfID(id string) string {
 	if dot := strings.LastIndexByte(id, '.'); dot > 0 {
 		return id[:dot]
@@ -332,7 +332,7 @@ func jobOfID(id string) string {
 	return id
 }
 
-// spentOf is a list of parts, the largest first.
+// spentOf returns a list of parts, the largest first.
 func spentOf(parts map[string]int64) (out []spent) {
 	for part, ns := range parts {
 		out = append(out, spent{part, ns})
@@ -381,7 +381,7 @@ func sumOf(rows []runRow) *runsSum {
 	return sum
 }
 
-// lines are the sum in words.
+// lines returns the sum in words.
 func (s *runsSum) lines(rows []runRow) (out []string) {
 	text := display.Plural(s.Runs, "run") + " since " + s.From.UTC().Format(time.DateTime)
 	if s.Unknown > 0 {

@@ -90,7 +90,7 @@ func gpusOf(all []rundir.GPU) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.0f %% of %d, %s", busy, len(all), sizeOf(memory)), ", ")
 }
 
-// sizeOf is a size, empty where nothing is known.
+// sizeOf returns a size, empty where nothing is known.
 func sizeOf(n int64) string {
 	if n <= 0 {
 		return ""

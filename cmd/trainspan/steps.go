@@ -208,7 +208,7 @@ func stepCSV(a *ui.App, t *stepTable, keep keepStep, _ *int64) error {
 	return errors.Join(err, w.Flush())
 }
 
-// usOf is a duration in microseconds; -1 stays what it is.
+// usOf returns a duration in microseconds; -1 stays what it is.
 func usOf(ns int64) int64 { return max(ns/1000, min(ns, 0)) }
 
 // stepText prints tables of some steps each, so that memory does not grow.

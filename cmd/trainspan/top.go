@@ -196,14 +196,14 @@ func (m *topModel) key(key string) tea.Cmd {
 	return nil
 }
 
-// room is how many lines of the report fit between the first and the last line
+// room returns how many lines of the report fit between the first and the last line
 // of the screen.
 func (m *topModel) room() int { return max(m.height-2, 0) }
 
-// first is the first line that is seen, within what there is.
+// first returns the first line that is seen, within what there is.
 func (m *topModel) first() int { return max(min(m.top, len(m.body())-m.room()), 0) }
 
-// body is all lines between the first and the last one.
+// body returns all lines between the first and the last one.
 func (m *topModel) body() []string {
 	switch {
 	case m.help:
@@ -241,7 +241,7 @@ func (m *topModel) View() tea.View {
 	return v
 }
 
-// status is the first line: what is shown and of when.
+// status returns the first line: what is shown and of when.
 func (m *topModel) status() string {
 	const clock = "15:04:05"
 	const rest = len("  ·  read 12:00:00 · records up to 12:00:00 · nothing new at 12:00:00")
@@ -275,7 +275,7 @@ func (m *topModel) status() string {
 	return string(m.paint.Dim(line))
 }
 
-// keys is the last line.
+// keys returns the last line.
 func (m *topModel) keys(first, all int) string {
 	line := "q quit · r read now · ? help"
 	if shown := min(m.room(), all-first); shown < all {
@@ -344,7 +344,7 @@ func (t *topReader) read(ctx context.Context, force bool) topReading {
 	return out
 }
 
-// pause is how long to wait after a reading that took some time, and some
+// pause returns how long to wait after a reading that took some time, and some
 // processor time of all cores. Where that is not known, and where files come over
 // a slow network, the time counts: it reads for half of it at most.
 func (t *topReader) pause(took, cpu time.Duration) time.Duration {
@@ -390,7 +390,7 @@ func (t *topReader) look() (seen uint64, files int) {
 	return h.Sum64() | 1, files // 0 is before the first
 }
 
-// name is what is read.
+// name returns what is read.
 func (t *topReader) name() string { return cmp.Or(t.run, strings.Join(t.paths, " ")) }
 
 // newTopReader returns the reader of what arguments stand for, of the newest run without any.

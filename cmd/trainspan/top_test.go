@@ -64,7 +64,7 @@ func key(text string) tea.KeyPressMsg {
 	return tea.KeyPressMsg{Code: rune(text[0]), Text: text}
 }
 
-// faultyReport is the report of a job with a slow rank.
+// faultyReport returns the report of a job with a slow rank.
 func faultyReport(t *testing.T) *report.Report {
 	t.Helper()
 	dir := makeJob(t, filepath.Join(t.TempDir(), "job"), simjob.Attempt{Ranks: 8, Steps: 60, Slow: 2, Extra: [4]float64{12}, Save: 20, Start: noon.Add(-time.Minute)})

@@ -16,7 +16,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// lines are the objects that a command prints.
+// lines returns the objects that a command prints.
 func lines[T any](t *testing.T, args ...string) (all []T) {
 	t.Helper()
 	code, out, problems := call(args...)

@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// iteration are the records of one training iteration with metrics.
+// iteration returns the records of one training iteration with metrics.
 func iteration() (begin, end, metrics *outputs.Record) {
 	s := spanData(spans.TrainingIteration, 1)
 	s.ParentID = s.SpanID

@@ -38,7 +38,7 @@ const (
 	traceID = "101112131415161718191a1b1c1d1e1f"
 )
 
-// spanData is a span whose id ends in n.
+// spanData returns a span whose id ends in n.
 func spanData(name string, n byte) *outputs.SpanData {
 	s := &outputs.SpanData{Name: name, SpanID: trace.SpanID{1, 2, 3, 4, 5, 6, 7, n}, Start: base}
 	for i := range s.TraceID {
@@ -103,7 +103,7 @@ func shutdown(t testing.TB, e *file.Exporter) {
 	}
 }
 
-// contents is the text of a file that holds whole lines only.
+// contents returns the text of a file that holds whole lines only.
 func contents(t testing.TB, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)

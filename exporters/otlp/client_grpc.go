@@ -40,7 +40,7 @@ func newGRPC(c *Config, t target) otlptrace.Client {
 	return otlptracegrpc.NewClient(options...)
 }
 
-// dialOptions are those that the clients of all signals share.
+// dialOptions returns those that the clients of all signals share.
 func dialOptions(c *Config) []grpc.DialOption {
 	compressor := encoding.Identity
 	if c.Compression == "gzip" {

@@ -22,7 +22,7 @@ import (
 
 var otelVersion = trace.WithInstrumentationVersion("1.2.3")
 
-// redirecting is a server that sends everybody elsewhere.
+// redirecting returns a server that sends everybody elsewhere.
 func redirecting(t *testing.T, to string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {

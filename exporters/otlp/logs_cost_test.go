@@ -27,7 +27,7 @@ func TestShortSpansCostNothing(t *testing.T) {
 	}
 }
 
-// allocations is how often f allocates. The least of some measurements counts:
+// allocations returns how often f allocates. The least of some measurements counts:
 // what is sent in the background meanwhile allocates too.
 func allocations(f func()) float64 {
 	least := testing.AllocsPerRun(100, f)

@@ -16,7 +16,7 @@ import (
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 )
 
-// newMeters is a meter provider that sends when it is told to.
+// newMeters returns a meter provider that sends when it is told to.
 func newMeters(t *testing.T, cfg otlp.Config, log *notes) (*sdkmetric.MeterProvider, *otlp.MetricExporter) {
 	t.Helper()
 	e, err := otlp.NewMetricExporter(t.Context(), cfg, slog.New(slog.NewTextHandler(log, nil)))

@@ -84,7 +84,7 @@ func TestReplayStreams(t *testing.T) {
 	}
 }
 
-// idle is an exporter to a place where nothing listens.
+// idle returns an exporter to a place where nothing listens.
 func idle(t testing.TB) *otlp.Exporter {
 	t.Helper()
 	e, err := otlp.New(context.Background(), otlp.Config{
@@ -122,7 +122,7 @@ func FuzzReplay(f *testing.F) {
 	})
 }
 
-// text is what lines hold.
+// text returns what lines hold.
 func text(lines []byte) (out []byte) {
 	for line := range bytes.Lines(lines) {
 		out = append(out, bytes.TrimSpace(line)...)

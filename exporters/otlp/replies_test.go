@@ -76,7 +76,7 @@ func serveHTTP(listener net.Listener, conf *tls.Config, handler http.HandlerFunc
 	return func() { s.CloseClientConnections(); s.Close() }
 }
 
-// incoming are the headers of a gRPC call.
+// incoming returns the headers of a gRPC call.
 func incoming(ctx context.Context) map[string]string {
 	headers := map[string]string{}
 	md, _ := metadata.FromIncomingContext(ctx)
@@ -124,7 +124,7 @@ func readRequest(w http.ResponseWriter, q *http.Request, request proto.Message) 
 	return zipped, err == nil
 }
 
-// headersOf are the headers of a request by http, in lower case as gRPC has them.
+// headersOf returns the headers of a request by http, in lower case as gRPC has them.
 func headersOf(q *http.Request) map[string]string {
 	headers := map[string]string{}
 	for name := range q.Header {
@@ -159,7 +159,7 @@ func writeReply(w http.ResponseWriter, q *http.Request, do reply, partial proto.
 	}
 }
 
-// closedPort is an address where nobody listens.
+// closedPort returns an address where nobody listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -177,7 +177,7 @@ func silentPort(t *testing.T) string {
 	return address
 }
 
-// silentServer is a silentPort, and a context whose deadline is over when somebody
+// silentServer returns a silentPort, and a context whose deadline is over when somebody
 // has come.
 func silentServer(t *testing.T) (address string, until context.Context) {
 	t.Helper()
@@ -212,7 +212,7 @@ func silentServer(t *testing.T) (address string, until context.Context) {
 	return l.Addr().String(), deadline{context.Background(), came}
 }
 
-// turningAway is an address that says nothing and closes each connection, and how
+// turningAway returns an address that says nothing and closes each connection, and how
 // many have come and gone. close frees the address.
 func turningAway(t *testing.T) (address string, gone *atomic.Int64, close func()) {
 	t.Helper()

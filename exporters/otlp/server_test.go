@@ -132,7 +132,7 @@ func (r *receiver) take(headers map[string]string, request *collectorpb.ExportTr
 	return do
 }
 
-// names are those of the spans that were taken.
+// names returns those of the spans that were taken.
 func (r *receiver) names() (names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

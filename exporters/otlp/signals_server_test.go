@@ -119,7 +119,7 @@ func partialLogs() *logscollector.ExportLogsServiceResponse {
 	}
 }
 
-// answer is the part of a gRPC call that both services share.
+// answer returns the part of a gRPC call that both services share.
 func (s *signals) answer(ctx context.Context, request proto.Message) (reply, error) {
 	do := s.take(incoming(ctx), request)
 	return do, refusal(ctx, do, s.release)
@@ -162,7 +162,7 @@ func recordsOf(all []*logspb.ResourceLogs) (records []*logspb.LogRecord) {
 	return records
 }
 
-// taken are the log records that were accepted.
+// taken returns the log records that were accepted.
 func (s *signals) taken() []*logspb.LogRecord {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,7 +31,7 @@ func spilled(t *testing.T, cfg otlp.Config, n int, o *delivery.Options) delivery
 	return p.p.Stats()
 }
 
-// away is a Config for a backend that is not there.
+// away returns a Config for a backend that is not there.
 func away(t *testing.T, r *receiver, dir string) otlp.Config {
 	r.url = "http://" + closedPort(t)
 	cfg := quick(r)

@@ -130,7 +130,7 @@ func (w *wire) attempt(ctx context.Context, answer proto.Message, call func(cont
 	return o.failure(ctx, err, w), o.absent
 }
 
-// retry are the settings of pauses.
+// retry returns the settings of pauses.
 func (w *wire) retry() delivery.Options {
 	return delivery.Options{RetryFor: w.cfg.RetryFor, RetryFirst: w.cfg.RetryFirst, RetryMost: w.cfg.RetryMost}
 }

@@ -70,7 +70,7 @@ func (p *Process) AppendBinary(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// transfers are the parts of u in the order in which they are stored.
+// transfers returns the parts of u in the order in which they are stored.
 func (u *FileUse) transfers() [3]*Transfer { return [...]*Transfer{&u.Read, &u.Written, &u.Other} }
 
 func (t *Transfer) numbers() [6]*int64 {

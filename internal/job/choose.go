@@ -53,7 +53,7 @@ func (s *Steps) Shown(i int) int64 {
 // step. It is valid after All, as long as its result is.
 func (s *Steps) Loops() []Loop { return s.loops }
 
-// Then is what s, which is of some files of a process, and those of its next one tell
+// Then returns what s, which is of some files of a process, and those of its next one tell
 // without the single steps. All of next was called before.
 func (s *Steps) Then(next *Steps) Steps {
 	restored := s.restored || next.restored

@@ -256,7 +256,7 @@ func byTime(a, b *Process) int {
 		cmp.Compare(a.PID, b.PID), cmp.Compare(a.Host, b.Host), slices.Compare(a.Sources, b.Sources))
 }
 
-// recordedAttempt is the attempt that records said, 0 without one: what Attempt is
+// recordedAttempt returns the attempt that records said, 0 without one: what Attempt is
 // depends on the job.
 func (p *Process) recordedAttempt() int {
 	if p.AttemptKnown && p.recorded == 0 {
@@ -345,7 +345,7 @@ func (u *FileUse) Add(o *FileUse) {
 	u.Failed += o.Failed
 }
 
-// Time is that of all calls together.
+// Time returns that of all calls together.
 func (u *FileUse) Time() int64 { return u.Read.Time + u.Written.Time + u.Other.Time }
 
 func (u *FileUse) used() bool { return u.Read.Calls+u.Written.Calls+u.Other.Calls > 0 }

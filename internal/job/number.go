@@ -84,7 +84,7 @@ func (s *Steps) inEpochs() {
 	}
 }
 
-// loaded is the step of the last checkpoint loaded before loop i and after the
+// loaded returns the step of the last checkpoint loaded before loop i and after the
 // loop before it, or Unknown.
 func (s *Steps) loaded(i int) int64 {
 	at, step := int64(math.MinInt64), Unknown

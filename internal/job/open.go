@@ -256,7 +256,7 @@ func (s *Set) join() {
 	}
 }
 
-// stemOf is the name of the first part of a rotated trace.
+// stemOf returns the name of the first part of a rotated trace.
 func stemOf(path string) string { return partName.ReplaceAllString(path, "$1") }
 
 // addCopy adds another file of the same process. It returns false where that is

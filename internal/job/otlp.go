@@ -280,7 +280,7 @@ func (o *otlpReader) resource(rs *tracepb.ResourceSpans, take func(*dftracer.Eve
 	return n, err
 }
 
-// process is the one that a resource describes.
+// process returns the one that a resource describes.
 func (o *otlpReader) process(rs *tracepb.ResourceSpans) *otlpProcess {
 	id := otlpspan.Resource(rs.GetResource().GetAttributes()).Identity()
 	owner := otlpOwner{place.SenderOf(&id, identity.UnknownHost, 0), id.Attempt.Or(-1), id.Job, id.Session}

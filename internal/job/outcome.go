@@ -276,7 +276,7 @@ func OutcomeOfStart(s *rundir.Run, procs []*Process) *Outcome {
 	return OutcomeOf([]*rundir.Run{s}, own)
 }
 
-// endOf is what trainspan run saw of a command.
+// endOf returns what trainspan run saw of a command.
 func endOf(s *rundir.Run) end {
 	e := end{at: s.Seen.UnixNano(), weight: hasFailed, o: Outcome{Rank: s.Rank, Host: s.Host, Status: s.ExitStatus, Signal: s.Signal, Error: s.Error}}
 	asked := s.StoppedAt != nil && s.Seen.Sub(*s.StoppedAt) < stopping
@@ -316,7 +316,7 @@ func (p *Process) says(rank int) bool {
 	return p.RankKnown && p.Rank == rank && slices.ContainsFunc(p.Failures, func(f Failure) bool { return f.Child == 0 })
 }
 
-// bySignal is what a signal says of what it ended.
+// bySignal returns what a signal says of what it ended.
 func bySignal(name string) (How, int) {
 	switch name {
 	case "SIGTERM", "SIGHUP", "SIGPIPE":
@@ -329,13 +329,13 @@ func bySignal(name string) (How, int) {
 
 const keyboardInterrupt = "KeyboardInterrupt"
 
-// base is the type of the exception without its module.
+// base returns the type of the exception without its module.
 func (f *Failure) base() string { return f.Type[strings.LastIndexByte(f.Type, '.')+1:] }
 
 // Interrupt reports whether Ctrl-C ended the process itself.
 func (f *Failure) Interrupt() bool { return f.Child == 0 && f.base() == keyboardInterrupt }
 
-// end is what a record of an error says.
+// end returns what a record of an error says.
 func (f *Failure) end(p *Process, all []*Process) end {
 	e := end{own: f.Child == 0, at: f.Time, weight: hasFailed, o: Outcome{How: Failed, Host: p.Host, Error: f.Text, ErrorAt: f.Place, ErrorCode: f.Code}}
 	if noticed.MatchString(f.Text) {

@@ -294,7 +294,7 @@ func (j *Job) single() {
 // spanned reports whether a span is on record, ended or not.
 func (p *Process) spanned() bool { return p.digest != 0 }
 
-// betterThan is a strict order among accounts of one process.
+// betterThan returns a strict order among accounts of one process.
 func (p *Process) betterThan(o *Process) bool {
 	if p.Training != o.Training {
 		return p.Training
@@ -384,7 +384,7 @@ func (j *Job) attempts(trusted bool) bool {
 	return true
 }
 
-// AttemptAt is the latest attempt that runs at a time, 0 without one.
+// AttemptAt returns the latest attempt that runs at a time, 0 without one.
 func (j *Job) AttemptAt(t int64) int {
 	if j.at == nil {
 		j.at = newRunning(j.Processes)

@@ -171,7 +171,7 @@ func strict(line []byte) []byte {
 	return append(out, line[from:]...)
 }
 
-// time is the time of an event in nanoseconds, 0 without one.
+// time returns the time of an event in nanoseconds, 0 without one.
 func (e *recordEvent) time() int64 {
 	if e == nil {
 		return 0

@@ -8,7 +8,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// event is one event of process 4 with arguments of its own.
+// event returns one event of process 4 with arguments of its own.
 func event(id int, name, cat, args string) string {
 	return fmt.Sprintf(`{"id":%d,"name":%q,"cat":%q,"pid":4,"tid":1,"ts":%d,"dur":10,"ph":"X","args":{"hhash":"h","level":1,"p_idx":-1,%s}}`,
 		id, name, cat, base+int64(id), args)

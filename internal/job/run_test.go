@@ -75,7 +75,7 @@ func files(t *testing.T, content map[string]string) string {
 
 const base = 1704067200000000 // microseconds
 
-// process is a trace: a start, an application if it trains, and more lines.
+// process returns a trace: a start, an application if it trains, and more lines.
 func process(pid int, from, to int64, start string, more ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[\n"+`{"id":1,"name":"start","cat":"dftracer","pid":%d,"tid":1,"ts":%d,"dur":0,"ph":"X","args":{"hhash":"h","level":1,"p_idx":-1%s}}`+"\n", pid, base+from, start)

@@ -195,7 +195,7 @@ func (j *Job) splitDuplicates() []*Job {
 	return out
 }
 
-// starts are those of the job in the order of time.
+// starts returns those of the job in the order of time.
 func (j *Job) starts(all []*rundir.Run) (out []*rundir.Run) {
 	for _, s := range all {
 		if j.SessionTag == "" || s.Session == j.SessionTag {
@@ -215,7 +215,7 @@ type attemptStarts struct {
 	starts      []*rundir.Run
 }
 
-// attemptStarts are the attempts of a job by number.
+// attemptStarts returns the attempts of a job by number.
 func (j *Job) attemptStarts() (list []*attemptStarts) {
 	byNumber := make(map[int]*attemptStarts)
 	for _, p := range j.Processes {
@@ -268,7 +268,7 @@ func sameCommand(s, later *rundir.Run) bool {
 		!slices.ContainsFunc(s.Flags, func(f string) bool { return !slices.Contains(later.Flags, f) })
 }
 
-// part is the part of a job with some of its attempts.
+// part returns the part of a job with some of its attempts.
 func (j *Job) part(list []*attemptStarts) *Job {
 	out := &Job{ID: j.ID, SessionTag: j.SessionTag}
 	from, to := int64(math.MaxInt64), int64(0)

@@ -202,7 +202,7 @@ func settled(rows []Sample) []Sample {
 	return out
 }
 
-// With are the samples of both. Neither changes.
+// With returns the samples of both. Neither changes.
 func (s *Samples) With(o *Samples) *Samples {
 	if s == nil {
 		return o

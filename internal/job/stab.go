@@ -35,7 +35,7 @@ func (r *running) put(p *Process) {
 	}
 }
 
-// latestAt is the latest attempt of those that run at a moment, 0 without one.
+// latestAt returns the latest attempt of those that run at a moment, 0 without one.
 func (r *running) latestAt(t int64) (latest int) {
 	i, found := slices.BinarySearch(r.edges, t)
 	if !found {
@@ -115,7 +115,7 @@ func (f *freeRanks) take(p *Process) {
 	}
 }
 
-// lowest is the lowest rank that is free when p starts.
+// lowest returns the lowest rank that is free when p starts.
 func (f *freeRanks) lowest(p *Process) int {
 	for len(f.busy) > 0 && f.busy[0].by <= p.Start {
 		rank := heap.Pop(&f.busy).(rankAt).rank

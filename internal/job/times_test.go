@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 )
 
-// at is a span of a trace.
+// at returns a span of a trace.
 func at(id int, ts, dur int64) string {
 	return fmt.Sprintf(`{"id":%d,"name":"train.iteration","cat":"pipeline","pid":7,"tid":1,"ts":%d,"dur":%d,"ph":"X","args":{"hhash":"h","level":1,"p_idx":-1}}`+"\n", id, ts, dur)
 }

@@ -360,7 +360,7 @@ func inSeconds(s float64) int64 {
 	return int64(whole)*1e9 + int64(math.Round(part*1e9))
 }
 
-// ofMicros is a time of a value, which is in microseconds, in the unit of events.
+// ofMicros returns a time of a value, which is in microseconds, in the unit of events.
 func (t *traceReader) ofMicros(us int64) int64 {
 	if t.scale >= 1000 {
 		return us / (t.scale / 1000)

@@ -145,7 +145,7 @@ func (s *Span) profiled(ev *dftracer.Event) {
 	}
 }
 
-// contentID is an ID for a span without one: the same for a copy of it.
+// contentID returns an ID for a span without one: the same for a copy of it.
 func (s *Span) contentID() uint64 {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, s.Cat+"\x00"+s.Name+"\x00")

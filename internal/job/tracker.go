@@ -39,7 +39,7 @@ func NewTracker(paths ...string) *Tracker {
 	return t
 }
 
-// Processes are those of all files that were read, in no order.
+// Processes returns those of all files that were read, in no order.
 func (t *Tracker) Processes() (all []*Process) {
 	for _, f := range t.files {
 		for _, p := range f.procs {
@@ -88,16 +88,16 @@ func (t *Tracker) File(path string) *FileTracker {
 	return f
 }
 
-// Host is the hash of the host of the file, which is that of lines without one.
+// Host returns the hash of the host of the file, which is that of lines without one.
 func (f *FileTracker) Host() string { return f.group.host }
 
-// Key is the process of an event as the file says it.
+// Key returns the process of an event as the file says it.
 func (f *FileTracker) Key(ev *dftracer.Event) Key { return f.group.key(ev) }
 
-// Owner is the process that wrote the file.
+// Owner returns the process that wrote the file.
 func (f *FileTracker) Owner() *Process { return f.Process(f.group.owner) }
 
-// Process is what is known of a process. A file that begins when the process of its
+// Process returns what is known of a process. A file that begins when the process of its
 // number has given its last sign of life is of another one: numbers come again, in
 // containers with every start.
 func (f *FileTracker) Process(key Key) *Process {

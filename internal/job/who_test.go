@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// fact is a record about a process.
+// fact returns a record about a process.
 func fact(kind, key, value string) string {
 	return fmt.Sprintf(`{"id":93,"name":%q,"cat":"dftracer","pid":PID,"tid":1,"ph":"M","args":{"hhash":"h","name":%q,"value":%q}}`, kind, key, value)
 }

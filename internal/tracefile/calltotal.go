@@ -39,7 +39,7 @@ func (t *CallTotal) Add(dur, returned int64, moves bool) {
 	}
 }
 
-// Calls is how many were added.
+// Calls returns how many were added.
 func (t *CallTotal) Calls() int64 { return t.calls }
 
 // AppendArgs appends the arguments of the record: how many calls, sum, least and

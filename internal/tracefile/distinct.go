@@ -95,5 +95,5 @@ func distinct(args []Arg) []Arg {
 	return all
 }
 
-// repaired is a text as JSON can hold it: U+FFFD for each byte that is no UTF-8.
+// repaired returns a text as JSON can hold it: U+FFFD for each byte that is no UTF-8.
 func repaired(s string) string { return string([]rune(s)) }

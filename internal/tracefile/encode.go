@@ -183,7 +183,7 @@ func (e *Encoder) appendProcess(dst []byte, ev *Event) []byte {
 	return jsontext.AppendUint(dst, e.lane(ev.TID))
 }
 
-// lane is what is written as the tid of an event.
+// lane returns what is written as the tid of an event.
 func (e *Encoder) lane(tid int64) uint64 {
 	if e.NoTIDs {
 		return 0

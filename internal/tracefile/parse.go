@@ -47,7 +47,7 @@ const (
 	textIndex = '"' | 'p'<<8 | '_'<<16 | 'i'<<24 | 'd'<<32 | 'x'<<40 | '"'<<48 | ':'<<56
 )
 
-// eight are the eight bytes at i; behind the end of the line are zeros.
+// eight returns the eight bytes at i; behind the end of the line are zeros.
 func eight(b []byte, i int) uint64 {
 	if i+8 > len(b) {
 		return loadTail(b, i)

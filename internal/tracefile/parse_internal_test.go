@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// plainText is an event without the spacing of raw values, in which the two
+// plainText returns an event without the spacing of raw values, in which the two
 // parsers may differ.
 func plainText(ev *Event) string {
 	args := make([]string, 0, len(ev.Args))

@@ -88,7 +88,7 @@ func AppendFitting(dst []byte, ev *Event, encode func([]byte, *Event) []byte) ([
 // leastArg is the least that an argument takes in a line.
 const leastArg = len(`,"":0`)
 
-// leastSize is what a line takes at least whose strings are cut to limit. It
+// leastSize returns what a line takes at least whose strings are cut to limit. It
 // stops counting where that is too long.
 func (ev *Event) leastSize(limit int) int {
 	const note = 48 // a cut string may be so much shorter than the limit

@@ -22,7 +22,7 @@ const (
 	KindLosses                    // what the remote outputs have lost for good; no span
 )
 
-// String is the kind's word in the one-logger grammar, which has none for
+// String returns the kind's word in the one-logger grammar, which has none for
 // KindUpdate and KindLosses.
 func (k Kind) String() string {
 	switch k {

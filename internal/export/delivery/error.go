@@ -27,7 +27,7 @@ type Error struct {
 	Rejected int
 }
 
-// Error is the text of Err.
+// Error returns the text of Err.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return "delivery failed"

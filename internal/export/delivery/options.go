@@ -96,7 +96,7 @@ type SpillLost struct {
 	Err   error
 }
 
-// Error is the text of Err, with the number.
+// Error returns the text of Err, with the number.
 func (e *SpillLost) Error() string { return fmt.Sprintf("%v: %d spans are lost", e.Err, e.Spans) }
 
 // Unwrap returns Err.

@@ -134,7 +134,7 @@ func (s *sender) stopped() bool {
 	}
 }
 
-// late is the cause of what came to the end of its retries.
+// late returns the cause of what came to the end of its retries.
 func (s *sender) late() Cause {
 	if s.stopped() {
 		return Shutdown
@@ -178,7 +178,7 @@ func (s *sender) pause(ctx context.Context, p *pauses, e *Error, atEnd bool) boo
 	return sleep(ctx, d, nil)
 }
 
-// nextAtEnd is the pause before another attempt after the stop. All batches
+// nextAtEnd returns the pause before another attempt after the stop. All batches
 // share them.
 func (s *sender) nextAtEnd() time.Duration {
 	if s.atEnd == nil {

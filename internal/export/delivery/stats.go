@@ -29,7 +29,7 @@ const (
 	Causes = iota
 )
 
-// String is the cause in words.
+// String returns the cause in words.
 func (c Cause) String() string {
 	switch c {
 	case QueueFull:
@@ -63,7 +63,7 @@ type Stats struct {
 	LastError    error // of the latest failed attempt, nil if there was none
 }
 
-// DroppedTotal is the number of spans lost for whatever cause.
+// DroppedTotal returns the number of spans lost for whatever cause.
 func (s *Stats) DroppedTotal() (n int64) {
 	for _, d := range s.Dropped {
 		n += d
@@ -165,7 +165,7 @@ type account struct {
 	reported  [Causes]int64
 }
 
-// pending is the number of items whose fate is open.
+// pending returns the number of items whose fate is open.
 func (s *Stats) pending() int64 { return s.Ended - s.Exported - s.Spilled - s.DroppedTotal() }
 
 // attempted counts an attempt, with its error or nil.

@@ -48,31 +48,31 @@ type Maker struct {
 // millisecond to ten minutes.
 var Bounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50, 100, 250, 600}
 
-// Histogram is one of seconds with [Bounds].
+// Histogram returns one of seconds with [Bounds].
 func (m *Maker) Histogram(of *Metric) metric.Float64Histogram {
 	i, err := m.Meter.Float64Histogram(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Text), metric.WithExplicitBucketBoundaries(Bounds...))
 	return keep(m, i, err)
 }
 
-// Int64Counter is a counter that is added to.
+// Int64Counter returns a counter that is added to.
 func (m *Maker) Int64Counter(of *Metric) metric.Int64Counter {
 	i, err := m.Meter.Int64Counter(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Text))
 	return keep(m, i, err)
 }
 
-// Float64Counter is a counter that is added to.
+// Float64Counter returns a counter that is added to.
 func (m *Maker) Float64Counter(of *Metric) metric.Float64Counter {
 	i, err := m.Meter.Float64Counter(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Text))
 	return keep(m, i, err)
 }
 
-// Float64Gauge is a gauge that is set.
+// Float64Gauge returns a gauge that is set.
 func (m *Maker) Float64Gauge(of *Metric) metric.Float64Gauge {
 	i, err := m.Meter.Float64Gauge(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Text))
 	return keep(m, i, err)
 }
 
-// Int64Observable is a counter or an up-down counter that is asked for.
+// Int64Observable returns a counter or an up-down counter that is asked for.
 func (m *Maker) Int64Observable(of *Metric) metric.Int64Observable {
 	if of.Kind == UpDown {
 		i, err := m.Meter.Int64ObservableUpDownCounter(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Text))
@@ -82,7 +82,7 @@ func (m *Maker) Int64Observable(of *Metric) metric.Int64Observable {
 	return keep[metric.Int64Observable](m, i, err)
 }
 
-// Float64Observable is a counter, an up-down counter or a gauge that is asked for.
+// Float64Observable returns a counter, an up-down counter or a gauge that is asked for.
 func (m *Maker) Float64Observable(of *Metric) metric.Float64Observable {
 	switch of.Kind {
 	case UpDown:

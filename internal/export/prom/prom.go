@@ -56,7 +56,7 @@ func Listen(ctx context.Context, address string, options ...prometheus.Option) (
 	return s, reader, nil
 }
 
-// URL is the address of the metrics.
+// URL returns the address of the metrics.
 func (s *Server) URL() string {
 	if s == nil {
 		return ""

@@ -94,7 +94,7 @@ func BenchmarkSpan(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// processorTime is what this process has used so far.
+// processorTime returns what this process has used so far.
 func processorTime(b *testing.B) time.Duration {
 	var ru syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &ru); err != nil {

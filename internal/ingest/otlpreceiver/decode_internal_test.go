@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// everything is a request that has each field of each message.
+// everything returns a request that has each field of each message.
 func everything() *collectorpb.ExportTraceServiceRequest {
 	attributes := func() []*commonpb.KeyValue {
 		text := &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: "grün"}}

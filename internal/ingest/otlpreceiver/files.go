@@ -320,7 +320,7 @@ func (f *Files) create(from place.Sender, rs *tracepb.ResourceSpans) (place.Made
 	return place.Made{Writer: w, TID: int64(from.PID), Cut: facts.End()}, nil
 }
 
-// begin is the earliest start of some spans, or now.
+// begin returns the earliest start of some spans, or now.
 func begin(rs *tracepb.ResourceSpans) time.Time {
 	var first uint64
 	for _, ss := range rs.GetScopeSpans() {
@@ -375,7 +375,7 @@ func (w *watcher) Log(level slog.Level, message string, args ...any) {
 	w.log.Log(context.Background(), level, "OTLP receiver: "+message, args...)
 }
 
-// total is what was counted in all files so far.
+// total returns what was counted in all files so far.
 func (w *watcher) total() place.Counts {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -28,7 +28,7 @@ type grpcService struct {
 	r *Receiver
 }
 
-// serviceDesc is the service with a decoder of our own: OTLP wants
+// serviceDesc returns the service with a decoder of our own: OTLP wants
 // InvalidArgument for broken requests, the library says Internal.
 func serviceDesc() *grpc.ServiceDesc {
 	desc := collectorpb.TraceService_ServiceDesc
@@ -93,7 +93,7 @@ func (s grpcService) export(ctx context.Context, req *collectorpb.ExportTraceSer
 	return answer, nil
 }
 
-// laterStatus is a refusal that asks the sender to come back.
+// laterStatus returns a refusal that asks the sender to come back.
 func laterStatus(err error) *status.Status {
 	e := errBusy
 	errors.As(err, &e)

@@ -160,7 +160,7 @@ func reply(w http.ResponseWriter, media string, code int, m proto.Message) {
 	_, _ = w.Write(text) // the sender went away
 }
 
-// addr is the address in the text that package http gives.
+// addr returns the address in the text that package http gives.
 func addr(text string) net.Addr {
 	host, port, err := net.SplitHostPort(text)
 	n, bad := strconv.Atoi(port)

@@ -41,7 +41,7 @@ func numbers(n int) (list []*commonpb.KeyValue) {
 	return list
 }
 
-// span is one of a trace by its number; times are microseconds.
+// span returns one of a trace by its number; times are microseconds.
 func span(id, parent int, start, end int64) *tracepb.Span {
 	s := &tracepb.Span{
 		TraceId: []byte("the trace of it.")[:16], SpanId: fmt.Appendf(nil, "%08d", id), Name: "n",
@@ -53,7 +53,7 @@ func span(id, parent int, start, end int64) *tracepb.Span {
 	return s
 }
 
-// of is a request with spans of a process.
+// of returns a request with spans of a process.
 func of(pid int, list ...*tracepb.Span) []*tracepb.ResourceSpans {
 	return []*tracepb.ResourceSpans{{
 		Resource:   &resourcepb.Resource{Attributes: []*commonpb.KeyValue{number("process.pid", pid)}},
@@ -61,7 +61,7 @@ func of(pid int, list ...*tracepb.Span) []*tracepb.ResourceSpans {
 	}}
 }
 
-// wide is a span with n attributes, events and links, and an event with n attributes.
+// wide returns a span with n attributes, events and links, and an event with n attributes.
 func wide(n int) *tracepb.Span {
 	s := span(1, 0, 0, 10)
 	s.DroppedAttributesCount, s.DroppedEventsCount, s.DroppedLinksCount = 5, 6, 7

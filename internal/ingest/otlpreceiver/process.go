@@ -65,7 +65,7 @@ func (p *process) fold(e *folded) (id uint64) {
 	return p.asm.AddEvent(key, p.conv.Event(e.event, e.src.GetStartTimeUnixNano(), e.src.GetAttributes(), e.src.GetDroppedAttributesCount()))
 }
 
-// fileName is the file of a process.
+// fileName returns the file of a process.
 func fileName(s place.Sender) string {
 	return "otlp-" + place.SafeName(s.Host) + "-" + strconv.Itoa(s.PID) + ".pfw.gz"
 }

@@ -101,7 +101,7 @@ type Receiver struct {
 	requests, spans, refused, rejected atomic.Int64
 }
 
-// Endpoint is the URL without a path. With the path /v1/traces it is the one
+// Endpoint returns the URL without a path. With the path /v1/traces it is the one
 // for OTEL_EXPORTER_OTLP_TRACES_ENDPOINT.
 func (r *Receiver) Endpoint() string { return "http://" + r.listen.Addr().String() }
 

@@ -55,7 +55,7 @@ func start(t *testing.T, sink otlpreceiver.Sink, o *otlpreceiver.Options) *otlpr
 	return r
 }
 
-// exporters are the senders of the Go SDK.
+// exporters returns the senders of the Go SDK.
 func exporters(t *testing.T, endpoint string) map[string]sdktrace.SpanExporter {
 	t.Helper()
 	out := make(map[string]sdktrace.SpanExporter)

@@ -16,7 +16,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// sent is a request with a span of each resource, none of which says its process.
+// sent returns a request with a span of each resource, none of which says its process.
 func sent(services int) (list []*tracepb.ResourceSpans) {
 	for i := range services {
 		id := []byte{1, 2, 3, 4, 5, 6, 7, byte(i + 1)}

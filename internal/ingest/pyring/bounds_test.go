@@ -98,7 +98,7 @@ var shapes = map[string]func(t testing.TB, n int) *ringtest.Image{
 	},
 }
 
-// sized is a ring for n slots.
+// sized returns a ring for n slots.
 func sized(t testing.TB, n int) *ringtest.Image {
 	return ringtest.New(t, (n+ringtest.Slots-1)/ringtest.Slots)
 }
@@ -236,7 +236,7 @@ func TestCloseInTime(t *testing.T) {
 	}
 }
 
-// traces are the files of a folder.
+// traces returns the files of a folder.
 func traces(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -90,7 +90,7 @@ func (c *calls) asked(m map[string]any, prefix string) map[string]any {
 	return m
 }
 
-// base is the configuration that configure_provider gave.
+// base returns the configuration that configure_provider gave.
 func (c *calls) base() (base config.Base) {
 	m, ok := c.given["base_config"].(map[string]any)
 	if !ok {
@@ -117,7 +117,7 @@ func (c *calls) report(unknown []config.Problem, err error) {
 // trainingPrefix stands before the fields of the training's configuration.
 const trainingPrefix = "telemetry_config."
 
-// export is the customization that the program asked for, and whether it did.
+// export returns the customization that the program asked for, and whether it did.
 func (c *calls) export() (e config.Export, ok bool) {
 	e.Mode, ok = c.given["export_customization_mode"].(string)
 	names, _ := c.given["span_name_filter"].([]any)

@@ -209,7 +209,7 @@ func (d *Drain) finish(p *process, err error) {
 	}
 }
 
-// Stats are the counts of this moment.
+// Stats returns the counts of this moment.
 func (d *Drain) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()

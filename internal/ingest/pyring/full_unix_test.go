@@ -59,7 +59,7 @@ func fullDisk(t *testing.T, size uint64) (works func()) {
 	return func() { set(old) }
 }
 
-// spansRing is a ring of this process, which lives, with regions full of spans.
+// spansRing returns a ring of this process, which lives, with regions full of spans.
 func spansRing(t *testing.T, regions int) (path string, spans int) {
 	m := ringtest.New(t, regions)
 	binary.LittleEndian.PutUint64(m.Head[ringtest.Ticks:], 0) // whenever it began
@@ -70,7 +70,7 @@ func spansRing(t *testing.T, regions int) (path string, spans int) {
 	return m.Write(), spans
 }
 
-// emptied is how many regions of a ring the reader has given back.
+// emptied returns how many regions of a ring the reader has given back.
 func emptied(t *testing.T, path string, regions int) (n int) {
 	t.Helper()
 	f, err := os.Open(path)

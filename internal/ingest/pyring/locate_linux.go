@@ -31,7 +31,7 @@ func locate(pid int64, ticks, namespace uint64) int64 {
 	return 0
 }
 
-// namespaceOf is the PID namespace of a process, 0 where that is not known.
+// namespaceOf returns the PID namespace of a process, 0 where that is not known.
 func namespaceOf(process string) uint64 {
 	info, err := os.Stat("/proc/" + process + "/ns/pid")
 	if err != nil {
@@ -44,7 +44,7 @@ func namespaceOf(process string) uint64 {
 	return stat.Ino
 }
 
-// numberInside is the number of a process in its own namespace.
+// numberInside returns the number of a process in its own namespace.
 func numberInside(process string) int64 {
 	text, err := os.ReadFile("/proc/" + process + "/status")
 	if err != nil {

@@ -166,7 +166,7 @@ func withArgs(have, more []dftracer.Arg) (next []dftracer.Arg, whole bool) {
 	return next, whole
 }
 
-// textOf is what an argument takes in a line.
+// textOf returns what an argument takes in a line.
 func textOf(a dftracer.Arg) int { return len(a.Key) + len(a.Text()) }
 
 func changed(was, to int64) int64 {

@@ -112,7 +112,7 @@ func (v values) failure() error {
 	return &exception{kind, redact.Text(message), redact.Text(trace)}
 }
 
-// attrs are the members of a JSON object in their order.
+// attrs returns the members of a JSON object in their order.
 func attrs(text json.RawMessage) (all []attributes.Attr) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

@@ -22,7 +22,7 @@ func (p *places) set(at, epoch, step int64) {
 	*p = append(*p, standing{at, changed(last.epoch, epoch), changed(last.step, step)})
 }
 
-// position is where the training stood at a time; -1 is unknown.
+// position returns where the training stood at a time; -1 is unknown.
 func (p places) position(t int64) (epoch, step int64) {
 	n := len(p)
 	if n == 0 {

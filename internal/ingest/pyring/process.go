@@ -263,7 +263,7 @@ func (p *process) unwritten(ctx context.Context) (waiting, lost int64) {
 	return waiting, lost
 }
 
-// waitingSpans is how many spans wait in the ring when all is over.
+// waitingSpans returns how many spans wait in the ring when all is over.
 func (p *process) waitingSpans() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -326,7 +326,7 @@ func (p *process) finish(ctx, reading context.Context) error {
 	return err
 }
 
-// providers are those of a process.
+// providers returns those of a process.
 func (p *process) providers() (all []*telemetry.Provider) {
 	if p.calls != nil && p.calls.tel != nil {
 		all = append(all, p.calls.tel)

@@ -14,7 +14,7 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// settings are the configuration of a process, with what the program itself says,
+// settings returns the configuration of a process, with what the program itself says,
 // and whether it could be read.
 func (p *source) settings(code config.Config) (cfg config.Config, read bool) {
 	if p.o.Config == nil {

@@ -367,7 +367,7 @@ func (r *relay) innerContext(outer context.Context, k *known) context.Context {
 	return outer
 }
 
-// kind is what starts spans of a name, nil where none can be.
+// kind returns what starts spans of a name, nil where none can be.
 func (r *relay) kind(n *node) direct.Sender {
 	if c := r.calls; c != nil && c.ended && r.tel == c.tel {
 		r.tel = nil // what comes after the end of the application

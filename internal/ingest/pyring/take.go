@@ -192,7 +192,7 @@ type source struct {
 	stats Stats // guarded by mu, for those who ask
 }
 
-// name is that of the trace. A program that named its log file, where nobody
+// name returns that of the trace. A program that named its log file, where nobody
 // gave a folder for rings, gets that name.
 func (p *source) name() string {
 	stem := strings.TrimSuffix(filepath.Base(p.ring.Path), ring.Ext)

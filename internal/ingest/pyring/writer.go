@@ -28,7 +28,7 @@ func appendValue(dst []dftracer.Arg, n *node, r *ring.Record) []dftracer.Arg {
 	return append(dst, dftracer.Int("count", r.Value))
 }
 
-// arguments are those of a span that was asked for at a time: where the training
+// arguments returns those of a span that was asked for at a time: where the training
 // stood then, the first ones, what the node was given, and the span's own, which
 // win.
 func (p *process) arguments(n *node, asked int64, first []dftracer.Arg, own []byte) []dftracer.Arg {
@@ -132,7 +132,7 @@ func (p *process) lane(t *thread, row int) (tid int64) {
 // maxSpare bounds the memory that is kept for the arguments of spans.
 const maxSpare = 256
 
-// event is an open span for its begin record.
+// event returns an open span for its begin record.
 func (p *process) event(s *span, parent uint64) *dftracer.Event {
 	e := &dftracer.Event{
 		ID: s.id, Name: tracefile.KeyName(s.node.key), Cat: tracefile.KeyCat(s.node.key), Type: tracefile.TypePython, TID: s.thread.tid, TS: s.start / 1000,
@@ -162,7 +162,7 @@ type writtenSpan struct {
 	ts, dur   int64
 }
 
-// spanOf is a span of a node as a trace has it, by its times in microseconds.
+// spanOf returns a span of a node as a trace has it, by its times in microseconds.
 func spanOf(n *node, start, end int64) writtenSpan {
 	return writtenSpan{tracefile.KeyCat(n.key), tracefile.KeyName(n.key), start, end - start}
 }
@@ -203,7 +203,7 @@ func findWritten(ctx context.Context, path, dir, name string, pid int64) written
 	return seen
 }
 
-// oldest is the earliest start in a ring, in microseconds since the epoch. What is
+// oldest returns the earliest start in a ring, in microseconds since the epoch. What is
 // wrong with the ring comes up again when it is imported.
 func oldest(ctx context.Context, path string) int64 {
 	r, err := ring.Open(path, ring.Options{})

@@ -78,12 +78,12 @@ func fitClock(pts []point, tolerance int64) fit {
 	return f
 }
 
-// spread is the scaled median of the absolute residuals.
+// spread returns the scaled median of the absolute residuals.
 func (f *fit) spread(pts []point) float64 {
 	return 1.4826 * float64(medianOf(pts, func(p point) int64 { return abs(p.x + p.y - f.toTrace(p.x)) }))
 }
 
-// slope is the median of the slopes between all pairs of a sample (Theil and Sen).
+// slope returns the median of the slopes between all pairs of a sample (Theil and Sen).
 func slope(pts []point) float64 {
 	step := max(len(pts)/fitSample, 1)
 	var slopes []float64

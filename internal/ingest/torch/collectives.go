@@ -23,7 +23,7 @@ type rankCollective struct {
 	host       bool // run by the host
 }
 
-// groupName is the readable part of a group.
+// groupName returns the readable part of a group.
 func groupName(group string) string {
 	for i := range len(group) {
 		if group[i] == 0 {
@@ -38,7 +38,7 @@ func (c *rankCollective) sameAs(d *rankCollective) bool {
 	return c.op == d.op && (c.bytes == d.bytes || c.bytes < 0 || d.bytes < 0)
 }
 
-// tolerance is how far apart the ranks may leave one collective, in
+// tolerance returns how far apart the ranks may leave one collective, in
 // nanoseconds: host threads wake up late.
 func (c *rankCollective) tolerance() int64 {
 	if c.host {

@@ -177,7 +177,7 @@ func compileDir(path string, entries []fs.DirEntry) *kineto.RefusedError {
 	return nil
 }
 
-// refusedSource is a source that an import reports and leaves out.
+// refusedSource returns a source that an import reports and leaves out.
 func refusedSource(path string, why *kineto.RefusedError) Source {
 	return Source{Name: path, Open: func() (io.ReadCloser, error) { return nil, why }}
 }

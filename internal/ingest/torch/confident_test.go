@@ -42,7 +42,7 @@ func newSimJob(rng *jitter) *simJob {
 	return j
 }
 
-// clock is what a rank reads at a true time.
+// clock returns what a rank reads at a true time.
 func (j *simJob) clock(rank, t int) int {
 	if rank == 0 {
 		return t

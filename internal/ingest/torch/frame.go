@@ -142,7 +142,7 @@ func (f *frame) spanLevel() int {
 	return levelKernel
 }
 
-// compiledBy is the compilation of a row: in backward, which names none, that of
+// compiledBy returns the compilation of a row: in backward, which names none, that of
 // its forward.
 func (f *frame) compiledBy() uint32 {
 	if f.region == 0 && f.backward {
@@ -315,7 +315,7 @@ type beginEnd struct {
 	without int64
 }
 
-// sizeOf is the memory that an event waits in.
+// sizeOf returns the memory that an event waits in.
 func sizeOf(ev *kineto.Event) int {
 	return 256 + len(ev.Cat) + len(ev.Flow) + len(ev.Args) + len(ev.RawName()) + len(ev.PID.Text) + len(ev.TID.Text)
 }

@@ -17,7 +17,7 @@ func row(b *bytes.Buffer, cat, name string, tid, ts, dur int, args string) {
 	fmt.Fprintf(b, `{"ph":"X","cat":%q,"name":%q,"pid":1,"tid":%d,"ts":%d,"dur":%d,"args":{%s}},`, cat, name, tid, ts, dur, args)
 }
 
-// profile is a profile of one rank with what fill writes.
+// profile returns a profile of one rank with what fill writes.
 func profile(rank int, fill func(b *bytes.Buffer)) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"distributedInfo":{"rank":%d,"world_size":-1},"baseTimeNanoseconds":%d,"traceEvents":[`, rank, testBase)

@@ -61,7 +61,7 @@ func (l *devLane) place(start, end int64) (tid int64, part int) {
 	return l.tid + int64(part)*100_000, part
 }
 
-// name is the name of a part of a device lane.
+// name returns the name of a part of a device lane.
 func (l *devLane) name(part int) string {
 	name := "GPU " + strconv.FormatInt(l.device, 10) + " stream " + strconv.FormatInt(l.stream, 10)
 	if l.annotation {

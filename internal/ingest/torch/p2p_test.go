@@ -17,7 +17,7 @@ func (j *jitter) next(n int) int {
 	return int(uint64(*j)>>33) % n
 }
 
-// rankTrace is a profile of one rank of a small job.
+// rankTrace returns a profile of one rank of a small job.
 func rankTrace(rank, world int, rows ...string) torch.Source {
 	text := fmt.Sprintf(`{"distributedInfo":{"backend":"nccl","rank":%d,"world_size":%d},"traceEvents":[{`, rank, world) + strings.Join(rows, "},\n{") + `}]}`
 	return fromBytes(fmt.Sprintf("rank%d.json", rank), []byte(text))
@@ -33,7 +33,7 @@ func importAll(t *testing.T, srcs ...torch.Source) (*capture, *torch.Report) {
 	return c, rep
 }
 
-// commRow is the kernel of a collective with its parameters.
+// commRow returns the kernel of a collective with its parameters.
 func commRow(at, dur int, args string) string {
 	return fmt.Sprintf(`"ph":"X","cat":"kernel","name":"ncclDevKernel_Generic(x)","pid":0,"tid":20,"ts":%d,"dur":%d,"args":{"device":0,"stream":20,%s}`, stepStart+int64(at), dur, args)
 }

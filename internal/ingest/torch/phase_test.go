@@ -23,7 +23,7 @@ func hostRow(cat, name string, tid, at, dur int, args string) string {
 	return fmt.Sprintf(`"ph":"X","cat":%q,"name":%q,"pid":100,"tid":%d,"ts":%d,"dur":%d,"args":{%s}`, cat, name, tid, stepStart+int64(at), dur, args)
 }
 
-// launch is a runtime call with the kernel it starts.
+// launch returns a runtime call with the kernel it starts.
 func launch(tid, at, corr, stream, kernelAt, dur int, kernel string) []string {
 	return []string{
 		hostRow("cuda_runtime", "cudaLaunchKernel", tid, at, 5, fmt.Sprintf(`"correlation":%d`, corr)),

@@ -57,7 +57,7 @@ type jobKey struct {
 
 func (p *process) jobKey() jobKey { return jobKey{p.host, p.pid, p.rank} }
 
-// prefix is the rank in front of the name of a lane.
+// prefix returns the rank in front of the name of a lane.
 func (p *process) prefix() string {
 	if p.rank < 0 {
 		return ""
@@ -91,7 +91,7 @@ func (p *process) training() bool {
 		p.report.Compile != nil && p.report.Compile.Backward
 }
 
-// stepName is the name of a step's event.
+// stepName returns the name of a step's event.
 func (p *process) stepName() string {
 	if p.training() {
 		return "train.iteration"

@@ -55,7 +55,7 @@ func (r *row) works() bool {
 	return false
 }
 
-// timeOrder is that of starts, longer rows first, over all lanes.
+// timeOrder returns that of starts, longer rows first, over all lanes.
 func timeOrder(r *row) extsort.Key { return extsort.Key{First: r.start, Second: -r.end} }
 
 // rowOrder is one of the orders that rows are sorted in.

@@ -411,7 +411,7 @@ func (s *scanner) setBase(in *kineto.Info) {
 	}
 }
 
-// stamp is about when the file was written, in nanoseconds, and what says so.
+// stamp returns about when the file was written, in nanoseconds, and what says so.
 func (s *scanner) stamp() (ns int64, source string, ok bool) {
 	if ns, ok := fileStamp(s.name); ok {
 		return ns, "the time stamp in the file's name", true

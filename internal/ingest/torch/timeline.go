@@ -108,12 +108,12 @@ func (t *timeline) stepNumbers() []int64 {
 	return t.sorted
 }
 
-// gap is the time between two windows, 0 when they overlap.
+// gap returns the time between two windows, 0 when they overlap.
 func (t *timeline) gap(o *timeline) int64 {
 	return max(t.window[0]+t.base-o.window[1]-o.base, o.window[0]+o.base-t.window[1]-t.base, 0)
 }
 
-// distance is how much the bounds of two windows differ.
+// distance returns how much the bounds of two windows differ.
 func (t *timeline) distance(o *timeline) int64 {
 	return abs(t.window[0]+t.base-o.window[0]-o.base) + abs(t.window[1]+t.base-o.window[1]-o.base)
 }

@@ -153,7 +153,7 @@ func (i *Injection) words() string {
 	return text
 }
 
-// exactly is a time as it was asked for, in seconds from one second on, else in milliseconds.
+// exactly returns a time as it was asked for, in seconds from one second on, else in milliseconds.
 func exactly(ns int64) string {
 	if ns >= int64(time.Second) {
 		return strconv.FormatFloat(float64(ns)/1e9, 'f', -1, 64) + " s"

@@ -69,10 +69,10 @@ func (w Wanted) Make() (Place, error) {
 	return p, err
 }
 
-// ownRoot is the folder of a user who may not write to Root, which is somebody else's.
+// ownRoot returns the folder of a user who may not write to Root, which is somebody else's.
 func ownRoot() string { return fmt.Sprintf("%s-%d", Root, os.Getuid()) }
 
-// Roots are the folders of jobs that are here: [Root], and that of this user alone.
+// Roots returns the folders of jobs that are here: [Root], and that of this user alone.
 func Roots() []string {
 	if info, err := os.Stat(ownRoot()); err == nil && info.IsDir() {
 		return []string{Root, ownRoot()}
@@ -97,7 +97,7 @@ func (w Wanted) makeBelow(root string) (Place, error) {
 	return p, shared.mkdirAll(p.Dir, 0o755)
 }
 
-// leaf is the name of the directory in that of the attempt.
+// leaf returns the name of the directory in that of the attempt.
 func (w Wanted) leaf() string { return fmt.Sprintf("%s-%d", Clean(w.Host), w.PID) }
 
 // attemptDir returns the folder of attempt n, which counts from 0. Folders count from 1, as

@@ -213,7 +213,7 @@ func CreateFile(dir string) (*File, int, error) {
 	return file, n - 1, nil
 }
 
-// Path is where the file is.
+// Path returns where the file is.
 func (f *File) Path() string { return f.path }
 
 // Write replaces the file, unless somebody else has put another one there. Readers
@@ -254,7 +254,7 @@ const (
 	spare = 1024
 )
 
-// form is the text of a run.json, and where the last activity is in it.
+// form returns the text of a run.json, and where the last activity is in it.
 func (r *Run) form() ([]byte, int64, error) {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -270,7 +270,7 @@ func pad(text []byte, size int) []byte {
 	return append(append(text[:len(text)-1:len(text)-1], bytes.Repeat([]byte(" "), n)...), '\n')
 }
 
-// without is the run without its longest lists: processes and, with all, what was found
+// without returns the run without its longest lists: processes and, with all, what was found
 // and went wrong.
 func (r *Run) without(all bool) *Run {
 	short := *r
@@ -409,7 +409,7 @@ func (r *Run) During(attempt int, start, stop int64) bool {
 	return r.Started.UnixNano() <= stop && (r.Seen.UnixNano() >= start || unseen)
 }
 
-// Took is how long the command ran, as far as is known.
+// Took returns how long the command ran, as far as is known.
 func (r *Run) Took() time.Duration {
 	end := r.Seen
 	if r.Ended != nil {
@@ -511,7 +511,7 @@ func NewOutline(args []string) Outline {
 	return o
 }
 
-// Name is a name for the job: that of its script or module, else its program.
+// Name returns a name for the job: that of its script or module, else its program.
 func (o *Outline) Name() string {
 	if o.Script != "" {
 		if ext := filepath.Ext(o.Script); scriptName.MatchString(o.Script) {
@@ -564,7 +564,7 @@ func Started(ranks *config.Ranks, host string, parent int) (start, member string
 	return start, member
 }
 
-// began is when a process was started, in the system's clock ticks since boot,
+// began returns when a process was started, in the system's clock ticks since boot,
 // empty where that is not known. With its number it tells processes apart.
 func began(pid int) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

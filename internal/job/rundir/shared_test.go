@@ -53,7 +53,7 @@ func counted(t *testing.T) func(what string) int {
 
 const manyRanks, rankBeats = 512, 4
 
-// oneOfMany is what trainspan run does for a rank in its directory, and gives what has the rank.
+// oneOfMany returns what trainspan run does for a rank in its directory, and gives what has the rank.
 func oneOfMany(rank int) (int, error) {
 	ranks := &config.Ranks{Rank: config.Value(rank), WorldSize: config.Value(manyRanks), Run: "77.0", Job: "77"}
 	w := Wanted{Name: "job", Attempt: -1, Host: fmt.Sprintf("node%d", rank/8), PID: 100 + rank%8}

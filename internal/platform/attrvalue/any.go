@@ -123,7 +123,7 @@ func reflected(key string, v any, depth int) Attr {
 	return String(key, text(v))
 }
 
-// object is an attribute of a value that is known as JSON.
+// object returns an attribute of a value that is known as JSON.
 func object(key string, t []byte) Attr {
 	switch t[0] {
 	case '{', '[':
@@ -237,7 +237,7 @@ func collect[T any](values []Attr, get func(attribute.Value) T) []T {
 	return out
 }
 
-// exact is the value of one list item for exporters that can write it.
+// exact returns the value of one list item for exporters that can write it.
 func (a Attr) exact() any {
 	if a.Exact != nil {
 		return a.Exact

@@ -19,7 +19,7 @@ func NewReader(src []byte) *Reader { return &Reader{src: src} }
 // Err is the first error.
 func (r *Reader) Err() error { return r.err }
 
-// Len is how many bytes are left.
+// Len returns how many bytes are left.
 func (r *Reader) Len() int { return len(r.src) }
 
 // Fail makes ErrDamaged the error, unless there is one.

@@ -168,7 +168,7 @@ func paragraph(line []byte, width int) (out []byte) {
 	return out
 }
 
-// visibleWidth is the width of a line without its end and the sequences that colour it.
+// visibleWidth returns the width of a line without its end and the sequences that colour it.
 func visibleWidth(line []byte) (n int) {
 	for i := 0; i < len(line); {
 		r, size := utf8.DecodeRune(line[i:])
@@ -365,7 +365,7 @@ func (c *columns) row(cells []string) (lines []string) {
 	}
 }
 
-// paragraphs are the rows where not even the columns that matter most fit.
+// paragraphs returns the rows where not even the columns that matter most fit.
 func (t *Table) paragraphs(width int) (lines []string) {
 	for _, row := range t.rows {
 		var parts []string

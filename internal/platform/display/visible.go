@@ -37,7 +37,7 @@ var markdown = strings.NewReplacer(`\`, `\\`, "|", `\|`, "`", "\\`", "*", `\*`, 
 // Markdown returns a [Text] for a cell of a table or a sentence in Markdown.
 func Markdown(s string) string { return markdown.Replace(Text(s)) }
 
-// first is where the first character is that is not shown, negative without one.
+// first returns where the first character is that is not shown, negative without one.
 func first[T string | []byte](s T, layout bool) int {
 	for i := 0; i < len(s); {
 		for i < len(s) && s[i] >= ' ' && s[i] < 0x7f {
@@ -79,7 +79,7 @@ func appendClean[T string | []byte](dst []byte, s T, layout bool, replace func(d
 
 func dot(dst []byte, _ rune) []byte { return append(dst, Dot...) }
 
-// decode is the first character; one byte long if it is none or ASCII.
+// decode returns the first character; one byte long if it is none or ASCII.
 func decode[T string | []byte](s T) (rune, int) {
 	var b [utf8.UTFMax]byte
 	return utf8.DecodeRune(b[:copy(b[:], s)])

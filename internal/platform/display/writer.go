@@ -117,7 +117,7 @@ func (w *Writer) put(p []byte) {
 	_, w.err = w.w.Write(p)
 }
 
-// unfinished is the length of the character at the end that is not complete.
+// unfinished returns the length of the character at the end that is not complete.
 func unfinished(p []byte) int {
 	for n := 1; n <= min(utf8.UTFMax-1, len(p)); n++ {
 		if utf8.RuneStart(p[len(p)-n]) {

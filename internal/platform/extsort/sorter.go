@@ -96,7 +96,7 @@ type start struct {
 	off   int64
 }
 
-// part is where the rows of one group lie.
+// part returns where the rows of one group lie.
 func (r *run) part(group uint32) (off, end int64) {
 	i, found := slices.BinarySearchFunc(r.groups, group, func(s start, g uint32) int { return cmp.Compare(s.group, g) })
 	if !found {

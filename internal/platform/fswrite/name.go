@@ -103,7 +103,7 @@ func Insert(path, text string) string {
 	return stem + text + ext
 }
 
-// Run is the name of the n-th run that asks for a path: the path itself, then
+// Run returns the name of the n-th run that asks for a path: the path itself, then
 // trace.run2.pfw.gz.
 func Run(path string, n int) string {
 	if n <= 1 {
@@ -112,7 +112,7 @@ func Run(path string, n int) string {
 	return Insert(path, ".run"+strconv.Itoa(n))
 }
 
-// part is the name of the n-th continuation of a file.
+// part returns the name of the n-th continuation of a file.
 func part(path string, n int) string { return Insert(path, "."+strconv.Itoa(n)) }
 
 // maxBase leaves room for what is added to a name. File systems end at 255 bytes.

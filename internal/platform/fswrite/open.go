@@ -108,7 +108,7 @@ func openAsIs(path string) (Output, error) {
 	return s, nil
 }
 
-// asIsFlags are those with which a program that must not wait opens what is no file.
+// asIsFlags returns those with which a program that must not wait opens what is no file.
 func asIsFlags(path string) int {
 	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
 		// With both ends in one hand opening does not wait for a reader, and a

@@ -137,7 +137,7 @@ func newSink(out Output, o Options) *Sink {
 	return s
 }
 
-// Path is the current file.
+// Path returns the current file.
 func (s *Sink) Path() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

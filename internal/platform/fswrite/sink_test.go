@@ -75,7 +75,7 @@ func (words) End(p fswrite.Part) fswrite.Block {
 	return fswrite.Block{Data: fmt.Appendf(nil, "end lines=%d lost=%d\n", p.Lines, p.Lost), Lines: 1, Metadata: 1}
 }
 
-// line is a line of 1 KiB.
+// line returns a line of 1 KiB.
 func line(n int) []byte {
 	b := fmt.Appendf(nil, "line %d ", n)
 	return append(append(b, bytes.Repeat([]byte{'x'}, 1023-len(b))...), '\n')

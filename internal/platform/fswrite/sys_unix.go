@@ -34,7 +34,7 @@ func identify(f *os.File) (id identity, err error) {
 	return identityOf(&st), err
 }
 
-// identifyName is about what stands under a name, a link itself included.
+// identifyName returns about what stands under a name, a link itself included.
 func identifyName(path string) (id identity, err error) {
 	var st syscall.Stat_t
 	err = syscall.Lstat(path, &st)

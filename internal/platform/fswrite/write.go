@@ -262,7 +262,7 @@ func (w *writer) state() Part {
 	return w.part
 }
 
-// maxWaiting is how many bytes may wait when an outage is over. Once no more come, the
+// maxWaiting returns how many bytes may wait when an outage is over. Once no more come, the
 // record of what is missing is the last.
 func (w *writer) maxWaiting() int {
 	if w.closing.begun {

@@ -160,7 +160,7 @@ func reports(call *ast.CallExpr, command bool) bool {
 	return false
 }
 
-// used are the constants of package helptopic in a part of the source.
+// used returns the constants of package helptopic in a part of the source.
 func used(n ast.Node) (out []string) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok {

@@ -80,7 +80,7 @@ func FromEnvironment(lookup func(name string) (string, bool), parse func(text st
 	return e.Launch
 }
 
-// counts is how often other launchers than the one that says the attempt have started
+// counts returns how often other launchers than the one that says the attempt have started
 // the job again, empty for never. The first variable counts the starts of all.
 func (e *environment) counts() (all string) {
 	said := false
@@ -122,7 +122,7 @@ func Scheduler(lookup func(name string) (string, bool)) (name string, limit *tim
 	return "", nil
 }
 
-// ErrorFile is where a worker of torchelastic leaves its exception, empty for nowhere.
+// ErrorFile returns where a worker of torchelastic leaves its exception, empty for nowhere.
 func ErrorFile(lookup func(name string) (string, bool)) string {
 	path, _ := lookup("TORCHELASTIC_ERROR_FILE")
 	return path

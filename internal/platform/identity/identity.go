@@ -144,7 +144,7 @@ func (id *Identity) text(f Field) *string {
 	return [...]*string{&id.Job, &id.Session, &id.Host, &id.Service, &id.Instance, &id.Exec}[f-Job]
 }
 
-// From is what said a field, and whether anything did.
+// From returns what said a field, and whether anything did.
 func (id *Identity) From(f Field) (Source, bool) {
 	return Source(id.by[f]>>8) - 1, id.by[f] != 0
 }
@@ -163,7 +163,7 @@ func (id *Identity) Doubt() string {
 	return ""
 }
 
-// Instead is a process id for a process of a host that says none: made of what else
+// Instead returns a process id for a process of a host that says none: made of what else
 // is said, and above any real one.
 func (id *Identity) Instead(host string) int {
 	h := fnv.New32a()
@@ -174,7 +174,7 @@ func (id *Identity) Instead(host string) int {
 // UnknownHost stands for the name of a host that nothing says.
 const UnknownHost = "unknown-host"
 
-// HostName is the name of this machine.
+// HostName returns the name of this machine.
 func HostName() string {
 	host, _ := os.Hostname() // empty where it fails
 	return cmp.Or(host, UnknownHost)

@@ -126,10 +126,10 @@ var table = [fields][sources][]string{
 	Exec:     {Resource: {"process.executable.name", "process.executable.path"}},
 }
 
-// Word is what we call a field where we are a source, the first of its words there.
+// Word returns what we call a field where we are a source, the first of its words there.
 func (f Field) Word(in Source) string { return table[f][in][0] }
 
-// Attribute is what we call a field in resources.
+// Attribute returns what we call a field in resources.
 func (f Field) Attribute() string { return f.Word(Resource) }
 
 // rankName finds a rank in the name of a file. tensorboard_trace_handler is often
@@ -150,7 +150,7 @@ func RankInName(path string) int {
 	return -1
 }
 
-// WithoutRank is the name of a file without the rank in it, for files about other
+// WithoutRank returns the name of a file without the rank in it, for files about other
 // processes that are made of it.
 func WithoutRank(name string) string {
 	at := rankName.FindStringIndex(name)
@@ -164,11 +164,11 @@ func WithoutRank(name string) string {
 	return WithoutRank(cmp.Or(before+after, "trace"))
 }
 
-// WorldSizes are the variables that hold the number of processes of a job, in their
+// WorldSizes returns the variables that hold the number of processes of a job, in their
 // order.
 func WorldSizes() []string { return slices.Concat(table[WorldSize][Environment], mpiWorlds, counts) }
 
-// Variables are the variables of the environment that [FromEnvironment] reads, each
+// Variables returns the variables of the environment that [FromEnvironment] reads, each
 // once.
 func Variables() (all []string) {
 	for f := range fields {

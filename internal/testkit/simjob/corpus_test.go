@@ -57,7 +57,7 @@ var accepted = map[string][]string{
 // floor is the gain - 1 below which a job counts as fine; up to twice as much either is right.
 var floor = map[string]float64{"slow_ranks": 0.02, "imbalance": 0.05, "input": 0.10, "communication": 0.03, "drift": 0.03}
 
-// causes are the words for the phases of a job's faults.
+// causes returns the words for the phases of a job's faults.
 func causes(phases []string) []string {
 	if len(phases) != 1 {
 		return nil
@@ -128,7 +128,7 @@ func entryOf(j *Job, t *Truth, waiting float64) entry {
 	return e
 }
 
-// bestOne is the largest gain of the repair of one rank.
+// bestOne returns the largest gain of the repair of one rank.
 func bestOne(t *Truth) (best float64) {
 	for _, r := range t.Culprits {
 		best = max(best, t.Gains[set([]int{r})])

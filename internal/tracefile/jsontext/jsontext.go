@@ -65,7 +65,7 @@ func AppendSix(dst []byte, v uint32) []byte {
 	return append(dst, pairs[2*hi], pairs[2*hi+1], pairs[2*mid], pairs[2*mid+1], pairs[2*lo], pairs[2*lo+1])
 }
 
-// decimals is how many digits v has.
+// decimals returns how many digits v has.
 func decimals(v uint64) int {
 	n := bits.Len64(v) * 1233 >> 12 // log10(2) is 1233/4096
 	if v >= powers[n] {

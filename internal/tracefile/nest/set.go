@@ -154,7 +154,7 @@ func Intersection(dst, a, b []Interval) []Interval {
 	return dst
 }
 
-// Length is that of all intervals of a list.
+// Length returns that of all intervals of a list.
 func Length(list []Interval) (sum int64) {
 	for _, x := range list {
 		sum += x.End - x.Start

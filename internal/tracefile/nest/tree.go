@@ -147,7 +147,7 @@ func (t *Tree) take(s *Node, list, last int32, own []int64) (rest int32, inside,
 	return list, inside, gone
 }
 
-// share is how much of a part of its time a node is busy.
+// share returns how much of a part of its time a node is busy.
 func (n *Node) share(part int64) int64 {
 	if n.busy == n.end-n.start {
 		return part
@@ -284,7 +284,7 @@ func (t *Tree) copyKids(to *Tree, from, into int32) {
 	}
 }
 
-// extent is the time between the first and the last span that is remembered.
+// extent returns the time between the first and the last span that is remembered.
 func (t *Tree) extent() int64 {
 	at := t.nodes[0].kids
 	last := t.nodes[at].end

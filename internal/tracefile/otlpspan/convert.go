@@ -31,7 +31,7 @@ const (
 // holds, which a broken sender could give, are its largest.
 func Micros(ns uint64) int64 { return int64(min(ns, math.MaxInt64) / 1000) } //nolint:gosec // bounded
 
-// KeyOf is the key of a span.
+// KeyOf returns the key of a span.
 func KeyOf(trace, span []byte) (k place.Key) {
 	copy(k.Trace[:], trace)
 	copy(k.Span[:], span)
@@ -213,5 +213,5 @@ func appendLinks(dst []dftracer.Arg, links []*tracepb.Span_Link, limit int) (arg
 	})
 }
 
-// id is an identifier, or what is too long for one up to that length.
+// id returns an identifier, or what is too long for one up to that length.
 func id(b []byte, size int) []byte { return b[:min(len(b), size)] }

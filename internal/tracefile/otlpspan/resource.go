@@ -10,7 +10,7 @@ import (
 // Resource is the attributes of a resource.
 type Resource []*commonpb.KeyValue
 
-// Text is the text of an attribute that is one, or a number.
+// Text returns the text of an attribute that is one, or a number.
 func (r Resource) Text(key string) string {
 	for _, kv := range r {
 		if kv.GetKey() != key {

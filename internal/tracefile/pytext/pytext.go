@@ -12,7 +12,7 @@ import (
 // longestLine bounds what ExceptionLine gives, in bytes.
 const longestLine = 300
 
-// ExceptionLine is the line that says what was wrong, of a text that an exception or an
+// ExceptionLine returns the line that says what was wrong, of a text that an exception or an
 // interpreter has printed: that behind the last traceback in it, else the first one. A line
 // that ends with a colon, such as a type whose message begins on a line of its own, goes on
 // with the next one. It has at most 300 bytes.

@@ -380,7 +380,7 @@ func (r *recovery) mendPlain() error {
 	}
 }
 
-// readTail is what follows the last line feed, if it is not too long.
+// readTail returns what follows the last line feed, if it is not too long.
 func (r *recovery) readTail(src *fsread.Lines) []byte {
 	rest, err := src.Rest()
 	if err != nil {

@@ -43,7 +43,7 @@ func TraceName(scope, name, category, event string) (string, string) {
 	return SafeCategory(category), event
 }
 
-// lastWord is the last word of a scope, as in
+// lastWord returns the last word of a scope, as in
 // "opentelemetry.instrumentation.requests".
 func lastWord(full string) string {
 	scope := strings.TrimRight(full, "/.:")

@@ -235,7 +235,7 @@ func sum(numbers []json.Number) json.Number {
 	return json.Number(strconv.FormatFloat(f+part, 'g', -1, 64))
 }
 
-// placed is the sum of the numbers, each times its place.
+// placed returns the sum of the numbers, each times its place.
 func placed(numbers []json.Number) json.Number {
 	var total float64
 	for i, n := range numbers {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// recorded are the files that TestContract of the command compares with.
+// recorded returns the files that TestContract of the command compares with.
 func recorded(t *testing.T) map[string][]byte {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join("..", "..", "testdata", "contract", "*.json"))
@@ -37,7 +37,7 @@ func decoded(t *testing.T, data []byte) *File {
 	return f
 }
 
-// one is a file with one answer, and its own keys.
+// one returns a file with one answer, and its own keys.
 func one(job, command string, a Answer, keys []string) *File {
 	return &File{Keys: map[string][]string{command: keys}, Jobs: map[string]map[string]Answer{job: {command: a}}}
 }

@@ -89,7 +89,7 @@ func (b *Builder) newPlace() uint32 {
 	return uint32(len(b.places) - 1)
 }
 
-// fileName is the name of a file, or the hash that stands for it.
+// fileName returns the name of a file, or the hash that stands for it.
 func (b *Builder) fileName(id uint64) *string {
 	hash := b.files.value(id)
 	if name, ok := b.hashes[*hash]; ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// Tables are the folders of a run. That of the index is the last.
+// Tables returns the folders of a run. That of the index is the last.
 func Tables(run string) []string {
 	return []string{ledgerDir(run), stepsDir(run), eventsDir(run), indexDir(run)}
 }
@@ -52,7 +52,7 @@ func keyOf(p *job.Process) fileKey {
 	return fileKey{p.Attempt, int64(p.Rank) / ranksPerFile}
 }
 
-// attempts are the processes of a job that have events, by attempt; helpers without one
+// attempts returns the processes of a job that have events, by attempt; helpers without one
 // are in attempt 0.
 func (b *Builder) attempts(j *Job) map[int][]*job.Process {
 	out := make(map[int][]*job.Process)
@@ -64,7 +64,7 @@ func (b *Builder) attempts(j *Job) map[int][]*job.Process {
 	return out
 }
 
-// fileNames are the names of the files of events, the same in each hour.
+// fileNames returns the names of the files of events, the same in each hour.
 func fileNames(attempts map[int][]*job.Process) map[fileKey]string {
 	of := make(map[fileKey][]*job.Process)
 	for _, procs := range attempts {
@@ -101,7 +101,7 @@ func fileName(attempt int, procs []*job.Process) string {
 	return fmt.Sprintf("%s.ranks-none-%08x.parquet", name, hash.Sum32())
 }
 
-// ranksOf are the known ranks of processes, ascending.
+// ranksOf returns the known ranks of processes, ascending.
 func ranksOf(procs []*job.Process) (ranks []int32) {
 	for _, p := range procs {
 		if p.RankKnown {

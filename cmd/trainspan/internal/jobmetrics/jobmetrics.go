@@ -62,7 +62,7 @@ func Serve(ctx context.Context, address string) (*Server, error) {
 	return s, nil
 }
 
-// URL is where the metrics are.
+// URL returns where the metrics are.
 func (s *Server) URL() string { return s.http.URL() }
 
 // Close ends the server; requests may end until ctx is done.
@@ -101,7 +101,7 @@ type point struct {
 	of    []attribute.KeyValue
 }
 
-// one is a metric without attributes.
+// one returns a metric without attributes.
 func one(v float64) []point { return []point{{value: v}} }
 
 func (f *family) add(m *metrics.Metric, points []point) {

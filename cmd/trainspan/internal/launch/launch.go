@@ -130,7 +130,7 @@ func Run(o Options) int {
 	return status.ExitCode()
 }
 
-// reason is why a program that was found does not start.
+// reason returns why a program that was found does not start.
 func reason(err error) string {
 	if err == syscall.ENOENT { //nolint:errorlint // ForkExec returns the bare number
 		return "the interpreter or loader that it names does not exist"
@@ -272,7 +272,7 @@ func (l *launcher) environment(signals <-chan os.Signal) []string {
 	}
 }
 
-// alone is the environment of a command without a telemetry process.
+// alone returns the environment of a command without a telemetry process.
 func (l *launcher) alone() []string {
 	if l.o.Alone == nil {
 		return l.o.Env

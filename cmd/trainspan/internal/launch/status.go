@@ -34,7 +34,7 @@ type Status struct {
 	MaxRSS int64          `json:"max_rss"` // bytes of the largest process among these
 }
 
-// ExitCode is the status that tells the same: that of the command, or 128 and
+// ExitCode returns the status that tells the same: that of the command, or 128 and
 // the number of the signal.
 func (s *Status) ExitCode() int {
 	if s.Signal != 0 {

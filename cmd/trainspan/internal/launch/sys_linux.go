@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// foreground is the process group that a terminal sends its signals to.
+// foreground returns the process group that a terminal sends its signals to.
 func foreground(tty *os.File) (int, error) { return unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP) }
 
 // adopt makes orphans of the command children of this process, so that it can

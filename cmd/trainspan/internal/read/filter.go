@@ -241,7 +241,7 @@ func matches(list []*regexp.Regexp, s string) bool {
 	return slices.ContainsFunc(list, func(re *regexp.Regexp) bool { return re.MatchString(s) })
 }
 
-// NumberOf is the whole number that an argument of an event says, nil without one.
+// NumberOf returns the whole number that an argument of an event says, nil without one.
 func NumberOf(ev *dftracer.Event, key string) *int64 {
 	arg, _ := ev.Arg(key)
 	if n, ok := tracefile.Whole(arg); ok && arg.Key == key {

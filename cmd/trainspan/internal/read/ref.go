@@ -24,7 +24,7 @@ type Ref struct {
 	Paths []string // what holds it: folders of attempts, or the argument itself
 }
 
-// Name is how messages and reports call it.
+// Name returns how messages and reports call it.
 func (r *Ref) Name() string { return cmp.Or(r.Run, strings.Join(r.Paths, " ")) }
 
 // Latest is the reference to the newest run: running ones come first.
@@ -55,7 +55,7 @@ func Resolve(ctx context.Context, args []string) ([]Ref, error) {
 	return out, nil
 }
 
-// Newest is the folder of the newest start below trainspan-runs, running ones first, empty
+// Newest returns the folder of the newest start below trainspan-runs, running ones first, empty
 // without one. It reads no records.
 func Newest() string {
 	if all := rundir.Attempts(time.Now(), rundir.Roots()...); len(all) > 0 {

@@ -65,7 +65,7 @@ func contains(list, word string) bool {
 	return false
 }
 
-// firstWith is the first of the folders that has a file. In a container the
+// firstWith returns the first of the folders that has a file. In a container the
 // group's own folder is the root of what it sees.
 func firstWith(file string, dirs ...string) string {
 	for _, dir := range dirs {
@@ -76,7 +76,7 @@ func firstWith(file string, dirs ...string) string {
 	return ""
 }
 
-// OOMKills is how many processes of the group the out-of-memory killer has ended so
+// OOMKills returns how many processes of the group the out-of-memory killer has ended so
 // far, negative when that is not known.
 func (c *Cgroup) OOMKills() int64 {
 	if c == nil || c.dir == "" {

@@ -159,7 +159,7 @@ func parseGPU(line string) (s gpuSample, ok bool) {
 	return s, s.index != "" && s.use >= 0
 }
 
-// GPUs are what the samples of each GPU say, by index.
+// GPUs returns what the samples of each GPU say, by index.
 func (s *Sampler) GPUs() (out []rundir.GPU) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -63,7 +63,7 @@ func (n *Node) Leads() bool {
 	return n.held
 }
 
-// Members are the commands that live.
+// Members returns the commands that live.
 func (n *Node) Members() (all []Member) {
 	entries, _ := os.ReadDir(n.dir) // without them there is nobody else
 	for _, e := range entries {
@@ -103,7 +103,7 @@ func memberOf(name string) (m Member, ok bool) {
 	return m, err == nil && m.name() == name
 }
 
-// gpusOf are the GPUs of all members.
+// gpusOf returns the GPUs of all members.
 func gpusOf(all []Member) string {
 	var list []string
 	for _, m := range all {

@@ -215,7 +215,7 @@ func (u *usage) note(st, last *stat, now time.Time) {
 	}
 }
 
-// subtract is a-b, and 0 for a count that went back.
+// subtract returns a-b, and 0 for a count that went back.
 func subtract(a, b uint64) uint64 {
 	if a < b {
 		return 0
@@ -345,7 +345,7 @@ func (t *trend) add(x, y float64) {
 	t.samples = append(t.samples, [2]float64{x, y})
 }
 
-// line is the slope of the line, how much of the variance it explains, and how long the
+// line returns the slope of the line, how much of the variance it explains, and how long the
 // second half takes: what a program needs to start is no growth.
 func (t *trend) line() (slope, fit, span float64) {
 	if len(t.samples) == 0 {
@@ -368,7 +368,7 @@ func (t *trend) line() (slope, fit, span float64) {
 	return c / vx, math.Min(c*c/(vx*vy), 1), last - half[0][0]
 }
 
-// last is the value at the end.
+// last returns the value at the end.
 func (t *trend) last() float64 { return t.samples[len(t.samples)-1][1] }
 
 // tick is a hundredth of a second, the unit of processor time in /proc on every

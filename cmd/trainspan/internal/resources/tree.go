@@ -55,7 +55,7 @@ func (t *tree) watch(members []Member) {
 	}
 }
 
-// memberOf is the member that a process belongs to, by its number and its parent's, nil without one.
+// memberOf returns the member that a process belongs to, by its number and its parent's, nil without one.
 func (t *tree) memberOf(pid, parent int) *Member {
 	for i := range t.members {
 		if m := &t.members[i]; pid == m.Command || parent == m.Base {

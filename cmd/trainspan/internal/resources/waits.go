@@ -52,7 +52,7 @@ func (s *Sampler) groupOf(pid int) *groupUsage {
 	return g
 }
 
-// longestDelay is the share of the time for which the thread waited for a processor that
+// longestDelay returns the share of the time for which the thread waited for a processor that
 // waited longest, negative where that is not known.
 func longestDelay(now, before map[int]uint64, seconds float64) float64 {
 	most := -1.0

@@ -54,7 +54,7 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// samples are the values of the counters of a trace, by process, name and argument.
+// samples returns the values of the counters of a trace, by process, name and argument.
 func samples(t *testing.T, file string) map[string][]float64 {
 	t.Helper()
 	r, err := dftracer.OpenReader(file, nil)

@@ -106,7 +106,7 @@ func (h *hangs) look(ctx context.Context) error {
 	return nil
 }
 
-// asked are the processes of this node whose stacks show where a hang is: those of the ranks
+// asked returns the processes of this node whose stacks show where a hang is: those of the ranks
 // that the others wait for or, if it is not known who that is, the first ones.
 func (h *hangs) asked(r *report.Report, procs []*job.Process) (out []*job.Process) {
 	n := len(r.Attempts)

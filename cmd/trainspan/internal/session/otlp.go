@@ -99,7 +99,7 @@ func startOTLP(s *start, ready *launch.Ready) (*otlpSide, error) {
 	return o, nil
 }
 
-// otlpToken is the token that senders have to give: a random one, or that of the user's
+// otlpToken returns the token that senders have to give: a random one, or that of the user's
 // file. Empty is none.
 func (s *start) otlpToken() (string, error) {
 	path := string(s.set.TokenFile)

@@ -49,7 +49,7 @@ func ownerName(pid int) string {
 	return fmt.Sprintf("%s%d-%d-%s%s", ownerPrefix, pid, started, machine(), ring.SideExt)
 }
 
-// machine is the PID namespace of this process and the boot of its kernel, empty where
+// machine returns the PID namespace of this process and the boot of its kernel, empty where
 // they are not known.
 func machine() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 )
 
-// ended is the name of an owner that has ended.
+// ended returns the name of an owner that has ended.
 func ended(t *testing.T) string {
 	t.Helper()
 	cmd := exec.Command("true")

@@ -82,7 +82,7 @@ func (p *profiles) scan(ctx context.Context) {
 	})
 }
 
-// filesIn are the files of a directory by name. They are compared with what is there
+// filesIn returns the files of a directory by name. They are compared with what is there
 // later: the clock of a file server is not that of this node.
 func filesIn(dir string) map[string]fs.FileInfo {
 	entries, _ := os.ReadDir(dir) // it may not be there yet

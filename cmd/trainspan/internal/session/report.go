@@ -166,7 +166,7 @@ func (s *Session) summary(r *report.Report, before *compare.Result, written stri
 	s.say("%s", s.end(procs))
 }
 
-// end is how the command ended, and where the files are.
+// end returns how the command ended, and where the files are.
 func (s *Session) end(procs []*job.Process) string {
 	s.mu.Lock()
 	run := s.run

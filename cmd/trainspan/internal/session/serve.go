@@ -119,7 +119,7 @@ func unrecorded(line *launch.Line, messages <-chan launch.Message) {
 	}
 }
 
-// Alone is what the environment of a command gets of which nothing is recorded, so that a
+// Alone returns what the environment of a command gets of which nothing is recorded, so that a
 // program finds the client that it imports, and what is called when that has ended.
 func Alone() (*launch.Ready, func()) {
 	client, ready := &pythonSide{owner: os.Getppid()}, launch.Ready{Env: map[string]launch.Bytes{environ.Torch: "0"}}

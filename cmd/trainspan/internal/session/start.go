@@ -156,12 +156,12 @@ func pointer(v config.Var[int]) *int {
 	return &n
 }
 
-// tag is the session tag: what all starts of the job have in common.
+// tag returns the session tag: what all starts of the job have in common.
 func (s *start) tag() string {
 	return cmp.Or(os.Getenv(environ.Tag), s.set.Name)
 }
 
-// environment is what the command's environment gets.
+// environment returns what the command's environment gets.
 func (s *start) environment() launch.Ready {
 	env := map[string]launch.Bytes{
 		environ.Dir: launch.Bytes(s.dir), environ.Run: launch.Bytes(s.token), environ.Tag: launch.Bytes(s.tag()),

@@ -7,7 +7,7 @@ import (
 	"github.com/trainspan/trainspan/internal/export/metrics"
 )
 
-// Of is the name of a metric; that of a histogram gets _bucket, _count or _sum.
+// Of returns the name of a metric; that of a histogram gets _bucket, _count or _sum.
 func Of(m *metrics.Metric) string {
 	kinds := map[metrics.Kind]otlptranslator.MetricType{
 		metrics.Counter: otlptranslator.MetricTypeMonotonicCounter, metrics.UpDown: otlptranslator.MetricTypeNonMonotonicCounter,

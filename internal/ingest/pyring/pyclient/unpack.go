@@ -25,7 +25,7 @@ const site = "trainspan_site/"
 // phaseList finds the names in the client, which alone has the list.
 var phaseList = regexp.MustCompile(`(?s)\nPHASES = \((.*?)\n\)`)
 
-// Phases are the phases of PyTorch that can be switched on and off, in the client's
+// Phases returns the phases of PyTorch that can be switched on and off, in the client's
 // order: the words for TRAINSPAN_ONLY and TRAINSPAN_WITHOUT.
 func Phases() (names []string) {
 	text, err := python.Client.ReadFile("trainspan_torch/__init__.py")
@@ -84,7 +84,7 @@ func unpack(path string, text []byte) error {
 	return err
 }
 
-// clientFiles are the files of the client.
+// clientFiles returns the files of the client.
 func clientFiles() (names []string) {
 	_ = fs.WalkDir(python.Client, ".", func(path string, d fs.DirEntry, err error) error { // of memory: never fails
 		if err == nil && !d.IsDir() && filepath.Ext(path) == ".py" {

@@ -15,7 +15,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/ringtest"
 )
 
-// filled is a ring with so many full regions.
+// filled returns a ring with so many full regions.
 func filled(t testing.TB, regions int) *ringtest.Image {
 	m := ringtest.New(t, regions)
 	for slot := range regions * ringtest.Slots {
@@ -127,7 +127,7 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// sideOf is a ring whose side file has n names.
+// sideOf returns a ring whose side file has n names.
 func sideOf(t testing.TB, n int) string {
 	m := ringtest.New(t, 1)
 	var side strings.Builder

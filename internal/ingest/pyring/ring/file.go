@@ -65,7 +65,7 @@ func (m *mapped) open() (err error) {
 	return nil
 }
 
-// used is how many regions the table has.
+// used returns how many regions the table has.
 func (m *mapped) used() int {
 	if m.ended {
 		return maxRegions
@@ -119,10 +119,10 @@ func (m *mapped) done(c cursor) {
 	}
 }
 
-// Held is how many regions were read and not given back.
+// Held returns how many regions were read and not given back.
 func (m *mapped) Held() int { return len(m.held) }
 
-// overwritten is how many slots of regions that were read and not given back the writer
+// overwritten returns how many slots of regions that were read and not given back the writer
 // has used again since, because it found no other space.
 func (m *mapped) overwritten() (slots int64) {
 	for _, c := range m.held {

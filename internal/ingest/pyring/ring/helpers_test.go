@@ -72,7 +72,7 @@ func open(t testing.TB, m *ringtest.Image, o ring.Options) *ring.Ring {
 	return r
 }
 
-// summary is a record as text.
+// summary returns a record as text.
 func summary(r *ring.Record) string {
 	name := "-"
 	if r.Name != nil {

@@ -127,7 +127,7 @@ func (r *decoder) countLost(slots uint64) {
 // epoch returns a moment of the writer's clock in nanoseconds since the Unix epoch.
 func (r *decoder) epoch(clock uint64) int64 { return int64(clock) - r.anchor + r.Opened }
 
-// clock is the opposite of epoch.
+// clock returns the opposite of epoch.
 func (r *decoder) clock(epoch int64) uint64 { return uint64(epoch - r.Opened + r.anchor) }
 
 // slot decodes a slot and calls take.

@@ -124,7 +124,7 @@ func (r *Ring) open() (err error) {
 // Name returns an entry of the table of names, or nil.
 func (r *Ring) Name(id uint32) *Name { return r.side.name(id) }
 
-// Who is what the process said about itself when it opened the ring.
+// Who returns what the process said about itself when it opened the ring.
 func (r *Ring) Who() Who { return r.side.who }
 
 // Metas returns the metadata that has come since it was asked last.
@@ -134,7 +134,7 @@ func (r *Ring) Metas() []Meta {
 	return m
 }
 
-// Stats are the counts of this moment.
+// Stats returns the counts of this moment.
 func (r *Ring) Stats() Stats {
 	s := r.stats
 	s.Bad += r.side.bad
@@ -143,7 +143,7 @@ func (r *Ring) Stats() Stats {
 	return s
 }
 
-// Unsaved is how many slots were read, not given back, and overwritten since: they are
+// Unsaved returns how many slots were read, not given back, and overwritten since: they are
 // in the ring no more.
 func (r *Ring) Unsaved() (slots int64, err error) {
 	defer guard(&err)()

@@ -65,7 +65,7 @@ func (s *step) first() (first part, found bool) {
 	return first, found
 }
 
-// countAround is how many parts that were not delivered are around a moment, without one of them.
+// countAround returns how many parts that were not delivered are around a moment, without one of them.
 func (s *step) countAround(at uint64, without int) (n int) {
 	s.eachPart(func(p part) {
 		if p.bit != 0 && p.bit != whole && p.bit != without && s.given&(1<<p.bit) == 0 && p.start <= at && (p.end == 0 || at < p.end) {
@@ -277,7 +277,7 @@ func (r *stepReader) last(to *step) (c cursor, found bool) {
 	return c, found && r.current(c)
 }
 
-// latest is a moment behind all that is written of steps.
+// latest returns a moment behind all that is written of steps.
 func (r *stepReader) latest() (at uint64) {
 	var s step
 	if len(r.queue) == 0 {
