@@ -25,7 +25,7 @@ func Product(a, b int64) Count {
 	return Count{hi, lo}
 }
 
-// Add is c+d, saturating.
+// Add returns c+d, saturating.
 func (c Count) Add(d Count) Count {
 	lo, carry := bits.Add64(c.lo, d.lo, 0)
 	hi, carry := bits.Add64(c.hi, d.hi, carry)
@@ -35,7 +35,7 @@ func (c Count) Add(d Count) Count {
 	return Count{hi, lo}
 }
 
-// Times is c*n, saturating; a negative n counts as zero.
+// Times returns c*n, saturating; a negative n counts as zero.
 func (c Count) Times(n int64) Count {
 	if n <= 0 {
 		return Count{}
@@ -65,8 +65,8 @@ func (c Count) Float64() float64 {
 	if c.hi == 0 {
 		return float64(c.lo)
 	}
-	// Keep the top 64 bits; what is cut off only matters as "more than half",
-	// which a sticky lowest bit keeps.
+	// Keep the top 64 bits. The bits below only matter for rounding; a sticky
+	// lowest bit stands for them.
 	shift := 64 - bits.LeadingZeros64(c.hi)
 	top := c.hi<<(64-shift) | c.lo>>shift
 	if c.lo<<(64-shift) != 0 {
