@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// scopePlan decides in what form the scopes of package ai are recorded.
+// scopePlan decides how the scopes of package ai are recorded.
 type scopePlan struct {
 	rec *Recorder
 	hub *dispatch.Hub
@@ -25,8 +25,8 @@ type scopePlan struct {
 }
 
 // kind decides how scopes of a category and name are recorded, see
-// [direct.Source]: as spans if an output gets them that takes spans or records and has no
-// cheaper way.
+// [direct.Source]: as spans if an output gets them that accepts spans or
+// records and has no cheaper way.
 func (plan *scopePlan) kind(category, name string) direct.ScopeKind {
 	asSpans := (plan.hub.Spans() | plan.hub.Records()) &^ plan.hub.Scopes()
 	to, as := plan.hub.Filter.Scope(category, name, asSpans)
@@ -44,7 +44,7 @@ func (plan *scopePlan) kind(category, name string) direct.ScopeKind {
 	return kinds
 }
 
-// scopeKinds record a scope in several outputs, each below the one before.
+// scopeKinds record a scope in several outputs, each below the previous one.
 type scopeKinds []direct.ScopeKind
 
 // Start implements direct.ScopeKind.
@@ -140,8 +140,8 @@ func (k *spanKind) Record(ctx context.Context, args *direct.LiveArgs, count, sta
 // Now implements direct.ScopeKind.
 func (k *spanKind) Now() int64 { return k.plan.now() }
 
-// Note implements direct.ScopeKind. Without a trace file it is an event of the
-// enclosing span.
+// Note implements direct.ScopeKind. Without a trace file it records an event of
+// the enclosing span.
 func (k *spanKind) Note(ctx context.Context, key string) {
 	for _, n := range k.notes {
 		n.Note(ctx, key)
@@ -175,22 +175,22 @@ func (k *spanKind) start(ctx context.Context, args *direct.LiveArgs, o direct.Sc
 
 // spanScope is a scope that is a span of the recorder.
 type spanScope struct {
-	ctx   context.Context // as direct.Scope wants it
+	ctx   context.Context // as direct.Scope requires
 	span  *Span
 	kind  *spanKind
 	args  *direct.LiveArgs
 	count int64
 
 	mu      sync.Mutex
-	before  []attribute.KeyValue       // what current gave before
-	own     map[attribute.Key]struct{} // that Set was given
+	before  []attribute.KeyValue       // the last result of current
+	own     map[attribute.Key]struct{} // keys that Set was called with
 	failure error
 }
 
 // Context implements direct.Scope.
 func (s *spanScope) Context() context.Context { return s.ctx }
 
-// maxOwn bounds the keys that a scope remembers: as many as a span keeps.
+// maxOwn bounds the keys that a scope remembers, like the attributes of a span.
 const maxOwn = 512
 
 // Set implements direct.Scope.
@@ -237,7 +237,7 @@ func (s *spanScope) Abandon() {
 	s.End()
 }
 
-// current returns the arguments of the scope as things stand.
+// current returns the current arguments of the scope.
 func (s *spanScope) current() []attribute.KeyValue {
 	var kvs []attribute.KeyValue
 	var epoch, step int64 = s.kind.plan.at.Epoch(), s.kind.plan.at.Step()
