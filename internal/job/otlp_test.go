@@ -22,7 +22,7 @@ func otlpLine(spans ...string) string {
 
 const otlpStart = int64(1_700_000_000)
 
-// otlpSpan returns a span from one second to another.
+// otlpSpan returns a span between two seconds.
 func otlpSpan(id, parent, name string, from, to int64, attributes ...string) string {
 	return fmt.Sprintf(`{"traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"%016s","parentSpanId":"%s","name":"%s","startTimeUnixNano":"%d","endTimeUnixNano":%d,"attributes":[%s]}`,
 		id, parent, name, (otlpStart+from)*1e9, (otlpStart+to)*1e9, strings.Join(attributes, ","))
@@ -39,7 +39,7 @@ func (s *spanSink) Span(sp *job.Span) { s.spans = append(s.spans, *sp) }
 func (*spanSink) Event(*job.Event)    {}
 func (*spanSink) Close() error        { return nil }
 
-// readOTLP writes files and reads them; each is a line of the result for a span.
+// readOTLP writes files and reads them; each line of the result is a span.
 func readOTLP(t *testing.T, files ...string) (*job.Set, []*job.Process, []string) {
 	t.Helper()
 	dir := t.TempDir()
