@@ -11,8 +11,9 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
-// TestHelp: the help lists ten commands; the others are below trace or hidden. Pages, their
-// sections and what messages name are there without a file.
+// TestHelp checks that the help lists ten commands, that the others are below
+// trace or hidden, and that pages, their sections and the topics of messages
+// are available without a file.
 func TestHelp(t *testing.T) {
 	status, out, _ := cli(t, "help")
 	if status != 0 {
@@ -53,7 +54,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestMessagesNameHelp: each section that a message names is one that the help prints.
+// TestMessagesNameHelp checks that the help prints each section that a message
+// names.
 func TestMessagesNameHelp(t *testing.T) {
 	src, err := os.ReadFile("../../internal/platform/helptopic/helptopic.go")
 	if err != nil {

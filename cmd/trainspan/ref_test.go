@@ -15,8 +15,9 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
-// makeRuns makes four starts below trainspan-runs in the working directory, an hour apart:
-// train.1, train.2, then train.3, which continues train.2, and eval.1. The last but one still runs.
+// makeRuns makes four starts below trainspan-runs in the working directory, an
+// hour apart: train.1, train.2, then train.3, which continues train.2, and
+// eval.1. The last but one still runs.
 func makeRuns(t *testing.T) {
 	t.Helper()
 	now := time.Now()
@@ -69,7 +70,8 @@ func makeRuns(t *testing.T) {
 	}
 }
 
-// references are what users may write, with the run that each means or a part of the error.
+// references are what users may write, with the run that each means or a part
+// of the error.
 var references = []struct{ ref, run, refused string }{
 	{"", "eval.1", ""}, // the one that runs
 	{"latest", "eval.1", ""},
@@ -96,8 +98,8 @@ var references = []struct{ ref, run, refused string }{
 	{"profiles/rank?.json", "profiles", ""},
 }
 
-// TestReferences: each command that reads takes each reference for the same run, and refuses
-// words that name no run or file with the same error.
+// TestReferences checks that each command that reads resolves each reference to
+// the same run, and refuses words for no run or file with the same error.
 func TestReferences(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeRuns(t)
@@ -122,11 +124,11 @@ func TestReferences(t *testing.T) {
 					line = append(line, "--to", "parquet", "-o", filepath.Join(t.TempDir(), "lake"), "--run", "x")
 				}
 				if r.refused == "" && (command == "open" || command == "top" || command == "alert" || command == "compare") {
-					return // they do not end, draw on a terminal, or take two; what they resolve is what the others do
+					return // these do not end, draw on a terminal, or take two; they resolve like the others
 				}
 				status, said, wrong := cli(t, append(line, args...)...)
 				switch {
-				case r.run == "profiles" && command == "trace digest": // a digest has a ledger, and a profile has none
+				case r.run == "profiles" && command == "trace digest": // a digest has accounts, and a profile has none
 					if status != ui.StatusUse || !strings.Contains(wrong, "which trainspan trace import reads") {
 						t.Errorf("status %d, %q, want %d and that trainspan trace import reads profiles", status, wrong, ui.StatusUse)
 					}
@@ -154,8 +156,8 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// TestIDsAgree: the id that the list shows is the one that commands take, whatever characters
-// the name of the job has.
+// TestIDsAgree checks that commands accept the id in the list, whatever
+// characters the name of the job has.
 func TestIDsAgree(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for i, name := range []string{"org/llm:7b", "学習 v2", "a*b"} {
@@ -213,8 +215,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestTopFollows: without an argument top goes over to a newer run, and beside others in one
-// folder it shows the one that runs.
+// TestTopFollows checks that without an argument top switches to a newer run,
+// and shows the running one of several in one folder.
 func TestTopFollows(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeRuns(t)
@@ -241,7 +243,8 @@ func TestTopFollows(t *testing.T) {
 	}
 }
 
-// TestRefusedWithoutRuns: where no run is recorded a wrong name is refused in the same words.
+// TestRefusedWithoutRuns checks that a wrong name is refused with the same
+// words if no run is recorded.
 func TestRefusedWithoutRuns(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, command := range []string{"report", "open", "top", "trace summary"} {
