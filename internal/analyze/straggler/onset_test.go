@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
@@ -67,7 +68,7 @@ func told(t *testing.T, ranks int, noise string, seed uint64, onset int, slow fl
 			}
 			st.Spans = append(st.Spans, straggler.Span{Phase: straggler.Communication, Start: at, End: end})
 			if v := w.Add(&st); v != nil && v.ExitCode() == 3 {
-				if v.Kind == straggler.SlowRanks && slices.Equal(v.Ranks, []int{1}) && s >= onset {
+				if v.Kind == finding.SlowRanks && slices.Equal(v.Ranks, []int{1}) && s >= onset {
 					return s - onset
 				}
 				t.Logf("%s, seed %d, step %d: %s", noise, seed, s, v.Sentence)
