@@ -8,6 +8,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/profile"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
 // notable is the share of the time from which on a loss of the ledger is the diagnosis,
@@ -127,10 +128,46 @@ func (r *Report) loss(kind finding.Kind, ns int64) *finding.Finding {
 			f.Ranks, f.Evidence = []int{rank}, &finding.Evidence{Waited: float64(waited/ranks) / 1e6}
 		}
 	}
+	if len(of) > 0 && of[0].Name == messagesName {
+		if role, own, others := r.heaviestRole(); role != "" {
+			f.Cause, f.Evidence = role, &finding.Evidence{Level: own, Others: others}
+		}
+	}
 	if kind == finding.Wait && len(f.Parts) == 1 && of[0].Rank != nil {
 		f.Ranks = []int{*of[0].Rank}
 	}
 	return f
+}
+
+// heaviestRole returns the role, as a stage of a pipeline, whose ranks work notably longer in a step than those of
+// the others, and how long both do in milliseconds; empty without one.
+func (r *Report) heaviestRole() (role string, own, others float64) {
+	if r.Verdict.Rank == nil {
+		return "", 0, 0
+	}
+	of := make(map[string][]float64)
+	for i := range r.Verdict.Rank.Ranking {
+		row := &r.Verdict.Rank.Ranking[i]
+		of[row.Role] = append(of[row.Role], row.Own)
+	}
+	for name, x := range of {
+		if m := stats.Median(x); m > own || m == own && name < role {
+			role, own = name, m
+		}
+	}
+	var rest []float64
+	for name, x := range of {
+		if name != role {
+			rest = append(rest, x...)
+		}
+	}
+	if len(rest) == 0 || role == "" {
+		return "", 0, 0
+	}
+	if others = stats.Median(rest); own < (1+notable)*others {
+		return "", 0, 0
+	}
+	return role, own, others
 }
 
 // startedLate returns the rank for which the others waited most of the start, and how long

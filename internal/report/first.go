@@ -209,6 +209,9 @@ func (r *Report) action() string {
 		text, ns := shareActions[s.Part], s.Time
 		if s.Name == messagesName {
 			text = "even the work of the stages out, or use more micro-batches"
+			if role := v.Finding.Cause; role != "" {
+				text = fmt.Sprintf("move work from %s to the others, or use more micro-batches", role)
+			}
 		}
 		if s.Part == partWait && s.Rank != nil {
 			text = fmt.Sprintf("see what rank %d does before the others meet it", *s.Rank)

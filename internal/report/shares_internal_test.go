@@ -189,3 +189,32 @@ func TestWaitsBesideCollectives(t *testing.T) {
 		t.Errorf("loss().Sentence() = %q: less than half of the start waits for the rank", got)
 	}
 }
+
+// TestHeavyStage: where messages and the waits for them are much of the time, the stage that works longer is named, if
+// there is one.
+func TestHeavyStage(t *testing.T) {
+	for name, c := range map[string]struct {
+		own  float64
+		want string
+	}{"even": {340, ""}, "heavy": {500, "stage 1"}} {
+		r := evenJob()
+		for i := range r.Ledger.Ranks {
+			r.Ledger.Ranks[i].ProductiveParts = account.Parts{account.Compute: 700, account.Communication: 300}
+		}
+		v := r.Verdict.Rank
+		v.Waits = &straggler.Waits{Bubble: 1}
+		for rank := range 4 {
+			row := straggler.RankRow{Rank: rank, Role: "stage 0", Own: 340}
+			if rank >= 2 {
+				row.Role, row.Own = "stage 1", c.own
+			}
+			v.Ranking = append(v.Ranking, row)
+		}
+		r.Shares = r.shares()
+		r.diagnose()
+		f := r.Verdict.Finding
+		if f == nil || f.Kind != finding.SlowTransfer || f.Cause != c.want || strings.Contains(f.Sentence(), "works") != (c.want != "") || c.want != "" && !strings.Contains(r.action(), "move work from stage 1") {
+			t.Errorf("%s: got %+v, action %q; want the stage %q", name, f, r.action(), c.want)
+		}
+	}
+}

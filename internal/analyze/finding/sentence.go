@@ -430,7 +430,11 @@ func (f *Finding) loss() string {
 		if f.Kind == Wait {
 			return fmt.Sprintf("%s: %s of %s%s.", capital(f.Parts[0].Name), lost, whose, run)
 		}
-		return fmt.Sprintf("%s takes %s of %s%s.", capital(f.Parts[0].Name), lost, whose, run)
+		heavy := ""
+		if e := f.Evidence; e != nil && e.Level > 0 {
+			heavy = fmt.Sprintf("; %s works %s of each step, the others %s", f.Cause, display.Milliseconds(e.Level), display.Milliseconds(e.Others))
+		}
+		return fmt.Sprintf("%s takes %s of %s%s%s.", capital(f.Parts[0].Name), lost, whose, run, heavy)
 	}
 	var parts []string
 	for _, p := range f.Parts {

@@ -68,6 +68,7 @@ var needed = map[string]string{
 	reasonNoBarrier:   "a span around the collectives that join all ranks, in every step",
 	reasonMissingRank: "the records of the ranks without data",
 	reasonTooFewSteps: "at least 20 steps after the slow start",
+	reasonNoSteps:     "the times of single steps: a span for each iteration, on each rank",
 	ReasonSingleRank:  "the records of another rank that does the same work",
 	reasonReplay:      "spans for what else ranks wait for: a replay of those on record takes another time",
 	reasonDevice:      "the times of the devices: what the hosts took is not what the job took",

@@ -23,7 +23,10 @@ func (s *State) Judge() (*Verdict, *Table) {
 	v.Coverage.Missing, v.Coverage.MissingMore = j.missing, j.more
 	if len(j.ranks) == 0 || len(j.steps) < 2 {
 		v.unknown(reasonTooFewSteps)
-		if len(j.ranks) < 2 {
+		switch {
+		case len(j.ranks) == 0 && s.expected() > 1:
+			v.unknown(reasonNoSteps)
+		case len(j.ranks) < 2:
 			v.unknown(ReasonSingleRank)
 		}
 		if h := s.hung(0); h != nil && len(j.ranks) > 1 {

@@ -335,3 +335,13 @@ func BenchmarkManyLateRanks(b *testing.B) {
 		}
 	}
 }
+
+// TestNoSteps: of ranks without single steps the answer names what is missing, which is no other rank.
+func TestNoSteps(t *testing.T) {
+	for ranks, want := range map[int]string{1: "single_rank", 8: "no_steps"} {
+		v := straggler.New(&straggler.Options{WorldSize: ranks}).Verdict()
+		if v.Kind != finding.Unknown || v.Reason != want || v.Needed == "" {
+			t.Errorf("%d ranks: got %s for %q, needed %q; want unknown for %q", ranks, v.Kind, v.Reason, v.Needed, want)
+		}
+	}
+}

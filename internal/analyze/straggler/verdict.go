@@ -11,6 +11,7 @@ const (
 	reasonMissingRank = "missing_rank"   // a rank without data may be the one that is waited for
 	reasonTooFewSteps = "too_few_steps"
 	ReasonSingleRank  = "single_rank" // nobody to compare with
+	reasonNoSteps     = "no_steps"    // the ranks are on record, their single steps are not
 	reasonReplay      = "replay"      // the replay of what was recorded takes another time
 	reasonDevice      = "no_device_times"
 	reasonDamaged     = "damaged_files" // of a rank that would be named
