@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
 	"github.com/trainspan/trainspan/internal/job"
@@ -213,7 +214,7 @@ func (r *Report) chooseVerdict() {
 	weight := func(a *Attempt) (found bool, cost, length float64) {
 		v := a.Straggler
 		length = float64(a.Stop-a.Start) / max(wall, 1)
-		found = v.Kind != straggler.Fine && v.Kind != straggler.Unknown
+		found = v.Kind != finding.Fine && v.Kind != finding.Unknown
 		cost = v.Cost * length
 		return found, cost, length
 	}

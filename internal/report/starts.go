@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/job/rundir"
@@ -129,7 +130,7 @@ func (s *screen) resourceLines(r *Report) {
 			text += fmt.Sprintf("; %d more: --full", n-1)
 		}
 		s.labelled("Resources", text)
-	} else if r.Verdict.Diagnosis == diagnosisFine {
+	} else if r.Verdict.kind == finding.Fine {
 		s.labelled("GPU", r.gpuSentence())
 	}
 }
@@ -177,7 +178,7 @@ func (r *Report) gpuSentence() string {
 // ended badly is what the others wait for, where nothing else says for which.
 func (a *Attempt) hung(procs []*job.Process) {
 	v := a.Straggler
-	if v == nil || v.Kind != straggler.Hang {
+	if v == nil || v.Kind != finding.Hang {
 		return
 	}
 	h := &job.Hang{Ranks: v.Ranks, Until: make(map[int]int64)}
@@ -188,13 +189,17 @@ func (a *Attempt) hung(procs []*job.Process) {
 			h.Host = p.Host
 		}
 	}
-	if v.Cause == straggler.CauseUneven {
+	if v.Cause == finding.CauseUneven {
 		h.What = "a loop of fewer steps"
-	} else if v.Cause != straggler.CauseMismatch && v.Cause != straggler.Host.String() {
+	} else if v.Cause != finding.CauseMismatch && v.Cause != straggler.Host.String() {
 		h.What = v.Cause
 	}
 	if a.Outcome = job.OutcomeOfHang(a.Outcome, h); a.Outcome.How != job.Hung && a.Outcome.Rank != nil && len(v.Ranks) == 0 {
-		v.BlameEnded(*a.Outcome.Rank, a.Outcome.Host, a.Outcome.Text)
+		var hosts []string
+		if a.Outcome.Host != "" {
+			hosts = []string{a.Outcome.Host}
+		}
+		v.Blame([]int{*a.Outcome.Rank}, hosts, false, a.Outcome.Text)
 	}
 }
 

@@ -57,6 +57,7 @@ type job struct {
 	row    [rows][]float32 // of each kind, nil where nothing has it
 	own    []float32       // time in which a rank neither waited nor took part in a transfer
 	over   [][]float64     // see excess
+	t      *Table          // of the replay of the job as it was
 	below  []found         // see findings
 	tokens []float32       // nil where none are recorded
 	slack  [][]float64     // of ranks whose batches come from a queue: see findQueues
