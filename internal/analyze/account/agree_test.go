@@ -21,11 +21,11 @@ type answers struct {
 }
 
 func newAnswers() *answers {
-	return &answers{builders: make(map[*job.Process]*account.Builder), steps: fromjob.New()}
+	return &answers{builders: make(map[*job.Process]*account.Builder), steps: fromjob.New(nil)}
 }
 
 func (a *answers) open(p *job.Process) job.Sink {
-	s, b := account.OpenSink(p)
+	s, b := account.OpenSink(p, nil)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.builders[p] = b

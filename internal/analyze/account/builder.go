@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
@@ -27,6 +28,7 @@ type Builder struct {
 	passes  [passes][]int64 // the threads that have them
 	known   bool            // a span of the standard vocabulary was added
 	devices bool            // it is on record what a device did
+	spill   *extsort.Blocks // what memory should not hold, nil if it holds all
 	done    *attempt
 }
 
@@ -36,6 +38,10 @@ func NewBuilder(p Process) *Builder {
 	b.steps = &b.own
 	return b
 }
+
+// NewPacked returns a builder for [Builder.UnmarshalBinary]. What memory should not hold goes to
+// spill, which may be nil.
+func NewPacked(spill *extsort.Blocks) *Builder { return &Builder{spill: spill} }
 
 // Span adds a span. It copies what it needs.
 func (b *Builder) Span(s *job.Span) {
@@ -128,7 +134,8 @@ func (b *Builder) finish() error {
 	a.stop = max(a.stop, a.Start)
 	steps := b.steps.All()
 	joins := b.meets.joins()
-	t := &timeline{names: b.table, devices: b.devices, joins: joins, met: meetings{groups: groups(b.meets.list)}, hash: newHash(), iterations: make([]iteration, 0, len(steps))}
+	t := newTimeline(b.table, b.spill)
+	t.devices, t.joins, t.met.groups, t.iterations = b.devices, joins, groups(b.meets.list), make([]iteration, 0, len(steps))
 	for i := range steps {
 		st := &steps[i]
 		t.iterations = append(t.iterations, iteration{number: st.Number, start: st.Start, end: st.End, loop: int32(st.Loop)})
@@ -170,10 +177,10 @@ func (b *Builder) finish() error {
 }
 
 // OpenSink makes a sink that builds the timeline of a process, for
-// [job.Set.Read] and [LedgerOf].
-func OpenSink(p *job.Process) (job.Sink, *Builder) {
+// [job.Set.Read] and [LedgerOf]. What memory should not hold goes to spill, which may be nil.
+func OpenSink(p *job.Process, spill *extsort.Blocks) (job.Sink, *Builder) {
 	s := &sink{Builder: NewBuilder(Process{Start: job.NoEnd}), from: p}
-	s.steps = &p.Steps
+	s.steps, s.spill = &p.Steps, spill
 	return s, s.Builder
 }
 

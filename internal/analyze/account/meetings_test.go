@@ -1,14 +1,17 @@
 package account_test
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
 )
 
 // drawn is one rank of a job as a line: each letter is a second of
@@ -298,5 +301,76 @@ func TestManyCollectives(t *testing.T) {
 	want := account.Parts{account.Compute: ns(2 * 400 * 3), account.Communication: ns(2 * 400 * 2), account.WaitInStep: ns(2 * 400)}
 	if !maps.Equal(parts, want) {
 		t.Errorf("%v, want %v", parts, want)
+	}
+}
+
+// TestManyOverlaps checks that the memory of a step does not grow with the spans that others
+// hide, and that the time of all of these is counted.
+func TestManyOverlaps(t *testing.T) {
+	size := func(n int) (bytes int, hidden int64) {
+		j := &timeline{}
+		j.process(0, 1, 1, 2001, 2001)
+		loop := j.span(0, "training_loop", 1, 2001)
+		compute := func(s *job.Span) { s.Cat = "compute" }
+		for k := range 2 {
+			from := float64(1 + 1000*k)
+			step := j.step(loop, int64(k), from, from+1000)
+			j.span(step, "forward", from, from+1000, compute)
+			for i := range n { // beside it, by their parent
+				j.span(step, "forward", from+2*float64(i)+0.5, from+2*float64(i)+1.5, compute)
+			}
+		}
+		data, err := j.b.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(data), j.report(account.Query{}).Overlapped[account.Productive]
+	}
+	few, _ := size(24)
+	many, hidden := size(400)
+	if want := ns(2 * 400); many > few+200 || hidden != want {
+		t.Errorf("%d bytes and %d ns hidden with 400 spans in a step, want about %d bytes and %d ns", many, hidden, few, want)
+	}
+}
+
+// TestSpilledTimelines checks that a ledger and its digest are the same with timelines in a
+// temporary file as in memory.
+func TestSpilledTimelines(t *testing.T) {
+	of := func(spill *extsort.Blocks) (digest []byte, rep *account.Report) {
+		var l account.Ledger
+		for rank := range 2 {
+			b := account.NewBuilder(account.Process{Rank: rank, Attempt: 1, Start: ns(1), End: ns(9000), LastSeen: ns(9000)})
+			account.SetSpill(b, spill)
+			j := &timeline{b: b}
+			loop, at := j.span(0, "training_loop", 1, 9000), 1.0
+			for k := range 1000 {
+				step := j.step(loop, int64(k), at, at+8)
+				late := 1 + float64((k+rank)%7)/8
+				j.span(step, "all_reduce", at+late, at+4, func(s *job.Span) { s.Cat = "comm" })
+				at += 8 + late/10
+			}
+			data, err := b.AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			digest = append(digest, data...)
+			read := account.NewPacked(spill)
+			if err := read.UnmarshalBinary(data); err != nil {
+				t.Fatal(err)
+			}
+			mustAdd(&l, account.Numbered(read, rank, 1))
+		}
+		return digest, l.Report(account.Query{})
+	}
+	want, wantReport := of(nil)
+	got, report := of(extsort.NewBlocks(0, t.TempDir()))
+	if !bytes.Equal(got, want) || !reflect.DeepEqual(report, wantReport) || report.ProductiveParts[account.WaitInStep] == 0 {
+		t.Errorf("%d bytes and %+v in the file, %d bytes and %+v in memory", len(got), report, len(want), wantReport)
+	}
+	j := &timeline{b: account.NewBuilder(account.Process{Start: ns(1), End: ns(9), LastSeen: ns(9)})}
+	account.SetSpill(j.b, extsort.NewBlocks(0, t.TempDir()+"/missing"))
+	j.span(0, "training_loop", 1, 9)
+	if _, err := j.b.AppendBinary(nil); err == nil {
+		t.Error("no error of a file that cannot be written")
 	}
 }

@@ -149,7 +149,7 @@ func newGraph(st *State) *graph {
 func (g *graph) commonSteps() {
 	count, worked := map[int64]int{}, map[int64]int{}
 	for _, r := range g.ranks {
-		for c := g.st.ranks[r].steps.open(); c.ok; c.next() {
+		for c := g.st.ranks[r].steps.cursor(); c.ok; c.next() {
 			count[c.p.step]++
 			if slices.ContainsFunc(c.p.lanes, func(l laneOp) bool { return l.lane == Device }) {
 				worked[c.p.step]++
@@ -274,7 +274,7 @@ func (g *graph) read() *reader {
 	n := len(g.ranks)
 	rd := &reader{g: g, programs: make([]*program, n), before: make([]int64, n), done: make([]int64, n), took: make([]int64, n), ends: make([][]ended, n), s: -1}
 	for _, r := range g.ranks {
-		rd.cursors = append(rd.cursors, g.st.ranks[r].steps.open())
+		rd.cursors = append(rd.cursors, g.st.ranks[r].steps.cursor())
 	}
 	return rd
 }

@@ -44,9 +44,12 @@ func (s *State) Judge() (*Verdict, *Table) {
 		j.sumOwn()
 	}
 	t := j.table(asItWas)
-	if len(j.steps) == j.from {
+	switch {
+	case len(j.steps) == j.from:
 		v.unknown(reasonTooFewSteps)
-	} else {
+	case s.opt.Spill.Err() != nil:
+		v.unknown(reasonReplay) // steps are missing
+	default:
 		j.verdict(v, asItWas)
 	}
 	j.ranking(v, t)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
 	"github.com/trainspan/trainspan/internal/platform/stats"
 	"github.com/trainspan/trainspan/spans"
 )
@@ -23,14 +24,14 @@ const (
 )
 
 // OpenSink makes a sink that takes the steps of a process, for [job.Set.Read]
-// and [Attempts].
-func OpenSink(p *job.Process) (job.Sink, *Steps) {
-	s := newSink(p)
+// and [Attempts]. What memory should not hold goes to spill, which may be nil.
+func OpenSink(p *job.Process, spill *extsort.Blocks) (job.Sink, *Steps) {
+	s := newSink(p, spill)
 	return s, s.Steps
 }
 
-func newSink(p *job.Process) *sink {
-	return &sink{Steps: &Steps{state: straggler.New(nil)}, proc: p, groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), cutOff: math.MaxInt64, worked: make(map[straggler.Phase]int64), until: math.MinInt64, last: -1}
+func newSink(p *job.Process, spill *extsort.Blocks) *sink {
+	return &sink{Steps: NewSteps(spill), proc: p, groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), cutOff: math.MaxInt64, worked: make(map[straggler.Phase]int64), until: math.MinInt64, last: -1}
 }
 
 // Span takes a span.
