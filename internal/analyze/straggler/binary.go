@@ -152,13 +152,14 @@ func (st *store) fill(data []byte, n, groups int) bool {
 	r := columns.NewReader(data)
 	last, from := int64(math.MinInt64), 0
 	var p program
+	var before shape
 	var b block
 	for i := range n {
 		held := i % blockSteps
 		if held == 0 {
-			p.reset()
+			before.reset()
 		}
-		p.read(r)
+		p.read(r, &before)
 		if r.Err() != nil || !p.sane(groups) || p.step <= last {
 			return false
 		}

@@ -145,8 +145,7 @@ func (st *store) pack() (disputed int) {
 			all[i+1] = all[i]
 			continue
 		}
-		p.reset()
-		p.read(columns.NewReader(all[i].data))
+		p.read(columns.NewReader(all[i].data), &shape{})
 		st.follow(&p)
 	}
 	return disputed + st.pack()
@@ -178,8 +177,8 @@ type cursor struct {
 	blocks []block
 	r      columns.Reader
 	buf    []byte
-	raw    program // the last one, as it is packed
-	p      program // the same, for the taker to change
+	before shape
+	p      program // the taker may change it
 	ok     bool
 }
 
@@ -202,11 +201,10 @@ func (c *cursor) next() {
 		}
 		b := &c.blocks[0]
 		if c.r, c.blocks = *columns.NewReader(b.data.Read(&c.buf)), c.blocks[1:]; !b.goesOn {
-			c.raw.reset()
+			c.before.reset()
 		}
 	}
-	c.raw.read(&c.r)
-	c.p.copy(&c.raw)
+	c.p.read(&c.r, &c.before)
 	c.ok = true
 }
 
@@ -273,38 +271,73 @@ func (p *program) append(dst []byte, before *program) []byte {
 // longest is the longest time, in microseconds, that a file may have of a piece.
 const longest = 1 << 50
 
-// read takes the next program; p holds the one before it.
-func (p *program) read(r *columns.Reader) {
-	p.step += r.Int()
-	p.start = p.end + r.Int()
-	p.tokens += r.Int()
-	if r.Uint() != 0 {
-		p.host, p.lanes = p.host[:0], p.lanes[:0]
-		for n := r.Count(1); n > 0; n-- {
-			var pc piece
-			pc.setCode(r.Uint())
-			p.host = append(p.host, pc)
-		}
-		for n := r.Count(1); n > 0; n-- {
-			var l laneOp
-			l.setCode(r.Uint())
-			l.lane = uint8(r.Small(math.MaxUint8))
-			p.lanes = append(p.lanes, l)
-		}
+// shape is what a reader keeps of a program: the next one is packed against it.
+type shape struct {
+	step, end, tokens int64
+	host              []pieceShape
+	lanes             []laneShape
+}
+
+type pieceShape struct {
+	kind  pieceKind
+	phase Phase
+	group uint16
+}
+
+type laneShape struct {
+	pieceShape
+	lane uint8
+}
+
+func (s *shape) reset() { *s = shape{host: s.host[:0], lanes: s.lanes[:0]} }
+
+func (s *shape) read(r *columns.Reader) {
+	s.host, s.lanes = s.host[:0], s.lanes[:0]
+	next := func() pieceShape {
+		var pc piece
+		pc.setCode(r.Uint())
+		return pieceShape{pc.kind, pc.phase, pc.group}
 	}
+	for n := r.Count(1); n > 0; n-- {
+		s.host = append(s.host, next())
+	}
+	for n := r.Count(1); n > 0; n-- {
+		s.lanes = append(s.lanes, laneShape{next(), uint8(r.Small(math.MaxUint8))})
+	}
+}
+
+// read takes the next program. Before is of the one before it, and becomes that of this one.
+func (p *program) read(r *columns.Reader, before *shape) {
+	p.step = before.step + r.Int()
+	p.start = before.end + r.Int()
+	p.tokens = before.tokens + r.Int()
+	if r.Uint() != 0 {
+		before.read(r)
+	}
+	p.host, p.lanes = resize(p.host, len(before.host)), resize(p.lanes, len(before.lanes))
 	p.end = p.start
-	for i := range p.host {
-		p.host[i].dur = int64(r.Small(longest))
-		p.end += p.host[i].dur
+	for i, s := range before.host {
+		dur := int64(r.Small(longest))
+		p.host[i] = piece{kind: s.kind, phase: s.phase, group: s.group, dur: dur}
+		p.end += dur
 	}
 	var at int64
-	for i := range p.lanes {
+	for i, s := range before.lanes {
 		l := &p.lanes[i]
-		l.dur = int64(r.Small(longest))
+		*l = laneOp{piece: piece{kind: s.kind, phase: s.phase, group: s.group, dur: int64(r.Small(longest))}, lane: s.lane}
 		l.start = at + r.Int()
 		l.launch = l.start - r.Int()
 		at = l.start + l.dur
 	}
+	before.step, before.end, before.tokens = p.step, p.end, p.tokens
+}
+
+// resize returns a slice of n elements, in the memory of s if that is enough.
+func resize[T any](s []T, n int) []T {
+	if n > cap(s) {
+		return make([]T, n, n+2) // a reader of rounds may add some
+	}
+	return s[:n]
 }
 
 // sane reports whether a program of a file can be one.
