@@ -27,7 +27,7 @@ import (
 
 // digestVersion is that of the files that [State.WriteDigest] writes. It rises
 // when an older reader would not understand a file.
-const digestVersion = 17
+const digestVersion = 18
 
 // A digest begins with the eight bytes "trspdig\n" and an unsigned varint, the version of the
 // format. A reader refuses another version. Then come parts: a byte that says what it is, the size

@@ -26,7 +26,7 @@ func (b *Builder) AppendBinary(dst []byte) ([]byte, error) {
 	for _, v := range [...]int64{a.Start, a.End, a.LastSeen, a.Dropped, a.stop, int64(a.missingEnds), int64(a.unnumbered)} {
 		dst = binary.AppendVarint(dst, v)
 	}
-	dst = binary.LittleEndian.AppendUint64(dst, a.digest)
+	dst = columns.AppendBytes(binary.LittleEndian.AppendUint64(dst, a.digest), a.role)
 	dst = binary.AppendUvarint(dst, uint64(len(a.names)-int(kindCount)))
 	for _, name := range a.names[kindCount:] {
 		dst = columns.AppendBytes(dst, string(name))
@@ -63,6 +63,7 @@ func (b *Builder) UnmarshalBinary(src []byte) error {
 	a.Start, a.End, a.LastSeen, a.Dropped, a.stop = r.Int(), r.Int(), r.Int(), r.Int(), r.Int()
 	a.missingEnds, a.unnumbered = int(r.Int()), int(r.Int())
 	a.digest = r.Fixed()
+	a.role = r.String()
 	for k := range kindCount {
 		a.names = append(a.names, fixed[k])
 	}

@@ -24,6 +24,7 @@ type Builder struct {
 	own     job.Steps // where nobody else has them
 	saves   []save
 	meets   meetKinds
+	role    string
 	threads []int64         // of the training
 	passes  [passes][]int64 // the threads that have them
 	known   bool            // a span of the standard vocabulary was added
@@ -50,6 +51,7 @@ func (b *Builder) Span(s *job.Span) {
 		background: s.Background, nested: s.Nested, pass: passOf(s.Class),
 	}
 	r.kind, r.meet = kindOf[s.Class], b.meets.number(s)
+	b.role = max(b.role, s.Role) // whichever came first
 	r.what = what(r.kind)
 	switch {
 	case s.Name == spans.TrainingLoop:
@@ -125,7 +127,7 @@ func (b *Builder) finish() error {
 	if b.done != nil {
 		return nil
 	}
-	a := &attempt{Process: b.proc, names: b.table, meets: b.meets.list, standard: b.known}
+	a := &attempt{Process: b.proc, names: b.table, meets: b.meets.list, role: b.role, standard: b.known}
 	a.Start = min(a.Start, b.first)
 	a.stop = a.End
 	if a.stop == job.NoEnd {

@@ -39,6 +39,7 @@ func WaitsOf(l *Ledger, number int) map[RankStep]int64 {
 					out[RankStep{id, a.anchor(its, i)}] += wait
 				}
 			})
+			t.messages(a, func(i int, wait int64, _ int) { out[RankStep{id, a.anchor(its, i)}] += wait })
 			waits, _ := t.waits(a)
 			i := 0
 			for _, w := range waits {

@@ -18,10 +18,11 @@ import (
 //
 //	i a step, its own code   f forward in a step   a all_reduce in a step
 //	w a wait in a step for a collective that is not on record   A one that is asked for
+//	B backward in a step   R a message that it receives there
 //	b a barrier in no step   s a save of a checkpoint   g a span "generate"
 //	r the rendezvous of the start   I an initialization   . nothing
 //
-// Equal letters are one span, a step goes on over i, f, a, w and A, and | ends a step.
+// Equal letters are one span, a step goes on over i, f, a, w, A, B and R, and | ends a step.
 func drawn(j *timeline, rank int, line string, change ...func(*job.Span)) {
 	end := 1.0 // a timeline that was written begins after 0
 	for _, c := range line {
@@ -36,7 +37,7 @@ func drawn(j *timeline, rank int, line string, change ...func(*job.Span)) {
 	stepEnd := func(from int) float64 {
 		e := at
 		for _, c := range line[from:] {
-			if !strings.ContainsRune("ifawA", c) {
+			if !strings.ContainsRune("ifawABR", c) {
 				break
 			}
 			e++
@@ -50,7 +51,7 @@ func drawn(j *timeline, rank int, line string, change ...func(*job.Span)) {
 			n++
 		}
 		length := float64(n - k)
-		in := strings.IndexByte("ifawA", c) >= 0
+		in := strings.IndexByte("ifawABR", c) >= 0
 		if in && step == 0 {
 			step = j.span(loop, "training_single_iteration", at, stepEnd(k), func(s *job.Span) { s.Step = number })
 			number++
@@ -62,11 +63,11 @@ func drawn(j *timeline, rank int, line string, change ...func(*job.Span)) {
 		if in {
 			parent = step
 		}
-		name, cat := map[byte]string{'f': "forward", 'a': "all_reduce", 'A': "all_reduce", 'w': "wait", 'b': "barrier", 's': "checkpoint_save_sync", 'g': "generate", 'r': "startup_rendezvous", 'I': "distributed_code_initialization"}[c], ""
-		if c == 'f' {
+		name, cat := map[byte]string{'f': "forward", 'B': "backward", 'R': "recv", 'a': "all_reduce", 'A': "all_reduce", 'w': "wait", 'b': "barrier", 's': "checkpoint_save_sync", 'g': "generate", 'r': "startup_rendezvous", 'I': "distributed_code_initialization"}[c], ""
+		if c == 'f' || c == 'B' {
 			cat = "compute"
 		}
-		if strings.IndexByte("abwA", c) >= 0 {
+		if strings.IndexByte("abwAR", c) >= 0 {
 			cat = "comm"
 		}
 		if c == 'r' {
@@ -372,5 +373,58 @@ func TestSpilledTimelines(t *testing.T) {
 	j.span(0, "training_loop", 1, 9)
 	if _, err := j.b.AppendBinary(nil); err == nil {
 		t.Error("no error of a file that cannot be written")
+	}
+}
+
+// TestMessages draws pipelines and checks for whom their stages waited, in seconds of both steps.
+func TestMessages(t *testing.T) {
+	type waits = map[int]float64
+	tests := []struct {
+		name                        string
+		roles, ranks                []string
+		compute, communicates, wait float64
+		by                          waits
+	}{
+		{"a message is as long as the shortest one", []string{"stage 0", "stage 1"}, []string{"ffRRRRBB", "RRffffBB"}, 20, 8, 4, waits{1: 4}},
+		{"forward comes from before, backward from after", []string{"stage 0", "stage 1", "stage 2"}, []string{"ffRRRRRB", "RRfRRRBB", "RRRfffBB"}, 22, 16, 10, waits{1: 8, 2: 2}},
+		{"some of a step", []string{"stage 0", "stage 1"}, []string{"fRRRBfRB", "RfBRRRfB"}, 16, 8, 8, waits{1: 4, 0: 4}},
+		{"two of each stage", []string{"0", "0", "1", "1"}, []string{"fRRRBB", "fRRBBB", "RfffBB", "RffffB"}, 34, 8, 6, waits{2: 4, 3: 2}},
+		{"the same role", []string{"", ""}, []string{"ffRRRRBB", "RRffffBB"}, 20, 12, 0, nil},
+		{"nothing follows", []string{"stage 0", "stage 1"}, []string{"ffBBRRRR", "RRffffBB"}, 20, 12, 0, nil},
+	}
+	for _, test := range tests {
+		var of, digests account.Ledger
+		for rank, line := range test.ranks {
+			j := &timeline{}
+			drawn(j, rank, line+"|"+line, func(s *job.Span) { s.Role = test.roles[rank] })
+			data, err := j.b.AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read := account.NewPacked(nil)
+			if err := read.UnmarshalBinary(data); err != nil {
+				t.Fatal(err)
+			}
+			mustAdd(&of, j.b)
+			mustAdd(&digests, account.Numbered(read, rank, 1))
+		}
+		rep := of.Report(account.Query{})
+		want := account.Parts{account.Compute: ns(test.compute), account.Communication: ns(test.communicates)}
+		if test.wait > 0 {
+			want[account.WaitInStep] = ns(test.wait)
+		}
+		if !maps.Equal(rep.ProductiveParts, want) {
+			t.Errorf("%s: got %v, want %v", test.name, rep.ProductiveParts, want)
+		}
+		by := waits{}
+		for _, w := range rep.WaitedFor {
+			by[w.Rank] = float64(w.InSteps) / 1e9
+		}
+		if !maps.Equal(by, test.by) {
+			t.Errorf("%s: waited for %v, want %v", test.name, by, test.by)
+		}
+		if got := digests.Report(account.Query{}); !reflect.DeepEqual(got, rep) {
+			t.Errorf("%s: a digest has %+v, want %+v", test.name, got, rep)
+		}
 	}
 }

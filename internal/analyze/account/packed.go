@@ -19,6 +19,7 @@ type packed struct {
 	iterations rows  // by start
 	inside     rows  // meetings in iterations
 	outside    rows  // meetings in none
+	messages   rows  // that iterations received
 	shift      int64 // of all times: see attempt.move
 }
 
@@ -129,6 +130,7 @@ type timeline struct {
 	hash           hash // of the stretches
 	names          []Category
 	met            meetings
+	messages       messages
 	hides          hiddenSum
 	devices        bool     // what the host does in a step only asks a device for work
 	joins          bool     // waits for collectives are meetings
@@ -137,7 +139,7 @@ type timeline struct {
 
 func newTimeline(names []Category, spill *extsort.Blocks) *timeline {
 	to := rowPacker{spill: spill}
-	return &timeline{names: names, hash: newHash(), segs: to, overlaps: to, met: meetings{inside: to, outside: to}}
+	return &timeline{names: names, hash: newHash(), segs: to, overlaps: to, met: meetings{inside: to, outside: to}, messages: messages{rows: to}}
 }
 
 // extend adds a stretch that begins at from and lasts to the next one.
@@ -253,7 +255,8 @@ func (t *timeline) pack() packed {
 	}
 	t.met.fold()
 	t.foldHidden()
-	return packed{segs: t.segs.done(), overlaps: t.overlaps.done(), iterations: its.done(), inside: t.met.inside.done(), outside: t.met.outside.done()}
+	t.messages.end()
+	return packed{messages: t.messages.rows.done(), segs: t.segs.done(), overlaps: t.overlaps.done(), iterations: its.done(), inside: t.met.inside.done(), outside: t.met.outside.done()}
 }
 
 // length is that of the iteration, -1 without an end.
@@ -328,8 +331,8 @@ func (p *packed) open(dst []iteration) (its []iteration, sketches []sketch) {
 }
 
 // all are the rows in the order of a file.
-func (p *packed) all() [5]*rows {
-	return [...]*rows{&p.segs, &p.overlaps, &p.iterations, &p.inside, &p.outside}
+func (p *packed) all() [6]*rows {
+	return [...]*rows{&p.segs, &p.overlaps, &p.iterations, &p.inside, &p.outside, &p.messages}
 }
 
 // sound says whether what comes from a file is whole, and names nothing that is
@@ -375,5 +378,10 @@ func (p *packed) sound(names, loops, meets int) bool {
 			}
 		}
 	}
-	return seen == p.segs.n+p.overlaps.n+p.iterations.n+p.inside.n+p.outside.n
+	p.received(func(r *received) {
+		if r.iteration >= 0 && r.iteration < p.iterations.n && min(r.count[fromBefore], r.took[fromBefore], r.count[fromAfter], r.took[fromAfter], r.least) >= 0 {
+			seen++
+		}
+	})
+	return seen == p.segs.n+p.overlaps.n+p.iterations.n+p.inside.n+p.outside.n+p.messages.n
 }

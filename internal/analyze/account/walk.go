@@ -243,7 +243,7 @@ func (w *walk) alone(r *row, next []row) bool {
 		return true
 	case free && up == w.best() && (up == none || p.result <= w.nodes[up].rank): // it wins
 		w.settle()
-		w.met(r, &p)
+		w.met(r, &p, up)
 		w.emit(r.start, r.end, p.iter, p.part)
 		w.now = r.end
 		return true
@@ -254,15 +254,19 @@ func (w *walk) alone(r *row, next []row) bool {
 // open opens one span, unless it has no length.
 func (w *walk) open(r *row) {
 	w.closeSiblings(r)
-	if r.end <= r.start {
+	if r.end < r.start || r.end == r.start && r.meet == 0 {
 		return
 	}
 	up := w.parentOf(r)
 	l := liveRow{row: *r, up: up, ends: r.end, placed: w.place(r, up)}
+	if r.end == r.start {
+		w.met(r, &l.placed, up) // a message that was there
+		return
+	}
 	if l.ends == job.NoEnd && up != none {
 		l.ends = w.live[up].ends
 	}
-	w.met(r, &l.placed)
+	w.met(r, &l.placed, up)
 	slot := w.start(l.iter, l.result, l.aside)
 	w.nodes[slot].part = l.part
 	l.seq = w.nodes[slot].seq
@@ -420,16 +424,34 @@ func (w *walk) close(slot int32) {
 	w.end(slot)
 }
 
-// met takes note of a meeting of the training thread.
-func (w *walk) met(r *row, p *placed) {
-	if r.meet == 0 || p.aside || r.end == job.NoEnd {
+// met takes note of a meeting of the training thread, and of the passes that say where messages
+// come from.
+func (w *walk) met(r *row, p *placed, up int32) {
+	if p.aside || r.end == job.NoEnd {
+		return
+	}
+	n, inside := p.iter.iteration()
+	if r.pass != passNone && inside {
+		w.t.messages.pass(n, r.pass)
+	}
+	if r.meet == 0 {
 		return
 	}
 	switch op := w.a.meets[r.meet-1].op; {
+	case op == message:
+		if before := passNone; inside && !w.t.devices {
+			if up != none && w.live[up].end > r.end {
+				before = w.live[up].pass
+			}
+			w.t.messages.receive(n, w.a.anchor(w.t.iterations, n), r.end-r.start, before)
+		}
+		return
+	case r.end == r.start:
+		return
 	case op == waiting && !w.t.joins, op != setUp && w.t.devices:
 		return
 	}
-	if n, ok := p.iter.iteration(); ok {
+	if inside {
 		w.t.met.in(n, w.a.anchor(w.t.iterations, n), r.meet, r.end-r.start)
 	} else if w.a.meetsIn(p.iter) {
 		w.t.met.out(w.a, w.t.iterations, r.meet, r.start, r.end-r.start)

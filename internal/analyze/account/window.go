@@ -78,6 +78,7 @@ func (a *attempt) windows() packed {
 	out.replaceStretches(a, place)
 	out.replaceOverlaps(a, place)
 	out.replaceMeetings(a, all, place)
+	out.replaceMessages(a, all, place)
 	p := out.pack()
 	p.outside = a.packed.outside
 	return p
