@@ -58,6 +58,7 @@ type Steps struct {
 	optimizer string // the name of one
 	first     int64  // when the training began with a batch, 0 without one
 	marks     []mark // spans that say of which step they are
+	training  Training
 
 	list  []Step
 	loops []Loop
@@ -104,11 +105,13 @@ type epoch struct {
 // Add takes a span of the process. Spans may come in any order, and twice.
 func (s *Steps) Add(sp *Span) {
 	s.made = false
+	s.training.add(sp)
 	switch sp.Class {
 	case vocab.ClassFrame:
 		switch sp.Name {
 		case spans.TrainingLoop:
 			s.starts = append(s.starts, Loop{Start: sp.Start, From: sp.First, Given: sp.First >= 0})
+			s.training.threads = addThread(s.training.threads, sp.Thread)
 		case spans.Epoch:
 			s.epochs = append(s.epochs, epoch{nest.Interval{Start: sp.Start, End: sp.End}, sp.Epoch})
 		}
@@ -162,7 +165,7 @@ func (s *Steps) Add(sp *Span) {
 	}
 	s.found[r] = append(s.found[r], c)
 	if r == vocab.StepIteration && len(s.found[r]) == 1 { // what the others need is not needed any more
-		*s = Steps{found: [vocab.StepRules][]Step{vocab.StepIteration: s.found[r]}, starts: s.starts, epochs: s.epochs, loads: s.loads, restored: s.restored}
+		*s = Steps{found: [vocab.StepRules][]Step{vocab.StepIteration: s.found[r]}, starts: s.starts, epochs: s.epochs, loads: s.loads, restored: s.restored, training: s.training}
 	}
 }
 

@@ -1,6 +1,9 @@
 package account
 
-import "github.com/trainspan/trainspan/internal/analyze/meet"
+import (
+	"github.com/trainspan/trainspan/internal/analyze/meet"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
+)
 
 // Messages between the stages of a pipeline: a rank that receives one waits for its sender, as
 // [meet.Stages] says. What an iteration received is added up, by the stage that it came from.
@@ -31,7 +34,7 @@ type messages struct {
 
 // receive adds a message of an iteration. Before is the pass that it is followed by, if that is
 // known.
-func (m *messages) receive(iteration int, anchor int64, took int64, before pass) {
+func (m *messages) receive(iteration int, anchor int64, took int64, before vocab.Class) {
 	if !m.any || m.iteration != iteration {
 		m.end()
 		m.iteration, m.anchor, m.any, m.least = iteration, anchor, true, took
@@ -42,12 +45,12 @@ func (m *messages) receive(iteration int, anchor int64, took int64, before pass)
 }
 
 // pass notes that a pass through the model began.
-func (m *messages) pass(iteration int, p pass) {
-	if p == passNone || m.waiting == 0 || m.iteration != iteration {
+func (m *messages) pass(iteration int, class vocab.Class) {
+	if class == vocab.ClassOther || m.waiting == 0 || m.iteration != iteration {
 		return
 	}
 	from := fromBefore
-	if p == passBackward {
+	if class == vocab.ClassBackward {
 		from = fromAfter
 	}
 	m.count[from], m.took[from] = m.count[from]+m.waiting, m.took[from]+m.waitingTook

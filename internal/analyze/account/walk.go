@@ -3,6 +3,7 @@ package account
 import (
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/tracefile/nest"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
 // walk feeds the rows of one process to a sweep and fills its attempt.
@@ -10,19 +11,16 @@ type walk struct {
 	sweep
 	a       *attempt
 	t       *timeline
-	threads []int64
-	// elsewhere are the passes that other threads do for the training, and step is the span of
-	// a step that was opened last.
-	elsewhere [passes]bool
-	step      opened
-	steps     []job.Step // where they are no spans
-	at        int        // the present one
-	ids       openIDs
-	live      []liveRow // by slot
-	ends      queue     // the earliest first
-	waiting   []int32   // open spans without an end that a sibling may close
-	stacks    map[int64]*nest.Stack[opened]
-	done      []bool // of the present moment
+	train   job.Training
+	step    opened     // the span of a step that was opened last
+	steps   []job.Step // where they are no spans
+	at      int        // the present one
+	ids     openIDs
+	live    []liveRow // by slot
+	ends    queue     // the earliest first
+	waiting []int32   // open spans without an end that a sibling may close
+	stacks  map[int64]*nest.Stack[opened]
+	done    []bool // of the present moment
 }
 
 // liveRow is an open span.
@@ -110,8 +108,8 @@ type opened struct {
 	seq  uint64
 }
 
-func newWalk(a *attempt, t *timeline, threads []int64, steps *job.Steps) *walk {
-	w := &walk{a: a, t: t, threads: threads, stacks: make(map[int64]*nest.Stack[opened])}
+func newWalk(a *attempt, t *timeline, steps *job.Steps) *walk {
+	w := &walk{a: a, t: t, train: steps.Training(), stacks: make(map[int64]*nest.Stack[opened])}
 	if steps.Rule.Between() {
 		w.steps = steps.All()
 	}
@@ -332,17 +330,14 @@ func (w *walk) place(r *row, up int32) placed {
 
 // onOtherThread reports whether a span ran on another thread than the training.
 func (w *walk) onOtherThread(r *row) (beside, known bool) {
-	if r.thread == 0 || len(w.threads) == 0 {
-		return false, false
-	}
-	return r.kind != kindOther && !w.elsewhere[r.pass] && !isOf(w.threads, r.thread), true
+	return r.kind != kindOther && w.train.Beside(r.thread, r.pass), w.train.Knows(r.thread)
 }
 
 // parentOf finds the open span that a row is part of. A pass through the model that only other
 // threads have is part of the open step.
 func (w *walk) parentOf(r *row) int32 {
 	up := w.enclosing(r)
-	if up == none && w.elsewhere[r.pass] && w.step.seq != 0 && w.isOpen(w.step) {
+	if up == none && w.train.Elsewhere(r.pass) && w.step.seq != 0 && w.isOpen(w.step) {
 		return w.step.slot
 	}
 	return up
@@ -431,7 +426,7 @@ func (w *walk) met(r *row, p *placed, up int32) {
 		return
 	}
 	n, inside := p.iter.iteration()
-	if r.pass != passNone && inside {
+	if r.pass != vocab.ClassOther && inside {
 		w.t.messages.pass(n, r.pass)
 	}
 	if r.meet == 0 {
@@ -439,7 +434,7 @@ func (w *walk) met(r *row, p *placed, up int32) {
 	}
 	switch op := w.a.meets[r.meet-1].op; {
 	case op == message:
-		if before := passNone; inside && !w.t.devices {
+		if before := vocab.ClassOther; inside && !w.t.devices {
 			if up != none && w.live[up].end > r.end {
 				before = w.live[up].pass
 			}

@@ -33,6 +33,7 @@ type row struct {
 type sink struct {
 	*Steps
 	proc   *job.Process
+	train  job.Training
 	rows   []row
 	role   string
 	loader job.Loader
