@@ -114,6 +114,9 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	var of []string
 	r.Steps.Rule, of = job.StepRules(j.Job.Processes)
 	r.Quality.Remarks = append(r.Quality.Remarks, of...)
+	if err := j.spill.Err(); err != nil {
+		r.Quality.Remarks = append(r.Quality.Remarks, fmt.Sprintf("the answers are incomplete: %v", err))
+	}
 	for i, t := range tables {
 		if t != nil && t.Per > 1 {
 			r.Quality.Remarks = append(r.Quality.Remarks, fmt.Sprintf("attempt %d was read from a digest with windows of %d steps: what is said of steps is of the mean step of each, "+

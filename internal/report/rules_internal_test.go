@@ -396,7 +396,7 @@ func TestPartThatHidesItsSize(t *testing.T) {
 		text := append([]byte{}, digest.Bytes()[:start+1]...)
 		text = append(binary.AppendUvarint(text, uint64(packed.Len())), packed.Bytes()...)
 		text = append(text, digest.Bytes()[start+1+n+int(size0):]...)
-		got, err := readDigest(bytes.NewReader(text))
+		got, err := readDigest(bytes.NewReader(text), nil)
 		if (err == nil) != fits || err != nil && !errors.Is(err, errDamagedDigest) || fits && !slices.Equal(got.names, s.names) {
 			t.Errorf("%d bytes: %v", size, err)
 		}

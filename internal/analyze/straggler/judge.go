@@ -50,9 +50,12 @@ func (s *State) Judge() (*Verdict, *Table) {
 	}
 	t := j.table(asItWas)
 	j.t = t
-	if len(j.steps) == j.from {
+	switch {
+	case len(j.steps) == j.from:
 		v.unknown(reasonTooFewSteps)
-	} else {
+	case s.opt.Spill.Err() != nil:
+		v.unknown(reasonReplay) // steps are missing
+	default:
 		j.verdict(v, asItWas)
 	}
 	j.ranking(v, t)

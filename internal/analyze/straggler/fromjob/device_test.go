@@ -32,7 +32,7 @@ func (e events) attempt(t *testing.T) fromjob.Attempt {
 	t.Helper()
 	const forward, backward, update, transfer = 12.0, 24.0, 3.0, 2.0
 	rng := rand.New(rand.NewPCG(5, 7))
-	c := fromjob.New()
+	c := fromjob.New(nil)
 	j := &job.Job{Ranks: e.ranks}
 	procs, sinks := make([]*job.Process, e.ranks), make([]job.Sink, e.ranks)
 	host, device := make([]float64, e.ranks), make([]float64, e.ranks)

@@ -30,7 +30,7 @@ func attempts(t *testing.T, dir string) []fromjob.Attempt {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := fromjob.New()
+	c := fromjob.New(nil)
 	jobs, err := set.Read(c.Open)
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
@@ -169,7 +169,7 @@ func TestManySteps(t *testing.T) {
 		}
 	}
 	const steps = 200_000 // 800,000 spans: more than wait at a time
-	c := fromjob.New()
+	c := fromjob.New(nil)
 	j := &job.Job{Ranks: 1}
 	p := &job.Process{Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
 	feed(p, c.Open(p), steps)
@@ -189,7 +189,7 @@ func TestManySteps(t *testing.T) {
 // less than the clock shows takes no time.
 func TestInputWork(t *testing.T) {
 	const steps = 30
-	c := fromjob.New()
+	c := fromjob.New(nil)
 	p := &job.Process{Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
 	sink := c.Open(p)
 	id := uint64(1)
@@ -230,7 +230,7 @@ func TestInputWork(t *testing.T) {
 // counts once, in the step that it is for.
 func TestLoopOverLoop(t *testing.T) {
 	const steps = 30
-	c := fromjob.New()
+	c := fromjob.New(nil)
 	p := &job.Process{Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
 	sink := c.Open(p)
 	id := uint64(1)

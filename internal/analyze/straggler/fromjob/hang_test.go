@@ -25,7 +25,7 @@ func (t told) Span(sp *job.Span) { t.span(t.Sink, sp) }
 func hangs(t *testing.T, watchdog float64, open func(p *job.Process, to job.Sink) job.Sink) *straggler.Verdict {
 	t.Helper()
 	j := simjob.Job{Layout: simjob.DP, Ranks: 4, Steps: 40, Seed: 7, Faults: []simjob.Fault{{What: simjob.Hang, Ranks: []int{2}, Phase: simjob.Backward, From: 36, Watchdog: watchdog}}}
-	c := fromjob.New()
+	c := fromjob.New(nil)
 	job, err := j.Feed(func(p *job.Process) job.Sink { return open(p, c.Open(p)) })
 	if err != nil {
 		t.Fatal(err)

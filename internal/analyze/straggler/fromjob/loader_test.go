@@ -18,7 +18,7 @@ import (
 func loaded(t *testing.T, ranks int, loader job.Loader, noise float64, input func(rng *rand.Rand, rank, step int) float64) *straggler.Verdict {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 9))
-	c := fromjob.New()
+	c := fromjob.New(nil)
 	j := &job.Job{Ranks: ranks}
 	sinks, at, id := make([]job.Sink, ranks), 0.0, uint64(0)
 	for r := range ranks {

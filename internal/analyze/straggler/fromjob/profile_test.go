@@ -31,7 +31,7 @@ func (p profile) attempt(t *testing.T) fromjob.Attempt {
 	t.Helper()
 	const buckets, transfer = 3, 4.0
 	rng := rand.New(rand.NewPCG(11, 13))
-	c := fromjob.New()
+	c := fromjob.New(nil)
 	j := &job.Job{}
 	procs := make([]*job.Process, p.ranks)
 	sinks := make([]job.Sink, p.ranks)
@@ -178,7 +178,7 @@ func TestProfileWithoutDeviceTimes(t *testing.T) {
 
 // TestRoles: stages are told apart by an attribute of the training loop.
 func TestRoles(t *testing.T) {
-	c := fromjob.New()
+	c := fromjob.New(nil)
 	j := &job.Job{}
 	rng := rand.New(rand.NewPCG(1, 2))
 	const ranks, steps = 8, 60

@@ -25,7 +25,7 @@ func judge(t *testing.T, j *simjob.Job) *straggler.Verdict {
 // judgeAs returns the verdict on a simulated job of which the processes are changed.
 func judgeAs(t *testing.T, j *simjob.Job, change func(*job.Process)) *straggler.Verdict {
 	t.Helper()
-	c := fromjob.New()
+	c := fromjob.New(nil)
 	job, err := j.Feed(func(p *job.Process) job.Sink {
 		change(p)
 		return c.Open(p)
