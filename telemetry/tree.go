@@ -55,10 +55,10 @@ type Span struct {
 	// Guarded by the recorder's lock.
 	data       outputs.SpanData
 	state      spanState
-	ambient    bool  // it is a parent for callbacks, without a context
-	hook       bool  // it stands for an ambient scope of package ai
-	scoped     bool  // it belongs to a scope
-	errored    bool  // an error was recorded
+	ambient    bool        // it is a parent for callbacks, without a context
+	hook       bool        // it stands for an ambient scope of package ai
+	scoped     bool        // it belongs to a scope
+	errored    bool        // an error was recorded
 	errs       *spanErrors // nil: none
 	prev, next *Span
 	consumed   *spantree.Consumed // of a training iteration, set before its end; nil: not set
