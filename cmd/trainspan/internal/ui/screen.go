@@ -36,9 +36,6 @@ func Screen(to *display.Writer, p Painter, columns int, r *report.Report, full b
 		if l == "" {
 			color = nil
 		}
-		if p.ASCII {
-			l = ascii.Replace(l)
-		}
 		text := display.Own(display.Text(l))
 		if color != nil {
 			text = color(p, l)
@@ -47,14 +44,8 @@ func Screen(to *display.Writer, p Painter, columns int, r *report.Report, full b
 	}
 }
 
-// Painter colours text on terminals and not elsewhere. With ASCII the screen of a report has
-// no other letters of its own.
-type Painter struct{ On, ASCII bool }
-
-// ascii replaces what screens and tables draw with, each character by one, so that no line
-// gets wider.
-var ascii = strings.NewReplacer("█", "#", "▓", "@", "▒", "+", "░", ":", "·", "-", "…", "~", "±", "+-", "µ", "u", "“", "\"", "”", "\"",
-	"▏", " ", "▎", " ", "▍", "#", "▌", "#", "▋", "#", "▊", "#", "▉", "#")
+// Painter colours text on terminals and not elsewhere.
+type Painter struct{ On bool }
 
 // Colours are the words of --color.
 var Colours = []string{"auto", "always", "never"}
