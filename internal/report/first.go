@@ -327,6 +327,8 @@ func (r *Report) waitSentence() string {
 func (r *Report) action() string {
 	v := &r.Verdict
 	switch {
+	case r.fullCPU() != nil:
+		return "make the loading of a sample cheaper (smaller or preprocessed files), or give the job more processors"
 	case v.Rank != nil && diagnoses[v.Rank.Kind] != "":
 		if text := r.machineAction(); text != "" {
 			return text

@@ -15,7 +15,8 @@ const (
 	leastGrowth  = 1 << 20  // bytes a minute
 	leastFit     = 0.7      // how much of the variance a line must explain
 	leastRate    = 10 << 20 // bytes a second
-	nearLimit    = 0.9      // of the memory limit
+	nearLimit    = 0.9      // of the limit of memory or processors
+	leastCPU     = 5.0      // seconds of samples of the processors
 	idleGPU      = 50.0     // percent
 )
 
