@@ -181,6 +181,8 @@ func (r *Report) action() string {
 	v := &r.Verdict
 	p := v.Proof
 	switch {
+	case r.fullCPU() != nil:
+		return "make the loading of a sample cheaper (smaller or preprocessed files), or give the job more processors"
 	case v.kind.IsOfSteps() && v.Finding == v.ofRanks():
 		if text := r.machineAction(); text != "" {
 			return text

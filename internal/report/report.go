@@ -91,6 +91,7 @@ type Resource struct {
 	Stop   int64        `json:"stop_ns"`
 	Cores  float64      `json:"cores"`                   // processors that were busy, on the average
 	Memory int64        `json:"max_rss_bytes,omitempty"` // of the largest process
+	CPU    *rundir.CPU  `json:"cpu,omitempty"`
 	GPUs   []rundir.GPU `json:"gpus,omitempty"`
 }
 

@@ -130,9 +130,34 @@ func (s *screen) resourceLines(r *Report) {
 			text += fmt.Sprintf("; %d more: --full", n-1)
 		}
 		s.labelled("Resources", text)
+	} else if text := r.cpuSentence(); text != "" {
+		s.labelled("CPU", text)
 	} else if r.Verdict.kind == finding.Fine {
 		s.labelled("GPU", r.gpuSentence())
 	}
+}
+
+// fullCPU is the use of processors of the start in which they were all in use for most of the
+// time, if the loading of data is what the job waits for; nil otherwise.
+func (r *Report) fullCPU() (full *rundir.CPU) {
+	if r.Verdict.Diagnosis != diagnoses[straggler.InputSlow] || r.Profile != nil {
+		return nil
+	}
+	for i := range r.Resources {
+		if c := r.Resources[i].CPU; c != nil && c.Full >= 0.5 && (full == nil || c.Full > full.Full) {
+			full = c
+		}
+	}
+	return full
+}
+
+// cpuSentence says that the loading of data has no processors left; empty where it has.
+func (r *Report) cpuSentence() string {
+	c := r.fullCPU()
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf("the processors that the job may use (%.3g) were all busy for %s of the time: more workers of the loader gain nothing", c.Allowed, display.Percent(c.Full))
 }
 
 // gpuSentence is how busy the GPUs of the last start of each host were, and the largest part
@@ -231,7 +256,7 @@ func (r *Report) resources(all []*rundir.Run) {
 		}
 		from := s.Started.UnixNano()
 		r.Resources = append(r.Resources, Resource{Host: s.Host, Rank: s.Rank, Start: from, Stop: from + int64(s.Took()), Cores: (s.User + s.System) / took,
-			Memory: s.MaxRSS, GPUs: s.GPUs})
+			Memory: s.MaxRSS, CPU: s.CPU, GPUs: s.GPUs})
 	}
 }
 

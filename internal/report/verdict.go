@@ -279,7 +279,7 @@ func (r *Report) next() (out []string, at []place) {
 	if about != "" {
 		list = append(list, action{about, 1.5, r.placeOfWhy()})
 	}
-	if v := r.Verdict.Rank; v != nil && v.Next != "" && v.Next != about && r.machineAction() == "" && (v.Kind != finding.Unknown || len(r.Ranks) > 1) {
+	if v := r.Verdict.Rank; v != nil && v.Next != "" && v.Next != about && r.machineAction() == "" && r.fullCPU() == nil && (v.Kind != finding.Unknown || len(r.Ranks) > 1) {
 		list = append(list, action{v.Next, r.Verdict.RankCost, placeOfFinding(v)})
 	}
 	if r.Profile != nil {
@@ -298,6 +298,9 @@ func (r *Report) next() (out []string, at []place) {
 		}
 		if (l.Category == account.DataWait || l.Category == account.Other) && l.Share < notable {
 			continue // a step waits for something else, and each program does something without a span
+		}
+		if l.Category == account.DataWait && r.fullCPU() != nil {
+			continue // more workers gain nothing
 		}
 		if text := r.lossAction(&l); text != "" && !strings.HasPrefix(about, text) {
 			list = append(list, action{text, l.Share, placeOfLoss(l.Category)})

@@ -130,9 +130,16 @@ func (r *Result) Brief() string {
 	return ""
 }
 
-// byMean reports whether the change is that of the mean step, not of the usual one.
+// byMean reports whether the change is that of the mean step, not of the usual one: it is much
+// larger, or the interval of the usual one holds no change.
 func (r *Result) byMean() bool {
-	return r.Kind == Slower && r.Mean.Change > 2*max(r.Median.Change, 0) || r.Kind == Faster && r.Mean.Change < 2*min(r.Median.Change, 0)
+	switch r.Kind {
+	case Slower:
+		return r.Mean.Change > 2*max(r.Median.Change, 0) || r.Median.Low <= 0 && r.Mean.Low > 0
+	case Faster:
+		return r.Mean.Change < 2*min(r.Median.Change, 0) || r.Median.High >= 0 && r.Mean.High < 0
+	}
+	return false
 }
 
 // Markdown returns the result as a table for a pull request.
