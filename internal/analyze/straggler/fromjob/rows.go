@@ -55,6 +55,7 @@ type Steps struct {
 	state   *straggler.State // as those of rank 0: its number is known last
 	late    int64
 	devices bool // it is recorded what the device did
+	updates Updates
 }
 
 // phases are what a rank does in spans of a class, [straggler.Other] where that says nothing.
