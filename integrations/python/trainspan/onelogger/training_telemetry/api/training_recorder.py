@@ -347,11 +347,12 @@ class TrainingRecorder(DefaultRecorder):
             began = getattr(span, "_began", None)
             if began is None:  # there was no exporter yet
                 return False
-            end = moments.time.perf_counter()
+            clock = moments.time
+            end = clock.perf_counter()
             us = round((end - began) * 1e6)
             if us <= 0:
                 return False
-            state.completed(us, moments.time.time(), rates)
+            state.completed(us, clock.time(), rates)
         span._running, span._hear, span._ended = False, None, end
         if self._attributed:
             self._attributed = False
