@@ -108,6 +108,7 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	r.Steps = s.steps()
 	it := &r.Ledger.Iterations
 	r.Steps.Count = it.Kept + it.Lost + it.Unfinished
+	r.Steps.updates(j.Attempts)
 	r.Steps.Device = slices.ContainsFunc(j.Attempts, func(a fromjob.Attempt) bool { return a.Device })
 	r.IO = fileIO(j.Job)
 	r.Quality = j.quality(r.Ledger)
