@@ -5,7 +5,7 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 )
 
 // IterOptions shapes what an iterator records. Nil and the zero value record
@@ -137,8 +137,8 @@ type loop struct {
 	iters, block *label // nil: left out
 	handsOn      bool   // the body gets the context of the block
 	count        int64
-	waits        direct.ScopeKind // of the current wait; nil: it is not recorded
-	since        int64            // start of the wait
+	waits        dispatch.ScopeKind // of the current wait; nil: it is not recorded
+	since        int64              // start of the wait
 	open         Scope
 }
 
@@ -171,7 +171,7 @@ func eventName(own, node, suffix string) string {
 }
 
 // kind is how events of the loop are recorded now, nil for not at all.
-func (l *loop) kind(of *label) direct.ScopeKind {
+func (l *loop) kind(of *label) dispatch.ScopeKind {
 	if of == nil || l.node.off.Load() {
 		return nil
 	}
@@ -193,7 +193,7 @@ func (l *loop) body() context.Context {
 	}
 	l.open = Scope{}
 	if kind := l.kind(l.block); kind != nil {
-		l.open = Scope{kind.Start(l.ctx, &l.node.args, direct.ScopeStart{Count: l.count, Ambient: !l.handsOn})}
+		l.open = Scope{kind.Start(l.ctx, &l.node.args, dispatch.ScopeStart{Count: l.count, Ambient: !l.handsOn})}
 	}
 	if l.open.inner == nil {
 		return l.ctx

@@ -222,4 +222,4 @@ func (s *Span) RecordError(err error) {
 
 // errGoexit is the failure of a scope whose goroutine was ended by
 // runtime.Goexit (a failed test, for instance).
-var errGoexit = errors.New("the goroutine ended before the scope did")
+var errGoexit = errors.New("the goroutine exited before the scope ended")

@@ -97,6 +97,9 @@ func (c *contextSpan) Outside() trace.SpanContext {
 // Ambient implements filter.Span.
 func (c *contextSpan) Ambient() bool { return c.hook }
 
+// Telemetry implements filter.Span.
+func (c *contextSpan) Telemetry() *outputs.Telemetry { return c.rec.otel.offer }
+
 // startContext is the context that OpenTelemetry starts a span with. It needs no memory
 // of its own.
 type startContext Span

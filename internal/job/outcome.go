@@ -100,7 +100,7 @@ func (h How) Bad() bool {
 type Outcome struct {
 	How  How    `json:"how"`
 	Text string `json:"text"`
-	At   int64  `json:"at_ns"` // the end, or the last sign of life
+	At   int64  `json:"at_ns"` // the end, or the last record
 
 	// Of what failed first: its rank, host, exit status, signal and the line of its
 	// exception, as far as they are known.
@@ -117,7 +117,7 @@ type Outcome struct {
 	Ranks int `json:"failed_ranks,omitempty"`
 
 	where, head, tail string
-	seen              int64  // the last sign of life of what ended without a word
+	seen              int64  // the last record of what ended without an end record
 	weight            int    // of what explains it
 	what, then        string // of a hang: in what they stopped, and how it ended
 }
@@ -243,7 +243,7 @@ func OutcomeOfCut(procs []*Process) *Outcome {
 		return nil
 	}
 	first := slices.MinFunc(lost, func(a, b *Process) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), byTime(a, b)) })
-	o := &Outcome{How: Lost, At: first.LastSeen, head: "end unknown", tail: fmt.Sprintf("the file of rank %d is damaged or cut off", first.Rank)}
+	o := &Outcome{How: Lost, At: first.LastSeen, head: "end unknown", tail: fmt.Sprintf("the file of rank %d is damaged or truncated", first.Rank)}
 	if n := len(lost) - 1; n > 0 {
 		o.tail += fmt.Sprintf(", and %s of others", display.Plural(n, "file"))
 	}
@@ -251,7 +251,7 @@ func OutcomeOfCut(procs []*Process) *Outcome {
 	return o
 }
 
-// silent blames the rank that ended without a word where the others noticed that one had.
+// silent blames the rank that ended without an end record where the others noticed that one had.
 func (o *Outcome) silent(procs []*Process, noticed bool) {
 	var quiet []*Process
 	for _, p := range procs {
@@ -383,8 +383,8 @@ func (o *Outcome) say() *Outcome {
 		o.head = string(o.How)
 	case Killed:
 		if o.head = "ended by " + o.Signal; o.Signal == "" {
-			o.head = "ended without a word"
-			parts = append(parts, "last sign of life "+time.Unix(0, o.seen).UTC().Format(time.DateTime)+" UTC")
+			o.head = "ended without an end record"
+			parts = append(parts, "last seen "+time.Unix(0, o.seen).UTC().Format(time.DateTime)+" UTC")
 		}
 	case OutOfMemory:
 		o.head = "out of memory"
@@ -410,8 +410,8 @@ func (o *Outcome) say() *Outcome {
 			parts = append(parts, "then "+o.then)
 		}
 	case Lost:
-		o.head = "ended, nobody saw how"
-		parts = append(parts, "last sign of life "+time.Unix(0, o.At).UTC().Format(time.DateTime)+" UTC")
+		o.head = "ended, cause unknown"
+		parts = append(parts, "last seen "+time.Unix(0, o.At).UTC().Format(time.DateTime)+" UTC")
 	}
 	if o.Error != "" && o.How != Stopped {
 		parts = append(parts, o.Error)
@@ -437,7 +437,7 @@ type Hang struct {
 	Ranks []int // that the others wait for, empty where all wait in one collective
 	Host  string
 	What  string        // they stopped in, empty where that is not known
-	At    int64         // the last sign of life of any
+	At    int64         // the last record of any
 	Until map[int]int64 // and of each rank
 }
 

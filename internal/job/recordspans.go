@@ -85,7 +85,7 @@ func appendSpan(dst []byte, s *heldSpan) []byte {
 	return dst
 }
 
-var errSpan = errors.New("a damaged span")
+var errSpan = errors.New("a span is damaged")
 
 // decodeSpan reads a span. Of its words the first ones are kept once for all.
 func decodeSpan(src []byte, s *heldSpan, words map[string]string) error {

@@ -28,7 +28,7 @@ import (
 )
 
 // ErrInUse is why a journal is not replayed that a receiver is writing.
-var ErrInUse = errors.New("a receiver is writing it; wait for its end")
+var ErrInUse = errors.New("a receiver is writing it; wait until the receiver exits")
 
 // Journal is a file of a journal that a receiver has left.
 type Journal struct {
@@ -79,7 +79,7 @@ func openJournal(path string) (*os.File, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxSegment {
-		return nil, fmt.Errorf("%s: is no journal of a receiver", path)
+		return nil, fmt.Errorf("%s: is not the journal of a receiver", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {

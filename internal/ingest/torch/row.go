@@ -163,7 +163,7 @@ func (w *rowWriter) text(bit uint32, s string) {
 	}
 }
 
-var errRow = errors.New("a damaged row")
+var errRow = errors.New("a row is damaged")
 
 // rowReader takes varints off a row; the first failure stays.
 type rowReader struct {

@@ -30,7 +30,7 @@ type Codec[T any] struct {
 // for other rows: the collector would not see what their copies point to.
 func Plain[T any](key func(row *T) Key) Codec[T] {
 	if t := reflect.TypeFor[T](); !plain(t) {
-		panic(fmt.Sprintf("spill: rows of %v hold pointers", t))
+		panic(fmt.Sprintf("spill: rows of %v contain pointers", t))
 	}
 	bytesOf := func(row *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(row)), unsafe.Sizeof(*row)) }
 	return Codec[T]{
@@ -60,7 +60,7 @@ func plain(t reflect.Type) bool {
 	return t.Kind() <= reflect.Complex128 && t.Kind() != reflect.Uintptr
 }
 
-var errShort = errors.New("a stored row is cut off")
+var errShort = errors.New("a stored row is truncated")
 
 // Key orders rows: by group, then by the two numbers. Groups are best numbered
 // from 0 without gaps.

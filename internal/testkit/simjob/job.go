@@ -30,7 +30,6 @@ type Job struct {
 
 	noises [][]float64
 	even   bool // every piece of work takes as long as on average
-	calm   int  // 1 + the rank whose noise is the mean of the others; 0 nobody
 }
 
 // Result is what came of one simulation.
@@ -188,23 +187,4 @@ func (j *Job) Even() float64 {
 	other := *j
 	other.even = true
 	return float64(j.Run().Time()) / float64(other.Run().Time())
-}
-
-// NaturalOf is what it gains to give a rank the mean noise of the others.
-func (j *Job) NaturalOf(rank int) float64 {
-	other := *j
-	other.calm = rank + 1
-	return float64(j.Run().Time()) / float64(other.Run().Time())
-}
-
-// Natural is the rank with the worst luck, -1 if there is none, and what it gains to
-// give it the mean noise of the others.
-func (j *Job) Natural() (gain float64, rank int) {
-	gain, rank = 1, -1
-	for r := range j.Ranks {
-		if g := j.NaturalOf(r); g > gain {
-			gain, rank = g, r
-		}
-	}
-	return gain, rank
 }

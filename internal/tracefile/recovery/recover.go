@@ -16,7 +16,7 @@ import (
 )
 
 // ErrInUse is why a file is not recovered that a process is writing.
-var ErrInUse = errors.New("a process is writing this file; wait for its end")
+var ErrInUse = errors.New("a process is writing this file; wait until it exits")
 
 // Options configures File. The zero value, and nil, are ready for use.
 type Options struct {

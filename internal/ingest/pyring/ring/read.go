@@ -17,7 +17,7 @@ const (
 	maxActivation = 1 << 40 // centuries
 )
 
-var errChanged = errors.New("the ring was changed by somebody else than its writer")
+var errChanged = errors.New("another program than its writer has changed the ring")
 
 // Read reads what has come and calls take for each record, as far as a part of a
 // full ring goes: what is left comes with the next call. It returns the number of
