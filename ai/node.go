@@ -10,9 +10,9 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// Node is one kind of scope: a category and a name. Nodes form a tree, by
-// which they are enabled, disabled and updated together. The methods are safe
-// for concurrent use; a nil Node does nothing.
+// Node is one kind of scope: a category and a name. Nodes form a tree, in which
+// they are enabled, disabled and updated together. The methods are safe for
+// concurrent use; a nil Node does nothing.
 type Node struct {
 	label
 	tree *Tree
@@ -27,16 +27,16 @@ type Node struct {
 	labels   map[string]*label // of iterators
 }
 
-// label is what scopes of a node are called, and how they are recorded.
+// label is the name of a node's scopes, and how they are recorded.
 type label struct {
 	category, name string
 	bound          atomic.Pointer[binding]
 }
 
-// binding is how a provider records scopes of a label.
+// binding is how a provider records the scopes of a label.
 type binding struct {
 	tel  *telemetry.Provider
-	kind dispatch.ScopeKind // nil: not at all
+	kind dispatch.ScopeKind // nil if they are not recorded
 }
 
 // String returns the category and the name of the node's events: compute/forward.
@@ -48,8 +48,8 @@ func (n *Node) String() string {
 }
 
 // Start starts a scope of the node, with arguments for this scope alone. Call
-// [Scope.End] on the result. The scope nests below the span or scope that ctx carries;
-// to nest others below it, use [Node.StartContext] or [Scope.Context].
+// [Scope.End] on the result. The scope nests below the span or scope in ctx; to
+// nest others below it, use [Node.StartContext] or [Scope.Context].
 func (n *Node) Start(ctx context.Context, attrs ...attribute.KeyValue) Scope {
 	if n == nil {
 		return Scope{}
@@ -68,8 +68,8 @@ func (n *Node) Start(ctx context.Context, attrs ...attribute.KeyValue) Scope {
 	return s
 }
 
-// StartContext is [Node.Start] that also returns the context that carries the scope. It
-// is ctx itself if nothing is recorded.
+// StartContext is [Node.Start] that also returns the context with the scope, or
+// ctx itself if nothing is recorded.
 func (n *Node) StartContext(ctx context.Context, attrs ...attribute.KeyValue) (context.Context, Scope) {
 	s := n.Start(ctx, attrs...)
 	if s.inner == nil {
@@ -97,8 +97,8 @@ func (n *Node) Do(ctx context.Context, fn func(context.Context) error) (err erro
 	return err
 }
 
-// kind is how the tree's provider of the moment records such scopes, nil for
-// not at all.
+// kind returns how the tree's current provider records such scopes, nil if it
+// does not.
 func (l *label) kind(t *Tree) dispatch.ScopeKind {
 	tel := t.provider()
 	if tel == nil {

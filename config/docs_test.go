@@ -22,8 +22,8 @@ var update = flag.Bool("update", false, "write the generated tables of the docum
 
 const reference = "../docs/reference/configuration.md"
 
-// TestReference compares the tables of docs/reference/configuration.md with the structs, their
-// tags and their comments. -update writes them.
+// TestReference compares the tables of docs/reference/configuration.md with the
+// structs, their tags and their comments. -update writes them.
 func TestReference(t *testing.T) {
 	compare(t, reference, "settings", referenceTables(t))
 }
@@ -82,7 +82,7 @@ func referenceTables(t *testing.T) string {
 				t.Errorf("%s.%s has no comment", typ.Name(), f.Name)
 			}
 			if k := f.Type.Kind(); k == reflect.Struct && f.Tag.Get("env") == "" || k == reflect.Pointer {
-				continue // a section of its own
+				continue // it has its own section
 			}
 			fmt.Fprintf(&out, "| `%s%s`%s | %s | %s%s | %s |\n", s.prefix, f.Tag.Get("key"), accepted(f), variables(f), kind(f), defaultOf(f), meaning(typ, f, docs[typ.Name()+"."+f.Name]))
 		}
@@ -114,7 +114,8 @@ func comments(t *testing.T) map[string]string {
 	return out
 }
 
-// meaning is the comment of a field without its name, in the words of files.
+// meaning returns the comment of a field without the field's name, in the words
+// of files.
 func meaning(section reflect.Type, f reflect.StructField, doc string) string {
 	text := strings.TrimPrefix(doc, f.Name+" ")
 	for _, verb := range []string{"is ", "are "} {
@@ -199,8 +200,8 @@ func variables(f reflect.StructField) string {
 	return "`" + strings.ReplaceAll(names, ",", "`, `") + "`" + note
 }
 
-// TestDefaultsAreAsDocumented reads the default of each field as a file would give it,
-// and compares it with what holds without any source.
+// TestDefaultsAreAsDocumented sets each field to its documented default in a
+// file, and compares the result with no configuration at all.
 func TestDefaultsAreAsDocumented(t *testing.T) {
 	cfg := config.Config{Base: config.Base{ApplicationName: "a", Training: &config.Training{}}}
 	cfg.Base = cfg.WithDefaults(config.Ranks{})
@@ -209,7 +210,7 @@ func TestDefaultsAreAsDocumented(t *testing.T) {
 	for key, text := range config.DefaultTexts() {
 		got := holds[key]
 		if got == "" || got == "unset" || got == "0" || got == "[]" || strings.Contains(text, " ") && !strings.Contains(text, "%") {
-			continue // it holds where it is used, or is in words
+			continue // applied at use, or described in words
 		}
 		sections := strings.Split(key, ".")
 		last := len(sections) - 1

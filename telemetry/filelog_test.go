@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// Calls on files reach all outputs that want them, through decorators too.
+// File calls reach all outputs that want them, also through decorators.
 func TestFileLog(t *testing.T) {
 	dir := t.TempDir()
 	first, second, data := filepath.Join(dir, "first.pfw"), filepath.Join(dir, "second.pfw"), filepath.Join(dir, "data.pfw")
@@ -42,7 +42,7 @@ func TestFileLog(t *testing.T) {
 	}
 }
 
-// Where nothing wants them there is no log.
+// Without an output that wants them there is no log.
 func TestNoFileLog(t *testing.T) {
 	var none *telemetry.Provider
 	tel, err := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(base()).WithLogger(quietLog()).

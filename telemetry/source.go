@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// scopePlan decides in what form the scopes of package ai are recorded.
+// scopePlan decides how the scopes of package ai are recorded.
 type scopePlan struct {
 	rec *Recorder
 	hub *dispatch.Hub
@@ -143,8 +143,8 @@ func (k *spanKind) Record(ctx context.Context, args *dispatch.LiveArgs, count, s
 // Now implements dispatch.ScopeKind.
 func (k *spanKind) Now() int64 { return k.plan.now() }
 
-// Note implements dispatch.ScopeKind. Without a trace file it is an event of the
-// enclosing span.
+// Note implements dispatch.ScopeKind. Without a trace file it records an event of
+// the enclosing span.
 func (k *spanKind) Note(ctx context.Context, key string) {
 	for _, n := range k.notes {
 		n.Note(ctx, key)
@@ -178,22 +178,22 @@ func (k *spanKind) start(ctx context.Context, args *dispatch.LiveArgs, o dispatc
 
 // spanScope is a scope that is a span of the recorder.
 type spanScope struct {
-	ctx   context.Context // as dispatch.Scope wants it
+	ctx   context.Context // as dispatch.Scope requires
 	span  *Span
 	kind  *spanKind
 	args  *dispatch.LiveArgs
 	count int64
 
 	mu      sync.Mutex
-	before  []attribute.KeyValue       // what current gave before
-	own     map[attribute.Key]struct{} // that Set was given
+	before  []attribute.KeyValue       // the last result of current
+	own     map[attribute.Key]struct{} // keys that Set was called with
 	failure error
 }
 
 // Context implements dispatch.Scope.
 func (s *spanScope) Context() context.Context { return s.ctx }
 
-// maxOwn bounds the keys that a scope remembers: as many as a span keeps.
+// maxOwn bounds the keys that a scope remembers, like the attributes of a span.
 const maxOwn = 512
 
 // Set implements dispatch.Scope.
@@ -240,7 +240,7 @@ func (s *spanScope) Abandon() {
 	s.End()
 }
 
-// current are the arguments of the scope as things stand.
+// current returns the current arguments of the scope.
 func (s *spanScope) current() []attribute.KeyValue {
 	var kvs []attribute.KeyValue
 	var epoch, step int64 = s.kind.plan.at.Epoch(), s.kind.plan.at.Step()

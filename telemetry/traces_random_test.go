@@ -18,7 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// wanderer runs random spans of all makes below each other.
+// wanderer runs random spans of all kinds below each other.
 type wanderer struct {
 	*job
 	t      *testing.T
@@ -38,7 +38,7 @@ func (w *wanderer) below(ctx context.Context, depth int) {
 		}
 		given := ctx
 		if w.r.IntN(4) == 0 {
-			given = context.Background() // whatever is open
+			given = context.Background() // independent of open spans
 		}
 		switch w.r.IntN(5) {
 		case 0:
@@ -65,8 +65,8 @@ func (w *wanderer) below(ctx context.Context, depth int) {
 	}
 }
 
-// Whatever is left out, nested and cut: what backends get hangs together, and
-// no trace is over its budget.
+// With random filters, nesting and segments, the spans of a backend are
+// connected, and no trace exceeds its budget.
 func TestAnyRunHangsTogether(t *testing.T) {
 	names := []string{
 		spans.Application, spans.TrainingLoop, spans.Epoch, spans.TrainingIteration, spans.ValidationLoop,
@@ -76,7 +76,7 @@ func TestAnyRunHangsTogether(t *testing.T) {
 	if raceEnabled {
 		seeds = 60
 	}
-	judged, many := 0, 0 // spans, and runs of several traces
+	judged, many := 0, 0 // spans, and runs with several traces
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 1))
 		sent := tracetest.NewInMemoryExporter()

@@ -27,48 +27,61 @@ const (
 // recorder's Start returns. A nil Span does nothing. All methods are safe for
 // concurrent use.
 //
-// End ends it. For an error there are two ways: defer sp.EndErr(&err) ends the
-// span with the error that the function returns, and sp.Fail(err) records an
-// error and leaves the span open.
+// End ends it. There are two ways to record an error: defer sp.EndErr(&err)
+// ends the span with the error that the function returns, and sp.Fail(err)
+// records an error and leaves the span open.
 //
 // Every Span is an OpenTelemetry span too. The context that a start function
-// returns carries it, so that spans made with the plain OpenTelemetry API
-// below nest under it, and trace.SpanFromContext reaches it.
+// returns carries it, so that spans started with the OpenTelemetry API below
+// nest under it, and trace.SpanFromContext returns it.
 type Span struct {
-	embedded.Span // of the view of this span as a trace.Span, see contextSpan
+	embedded.Span // for the view of this span as a trace.Span, see contextSpan
 
 	rec     *Recorder
 	otel    trace.Span
 	parent  *Span
-	index   int          // spans.Index of the name it was started with
+	index   int          // spans.Index of its first name
 	to      filter.Set   // the outputs that get it
-	outside trace.SpanID // its parent, if that is no span of the recorder
+	outside trace.SpanID // its parent, if that is not a span of the recorder
 
-	base, carrying context.Context // it was started with, and that one with the span; see below
-	starting       context.Context // OpenTelemetry starts it with, see startContext
+	base     context.Context // the context it was started with
+	starting context.Context // the start context of OpenTelemetry, see startContext
 
-	// The options of its start and its end in OpenTelemetry, which are not kept
-	// there: here they need no memory of their own.
+	// The options for its start and its end in OpenTelemetry, which does not keep
+	// them: here they need no extra memory.
 	startOptions [2]trace.SpanStartOption
 	endOptions   [1]trace.SpanEndOption
 
 	// Guarded by the recorder's lock.
 	data       outputs.SpanData
 	state      spanState
-	ambient    bool  // it is a parent for callbacks, without a context
-	hook       bool  // it stands for an ambient scope of package ai
-	scoped     bool  // it belongs to a scope
-	errored    bool  // an error was recorded
-	inner      error // the latest error with which a span below ended
+	ambient    bool        // it is a parent for callbacks, without a context
+	hook       bool        // it stands for an ambient scope of package ai
+	scoped     bool        // it belongs to a scope
+	errored    bool        // an error was recorded
+	errs       *spanErrors // nil: none
 	prev, next *Span
-	iteration  spantree.Consumed // of a training iteration, set before its end
-	step       int64             // of a checkpoint save
-	problem    error
+	consumed   *spantree.Consumed // of a training iteration, set before its end; nil: not set
+	step       int64              // of a checkpoint save
 }
 
-// contextSpan is the view of a Span that contexts carry: the OpenTelemetry
-// API over it, so that what is done through that API reaches the records too.
-// What that API does after the end of a span does nothing, as it says.
+// spanErrors are what few spans have.
+type spanErrors struct {
+	inner   error // the latest error with which a span below ended
+	problem error // of telemetry with the span
+}
+
+// errors returns the errors of a span, to be set. The lock is held.
+func (s *Span) errors() *spanErrors {
+	if s.errs == nil {
+		s.errs = new(spanErrors)
+	}
+	return s.errs
+}
+
+// contextSpan is the view of a Span that contexts carry: the OpenTelemetry API
+// for it, so that calls through that API reach the records too. After the end
+// of a span its methods do nothing, as the API requires.
 type contextSpan Span
 
 func (c *contextSpan) owner() *Span { return (*Span)(c) }
@@ -121,8 +134,65 @@ func (c *startContext) Done() <-chan struct{} { return c.starting.Done() }
 // Err implements context.Context.
 func (c *startContext) Err() error { return c.starting.Err() }
 
-// tree has the open spans of a run. The recorder's lock guards it; only current
-// is read without.
+// carryingContext is the context that a span was started with, with the span. It needs no
+// memory of its own.
+type carryingContext Span
+
+// spanKey is the key under which OpenTelemetry looks for the span of a context. It is nil
+// if OpenTelemetry does it in another way.
+var spanKey = func() any {
+	asked := keyProbe{Context: context.Background()}
+	trace.SpanFromContext(&asked)
+	if asked.times != 1 {
+		return nil
+	}
+	return asked.key
+}()
+
+// keyProbe is a context that notes what it is asked for.
+type keyProbe struct {
+	context.Context
+	key   any
+	times int
+}
+
+// Value implements context.Context.
+func (p *keyProbe) Value(key any) any {
+	p.key = key
+	p.times++
+	return nil
+}
+
+// carrying returns the context that s was started with, with s as its span.
+func (s *Span) carrying() context.Context {
+	if spanKey == nil {
+		return trace.ContextWithSpan(s.base, (*contextSpan)(s))
+	}
+	return (*carryingContext)(s)
+}
+
+// Value implements context.Context.
+func (c *carryingContext) Value(key any) any {
+	if key == spanKey {
+		return (*contextSpan)(c)
+	}
+	return c.base.Value(key)
+}
+
+// Deadline implements context.Context.
+func (c *carryingContext) Deadline() (time.Time, bool) { return c.base.Deadline() }
+
+// Done implements context.Context.
+func (c *carryingContext) Done() <-chan struct{} { return c.base.Done() }
+
+// Err implements context.Context.
+func (c *carryingContext) Err() error { return c.base.Err() }
+
+// String implements fmt.Stringer, for contexts that print their parents.
+func (c *carryingContext) String() string { return "telemetry.Span" }
+
+// tree holds the open spans of a run. The recorder's lock guards it; only current
+// is read without it.
 type tree struct {
 	first, last *Span                // in the order of their start
 	byName      [spans.Count]*Span   // the standard span of each name, from before its start
@@ -132,7 +202,7 @@ type tree struct {
 	started, open int64 // counts of spans
 }
 
-// reserve takes the name of a standard span that is about to start.
+// reserve reserves the name of a standard span that is about to start.
 func (t *tree) reserve(s *Span) {
 	if s.index != phase.Finalization {
 		t.byName[s.index] = s
@@ -144,7 +214,7 @@ func (t *tree) reserve(s *Span) {
 	t.finalize[s.step] = s
 }
 
-// add puts a span among the open ones.
+// add adds a span to the open ones.
 func (t *tree) add(s *Span) {
 	s.state = spanOpen
 	s.prev = t.last
@@ -161,7 +231,7 @@ func (t *tree) add(s *Span) {
 	t.open++
 }
 
-// remove takes an ended span off the open ones.
+// remove removes an ended span from the open ones.
 func (t *tree) remove(s *Span) {
 	s.state = spanEnded
 	if s.prev == nil {
@@ -187,7 +257,8 @@ func (t *tree) remove(s *Span) {
 	}
 }
 
-// nearest returns the first of a span and its ancestors that is wanted, or nil.
+// nearest returns the first of a span and its ancestors for which wanted
+// returns true, or nil.
 func (s *Span) nearest(wanted func(*Span) bool) *Span {
 	for s != nil && !wanted(s) {
 		s = s.parent
@@ -195,7 +266,7 @@ func (s *Span) nearest(wanted func(*Span) bool) *Span {
 	return s
 }
 
-// named returns the open standard span of that row.
+// named returns the open standard span with that index.
 func (t *tree) named(index int) (*Span, error) {
 	if s := t.byName[index]; s != nil && s.state == spanOpen {
 		return s, nil
@@ -203,14 +274,14 @@ func (t *tree) named(index int) (*Span, error) {
 	return nil, spantree.NotOpen(index)
 }
 
-// isOpen reports whether the standard span of that row is open.
+// isOpen reports whether the standard span with that index is open.
 func (t *tree) isOpen(index int) bool {
 	s := t.byName[index]
 	return s != nil && s.state == spanOpen
 }
 
-// free checks that a standard span can start: that its name is not taken, and
-// its timer does not run.
+// free checks that a standard span can start: that its name is free, and its
+// timer does not run.
 func (t *tree) free(p *startParams) error {
 	open := t.byName[p.index] != nil
 	switch {
@@ -229,7 +300,7 @@ func (t *tree) free(p *startParams) error {
 	return nil
 }
 
-// list returns the open spans of a name in the order of their start; all open
+// list returns the open spans with a name in the order of their start; all open
 // spans for the empty name.
 func (t *tree) list(name string) (open []*Span) {
 	for s := t.first; s != nil; s = s.next {
@@ -242,15 +313,15 @@ func (t *tree) list(name string) (open []*Span) {
 
 // parentOf applies the rule of parents. An explicit parent wins. A scope is a
 // child of the span of its context; without one, of the latest ambient span. A
-// callback is a child of the latest ambient span if that one lies below the span
-// of its context, because the programs that call callbacks often hold a single
-// context. Where the span of the context has ended, its nearest ancestor that is
-// open takes its place, and the span that has ended is returned too.
+// callback is a child of the latest ambient span if that is below the span of
+// its context, because programs that call callbacks often hold a single
+// context. If the span of the context has ended, its nearest open ancestor
+// replaces it, and the ended span is returned too.
 func (t *tree) parentOf(rec *Recorder, carried trace.Span, p *startParams) (parent, ended *Span) {
 	if p.parent != nil {
 		return p.parent, nil
 	}
-	if p.index == phase.Finalization && t.isOpen(phase.Application) { // it outlives the save it belongs to, and often the loop
+	if p.index == phase.Finalization && t.isOpen(phase.Application) { // it outlives its save, and often the loop
 		return t.byName[phase.Application], nil
 	}
 	current := t.current.Load()
@@ -260,14 +331,14 @@ func (t *tree) parentOf(rec *Recorder, carried trace.Span, p *startParams) (pare
 		if !outside.IsValid() {
 			return current, nil
 		}
-		if p.ambient { // the plain or remote span above which callbacks have begun
+		if p.ambient { // the foreign span below which callbacks have begun
 			for a := current; a != nil; a = a.parent {
 				if a.outside == outside.SpanID() {
 					return current, nil
 				}
 			}
 		}
-		return nil, nil // the plain or remote span is the parent
+		return nil, nil // the foreign span is the parent
 	}
 	in := view.owner()
 	if in.rec != rec {

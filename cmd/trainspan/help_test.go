@@ -17,8 +17,9 @@ import (
 	"github.com/trainspan/trainspan/docs"
 )
 
-// TestHelp: the help lists ten commands; the others are below trace or hidden. Pages, their
-// sections and what messages name are there without a file.
+// TestHelp checks that the help lists ten commands, that the others are below
+// trace or hidden, and that pages, their sections and the topics of messages
+// are available without a file.
 func TestHelp(t *testing.T) {
 	status, out, _ := cli(t, "help")
 	if status != 0 {

@@ -53,7 +53,7 @@ type repaired struct {
 	Lines      int    `json:"lines"`
 	Bad        int    `json:"bad_lines"`
 	CutBytes   int64  `json:"cut_bytes"`
-	CutAt      int64  `json:"cut_at"` // first byte that was given up; -1 when none was
+	CutAt      int64  `json:"cut_at"` // first byte that was cut off; -1 if none
 	Salvaged   int    `json:"salvaged"`
 	Closed     int    `json:"closed_spans"`
 	Unfinished int    `json:"unfinished_spans"`

@@ -19,8 +19,9 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
-// makeRuns makes four starts below trainspan-runs in the working directory, an hour apart:
-// train.1, train.2, then train.3, which continues train.2, and eval.1. The last but one still runs.
+// makeRuns makes four starts below trainspan-runs in the working directory, an
+// hour apart: train.1, train.2, then train.3, which continues train.2, and
+// eval.1. The last but one still runs.
 func makeRuns(t *testing.T) {
 	t.Helper()
 	now := time.Now()
@@ -323,8 +324,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestTopFollows: without an argument top goes over to a newer run, and beside others in one
-// folder it shows the one that runs.
+// TestTopFollows checks that without an argument top switches to a newer run,
+// and shows the running one of several in one folder.
 func TestTopFollows(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeRuns(t)
@@ -351,7 +352,8 @@ func TestTopFollows(t *testing.T) {
 	}
 }
 
-// TestRefusedWithoutRuns: where no run is recorded a wrong name is refused in the same words.
+// TestRefusedWithoutRuns checks that a wrong name is refused with the same
+// words if no run is recorded.
 func TestRefusedWithoutRuns(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, command := range []string{"report", "open", "top", "trace summary"} {

@@ -189,7 +189,7 @@ func (r *Run) endStep(metrics []*tensors.Tensor) {
 	s.last = r.now()
 }
 
-// now is the time by the clock of the telemetry.
+// now returns the time by the clock of the telemetry.
 func (r *Run) now() time.Time {
 	if r.step != nil {
 		return time.Unix(0, r.step.Now())
@@ -197,7 +197,7 @@ func (r *Run) now() time.Time {
 	return time.Now()
 }
 
-// scalar is the loss of a step: the first metric.
+// scalar returns the loss of a step: the first metric.
 func scalar(metrics []*tensors.Tensor) (float64, bool) {
 	if len(metrics) == 0 || metrics[0] == nil {
 		return 0, false

@@ -41,7 +41,7 @@ type recorder struct {
 	ctx  context.Context
 }
 
-// recorderFor is the recorder of a file.
+// recorderFor returns the recorder of a file.
 func (f *Files) recorderFor(path string) recorder {
 	if f == nil || f.log == nil {
 		return recorder{}
@@ -53,7 +53,7 @@ func (f *Files) recorderFor(path string) recorder {
 	return recorder{file: file, log: f.log, ctx: f.ctx}
 }
 
-// absolute is the path by which a file is known, from wherever it is opened.
+// absolute returns the path by which a file is known, from wherever it is opened.
 func absolute(path string) string {
 	if strings.Contains(path, "://") {
 		return path
@@ -69,7 +69,7 @@ func absolute(path string) string {
 
 func (r *recorder) isRecording() bool { return r.file != nil }
 
-// now is the time at which a call begins.
+// now returns the time at which a call begins.
 func (r *recorder) now() int64 {
 	if r.file == nil {
 		return 0

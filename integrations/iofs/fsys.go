@@ -26,7 +26,7 @@ func newNames(f *Files, root string) *names {
 	return &names{files: f, root: strings.TrimRight(absolute(root), "/"), known: make(map[string]dispatch.File)}
 }
 
-// path is the path by which a name is known. A name never leads out of the root.
+// path returns the path by which a name is known. A name never leads out of the root.
 func (n *names) path(name string) string {
 	name = path.Clean("/" + name)
 	if name == "/" {

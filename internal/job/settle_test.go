@@ -9,7 +9,8 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// The kind of a span is settled at its end, whatever was said while it was open.
+// The kind of a span is determined at its end, whatever it was while it was
+// open.
 func TestKindIsSettledAtTheEnd(t *testing.T) {
 	const (
 		opened = `{"id":ID,"name":"CM","cat":"dftracer","pid":PID,"tid":1,"ph":"M","args":{"hhash":"h","level":2,"p_idx":-1,"name":"span.begin","value":"%s","begin_id":%d,"begin_cat":"pipeline","begin_ts":%d,"step":%d}}`
@@ -73,7 +74,7 @@ func TestKindIsSettledAtTheEnd(t *testing.T) {
 	}
 }
 
-// settled keeps the steps as they are when all is read.
+// settled keeps the steps as they are after reading.
 type settled struct {
 	sink
 	proc  *job.Process
@@ -91,7 +92,7 @@ func (s *settled) Close() error {
 	return s.sink.Close()
 }
 
-// The step that a profiler opened when it was stopped is no step.
+// The step that a profiler opened when it was stopped does not count.
 func TestTheTailOfAProfilerIsNoStep(t *testing.T) {
 	for _, c := range []struct {
 		last int64

@@ -52,7 +52,7 @@ var (
 	quoted  = regexp.MustCompile("`([^`\n]+)`")
 )
 
-// prose is a page without its blocks of code.
+// prose returns a page without its blocks of code.
 func (p page) prose() string { return fence.ReplaceAllString(p.text, "") }
 
 // commands returns the lines of the shell blocks, without prompts and comments.
@@ -70,7 +70,7 @@ func (p page) commands() (lines []string) {
 	return lines
 }
 
-// anchor is what GitHub makes of a heading.
+// anchor returns what GitHub makes of a heading.
 func anchor(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -274,5 +274,26 @@ func TestFilesAndFolders(t *testing.T) {
 	}
 	if n < 20 {
 		t.Errorf("only %d paths were found", n)
+	}
+}
+
+var drawnFile = regexp.MustCompile(`[\w.]+(?:/[\w.]+)+\.go`)
+
+// TestDrawnFiles checks the files that drawings of the code name, with their whole paths.
+func TestDrawnFiles(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "maintain", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, drawing, found := strings.Cut(string(page), "## The way of a span\n\n```text\n")
+	drawing, _, closed := strings.Cut(drawing, "```")
+	names := drawnFile.FindAllString(drawing, -1)
+	if !found || !closed || len(names) < 20 {
+		t.Fatalf("the drawing names %d files, want at least 20", len(names))
+	}
+	for _, name := range names {
+		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(name))); err != nil {
+			t.Errorf("the drawing names %s, which is not there", name)
+		}
 	}
 }

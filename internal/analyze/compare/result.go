@@ -1,5 +1,7 @@
 package compare
 
+import "github.com/trainspan/trainspan/internal/analyze/finding"
+
 // Kind is the answer of a comparison.
 type Kind string
 
@@ -52,10 +54,14 @@ type Result struct {
 	// longer, so it does not show which run is better.
 	Goodput *[2]float64 `json:"goodput,omitempty"`
 	// RunTime is how long base and new took, seconds of a mean rank, and Account where that went.
-	RunTime  *[2]float64     `json:"run_s,omitempty"`
-	Account  []AccountChange `json:"account,omitempty"`
-	Sentence string          `json:"sentence"`
-	Notes    []string        `json:"notes,omitempty"`
+	RunTime *[2]float64     `json:"run_s,omitempty"`
+	Account []AccountChange `json:"account,omitempty"`
+	// BaseFinding and NewFinding are what costs base and new most; nil where nothing was found, or the
+	// records do not say. Of several runs a side it is that of the one in the middle.
+	BaseFinding *finding.Finding `json:"base_finding,omitempty"`
+	NewFinding  *finding.Finding `json:"new_finding,omitempty"`
+	Sentence    string           `json:"sentence"`
+	Notes       []string         `json:"notes,omitempty"`
 
 	// Paired says that the interval is that of pairs of runs that were made in turns.
 	Paired bool `json:"paired,omitempty"`
@@ -63,7 +69,7 @@ type Result struct {
 	failOver, floor float64
 }
 
-// ExitCode is 0 for no difference and for a faster run, 3 for a run that is
+// ExitCode returns 0 for no difference and for a faster run, 3 for a run that is
 // slower by FailOver or more and by the floor, 4 when nothing can be said.
 func (r *Result) ExitCode() int {
 	switch r.Kind {

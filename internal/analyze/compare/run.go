@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/profile"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
@@ -27,6 +28,8 @@ type Run struct {
 	Spent   Spent
 	Table   *straggler.Table // of the longest attempt
 	Profile *profile.Use     // of all ranks, where the run is a profile
+	// Finding is what costs the run most; nil where nothing was found, or the records do not say.
+	Finding *finding.Finding
 }
 
 // minSteps is how many steps of a run can be compared: fewer than ten blocks of
@@ -37,7 +40,7 @@ const minSteps = 40
 // they are compared by what is in them.
 const minWaves = 3
 
-// reasons are those why runs cannot be compared, each once.
+// reasons returns those why runs cannot be compared, each once.
 func reasons(base, next []*Run) (out []string) {
 	switch {
 	case len(base) == 0:

@@ -3,32 +3,35 @@ package display
 import (
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// Writer cleans what is written through it to people: line feeds and tabs stay,
-// anything else that is not seen becomes a [Dot]. It remembers its first error, so
+// Writer sanitizes what is written through it to people: line feeds and tabs
+// stay, other hidden characters become a [Dot]. It keeps its first error, so
 // that tables need not check each line. It is safe for concurrent use.
 type Writer struct {
-	// Columns returns how long the lines are that [Fprintf] writes; 0, and a nil function,
-	// are any length. It is set before the first call.
+	// Columns returns the line width for [Fprintf]; 0, and a nil function, mean no
+	// limit. Set it before the first call.
 	Columns func() int
+	// ASCII makes [Fprintf] write [ASCII]. It is set before the first call.
+	ASCII bool
 
 	w       io.Writer
 	replace func(dst []byte, r rune) []byte
 
-	mu        sync.Mutex // of what follows
+	mu        sync.Mutex // guards the fields below
 	err       error
-	part, buf []byte // the beginning of a character whose end is still to come
+	part, buf []byte // the start of an incomplete character
 }
 
 // NewWriter returns a Writer to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w, replace: dot} }
 
-// JSON returns a Writer for JSON texts, which keeps their strings: what is not
-// seen is escaped. JSON has nothing of that kind elsewhere.
+// JSON returns a Writer for JSON texts, which keeps their values: hidden
+// characters are escaped. In JSON they can only be in strings.
 func JSON(w io.Writer) *Writer {
 	if to, ok := w.(*Writer); ok {
 		w = cleaned{to}
@@ -36,16 +39,16 @@ func JSON(w io.Writer) *Writer {
 	return &Writer{w: w, replace: escape}
 }
 
-// cleaned writes what needs to be looked at no more.
+// cleaned writes text that is already sanitized.
 type cleaned struct{ *Writer }
 
 func (c cleaned) Write(p []byte) (int, error) { return c.writeClean(p) }
 
-// escape appends a character as JSON writes any that it cannot hold.
+// escape appends a character as a JSON escape.
 func escape(dst []byte, r rune) []byte {
 	switch {
 	case r < ' ':
-		return dot(dst, r) // no JSON has one
+		return dot(dst, r) // not in valid JSON
 	case r > 0xffff:
 		high, low := utf16.EncodeRune(r)
 		return escape(escape(dst, high), low)
@@ -54,7 +57,7 @@ func escape(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hex[r>>12], hex[r>>8&15], hex[r>>4&15], hex[r&15])
 }
 
-// Under returns what is written to, which may be a terminal.
+// Under returns the underlying writer, which may be a terminal.
 func (w *Writer) Under() io.Writer { return w.w }
 
 // Err returns the first error.
@@ -64,7 +67,7 @@ func (w *Writer) Err() error {
 	return w.err
 }
 
-// Write implements io.Writer. A character may come in several calls.
+// Write implements io.Writer. A character may be split over several calls.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +84,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Flush writes a character whose end never came.
+// Flush writes an incomplete character.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +93,7 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// writeClean writes what was cleaned.
+// writeClean writes sanitized text.
 func (w *Writer) writeClean(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,7 +108,7 @@ func (w *Writer) writeClean(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// put cleans and writes. The lock is held.
+// put sanitizes and writes. The caller holds the lock.
 func (w *Writer) put(p []byte) {
 	if w.err != nil || len(p) == 0 {
 		return
@@ -117,7 +120,7 @@ func (w *Writer) put(p []byte) {
 	_, w.err = w.w.Write(p)
 }
 
-// unfinished is the length of the character at the end that is not complete.
+// unfinished returns the length of an incomplete character at the end.
 func unfinished(p []byte) int {
 	for n := 1; n <= min(utf8.UTFMax-1, len(p)); n++ {
 		if utf8.RuneStart(p[len(p)-n]) {
@@ -130,16 +133,15 @@ func unfinished(p []byte) int {
 	return 0
 }
 
-// Own is text of the program itself that passes as it is, such as the codes of a
-// colour. What is in it of others must have passed [Text].
+// Own is text of this program that is not sanitized, such as colour sequences.
+// Untrusted parts must have passed [Text].
 type Own string
 
-// Fprintf writes as fmt.Fprintf does. What it makes of each argument passes
-// [Text], but for an [Own]. Lines that are longer than those of a [Writer] are folded at
-// blanks.
+// Fprintf writes like fmt.Fprintf. The text of each argument passes [Text],
+// except for an [Own]. If w is a [Writer], long lines are folded at blanks.
 func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	if false {
-		_ = fmt.Sprintf(format, args...) // so that go vet checks the calls
+		_ = fmt.Sprintf(format, args...) // lets go vet check the calls
 	}
 	given := make([]any, len(args))
 	for i, v := range args {
@@ -152,6 +154,9 @@ func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	}
 	text := fmt.Appendf(nil, format, given...)
 	if to, ok := w.(*Writer); ok {
+		if to.ASCII {
+			text = []byte(ASCII(string(text)))
+		}
 		if to.Columns != nil {
 			text = Paragraphs(text, to.Columns())
 		}
@@ -160,10 +165,27 @@ func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	return w.Write(text)
 }
 
-// argument is one of Fprintf's.
+// argument is an argument of Fprintf.
 type argument struct{ v any }
 
 // Format implements fmt.Formatter.
 func (a argument) Format(f fmt.State, verb rune) {
 	_, _ = io.WriteString(f, Text(fmt.Sprintf(fmt.FormatString(f, verb), a.v))) // fmt's buffer never fails
+}
+
+// ASCII puts plain letters in place of the characters that screens, tables and sentences draw
+// with; names in other alphabets stay. No line of a screen or table gets wider.
+func ASCII(text string) string { return ascii.Replace(text) }
+
+var ascii = strings.NewReplacer("█", "#", "▓", "@", "▒", "+", "░", ":", "▏", " ", "▎", " ", "▍", "#", "▌", "#", "▋", "#", "▊", "#", "▉", "#",
+	"·", "-", "…", "~", "±", "~", "µ", "u", "×", "x", "–", "-", "—", "-", "−", "-", "→", ">", "≤", "<", "≥", ">", "“", `"`, "”", `"`, "’", "'")
+
+// PlainLocale reports whether the locale that the environment names has nothing but ASCII.
+func PlainLocale(lookup func(string) (string, bool)) bool {
+	for _, name := range [...]string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v, _ := lookup(name); v != "" {
+			return v == "C" || v == "POSIX"
+		}
+	}
+	return false
 }

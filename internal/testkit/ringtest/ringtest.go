@@ -93,7 +93,7 @@ func (m *Image) Text(slot int, id uint64, text string) (next int) {
 	return slot
 }
 
-// Size is how many bytes the files have.
+// Size returns how many bytes the files have.
 func (m *Image) Size() int { return len(m.Head) + len(m.Data) + len(m.Side) }
 
 // Write writes the files.

@@ -17,7 +17,7 @@ type Truth struct {
 	AbstainOK bool
 }
 
-// set is how a set of ranks is written.
+// set returns how a set of ranks is written.
 func set(ranks []int) string {
 	words := make([]string, len(ranks))
 	for i, r := range ranks {
@@ -80,7 +80,7 @@ func (j *Job) Truth() *Truth {
 	return t
 }
 
-// members are the ranks of a group of a part of the job, none of all.
+// members returns the ranks of a group of a part of the job, none of all.
 func (j *Job) members(group string) (out []int) {
 	for _, l := range j.engine().lanes {
 		for _, o := range l.ops {

@@ -13,8 +13,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// Scan returns the events of one file in order and tells what is wrong with it.
-// It is an error when the file is no trace at all.
+// Scan calls fn with the events of one file in order and reports its defects.
+// It returns an error if the file is not a trace at all.
 func Scan(ctx context.Context, a *ui.App, path string, bar *ui.Progress, fn func(*dftracer.Event) error) (dftracer.ReadStats, *tracefile.Hashes, error) {
 	bar.File(path, 0)
 	hashes := new(tracefile.Hashes)
@@ -125,7 +125,7 @@ func (j *TimeJudge) Look(ctx context.Context, path string, q *Filter) {
 	}
 	var times []int64
 	n := 0
-	// What is wrong with the file is told when it is read for good.
+	// Errors are reported when the file is read again.
 	_, _ = dftracer.Scan(path, &dftracer.ReaderOptions{Stop: ctx.Err}, func(ev *dftracer.Event) error {
 		if ev.Phase == dftracer.PhaseComplete && ev.Cat != dftracer.CatDFTracer && ev.Dur >= 0 && q.Has(path, ev) {
 			times = append(times, ev.TS)
@@ -138,10 +138,10 @@ func (j *TimeJudge) Look(ctx context.Context, path string, q *Filter) {
 	j.first = map[string][]int64{path: times}
 }
 
-// Judged reads files. It calls file for each of them, take with each event whose times are
-// possible, and done with the hashes at the end of the file. The first events of a file say
-// which times are possible; where the median of all of them says otherwise, begin is
-// called and all files are read again.
+// Judged reads files. It calls file for each of them, take with each event with
+// possible times, and done with the hashes at the end of the file. The first
+// events of a file determine which times are possible; if the median of all of
+// them contradicts this, begin is called and all files are read again.
 func Judged(ctx context.Context, a *ui.App, verb string, files []string, q *Filter, begin func(),
 	file func(path string) (take func(*dftracer.Event) error, done func(*tracefile.Hashes) error)) (err error) {
 	var times TimeJudge
