@@ -20,7 +20,7 @@ type page struct {
 func pages(t *testing.T) []page {
 	t.Helper()
 	var all []page
-	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*/*.md", "*/README.md", "*/*/README.md"} {
+	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*/*.md", "*/README.md", "*/*/README.md", "*/*/*/README.md", "SECURITY.md", "CHANGELOG.md"} {
 		names, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
