@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestTorchRollout: generation and rewards are spans of their own, and what the model does in
-// them is no forward of the training; during an evaluation they are part of that.
+// TestTorchRollout checks that generation and rewards are separate spans, and
+// that the model's calls in them are not forwards of the training; during an
+// evaluation they are part of it.
 func TestTorchRollout(t *testing.T) {
 	j := newTorchJob(t, "rollout.py")
 	j.run(t)
@@ -46,8 +47,8 @@ func TestTorchRollout(t *testing.T) {
 	}
 }
 
-// TestTRL: the trainers of TRL have rollout, reward, update and evaluation as pieces of
-// their own. A step is an update of two micro-batches.
+// TestTRL checks that the trainers of TRL have rollout, reward, update and
+// evaluation as separate parts. A step is an update of two micro-batches.
 func TestTRL(t *testing.T) {
 	if _, err := os.Stat(filepath.Join("/opt", "trl")); err != nil {
 		t.Skip("needs a folder of env.sh, with TRL")
@@ -69,7 +70,8 @@ func TestTRL(t *testing.T) {
 			for phase := range want {
 				got[phase] = trainers[0].count[phase]
 			}
-			// What an evaluation generates before it asks for its first batch may count as training.
+			// Generation of an evaluation before it reads its first batch may count as
+			// training.
 			for _, phase := range []string{"rollout", "reward"} {
 				if early := got["rollout/"+phase] - want["rollout/"+phase]; early == 1 {
 					got["rollout/"+phase]--
