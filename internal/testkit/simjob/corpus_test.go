@@ -10,7 +10,7 @@ import (
 // outVar names the folder for TestCorpus, which is skipped without it.
 const outVar = "TRAINSPAN_SIM_OUT"
 
-// each is how many jobs of a family are written.
+// each is the number of jobs of a family.
 const each = 6
 
 type answer struct {
@@ -19,7 +19,7 @@ type answer struct {
 	Causes []string `json:"causes,omitempty"`
 }
 
-// entry is what truth.json says of a job.
+// entry is the entry of a job in truth.json.
 type entry struct {
 	Absent      *float64           `json:"absent_share"`
 	AbstainOK   bool               `json:"abstain_ok"`
@@ -43,7 +43,8 @@ type entry struct {
 	WaitShare   *float64           `json:"wait_share"`
 }
 
-// accepted are the words of the report for a kind of truth, older ones too.
+// accepted are the words of the report for a kind of truth, including older
+// ones.
 var accepted = map[string][]string{
 	"fine":          {"healthy"},
 	"slow_ranks":    {"straggler", "intermittent_straggler", "checkpoint_stall"},
@@ -54,7 +55,8 @@ var accepted = map[string][]string{
 	"hang":          {"rank_lost", "hang"},
 }
 
-// floor is the gain - 1 below which a job counts as fine; up to twice as much either is right.
+// floor is the gain - 1 below which a job counts as fine; up to twice that,
+// both results are correct.
 var floor = map[string]float64{"slow_ranks": 0.02, "imbalance": 0.05, "input": 0.10, "communication": 0.03, "drift": 0.03}
 
 // causes returns the words for the phases of a job's faults.
@@ -136,8 +138,8 @@ func bestOne(t *Truth) (best float64) {
 	return best
 }
 
-// TestCorpus writes drawn jobs of all families with their truth: DIR/jobs/NAME and
-// DIR/truth.json.
+// TestCorpus writes random jobs of all families with their truth: DIR/jobs/NAME
+// and DIR/truth.json.
 func TestCorpus(t *testing.T) {
 	dir := os.Getenv(outVar)
 	if dir == "" {
