@@ -55,7 +55,7 @@ func (r *Result) describe() {
 	}
 }
 
-// below says why a slower run is no failure.
+// below returns the reason why a slower run is not a failure.
 func (r *Result) below() string {
 	if r.Kind != Slower || r.fails() {
 		return ""
@@ -67,7 +67,7 @@ func (r *Result) below() string {
 	return "no failure: it would have to be slower by " + least
 }
 
-// Words say what a part is.
+// Words returns the description of a part.
 func (p *Part) Words() string {
 	switch p.Kind {
 	case partPhase:
@@ -86,7 +86,8 @@ func (p *Part) Words() string {
 	return strings.ReplaceAll(p.Kind, "_", " ")
 }
 
-// Brief returns the answer on one line, for the end of a run; empty where nothing is sure.
+// Brief returns the verdict on one line, for the end of a run; empty if nothing
+// is significant.
 func (r *Result) Brief() string {
 	by := r.Median
 	if r.byMean() {
@@ -107,7 +108,7 @@ func (r *Result) Brief() string {
 	return ""
 }
 
-// byMean reports whether the change is that of the mean step, not of the usual one.
+// byMean reports whether the mean step changed, and not the median.
 func (r *Result) byMean() bool {
 	return r.Kind == Slower && r.Mean.Change > 2*max(r.Median.Change, 0) || r.Kind == Faster && r.Mean.Change < 2*min(r.Median.Change, 0)
 }
@@ -167,10 +168,10 @@ func (r *Result) Markdown() string {
 	return b.String()
 }
 
-// MostAccount is how many shares of the time tables have.
+// MostAccount is the number of goodput shares in tables.
 const MostAccount = 8
 
-// Step says what a part adds to a step, nothing where it lies outside of steps.
+// Step returns what a part adds to a step, empty for a part outside of steps.
 func (p *Part) Step() string {
 	if !p.inSteps() {
 		return ""
@@ -178,7 +179,7 @@ func (p *Part) Step() string {
 	return signed(p.StepMS, 2) + " ms"
 }
 
-// Run says what it adds to the run, nothing where that is not known.
+// Run returns what a part adds to the run, empty if unknown.
 func (p *Part) Run() string {
 	if p.Seconds == nil {
 		return ""
@@ -186,7 +187,7 @@ func (p *Part) Run() string {
 	return signed(*p.Seconds, 1) + " s"
 }
 
-// signed formats a number with its sign, none where it is 0 as it is printed.
+// signed formats a number with its sign, without a sign if it is printed as 0.
 func signed(v float64, digits int) string {
 	text := fmt.Sprintf("%+.*f", digits, v)
 	if strings.Trim(text, "+-0.") == "" {
@@ -195,7 +196,7 @@ func signed(v float64, digits int) string {
 	return text
 }
 
-// Words returns the name as people read it: of operators and kernels as it is.
+// Words returns the readable name: of operators and kernels unchanged.
 func (c *NamedChange) Words() string {
 	if strings.Contains(c.Name, "exposed_") {
 		return strings.ReplaceAll(c.Name, "_", " ")
