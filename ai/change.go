@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"go.opentelemetry.io/otel/attribute"
 )
 
@@ -60,7 +60,7 @@ func (n *Node) Update(attrs ...attribute.KeyValue) {
 // arguments and share the result.
 type merged struct {
 	attrs        []attribute.KeyValue
-	before, then *direct.ScopeArgs
+	before, then *dispatch.ScopeArgs
 	full         bool // some arguments were left out
 }
 
@@ -78,8 +78,8 @@ func (m *merged) apply(n *Node) {
 
 // merge returns new arguments; before is not changed, because running scopes
 // use it. full reports that some were left out.
-func merge(before *direct.ScopeArgs, attrs []attribute.KeyValue) (next *direct.ScopeArgs, full bool) {
-	next = &direct.ScopeArgs{}
+func merge(before *dispatch.ScopeArgs, attrs []attribute.KeyValue) (next *dispatch.ScopeArgs, full bool) {
+	next = &dispatch.ScopeArgs{}
 	if before != nil {
 		next.Epoch, next.Step = before.Epoch, before.Step
 		next.Attrs = before.Attrs

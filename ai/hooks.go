@@ -3,7 +3,7 @@ package ai
 import (
 	"context"
 
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 )
 
 // Begin starts a scope that [Node.Stop] ends, for hooks of a framework that
@@ -23,7 +23,7 @@ func (n *Node) Begin(ctx context.Context) {
 	if kind == nil {
 		return
 	}
-	if s := (Scope{kind.Start(ctx, &n.args, direct.ScopeStart{Ambient: true})}); s.inner != nil {
+	if s := (Scope{kind.Start(ctx, &n.args, dispatch.ScopeStart{Ambient: true})}); s.inner != nil {
 		if oldest := n.begun.add(ctx, s); oldest.inner != nil {
 			oldest.inner.Abandon()
 			warnHooks(n)

@@ -5,7 +5,7 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 )
 
 // IterOptions shapes what an iterator records. Nil and the zero value record
@@ -138,8 +138,8 @@ type loop struct {
 	iters, block *label // nil if left out
 	handsOn      bool   // the body gets the context of the block
 	count        int64
-	waits        direct.ScopeKind // the kind of the current wait; nil if it is not recorded
-	since        int64            // start of the wait
+	waits        dispatch.ScopeKind // the kind of the current wait; nil if it is not recorded
+	since        int64              // start of the wait
 	open         Scope
 }
 
@@ -172,7 +172,7 @@ func eventName(own, node, suffix string) string {
 }
 
 // kind returns how events of the loop are recorded now, nil if they are not.
-func (l *loop) kind(of *label) direct.ScopeKind {
+func (l *loop) kind(of *label) dispatch.ScopeKind {
 	if of == nil || l.node.off.Load() {
 		return nil
 	}
@@ -194,7 +194,7 @@ func (l *loop) body() context.Context {
 	}
 	l.open = Scope{}
 	if kind := l.kind(l.block); kind != nil {
-		l.open = Scope{kind.Start(l.ctx, &l.node.args, direct.ScopeStart{Count: l.count, Ambient: !l.handsOn})}
+		l.open = Scope{kind.Start(l.ctx, &l.node.args, dispatch.ScopeStart{Count: l.count, Ambient: !l.handsOn})}
 	}
 	if l.open.inner == nil {
 		return l.ctx

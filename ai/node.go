@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/trainspan/trainspan/internal/record/active"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/telemetry"
 	"go.opentelemetry.io/otel/attribute"
 )
@@ -18,7 +18,7 @@ type Node struct {
 	tree *Tree
 
 	off   atomic.Bool
-	args  direct.LiveArgs
+	args  dispatch.LiveArgs
 	begun waiting // scopes of Begin
 
 	// Guarded by tree.mu.
@@ -36,7 +36,7 @@ type label struct {
 // binding is how a provider records the scopes of a label.
 type binding struct {
 	tel  *telemetry.Provider
-	kind direct.ScopeKind // nil if they are not recorded
+	kind dispatch.ScopeKind // nil if they are not recorded
 }
 
 // String returns the category and the name of the node's events: compute/forward.
@@ -61,7 +61,7 @@ func (n *Node) Start(ctx context.Context, attrs ...attribute.KeyValue) Scope {
 	if kind == nil {
 		return Scope{}
 	}
-	s := Scope{kind.Start(ctx, &n.args, direct.ScopeStart{})}
+	s := Scope{kind.Start(ctx, &n.args, dispatch.ScopeStart{})}
 	if len(attrs) > 0 {
 		s.Set(attrs...)
 	}
@@ -99,7 +99,7 @@ func (n *Node) Do(ctx context.Context, fn func(context.Context) error) (err erro
 
 // kind returns how the tree's current provider records such scopes, nil if it
 // does not.
-func (l *label) kind(t *Tree) direct.ScopeKind {
+func (l *label) kind(t *Tree) dispatch.ScopeKind {
 	tel := t.provider()
 	if tel == nil {
 		if !active.Quiet() {
@@ -110,7 +110,7 @@ func (l *label) kind(t *Tree) direct.ScopeKind {
 	if b := l.bound.Load(); b != nil && b.tel == tel {
 		return b.kind
 	}
-	b := &binding{tel: tel, kind: direct.SourceOf(tel.TracerProvider()).ScopeKind(l.category, l.name)}
+	b := &binding{tel: tel, kind: dispatch.SourceOf(tel.TracerProvider()).ScopeKind(l.category, l.name)}
 	if b.kind == nil && tel.Enabled() {
 		warnUnrecorded()
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"go.opentelemetry.io/otel/attribute"
 )
 
@@ -14,7 +14,7 @@ var errCut = errors.New("panicked or ended its goroutine")
 // Scope is a running scope of a node. The zero Scope, which a disabled node returns, does
 // nothing. A Scope may be copied, ended on another goroutine, and ended twice. It is safe
 // for concurrent use.
-type Scope struct{ inner direct.Scope }
+type Scope struct{ inner dispatch.Scope }
 
 // End ends the scope.
 func (s Scope) End() {

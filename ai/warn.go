@@ -30,33 +30,33 @@ func warnNoProvider() {
 	active.Rest() // later changes are noticed at the next check
 	switch {
 	case active.Providers() > 0:
-		warn(&warned.noDefault, "ai scopes are not recorded: no telemetry provider is the default one; "+
-			"call telemetry.SetDefault, or use the nodes of ai.NewTree(provider)")
+		warn(&warned.noDefault, "ai scopes are not recorded: no default telemetry provider is set; "+
+			"call telemetry.SetDefault, or use ai.NewTree(provider)")
 	case settings.TraceRequested(os.LookupEnv):
-		warn(&warned.requested, "ai scopes are not recorded: the environment enables tracing, but the program has configured "+
-			"no telemetry provider; configure one before the first scope and make it the default")
+		warn(&warned.requested, "ai scopes are not recorded: the environment enables tracing, but the program configured "+
+			"no telemetry provider; configure one and call telemetry.SetDefault before the first scope")
 	}
 }
 
 // warnUnrecorded warns that no output of the provider accepts scopes.
 func warnUnrecorded() {
-	warn(&warned.unrecorded, "ai scopes are not recorded: the provider has no trace file, and its exporters do not ask for them; "+
+	warn(&warned.unrecorded, "ai scopes are not recorded: the provider has no trace file, and no exporter selects them; "+
 		"add a trace file, or name the scopes in the export customization")
 }
 
 func warnHooks(node fmt.Stringer) {
-	warn(&warned.hooks, "ai scopes that Begin started wait for their Stop; the oldest are written as truncated",
+	warn(&warned.hooks, "too many ai scopes are open: Begin started them, and Stop was not called; the oldest are written as truncated",
 		"node", node.String(), "limit", maxHooks)
 }
 
 func warnArgs(node fmt.Stringer) {
-	warn(&warned.args, "ai nodes keep no further arguments: the keys of Update or With are ever new ones; give them to single scopes instead",
+	warn(&warned.args, "too many distinct argument keys on ai nodes; further keys of Update and With are dropped: pass values that vary to single scopes",
 		"node", node.String(), "limit", maxArgs)
 }
 
 func warnNodes(node fmt.Stringer) {
-	warn(&warned.nodes, "ai nodes with further names are not kept: their scopes are recorded, and Update, Enable and Disable of the tree do not "+
-		"reach them; a name should not hold a number that counts up", "node", node.String(), "limit", maxNodes)
+	warn(&warned.nodes, "too many distinct names of ai nodes; scopes with further names are recorded, but Update, Enable and Disable do not "+
+		"affect them: leave counters out of names", "node", node.String(), "limit", maxNodes)
 }
 
 func warn(once *atomic.Bool, message string, args ...any) {

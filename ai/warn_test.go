@@ -61,7 +61,7 @@ func TestWarnings(t *testing.T) {
 	for name, want := range map[string]string{
 		"library without telemetry":        "",
 		"library first, then telemetry":    "",
-		"provider that is not the default": "no telemetry provider is the default one",
+		"provider that is not the default": "no default telemetry provider is set",
 		"provider that was shut down":      "",
 		"provider that is off":             "",
 		"provider without a trace":         "the provider has no trace file",

@@ -194,7 +194,7 @@ func TestExportRules(t *testing.T) {
 		{"whitelist", config.Export{Mode: config.Whitelist, SpanNames: []string{"application"}}, ""},
 		{"empty whitelist", config.Export{Mode: config.Whitelist, SpanNames: []string{}}, empty + "WHITELIST_SPANS"},
 		{"missing whitelist", config.Export{Mode: config.Whitelist}, empty + "WHITELIST_SPANS"},
-		{"empty name", config.Export{Mode: config.Whitelist, SpanNames: []string{""}}, "an item must not be empty"},
+		{"empty name", config.Export{Mode: config.Whitelist, SpanNames: []string{""}}, "item 0 must not be empty"},
 		{"unknown mode", config.Export{Mode: "WHITELIST"}, `did you mean "WHITELIST_SPANS"?`},
 	} {
 		err := settings.Validate(&config.Config{Export: c.export}, "export.", "export.")
@@ -260,9 +260,9 @@ func TestOutputRules(t *testing.T) {
 	}
 	for _, want := range []string{
 		"outputs.file.path: field required", "logger.info_path: unknown placeholder {rank2}", "logger.error_path: unknown placeholder {RANK}", `unknown placeholder {ranks}; did you mean "{rank}"?`, "outputs.trace.dialect: must be 'v1', 'v2' or 'v22'", "outputs.trace.write_interval: must not be negative", "outputs.trace.buffer_size: must not be negative (got -1)",
-		"outputs.trace.data_dirs: an item must not be empty", "outputs.otlp.protocol: must be 'grpc' or 'http/protobuf'", "outputs.otlp.endpoint: must be a URL",
+		"outputs.trace.data_dirs: item 0 must not be empty", "outputs.otlp.protocol: must be 'grpc' or 'http/protobuf'", "outputs.otlp.endpoint: must be a URL",
 		`outputs.otlp.traces_endpoint: must be a URL such as "http://localhost:4318" (got "ftp://REDACTED@host")`, "outputs.otlp.headers: a name is empty",
-		"outputs.otlp.headers.x: the value holds a line break", "outputs.otlp.timeout", "outputs.otlp.compression: must be 'gzip' or 'none'", "outputs.otlp.client_certificate: must be set together",
+		"outputs.otlp.headers.x: the value contains a line break", "outputs.otlp.timeout", "outputs.otlp.compression: must be 'gzip' or 'none'", "outputs.otlp.client_certificate: must be set together",
 		"outputs.otlp.batch_size: must not be larger than queue_size, 10 (got 20)", "outputs.otlp.batch_delay",
 		"outputs.otlp.logs_endpoint", "outputs.otlp.metrics_endpoint", "outputs.otlp.metrics_interval", "outputs.otlp.spill_dir", "outputs.otlp.spill_bytes: must not be negative (got -1)",
 		"outputs.otlp.trace_split: must be 'per-attempt', 'per-epoch' or 'per-window'", "outputs.otlp.trace_window: must not be negative", "outputs.otlp.trace_budget: must be at least 32",

@@ -75,7 +75,7 @@ func referenceTables(t *testing.T) string {
 		if s.alias != "" {
 			fmt.Fprintf(&out, "The section's name in one-logger is `%s`; it is accepted too.\n\n", s.alias)
 		}
-		out.WriteString("| key | also accepted | environment | type | default | meaning |\n| --- | --- | --- | --- | --- | --- |\n")
+		out.WriteString("| key | environment | type; default | meaning |\n| --- | --- | --- | --- |\n")
 		for i := range typ.NumField() {
 			f := typ.Field(i)
 			if docs[typ.Name()+"."+f.Name] == "" {
@@ -84,7 +84,7 @@ func referenceTables(t *testing.T) string {
 			if k := f.Type.Kind(); k == reflect.Struct && f.Tag.Get("env") == "" || k == reflect.Pointer {
 				continue // it has its own section
 			}
-			fmt.Fprintf(&out, "| `%s%s` | %s | %s | %s | %s | %s |\n", s.prefix, f.Tag.Get("key"), accepted(f), variables(f), kind(f), defaultOf(f), meaning(typ, f, docs[typ.Name()+"."+f.Name]))
+			fmt.Fprintf(&out, "| `%s%s`%s | %s | %s%s | %s |\n", s.prefix, f.Tag.Get("key"), accepted(f), variables(f), kind(f), defaultOf(f), meaning(typ, f, docs[typ.Name()+"."+f.Name]))
 		}
 	}
 	return strings.TrimPrefix(out.String(), "\n")
@@ -130,11 +130,11 @@ func meaning(section reflect.Type, f reflect.StructField, doc string) string {
 
 func kind(f reflect.StructField) string {
 	words := map[reflect.Type]string{
-		reflect.TypeFor[config.Var[string]]():   "text or function",
-		reflect.TypeFor[config.Var[int]]():      "integer or function",
-		reflect.TypeFor[config.Var[bool]]():     "bool or function",
-		reflect.TypeFor[config.Var[[]string]](): "list of texts or function",
-		reflect.TypeFor[[]string]():             "list of texts",
+		reflect.TypeFor[config.Var[string]]():   "text or func",
+		reflect.TypeFor[config.Var[int]]():      "integer or func",
+		reflect.TypeFor[config.Var[bool]]():     "bool or func",
+		reflect.TypeFor[config.Var[[]string]](): "list or func",
+		reflect.TypeFor[[]string]():             "list",
 		reflect.TypeFor[config.Metadata]():      "mapping",
 		reflect.TypeFor[config.Headers]():       "mapping of texts",
 		reflect.TypeFor[time.Duration]():        "duration",
@@ -147,7 +147,10 @@ func kind(f reflect.StructField) string {
 	for rule := range strings.SplitSeq(f.Tag.Get("rule"), ",") {
 		switch name, arg, _ := strings.Cut(rule, "="); name {
 		case "min":
-			word = strings.Replace(word+", at least "+arg, " or function, at least "+arg, ", at least "+arg+", or function", 1)
+			base, fn := strings.CutSuffix(word, " or func")
+			if word = base + " ≥ " + arg; fn {
+				word += " or func"
+			}
 		case "oneof":
 			word = "`" + strings.ReplaceAll(arg, "|", "`, `") + "`"
 		case "keys":
@@ -159,26 +162,25 @@ func kind(f reflect.StructField) string {
 	return word
 }
 
+// defaultOf returns the default after a semicolon, empty if there is none.
 func defaultOf(f reflect.StructField) string {
-	text := f.Tag.Get("default")
-	switch {
-	case text == "" && f.Type == reflect.TypeFor[config.Var[int]]():
-		return "not known"
-	case text == "":
-		return "none"
+	if text := f.Tag.Get("default"); text != "" {
+		return "; " + text
 	}
-	return text
+	return ""
 }
 
+// accepted returns the other names of a key. The page has a rule for those of one-logger that
+// only end in _or_fn.
 func accepted(f reflect.StructField) string {
-	var words []string
-	if alias := f.Tag.Get("alias"); alias != "" {
-		words = append(words, "`"+alias+"`")
+	words := ""
+	if alias := f.Tag.Get("alias"); alias != "" && alias != f.Tag.Get("key")+"_or_fn" {
+		words += ", `" + alias + "`"
 	}
 	if theirs := f.Tag.Get("dftracer"); theirs != "" {
-		words = append(words, "DFTracer: `"+strings.ReplaceAll(theirs, ",", "`, `")+"`")
+		words += "; DFTracer: `" + strings.ReplaceAll(theirs, ",", "`, `") + "`"
 	}
-	return strings.Join(words, ", ")
+	return words
 }
 
 func variables(f reflect.StructField) string {

@@ -114,7 +114,7 @@ func (l *loader) checkExporters(name, key, text string) {
 		switch {
 		case word == "otlp", word == "none", word == "prometheus" && strings.HasSuffix(key, ".metrics"):
 		case slices.Contains(exporters, word):
-			l.warn(name, word, `this library has no such exporter, only "otlp"`)
+			l.warn(name, word, `unsupported exporter; only "otlp" is available`)
 		default:
 			l.warn(name, word, "unknown exporter"+didYouMean(word, exporters))
 		}
@@ -140,7 +140,7 @@ func (l *loader) checkNames() {
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")
 		if ours := strings.HasPrefix(name, "TRAINSPAN_") || strings.HasPrefix(name, "DFTRACER_"); ours && !slices.Contains(known, name) {
-			l.warn(name, nil, "unknown variable, which has no effect"+didYouMean(name, known))
+			l.warn(name, nil, "unknown variable, ignored"+didYouMean(name, known))
 		}
 	}
 }
@@ -163,12 +163,12 @@ func pairs(text string) (any, error) {
 	for _, item := range splitList(text, ",") {
 		key, value, ok := strings.Cut(item, "=")
 		if key = strings.TrimSpace(key); !ok || key == "" {
-			return nil, errors.New("must be written key=value,key=value")
+			return nil, errors.New("must have the form key=value,key=value")
 		}
 		key, keyErr := url.PathUnescape(key)
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if err != nil || keyErr != nil {
-			return nil, errors.New("must be percent-encoded: a value has a stray %")
+			return nil, errors.New("must be percent-encoded: a % is not followed by two hexadecimal digits")
 		}
 		m = append(m, document.Entry{Key: key, Value: value})
 	}

@@ -61,7 +61,7 @@ type Trace struct {
 	// TIDs gives events the lane that they ran on as `tid`; otherwise it is 0.
 	TIDs Var[bool] `key:"tids" env:"DFTRACER_DISABLE_TIDS:not" dftracer:"features.tid" default:"true"`
 	// DataDirs lists the folders whose files are traced, as far as the program reads and writes
-	// them through [iofs](../guide/integrations.md#file-access); nothing is intercepted. The variable's word
+	// them through [iofs](../guide/recipes.md#file-access); nothing is intercepted. The variable's word
 	// `all` means all files. A name with a scheme (`s3://bucket`) goes into a file only: the
 	// variable is cut at `:`.
 	DataDirs []string `key:"data_dirs" env:"DFTRACER_DATA_DIR:dirs" dftracer:"tracer.data_dirs,profiler.data_dirs" rule:"items" default:"all files"`

@@ -237,7 +237,7 @@ func unknownKey(key, section string) string {
 	case len(meant) == 0:
 		return fmt.Sprintf("unknown key %q; trainspan help configuration lists all keys", key)
 	case least == 1:
-		return fmt.Sprintf("%q does not belong here; its key is %s", key, names)
+		return fmt.Sprintf("%q is not valid here; use %s", key, names)
 	default:
 		return fmt.Sprintf("unknown key %q; did you mean %s?", key, names)
 	}

@@ -21,10 +21,10 @@ func TestSuspiciousVariablesAreWarnedOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		`TRAINSPAN_SESSION_TAGS: unknown variable, which has no effect; did you mean "TRAINSPAN_SESSION_TAG"?`,
-		`DFTRACER_LOGFILE: unknown variable, which has no effect; did you mean "DFTRACER_LOG_FILE"?`,
+		`TRAINSPAN_SESSION_TAGS: unknown variable, ignored; did you mean "TRAINSPAN_SESSION_TAG"?`,
+		`DFTRACER_LOGFILE: unknown variable, ignored; did you mean "DFTRACER_LOG_FILE"?`,
 		`OTEL_TRACES_EXPORTER: unknown exporter; did you mean "otlp"? (got "otpl")`,
-		`OTEL_TRACES_EXPORTER: this library has no such exporter, only "otlp" (got "console")`,
+		`OTEL_TRACES_EXPORTER: unsupported exporter; only "otlp" is available (got "console")`,
 	}
 	var lines []string
 	for _, w := range cfg.Warnings {

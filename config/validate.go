@@ -222,7 +222,7 @@ func (p *problems) checkRule(name, arg, key string, field reflect.Value) {
 	case "items":
 		for i := range field.Len() {
 			item := field.Index(i).String()
-			p.when(strings.TrimSpace(item) == "", key, item, "an item must not be empty (item %d)", i)
+			p.when(strings.TrimSpace(item) == "", key, item, "item %d must not be empty", i)
 		}
 	case "path": // a placeholder that is not replaced would give all ranks the same file
 		for _, word := range placeholder.FindAllString(text, -1) {
@@ -231,7 +231,7 @@ func (p *problems) checkRule(name, arg, key string, field reflect.Value) {
 		}
 		fallthrough
 	case "nozero":
-		p.when(strings.ContainsRune(text, 0), key, text, "must not hold a zero byte")
+		p.when(strings.ContainsRune(text, 0), key, text, "must not contain a NUL byte")
 	}
 }
 
@@ -244,7 +244,7 @@ func (c *Config) violations() (found problems) {
 	mode, names := cmp.Or(c.Export.Mode, Blacklist), c.Export.SpanNames
 	p.when(mode == ExportAll && len(names) > 0, "export.span_names", names, "span_names should be empty when mode is %s", mode)
 	p.when((mode == Whitelist || mode == Blacklist) && len(names) == 0 && !c.Export.UsesDefaultNames(), "export.span_names", names, "span_names should be a non-empty list when mode is %s", mode)
-	p.when(c.Outputs.File.Enabled.Or(false) && c.Outputs.File.Path == "", "outputs.file.path", nil, "field required: the file output is switched on and needs a path")
+	p.when(c.Outputs.File.Enabled.Or(false) && c.Outputs.File.Path == "", "outputs.file.path", nil, "field required: the file output is enabled and needs a path")
 	c.Outputs.OTLP.validate(p)
 	c.Outputs.Prometheus.validate(p)
 	for i := range found {
@@ -266,7 +266,7 @@ func (b *Base) validate(p *problems) {
 	if t == nil {
 		return
 	}
-	p.when(t.PerfTag.IsSet() && t.PerfTags.IsSet(), "training.perf_tags", nil, "perf_tag and perf_tags exclude each other")
+	p.when(t.PerfTag.IsSet() && t.PerfTags.IsSet(), "training.perf_tags", nil, "perf_tag and perf_tags are mutually exclusive: set one of them")
 	if on, _ := evaluate(new(problems), "", t.IsLogThroughputEnabled); on {
 		const key = "training.flops_per_sample"
 		n, ok := evaluate(p, key, t.FlopsPerSample)
@@ -284,13 +284,13 @@ func (o *OTLP) validate(p *problems) {
 	o.checkEndpoint(p, path+"logs_endpoint", o.LogsEndpoint)
 	o.checkEndpoint(p, path+"metrics_endpoint", o.MetricsEndpoint)
 	on := o.Enabled.Or(true)
-	p.when(on && o.Logs.Or(false) && o.LogsURL() == "", path+"logs_endpoint", nil, "field required: traces_endpoint does not show where logs go")
-	p.when(on && o.Metrics.Or(false) && o.MetricsURL() == "", path+"metrics_endpoint", nil, "field required: traces_endpoint does not show where metrics go")
+	p.when(on && o.Logs.Or(false) && o.LogsURL() == "", path+"logs_endpoint", nil, "field required: set it or endpoint, because traces_endpoint is for traces only")
+	p.when(on && o.Metrics.Or(false) && o.MetricsURL() == "", path+"metrics_endpoint", nil, "field required: set it or endpoint, because traces_endpoint is for traces only")
 	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
 		// Neither name nor value is shown, because a secret may be in the wrong place.
 		bad := name == "" || strings.Trim(name, tokenCharacters) != ""
-		p.when(bad, path+"headers", nil, "a name is empty or holds a character that HTTP does not allow")
-		p.when(!bad && strings.ContainsAny(o.Headers[name], "\r\n\x00"), path+"headers."+name, nil, "the value holds a line break or a zero byte")
+		p.when(bad, path+"headers", nil, "a name is empty or contains a character that HTTP does not allow")
+		p.when(!bad && strings.ContainsAny(o.Headers[name], "\r\n\x00"), path+"headers."+name, nil, "the value contains a line break or a NUL byte")
 	}
 	p.when(o.ClientCertificate != "" && o.ClientKey == "", path+"client_key", nil, "must be set together with client_certificate")
 	p.when(o.ClientCertificate == "" && o.ClientKey != "", path+"client_certificate", nil, "must be set together with client_key")

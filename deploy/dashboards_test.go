@@ -31,61 +31,61 @@ var ofJob = []panel{
 		{`<< m "training.diagnosis" >>{job=~"$job",kind!~"fine|unknown"}`, "{{kind}}, {{cause}}"},
 		{`0 * sum by (kind) (<< m "training.diagnosis" >>{job=~"$job",kind=~"fine|unknown"})`, "{{kind}}"},
 	}},
-	{title: "Time in steps that count", unit: "s", note: files, queries: []query{{`sum by (part) (<< m "training.time.productive" >>{job=~"$job"})`, "{{part}}"}}},
-	{title: "Waited for", unit: "s", note: files, queries: []query{{`<< m "training.waited_for" >>{job=~"$job"}`, "rank {{training_rank}}"}}},
-	one("Time in iterations", "percentunit", `sum(rate(<< m "training.productive.time" >>{job=~"$job"}[$__rate_interval])) / sum(rate(<< m "training.loop.time" >>{job=~"$job"}[$__rate_interval]))`, "of the time since the loop began"),
+	{title: "Productive time, by part", unit: "s", note: files, queries: []query{{`sum by (part) (<< m "training.time.productive" >>{job=~"$job"})`, "{{part}}"}}},
+	{title: "Time that other ranks waited for a rank", unit: "s", note: files, queries: []query{{`<< m "training.waited_for" >>{job=~"$job"}`, "rank {{training_rank}}"}}},
+	one("Time in iterations", "percentunit", `sum(rate(<< m "training.productive.time" >>{job=~"$job"}[$__rate_interval])) / sum(rate(<< m "training.loop.time" >>{job=~"$job"}[$__rate_interval]))`, "share of the time since the loop began"),
 	{
 		title: "Where the time went", unit: "s", note: files,
 		queries: []query{{`sum by (category) (<< m "training.time" >>{job=~"$job"})`, "{{category}}"}},
 	},
-	{title: "Time in steps that count, of all time", unit: "percentunit", note: files, queries: []query{
+	{title: "Productive share of all time", unit: "percentunit", note: files, queries: []query{
 		{`avg(<< m "training.goodput.ratio" >>{job=~"$job"})`, "since the first attempt began"},
 		{`avg by (window_s) (<< m "training.goodput.window.ratio" >>{job=~"$job"})`, "last {{window_s}} s"},
 	}},
-	{title: "Work in a step beyond the other ranks", unit: "s", note: files, queries: []query{
+	{title: "Work per step in excess of the other ranks", unit: "s", note: files, queries: []query{
 		{`<< m "training.rank.excess" >>{job=~"$job"} / << m "training.ranks" >>{job=~"$job"}`, "rank {{training_rank}} on {{host_name}}"},
 	}},
-	{title: "Wait in a step", unit: "s", note: files, queries: []query{
+	{title: "Wait per step", unit: "s", note: files, queries: []query{
 		{`<< m "training.rank.wait" >>{job=~"$job"} / << m "training.ranks" >>{job=~"$job"}`, "rank {{training_rank}} on {{host_name}}"},
 	}},
-	one("Iterations a second, by process", "ops", `rate(<< m "training.iterations" >>{job=~"$job"}[$__rate_interval])`, "{{instance}} {{training_rank}}"),
-	one("Length of an iteration, by process", "s", `rate(<< m "training.iteration.duration" >>_sum{job=~"$job"}[$__rate_interval]) / rate(<< m "training.iteration.duration" >>_count{job=~"$job"}[$__rate_interval])`, "{{instance}}"),
-	{title: "Length of an iteration, all processes", unit: "s", queries: []query{
+	one("Iterations per second, by process", "ops", `rate(<< m "training.iterations" >>{job=~"$job"}[$__rate_interval])`, "{{instance}} {{training_rank}}"),
+	one("Duration of an iteration, by process", "s", `rate(<< m "training.iteration.duration" >>_sum{job=~"$job"}[$__rate_interval]) / rate(<< m "training.iteration.duration" >>_count{job=~"$job"}[$__rate_interval])`, "{{instance}}"),
+	{title: "Duration of an iteration, all processes", unit: "s", queries: []query{
 		{`histogram_quantile(0.5, sum by (le) (rate(<< m "training.iteration.duration" >>_bucket{job=~"$job"}[$__rate_interval])))`, "median"},
 		{`histogram_quantile(0.99, sum by (le) (rate(<< m "training.iteration.duration" >>_bucket{job=~"$job"}[$__rate_interval])))`, "99 %"},
 	}},
 	one("Loss", "none", `max(<< m "training.loss" >>{job=~"$job"})`, "latest"),
-	one("Tokens a second", "none", `sum(rate(<< m "training.tokens" >>{job=~"$job"}[$__rate_interval]))`, "all ranks"),
-	one("Operations a second and GPU", "none", `avg(<< m "training.gpu.throughput" >>{job=~"$job"})`, "mean over ranks"),
-	{title: "Checkpoints", unit: "s", note: "Time of a save, that training waited for and in the background.", queries: []query{
+	one("Tokens per second", "none", `sum(rate(<< m "training.tokens" >>{job=~"$job"}[$__rate_interval]))`, "all ranks"),
+	one("Operations per second per GPU", "none", `avg(<< m "training.gpu.throughput" >>{job=~"$job"})`, "mean over ranks"),
+	{title: "Checkpoints", unit: "s", note: "Duration of a save: blocking (training waits) and background.", queries: []query{
 		{`sum by (phase) (rate(<< m "training.checkpoint.duration" >>_sum{job=~"$job"}[$__rate_interval])) / sum by (phase) (rate(<< m "training.checkpoint.duration" >>_count{job=~"$job"}[$__rate_interval]))`, "{{phase}}"},
 	}},
 	one("Checkpoint saves", "none", `sum by (outcome) (<< m "training.checkpoint.saves" >>{job=~"$job"})`, "{{outcome}}"),
 	one("Start-up, by process", "s", `<< m "training.startup.time" >>{job=~"$job"}`, "{{instance}}"),
-	{title: "Telemetry: lost a second", unit: "none", queries: []query{
+	{title: "Telemetry: losses per second", unit: "none", queries: []query{
 		{lost, "spans, {{error_type}}"},
 		{`sum by (output) (rate(<< m "trainspan.file.lost" >>{job=~"$job"}[$__rate_interval]))`, "lines, {{output}}"},
 	}},
-	one("Telemetry: spans that wait", "none", `sum(<< m "otel.sdk.processor.span.queue.size" >>{job=~"$job"})`, "all processes"),
-	one("Telemetry: waiting for the disk", "percentunit", `sum by (output) (rate(<< m "trainspan.file.blocked.time" >>{job=~"$job"}[$__rate_interval]))`, "{{output}}"),
-	{title: "Ranks", unit: "none", note: "Which process is which rank, and where it is.", queries: []query{
+	one("Telemetry: queued spans", "none", `sum(<< m "otel.sdk.processor.span.queue.size" >>{job=~"$job"})`, "all processes"),
+	one("Telemetry: time blocked by the disk", "percentunit", `sum by (output) (rate(<< m "trainspan.file.blocked.time" >>{job=~"$job"}[$__rate_interval]))`, "{{output}}"),
+	{title: "Ranks", unit: "none", note: "The rank, host and process of each series.", queries: []query{
 		{`<< m "training.iterations" >>{job=~"$job",host_name!=""} or << m "training.iterations" >>{job=~"$job",host_name=""} * on (job, instance) group_left (training_rank, host_name) target_info`, "rank {{training_rank}} on {{host_name}}: {{instance}}"},
 	}},
 }
 
 // ofFleet has the panels for all jobs.
 var ofFleet = []panel{
-	one("Jobs that train", "none", `count(max by (job) (<< m "training.loops.open" >>) == 1)`, "jobs"),
+	one("Training jobs", "none", `count(max by (job) (<< m "training.loops.open" >>) == 1)`, "jobs"),
 	one("Processes, by job", "none", `sum by (job) (<< m "training.ranks" >>) or count by (job) (<< m "otel.sdk.span.live" >>)`, "{{job}}"),
 	one("Time in iterations, by job", "percentunit", `sum by (job) (rate(<< m "training.productive.time" >>[$__rate_interval])) / sum by (job) (rate(<< m "training.loop.time" >>[$__rate_interval]))`, "{{job}}"),
-	{title: "Time in steps that count, of all time, by job", unit: "percentunit", note: files, queries: []query{{`avg by (job) (<< m "training.goodput.ratio" >>)`, "{{job}}"}}},
+	{title: "Productive share of all time, by job", unit: "percentunit", note: files, queries: []query{{`avg by (job) (<< m "training.goodput.ratio" >>)`, "{{job}}"}}},
 	{title: "What slows jobs down", unit: "none", note: files, queries: []query{{`<< m "training.diagnosis" >>{kind!~"fine|unknown"}`, "{{job}}: {{kind}}, {{cause}}"}}},
 	one("Slowest process over the median, by job", "none", `max by (job) (rate(<< m "training.iteration.duration" >>_sum[$__rate_interval]) / rate(<< m "training.iteration.duration" >>_count[$__rate_interval]))
   / quantile by (job) (0.5, rate(<< m "training.iteration.duration" >>_sum[$__rate_interval]) / rate(<< m "training.iteration.duration" >>_count[$__rate_interval]))`, "{{job}}"),
-	one("Tokens a second, by job", "none", `sum by (job) (rate(<< m "training.tokens" >>[$__rate_interval]))`, "{{job}}"),
+	one("Tokens per second, by job", "none", `sum by (job) (rate(<< m "training.tokens" >>[$__rate_interval]))`, "{{job}}"),
 	one("Failed iterations, by job", "none", `sum by (job) (<< m "training.iterations.failed" >>)`, "{{job}}"),
 	one("Saved checkpoints, by job", "none", `sum by (job) (<< m "training.checkpoint.saves" >>{outcome="success"})`, "{{job}}"),
-	one("Spans lost a second, by job", "none", strings.NewReplacer(`job=~"$job",`, "", "by (error_type)", "by (job)").Replace(lost), "{{job}}"),
+	one("Lost spans per second, by job", "none", strings.NewReplacer(`job=~"$job",`, "", "by (error_type)", "by (job)").Replace(lost), "{{job}}"),
 }
 
 type object = map[string]any

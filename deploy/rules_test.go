@@ -82,7 +82,7 @@ groups:
         for: 15m
         labels: {severity: warning}
         annotations:
-          summary: "iterations of {{ $labels.instance }} take {{ $value | humanizeDuration }}, over 1.2 times those of the other ranks of {{ $labels.job }}"
+          summary: "iterations of {{ $labels.instance }} take {{ $value | humanizeDuration }}, more than 1.2 times as long as on the other ranks of {{ $labels.job }}"
           next: trainspan report names the rank and the cause
       - alert: TrainingSlowedDown
         # From the files of the job: trainspan run --metrics.
@@ -97,7 +97,7 @@ groups:
         for: 1m
         labels: {severity: critical}
         annotations:
-          summary: "ranks of {{ $labels.job }} wait for one that does not come"
+          summary: "ranks of {{ $labels.job }} wait for a rank that does not arrive"
           next: trainspan report names the rank and where it is
       - alert: TrainingNoStep
         expr: |
@@ -105,7 +105,7 @@ groups:
             unless on (job, instance) increase(<< m "training.iterations" >>[15m]) > 0
         labels: {severity: critical}
         annotations:
-          summary: "{{ $labels.instance }} of {{ $labels.job }} trains and has completed no iteration for 15 minutes"
+          summary: "{{ $labels.instance }} of {{ $labels.job }} is training, but has completed no iteration for 15 minutes"
           next: trainspan top shows what is open on each rank
       - alert: TrainingCheckpointOverdue
         expr: |
@@ -113,7 +113,7 @@ groups:
             unless on (job) sum by (job) (increase(<< m "training.checkpoint.saves" >>{outcome="success"}[2h])) > 0
         labels: {severity: critical}
         annotations:
-          summary: "{{ $labels.job }} has saved no checkpoint for two hours: what it has done since would be lost"
+          summary: "{{ $labels.job }} has saved no checkpoint for two hours: a failure would lose the work since then"
       - alert: TrainingStartupLong
         expr: << m "training.startup.time" >> > 1800 unless on (job, instance) << m "training.iterations" >> > 0
         labels: {severity: warning}
@@ -139,7 +139,7 @@ groups:
         for: 5m
         labels: {severity: warning}
         annotations:
-          summary: "the agent of {{ $labels.instance }} does not answer: ranks there queue their spans"
+          summary: "the agent of {{ $labels.instance }} does not respond: ranks there queue their spans"
       - alert: AgentQueueFilling
         expr: otelcol_exporter_queue_size / otelcol_exporter_queue_capacity > 0.8
         for: 10m

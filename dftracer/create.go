@@ -178,7 +178,7 @@ func splitExt(path string) (stem, ext string) {
 // name.
 func (o *Options) resolvePath(path string) (string, error) {
 	if path == "" {
-		return "", errors.New("there is no path: name the file to write")
+		return "", errors.New("the path is empty: name the file to write")
 	}
 	name := fswrite.Name{Path: path, Rank: o.Process.Rank, WorldSize: o.Process.WorldSize, PID: o.Process.PID, Host: o.Process.Host}
 	resolve := name.Resolve

@@ -207,7 +207,7 @@ func (o *Options) validate() error {
 	bad(o.Nesting > NestingOff, "unknown nesting %d", o.Nesting)
 	bad(o.Compression > CompressNone, "unknown compression %d", o.Compression)
 	bad(o.Sync > SyncAlways, "unknown sync policy %d", o.Sync)
-	bad(o.Existing > ExistingFail, "unknown choice %d for an existing file", o.Existing)
+	bad(o.Existing > ExistingFail, "unknown policy %d for existing files", o.Existing)
 	bad(o.Level < 0 || o.Level > 9, "compression level %d is not between 0 and 9", o.Level)
 	bad(o.MemberSize < 0, "negative member size %d", o.MemberSize)
 	bad(o.FlushInterval < 0, "negative flush interval %v", o.FlushInterval)

@@ -281,7 +281,7 @@ func TestPaths(t *testing.T) {
 	hash := tracefile.HashText(tracefile.HashOf(dftracer.V2, "train-node/7-42"), dftracer.V2)
 	rank := 5
 	for _, bad := range []string{"", "t-{rankk}.pfw.gz"} {
-		if _, err := dftracer.Create(bad, nil); err == nil || bad != "" && !strings.Contains(err.Error(), "{rankk}: the known ones are {rank}, {pid} and {host}") {
+		if _, err := dftracer.Create(bad, nil); err == nil || bad != "" && !strings.Contains(err.Error(), "{rankk}: use {rank}, {pid} or {host}") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
@@ -354,7 +354,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"dialect 9", "level 12", "member size -1", "interval -1ns", "rotation size -1", "sync policy 9", "choice 9", "nesting 9", "compression 9"} {
+	for _, want := range []string{"dialect 9", "level 12", "member size -1", "interval -1ns", "rotation size -1", "sync policy 9", "policy 9 for existing", "nesting 9", "compression 9"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
 		}

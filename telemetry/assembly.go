@@ -32,7 +32,7 @@ import (
 // start of the exporters.
 func (b *TrainingTelemetryBuilder) ConfigureProvider(ctx context.Context) (*Provider, error) {
 	if b.spent {
-		return nil, errors.New("telemetry: ConfigureProvider has made a provider already: make a new builder for another")
+		return nil, errors.New("telemetry: ConfigureProvider was already called: create a new builder for another provider")
 	}
 	if err := b.Err(); err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
@@ -205,8 +205,8 @@ func (a *assembly) attach(ctx context.Context) error {
 	if a.ids = a.TrainingTelemetryBuilder.ids; a.ids == nil {
 		var shared bool
 		if a.ids, shared = idsOf(a.id); !shared && !r.otel.above.IsValid() && a.spanExporters > 0 && a.id.LocalRank.IsSet() && a.id.Rank.Get() == 0 {
-			r.out.log.Warn("the launcher tells no id of this job, so that every rank has a trace of its own; "+
-				"set TRAINSPAN_JOB to a text that all ranks share and no other run has", "see", helptopic.TracePerRank)
+			r.out.log.Warn("the launcher sets no job id, so each rank has its own trace; "+
+				"set TRAINSPAN_JOB to a value that all ranks share and no other run uses", "see", helptopic.TracePerRank)
 		}
 	}
 	a.run = a.traceRun()
@@ -260,6 +260,9 @@ func (a *assembly) attachOutputs(ctx context.Context) error {
 			return nil
 		},
 	}
+	every := offer.Telemetry
+	every.Current = func() trace.SpanContext { return r.Current().SpanContext() }
+	r.otel.offer = &every
 	all := a.ordered()
 	made := make([]Output, len(all))
 	for i := range all {
@@ -300,7 +303,7 @@ func (a *assembly) sdk(ctx context.Context) *sdktrace.TracerProvider {
 	}
 	res, err := settings.Resource(ctx, a.id, tags, a.resource)
 	if err != nil {
-		a.p.rec.out.log.Warn("telemetry could not describe the process in full", "error", err, "see", helptopic.Undescribed)
+		a.p.rec.out.log.Warn("telemetry could not detect all resource attributes", "error", err, "see", helptopic.Undescribed)
 	}
 	sampler := a.sampler
 	if sampler == nil {
@@ -325,6 +328,6 @@ func (a *assembly) meter() {
 	health, observed := observe(m, p.rec, p.hub)
 	p.closers = append(p.closers, health.close)
 	if err = errors.Join(err, observed); err != nil {
-		p.rec.out.log.Warn("telemetry could not make all of its metrics", "error", err, "see", helptopic.Metrics)
+		p.rec.out.log.Warn("telemetry could not create all of its metrics", "error", err, "see", helptopic.Metrics)
 	}
 }

@@ -37,7 +37,7 @@ func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 		return ctx, &Span{rec: r, index: -1, state: spanEnded, problem: err}, err
 	}
 	if cause := r.otel.start(ctx, s, p); cause != nil {
-		r.out.warn(warnStart, "a span could not be started in OpenTelemetry", "span", p.name, "panic", cause)
+		r.out.warn(warnStart, "the OpenTelemetry SDK could not start a span", "span", p.name, "panic", cause)
 	}
 	var first []outputs.Event
 	if p.index == phase.Application {
@@ -95,7 +95,7 @@ func (r *Recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span,
 		if !p.root {
 			var ended *Span
 			if s.parent, ended = r.tree.parentOf(r, carried, p); ended != nil {
-				c.warn(warnEndedParent, "a span was started with the context of a span that has ended; it hangs under the nearest open one",
+				c.warn(warnEndedParent, "a span was started with the context of an ended span; its parent is the nearest open span",
 					"span", p.name, "ended", ended.data.Name)
 			}
 			if _, ours := carried.(*contextSpan); !ours && s.parent == nil {

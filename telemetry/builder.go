@@ -56,7 +56,7 @@ func NewTrainingTelemetryBuilder() *TrainingTelemetryBuilder {
 func (b *TrainingTelemetryBuilder) fits(name string, again bool) bool {
 	switch {
 	case b.spent:
-		b.misuse = append(b.misuse, fmt.Errorf("%s has no effect after ConfigureProvider: make a new builder", name))
+		b.misuse = append(b.misuse, fmt.Errorf("%s has no effect after ConfigureProvider: create a new builder", name))
 	case again:
 		b.misuse = append(b.misuse, fmt.Errorf("%s can be called only once, the second call has no effect", name))
 	default:

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/callbacks"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -28,7 +28,7 @@ func (h *hangs) hang(in string) {
 }
 
 func (h *hangs) Open(ctx context.Context, _ *outputs.Telemetry) (outputs.Traits, error) {
-	direct.OfferShortcuts(ctx, direct.Shortcuts{Scopes: h})
+	dispatch.OfferScopes(ctx, h, nil)
 	return h.traits, nil
 }
 func (h *hangs) Write(records []outputs.Record) error {
@@ -44,10 +44,10 @@ func (h *hangs) Write(records []outputs.Record) error {
 	}
 	return nil
 }
-func (h *hangs) ScopeKind(string, string) direct.ScopeKind { return nil }
-func (h *hangs) EndScopes()                                { h.hang("EndScopes") }
-func (h *hangs) ForceFlush(context.Context) error          { h.hang("ForceFlush"); return nil }
-func (h *hangs) Shutdown(context.Context) error            { h.hang("Shutdown"); return nil }
+func (h *hangs) ScopeKind(string, string) dispatch.ScopeKind { return nil }
+func (h *hangs) EndScopes()                                  { h.hang("EndScopes") }
+func (h *hangs) ForceFlush(context.Context) error            { h.hang("ForceFlush"); return nil }
+func (h *hangs) Shutdown(context.Context) error              { h.hang("Shutdown"); return nil }
 
 // withHanging runs a job in which a method of an output hangs, in synthetic
 // time, so that times are exact.

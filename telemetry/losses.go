@@ -50,7 +50,7 @@ type losses struct {
 // first one is also reported to the other outputs at once, and the rest at the
 // end.
 func (l *losses) countLoss(what, cause string, n int64, err error) {
-	l.rec.out.warn(0, "data was lost on its way to an OpenTelemetry backend", what, n, "cause", cause, "error", err, "see", helptopic.Delivery)
+	l.rec.out.warn(0, "data was not delivered to an OpenTelemetry backend", what, n, "cause", cause, "error", err, "see", helptopic.Delivery)
 	l.mu.Lock()
 	first := l.reported == nil && l.rec.why() == nil
 	if first {
@@ -111,7 +111,7 @@ func (l *losses) report() map[string]int64 {
 		if lostMetrics > 0 {
 			args = append(args, "metric_exports", lostMetrics)
 		}
-		l.rec.out.log.Warn("telemetry lost data on its way to OpenTelemetry backends", append(args, "see", helptopic.Delivery)...)
+		l.rec.out.log.Warn("telemetry could not deliver all data to OpenTelemetry backends", append(args, "see", helptopic.Delivery)...)
 	}
 	return all
 }

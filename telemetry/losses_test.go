@@ -248,7 +248,7 @@ func reportedInLog(t *testing.T, log *bytes.Buffer, s *telemetry.Stats) {
 			LogCauses     map[string]int64 `json:"log_causes"`
 		}
 		check(t, json.Unmarshal([]byte(line), &got))
-		if !strings.Contains(got.Msg, "lost data") {
+		if !strings.Contains(got.Msg, "could not deliver all data") {
 			continue
 		}
 		found++

@@ -5,17 +5,13 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/internal/platform/attrvalue"
-	"github.com/trainspan/trainspan/internal/record/direct"
 	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/record/phase"
 	"github.com/trainspan/trainspan/internal/record/segment"
-	"github.com/trainspan/trainspan/internal/tracefile/vocab"
-	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -32,7 +28,8 @@ type otelSide struct {
 	tracers trace.TracerProvider // the provider whose spans nest with those of the recorder
 	run     *segment.Run         // the traces of the run; nil if a span is in its parent's trace
 	above   trace.SpanContext    // the span of another process that the run belongs to
-	steps   *outputs.Progress    // the progress that spans of iterations get; nil means none
+	offer   *outputs.Telemetry   // to an output that gets every span
+	steps   *outputs.Progress    // what spans of iterations carry of it; nil: nothing
 }
 
 // start starts a span. If a sampler or id generator panics, OpenTelemetry does
@@ -184,40 +181,9 @@ type tracerProvider struct {
 	scopes *scopePlan
 }
 
-var _ direct.Source = (*tracerProvider)(nil)
-
 // Tracer implements trace.TracerProvider.
 func (t *tracerProvider) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
 	return &tracer{rec: t.rec, inner: t.inner.Tracer(name, options...)}
-}
-
-// ScopeKind implements direct.Source.
-func (t *tracerProvider) ScopeKind(category, name string) direct.ScopeKind {
-	return t.scopes.kind(category, name)
-}
-
-// Sender implements direct.Source.
-func (t *tracerProvider) Sender(category, name string) direct.Sender {
-	plan := t.scopes
-	to, as := plan.hub.Filter.Sent(category, name, plan.hub.Network())
-	if to == 0 {
-		return nil
-	}
-	var named []attribute.KeyValue
-	if as == vocab.ScopeName(category, name) {
-		named = []attribute.KeyValue{attribute.String(spans.AttrCategory, category), attribute.String(spans.AttrName, name)}
-	}
-	return func(ctx context.Context, at time.Time, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
-		inner, s, _ := plan.rec.begin(ctx, &startParams{
-			name: as, index: -1, scoped: true, at: at, anyTime: true, chosen: true, to: to,
-			attrs: plan.rec.repairs.cleanCopy(attributes.From(slices.Concat(named, attrs)...)),
-		})
-		if s == nil {
-			return ctx, nil
-		}
-		span := trace.SpanFromContext(inner)
-		return trace.ContextWithSpan(ctx, span), span
-	}
 }
 
 type tracer struct {

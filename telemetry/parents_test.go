@@ -104,7 +104,7 @@ func TestContextOfAnEndedSpan(t *testing.T) {
 	if got := fmt.Sprint(parents); got != want {
 		t.Errorf("the parents are %s, want %s", got, want)
 	}
-	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "context of a span that has ended") {
+	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "context of an ended span") {
 		t.Errorf("%d lines:\n%s", n, log)
 	}
 }

@@ -108,11 +108,11 @@ func (p *startParams) standard(r *Recorder, name string, options []StartOption) 
 			p.name, p.index = spans.CheckpointSaveAsync, phase.SaveAsync
 		}
 		if name != spans.CheckpointSave && name != p.name {
-			return fmt.Errorf("%s cannot be started: the training configuration says %s; start spans.CheckpointSave, "+
+			return fmt.Errorf("%s cannot be started: the training configuration selects %s; start spans.CheckpointSave, "+
 				"which follows the configuration", name, p.name)
 		}
 	case p.index < 0:
-		return fmt.Errorf("%q is not a standard span: use StartSpan for a span of your own, or a name of package spans", name)
+		return fmt.Errorf("%q is not a standard span: call StartSpan for a custom span, or use a name from package spans", name)
 	case p.index == phase.Training:
 		p.values = r.values(true)
 	}
@@ -122,7 +122,7 @@ func (p *startParams) standard(r *Recorder, name string, options []StartOption) 
 		}
 	}
 	if need := neededBy(p.index); need != "" && !anyGiven(options) {
-		return fmt.Errorf("%s needs to know more: give a %s to its start", p.name, need)
+		return fmt.Errorf("%s requires attributes: pass a %s when starting it", p.name, need)
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func (r *Recorder) fail(name phase.Call, problem error) error {
 	}
 	r.out.deliver(&c)
 	if r.strategy == config.DisableQuietly {
-		r.out.log.Error("telemetry met a fatal error and is now disabled", "call", name.Text, "error", failure.Text(problem), "see", helptopic.Refused)
+		r.out.log.Error("telemetry is disabled after a fatal error", "call", name.Text, "error", failure.Text(problem), "see", helptopic.Refused)
 		r.disable()
 		return nil
 	}

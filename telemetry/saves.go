@@ -22,8 +22,8 @@ func (r *Recorder) CheckpointSucceeded(p SaveSuccess) error {
 			Step: int64(p.GlobalStep), At: t, Async: s.index == phase.Application, Size: p.Size, Directory: p.Directory,
 		}
 		if !r.books.Succeed(&success, &c.entry) {
-			c.warn(0, "the success of a checkpoint was reported that is not known", "step", success.Step, "see", helptopic.Checkpoint)
-			r.out.gap(c, fmt.Sprintf("save_checkpoint_success for step %d, which is unknown or was reported before", success.Step), nil)
+			c.warn(0, "a checkpoint succeeded that was not started, or succeeded before", "step", success.Step, "see", helptopic.Checkpoint)
+			r.out.gap(c, fmt.Sprintf("save_checkpoint_success for step %d: the checkpoint is unknown or was already reported", success.Step), nil)
 			return nil
 		}
 		for i := range c.entry.Events {

@@ -220,6 +220,6 @@ func (s *Span) RecordError(err error) {
 	s.recordError("Error in "+s.Name()+": ", err, time.Time{}, nil)
 }
 
-// errGoexit is the error of a scope whose goroutine was ended by runtime.Goexit
-// (by a failed test, for instance).
-var errGoexit = errors.New("the goroutine ended before the scope did")
+// errGoexit is the failure of a scope whose goroutine was ended by
+// runtime.Goexit (a failed test, for instance).
+var errGoexit = errors.New("the goroutine exited before the scope ended")

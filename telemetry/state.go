@@ -61,7 +61,7 @@ func (r *Recorder) prepare(c *call, s *Span, p *startParams, t int64) (err error
 	case phase.Iteration:
 		r.progress.SetStep(r.books.Done())
 		if !r.books.Training() || r.tree.byName[phase.Training] == nil {
-			c.warn(warnOutsideLoop, "a training iteration was started outside a training loop; call OnTrainStart or start spans.TrainingLoop before")
+			c.warn(warnOutsideLoop, "a training iteration was started outside a training loop; call OnTrainStart or start spans.TrainingLoop first")
 		}
 	case phase.Epoch:
 		r.progress.SetEpoch(s.step)
@@ -171,7 +171,7 @@ func (r *Recorder) setAttrs(c *call, s *Span, attrs []attributes.Attr) error {
 	for _, a := range attrs {
 		if len(s.data.Attributes) >= maxAttributes && !has(s.data.Attributes, a.Key) {
 			s.rec.repairs.values.Add(1)
-			c.warn(warnAttributes, "a span has too many attributes; the rest is left out", "span", s.data.Name, "limit", maxAttributes)
+			c.warn(warnAttributes, "a span has too many attributes; the rest are dropped", "span", s.data.Name, "limit", maxAttributes)
 			continue
 		}
 		s.data.Attributes = upsert(s.data.Attributes, a)

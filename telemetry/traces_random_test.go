@@ -10,7 +10,7 @@ import (
 
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/record/segment"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
@@ -24,7 +24,7 @@ type wanderer struct {
 	t      *testing.T
 	r      *rand.Rand
 	tracer trace.Tracer
-	kind   direct.ScopeKind
+	kind   dispatch.ScopeKind
 }
 
 func (w *wanderer) below(ctx context.Context, depth int) {
@@ -50,7 +50,7 @@ func (w *wanderer) below(ctx context.Context, depth int) {
 			w.below(ctx, depth+1)
 			s.End()
 		case 2:
-			if s := w.kind.Start(given, nil, direct.ScopeStart{}); s != nil {
+			if s := w.kind.Start(given, nil, dispatch.ScopeStart{}); s != nil {
 				w.below(s.Context(), depth+1)
 				s.End()
 			}
@@ -97,7 +97,7 @@ func TestAnyRunHangsTogether(t *testing.T) {
 				b.WithIDGenerator(telemetry.RandomIDs())
 			}
 		})
-		w := &wanderer{job: j, t: t, r: r, tracer: j.tel.Tracer("user"), kind: direct.SourceOf(j.tel.TracerProvider()).ScopeKind("compute", "forward")}
+		w := &wanderer{job: j, t: t, r: r, tracer: j.tel.Tracer("user"), kind: dispatch.SourceOf(j.tel.TracerProvider()).ScopeKind("compute", "forward")}
 		j.ctx = started(t)(j.cb.OnAppStart(context.Background()))
 		w.below(j.ctx, 2)
 		j.ctx = started(t)(j.cb.OnTrainStart(j.ctx, callbacks.TrainStart{}))

@@ -97,8 +97,11 @@ func (c *contextSpan) Outside() trace.SpanContext {
 // Ambient implements filter.Span.
 func (c *contextSpan) Ambient() bool { return c.hook }
 
-// startContext is the context with which OpenTelemetry starts a span. It shares
-// the memory of the Span.
+// Telemetry implements filter.Span.
+func (c *contextSpan) Telemetry() *outputs.Telemetry { return c.rec.otel.offer }
+
+// startContext is the context that OpenTelemetry starts a span with. It needs no memory
+// of its own.
 type startContext Span
 
 // Value implements context.Context.

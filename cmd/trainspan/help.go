@@ -138,7 +138,9 @@ func printPage(a *ui.App, name, anchor string) error {
 		}
 	}
 	for line := range strings.Lines(text) {
-		a.Printf("%s\n", strings.TrimRight(line, "\n"))
+		if !strings.HasPrefix(line, "<!--") { // what a part is generated from
+			a.Printf("%s\n", strings.TrimRight(line, "\n"))
+		}
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func convertParquet(ctx context.Context, a *ui.App, args, files []string, o *con
 	defer discard()
 	for first := true; first || times.Again; first = false {
 		discard()
-		if set, err = openSet(args); err != nil {
+		if set, err = openSet(ctx, args); err != nil {
 			return err
 		}
 		times.Reading()
@@ -131,7 +131,7 @@ func convertDigests(ctx context.Context, a *ui.App, digests []string, o *convert
 	}
 	state, err := report.Load(ctx.Err, digests...)
 	if err != nil {
-		return unreadable(ctx, err)
+		return unreadable(ctx, digests, err)
 	}
 	out, err := l.writeLedgers(ctx, state.Jobs(), o)
 	if err != nil {
@@ -153,12 +153,12 @@ func judgeAttempts(a *ui.App, jobs []*job.Job) {
 	}
 }
 
-// openSet opens the arguments: the JSON lines in folders count for the accounts
-// as in a report, and run.json separates the runs.
-func openSet(args []string) (*job.Set, error) {
+// openSet opens what arguments stand for: the JSON lines in folders count in the ledger
+// as they do in a report, and run.json tells the runs apart.
+func openSet(ctx context.Context, args []string) (*job.Set, error) {
 	set, err := job.Open(args...)
 	if err != nil {
-		return nil, ui.BadData("%s", strings.TrimPrefix(ui.Explain(err), "run: "))
+		return nil, unreadable(ctx, args, err)
 	}
 	return set, nil
 }

@@ -73,12 +73,16 @@ func (im *profileImport) traces(profiles []string) (out []report.Imported, faile
 func (im *profileImport) trace(sources []torch.Source) (string, *torch.Report, error) {
 	im.n++
 	path := filepath.Join(im.dir, fmt.Sprintf("profiles%d.pfw.gz", im.n))
-	w, err := dftracer.Create(path, &dftracer.Options{Level: 1})
-	if err != nil {
-		return "", nil, err
+	var w *dftracer.Writer
+	begin := func(start time.Time) (_ torch.Sink, err error) { // a process of now would be beside those of the profiles
+		w, err = dftracer.Create(path, &dftracer.Options{Level: 1, Start: start})
+		return w, err
 	}
-	r, err := torch.Import(im.ctx, w, sources, nil)
-	if err = errors.Join(err, w.Close()); err != nil {
+	r, err := torch.Import(im.ctx, nil, sources, &torch.Options{Begin: begin})
+	if w != nil {
+		err = errors.Join(err, w.Close())
+	}
+	if err != nil {
 		return "", nil, importError(err)
 	}
 	return path, r, nil
@@ -87,14 +91,20 @@ func (im *profileImport) trace(sources []torch.Source) (string, *torch.Report, e
 // names replaces the traces, which users never see, by the user's arguments.
 func (im *profileImport) names(files []string) (out []string) {
 	for _, f := range files {
-		if im.dir != "" && filepath.Dir(f) == im.dir {
-			f = im.from
-		}
+		f = im.name(f)
 		if !slices.Contains(out, f) {
 			out = append(out, f)
 		}
 	}
 	return out
+}
+
+// name is what the user named, of a trace.
+func (im *profileImport) name(file string) string {
+	if im.dir != "" && filepath.Dir(file) == im.dir {
+		return im.from
+	}
+	return file
 }
 
 // remove deletes the traces.

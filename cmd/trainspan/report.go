@@ -234,7 +234,7 @@ func readJobs(ctx context.Context, a *ui.App, args []string) ([]*report.Job, err
 	case errors.Is(err, errNoProcess):
 		err = ui.BadData("%s: %w; see %s", strings.Join(args, ", "), err, helptopic.NoTraining)
 	case err != nil:
-		err = unreadable(ctx, err)
+		err = unreadable(ctx, args, err)
 	}
 	if nothing {
 		if starts := rundir.All(args...); len(starts) > 0 {
@@ -257,9 +257,11 @@ func leaveOut(a *ui.App, found []*report.Job) {
 	}
 }
 
-// unreadable returns why telemetry or digests could not be read.
-func unreadable(ctx context.Context, err error) error {
+// unreadable says why paths could not be read as telemetry or digests.
+func unreadable(ctx context.Context, paths []string, err error) error {
 	switch {
+	case errors.Is(err, job.ErrNoTelemetry):
+		return read.Refuse(paths)
 	case ctx.Err() != nil:
 		return err
 	case errors.Is(err, report.ErrDigest):

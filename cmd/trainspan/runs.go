@@ -222,7 +222,7 @@ func listRuns(ctx context.Context, a *ui.App, args []string, since time.Time, wa
 	}
 	found, err := findJobs(ctx, a, args)
 	if err != nil && !errors.Is(err, errNoProcess) && !errors.Is(err, job.ErrNoTelemetry) {
-		return nil, unreadable(ctx, err)
+		return nil, unreadable(ctx, args, err)
 	}
 	starts := rundir.All(args...)
 	var rows []runRow

@@ -88,6 +88,11 @@ func runSplit(ctx context.Context, a *ui.App, args []string, o *splitOptions) er
 	if len(args) == 0 {
 		return ui.Usage("no trace is given; name files, globs or directories, such as out/*.pfw.gz")
 	}
+	args, imported, err := withTraces(ctx, a, args)
+	if err != nil {
+		return err
+	}
+	defer imported.remove()
 	files, err := read.Expand(ctx, args)
 	if err != nil {
 		return err
@@ -111,7 +116,7 @@ func runSplit(ctx context.Context, a *ui.App, args []string, o *splitOptions) er
 	if s.from, err = surveyAll(ctx, a, files[0], &o.filter, bar, true); err != nil {
 		return err
 	}
-	s.stem = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(files[0]), ".gz"), ".pfw")
+	s.stem = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(imported.name(files[0])), ".gz"), ".pfw")
 	if o.by == "process" {
 		s.stem = identity.WithoutRank(s.stem)
 	}

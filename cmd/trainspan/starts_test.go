@@ -55,7 +55,7 @@ func TestReportOfStarts(t *testing.T) {
 	if status, out, _ := cli(t, "report", dir, "--json", "--check"); status != 4 || json.Unmarshal([]byte(out), &back) != nil || len(back.Starts) != 2 || back.Goodput != nil {
 		t.Errorf("status %d: %s", status, out)
 	}
-	if status, _, said := cli(t, "compare", dir, dir); status == 0 || !strings.Contains(said, "no trace file and no JSON lines") {
+	if status, _, said := cli(t, "compare", dir, dir); status == 0 || !strings.Contains(said, "no trace is in this directory") {
 		t.Errorf("compare: status %d: %s", status, said)
 	}
 	if status, _, _ := cli(t, "report", dir, "--html", filepath.Join(dir, "x.html")); status == 0 {
@@ -84,10 +84,10 @@ func TestReportOfTheNewest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if status, out, said := cli(t, "runs"); status != 0 || said != "" || !regexp.MustCompile(`(?s)2026-03-05 10:00:00 .* new job .* ended, nobody saw how: .* unknown.*2026-03-04 10:00:00 .* old `).MatchString(out) {
+	if status, out, said := cli(t, "runs"); status != 0 || said != "" || !regexp.MustCompile(`(?s)2026-03-05 10:00:00 .* new job .* ended, cause unknown: .* unknown.*2026-03-04 10:00:00 .* old `).MatchString(out) {
 		t.Errorf("status %d: %s%s", status, out, said)
 	}
-	if status, out, said := cli(t, "report"); status != 0 || !strings.Contains(said, "the newest run: new job.1") || !strings.HasPrefix(out, "new job on : Ended, nobody saw how: last sign of life 2026-03-05 10:00:00 UTC.") {
+	if status, out, said := cli(t, "report"); status != 0 || !strings.Contains(said, "the newest run: new job.1") || !strings.HasPrefix(out, "new job on : Ended, cause unknown: last seen 2026-03-05 10:00:00 UTC.") {
 		t.Errorf("status %d: %s%s", status, out, said)
 	}
 }

@@ -72,7 +72,7 @@ func runSteps(ctx context.Context, a *ui.App, args []string, o *stepsOptions) er
 	if err := q.Prepare(ctx, files); err != nil {
 		return err
 	}
-	set, err := openSet(args)
+	set, err := openSet(ctx, args)
 	if err != nil {
 		return err
 	}

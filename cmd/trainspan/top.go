@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"math"
 	"os"
 	"strings"
@@ -352,7 +353,7 @@ func (t *topReader) pause(took, cpu time.Duration) time.Duration {
 
 func (t *topReader) job(ctx context.Context, files int, out *topReading) {
 	t.settles = time.Time{}
-	found, err := findJobs(ctx, nil, t.paths)
+	found, err := findAnyJobs(ctx, ui.New(ui.Streams{Out: io.Discard, Err: io.Discard}), t.paths) // what is wrong may be mended by the next reading
 	switch {
 	case errors.Is(err, job.ErrNoTelemetry):
 		out.waiting = fmt.Sprintf("there is no trace file and no JSON lines file yet (%s)", display.Plural(files, "file"))
@@ -406,8 +407,10 @@ func newTopReader(ctx context.Context, args []string, interval time.Duration) (*
 	if len(refs) == 1 {
 		t.run = refs[0].Run
 	}
-	_, err = read.WalkFiles(t.paths...)
-	return t, err
+	if _, err = read.WalkFiles(t.paths...); err != nil {
+		return nil, err
+	}
+	return t, read.RefuseFiles(t.paths)
 }
 
 // newestOf returns the most interesting of several jobs: of those with a record

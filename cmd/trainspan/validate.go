@@ -99,7 +99,7 @@ func runValidate(ctx context.Context, a *ui.App, args []string, o *validateOptio
 	if o.show < 0 || o.show > 100 {
 		return ui.Usage("--show %d: give a number from 0 to 100", o.show)
 	}
-	files, err := read.Expand(ctx, args)
+	files, err := read.ExpandTraces(ctx, args)
 	if err != nil {
 		return err
 	}

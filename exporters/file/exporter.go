@@ -7,6 +7,11 @@
 // By default each record is written when it happens, spans name their parent,
 // trace and rank, and every line is valid JSON. [Options.Compat] writes what
 // one-logger itself would write, byte for byte.
+//
+// An [Exporter] is a span exporter for any OpenTelemetry program too:
+//
+//	tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(file.New("telemetry.jsonl", nil)))
+//	defer tp.Shutdown(ctx) // closes the file too
 package file
 
 import (
@@ -94,13 +99,17 @@ type Exporter struct {
 	options Options
 	wake    chan struct{}
 
-	life    sync.Mutex   // serializes Open and Shutdown
+	export sync.Mutex // one ExportSpans at a time
+	failed error      // of the first ExportSpans
+
+	life    sync.Mutex   // one Open or Shutdown at a time
 	blocked atomic.Int64 // nanoseconds that callers waited for the file
 
 	mu      sync.Mutex
 	sink    *fswrite.Sink // kept after it is closed
 	started bool
-	open    bool // records are accepted
+	closed  bool // Shutdown was called
+	open    bool // records are taken
 	enc     encoder
 	buf     []byte
 	lines   int               // lines in buf
@@ -215,10 +224,10 @@ func (e *Exporter) wait(f func()) {
 // check returns an error if a record cannot be accepted.
 func (e *Exporter) check(r *outputs.Record) error {
 	if !e.open {
-		return errors.New("file: exporter is not started, or is shut down already")
+		return errors.New("file: the exporter is not started or already shut down")
 	}
 	if r.Span == nil && r.Kind != outputs.KindDataError {
-		return fmt.Errorf("file: a %s record without a span", r.Kind)
+		return fmt.Errorf("file: a %s record has no span", r.Kind)
 	}
 	return nil
 }

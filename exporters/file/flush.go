@@ -25,10 +25,12 @@ func (e *Exporter) reports(log *slog.Logger) (onError func(error), onPath func(s
 		log = slog.Default()
 	}
 	if onError = e.options.OnError; onError == nil {
-		onError = func(err error) { log.Warn("telemetry records", "error", err, "see", helptopic.File) }
+		onError = func(err error) { log.Warn("telemetry cannot write JSON lines", "error", err, "see", helptopic.File) }
 	}
 	if onPath = e.options.OnPath; onPath == nil {
-		onPath = func(path string) { log.Info("telemetry records go to another file", "path", path, "asked", e.path) }
+		onPath = func(path string) {
+			log.Info("telemetry writes JSON lines to another file", "path", path, "asked", e.path)
+		}
 	}
 	return onError, onPath
 }
@@ -41,7 +43,7 @@ func (e *Exporter) start(t *outputs.Telemetry) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.started {
-		return errors.New("file: exporter is started already: make one for each builder")
+		return errors.New("file: the exporter is already started: create one per builder")
 	}
 	out, asked, err := open(e.path, id, e.options.Append)
 	if err != nil {
@@ -69,7 +71,7 @@ func (e *Exporter) start(t *outputs.Telemetry) error {
 		n := id.Attempt.Get()
 		attempt = &n
 	}
-	e.sink, e.started, e.open = sink, true, true
+	e.sink, e.started, e.closed, e.open = sink, true, false, true
 	e.blocked.Store(0)
 	e.enc = encoder{compat: e.options.Compat, pid: id.PID, rank: id.Rank.Or(0), attempt: attempt, job: id.Job, tag: id.SessionTag}
 	e.buf, e.lines, e.records, e.gaps, e.pending = e.buf[:0], 0, 0, nil, nil
@@ -184,6 +186,7 @@ func (e *Exporter) Shutdown(ctx context.Context) error {
 	e.life.Lock()
 	defer e.life.Unlock()
 	e.mu.Lock()
+	e.closed = true
 	if !e.started {
 		e.mu.Unlock()
 		return nil

@@ -75,7 +75,7 @@ func TestBackendWithoutLogsAndMetrics(t *testing.T) {
 	if s := logs.LogStats(); s.Dropped != 3 || s.Recorded != 3 {
 		t.Errorf("stats %+v", s)
 	}
-	if got := told.String(); !strings.Contains(got, "takes no metrics") || !strings.Contains(got, "takes no log records") {
+	if got := told.String(); !strings.Contains(got, "does not accept metrics") || !strings.Contains(got, "does not accept log records") {
 		t.Errorf("told:\n%s", got)
 	}
 }

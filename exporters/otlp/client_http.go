@@ -85,13 +85,13 @@ func (n *noteHTTP) RoundTrip(r *http.Request) (*http.Response, error) {
 	_ = answer.Body.Close() // the part that matters was read
 	if err != nil {
 		o.answered, o.retry = true, true
-		return nil, fmt.Errorf("read the answer: %w", err)
+		return nil, fmt.Errorf("read the response: %w", err)
 	}
 	o.http(answer)
 	if answer.StatusCode/100 == 2 {
 		if err := readAnswer(o.answer, answer.Header.Get("Content-Type"), body); err != nil {
-			// Something that is not a receiver: a portal, a wrong port.
-			return nil, fmt.Errorf("%s, but the answer is not one of OTLP (%w): nothing was taken; is this the address of a receiver?", answer.Status, err)
+			// Something on the way that is no receiver: a portal, a wrong port.
+			return nil, fmt.Errorf("%s, but the response is not OTLP (%w): nothing was accepted; check that the endpoint is an OTLP receiver", answer.Status, err)
 		}
 		o.partial(o.answer)
 		body = nil // its content is known

@@ -55,7 +55,7 @@ func TestOnlyAnAnswerOfOTLPCountsAsTaken(t *testing.T) {
 			p.record(10)
 			if err := p.ForceFlush(t.Context()); (err == nil) != tc.taken {
 				t.Errorf("flush: %v", err)
-			} else if err != nil && !strings.Contains(err.Error(), "200 OK, but the answer is not one of OTLP") {
+			} else if err != nil && !strings.Contains(err.Error(), "200 OK, but the response is not OTLP") {
 				t.Errorf("flush: %v", err)
 			}
 			if err := p.Shutdown(t.Context()); err != nil {

@@ -118,14 +118,14 @@ func (l *Logs) start(ctx context.Context, t *outputs.Telemetry) error {
 	defer l.mu.Unlock()
 	l.segment = t.Segment
 	if l.queue != nil && l.ending == nil {
-		return fmt.Errorf("otlp: logs: started already")
+		return fmt.Errorf("otlp: logs: already started")
 	}
 	if l.ending != nil {
 		<-l.ending.done // of a builder that failed
 	}
 	res, err := settings.Resource(ctx, t.Identity, l.o.PerfTags, l.o.Resource)
 	if err != nil {
-		l.o.Logger.Warn("telemetry could not describe the process in full to the receiver of logs", "error", err, "see", helptopic.Undescribed)
+		l.o.Logger.Warn("telemetry could not detect all resource attributes of its logs", "error", err, "see", helptopic.Undescribed)
 	}
 	client, err := newLogClient(context.WithoutCancel(ctx), &l.cfg, l.target)
 	if err != nil {
@@ -244,7 +244,7 @@ func (l *Logs) finish(ctx context.Context, e *ending, queue *logQueue, client *l
 	s := l.before.plus(counts)
 	l.mu.Unlock()
 	if client.absent.Load() {
-		l.o.Logger.Info("the backend takes no log records: events of open spans were not sent", "records", s.Dropped)
+		l.o.Logger.Info("the backend does not accept log records: events of open spans were not sent", "records", s.Dropped)
 	}
 	if n := counts.Dropped[delivery.Shutdown]; n > 0 {
 		e.err = fmt.Errorf("otlp: logs: %d records were not sent before shutdown", n)
@@ -342,7 +342,7 @@ func newLogHTTP(ctx context.Context, c *Config, t target, transport *http.Transp
 // [*delivery.Error].
 func (c *logClient) export(ctx context.Context, batch []sdklog.Record) error {
 	if c.absent.Load() {
-		return &delivery.Error{Err: c.errorf("the backend takes no log records")}
+		return &delivery.Error{Err: c.errorf("the backend does not accept log records")}
 	}
 	f, absent := c.attempt(ctx, new(logspb.ExportLogsServiceResponse), func(ctx context.Context) error {
 		return c.exporter.Export(ctx, batch)
@@ -417,8 +417,8 @@ func newLogQueue(c *Config, client *logClient, log *slog.Logger) *logQueue {
 	o.ExportTimeout = c.Timeout
 	warned := false
 	o.OnLoss = func(cause delivery.Cause, records int64, err error) {
-		if !warned { // calls do not overlap
-			log.Warn("telemetry lost log records on their way to a backend; further losses are counted and reported at shutdown",
+		if !warned { // one call at a time
+			log.Warn("telemetry could not deliver log records to a backend; further losses are counted and reported at shutdown",
 				"records", records, "cause", cause.String(), "error", err, "see", helptopic.Delivery)
 		}
 		warned = true

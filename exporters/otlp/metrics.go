@@ -155,7 +155,7 @@ func (e *metricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 		e.stats.Missing++
 		e.stats.LastError = err
 		e.mu.Unlock()
-		e.log.Info("the backend takes no metrics, they are switched off", "error", err)
+		e.log.Info("the backend does not accept metrics; telemetry stops sending them", "error", err)
 		return nil
 	}
 	e.last = err
@@ -183,7 +183,7 @@ func (e *metricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 // that the backend does not support metrics.
 func (e *metricExporter) send(ctx context.Context, rm *metricdata.ResourceMetrics) (absent bool, err error) {
 	if d := e.health.Held(); d > 0 {
-		return false, e.errorf("not sent: the backend has asked for a pause, of which %v are left", d.Round(time.Second))
+		return false, e.errorf("not sent: the backend asked for a pause that lasts %v more", d.Round(time.Second))
 	}
 	if end, ok := ctx.Deadline(); ok && e.health.Unreachable(e.cfg.RetryFor) {
 		var cancel context.CancelFunc

@@ -57,7 +57,7 @@ func (o *outcome) failure(ctx context.Context, err error, w *wire) *delivery.Err
 	case o.message != "" || err == nil: // a warning of a backend that took everything
 		return nil
 	case !o.answered && ctx.Err() != nil:
-		return &delivery.Error{Err: w.errorf("no answer in time"), Retry: true, NoAnswer: true}
+		return &delivery.Error{Err: w.errorf("no response in time"), Retry: true, NoAnswer: true}
 	}
 	var place *url.Error
 	if errors.As(err, &place) { // its URL is not the one used

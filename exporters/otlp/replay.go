@@ -43,7 +43,7 @@ type ReplayResult struct {
 func Replay(ctx context.Context, dir string, to *Exporter) (ReplayResult, error) {
 	var r ReplayResult
 	if to == nil {
-		return r, errors.New("otlp: replay: there is no exporter to send to")
+		return r, errors.New("otlp: replay: the exporter is nil")
 	}
 	files, err := spillFiles(dir)
 	if err != nil {
@@ -67,7 +67,7 @@ func Replay(ctx context.Context, dir string, to *Exporter) (ReplayResult, error)
 func ReplayFile(ctx context.Context, path string, to *Exporter) (ReplayResult, error) {
 	var r ReplayResult
 	if to == nil {
-		return r, errors.New("otlp: replay: there is no exporter to send to")
+		return r, errors.New("otlp: replay: the exporter is nil")
 	}
 	_, err := r.file(ctx, path, to, true)
 	if err != nil {
@@ -240,7 +240,7 @@ func (r *ReplayResult) line(ctx context.Context, text []byte, to *Exporter) (kee
 	spans, err := otlpform.ReadJSON(text)
 	if err != nil {
 		r.Broken++
-		return true, false, fmt.Errorf("a line cannot be read: %w", err)
+		return true, false, fmt.Errorf("cannot parse a line: %w", err)
 	}
 	n := countSpans(spans)
 	rejected, err := to.replay(ctx, spans)

@@ -41,7 +41,7 @@ var (
 func newTarget(c *Config, s signal) (target, error) {
 	address := s.url(&c.OTLP)
 	if address == "" {
-		return target{}, fmt.Errorf("otlp: otlp.%s: field required: traces_endpoint does not tell it", s.field)
+		return target{}, fmt.Errorf("otlp: otlp.%s: field required: set it or otlp.endpoint", s.field)
 	}
 	grpc := c.Protocol == config.OTLPGRPC
 	if grpc && !strings.Contains(address, "://") {
@@ -63,7 +63,7 @@ func newTarget(c *Config, s signal) (target, error) {
 		return target{}, fmt.Errorf(`otlp: %s: is not a URL such as "http://localhost:4318"`, field)
 	}
 	if u.User != nil {
-		return target{}, fmt.Errorf("otlp: %s: must not hold a user name or password: send them in otlp.headers, as authorization", field)
+		return target{}, fmt.Errorf("otlp: %s: must not contain a user name or password: set the header authorization in otlp.headers", field)
 	}
 	if grpc && u.Scheme == "http" && u.Port() == "" {
 		u.Host += ":4317"
@@ -75,7 +75,7 @@ func newTarget(c *Config, s signal) (target, error) {
 			set  bool
 		}{{"certificate", c.Certificate != ""}, {"client_certificate", c.ClientCertificate != ""}, {"tls", c.TLS != nil}} {
 			if f.set {
-				return target{}, fmt.Errorf("otlp: otlp.%s: the endpoint %s is a plain connection: write https://, or leave the certificates out", f.name, u.Host)
+				return target{}, fmt.Errorf("otlp: otlp.%s: certificates need TLS, but the endpoint %s uses http://: use https:// or remove the certificates", f.name, u.Host)
 			}
 		}
 		return t, nil
@@ -93,18 +93,18 @@ func newTLS(c *Config) (*tls.Config, error) {
 	if c.Certificate != "" {
 		pem, err := os.ReadFile(c.Certificate)
 		if err != nil {
-			return nil, fmt.Errorf("otlp: otlp.certificate: cannot be read: %w", err)
+			return nil, fmt.Errorf("otlp: otlp.certificate: %w", err)
 		}
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("otlp: otlp.certificate: %s holds no certificate in PEM form", c.Certificate)
+			return nil, fmt.Errorf("otlp: otlp.certificate: %s contains no PEM certificate", c.Certificate)
 		}
 		out.RootCAs = pool
 	}
 	if c.ClientCertificate != "" {
 		pair, err := tls.LoadX509KeyPair(c.ClientCertificate, c.ClientKey)
 		if err != nil {
-			return nil, fmt.Errorf("otlp: otlp.client_certificate and otlp.client_key: cannot be used: %w", err)
+			return nil, fmt.Errorf("otlp: otlp.client_certificate and otlp.client_key: %w", err)
 		}
 		out.Certificates = append(out.Certificates[:len(out.Certificates):len(out.Certificates)], pair)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/gomlx/gomlx/ml/train"
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/telemetry"
 	"go.opentelemetry.io/otel/attribute"
 )
@@ -58,8 +58,8 @@ type Run struct {
 	ctx  context.Context
 	opts Options
 
-	fetch, step, evaluate direct.ScopeKind // nil: not recorded
-	stepArgs              direct.LiveArgs
+	fetch, step, evaluate dispatch.ScopeKind // nil: not recorded
+	stepArgs              dispatch.LiveArgs
 	alone                 bool // the job has one rank
 
 	loop    *train.Loop
@@ -91,9 +91,9 @@ func Start(tel *telemetry.Provider, o *Options) *Run {
 	if r.opts.Context != nil {
 		r.ctx = r.opts.Context
 	}
-	scopes := direct.SourceOf(tel.TracerProvider())
+	scopes := dispatch.SourceOf(tel.TracerProvider())
 	r.fetch, r.step, r.evaluate = scopes.ScopeKind("dataloader", "fetch.iter"), scopes.ScopeKind("compute", "step"), scopes.ScopeKind("compute", "evaluate")
-	r.stepArgs.Store(&direct.ScopeArgs{Attrs: []attribute.KeyValue{attribute.String(Fused, fused)}})
+	r.stepArgs.Store(&dispatch.ScopeArgs{Attrs: []attribute.KeyValue{attribute.String(Fused, fused)}})
 	r.alone = tel.Enabled() && tel.Config().WorldSize.Or(1) == 1
 	if !r.opts.NoApplication {
 		r.ctx, _ = r.cb.OnAppStart(r.ctx) // errors are in the log

@@ -7,21 +7,21 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
 // Files wraps the files that a program reads and writes. The zero Files and nil
 // record nothing.
 type Files struct {
-	log direct.FileLog
+	log dispatch.FileLog
 	ctx context.Context
 }
 
 // New returns wrappers that record with a provider. They record nothing if the
 // provider is nil or off, or has no trace file.
 func New(tel *telemetry.Provider) *Files {
-	return &Files{log: direct.SourceOf(tel.TracerProvider()).FileLog()}
+	return &Files{log: dispatch.SourceOf(tel.TracerProvider()).FileLog()}
 }
 
 // With returns wrappers whose calls nest below the span of ctx while it is
@@ -36,8 +36,8 @@ func (f *Files) With(ctx context.Context) *Files {
 
 // recorder records the calls on one file. The zero recorder records nothing.
 type recorder struct {
-	file direct.File
-	log  direct.FileLog
+	file dispatch.File
+	log  dispatch.FileLog
 	ctx  context.Context
 }
 
@@ -80,22 +80,22 @@ func (r *recorder) now() int64 {
 
 // moved records a call that moved n of size bytes; size and offset are -1 if
 // the call has none.
-func (r *recorder) moved(op direct.FileOp, start int64, n, size, offset int64, err error) {
+func (r *recorder) moved(op dispatch.FileOp, start int64, n, size, offset int64, err error) {
 	if r.file == nil {
 		return
 	}
 	if n == 0 && err != nil && !errors.Is(err, io.EOF) {
 		n = -1
 	}
-	r.file.Record(r.ctx, direct.FileCall{Op: op, Start: start, Ret: n, Size: size, Offset: offset})
+	r.file.Record(r.ctx, dispatch.FileCall{Op: op, Start: start, Ret: n, Size: size, Offset: offset})
 }
 
 // done records a call that only succeeds or fails.
-func (r *recorder) done(op direct.FileOp, start int64, err error) {
+func (r *recorder) done(op dispatch.FileOp, start int64, err error) {
 	if r.file == nil {
 		return
 	}
-	c := direct.FileCall{Op: op, Start: start, Size: -1, Offset: -1}
+	c := dispatch.FileCall{Op: op, Start: start, Size: -1, Offset: -1}
 	if err != nil {
 		c.Ret = -1
 	}
@@ -104,16 +104,16 @@ func (r *recorder) done(op direct.FileOp, start int64, err error) {
 
 // listed records the read of a folder, which returned n entries.
 func (r *recorder) listed(start int64, n int, err error) {
-	r.moved(direct.FileReadDir, start, int64(n), -1, -1, err)
+	r.moved(dispatch.FileReadDir, start, int64(n), -1, -1, err)
 }
 
 // sought records a seek.
-func (r *recorder) sought(op direct.FileOp, start, offset int64, whence int, at int64, err error) {
+func (r *recorder) sought(op dispatch.FileOp, start, offset int64, whence int, at int64, err error) {
 	if r.file == nil {
 		return
 	}
 	if err != nil {
 		at = -1
 	}
-	r.file.Record(r.ctx, direct.FileCall{Op: op, Start: start, Ret: at, Size: -1, Offset: offset, Whence: whence})
+	r.file.Record(r.ctx, dispatch.FileCall{Op: op, Start: start, Ret: at, Size: -1, Offset: offset, Whence: whence})
 }

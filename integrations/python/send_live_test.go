@@ -148,7 +148,7 @@ on_app_end()
 				return strings.Contains(text, "training_iterations_total{") && strings.Contains(text, `service_name="job"`) && strings.Contains(text, `training_session_tag="tag"`)
 			})
 		} else {
-			until.True(t, "the second process is told of", func() bool { return strings.Contains(log.String(), "an output is left out for a Python process") })
+			until.True(t, "the second process is told of", func() bool { return strings.Contains(log.String(), "cannot open an output for a Python process") })
 		}
 	}
 	until.True(t, "the callbacks of both are replayed", func() bool { return d.Stats().Calls == 2*9 })
@@ -179,7 +179,7 @@ func TestSendsWhatWaitsTooLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if st.Delivery.Sent != n || int64(len(b.all())) != n || strings.Count(log.String(), "wait for those around them") != 1 {
+	if st.Delivery.Sent != n || int64(len(b.all())) != n || strings.Count(log.String(), "wait for their parents") != 1 {
 		t.Errorf("%+v; the log is %q", st, log.String())
 	}
 	growth.Allocated(t, 500, func(n int) {

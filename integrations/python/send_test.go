@@ -164,7 +164,7 @@ func TestSendsNothing(t *testing.T) {
 		"unfit": {func(code config.Config) (config.Config, error) {
 			code.Outputs.OTLP = config.OTLP{Endpoint: "https://user:hunter2@x"}
 			return code, nil
-		}, 0, "must not hold a user name"},
+		}, 0, "must not contain a user name"},
 	} {
 		var log lockedLog
 		st := drained(t, pyring.Options{Config: c.config, Log: slog.New(slog.NewTextHandler(&log, nil))}, nil, filepath.Join("testdata", "one_logger.py"))

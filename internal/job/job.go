@@ -231,7 +231,35 @@ func preparations(all []*Process) func(p *Process) bool {
 	}
 }
 
-// finish sets the times after the last record.
+// relatives returns what reports whether a process is none of the training's, but the parent of one that made
+// steps, or its child: it waits and evaluates, or evaluates beside the training. It made no step itself. Where a
+// launcher gave it a rank it is that rank, and a child that did not end well may have been one.
+func relatives(all []*Process) func(p *Process) bool {
+	type place struct {
+		host string
+		pid  int64
+	}
+	trained := make(map[place][]*Process)
+	parents := make(map[place][]*Process) // of these
+	for _, o := range all {
+		if o.Steps.Count > 0 && o.PID > 0 && o.Host != "" {
+			trained[place{o.Host, o.PID}] = append(trained[place{o.Host, o.PID}], o)
+			parents[place{o.Host, o.ParentPID}] = append(parents[place{o.Host, o.ParentPID}], o)
+		}
+	}
+	return func(p *Process) bool {
+		if p.RankKnown || p.Host == "" || p.Steps.Count > 0 || p.Steps.Begun {
+			return false
+		}
+		began := func(parent, child *Process) bool {
+			return parent.Start <= child.Start && child.Start <= parent.LastSeen
+		}
+		return slices.ContainsFunc(parents[place{p.Host, p.PID}], func(o *Process) bool { return began(p, o) }) ||
+			p.End != NoEnd && len(p.Failures) == 0 && slices.ContainsFunc(trained[place{p.Host, p.ParentPID}], func(o *Process) bool { return began(o, p) })
+	}
+}
+
+// finish settles the times after the last record.
 func (p *Process) finish() {
 	p.who = nil
 	p.Profile = p.Profile && !p.lived

@@ -124,7 +124,7 @@ func Open(paths ...string) (*Set, error) {
 		if n := len(s.Skipped); n > 0 {
 			why = "; " + s.Skipped[0].Error()
 			if n > 1 {
-				why += fmt.Sprintf("; and %d more that are none", n-1)
+				why += fmt.Sprintf("; and %d more files were skipped", n-1)
 			}
 		}
 		return s, fmt.Errorf("run: %w in %s%s", ErrNoTelemetry, strings.Join(paths, ", "), why)

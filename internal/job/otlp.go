@@ -112,8 +112,8 @@ type otlpLine struct {
 }
 
 var (
-	errNoOTLP      = errors.New("no OTLP")
-	errManyObjects = fmt.Errorf("more than %d objects in a line", maxObjects)
+	errNoOTLP      = errors.New("not OTLP")
+	errManyObjects = fmt.Errorf("a line has more than %d objects", maxObjects)
 )
 
 func (l *otlpLine) decode() {
@@ -245,9 +245,9 @@ func (o *otlpReader) read(path string, take func(*dftracer.Event) error) (st dft
 	case fsread.Torn(err):
 		st.Torn, st.Cause, err = true, err, nil
 	case err == nil && st.Events == 0 && o.signals > signals:
-		err = fmt.Errorf("%w: %s of OTLP log records or metrics, and no spans", ErrForeign, display.Plural(o.signals-signals, "line"))
+		err = fmt.Errorf("%w: %s of OTLP log records or metrics, without spans", ErrForeign, display.Plural(o.signals-signals, "line"))
 	case err == nil && st.Events == 0 && st.Bad > 0:
-		err = errors.New("no line holds OTLP spans")
+		err = errors.New("no line has OTLP spans")
 	}
 	return st, err
 }

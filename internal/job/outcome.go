@@ -245,7 +245,7 @@ func OutcomeOfCut(procs []*Process) *Outcome {
 		return nil
 	}
 	first := slices.MinFunc(lost, func(a, b *Process) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), byTime(a, b)) })
-	o := &Outcome{How: Lost, At: first.LastSeen, head: "end unknown", tail: fmt.Sprintf("the file of rank %d is damaged or cut off", first.Rank)}
+	o := &Outcome{How: Lost, At: first.LastSeen, head: "end unknown", tail: fmt.Sprintf("the file of rank %d is damaged or truncated", first.Rank)}
 	if n := len(lost) - 1; n > 0 {
 		o.tail += fmt.Sprintf(", and %s of others", display.Plural(n, "file"))
 	}
@@ -387,8 +387,8 @@ func (o *Outcome) say() *Outcome {
 		o.head = string(o.How)
 	case Killed:
 		if o.head = "ended by " + o.Signal; o.Signal == "" {
-			o.head = "ended without a word"
-			parts = append(parts, "last sign of life "+time.Unix(0, o.seen).UTC().Format(time.DateTime)+" UTC")
+			o.head = "ended without an end record"
+			parts = append(parts, "last seen "+time.Unix(0, o.seen).UTC().Format(time.DateTime)+" UTC")
 		}
 	case OutOfMemory:
 		o.head = "out of memory"
@@ -414,8 +414,8 @@ func (o *Outcome) say() *Outcome {
 			parts = append(parts, "then "+o.then)
 		}
 	case Lost:
-		o.head = "ended, nobody saw how"
-		parts = append(parts, "last sign of life "+time.Unix(0, o.At).UTC().Format(time.DateTime)+" UTC")
+		o.head = "ended, cause unknown"
+		parts = append(parts, "last seen "+time.Unix(0, o.At).UTC().Format(time.DateTime)+" UTC")
 	}
 	if o.Error != "" && o.How != Stopped {
 		parts = append(parts, o.Error)

@@ -313,10 +313,10 @@ func (j *Job) settle() {
 	slices.SortStableFunc(j.Processes, byTime)
 	j.unite()
 	j.single()
-	prepares := preparations(j.Processes)
+	prepares, beside := preparations(j.Processes), relatives(j.Processes)
 	trains := slices.ContainsFunc(j.Processes, func(p *Process) bool { return p.Training })
 	j.Processes = slices.DeleteFunc(j.Processes, func(p *Process) bool {
-		helper := trains && !p.Training || p.Spans == 0 && !p.Training || prepares(p)
+		helper := trains && !p.Training || p.Spans == 0 && !p.Training || prepares(p) || beside(p)
 		if helper {
 			j.Helpers = append(j.Helpers, p)
 		}

@@ -86,7 +86,7 @@ func appendSpan(dst []byte, s *heldSpan) []byte {
 	return dst
 }
 
-var errSpan = errors.New("a damaged span")
+var errSpan = errors.New("a span is damaged")
 
 // decodeSpan decodes a span. Its first strings are interned.
 func decodeSpan(src []byte, s *heldSpan, words map[string]string) error {

@@ -21,10 +21,10 @@ func TestWhatIsNotUnderstoodIsSaid(t *testing.T) {
 		}
 	}
 	set, err := job.Open(dir)
-	if !errors.Is(err, job.ErrNoTelemetry) || !strings.HasSuffix(err.Error(), `not gzip: it begins with "Dear diary"; and 3 more that are none`) {
+	if !errors.Is(err, job.ErrNoTelemetry) || !strings.HasSuffix(err.Error(), `not gzip: it begins with "Dear diary"; and 3 more files were skipped`) {
 		t.Errorf("it says %v", err)
 	}
-	for i, want := range []string{`not gzip: it begins with "Dear diary"`, "a zip archive", "the file is empty", "a profile of PyTorch or a Chrome trace, which trainspan trace import reads"} {
+	for i, want := range []string{`not gzip: it begins with "Dear diary"`, "a zip archive", "the file is empty", "a PyTorch profile or Chrome trace (trainspan trace import reads it)"} {
 		if got := set.Skipped[i]; !errors.Is(got, job.ErrForeign) || !strings.HasSuffix(got.Error(), ": "+want) {
 			t.Errorf("it says %v, want %s", got, want)
 		}

@@ -187,7 +187,7 @@ func (a *arguments) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-var errAttributes = errors.New("attributes are no object")
+var errAttributes = errors.New("attributes are not an object")
 
 // get returns the last attribute with that name, or an empty text.
 func (a arguments) get(key string) dftracer.Arg {

@@ -88,6 +88,9 @@ func TestLinks(t *testing.T) {
 	for _, p := range pages(t) {
 		for _, m := range linkTo.FindAllStringSubmatch(p.prose(), -1) {
 			target := filepath.Join(root, filepath.Dir(p.name), m[1])
+			if m[1] == "" && m[2] == "" {
+				t.Errorf("%s has an empty link", p.name)
+			}
 			if m[1] == "" {
 				target = filepath.Join(root, p.name)
 			}

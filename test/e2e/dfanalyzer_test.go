@@ -18,7 +18,7 @@ import (
 // of the events of each of its layers with `trainspan trace summary`: they are
 // equal within 1 %, and equal in number except for the calls on files that it
 // leaves out by their paths. TRAINSPAN_DFANALYZER_PYTHON is a python3 with
-// dftracer-analyzer, see docs/guide/scale.md; TRAINSPAN_DFANALYZER_TRACES are
+// dftracer-analyzer, see docs/guide/clusters.md; TRAINSPAN_DFANALYZER_TRACES are
 // folders of traces, a synthetic job without it.
 func TestDFAnalyzer(t *testing.T) {
 	python := os.Getenv("TRAINSPAN_DFANALYZER_PYTHON")

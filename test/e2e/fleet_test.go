@@ -26,7 +26,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The size of the fleet. docs/guide/scale.md has the results of large ones.
+// The size of the fleet. docs/guide/clusters.md has the results of large ones.
 const (
 	fleetRanksVariable = "TRAINSPAN_FLEET_RANKS"
 	fleetStepsVariable = "TRAINSPAN_FLEET_STEPS"
@@ -34,7 +34,7 @@ const (
 	fleetBatchVariable = "TRAINSPAN_FLEET_BATCH" // steps in a request
 	fleetAgentVariable = "TRAINSPAN_FLEET_AGENT" // ranks per agent
 
-	stepSpans = 20 // in a step, as docs/guide/scale.md assumes
+	stepSpans = 20 // in a step, as docs/guide/clusters.md assumes
 )
 
 // written extends the agent's configuration: a rank gets the acknowledgment

@@ -85,13 +85,13 @@ var empty = map[string][]string{
 	"python": append([]string{"Loss"}, ofFiles...), // its callbacks have no loss
 	// The records do not contain these, and the telemetry of its processes is that
 	// of trainspan run.
-	"torch": {"Loss", "Tokens a second", "Operations a second and GPU", "Telemetry: spans that wait", "Telemetry: waiting for the disk"},
+	"torch": {"Loss", "Tokens per second", "Operations per second per GPU", "Telemetry: queued spans", "Telemetry: time blocked by the disk"},
 }
 
 // ofFiles are the panels that only a job's files have.
 var ofFiles = []string{
-	"What slows the job down", "Time in steps that count", "Waited for", "Where the time went", "Time in steps that count, of all time",
-	"Work in a step beyond the other ranks", "Wait in a step",
+	"What slows the job down", "Productive time, by part", "Time that other ranks waited for a rank", "Where the time went", "Productive share of all time",
+	"Work per step in excess of the other ranks", "Wait per step",
 }
 
 // dashboard is the part of a Grafana file that the test reads.

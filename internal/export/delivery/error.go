@@ -71,7 +71,7 @@ func (s *Stats) lastError() error {
 }
 
 var (
-	errHeld     = errors.New("nothing is sent: the backend has asked for a pause beyond the deadline")
+	errHeld     = errors.New("not sent: the backend asked for a pause that ends after the deadline")
 	errUnknown  = errors.New("no attempt was made")
 	errNoAnswer = errors.New("the backend did not answer before the deadline of the shutdown")
 )

@@ -241,7 +241,7 @@ func (q *Queue[T]) shutdown(ctx context.Context) error {
 	q.report()
 	s := q.Stats()
 	if lost := s.Dropped[Shutdown]; lost > 0 {
-		return fmt.Errorf("delivery: %d %s were not delivered before the end: %w", lost, q.sink.Unit, s.lastError())
+		return fmt.Errorf("delivery: %d %s were not delivered before shutdown: %w", lost, q.sink.Unit, s.lastError())
 	}
 	return err
 }

@@ -90,7 +90,7 @@ func (s *Stats) Summary() string {
 		}
 	}
 	if s.Spilled > 0 {
-		fmt.Fprintf(&b, "; %d more wait in the spill directory", s.Spilled)
+		fmt.Fprintf(&b, "; %d more are in the spill directory", s.Spilled)
 	}
 	if s.LastError != nil {
 		fmt.Fprintf(&b, " (last error: %v)", s.LastError)

@@ -57,61 +57,61 @@ var (
 	GPUThroughput = &Metric{
 		Name: "training.gpu.throughput", Unit: "{FLOP}/s", Kind: Gauge, OneLogger: "`train_iteration_throughput_per_gpu_last` (ours)",
 		Elsewhere: "`dl.throughput_tflops`, `megatron.training.throughput_tflops` (10^12 of it)",
-		Text:      "operations per second and GPU of the last iteration",
+		Text:      "operations per second per GPU in the last iteration",
 	}
 	GPUThroughputAverage = &Metric{
 		Name: "training.gpu.throughput.average", Unit: "{FLOP}/s", Kind: Gauge, OneLogger: "`train_throughput_per_gpu` (10^12 of it)",
-		Text: "operations per second and GPU over the training loop",
+		Text: "operations per second per GPU over the training loop",
 	}
 	Loss = &Metric{
-		Name: "training.loss", Unit: "{loss}", Kind: Gauge, OneLogger: "`latest_loss`", Elsewhere: "`dl.loss`, `megatron.training.loss`", Text: "latest loss given",
+		Name: "training.loss", Unit: "{loss}", Kind: Gauge, OneLogger: "`latest_loss`", Elsewhere: "`dl.loss`, `megatron.training.loss`", Text: "latest loss that the program reported",
 	}
 	CheckpointDuration = &Metric{
 		Name: "training.checkpoint.duration", Unit: "s", Kind: Histogram, By: "`phase`",
 		OneLogger: "`save_checkpoint_sync_time_total_sec`, `save_checkpoint_blocking_time_sec` (ours), `save_checkpoint_background_time_sec` (ours)",
-		Text:      "time of checkpoint saves by `phase`: `blocking`, which training waited for, or `background`",
+		Text:      "time of checkpoint saves by `phase`: `blocking` (training waited) or `background`",
 	}
 	CheckpointSaves = &Metric{
 		Name: "training.checkpoint.saves", Unit: "{save}", Kind: Counter, By: "`outcome`", OneLogger: "`save_checkpoint_success_count`",
 		Text: "checkpoint saves by `outcome`: `success` or `failure`",
 	}
 	ProductiveTime = &Metric{
-		Name: "training.productive.time", Unit: "s", Kind: Counter, OneLogger: "`productive_train_iterations_sec`", Text: "time of completed training iterations",
+		Name: "training.productive.time", Unit: "s", Kind: Counter, OneLogger: "`productive_train_iterations_sec`", Text: "duration of completed training iterations",
 	}
 	LoopTime = &Metric{
 		Name: "training.loop.time", Unit: "s", Kind: Counter, OneLogger: "now less `training_start_timestamp_sec`",
 		Text: "time since the start of the first training loop",
 	}
 	LoopsOpen = &Metric{
-		Name: "training.loops.open", Unit: "{loop}", Kind: UpDown, Text: "training loops that are open now: 1 while the process trains",
+		Name: "training.loops.open", Unit: "{loop}", Kind: UpDown, Text: "open training loops: 1 while the process trains",
 	}
 	StartupTime = &Metric{
 		Name: "training.startup.time", Unit: "s", Kind: Counter,
-		Text: "time since telemetry was configured until the first training iteration was completed; it rises until then",
+		Text: "time from the configuration of telemetry to the end of the first training iteration; it rises until then",
 	}
 )
 
 // Metrics of telemetry in the semantic conventions.
 var (
-	SpansLive      = &Metric{Name: "otel.sdk.span.live", Unit: "{span}", Kind: UpDown, Text: "spans that are open now"}
+	SpansLive      = &Metric{Name: "otel.sdk.span.live", Unit: "{span}", Kind: UpDown, Text: "open spans"}
 	SpansStarted   = &Metric{Name: "otel.sdk.span.started", Unit: "{span}", Kind: Counter, Text: "spans started"}
-	SpansQueued    = &Metric{Name: "otel.sdk.processor.span.queue.size", Unit: "{span}", Kind: UpDown, By: component, Text: "spans that wait for a backend or are on their way"}
+	SpansQueued    = &Metric{Name: "otel.sdk.processor.span.queue.size", Unit: "{span}", Kind: UpDown, By: component, Text: "spans that are queued for a backend or being sent"}
 	SpansProcessed = &Metric{
 		Name: "otel.sdk.processor.span.processed", Unit: "{span}", Kind: Counter, By: lossy,
-		Text: "spans that have left the queue: to the exporter, or lost by `error.type`: `queue_full`, `shutdown`",
+		Text: "spans that left the queue: to the exporter, or lost with `error.type`: `queue_full`, `shutdown`",
 	}
 	SpansExported = &Metric{
 		Name: "otel.sdk.exporter.span.exported", Unit: "{span}", Kind: Counter, By: lossy, OneLogger: "`lost_records` (ours), of lost ones",
-		Text: "spans that a backend took, or lost by `error.type`: `refused`, `timeout`",
+		Text: "spans that a backend accepted, or lost with `error.type`: `refused`, `timeout`",
 	}
 	LogsCreated   = &Metric{Name: "otel.sdk.log.created", Unit: "{log_record}", Kind: Counter, Text: "log records made of events of open spans"}
-	LogsQueued    = &Metric{Name: "otel.sdk.processor.log.queue.size", Unit: "{log_record}", Kind: UpDown, By: component, Text: "log records that wait for a backend or are on their way"}
+	LogsQueued    = &Metric{Name: "otel.sdk.processor.log.queue.size", Unit: "{log_record}", Kind: UpDown, By: component, Text: "log records that are queued for a backend or being sent"}
 	LogsProcessed = &Metric{
-		Name: "otel.sdk.processor.log.processed", Unit: "{log_record}", Kind: Counter, By: lossy, Text: "log records that have left the queue, as of spans",
+		Name: "otel.sdk.processor.log.processed", Unit: "{log_record}", Kind: Counter, By: lossy, Text: "log records that left the queue, as for spans",
 	}
 	LogsExported = &Metric{
 		Name: "otel.sdk.exporter.log.exported", Unit: "{log_record}", Kind: Counter, By: lossy, OneLogger: "`lost_records` (ours), of lost ones",
-		Text: "log records that a backend took, or lost, as of spans",
+		Text: "log records that a backend accepted, or lost, as for spans",
 	}
 )
 
@@ -119,7 +119,7 @@ var (
 var (
 	Records          = &Metric{Name: "trainspan.records", Unit: "{record}", Kind: Counter, Text: "native records handed to exporters"}
 	ExporterFailures = &Metric{Name: "trainspan.exporter.failures", Unit: "{failure}", Kind: Counter, Text: "failed exports of native exporters"}
-	Errors           = &Metric{Name: "trainspan.errors", Unit: "{error}", Kind: Counter, Text: "calls that telemetry refused, and gaps in its data"}
+	Errors           = &Metric{Name: "trainspan.errors", Unit: "{error}", Kind: Counter, Text: "calls that telemetry rejected, and gaps in its data"}
 	Repaired         = &Metric{
 		Name: "trainspan.repaired", Unit: "{value}", Kind: Counter, Text: "attribute values and times that were repaired",
 	}
@@ -132,17 +132,17 @@ var (
 	FileBlockedTime = &Metric{
 		Name: "trainspan.file.blocked.time", Unit: "s", Kind: Counter, By: "`output`", Text: "how long the program waited for the disk, by `output`",
 	}
-	MetricsFailed = &Metric{Name: "trainspan.otlp.metrics.failed", Unit: "{export}", Kind: Counter, Text: "exports of metrics that a backend did not take"}
+	MetricsFailed = &Metric{Name: "trainspan.otlp.metrics.failed", Unit: "{export}", Kind: Counter, Text: "exports of metrics that a backend did not accept"}
 )
 
 // Metrics of a job by its files, served by trainspan run --metrics and
 // trainspan alert --metrics.
 var (
 	GoodputRatio = &Metric{
-		Name: "training.goodput.ratio", Unit: "1", Kind: Gauge, Text: "part of the time of all ranks in steps that count, since the first attempt began",
+		Name: "training.goodput.ratio", Unit: "1", Kind: Gauge, Text: "share of the time of all ranks in productive steps, since the first attempt began",
 	}
 	GoodputWindowRatio = &Metric{
-		Name: "training.goodput.window.ratio", Unit: "1", Kind: Gauge, By: "`window_s`", Text: "the same of the last `window_s` seconds",
+		Name: "training.goodput.window.ratio", Unit: "1", Kind: Gauge, By: "`window_s`", Text: "the same for the last `window_s` seconds",
 	}
 	Time = &Metric{ // a restart turns trained time into lost work, so a category can decrease
 		Name: "training.time", Unit: "s", Kind: UpDown, By: "`category`",
@@ -150,21 +150,21 @@ var (
 	}
 	TimeProductive = &Metric{
 		Name: "training.time.productive", Unit: "s", Kind: UpDown, By: "`part`",
-		Text: "time in steps that count, of all ranks, by `part`: `compute`, `communication`, `wait`, `other_code`, `step_unsplit`. They add up to the category `productive`",
+		Text: "time of all ranks in productive steps, by `part`: `compute`, `communication`, `wait`, `other_code`, `step_unsplit`. They add up to the category `productive`",
 	}
 	TimeCommitted = &Metric{
 		Name: "training.time.committed", Unit: "s", Kind: UpDown, Text: "productive time that saved checkpoints hold",
 	}
 	WaitedFor = &Metric{
-		Name: "training.waited_for", Unit: "s", Kind: UpDown, By: "`training.rank`", Text: "time that all ranks waited for one, in steps and outside of them; of the eight that took most",
+		Name: "training.waited_for", Unit: "s", Kind: UpDown, By: "`training.rank`", Text: "time that all ranks waited for one rank, in steps and between them; for the eight ranks with the most",
 	}
-	Diagnosis  = &Metric{Name: "training.diagnosis", Unit: "{diagnosis}", Kind: Gauge, By: "`kind`, `cause`", Text: "1 for what slows the job down"}
-	Outcome    = &Metric{Name: "training.outcome", Unit: "{outcome}", Kind: Gauge, By: "`how`", Text: "1 for how the last attempt ended, or `running`"}
+	Diagnosis  = &Metric{Name: "training.diagnosis", Unit: "{diagnosis}", Kind: Gauge, By: "`kind`, `cause`", Text: "1 for the cause that slows the job down"}
+	Outcome    = &Metric{Name: "training.outcome", Unit: "{outcome}", Kind: Gauge, By: "`how`", Text: "1 for the outcome of the last attempt, or `running`"}
 	LastRecord = &Metric{Name: "training.last_record.timestamp", Unit: "s", Kind: Gauge, Text: "time of the newest record, in seconds since 1970"}
 	RankWork   = &Metric{Name: "training.rank.work", Unit: "s", Kind: Gauge, By: byRank, Text: "median work of a rank in a step; summed over the ranks of a series"}
 	RankWait   = &Metric{Name: "training.rank.wait", Unit: "s", Kind: Gauge, By: byRank, Text: "median wait for other ranks in a step; summed likewise"}
-	RankExcess = &Metric{Name: "training.rank.excess", Unit: "s", Kind: Gauge, By: byRank, Text: "median work in a step beyond that of the other ranks; summed likewise"}
-	Ranks      = &Metric{Name: "training.ranks", Unit: "{rank}", Kind: Gauge, By: byRank, Text: "how many ranks a series is the sum of"}
+	RankExcess = &Metric{Name: "training.rank.excess", Unit: "s", Kind: Gauge, By: byRank, Text: "median work in a step in excess of the other ranks; summed likewise"}
+	Ranks      = &Metric{Name: "training.ranks", Unit: "{rank}", Kind: Gauge, By: byRank, Text: "number of ranks that a series sums"}
 )
 
 // The attributes of per-rank series of a job, as in the resource of a program
@@ -180,8 +180,8 @@ const (
 var Groups = []Group{
 	{
 		Namespace: "training.*",
-		Why: "What a training does. The semantic conventions have no metrics of training; those of `gen_ai.*` are of calls of a model. " +
-			"The namespace is that of the attributes `training.rank` and its like",
+		Why: "Progress of training. The semantic conventions have no metrics for training; those of `gen_ai.*` are for calls of a model. " +
+			"The attributes have the same namespace (`training.rank`)",
 		Metrics: []*Metric{
 			IterationDuration, Iterations, IterationsFailed, Samples, JobSamples, Tokens, JobTokens, Flops, JobFlops, GPUThroughput, GPUThroughputAverage,
 			Loss, CheckpointDuration, CheckpointSaves, ProductiveTime, LoopTime, LoopsOpen, StartupTime,
@@ -189,19 +189,19 @@ var Groups = []Group{
 	},
 	{
 		Namespace: "otel.sdk.*",
-		Why: "What becomes of spans and log records on the way to a backend, as the semantic conventions " + Semconv + " have it. Where a process sends to several " +
+		Why: "Delivery of spans and log records to a backend, as the semantic conventions " + Semconv + " have it. Where a process sends to several " +
 			"backends the numbers are sums over them",
 		Metrics: []*Metric{SpansLive, SpansStarted, SpansQueued, SpansProcessed, SpansExported, LogsCreated, LogsQueued, LogsProcessed, LogsExported},
 	},
 	{
 		Namespace: "trainspan.*",
-		Why: "What only this library has: native records, files, repairs. The conventions count data points of metrics (`otel.sdk.exporter.metric_data_point.exported`); " +
+		Why: "Metrics that only this library has: native records, files, repairs. The conventions count data points of metrics (`otel.sdk.exporter.metric_data_point.exported`); " +
 			"an export that fails loses none, so exports are counted",
 		Metrics: []*Metric{Records, ExporterFailures, Errors, Repaired, FileRecords, FileWritten, FileLost, FileErrors, FileBlockedTime, MetricsFailed},
 	},
 	{
 		Namespace: "training.* of a job",
-		Why: "What the files of a job show while it runs, all ranks together and whatever wrote them: [`trainspan run --metrics`](../guide/run.md#flags) and " +
+		Why: "Progress of a job according to its files, all ranks together: [`trainspan run --metrics`](../guide/run.md#flags) and " +
 			"[`trainspan alert --metrics`](cli.md#alert) serve it to Prometheus. Of the first table they have, made from the same files, `training.iterations` by rank or, of more than eight ranks, by host, " +
 			"`training.iteration.duration` and `training.checkpoint.duration` of all ranks, `training.checkpoint.saves`, and the times and the open loop as means over the ranks. " +
 			"Of `training.rank.*` the eight ranks that are furthest behind have series of their own; the others are summed by host",

@@ -330,7 +330,7 @@ const (
 
 var errMany = &httpError{
 	http.StatusRequestEntityTooLarge, codes.ResourceExhausted,
-	fmt.Sprintf("the request holds more than %d spans, attributes, events and links", maxMessages),
+	fmt.Sprintf("the request contains more than %d spans, attributes, events and links", maxMessages),
 }
 
 // checkProtobuf refuses a request with too many messages before memory is

@@ -301,7 +301,9 @@ func (f *Files) create(from place.Sender, rs *tracepb.ResourceSpans) (place.Made
 	id := res.Identity()
 	from.Trace(&o, &id)
 	path := filepath.Join(f.o.Dir, fileName(from))
-	o.OnError = func(err error) { f.o.Logger.Warn("trace file", "path", path, "error", err, "see", helptopic.File) }
+	o.OnError = func(err error) {
+		f.o.Logger.Warn("cannot write a trace file", "path", path, "error", err, "see", helptopic.File)
+	}
 	w, err := place.Create(path, &o)
 	if err != nil {
 		return place.Made{}, fmt.Errorf("otlpreceiver: %w", err)

@@ -202,9 +202,9 @@ func (j *journal) append(r *request) error {
 }
 
 var (
-	errJournalClosed  = errors.New("it is complete")
-	errJournalStalled = errors.New("the disk takes nothing")
-	errJournalFull    = errors.New("it has reached its largest size")
+	errJournalClosed  = errors.New("the journal is closed")
+	errJournalStalled = errors.New("writes to the disk do not return")
+	errJournalFull    = errors.New("the journal has reached its size limit")
 )
 
 // write writes an entry to the current segment.
@@ -214,7 +214,7 @@ func (j *journal) write(text []byte, now time.Time) error {
 	err := j.writeLocked(text, now)
 	was := j.failed
 	if j.failed = err != nil; j.failed && !was {
-		j.log.Warn("the journal of acknowledged spans cannot be written: senders are asked to send again later", "dir", j.dir, "error", err, "see", helptopic.File)
+		j.log.Warn("cannot write the journal of acknowledged spans: senders are asked to retry later", "dir", j.dir, "error", err, "see", helptopic.File)
 	}
 	return err
 }
@@ -336,7 +336,7 @@ func (j *journal) tick(now time.Time, settled func(at time.Time) bool) {
 	j.looking.Lock()
 	defer j.looking.Unlock()
 	if !j.mu.TryLock() {
-		return // it is being written, or the disk takes nothing
+		return // it is being written, or writes to the disk do not return
 	}
 	if s := j.now; s != nil && s.entries > 0 && (now.Sub(s.first) >= segmentAge || now.Sub(s.last) >= segmentIdle) {
 		j.retireLocked(now)
@@ -487,7 +487,7 @@ func (r *record) decode(b []byte) error {
 	return nil
 }
 
-var errEntry = errors.New("an entry cannot be read")
+var errEntry = errors.New("cannot decode an entry")
 
 // readSegment parses the entries of a segment. damaged counts the bytes that
 // are not entries, except for a truncated entry at the end, which was not
@@ -522,10 +522,10 @@ func readSegment(text []byte) (h journalHeader, records []record, damaged int64,
 		at += entryHead + size
 		if first { // the spans are saved even if the header is damaged
 			if err := json.Unmarshal(payload, &h); err != nil {
-				return h, nil, damaged, fmt.Errorf("its first entry says nothing of a receiver: %w", err)
+				return h, nil, damaged, fmt.Errorf("its first entry is not that of a receiver: %w", err)
 			}
 			if h.Version > journalVersion {
-				return h, nil, damaged, fmt.Errorf("has version %d, this program knows %d; use a newer one", h.Version, journalVersion)
+				return h, nil, damaged, fmt.Errorf("has version %d, but this trainspan reads up to version %d; use a newer trainspan", h.Version, journalVersion)
 			}
 			continue
 		}

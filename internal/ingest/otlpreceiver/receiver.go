@@ -56,9 +56,9 @@ type Batch struct {
 // retry later.
 var ErrLater = errors.New("otlpreceiver: try again later")
 
-// ErrUnsaved is an ErrLater: spans were received but could not be written where
-// they survive this process.
-var ErrUnsaved = fmt.Errorf("spans cannot be saved: %w", ErrLater)
+// ErrUnsaved is an ErrLater: spans were taken and could not be put where they outlive
+// this process.
+var ErrUnsaved = fmt.Errorf("cannot save spans: %w", ErrLater)
 
 // Options configures a Receiver. The zero value, and nil, mean the defaults.
 type Options struct {

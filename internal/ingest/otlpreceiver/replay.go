@@ -27,8 +27,8 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// ErrInUse is returned for a journal that a receiver is writing.
-var ErrInUse = errors.New("a receiver is writing it; wait for its end")
+// ErrInUse is why a journal is not replayed that a receiver is writing.
+var ErrInUse = errors.New("a receiver is writing it; wait until the receiver exits")
 
 // Journal is a file of a journal that a receiver has left behind.
 type Journal struct {
@@ -80,7 +80,7 @@ func openJournal(path string) (*os.File, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxSegment {
-		return nil, fmt.Errorf("%s: is no journal of a receiver", path)
+		return nil, fmt.Errorf("%s: is not the journal of a receiver", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {

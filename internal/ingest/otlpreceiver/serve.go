@@ -97,8 +97,8 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 // Refusals of requests that are not allowed.
 var (
-	errHost   = &httpError{http.StatusForbidden, codes.PermissionDenied, "the Host of the request is no name of this machine's loopback; send to the address in OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"}
-	errOrigin = &httpError{http.StatusForbidden, codes.PermissionDenied, "requests of web pages are not taken"}
+	errHost   = &httpError{http.StatusForbidden, codes.PermissionDenied, "the Host header does not name this machine's loopback address; use the address in OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"}
+	errOrigin = &httpError{http.StatusForbidden, codes.PermissionDenied, "requests from web pages are rejected"}
 	errToken  = &httpError{http.StatusUnauthorized, codes.Unauthenticated, "the token is missing or wrong; send the headers in OTEL_EXPORTER_OTLP_TRACES_HEADERS, which trainspan run gives its command, or start it with --otlp-token-file or --otlp-no-token"}
 )
 
@@ -163,8 +163,8 @@ type httpError struct {
 func (e *httpError) Error() string { return e.text }
 
 var (
-	errBusy      = &httpError{http.StatusTooManyRequests, codes.ResourceExhausted, "more spans come than are taken; try again later"}
-	errUnsaved   = &httpError{http.StatusServiceUnavailable, codes.Unavailable, "the spans cannot be saved now; send them again later"}
+	errBusy      = &httpError{http.StatusTooManyRequests, codes.ResourceExhausted, "too many spans; retry later"}
+	errUnsaved   = &httpError{http.StatusServiceUnavailable, codes.Unavailable, "cannot save the spans now; retry later"}
 	errPath      = &httpError{http.StatusNotFound, codes.NotFound, "only " + Path + " is served here"}
 	errMethod    = &httpError{http.StatusMethodNotAllowed, codes.Unimplemented, "only POST is served here"}
 	errMediaType = &httpError{http.StatusUnsupportedMediaType, codes.InvalidArgument, "the content type is neither " + mediaProtobuf + " nor " + mediaJSON}
@@ -172,7 +172,7 @@ var (
 )
 
 func broken(err error) error {
-	return &httpError{http.StatusBadRequest, codes.InvalidArgument, "the request cannot be read: " + err.Error()}
+	return &httpError{http.StatusBadRequest, codes.InvalidArgument, "cannot read the request: " + err.Error()}
 }
 
 // rateBurst is for how many seconds unused rate is saved.

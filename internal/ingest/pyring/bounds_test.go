@@ -111,7 +111,7 @@ func TestBounds(t *testing.T) {
 		"depth":                               "nest deeper than 1,024",
 		"begins":                              "nest deeper than 1,024",
 		"overlapping spans":                   "more than 256 spans of one thread",
-		"names below each other, and updates": "tree of nodes is too large",
+		"names below each other, and updates": "tree of ai nodes of a Python process is too large",
 	}
 	n := 5000
 	if testing.Short() {

@@ -108,10 +108,10 @@ func (c *calls) base() (base config.Base) {
 // invalid parts.
 func (c *calls) report(unknown []config.Problem, err error) {
 	for _, p := range unknown {
-		c.log.Warn("the configuration of a Python process", "ignored", p.String(), "see", helptopic.PythonCalls)
+		c.log.Warn("ignored a setting of a Python process", "setting", p.String(), "see", helptopic.PythonCalls)
 	}
 	if err != nil {
-		c.log.Warn("the configuration of a Python process", "error", err, "see", helptopic.PythonCalls)
+		c.log.Warn("invalid configuration of a Python process", "error", err, "see", helptopic.PythonCalls)
 	}
 }
 
@@ -251,7 +251,7 @@ func (c *calls) close(ctx context.Context, killed bool) {
 		c.killed.Store(true)
 		if c.lines != nil {
 			if err := c.lines.Shutdown(ctx); err != nil {
-				c.log.Warn("records of a Python process", "error", err, "see", helptopic.File)
+				c.log.Warn("cannot write the records of a Python process", "error", err, "see", helptopic.File)
 			}
 		}
 	}

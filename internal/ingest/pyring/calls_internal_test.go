@@ -24,8 +24,8 @@ func TestConfigurationOfPython(t *testing.T) {
 	}
 	got := out.String()
 	for _, want := range []string{
-		`ignored="session_tagg: unknown key \"session_tagg\"; did you mean \"session_tag\"?"`,
-		`ignored="training.seq_lengt: unknown key \"seq_lengt\"; did you mean \"training.seq_length\"?"`,
+		`setting="session_tagg: unknown key \"session_tagg\"; did you mean \"session_tag\"?"`,
+		`setting="training.seq_lengt: unknown key \"seq_lengt\"; did you mean \"training.seq_length\"?"`,
 		`error="config: world_size: must be an integer (got \"many\")"`,
 	} {
 		if strings.Count(got, want) != 1 {

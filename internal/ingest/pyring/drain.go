@@ -50,10 +50,10 @@ type Drain struct {
 // while it lives, and then deletes its ring buffer.
 func New(o Options) (*Drain, error) {
 	if !ring.Supported {
-		return nil, fmt.Errorf("python: rings cannot be read on this system: %w", errors.ErrUnsupported)
+		return nil, fmt.Errorf("python: this system does not support rings: %w", errors.ErrUnsupported)
 	}
 	if o.Dir == "" || o.Out == "" {
-		return nil, errors.New("python: a drain needs a folder of rings and one for what it writes")
+		return nil, errors.New("python: Options.Dir and Options.Out are required")
 	}
 	d := &Drain{o: o, stop: make(chan struct{}), known: make(map[string]time.Time), procs: make(map[*process]bool)}
 	d.reading, d.enough = context.WithCancel(context.Background())
@@ -124,7 +124,7 @@ func (d *Drain) settled(path string) {
 }
 
 func (d *Drain) failed(path string, err error) {
-	d.o.log().Warn("the ring of a Python process cannot be read", "path", path, "error", err, "see", helptopic.Python)
+	d.o.log().Warn("cannot read the ring of a Python process", "path", path, "error", err, "see", helptopic.Python)
 	d.note(err)
 }
 
@@ -190,7 +190,7 @@ func (d *Drain) finish(p *process, err error) {
 	p.ring.Close()
 	if err == nil {
 		if p.alive() {
-			d.o.log().Warn("a Python process outlives the command: what it records from now on is lost", "pid", p.ring.PID, "see", helptopic.Python)
+			d.o.log().Warn("a Python process outlives the command: spans that it records from now on are lost", "pid", p.ring.PID, "see", helptopic.Python)
 		}
 		err = ring.Remove(p.ring.Path)
 	}
@@ -201,7 +201,7 @@ func (d *Drain) finish(p *process, err error) {
 	switch {
 	case err == nil:
 	case p.waitingSpans() > 0:
-		d.o.log().Warn("the trace of a Python process is not complete: the other spans wait in its ring for trainspan trace import",
+		d.o.log().Warn("the trace of a Python process is not complete: its ring has the other spans, import them with trainspan trace import",
 			"spans", p.waitingSpans(), "path", p.ring.Path, "error", err, "see", helptopic.File)
 		d.note(err)
 	default:
@@ -255,8 +255,8 @@ func (d *Drain) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		select {
 		case <-done:
-		case <-time.After(grace): // a disk that does not respond
-			late = fmt.Errorf("python: rings are left: %w", ctx.Err())
+		case <-time.After(grace): // a disk that does not answer
+			late = fmt.Errorf("python: some rings were not read to the end: %w", ctx.Err())
 		}
 	}
 	d.mu.Lock()

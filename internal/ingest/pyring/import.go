@@ -50,11 +50,11 @@ func Writer(path string) (pid int, runs bool) {
 func Import(ctx context.Context, paths []string, o Options) (Stats, error) {
 	var st Stats
 	if !ring.Supported {
-		return st, fmt.Errorf("python: rings cannot be read on this system: %w", errors.ErrUnsupported)
+		return st, fmt.Errorf("python: this system does not support rings: %w", errors.ErrUnsupported)
 	}
 	rings, err := Rings(paths...)
 	if len(rings) == 0 && err == nil {
-		err = errors.New("python: there is no ring among these files")
+		err = errors.New("python: no ring found in these files")
 	}
 	failed := []error{err}
 	for _, path := range rings {

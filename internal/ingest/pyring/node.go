@@ -5,7 +5,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/ingest/pyring/ring"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 	"github.com/trainspan/trainspan/spans"
@@ -31,7 +31,7 @@ type node struct {
 	calls     bool                // its spans are those of callbacks
 	iteration bool                // and training iterations, for which the end of the span replaces the callback
 	asked     uint8               // whether its spans are sent: 0 unknown, 1 no, 2 yes
-	sender    direct.Sender       // the sender
+	sender    dispatch.Sender     // the sender
 	sentBy    *telemetry.Provider // and its provider
 
 	ended [cellThreads]int64 // start of the last ended span, by thread
@@ -86,7 +86,7 @@ func (t *nodeTree) ofBelow(n *ring.Name, depth int) *node {
 	if above := t.src.ring.Name(n.Above); above != nil && depth < maxTree {
 		switch a := t.ofBelow(above, depth+1); {
 		case a.depth >= maxTree || t.below >= maxNodes:
-			t.src.limit("names of a Python process are taken without what they inherit from the nodes above them: its tree of nodes is too large")
+			t.src.limit("the tree of ai nodes of a Python process is too large: further nodes do not inherit from their parents")
 		case !a.isBelow(d):
 			t.below++
 			d.above, d.depth = a, a.depth+1

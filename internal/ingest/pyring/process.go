@@ -94,7 +94,9 @@ func newProcess(ctx context.Context, o *Options, r *ring.Ring, live bool) (*proc
 	}
 	onError := t.OnError
 	if onError == nil {
-		onError = func(err error) { p.log.Warn("trace of a Python process", "error", err, "see", helptopic.File) }
+		onError = func(err error) {
+			p.log.Warn("cannot write the trace of a Python process", "error", err, "see", helptopic.File)
+		}
 	}
 	t.OnError = func(err error) {
 		if o := (*dftracer.Outage)(nil); errors.As(err, &o) {
@@ -302,7 +304,7 @@ func (p *process) finish(ctx, reading context.Context) error {
 	var args []dftracer.Arg
 	st := p.ring.Stats()
 	if st.Others > 0 {
-		p.limit("a Python process has more than 65,536 names: the spans of the further ones are called (other)")
+		p.limit("a Python process uses more than 65,536 span names: spans with further names are called (other)")
 	}
 	if st.Lost > 0 {
 		args = append(args, dftracer.Int("spans_lost", st.Lost))

@@ -22,7 +22,7 @@ func (p *source) settings(code config.Config) (cfg config.Config, read bool) {
 	}
 	cfg, err := p.o.Config(code)
 	if err != nil {
-		p.log.Warn("the configuration of what is sent of Python processes", "error", err, "see", helptopic.Start)
+		p.log.Warn("invalid configuration: spans of Python processes are not sent", "error", err, "see", helptopic.Start)
 		return code, false
 	}
 	// The drain sets the paths of files. The program sets the form of JSON lines.
@@ -55,7 +55,7 @@ func (p *source) provider(cfg, code config.Config, ending *atomic.Bool, clock fu
 		default:
 			return nil, err
 		}
-		p.log.Warn("an output is left out for a Python process", "error", err, "see", helptopic.Start)
+		p.log.Warn("cannot open an output for a Python process", "error", err, "see", helptopic.Start)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/record/settings"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
@@ -273,7 +273,7 @@ func (r *relay) leaveSpan(t *thread, s *relayed, sends bool, depth int, crossed,
 		r.place(ctx, t, &below[i], outer, ok)
 	}
 	if r.held > maxHeld {
-		r.src.limit("more than 8,192 spans of a Python process wait for those around them to be sent: they hang under others")
+		r.src.limit("more than 8,192 spans of a Python process wait for their parents: they get other parents")
 		r.release(t)
 	}
 }
@@ -368,7 +368,7 @@ func (r *relay) innerContext(outer context.Context, k *known) context.Context {
 }
 
 // kind returns the sender for spans with a name, or nil.
-func (r *relay) kind(n *node) direct.Sender {
+func (r *relay) kind(n *node) dispatch.Sender {
 	if c := r.calls; c != nil && c.ended && r.tel == c.tel {
 		r.tel = nil // for spans after the end of the application
 	}
@@ -377,13 +377,13 @@ func (r *relay) kind(n *node) direct.Sender {
 		tel, err := r.src.provider(r.cfg, config.Config{}, &r.ending, func() time.Time { return time.Unix(0, r.clock.Load()) }, nil)
 		if err != nil {
 			r.failed = true
-			r.src.log.Warn("the spans of a Python process are not sent", "error", err, "see", helptopic.Delivery)
+			r.src.log.Warn("cannot send the spans of a Python process", "error", err, "see", helptopic.Delivery)
 			return nil
 		}
 		r.tel, r.own = tel, append(r.own, tel)
 	}
 	if n.sentBy != r.tel {
-		n.sender, n.sentBy = direct.SourceOf(r.tel.TracerProvider()).Sender(tracefile.KeyCat(n.key), tracefile.KeyName(n.key)), r.tel
+		n.sender, n.sentBy = dispatch.SourceOf(r.tel.TracerProvider()).Sender(tracefile.KeyCat(n.key), tracefile.KeyName(n.key)), r.tel
 	}
 	return n.sender
 }

@@ -29,7 +29,7 @@ import (
 func (p *process) call(name string, at int64, args []byte) {
 	v := values{}
 	if len(args) > 0 && json.Unmarshal(args, &v) != nil {
-		p.log.Warn("the arguments of a callback cannot be read", "callback", name, "see", helptopic.PythonCalls)
+		p.log.Warn("cannot decode the arguments of a callback", "callback", name, "see", helptopic.PythonCalls)
 		return
 	}
 	if p.calls == nil {
@@ -52,7 +52,7 @@ func (p *process) call(name string, at int64, args []byte) {
 	if !c.opened {
 		c.opened = true
 		if err := c.open(p.source); err != nil {
-			p.log.Warn("callbacks of a Python process are not replayed", "error", err, "see", helptopic.PythonCalls)
+			p.log.Warn("cannot replay the callbacks of a Python process", "error", err, "see", helptopic.PythonCalls)
 		} else {
 			p.relay.use(c.tel, &c.sent, p.nodes.byID)
 		}
@@ -63,9 +63,9 @@ func (p *process) call(name string, at int64, args []byte) {
 	defer p.relay.flush(c.tel)
 	err := c.replay(name, at, v, args)
 	if line, ok := v["line"].(string); ok && !c.ended {
-		p.log.Warn("a call of one-logger's API is wrong", "callback", name, "line", line, "error", err, "see", helptopic.PythonCalls)
+		p.log.Warn("invalid call of one-logger's API", "callback", name, "line", line, "error", err, "see", helptopic.PythonCalls)
 	} else if err != nil && !errors.Is(err, telemetry.ErrClosed) {
-		p.log.Debug("callback of a Python process", "callback", name, "error", err)
+		p.log.Debug("a callback of a Python process failed", "callback", name, "error", err)
 	}
 }
 
@@ -85,7 +85,7 @@ func (p *process) iterated(r *ring.Record) {
 func (p *process) take(r *ring.Record) {
 	p.last = max(p.last, r.Start, r.End)
 	if r.Depth > maxDepth {
-		p.limit("spans of a Python process nest deeper than 1,024, as where starts have no stop: what is deeper is written side by side")
+		p.limit("spans of a Python process nest deeper than 1,024 levels, often because a start has no stop: deeper spans are written on one level")
 		r.Depth = maxDepth
 	}
 	t := p.thread(r.Thread)
@@ -121,7 +121,7 @@ func (p *process) take(r *ring.Record) {
 		}
 	case ring.KindUpdate:
 		if !n.update(-1, -1, appendObject(nil, r.Args)) {
-			p.limit("update was given more than 128 arguments, or more than 16 KiB, by a Python process: the further ones are left out")
+			p.limit("a Python process passed more than 128 arguments, or more than 16 KiB, to update: further arguments are dropped")
 		}
 	case ring.KindState:
 		n.eachNode(func(n *node) { n.off = r.Value == 0 })
@@ -221,7 +221,7 @@ func (p *source) identify(who ring.Who) {
 		return v, ok
 	})
 	if err != nil {
-		p.log.Warn("the place of a Python process in its job", "error", err, "see", helptopic.RankUnknown)
+		p.log.Warn("cannot determine the rank of a Python process", "error", err, "see", helptopic.RankUnknown)
 	}
 	p.id = outputs.Identity{
 		Host: who.Host, PID: int(p.ring.PID), Version: identity.Version, Ranks: ranks, RankKnown: ranks.Rank.IsSet(),

@@ -122,7 +122,7 @@ func (p *process) lane(t *thread, row int) (tid int64) {
 	}
 	if !p.crowded {
 		p.crowded = true
-		p.limit("more than 256 spans of one thread of a Python process overlap: the further ones are on lane 0, where spans need not nest")
+		p.limit("more than 256 spans of one thread of a Python process overlap: further spans share lane 0, where spans may overlap")
 		place.WriteShared(p.w, place.MaxLanes)
 	}
 	return 0

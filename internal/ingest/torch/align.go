@@ -157,13 +157,13 @@ func (in *instance) end(proc int) int64 {
 func (f *fit) doubt(pts []point, tolerance int64, anchored bool) string {
 	switch {
 	case f.n < minShared:
-		return fmt.Sprintf("it shares only %d collectives with the others, %d are needed", f.n, minShared)
+		return fmt.Sprintf("it shares only %d collectives with the others; at least %d are needed", f.n, minShared)
 	case int64(f.scale) > tolerance:
-		return fmt.Sprintf("the ends of its %d shared collectives disagree by %s, at most %s is credible", f.n, f.scale.Round(time.Microsecond), time.Duration(tolerance))
+		return fmt.Sprintf("the ends of its %d shared collectives differ by %s, more than the limit of %s", f.n, f.scale.Round(time.Microsecond), time.Duration(tolerance))
 	case f.inliers*10 < f.n*6, !anchored && f.inliers*10 < f.n*9:
-		return fmt.Sprintf("only %d of its %d shared collectives agree on one difference", f.inliers, f.n)
+		return fmt.Sprintf("only %d of its %d shared collectives agree on one clock offset", f.inliers, f.n)
 	case !anchored && f.ambiguous(pts):
-		return "its collectives are so regular that another pairing would fit as well, and no step or number tells which is right"
+		return "its collectives are too regular: another pairing fits as well, and no step or sequence number decides"
 	}
 	return ""
 }
@@ -245,7 +245,7 @@ func (al *aligner) apply(opts *Options, rep *RankReport) {
 		rep.Offsets[i] = rep.Estimated[i]
 		p.clock = pl.clock
 		p.report.ClockOffset, p.report.ClockDrift = rep.Offsets[i], rep.Drifts[i]
-		p.report.guess(fmt.Sprintf("the clock was moved by %s%s so that collectives end together, %s of them agree within %s", rep.Offsets[i], driftText(rep.Drifts[i]), fmt.Sprint(pl.shared), pl.residual))
+		p.report.guess(fmt.Sprintf("the clock was shifted by %s%s so that collectives end together; %s of them agree within %s", rep.Offsets[i], driftText(rep.Drifts[i]), fmt.Sprint(pl.shared), pl.residual))
 	}
 }
 

@@ -52,7 +52,7 @@ func TestBounds(t *testing.T) {
 			for i := range 1<<16 + 7 {
 				fmt.Fprintf(b, `{"ph":"E","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":%d},`, 1<<17+i)
 			}
-		}, 1 << 16, "14 events have a begin or an end only"},
+		}, 1 << 16, "14 events have only a begin or only an end"},
 		"long begins": {func(b *bytes.Buffer) {
 			for i := range 70 {
 				fmt.Fprintf(b, `{"ph":"B","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":%d,"args":{"x":"%s"}},`, i, strings.Repeat("y", 1<<20))
@@ -60,7 +60,7 @@ func TestBounds(t *testing.T) {
 			for i := range 70 {
 				fmt.Fprintf(b, `{"ph":"E","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":%d},`, 100+i)
 			}
-		}, 63, "14 events have a begin or an end only"},
+		}, 63, "14 events have only a begin or only an end"},
 		"threads with phases": {func(b *bytes.Buffer) {
 			for i := range 100 {
 				row(b, "user_annotation", "forward", i+1, 10, 90, "")

@@ -120,19 +120,19 @@ func (c *CompileReport) say(r *FileReport) {
 		}
 	}
 	if fused > 0 {
-		r.cannot(fmt.Sprintf("%d of %d compiled regions are Inductor graphs: run time per operator does not exist there, durations are per fused kernel", fused, total))
+		r.cannot(fmt.Sprintf("%d of %d compiled regions are Inductor graphs: they have no run time per operator, durations are per fused kernel", fused, total))
 	}
 	if graphs > 0 {
 		r.cannot(fmt.Sprintf("%d of %d compiled regions are replayed as CUDA graphs, which hide the operators: each call is one launch", graphs, total))
 	}
 	if c.UnknownOverloads > 0 {
-		r.cannot(fmt.Sprintf("the overload of %d operators: the profiler writes names without it; a TORCH_TRACE log of the same run tells", c.UnknownOverloads))
+		r.cannot(fmt.Sprintf("the overload of %d operators: the profiler writes names without it; a TORCH_TRACE log of the same run has it", c.UnknownOverloads))
 	}
 	if c.Compiling > 0 {
 		r.warn(fmt.Sprintf("compilation inside the window: %s", c.Compiling))
 	}
 	if total > 0 && !c.Backward {
-		r.cannot("a compiled backward: there is none in this trace")
+		r.cannot("a compiled backward: this trace has none")
 	}
 	if total > 0 {
 		r.cannot("graph nodes that never reach the dispatcher (getitem, constants) have no event")
@@ -166,12 +166,12 @@ func compileDir(path string, entries []fs.DirEntry) *kineto.RefusedError {
 	}
 	switch {
 	case has["index.html"] && (has["raw.jsonl"] || has["chromium_events.json"] || has["compile_directory.json"]):
-		return &kineto.RefusedError{What: "a report of tlparse",
-			Hint: "give the TORCH_TRACE log it was made from, dedicated_log_torch_trace_*.log"}
+		return &kineto.RefusedError{What: "a tlparse report",
+			Hint: "pass the TORCH_TRACE log that it was made from: dedicated_log_torch_trace_*.log"}
 	case filepath.Base(path) == "torch_compile_debug", debugRun && !has["index.html"],
 		has["torchinductor"] && (has["torchdynamo"] || strings.HasPrefix(filepath.Base(path), "run_")):
-		return &kineto.RefusedError{What: "a folder of TORCH_COMPILE_DEBUG, graphs and code without times",
-			Hint: "run with TORCH_TRACE=DIR and give the log in it, dedicated_log_torch_trace_*.log"}
+		return &kineto.RefusedError{What: "a TORCH_COMPILE_DEBUG directory (graphs and code without times)",
+			Hint: "run with TORCH_TRACE=DIR and pass the log in DIR: dedicated_log_torch_trace_*.log"}
 	}
 	return nil
 }

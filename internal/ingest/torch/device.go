@@ -207,7 +207,7 @@ func (d *DeviceUse) text() string {
 	use := func(part time.Duration) string {
 		return display.Duration(int64(part)) + " (" + display.Share(int64(part), int64(d.Window)) + ")"
 	}
-	return fmt.Sprintf("device %d: compute %s, communication %s, %s of it exposed, copies %s, idle %s",
+	return fmt.Sprintf("device %d: compute %s, communication %s (%s exposed), copies %s, idle %s",
 		d.Device, use(d.Compute), use(d.Comm), display.Duration(int64(d.ExposedComm)), use(d.Copy), use(d.Idle))
 }
 

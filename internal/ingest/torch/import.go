@@ -96,7 +96,7 @@ func (im *importer) close() {
 // the error is that of ctx.
 func (im *importer) read(ctx context.Context, src Source, several bool) error {
 	if src.Open == nil {
-		im.fail(src.Name, errors.New("the source cannot be opened"))
+		im.fail(src.Name, errors.New("cannot open the source"))
 		return nil
 	}
 	f, err := src.Open()
@@ -169,7 +169,7 @@ func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, 
 	if err == nil {
 		if same := im.copyOf(text); same != "" {
 			p.rows.close()
-			im.report.Copies = append(im.report.Copies, Failure{name, textError{fmt.Errorf("a copy of %s, which counts once", same)}})
+			im.report.Copies = append(im.report.Copies, Failure{name, textError{fmt.Errorf("a copy of %s; counted once", same)}})
 			return nil
 		}
 		im.texts = append(im.texts, scanned{name, text.key()})
@@ -370,27 +370,27 @@ func (p *process) finishReport(lanesLeft int) {
 		r.cannot("memory: profile_memory was off")
 	}
 	if p.rank < 0 {
-		r.cannot("the rank: neither the file nor its name tells")
+		r.cannot("the rank: neither the file nor its name has it")
 	}
 	if r.DeviceUnlinked > 0 {
-		r.cannot(fmt.Sprintf("what launched %d device rows: the launch is a graph replay or before the window", r.DeviceUnlinked))
+		r.cannot(fmt.Sprintf("what launched %d device rows: a graph replay launched them, or the launch was before the window", r.DeviceUnlinked))
 	}
 	if r.HalfEvents > 0 {
-		r.warn(fmt.Sprintf("%d events have a begin or an end only and were left out", r.HalfEvents))
+		r.warn(fmt.Sprintf("%d events have only a begin or only an end and were dropped", r.HalfEvents))
 	}
 	if r.Negative > 0 {
-		r.warn(fmt.Sprintf("%d events end before they begin and were left out", r.Negative))
+		r.warn(fmt.Sprintf("%d events end before they begin and were dropped", r.Negative))
 	}
 	if r.TooDeep > 0 {
-		r.warn(fmt.Sprintf("%d rows nest deeper than %d levels and stand beside the row around them", r.TooDeep, maxDepth))
+		r.warn(fmt.Sprintf("%d rows nest deeper than %d levels; they are siblings of their parent row", r.TooDeep, maxDepth))
 	}
 	if p.stepsLeft > 0 {
-		r.warn(fmt.Sprintf("%d steps beyond the first %d were taken for annotations", p.stepsLeft, maxSteps))
+		r.warn(fmt.Sprintf("%d steps after the first %d are annotations, not steps", p.stepsLeft, maxSteps))
 	}
 	if lanesLeft > 0 {
-		r.warn(fmt.Sprintf("phases on %d threads have no device time: more than %d threads have phases", lanesLeft, maxSums))
+		r.warn(fmt.Sprintf("phases on %d threads have no device time (limit: %d threads with phases)", lanesLeft, maxSums))
 	}
 	if r.Clamped > 0 {
-		r.warn(fmt.Sprintf("%d rows outlived the row around them and were cut to it", r.Clamped))
+		r.warn(fmt.Sprintf("%d rows outlived their parent row and were cut to it", r.Clamped))
 	}
 }

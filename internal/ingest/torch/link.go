@@ -272,7 +272,7 @@ func (l *linker) sequenced(f *frame) error {
 // written first.
 func (l *linker) pairUp() error {
 	if len(l.fwdThreads) > 1 {
-		l.report.cannot("which forward operator one of backward belongs to: several threads ran forward and their sequence numbers are the same")
+		l.report.cannot("which forward operator a backward operator belongs to: several threads ran forward with the same sequence numbers")
 	}
 	it := l.rows.pairs.Iter()
 	var fwd, out row

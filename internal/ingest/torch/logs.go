@@ -47,7 +47,7 @@ func (r *LogReport) text(b *strings.Builder) {
 		b.WriteByte('\n')
 	}
 	if r.Unmatched > 0 {
-		display.Fprintf(b, "  warning: %d phases have a begin or an end only\n", r.Unmatched)
+		display.Fprintf(b, "  warning: %d phases have only a begin or only an end\n", r.Unmatched)
 	}
 	for _, d := range r.Defects {
 		display.Fprintf(b, "  %s\n", d)
@@ -78,10 +78,10 @@ func (im *importer) readLog(body io.Reader, name string, written time.Time) erro
 		l.report.Operators += int64(len(c.Forward) + len(c.Backward) + len(c.Inference))
 	}
 	if log.ByClock {
-		l.report.Warnings = append(l.report.Warnings, "the log has no dates: its times are those in front of the records, in the year and zone that fit when the file was written")
+		l.report.Warnings = append(l.report.Warnings, "the log has no dates: its times are those in front of the records, with the year and time zone that match the time when the file was written")
 	}
 	if lost > 0 {
-		l.report.Warnings = append(l.report.Warnings, fmt.Sprintf("%d phases beyond the first %d were left out", lost, maxPhases))
+		l.report.Warnings = append(l.report.Warnings, fmt.Sprintf("%d phases after the first %d were dropped", lost, maxPhases))
 	}
 	im.logs = append(im.logs, l)
 	im.report.Logs = append(im.report.Logs, l.report)

@@ -76,7 +76,7 @@ func (al *aligner) join(pair [2]int, there, back []point) bool {
 	a, b := pair[0], pair[1]
 	if len(there) < minShared || len(back) < minShared {
 		if al.places[b].confidence == confidenceNone {
-			al.places[b].reason = "it only sends or only receives, which cannot tell a late transfer from another clock"
+			al.places[b].reason = "it only sends or only receives, so a late transfer looks the same as a clock offset"
 		}
 		return false
 	}

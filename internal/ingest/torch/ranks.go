@@ -104,15 +104,15 @@ func (al *aligner) note(ambiguous int) string {
 	}
 	var notes []string
 	if ambiguous > 0 {
-		notes = append(notes, fmt.Sprintf("%d collectives name a process group that is smaller than the ranks that have it; its ranks are not recorded", ambiguous))
+		notes = append(notes, fmt.Sprintf("%d collectives name a process group that more ranks use than it has; the trace does not list its ranks", ambiguous))
 	}
 	switch {
 	case placed == 0 && len(al.all) == 0:
-		notes = append(notes, "no collective is on two ranks: the clocks were left as they are")
+		notes = append(notes, "no collective is on two ranks: the clocks were not shifted")
 	case placed == 0:
-		notes = append(notes, "the evidence is too weak to compare clocks: they were left as they are")
+		notes = append(notes, "the evidence is too weak to compare clocks: they were not shifted")
 	case len(axes) > 1:
-		notes = append(notes, fmt.Sprintf("the ranks fall apart into %d sets without collectives in common; times compare inside a set only", len(axes)))
+		notes = append(notes, fmt.Sprintf("the ranks form %d sets without common collectives; times are comparable only within a set", len(axes)))
 	}
 	return strings.Join(notes, "; ")
 }
@@ -125,18 +125,18 @@ func (r *RankReport) text(b *strings.Builder) {
 	for i, d := range r.Estimated {
 		switch r.Confidence[i] {
 		case confidenceNone:
-			display.Fprintf(b, "  rank %d: not moved: %s\n", r.Ranks[i], r.Reasons[i])
+			display.Fprintf(b, "  rank %d: not shifted: %s\n", r.Ranks[i], r.Reasons[i])
 		case confidenceReference:
 			display.Fprintf(b, "  rank %d: its clock is the reference\n", r.Ranks[i])
 		default:
-			display.Fprintf(b, "  rank %d: clock differs by %s%s, moved by %s; confidence %s, residual %s\n", r.Ranks[i], -d, driftText(-r.Drifts[i]), r.Offsets[i], r.Confidence[i], r.Residuals[i])
+			display.Fprintf(b, "  rank %d: clock differs by %s%s, shifted by %s; confidence %s, residual %s\n", r.Ranks[i], -d, driftText(-r.Drifts[i]), r.Offsets[i], r.Confidence[i], r.Residuals[i])
 		}
 	}
 	if len(r.Collectives) > 0 {
 		display.Fprintf(b, "  arrivals spread by up to %s, ends by up to %s\n", r.StartSpread, r.EndSpread)
 	}
 	if r.Inconsistent > 0 {
-		display.Fprintf(b, "  %d collectives end too far apart to tell who waited\n", r.Inconsistent)
+		display.Fprintf(b, "  %d collectives end too far apart to decide which rank waited\n", r.Inconsistent)
 	}
 	last, close, partial := map[int64]int{}, 0, 0
 	for _, c := range r.Collectives {
@@ -153,9 +153,9 @@ func (r *RankReport) text(b *strings.Builder) {
 		display.Fprintf(b, "  rank %d arrived last %d times\n", rank, last[rank])
 	}
 	if close > 0 {
-		display.Fprintf(b, "  %d times the last two came too close together to tell them apart\n", close)
+		display.Fprintf(b, "  %d times the last two arrived too close together to decide\n", close)
 	}
 	if partial > 0 {
-		display.Fprintf(b, "  %d collectives have ranks that were not imported, which may have come later\n", partial)
+		display.Fprintf(b, "  %d collectives have ranks that were not imported and may have arrived later\n", partial)
 	}
 }

@@ -162,19 +162,19 @@ func (r *FileReport) fromInfo(in *kineto.Info) (cut error) {
 	r.Skipped, r.SkippedBytes, r.Defects = in.Skipped, in.SkippedBytes, in.Defects
 	r.Truncated, r.TruncatedAt = in.Truncated, in.TruncatedAt
 	if in.Truncated {
-		r.warn(fmt.Sprintf("the file ends early, at byte %d; what came before was imported", in.TruncatedAt))
+		r.warn(fmt.Sprintf("the file ends early, at byte %d; the events before it were imported", in.TruncatedAt))
 	}
 	if in.Cause != nil && !in.Truncated {
-		cut = fmt.Errorf("the archive is cut off behind the trace, so that nothing checks what was read: %w", in.Cause)
+		cut = fmt.Errorf("the archive is truncated after the trace, so its checksum was not verified: %w", in.Cause)
 	}
 	if in.Skipped > 0 {
 		r.warn(fmt.Sprintf("%d damaged places (%d bytes) were skipped, the first at byte %d", in.Skipped, in.SkippedBytes, in.Defects[0].Offset))
 	}
 	if in.Unsearched > 0 {
-		r.warn(fmt.Sprintf("%d of these places were not searched for whole events: others had taken too much work", in.Unsearched))
+		r.warn(fmt.Sprintf("%d of these places were not searched for whole events (the limit of work was reached)", in.Unsearched))
 	}
 	if in.InexactTimes > 0 {
-		r.warn(fmt.Sprintf("%d times had digits below one nanosecond, which were cut", in.InexactTimes))
+		r.warn(fmt.Sprintf("%d times had digits below one nanosecond, which were dropped", in.InexactTimes))
 	}
 	return cut
 }
@@ -204,7 +204,7 @@ func (r *Report) String() string {
 		display.Fprintf(&b, "%s: refused: %s\n", x.Name, x.Err)
 	}
 	for _, x := range r.Failed {
-		display.Fprintf(&b, "%s: not read to its end: %s\n", x.Name, x.Err)
+		display.Fprintf(&b, "%s: not read to the end: %s\n", x.Name, x.Err)
 	}
 	for _, g := range r.Ranks {
 		g.text(&b)
@@ -239,16 +239,16 @@ func (r *FileReport) text(b *strings.Builder) {
 		display.Fprintf(b, "  %s\n", d.text())
 	}
 	if r.BackwardTied > 0 {
-		display.Fprintf(b, "  %d backward operators tied to their forward\n", r.BackwardTied)
+		display.Fprintf(b, "  %d backward operators matched to their forward\n", r.BackwardTied)
 	}
 	if r.MemoryInstants > 0 {
 		display.Fprintf(b, "  %d memory events, net %d bytes, %d outside any operator\n", r.MemoryInstants, r.MemoryNetBytes, r.MemoryUnattributed)
 	}
 	if r.PythonRows > 0 {
-		display.Fprintf(b, "  %d python rows left out\n", r.PythonRows)
+		display.Fprintf(b, "  %d python rows dropped\n", r.PythonRows)
 	}
 	if r.ClockOffset != 0 {
-		display.Fprintf(b, "  clock moved by %s%s\n", r.ClockOffset, driftText(r.ClockDrift))
+		display.Fprintf(b, "  clock shifted by %s%s\n", r.ClockOffset, driftText(r.ClockDrift))
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.others)) {
 		display.Fprintf(b, "  category %q: %d events passed through\n", k, r.others[k])
@@ -266,7 +266,7 @@ func (r *FileReport) text(b *strings.Builder) {
 		display.Fprintf(b, "  guessed: %s\n", s)
 	}
 	for _, s := range r.Unknown {
-		display.Fprintf(b, "  cannot be known: %s\n", s)
+		display.Fprintf(b, "  unknown: %s\n", s)
 	}
 }
 

@@ -164,7 +164,7 @@ func (w *rowWriter) text(bit uint32, s string) {
 	}
 }
 
-var errRow = errors.New("a damaged row")
+var errRow = errors.New("a row is damaged")
 
 // rowReader reads varints from a row; it keeps its first error.
 type rowReader struct {

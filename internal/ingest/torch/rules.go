@@ -43,7 +43,7 @@ func compileRules(rules []Rule) (*ruleSet, error) {
 			return nil, fmt.Errorf("pytorch: rule %d: %w", i, err)
 		}
 		if (r.Cat == "") != (r.Name == "") {
-			return nil, fmt.Errorf("pytorch: rule %d (%s): Cat and Name belong together", i, r.Pattern)
+			return nil, fmt.Errorf("pytorch: rule %d (%s): set both Cat and Name, or neither", i, r.Pattern)
 		}
 		rs.res[i] = re
 	}

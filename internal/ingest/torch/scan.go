@@ -387,7 +387,7 @@ func (s *scanner) setBase(in *kineto.Info) {
 	case kineto.EraRelativeNoBase:
 		stamp, source, ok := s.stamp()
 		if !ok {
-			r.warn("times are relative to a base that the file does not have, and neither its name nor its date tells it: times start in 1970")
+			r.warn("times are relative to a base that is missing in the file, and neither its name nor its date gives one: times start in 1970")
 			return
 		}
 		// The block with the stamp, unless the trace would end after it.
@@ -400,12 +400,12 @@ func (s *scanner) setBase(in *kineto.Info) {
 	case kineto.EraProfilerClock:
 		stamp, source, ok := s.stamp()
 		if !ok {
-			r.warn("times count from the start of the profiler and nothing anchors them: times start in 1970")
+			r.warn("times count from the start of the profiler, whose date is unknown: times start in 1970")
 			return
 		}
 		s.base = stamp - in.MaxTS
 		r.BaseSource = source
-		r.guess("times count from the start of the profiler; the end of the trace was put at " + source)
+		r.guess("times count from the start of the profiler; the trace is assumed to end at " + source)
 	default:
 		r.BaseSource = "absolute times"
 	}
@@ -450,7 +450,7 @@ func (s *scanner) setIdentity(in *kineto.Info) {
 		}
 	}
 	if doubt := id.Doubt(); doubt != "" {
-		r.warn("the " + doubt + " is said in two ways: distributedInfo counts first, then the caller, and the file's name last")
+		r.warn("the " + doubt + " is contradictory: distributedInfo takes precedence, then the caller, then the file's name")
 	}
 	r.Rank, r.World = s.rank, s.world
 	if raw, ok := in.Member("host_name"); ok {

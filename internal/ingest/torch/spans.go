@@ -57,10 +57,10 @@ type SpanReport struct {
 func (r *SpanReport) text(b *strings.Builder) {
 	display.Fprintf(b, "spans: %d exported at level %s", r.Exported, r.Used)
 	if r.Used != r.Asked {
-		display.Fprintf(b, " (%s asked, the budget did not reach)", r.Asked)
+		display.Fprintf(b, " (%s requested, beyond the budget)", r.Asked)
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.LeftOut)) {
-		display.Fprintf(b, ", %d of level %s left out", r.LeftOut[k], k)
+		display.Fprintf(b, ", %d of level %s dropped", r.LeftOut[k], k)
 	}
 	b.WriteByte('\n')
 	if r.Err != nil {

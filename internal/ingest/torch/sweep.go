@@ -296,14 +296,14 @@ func (e *emitter) root(jobs map[jobKey]*job) {
 	e.nameLane(jobLane, e.p.prefix()+"job")
 	id := e.frame("ai_root", "ai_root", j.start, j.end, 0, "the profiler's window")
 	if j.trainEnd > 0 {
-		e.frame("pipeline", "train", j.trainStart, j.trainEnd, id, "the profiler's steps, or its window without any")
+		e.frame("pipeline", "train", j.trainStart, j.trainEnd, id, "the profiler's steps, or its window if there are none")
 	}
 	if j.trainEnd > 0 {
 		e.p.report.guess("ai_root and train: the profiler's window and steps")
 	} else {
 		e.p.report.guess("ai_root: the profiler's window")
 		if e.p.report.Steps > 0 {
-			e.p.report.guess("no backward and no optimizer: the steps are called iteration, and there is no train")
+			e.p.report.guess("no backward and no optimizer: the steps are named iteration, and there is no train span")
 		}
 	}
 }

@@ -327,10 +327,10 @@ func loadState(path string) (*watchState, error) {
 		return nil, fmt.Errorf("pytorch: watch: state file %s is damaged (%w); remove it to import everything again", path, err)
 	}
 	if s.Version == 0 || s.Files == nil {
-		return nil, fmt.Errorf("pytorch: watch: %s is no state file of a watch and is left alone; name another one", path)
+		return nil, fmt.Errorf("pytorch: watch: %s is not the state file of a watch; name another file", path)
 	}
 	if s.Version != 1 {
-		return nil, fmt.Errorf("pytorch: watch: state file %s has version %d, this program knows 1; remove it to import everything again", path, s.Version)
+		return nil, fmt.Errorf("pytorch: watch: state file %s has version %d, but this trainspan reads version 1; remove it to import everything again", path, s.Version)
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Files)) {
 		// Of several files that had one name, the latest counts.
@@ -350,7 +350,7 @@ func (s *watchState) save(path string) error {
 	}
 	ours, err := fswrite.Write(path, data, 0o600, s.ours)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("pytorch: watch: another program writes the state file %s: %w", path, err)
+		return fmt.Errorf("pytorch: watch: another program uses the state file %s: %w", path, err)
 	}
 	if err != nil {
 		return fmt.Errorf("pytorch: watch: %w", err)

@@ -69,7 +69,7 @@ func windows(procs []*process, opts *Options) [][]*process {
 	for _, m := range members {
 		if len(m) == 1 && reasons[m[0]] != "" {
 			p := ranked[m[0]]
-			p.report.cannot("its place beside the other ranks: " + reasons[m[0]])
+			p.report.cannot("its place among the other ranks: " + reasons[m[0]])
 		}
 		if len(m) < 2 {
 			continue
@@ -114,17 +114,17 @@ func clash(ranked []*process, a, b []int, opts *Options) bool {
 // and how many step numbers they share.
 func (p *process) fits(q *process, opts *Options) (shared int, why string) {
 	if p.world > 0 && q.world > 0 && p.world != q.world {
-		return 0, fmt.Sprintf("different jobs: the world size is %d in the one and %d in the other", min(p.world, q.world), max(p.world, q.world))
+		return 0, fmt.Sprintf("different jobs: the world sizes are %d and %d", min(p.world, q.world), max(p.world, q.world))
 	}
 	if p.report.Backend != "" && q.report.Backend != "" && p.report.Backend != q.report.Backend {
-		return 0, fmt.Sprintf("different jobs: the backend is %s in the one and %s in the other", p.report.Backend, q.report.Backend)
+		return 0, fmt.Sprintf("different jobs: the backends are %s and %s", p.report.Backend, q.report.Backend)
 	}
 	if p.job != "" && q.job != "" && p.job != q.job {
-		return 0, "different jobs: the files name the job differently"
+		return 0, "different jobs: the job ids differ"
 	}
 	if len(p.steps) > 0 && len(q.steps) > 0 {
 		if shared = sharedSteps(p.stepNumbers(), q.stepNumbers()); shared == 0 {
-			return 0, fmt.Sprintf("different profiler windows: the steps are %s in the one and %s in the other", stepRange(p.steps), stepRange(q.steps))
+			return 0, fmt.Sprintf("different profiler windows: the steps are %s and %s", stepRange(p.steps), stepRange(q.steps))
 		}
 	}
 	if gap := p.gap(&q.timeline); gap > int64(opts.MaxSkew) {

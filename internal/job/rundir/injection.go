@@ -58,7 +58,7 @@ func ParseInjection(text string) ([]Injection, error) {
 		key = strings.TrimSpace(key)
 		value = strings.TrimSpace(value)
 		if !ok || key == "" {
-			return nil, fmt.Errorf("%q is not KEY=VALUE; give for example rank=2,data=50ms,from=100", item)
+			return nil, fmt.Errorf("%q is not KEY=VALUE; an example is rank=2,data=50ms,from=100", item)
 		}
 		if seen[key] {
 			return nil, fmt.Errorf("%s is given twice; repeat --inject for another delay", key)
@@ -85,7 +85,7 @@ func ParseInjection(text string) ([]Injection, error) {
 			common.Jitter, err = timeOf(key, value)
 		default:
 			if !slices.Contains(names, key) {
-				return nil, fmt.Errorf("%q is not known; the phases are %s, and beside them there are rank, from, to, every and jitter", key, strings.Join(names, ", "))
+				return nil, fmt.Errorf("unknown key %q; use a phase (%s), rank, from, to, every or jitter", key, strings.Join(names, ", "))
 			}
 			delay := Injection{Phase: key}
 			delay.Delay, err = timeOf(key, value)
@@ -96,10 +96,10 @@ func ParseInjection(text string) ([]Injection, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%q names no phase to delay; the phases are %s, as in data=50ms", text, strings.Join(names, ", "))
+		return nil, fmt.Errorf("%q has no phase to delay; add one of %s, such as data=50ms", text, strings.Join(names, ", "))
 	}
 	if common.To != nil && *common.To < common.From {
-		return nil, fmt.Errorf("from=%d,to=%d has no step; to is the last step that is delayed", common.From, *common.To)
+		return nil, fmt.Errorf("from=%d,to=%d selects no step; to is the last delayed step", common.From, *common.To)
 	}
 	for k := range all {
 		one := common
@@ -124,7 +124,7 @@ func wholeFrom(key, value string, least int64) (int64, error) {
 func timeOf(key, value string) (int64, error) {
 	d, err := time.ParseDuration(value)
 	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("%s=%s: give a time with its unit, as 50ms or 1.5s", key, value)
+		return 0, fmt.Errorf("%s=%s: give a time with its unit, such as 50ms or 1.5s", key, value)
 	}
 	if d > maxDelay {
 		return 0, fmt.Errorf("%s=%s: the longest delay is one hour", key, value)

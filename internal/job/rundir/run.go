@@ -344,7 +344,7 @@ func Read(path string) (*Run, error) {
 		return nil, err
 	}
 	if len(text) > maxRun {
-		return nil, fmt.Errorf("%s: is longer than %d MiB", path, maxRun>>20)
+		return nil, fmt.Errorf("%s: is larger than %d MiB", path, maxRun>>20)
 	}
 	r, err := Parse(text)
 	if err != nil {
@@ -360,7 +360,7 @@ func Parse(text []byte) (*Run, error) {
 		return nil, err
 	}
 	if r.Version > Version {
-		return nil, fmt.Errorf("has version %d, this program knows %d; use a newer one", r.Version, Version)
+		return nil, fmt.Errorf("has version %d, but this trainspan reads up to version %d; use a newer trainspan", r.Version, Version)
 	}
 	return r, nil
 }

@@ -157,7 +157,7 @@ func readParts(text, name string, first Faults) (any, error) {
 		if own := (Faults)(nil); errors.As(err, &own) {
 			faults = append(faults, own...)
 		} else if err == nil && slices.ContainsFunc(file.Docs, func(d *ast.DocumentNode) bool { _, text := d.Body.(ast.ScalarNode); return text }) {
-			faults = append(faults, Fault{fmt.Sprintf("%s:%d:1", name, line+1), "a key needs a colon and a space behind it"})
+			faults = append(faults, Fault{fmt.Sprintf("%s:%d:1", name, line+1), "a key must be followed by a colon and a space"})
 		} else if err == nil {
 			readable.WriteString(part)
 			lines = 0
@@ -272,7 +272,7 @@ func (r *reader) mapping(values []*ast.MappingValueNode, depth int) (any, error)
 		for _, item := range list {
 			other, ok := item.(Mapping)
 			if !ok {
-				return nil, fmt.Errorf("read %s: << takes an alias of a mapping, or a list of these", r.place(n.Key))
+				return nil, fmt.Errorf("read %s: << needs an alias of a mapping, or a list of such aliases", r.place(n.Key))
 			}
 			merged = append(merged, other...)
 		}

@@ -45,8 +45,8 @@ func TestRefused(t *testing.T) {
 		"a: 1\n...\nb: 2":              "read f:3:1: more than one document",
 		"---\n# c\n---\na: 1":          "read f:3:1: more than one document",
 		"a:\n\tb: 1":                   `read f:2:1: found character '\t'`,
-		"a: {<<: 3}":                   "read f:1:5: << takes an alias of a mapping",
-		"a: {<<: [{}, 3]}":             "read f:1:5: << takes an alias of a mapping",
+		"a: {<<: 3}":                   "read f:1:5: << needs an alias of a mapping",
+		"a: {<<: [{}, 3]}":             "read f:1:5: << needs an alias of a mapping",
 		"a: \xff":                      "read f: the file is not UTF-8 text",
 		"\xff\xfea\x00:\x00":           "read f: the file is not UTF-8 text",
 		strings.Repeat("a:\n", 10_001): "too deep or too large",
@@ -80,7 +80,7 @@ func TestReadsOnAfterSyntaxErrors(t *testing.T) {
 	for _, c := range []struct{ src, value, faults string }{
 		{"a: 1\nb: [1, 2\nc: 3\n", "[{a 1 f:1:1 f:1:4} {c 3 f:3:1 f:3:4}]", "[{f:2:4 sequence end token ']' not found}]"},
 		{"a: 'x\nb:\n  c: 1\n d: \"y\ne: 3\n", "[{e 3 f:5:1 f:5:4}]", "[{f:1:4 could not find end character of single-quoted text} {f:4:5 could not find end character of double-quoted text}]"},
-		{"# c\nname charlm\nb: 2\n", "[{b 2 f:3:1 f:3:4}]", "[{f:2:1 a key needs a colon and a space behind it}]"},
+		{"# c\nname charlm\nb: 2\n", "[{b 2 f:3:1 f:3:4}]", "[{f:2:1 a key must be followed by a colon and a space}]"},
 		{"a:\n- x\n- y\n\tz\nb: {\n}\n", "[{b [] f:5:1 f:5:4}]", "[{f:4:1 found character '\\t' that cannot start any token}]"},
 		{"a: &a [\nb: *a\n", "<nil>", "[{f:1:7 sequence end token ']' not found}]"},                                                            // the alias is not reported
 		{"{\"a\": 1\n\"b\": 2}\n", "<nil>", "[{f:2:1 ',' or '}' must be specified}]"},                                                          // a single value has no parts

@@ -31,7 +31,7 @@ type Codec[T any] struct {
 // the pointers in stored copies.
 func Plain[T any](key func(row *T) Key) Codec[T] {
 	if t := reflect.TypeFor[T](); !plain(t) {
-		panic(fmt.Sprintf("spill: rows of %v hold pointers", t))
+		panic(fmt.Sprintf("spill: rows of %v contain pointers", t))
 	}
 	bytesOf := func(row *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(row)), unsafe.Sizeof(*row)) }
 	return Codec[T]{
@@ -61,7 +61,7 @@ func plain(t reflect.Type) bool {
 	return t.Kind() <= reflect.Complex128 && t.Kind() != reflect.Uintptr
 }
 
-var errShort = errors.New("a stored row is cut off")
+var errShort = errors.New("a stored row is truncated")
 
 // Key orders rows: by group, then by the two numbers. Groups should be numbered
 // from 0 without gaps.

@@ -37,11 +37,11 @@ const (
 	Signals    // JSON lines of OTLP that begin with log records or metrics
 )
 
-var kinds = [...]string{"of no known kind", "a trace", "JSON lines", "OTLP spans, which trainspan report reads and trainspan trace replay sends",
-	"a profile of PyTorch or a Chrome trace, which trainspan trace import reads", "a log of torch.compile, which trainspan trace import reads",
-	"an archive, whose profiles trainspan trace import reads", "a ring, which trainspan trace import reads", "a digest", "a table in Parquet", "the run.json of a start",
-	"a dump of PyTorch's flight recorder, which trainspan report reads beside the records of its job", "stacks, which trainspan report reads beside the records of their job",
-	"log records or metrics of OTLP, which have no spans"}
+var kinds = [...]string{"an unknown kind of file", "a trace", "JSON lines", "OTLP spans (trainspan report reads them, trainspan trace replay sends them)",
+	"a PyTorch profile or Chrome trace (trainspan trace import reads it)", "a torch.compile log (trainspan trace import reads it)",
+	"a tar archive (trainspan trace import reads profiles in it)", "a ring (trainspan trace import reads it)", "a digest (it has no spans: name the traces that it was made of, or see it with trainspan report)", "a Parquet table", "the run.json of a run",
+	"a dump of PyTorch's flight recorder (trainspan report reads it together with the records of its job)", "stacks of threads (trainspan report reads them together with the records of their job)",
+	"OTLP log records or metrics, without spans"}
 
 func (k Kind) String() string { return kinds[k] }
 
@@ -102,7 +102,7 @@ func Open(path string) (*File, error) {
 	raw.Reset(f)
 	text, err := textBy(raw, &b.zip)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("it begins like gzip: %w", err), f.Close())
+		return nil, errors.Join(fmt.Errorf("invalid gzip data: %w", err), f.Close())
 	}
 	in := raw
 	if text != io.Reader(raw) {

@@ -73,7 +73,7 @@ func TestKindOf(t *testing.T) {
 		{"empty", "a", "", fsread.Unknown, "the file is empty"},
 		{"empty, compressed", "a", packed(""), fsread.Unknown, "the file is empty"},
 		{"another name", "a.pfw.gz", "Dear diary", fsread.Unknown, `not gzip: it begins with "Dear diary"`},
-		{"gzip that is none", "a", "\x1f\x8bno more than that", fsread.Unknown, "it begins like gzip: gzip: invalid header"},
+		{"gzip that is none", "a", "\x1f\x8bno more than that", fsread.Unknown, "invalid gzip data: gzip: invalid header"},
 		{"zip", "a", "PK\x03\x04", fsread.Unknown, "a zip archive"},
 		{"pickle", "a", "\x80\x04\x95", fsread.Unknown, "a Python pickle (a CUDA memory snapshot)"},
 	} {

@@ -20,8 +20,8 @@ var ErrLongLine = fmt.Errorf("line is longer than %d MiB", MaxLine>>20)
 // and a compressed file of one MiB may have 10^9, which take minutes to read.
 const MaxEmpty = 1 << 20
 
-// ErrEmptyLines ends a text with more than MaxEmpty empty lines in a row.
-var ErrEmptyLines = fmt.Errorf("more than %d empty lines follow each other, as in no trace; if the file is to be trusted, remove them: grep . FILE, or zcat FILE | grep . | gzip", MaxEmpty)
+// ErrEmptyLines ends a text that has more than MaxEmpty empty lines in a row.
+var ErrEmptyLines = fmt.Errorf("more than %d empty lines in a row, which no trace has; if you trust the file, remove them: grep . FILE, or zcat FILE | grep . | gzip", MaxEmpty)
 
 // Lines splits text into lines without copying them. The zero value has none.
 type Lines struct {

@@ -46,7 +46,7 @@ func Walk(paths ...string) ([]Found, error) {
 				return nil, err
 			}
 			if names, err = filepath.Glob(arg); err != nil {
-				return nil, fmt.Errorf("%s: %w; quote names that hold [ as \\[", arg, err)
+				return nil, fmt.Errorf("%s: %w; write [ in names as \\[", arg, err)
 			}
 			if len(names) == 0 {
 				return nil, fmt.Errorf("%s: %w", arg, ErrNoMatch)

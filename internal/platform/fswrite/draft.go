@@ -30,7 +30,7 @@ func Same(f *os.File) Proof {
 }
 
 // errOther matches fs.ErrExist.
-var errOther = fmt.Errorf("another file has taken its place: %w", fs.ErrExist)
+var errOther = fmt.Errorf("another file replaced it: %w", fs.ErrExist)
 
 // Draft is a file that is written beside its final place, under an
 // unpredictable hidden name. A killed program leaves it there. Errors have the
@@ -89,7 +89,7 @@ func (d *Draft) End() error {
 func (d *Draft) Keep(f *os.File) error {
 	id, err := identify(f)
 	if err == nil && id.links > 1 {
-		err = &fs.PathError{Op: "replace", Path: f.Name(), Err: errors.New("the file has other names (hard links), which would keep what is in it now")}
+		err = &fs.PathError{Op: "replace", Path: f.Name(), Err: errors.New("the file has other hard links, which would keep the old content")}
 	}
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (d *Draft) Keep(f *os.File) error {
 		return err
 	}
 	if err := keepOwner(d.f, info); err != nil {
-		return &fs.PathError{Op: "replace", Path: f.Name(), Err: fmt.Errorf("its owner cannot be kept: %w", err)}
+		return &fs.PathError{Op: "replace", Path: f.Name(), Err: fmt.Errorf("cannot keep its owner: %w", err)}
 	}
 	return d.named(d.f.Chmod(info.Mode().Perm()))
 }
@@ -258,14 +258,14 @@ func prove(path string, ours Proof) (identity, error) {
 // replaceable refuses files that are not regular, with errors that match
 // fs.ErrExist.
 func replaceable(path string, mode fs.FileMode) error {
-	what := "it is no regular file"
+	what := "it is not a regular file"
 	switch {
 	case mode.IsRegular():
 		return nil
 	case mode.IsDir():
 		what = "it is a directory"
 	case mode&fs.ModeSymlink != 0:
-		what = "it is a symbolic link, which is not followed; name the file itself"
+		what = "it is a symbolic link; name the file itself"
 	}
 	return &fs.PathError{Op: "create", Path: path, Err: fmt.Errorf("%s: %w", what, fs.ErrExist)}
 }

@@ -47,7 +47,7 @@ func TestName(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "{rankk}.x", "{RANK}.x"} {
-		if got, err := (fswrite.Name{Path: bad}).Resolve(); err == nil || bad != "" && !strings.Contains(err.Error(), "{rank}, {pid} and {host}") {
+		if got, err := (fswrite.Name{Path: bad}).Resolve(); err == nil || bad != "" && !strings.Contains(err.Error(), "{rank}, {pid} or {host}") {
 			t.Errorf("%q: %s, %v", bad, got, err)
 		}
 	}

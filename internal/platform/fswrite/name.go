@@ -46,7 +46,7 @@ func (n Name) Expand() (string, error) {
 		return v
 	})
 	if unknown != "" {
-		return "", fmt.Errorf("path %q has the unknown placeholder %s: the known ones are {rank}, {pid} and {host}", n.Path, unknown)
+		return "", fmt.Errorf("path %q has the unknown placeholder %s: use {rank}, {pid} or {host}", n.Path, unknown)
 	}
 	return path, nil
 }

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// ErrStalled is the cause of an outage in which the file takes nothing.
+// ErrStalled is the cause of an outage in which writes to the file do not return.
 var ErrStalled = stalledError{}
 
 type stalledError struct{}
 
-func (stalledError) Error() string { return "the file takes nothing" }
+func (stalledError) Error() string { return "writes to the file do not return" }
 
 // Outage is an error about a time in which a file could not be written. It is
 // reported when that time begins and when it ends.
@@ -30,7 +30,7 @@ func (o *Outage) Error() string {
 		name = "the output"
 	}
 	if !o.Over {
-		return fmt.Sprintf("write %s: %v; lines wait in memory until it works again", name, o.Cause)
+		return fmt.Sprintf("write %s: %v; lines are kept in memory until writing works again", name, o.Cause)
 	}
 	what := "nothing is missing"
 	if o.Lost > 0 {

@@ -76,7 +76,7 @@ func replace(from, to string, old identity) (again bool, err error) {
 	step("exchanged")
 	if now, err := identifyName(from); err != nil || !now.equal(&old) {
 		if err := exchange(from, to); err != nil {
-			return false, &fs.PathError{Op: "replace", Path: to, Err: fmt.Errorf("another file was there, it is now %s: %w", from, err)}
+			return false, &fs.PathError{Op: "replace", Path: to, Err: fmt.Errorf("another file was there, it was moved to %s: %w", from, err)}
 		}
 		return true, nil // the foreign file has its name back
 	}

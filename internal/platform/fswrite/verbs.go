@@ -24,7 +24,7 @@ func NextFree(from int, try func(n int) error) (int, error) {
 			return n, err
 		}
 	}
-	return 0, fmt.Errorf("%d names are taken already", maxTries)
+	return 0, fmt.Errorf("all of %d names are in use", maxTries)
 }
 
 // OpenAppend opens a file for appending, and creates it if it is missing.
@@ -113,7 +113,7 @@ func OwnDir(dir string) error {
 	}
 	info, err := os.Lstat(dir)
 	if err == nil && (!info.IsDir() || !owned(info) || info.Mode().Perm() != 0o700) {
-		err = &fs.PathError{Op: "use", Path: dir, Err: errors.New("it is no folder of this user alone")}
+		err = &fs.PathError{Op: "use", Path: dir, Err: errors.New("it is not a directory of this user with mode 0700")}
 	}
 	return err
 }
@@ -152,7 +152,7 @@ func RemoveDir(dir string, mine func(path string) bool) error {
 		return err
 	}
 	if !info.IsDir() || !owned(info) {
-		return &fs.PathError{Op: "remove", Path: dir, Err: errors.New("it is no folder of this user")}
+		return &fs.PathError{Op: "remove", Path: dir, Err: errors.New("it is not a directory of this user")}
 	}
 	root, err := os.OpenRoot(dir) // no link leads out of it
 	if err != nil {
@@ -162,7 +162,7 @@ func RemoveDir(dir string, mine func(path string) bool) error {
 	var all []string
 	err = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && (!d.Type().IsRegular() || !mine(path)) {
-			err = &fs.PathError{Op: "remove", Path: dir, Err: fmt.Errorf("%s in it was made by somebody else", path)}
+			err = &fs.PathError{Op: "remove", Path: dir, Err: fmt.Errorf("trainspan did not create %s in it", path)}
 		}
 		all = append(all, path)
 		return err

@@ -66,7 +66,7 @@ func appendIDs(dst, src []byte, rewrite func(dst, id []byte) ([]byte, error)) ([
 		src = src[at:]
 		end := bytes.IndexByte(src, '"')
 		if end < 0 {
-			return dst, fmt.Errorf("an id does not end")
+			return dst, fmt.Errorf("an id is not terminated")
 		}
 		var err error
 		if dst, err = rewrite(dst, src[:end]); err != nil {

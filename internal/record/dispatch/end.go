@@ -139,7 +139,7 @@ func (a *attached) endQueue(ctx context.Context) error {
 	err := q.wait(waiting)
 	q.close()
 	if err != nil {
-		return fmt.Errorf("telemetry: %d records were not taken in time: %w", q.abandon(), err)
+		return fmt.Errorf("telemetry: an output did not accept %d records in time: %w", q.abandon(), err)
 	}
 	if q.done != nil {
 		<-q.done

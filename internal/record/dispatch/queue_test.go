@@ -349,7 +349,7 @@ func TestPanicsAndFailures(t *testing.T) {
 		}
 		told := 0
 		for _, e := range other.gaps {
-			if strings.Contains(attributeText(e), "given up") {
+			if strings.Contains(attributeText(e), "disabled") {
 				told++
 			}
 		}

@@ -32,7 +32,7 @@ func withLogFiles(l *slog.Logger, c *config.Logger, rank int) *slog.Logger {
 				continue // the configuration was checked
 			}
 			if err := fswrite.Check(path, func(*os.File) error { return nil }); !fswrite.AsIs(path) && errors.Is(err, fs.ErrExist) {
-				cmp.Or(l, slog.Default()).Warn("this log file gets no messages", "error", err, "see", helptopic.File)
+				cmp.Or(l, slog.Default()).Warn("telemetry does not write messages to this log file", "error", err, "see", helptopic.File)
 				continue
 			}
 			handlers = append(handlers, slog.NewTextHandler(logFile(path), &slog.HandlerOptions{Level: max(level, f.level)}))

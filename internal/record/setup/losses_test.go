@@ -86,7 +86,7 @@ func TestABackendThatIsNotThere(t *testing.T) {
 			if inFile != want || inTrace != want+s.LostMetricExports {
 				t.Errorf("%d were lost, the file tells of %d, the trace of %d (and %d exports of metrics)", want, inFile, inTrace, s.LostMetricExports)
 			}
-			if n := strings.Count(log.String(), "lost data"); n != 1 {
+			if n := strings.Count(log.String(), "could not deliver all data"); n != 1 {
 				t.Errorf("%d lines tell the sums: %s", n, log)
 			}
 		})

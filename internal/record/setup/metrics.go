@@ -46,7 +46,7 @@ func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Opti
 	}
 	res, err := settings.Resource(ctx, id, perfTags(cfg), resourceOf(cfg, o))
 	if err != nil {
-		o.logger().Warn("telemetry could not describe the process in full in its metrics", "error", err, "see", helptopic.Undescribed)
+		o.logger().Warn("telemetry could not detect all resource attributes of its metrics", "error", err, "see", helptopic.Undescribed)
 	}
 	m := &Metrics{}
 	options := []sdkmetric.Option{sdkmetric.WithResource(otlpform.Resource(res))}
@@ -92,7 +92,7 @@ func addressOf(address string, localRank int) (string, error) {
 		port += localRank
 	}
 	if port > 65535 {
-		return "", fmt.Errorf("port %s plus local rank %d is no port", text, localRank)
+		return "", fmt.Errorf("port %s plus local rank %d is not a valid port", text, localRank)
 	}
 	return net.JoinHostPort(host, strconv.Itoa(port)), nil
 }

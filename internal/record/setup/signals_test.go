@@ -363,7 +363,7 @@ func TestPrometheusAddresses(t *testing.T) {
 	}{
 		{name: "others can reach it", prometheus: config.Prometheus{Address: "0.0.0.0:0"}, want: "allow_remote"},
 		{name: "taken", prometheus: config.Prometheus{Address: taken.Addr().String()}, otlp: true, want: "outputs.prometheus.address"},
-		{name: "no port left", prometheus: config.Prometheus{Address: "127.0.0.1:65535"}, local: 1, want: "no port"},
+		{name: "no port left", prometheus: config.Prometheus{Address: "127.0.0.1:65535"}, local: 1, want: "not a valid port"},
 		{name: "allowed", prometheus: config.Prometheus{Address: "0.0.0.0:0", AllowRemote: config.Value(true)}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

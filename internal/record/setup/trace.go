@@ -65,8 +65,10 @@ func TraceOptions(t *config.Trace) *dftracer.Options {
 
 // fileEvents are what the log gets a report of a file.
 func fileEvents(log *slog.Logger, output string) (onError func(error), onPath func(string)) {
-	onError = func(err error) { log.Warn("telemetry file", "output", output, "error", err, "see", helptopic.File) }
-	onPath = func(path string) { log.Info("telemetry goes to another file", "output", output, "path", path) }
+	onError = func(err error) {
+		log.Warn("telemetry cannot write a file", "output", output, "error", err, "see", helptopic.File)
+	}
+	onPath = func(path string) { log.Info("telemetry writes to another file", "output", output, "path", path) }
 	return onError, onPath
 }
 

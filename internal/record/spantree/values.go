@@ -79,7 +79,7 @@ func (v *Values) Required() error {
 }
 
 var errNoTraining = &failure.Worded{
-	Text: "the training configuration is not known: give it to WithTrainingConfig or call Provider.SetTrainingConfig before training starts",
+	Text: "the training configuration is not set: pass it to WithTrainingConfig or call Provider.SetTrainingConfig before training starts",
 	Record: "Training telemetry config must be set before the start of training. " +
 		"See the api for TrainingTelemetryProvider.set_training_telemetry_config for more details.",
 }

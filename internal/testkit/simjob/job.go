@@ -31,7 +31,6 @@ type Job struct {
 
 	noises [][]float64
 	even   bool // every piece of work takes its average time
-	calm   int  // 1 + the rank whose noise is the mean of the others; 0 for none
 }
 
 // Result is the result of one simulation.
@@ -191,23 +190,4 @@ func (j *Job) Even() float64 {
 	other := *j
 	other.even = true
 	return float64(j.Run().Time()) / float64(other.Run().Time())
-}
-
-// NaturalOf returns the gain if a rank had the mean noise of the others.
-func (j *Job) NaturalOf(rank int) float64 {
-	other := *j
-	other.calm = rank + 1
-	return float64(j.Run().Time()) / float64(other.Run().Time())
-}
-
-// Natural returns the rank with the worst random noise, -1 if there is none,
-// and the gain if it had the mean noise of the others.
-func (j *Job) Natural() (gain float64, rank int) {
-	gain, rank = 1, -1
-	for r := range j.Ranks {
-		if g := j.NaturalOf(r); g > gain {
-			gain, rank = g, r
-		}
-	}
-	return gain, rank
 }

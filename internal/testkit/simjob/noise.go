@@ -86,19 +86,6 @@ func (j *Job) series(rank int) []float64 {
 // factor returns the factor of the time of a piece of a rank's work. The calm
 // rank has the mean of the others.
 func (j *Job) factor(rank, step int, phase string, piece int) float64 {
-	if rank == j.calm-1 && j.Ranks > 1 {
-		sum := 0.0
-		for r := range j.Ranks {
-			if r != rank {
-				sum += j.noisy(r, step, phase, piece)
-			}
-		}
-		return sum / float64(j.Ranks-1)
-	}
-	return j.noisy(rank, step, phase, piece)
-}
-
-func (j *Job) noisy(rank, step int, phase string, piece int) float64 {
 	if j.Noise == None {
 		return 1
 	}

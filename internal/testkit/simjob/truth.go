@@ -8,15 +8,13 @@ import (
 
 // Truth is the known result for a job.
 type Truth struct {
-	Kind        string // fine, slow_ranks, imbalance, input, communication, drift, hang or unknown
-	Ranks       []int  // the smallest set whose repair has nine tenths of the gain of all
-	Culprits    []int  // all that have a fault, and the ends of a slow link
-	Phases      []string
-	Gain        float64            // of the repair of Ranks, or of all; 1 if there is nothing to repair
-	Gains       map[string]float64 // by ranks, "" is the repair of all
-	NaturalGain float64            // see Job.Natural, if requested
-	NaturalRank int
-	AbstainOK   bool
+	Kind      string // fine, slow_ranks, imbalance, input, communication, drift, hang or unknown
+	Ranks     []int  // the smallest set whose repair has nine tenths of the gain of all
+	Culprits  []int  // all that have a fault, and the ends of a slow link
+	Phases    []string
+	Gain      float64            // of the repair of Ranks, or of all; 1 if there is nothing to repair
+	Gains     map[string]float64 // by ranks, "" is the repair of all
+	AbstainOK bool
 }
 
 // set returns the text of a set of ranks.
@@ -31,13 +29,9 @@ func set(ranks []int) string {
 // kinds are the words for the faults that are not those of a rank.
 var kinds = map[What]string{Link: "communication", Imbalance: "imbalance", Tokens: "imbalance", Storage: "input", Drift: "drift"}
 
-// Truth computes the truth of the job; the natural gain, which costs a
-// simulation per rank, only if natural is set.
-func (j *Job) Truth(natural bool) *Truth {
-	t := &Truth{Kind: "fine", Gain: 1, Gains: map[string]float64{}, NaturalRank: -1, AbstainOK: j.Unrecorded || j.NoDevice || j.Layout == GPUTP}
-	if natural && j.fault(Hang) == nil && j.fault(Kill) == nil {
-		t.NaturalGain, t.NaturalRank = j.Natural()
-	}
+// Truth computes the truth of the job, by running it again without its faults.
+func (j *Job) Truth() *Truth {
+	t := &Truth{Kind: "fine", Gain: 1, Gains: map[string]float64{}, AbstainOK: j.Unrecorded || j.NoDevice || j.Layout == GPUTP}
 	for _, f := range j.Faults {
 		switch f.What {
 		case Hang:

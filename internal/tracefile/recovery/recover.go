@@ -15,8 +15,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// ErrInUse is returned for a file that a process is writing.
-var ErrInUse = errors.New("a process is writing this file; wait for its end")
+// ErrInUse is why a file is not recovered that a process is writing.
+var ErrInUse = errors.New("a process is writing this file; wait until it exits")
 
 // Options configures File. The zero value, and nil, are ready for use.
 type Options struct {

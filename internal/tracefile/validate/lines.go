@@ -98,7 +98,7 @@ func (v *validator) checkTypes(line []byte) {
 		}
 		seen |= n.bit
 		if _, next, ok := tracefile.Digits(n.raw, 0); !ok || next != len(n.raw) {
-			v.problem(n.key+" is no integer above or equal to 0", "%s is %s, not an integer above or equal to 0", n.key, n.raw)
+			v.problem(n.key+" is not an integer >= 0", "%s is %s, not an integer >= 0", n.key, n.raw)
 		}
 	}
 	for _, n := range [...]struct {

@@ -145,7 +145,7 @@ func (v *validator) checkParents() (twice, parents findings) {
 		case !v.open[uint64(k.parent)]:
 			v.report.Orphans++
 			if !v.loose && !v.opts.AllowMissingParents && !v.opts.AllowForeign {
-				parents.add(k.line, "p_idx names no event", "p_idx %d names no event", k.parent)
+				parents.add(k.line, "p_idx refers to no event", "p_idx %d refers to no event", k.parent)
 			}
 		}
 	}

@@ -244,14 +244,11 @@ func Expand(ctx context.Context, args []string) ([]string, error) {
 		}
 		found = onlyTraces(found)
 		if info, err := os.Stat(arg); err == nil && info.IsDir() && len(found) == 0 {
-			if profiles, _ := Profiles(arg); len(profiles) > 0 {
-				return nil, ui.Usage("%s: holds profiles and no trace; make one with trainspan trace import %s -o job.pfw.gz", arg, arg)
-			}
-			return nil, ui.Usage("%s: no trace is in this directory; name another one", arg)
+			return nil, refuseFolder(arg)
 		}
 		for _, f := range found {
 			if f.Named && !f.Info.Mode().IsRegular() {
-				return nil, ui.Usage("%s: is no regular file, and a trace is read more than once; write it to a file first", arg)
+				return nil, ui.Usage("%s: is not a regular file, and a trace is read more than once; write it to a file first", arg)
 			}
 			if f.Err != nil || once.Add(f.Info) {
 				files = append(files, f.Path)
@@ -259,12 +256,24 @@ func Expand(ctx context.Context, args []string) ([]string, error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, ui.Usage("%s: no file is here; name traces or directories of traces", strings.Join(args, ", "))
+		return nil, Refuse(args)
 	}
 	return files, nil
 }
 
-// Profiles returns the profiles for an argument that has no trace.
+// ExpandTraces is [Expand] for commands that work on the lines of traces: it refuses files that
+// surely hold something else, whose lines may look like those of a damaged trace.
+func ExpandTraces(ctx context.Context, args []string) ([]string, error) {
+	files, err := Expand(ctx, args)
+	for _, path := range files {
+		if kind, err := fsread.KindOf(path); err == nil && (kind.Profiler() || kind == fsread.Digest || kind == fsread.Ring || kind == fsread.Parquet) {
+			return nil, refuse(path)
+		}
+	}
+	return files, err
+}
+
+// Profiles returns the profiles that an argument stands for, if it stands for no trace.
 func Profiles(arg string) (out []string, err error) {
 	found, err := WalkFiles(arg)
 	if err != nil {

@@ -2,6 +2,8 @@ package read
 
 import (
 	"context"
+	"os"
+	"strings"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
@@ -34,18 +36,15 @@ func warnOfSkipped(a *ui.App, path string, st *dftracer.ReadStats) error {
 			return ui.BadData("%s: JSON lines, not a trace: info, events, summary, steps and validate read them; see "+helptopic.NotATrace, path)
 		}
 		kind, err := fsread.KindOf(path)
-		why := kind.String()
 		switch {
-		case err != nil:
-			why = err.Error()
-		case st.Cause != nil:
-			why = st.Cause.Error()
+		case err == nil && st.Cause != nil:
+			return notTrace(path, st.Cause.Error())
 		case kind == fsread.Trace && len(st.First) > 0:
-			why = st.First[0].Error()
+			return notTrace(path, st.First[0].Error())
 		case kind == fsread.Trace:
-			why = "no line is a record"
+			return notTrace(path, "no line is a record")
 		}
-		return ui.BadData("%s: not a trace: %s; PyTorch files are read by trainspan trace import; see "+helptopic.NotATrace, path, why)
+		return refuse(path)
 	}
 	if st.Bad > 0 {
 		a.Problem("%s: %s skipped, first %v; trainspan trace validate lists them; see "+helptopic.Damaged, path, display.Plural(st.Bad, "line"), &st.First[0])
@@ -56,8 +55,69 @@ func warnOfSkipped(a *ui.App, path string, st *dftracer.ReadStats) error {
 	return nil
 }
 
-// Look notes the times of the first events of a file, for a command that shows
-// what it reads, so that a clock that was not set at first is noticed.
+// Refuse is the error of commands for paths that hold nothing that they read. It is about the
+// first of them.
+func Refuse(paths []string) error {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		switch {
+		case err == nil && info.Mode().IsRegular():
+			return refuse(path)
+		case err == nil && info.IsDir():
+			return refuseFolder(path)
+		}
+	}
+	return ui.Usage("%s: no file is here; name traces or directories of traces", strings.Join(paths, ", "))
+}
+
+// RefuseFiles is [Refuse] for commands that wait for telemetry: the error is nil unless all paths
+// are files that hold something else. An empty file may become a trace.
+func RefuseFiles(paths []string) error {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+			return nil //nolint:nilerr // reading it reports the error
+		}
+		switch kind, _ := fsread.KindOf(path); kind {
+		case fsread.Trace, fsread.Records, fsread.Spans, fsread.Digest, fsread.Profile, fsread.CompileLog, fsread.Tar:
+			return nil
+		}
+	}
+	return Refuse(paths)
+}
+
+// refuse is the error for a file.
+func refuse(path string) error {
+	kind, err := fsread.KindOf(path)
+	if err != nil {
+		return notTrace(path, err.Error())
+	}
+	return notTrace(path, kind.String())
+}
+
+func notTrace(path, why string) error {
+	return ui.Usage("%s: not a trace: %s; see "+helptopic.NotATrace, path, why)
+}
+
+// refuseFolder is the error for a folder.
+func refuseFolder(dir string) error {
+	found, _ := WalkFiles(dir) // what cannot be read is refused alike
+	for i := range found {
+		f := &found[i]
+		kind, err := fsread.KindOf(f.Path)
+		switch {
+		case f.Err != nil || err != nil:
+		case kind == fsread.Digest:
+			return refuse(f.Path)
+		case kind.Profiler():
+			return ui.Usage("%s: holds profiles and no trace; make one with trainspan trace import %s -o job.pfw.gz", dir, dir)
+		}
+	}
+	return ui.Usage("%s: no trace is in this directory; name another one", dir)
+}
+
+// Look notes the times of the first events of a file, for a command that shows what
+// it reads: a clock that was not set at first is known then.
 func (j *TimeJudge) Look(ctx context.Context, path string, q *Filter) {
 	const most = 4096
 	if IsRecords(path) {

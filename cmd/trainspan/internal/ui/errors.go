@@ -9,9 +9,7 @@ import (
 	"syscall"
 
 	"github.com/trainspan/trainspan/internal/ingest/torch/kineto"
-	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/display"
-	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
 // The exit statuses.
@@ -101,9 +99,6 @@ func Explain(err error) string {
 	text := err.Error()
 	for _, prefix := range [...]string{"dftracer: ", "pytorch: ", "otlp: "} {
 		text = strings.TrimPrefix(text, prefix)
-	}
-	if errors.Is(err, job.ErrNoTelemetry) {
-		text += "; see " + helptopic.NoTraining
 	}
 	return OneLine(text)
 }

@@ -54,12 +54,12 @@ func (m *mapped) open() (err error) {
 		return ErrNotRing
 	}
 	if v := m.head[len(magic)]; v != Version {
-		return fmt.Errorf("%w: it has version %d, this program reads %d: import it with the trainspan that recorded it, or record "+
+		return fmt.Errorf("%w: it has version %d, but this trainspan reads version %d: import it with the trainspan that recorded it, or record "+
 			"the job again: trainspan run -- COMMAND", ErrVersion, v, Version)
 	}
 	for i, want := range []uint64{slotSize, regionSlots, 0, tableAt, cellsAt, cellThreads, cellNames, headSize} {
 		if got := load(m.head, atLayout+8*i); got != want && want != 0 {
-			return fmt.Errorf("%w: number %d of its layout is %d, not %d", ErrNotRing, i, got, want)
+			return fmt.Errorf("%w: field %d of its layout is %d, not %d", ErrNotRing, i, got, want)
 		}
 	}
 	return nil
@@ -96,7 +96,7 @@ func (m *mapped) region(n int) ([]byte, error) {
 	}
 	at := int64(headSize) + int64(n)*regionSize
 	if n < 0 || at+regionSize > info.Size() {
-		return nil, fmt.Errorf("region %d lies behind the end of the file", n)
+		return nil, fmt.Errorf("region %d is beyond the end of the file", n)
 	}
 	if len(m.regions) >= maxMapped {
 		for k, b := range m.regions {

@@ -17,7 +17,7 @@ const (
 	maxActivation = 1 << 40 // centuries
 )
 
-var errChanged = errors.New("the ring was changed by somebody else than its writer")
+var errChanged = errors.New("another program than its writer has changed the ring")
 
 // Read reads new records and calls take for each, up to a part of a full ring
 // buffer: the rest comes with the next call. It returns the number of slots

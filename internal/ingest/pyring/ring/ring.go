@@ -114,7 +114,7 @@ func (r *Ring) open() (err error) {
 	r.Opened, r.anchor = int64(load(r.head, atOpened)), int64(load(r.head, atAnchor))
 	r.Python, r.Forks, r.Ticks = load(r.head, atPython), int(min(load(r.head, atForks), 1<<20)), load(r.head, atTicks)
 	if r.Opened < 0 || r.Opened >= 1<<62 || r.anchor < 0 {
-		return fmt.Errorf("%w: its clock is %d at %d", ErrNotRing, r.Opened, r.anchor)
+		return fmt.Errorf("%w: invalid clock (%d, %d)", ErrNotRing, r.Opened, r.anchor)
 	}
 	if r.side, err = openSide(strings.TrimSuffix(r.Path, Ext) + SideExt); err != nil {
 		return err

@@ -37,7 +37,7 @@ func (rd *reader) chromium() error {
 		return true
 	})
 	if ev.Name == "" || !haveTS {
-		rd.log.defect(rd.offset, "a chromium event without a name or a time")
+		rd.log.defect(rd.offset, "a chromium event has no name or no time")
 		return nil
 	}
 	switch ph {
@@ -54,7 +54,7 @@ func (rd *reader) chromium() error {
 		ev.Depth = len(rd.stacks[rd.tid]) + 1
 		return rd.emit(&ev)
 	}
-	rd.log.defect(rd.offset, "a chromium event of an unknown phase")
+	rd.log.defect(rd.offset, "a chromium event has an unknown phase")
 	return nil
 }
 

@@ -66,10 +66,10 @@ func (r *Reader) startArray() error {
 		return &RefusedError{What: "a memory timeline (rows of [time, action, bytes, category])", Hint: "export the profiler trace with export_chrome_trace"}
 	}
 	if ok && c != '{' && c != ']' {
-		return &RefusedError{What: "a JSON array of other things than events"}
+		return &RefusedError{What: "a JSON array whose items are not events"}
 	}
 	if bytes.Contains(r.buf[r.pos:min(r.end, r.pos+4096)], []byte(`"dynamo_timed"`)) {
-		return &RefusedError{What: "the compile timeline that tlparse draws", Hint: "give the TORCH_TRACE log it was made from, dedicated_log_torch_trace_*.log"}
+		return &RefusedError{What: "a compile timeline of tlparse", Hint: "pass the TORCH_TRACE log that it was made from: dedicated_log_torch_trace_*.log"}
 	}
 	r.info.Root = RootArray
 	r.arrayRoot, r.sawEvents = true, true
@@ -97,7 +97,7 @@ func (r *Reader) event(ev *Event) bool {
 		}
 		return false
 	case c != '{':
-		r.resync(1, "bytes between two events")
+		r.resync(1, "stray bytes between two events")
 		return false
 	}
 	if r.needComma {
@@ -133,7 +133,7 @@ func (r *Reader) event(ev *Event) bool {
 // events.
 func (r *Reader) shortAtEnd() {
 	if pos, found, _ := nextEvent(r.buf[:r.end], r.pos+r.search(r.end-r.pos)); found {
-		r.defect(r.offset(), r.base+int64(pos), "an event that does not end")
+		r.defect(r.offset(), r.base+int64(pos), "an event is not terminated")
 		r.pos = pos
 		r.needComma = false
 		return

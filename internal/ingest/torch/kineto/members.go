@@ -21,7 +21,7 @@ func (r *Reader) member() error {
 		return nil
 	case '"':
 	default:
-		return r.damagedMember("no member name where one is due")
+		return r.damagedMember("a member name is missing")
 	}
 	key, ok := r.take(func(b []byte, i int) int { return skipString(b, i) })
 	if !ok {
@@ -45,11 +45,11 @@ func (r *Reader) member() error {
 		return nil
 	}
 	if name == "nodes" && !r.sawEvents && c == '[' {
-		return &RefusedError{What: "a PyTorch execution trace (schema, nodes), which holds no times", Hint: "export the profiler trace with export_chrome_trace"}
+		return &RefusedError{What: "a PyTorch execution trace (schema, nodes), which has no times", Hint: "export the profiler trace with export_chrome_trace"}
 	}
 	raw, complete := r.value()
 	if !complete {
-		return r.damagedMember("a value that is not JSON")
+		return r.damagedMember("a value is not valid JSON")
 	}
 	r.keepMember(name, raw)
 	return nil
@@ -165,7 +165,7 @@ func (r *Reader) damagedMember(reason string) error {
 		}
 		if !r.fill() {
 			if from == 1 || r.info.Top == nil {
-				return &RefusedError{What: "no JSON of a profiler trace"}
+				return &RefusedError{What: "invalid JSON, and no traceEvents"}
 			}
 			r.defect(from, r.base+int64(r.end), reason)
 			return r.early()
@@ -211,7 +211,7 @@ func (r *Reader) damagedTail(from int64, reason string) error {
 
 func (r *Reader) refuseObject() error {
 	if _, ok := r.info.Member("schema"); ok {
-		return &RefusedError{What: "a PyTorch execution trace (schema), which holds no times", Hint: "export the profiler trace with export_chrome_trace"}
+		return &RefusedError{What: "a PyTorch execution trace (schema), which has no times", Hint: "export the profiler trace with export_chrome_trace"}
 	}
 	return &RefusedError{What: "a JSON object without traceEvents"}
 }

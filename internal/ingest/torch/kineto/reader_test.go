@@ -221,9 +221,9 @@ func TestLongMemberIsPassedOver(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for text, word := range map[string]string{
-		``: "empty", `  `: "empty", `{"schema": "1.0", "nodes": []}`: "execution trace", `[[1, "CREATE", 2, 3]]`: "memory timeline", `[1, 2]`: "array of other",
+		``: "empty", `  `: "empty", `{"schema": "1.0", "nodes": []}`: "execution trace", `[[1, "CREATE", 2, 3]]`: "memory timeline", `[1, 2]`: "items are not events",
 		`{"a": 1}`: "without traceEvents", "\x0a\x12\x50test protobuf": "Perfetto", "\x80\x04\x95": "pickle", "PK\x03\x04": "zip", "<!DOCTYPE html>": "HTML",
-		"hello": "no JSON", "\x28\xb5\x2f\xfd": "zstd", "V0822 14:00:48.9 1 x.py:1] {}": "TORCH_TRACE", `{"schema": "1.0"}`: "execution trace", "{x": "no JSON",
+		"hello": "no JSON", "\x28\xb5\x2f\xfd": "zstd", "V0822 14:00:48.9 1 x.py:1] {}": "TORCH_TRACE", `{"schema": "1.0"}`: "execution trace", "{x": "invalid JSON",
 	} {
 		_, _, err := all(t, strings.NewReader(text))
 		var refused *kineto.RefusedError

@@ -40,7 +40,7 @@ const (
 	inflationLeast = 64 << 20
 )
 
-var errInflation = errors.New("it holds more than 1,100 times its size")
+var errInflation = errors.New("it expands to more than 1,100 times its size")
 
 // walker holds one Walk.
 type walker struct {
@@ -110,11 +110,11 @@ func (w *walker) drainGzip(zr io.Reader, name string) error {
 	case err == nil, errors.Is(err, gzip.ErrHeader): // something else after the last member
 		return nil
 	case errors.Is(err, gzip.ErrChecksum):
-		return fmt.Errorf("kineto: %s: the checksum is wrong, so that what was read may be damaged: %w", name, err)
+		return fmt.Errorf("kineto: %s: wrong checksum, the data may be damaged: %w", name, err)
 	case w.seen != nil && fsread.Torn(err):
 		return nil
 	case fsread.Torn(err):
-		return fmt.Errorf("kineto: %s: the compressed file is cut off or damaged: %w", name, err)
+		return fmt.Errorf("kineto: %s: the compressed file is truncated or damaged: %w", name, err)
 	default:
 		return fmt.Errorf("kineto: %s: %w", name, err)
 	}
@@ -129,7 +129,7 @@ func (w *walker) walkTar(src io.Reader, name string, depth int) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("kineto: %s: the archive ends early or is damaged at byte %d: %w", name, at.N, err)
+			return fmt.Errorf("kineto: %s: the archive is truncated or damaged at byte %d: %w", name, at.N, err)
 		}
 		if h.Typeflag != tar.TypeReg || !traceEntry(h.Name) {
 			continue
@@ -149,7 +149,7 @@ func traceEntry(name string) bool {
 // and are not Chrome traces. It returns nil for anything that may be one.
 func foreignMagic(b []byte) error {
 	if fsread.IsLog(b) {
-		return &RefusedError{What: "a TORCH_TRACE log", Hint: "give it as a compile log"}
+		return &RefusedError{What: "a TORCH_TRACE log", Hint: "pass it as a compile log"}
 	}
 	if what, hint := fsread.Foreign(b); what != "" {
 		return &RefusedError{What: what, Hint: hint}

@@ -50,7 +50,7 @@ func (t *Table) add(line string) error {
 	kind, rest := nextWord(line)
 	what, pattern := nextWord(rest)
 	if pattern == "" {
-		return fmt.Errorf("%q: give a kind (annotation, operator, kernel), what it is, and a regular expression", line)
+		return fmt.Errorf("%q: write a kind (annotation, operator or kernel), its meaning, and a regular expression", line)
 	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
@@ -63,13 +63,13 @@ func (t *Table) add(line string) error {
 			t.Kernels = append(t.Kernels, DeviceRule{Pattern: pattern, Class: cat, Op: name})
 			return nil
 		}
-		return fmt.Errorf("%q: a kernel is compute, copy, comm or comm with a collective, such as comm.all_reduce", what)
+		return fmt.Errorf("%q: the meaning of a kernel is compute, copy, comm, or comm with a collective, such as comm.all_reduce", what)
 	case "annotation", "operator":
 		rule := Rule{Pattern: pattern, Ops: kind == "operator", Cat: cat, Name: name, Outermost: true}
 		if what == "none" {
 			rule.Cat = ""
 		} else if name == "" {
-			return fmt.Errorf("%q: give category and name, such as compute.forward, or none", what)
+			return fmt.Errorf("%q: write category and name, such as compute.forward, or none", what)
 		}
 		for _, group := range re.SubexpNames() {
 			if group != "" {
@@ -80,7 +80,7 @@ func (t *Table) add(line string) error {
 		t.Rows = append(t.Rows, rule)
 		return nil
 	}
-	return fmt.Errorf("%q: a rule begins with annotation, operator or kernel", kind)
+	return fmt.Errorf("%q: a rule must begin with annotation, operator or kernel", kind)
 }
 
 func nextWord(s string) (word, rest string) {

@@ -432,7 +432,7 @@ class TrainingRecorder(DefaultRecorder):
         at = timestamp or TracingTimestamp.now()
         best = state.saved(current_iteration, at)
         if best is None:
-            self._data_error("save_checkpoint_success for step %s, which is unknown or was reported before" % current_iteration)
+            self._data_error("save_checkpoint_success for step %s: the checkpoint is unknown or was already reported" % current_iteration)
             return
         self._note(span, events.SAVE_CHECKPOINT_SUCCESS, sets.SaveCheckpointSuccessEventAttributes.create(
             config.save_checkpoint_strategy, current_iteration, state.first_save.seconds_since_epoch, state.last_save.seconds_since_epoch,

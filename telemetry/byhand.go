@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/internal/record/direct"
 	"github.com/trainspan/trainspan/internal/record/phase"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -135,46 +134,4 @@ func (r *Recorder) record(s *Span, name string, at time.Time, anyTime bool, do f
 		return nil
 	}
 	return r.fail(phase.Call{Record: name, Text: name}, err)
-}
-
-// FileLog implements direct.Source.
-func (t *tracerProvider) FileLog() direct.FileLog {
-	switch logs := fileLogs(t.scopes.hub.FileLogs()); len(logs) {
-	case 0:
-		return nil
-	case 1:
-		return logs[0]
-	default:
-		return logs
-	}
-}
-
-// fileLogs records file calls in several outputs.
-type fileLogs []direct.FileLog
-
-// Now implements direct.FileLog.
-func (l fileLogs) Now() int64 { return l[0].Now() }
-
-// File implements direct.FileLog.
-func (l fileLogs) File(path string) direct.File {
-	var files fileList
-	for _, one := range l {
-		if f := one.File(path); f != nil {
-			files = append(files, f)
-		}
-	}
-	if len(files) == 0 {
-		return nil
-	}
-	return files
-}
-
-// fileList is one file in several outputs.
-type fileList []direct.File
-
-// Record implements direct.File.
-func (l fileList) Record(ctx context.Context, call direct.FileCall) {
-	for _, f := range l {
-		f.Record(ctx, call)
-	}
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/internal/record/direct"
 	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/record/filter"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/attribute"
@@ -24,93 +24,96 @@ type scopePlan struct {
 	now func() int64 // nanoseconds since the Unix epoch
 }
 
-// kind decides how scopes of a category and name are recorded, see
-// [direct.Source]: as spans if an output gets them that accepts spans or
-// records and has no cheaper way.
-func (plan *scopePlan) kind(category, name string) direct.ScopeKind {
-	asSpans := (plan.hub.Spans() | plan.hub.Records()) &^ plan.hub.Scopes()
-	to, as := plan.hub.Filter.Scope(category, name, asSpans)
-	kinds := scopeKinds(plan.hub.ScopeKinds(category, name, to))
-	switch {
-	case to&asSpans != 0:
-		return &spanKind{plan: plan, name: as, to: to, notes: kinds, named: []attribute.KeyValue{
-			attribute.String(spans.AttrCategory, category), attribute.String(spans.AttrName, name),
-		}}
-	case len(kinds) == 0:
-		return nil
-	case len(kinds) == 1:
-		return kinds[0]
-	}
-	return kinds
+var _ dispatch.Source = (*tracerProvider)(nil)
+
+// ScopeKind implements dispatch.Source.
+func (t *tracerProvider) ScopeKind(category, name string) dispatch.ScopeKind {
+	return t.scopes.kind(category, name)
 }
 
-// scopeKinds record a scope in several outputs, each below the previous one.
-type scopeKinds []direct.ScopeKind
+// Sender implements dispatch.Source.
+func (t *tracerProvider) Sender(category, name string) dispatch.Sender {
+	plan := t.scopes
+	to, as := plan.hub.Filter.Sent(category, name, plan.hub.Network())
+	if to == 0 {
+		return nil
+	}
+	var named []attribute.KeyValue
+	if as == vocab.ScopeName(category, name) {
+		named = []attribute.KeyValue{attribute.String(spans.AttrCategory, category), attribute.String(spans.AttrName, name)}
+	}
+	return func(ctx context.Context, at time.Time, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
+		inner, s, _ := plan.rec.begin(ctx, &startParams{
+			name: as, index: -1, scoped: true, at: at, anyTime: true, chosen: true, to: to,
+			attrs: plan.rec.repairs.cleanCopy(attributes.From(slices.Concat(named, attrs)...)),
+		})
+		if s == nil {
+			return ctx, nil
+		}
+		span := trace.SpanFromContext(inner)
+		return trace.ContextWithSpan(ctx, span), span
+	}
+}
 
-// Start implements direct.ScopeKind.
-func (k scopeKinds) Start(ctx context.Context, args *direct.LiveArgs, o direct.ScopeStart) direct.Scope {
-	var all scopeList
-	for _, one := range k {
-		if s := one.Start(ctx, args, o); s != nil {
-			all = append(all, s)
-			ctx = s.Context()
+// FileLog implements dispatch.Source.
+func (t *tracerProvider) FileLog() dispatch.FileLog {
+	switch logs := fileLogs(t.scopes.hub.FileLogs()); len(logs) {
+	case 0:
+		return nil
+	case 1:
+		return logs[0]
+	default:
+		return logs
+	}
+}
+
+// fileLogs record calls in several outputs.
+type fileLogs []dispatch.FileLog
+
+// Now implements dispatch.FileLog.
+func (l fileLogs) Now() int64 { return l[0].Now() }
+
+// File implements dispatch.FileLog.
+func (l fileLogs) File(path string) dispatch.File {
+	var files fileList
+	for _, one := range l {
+		if f := one.File(path); f != nil {
+			files = append(files, f)
 		}
 	}
-	if len(all) == 0 {
+	if len(files) == 0 {
 		return nil
 	}
-	return all
+	return files
 }
 
-// Record implements direct.ScopeKind.
-func (k scopeKinds) Record(ctx context.Context, args *direct.LiveArgs, count, start int64) {
-	for _, one := range k {
-		one.Record(ctx, args, count, start)
+// fileList is one file in several outputs.
+type fileList []dispatch.File
+
+// Record implements dispatch.File.
+func (l fileList) Record(ctx context.Context, call dispatch.FileCall) {
+	for _, f := range l {
+		f.Record(ctx, call)
 	}
 }
 
-// Now implements direct.ScopeKind.
-func (k scopeKinds) Now() int64 { return k[0].Now() }
-
-// Note implements direct.ScopeKind.
-func (k scopeKinds) Note(ctx context.Context, key string) {
-	for _, one := range k {
-		one.Note(ctx, key)
+// kind decides how scopes of a category and name are recorded, see
+// [dispatch.Source]: by the one output that gets them if it records them itself, or else as
+// spans.
+func (plan *scopePlan) kind(category, name string) dispatch.ScopeKind {
+	hub := plan.hub
+	spanned := hub.Spans() | hub.Records()
+	to, as := hub.Filter.Scope(category, name, spanned&^hub.Scopes())
+	kinds := hub.ScopeKinds(category, name, to)
+	if to &= spanned; to&^hub.Scopes() == 0 && len(kinds) <= 1 {
+		if len(kinds) == 0 {
+			return nil
+		}
+		return kinds[0]
 	}
-}
-
-// scopeList is one scope in several outputs.
-type scopeList []direct.Scope
-
-// Context implements direct.Scope.
-func (l scopeList) Context() context.Context { return l[len(l)-1].Context() }
-
-// Set implements direct.Scope.
-func (l scopeList) Set(attrs []attribute.KeyValue) {
-	for _, s := range l {
-		s.Set(slices.Clone(attrs))
-	}
-}
-
-// Fail implements direct.Scope.
-func (l scopeList) Fail(err error) {
-	for _, s := range l {
-		s.Fail(err)
-	}
-}
-
-// End implements direct.Scope.
-func (l scopeList) End() {
-	for _, s := range slices.Backward(l) {
-		s.End()
-	}
-}
-
-// Abandon implements direct.Scope.
-func (l scopeList) Abandon() {
-	for _, s := range slices.Backward(l) {
-		s.Abandon()
-	}
+	return &spanKind{plan: plan, name: as, to: to, notes: kinds, named: []attribute.KeyValue{
+		attribute.String(spans.AttrCategory, category), attribute.String(spans.AttrName, name),
+	}}
 }
 
 // spanKind starts scopes that are OpenTelemetry spans.
@@ -119,28 +122,28 @@ type spanKind struct {
 	name  string
 	named []attribute.KeyValue
 	to    filter.Set // the outputs that get them
-	notes []direct.ScopeKind
+	notes []dispatch.ScopeKind
 }
 
-// Start implements direct.ScopeKind.
-func (k *spanKind) Start(ctx context.Context, args *direct.LiveArgs, o direct.ScopeStart) direct.Scope {
+// Start implements dispatch.ScopeKind.
+func (k *spanKind) Start(ctx context.Context, args *dispatch.LiveArgs, o dispatch.ScopeStart) dispatch.Scope {
 	if s := k.start(ctx, args, o, k.plan.now()); s != nil {
 		return s
 	}
 	return nil
 }
 
-// Record implements direct.ScopeKind.
-func (k *spanKind) Record(ctx context.Context, args *direct.LiveArgs, count, start int64) {
-	if s := k.start(ctx, args, direct.ScopeStart{Count: count}, start); s != nil {
+// Record implements dispatch.ScopeKind.
+func (k *spanKind) Record(ctx context.Context, args *dispatch.LiveArgs, count, start int64) {
+	if s := k.start(ctx, args, dispatch.ScopeStart{Count: count}, start); s != nil {
 		s.End()
 	}
 }
 
-// Now implements direct.ScopeKind.
+// Now implements dispatch.ScopeKind.
 func (k *spanKind) Now() int64 { return k.plan.now() }
 
-// Note implements direct.ScopeKind. Without a trace file it records an event of
+// Note implements dispatch.ScopeKind. Without a trace file it records an event of
 // the enclosing span.
 func (k *spanKind) Note(ctx context.Context, key string) {
 	for _, n := range k.notes {
@@ -156,7 +159,7 @@ func (k *spanKind) Note(ctx context.Context, key string) {
 	trace.SpanFromContext(rec.otel.adopt(ctx, rec.Current())).AddEvent(key)
 }
 
-func (k *spanKind) start(ctx context.Context, args *direct.LiveArgs, o direct.ScopeStart, at int64) *spanScope {
+func (k *spanKind) start(ctx context.Context, args *dispatch.LiveArgs, o dispatch.ScopeStart, at int64) *spanScope {
 	if ctx == nil {
 		ctx = context.Background()
 	}
@@ -175,10 +178,10 @@ func (k *spanKind) start(ctx context.Context, args *direct.LiveArgs, o direct.Sc
 
 // spanScope is a scope that is a span of the recorder.
 type spanScope struct {
-	ctx   context.Context // as direct.Scope requires
+	ctx   context.Context // as dispatch.Scope requires
 	span  *Span
 	kind  *spanKind
-	args  *direct.LiveArgs
+	args  *dispatch.LiveArgs
 	count int64
 
 	mu      sync.Mutex
@@ -187,13 +190,13 @@ type spanScope struct {
 	failure error
 }
 
-// Context implements direct.Scope.
+// Context implements dispatch.Scope.
 func (s *spanScope) Context() context.Context { return s.ctx }
 
 // maxOwn bounds the keys that a scope remembers, like the attributes of a span.
 const maxOwn = 512
 
-// Set implements direct.Scope.
+// Set implements dispatch.Scope.
 func (s *spanScope) Set(attrs []attribute.KeyValue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,14 +215,14 @@ func (s *spanScope) set(attrs []attribute.KeyValue) {
 	s.span.SetAttributes(attrs...)
 }
 
-// Fail implements direct.Scope.
+// Fail implements dispatch.Scope.
 func (s *spanScope) Fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failure = err
 }
 
-// End implements direct.Scope.
+// End implements dispatch.Scope.
 func (s *spanScope) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +234,7 @@ func (s *spanScope) End() {
 	s.span.EndWith(End{Err: s.failure})
 }
 
-// Abandon implements direct.Scope.
+// Abandon implements dispatch.Scope.
 func (s *spanScope) Abandon() {
 	s.Set([]attribute.KeyValue{attribute.Int(attributes.Truncated, 1)})
 	s.End()
