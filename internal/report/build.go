@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
 	"github.com/trainspan/trainspan/internal/job"
@@ -113,6 +114,9 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	var of []string
 	r.Steps.Rule, of = job.StepRules(j.Job.Processes)
 	r.Quality.Remarks = append(r.Quality.Remarks, of...)
+	if err := j.spill.Err(); err != nil {
+		r.Quality.Remarks = append(r.Quality.Remarks, fmt.Sprintf("the answers are incomplete: %v", err))
+	}
 	for i, t := range tables {
 		if t != nil && t.Per > 1 {
 			r.Quality.Remarks = append(r.Quality.Remarks, fmt.Sprintf("attempt %d was read from a digest with windows of %d steps: what is said of steps is of the mean step of each, "+
@@ -213,7 +217,7 @@ func (r *Report) chooseVerdict() {
 	weight := func(a *Attempt) (found bool, cost, length float64) {
 		v := a.Straggler
 		length = float64(a.Stop-a.Start) / max(wall, 1)
-		found = v.Kind != straggler.Fine && v.Kind != straggler.Unknown
+		found = v.Kind != finding.Fine && v.Kind != finding.Unknown
 		cost = v.Cost * length
 		return found, cost, length
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/machine"
 	"github.com/trainspan/trainspan/internal/analyze/profile"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
@@ -90,6 +91,7 @@ type Resource struct {
 	Stop   int64        `json:"stop_ns"`
 	Cores  float64      `json:"cores"`                   // processors that were busy, on the average
 	Memory int64        `json:"max_rss_bytes,omitempty"` // of the largest process
+	CPU    *rundir.CPU  `json:"cpu,omitempty"`
 	GPUs   []rundir.GPU `json:"gpus,omitempty"`
 }
 
@@ -118,7 +120,10 @@ type Verdict struct {
 	// Why is the reason for it, in one or two sentences with their numbers.
 	Why string `json:"why"`
 	// Proof is the table behind a Why that names ranks.
-	Proof *Proof `json:"proof,omitempty"`
+	Proof *finding.Proof `json:"proof,omitempty"`
+	// Finding is what Diagnosis, Why and Proof are made of; nil where nothing costs enough, or the
+	// records do not say.
+	Finding *finding.Finding `json:"finding,omitempty"`
 	// NotKnown is what the records do not say.
 	NotKnown []string `json:"not_known,omitempty"`
 	// Rank is the finding about ranks, of the attempt that it costs most.
@@ -138,6 +143,8 @@ type Verdict struct {
 	Confidence string `json:"confidence"`
 	// Doubts are the reasons why Confidence is not high.
 	Doubts []string `json:"doubts,omitempty"`
+
+	kind finding.Kind // that of Diagnosis
 }
 
 // Loss is time that did not train the model.

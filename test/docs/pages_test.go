@@ -277,3 +277,24 @@ func TestFilesAndFolders(t *testing.T) {
 		t.Errorf("only %d paths were found", n)
 	}
 }
+
+var drawnFile = regexp.MustCompile(`[\w.]+(?:/[\w.]+)+\.go`)
+
+// TestDrawnFiles checks the files that drawings of the code name, with their whole paths.
+func TestDrawnFiles(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "maintain", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, drawing, found := strings.Cut(string(page), "## The way of a span\n\n```text\n")
+	drawing, _, closed := strings.Cut(drawing, "```")
+	names := drawnFile.FindAllString(drawing, -1)
+	if !found || !closed || len(names) < 20 {
+		t.Fatalf("the drawing names %d files, want at least 20", len(names))
+	}
+	for _, name := range names {
+		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(name))); err != nil {
+			t.Errorf("the drawing names %s, which is not there", name)
+		}
+	}
+}

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/report"
 )
@@ -54,7 +54,7 @@ func TestFaultsAreFound(t *testing.T) {
 	}
 	r := report.Build(jobs[0])
 	v := r.Verdict.Rank
-	if v == nil || v.Kind != straggler.SlowRanks || !slices.Equal(v.Ranks, []int{2}) || v.Cause != "input" || r.ExitCode() != 3 {
+	if v == nil || v.Kind != finding.SlowRanks || !slices.Equal(v.Ranks, []int{2}) || v.Cause != "input" || r.ExitCode() != 3 {
 		t.Errorf("the slow rank: %+v", v)
 	}
 	if len(r.Attempts) != 2 || r.Attempts[0].Ended || !r.Attempts[1].Ended || r.Attempts[1].FirstStep != 20 || r.Attempts[1].LastStep != 51 {

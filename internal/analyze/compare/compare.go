@@ -110,6 +110,7 @@ func Sides(base, next []*Run, opt *Options) *Result {
 		r.RunTime = &[2]float64{a.Spent.Wall / 1e9, b.Spent.Wall / 1e9}
 	}
 	r.Account = compareAccounts(a.Account, b.Account)
+	r.tellFindings(a, b)
 	r.describe()
 	return r
 }

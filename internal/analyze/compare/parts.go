@@ -33,7 +33,18 @@ type Part struct {
 	// run, nil if the duration of the run is unknown.
 	StepMS  float64  `json:"step_ms,omitempty"`
 	Seconds *float64 `json:"seconds,omitempty"`
+	// LowMS and HighMS bound StepMS with 95 %, by how the steps of both runs vary; both are 0
+	// where that is not known, as of what is left of a difference.
+	LowMS  float64 `json:"step_low_ms,omitempty"`
+	HighMS float64 `json:"step_high_ms,omitempty"`
 }
+
+// bounded reports whether the part has an interval.
+func (p *Part) bounded() bool { return p.LowMS != 0 || p.HighMS != 0 }
+
+// MayBeChance reports whether the interval of the part includes zero, because of
+// the variation of the steps of both runs.
+func (p *Part) MayBeChance() bool { return p.bounded() && p.LowMS <= 0 && p.HighMS >= 0 }
 
 // inSteps reports whether the part is within steps.
 func (p *Part) inSteps() bool {
@@ -65,6 +76,7 @@ func (p *Part) Large(r *Result) bool {
 // Plus adds the contribution of another part.
 func (p *Part) Plus(o *Part) {
 	p.StepMS += o.StepMS
+	p.LowMS, p.HighMS = 0, 0
 	if o.Seconds != nil {
 		sum := *o.Seconds
 		if p.Seconds != nil {
@@ -94,7 +106,7 @@ func (r *Result) divide(a, b *Run) {
 	}
 	rest := r.StepMS
 	for _, x := range exchanged(a.Table, b.Table) {
-		p := Part{Kind: partPhase, Phase: x.Phase, Ranks: x.Ranks, StepMS: x.Time / 1e6}
+		p := Part{Kind: partPhase, Phase: x.Phase, Ranks: x.Ranks, StepMS: x.Time / 1e6, LowMS: x.Low / 1e6, HighMS: x.High / 1e6}
 		if x.Group != "" || x.Phase == straggler.Communication.String() {
 			p.Kind, p.Phase, p.Group = partTransfer, "", x.Group
 		}

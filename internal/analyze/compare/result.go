@@ -1,5 +1,7 @@
 package compare
 
+import "github.com/trainspan/trainspan/internal/analyze/finding"
+
 // Kind is the verdict of a comparison.
 type Kind string
 
@@ -54,10 +56,15 @@ type Result struct {
 	Goodput *[2]float64 `json:"goodput,omitempty"`
 	// RunTime is the duration of base and new, in seconds of a mean rank, and
 	// Account its goodput shares.
-	RunTime  *[2]float64     `json:"run_s,omitempty"`
-	Account  []AccountChange `json:"account,omitempty"`
-	Sentence string          `json:"sentence"`
-	Notes    []string        `json:"notes,omitempty"`
+	RunTime *[2]float64     `json:"run_s,omitempty"`
+	Account []AccountChange `json:"account,omitempty"`
+	// BaseFinding and NewFinding are the findings with the largest cost of base and
+	// new; nil without a finding or without sufficient records. With several runs
+	// on a side they are those of the median run.
+	BaseFinding *finding.Finding `json:"base_finding,omitempty"`
+	NewFinding  *finding.Finding `json:"new_finding,omitempty"`
+	Sentence    string           `json:"sentence"`
+	Notes       []string         `json:"notes,omitempty"`
 
 	// Paired is set if the interval is that of pairs of alternating runs.
 	Paired bool `json:"paired,omitempty"`

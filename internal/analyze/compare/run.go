@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/profile"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
@@ -27,6 +28,9 @@ type Run struct {
 	Spent   Spent
 	Table   *straggler.Table // of the longest attempt
 	Profile *profile.Use     // of all ranks, if the run is a profile
+	// Finding is the finding with the largest cost; nil without a finding or
+	// without sufficient records.
+	Finding *finding.Finding
 }
 
 // minSteps is the minimum number of steps for a comparison: fewer than ten
