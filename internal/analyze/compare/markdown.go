@@ -55,8 +55,9 @@ func (r *Result) describe() {
 	}
 }
 
-// tellFindings notes what holds up the steps of the runs, where that is not the same. A run whose records do not
-// say has no finding, which is no proof that it is fine.
+// tellFindings adds notes with the findings about the steps of the runs if they
+// differ. A run without sufficient records has no finding, which does not prove
+// that it is fine.
 func (r *Result) tellFindings(base, next *Run) {
 	a, b := base.Finding, next.Finding
 	r.BaseFinding, r.NewFinding = a, b
@@ -78,7 +79,7 @@ func (r *Result) tellFindings(base, next *Run) {
 	r.Notes = append(r.Notes, tell(base.Name, a), tell(next.Name, b))
 }
 
-// below says why a slower run is no failure.
+// below returns the reason why a slower run is not a failure.
 func (r *Result) below() string {
 	if r.Kind != Slower || r.fails() {
 		return ""
@@ -90,7 +91,7 @@ func (r *Result) below() string {
 	return "no failure: it would have to be slower by " + least
 }
 
-// Words say what a part is.
+// Words returns the description of a part.
 func (p *Part) Words() string {
 	switch p.Kind {
 	case partPhase:
@@ -109,7 +110,8 @@ func (p *Part) Words() string {
 	return strings.ReplaceAll(p.Kind, "_", " ")
 }
 
-// Brief returns the answer on one line, for the end of a run; empty where nothing is sure.
+// Brief returns the verdict on one line, for the end of a run; empty if nothing
+// is significant.
 func (r *Result) Brief() string {
 	by := r.Median
 	if r.byMean() {
@@ -130,8 +132,8 @@ func (r *Result) Brief() string {
 	return ""
 }
 
-// byMean reports whether the change is that of the mean step, not of the usual one: it is much
-// larger, or the interval of the usual one holds no change.
+// byMean reports whether the change is that of the mean step, not of the median:
+// it is much larger, or the interval of the median includes no change.
 func (r *Result) byMean() bool {
 	switch r.Kind {
 	case Slower:
@@ -197,10 +199,10 @@ func (r *Result) Markdown() string {
 	return b.String()
 }
 
-// MostAccount is how many shares of the time tables have.
+// MostAccount is the number of goodput shares in tables.
 const MostAccount = 8
 
-// Step says what a part adds to a step, nothing where it lies outside of steps.
+// Step returns what a part adds to a step, empty for a part outside of steps.
 func (p *Part) Step() string {
 	if !p.inSteps() {
 		return ""
@@ -215,7 +217,7 @@ func (p *Part) Step() string {
 	return text
 }
 
-// Run says what it adds to the run, nothing where that is not known.
+// Run returns what a part adds to the run, empty if unknown.
 func (p *Part) Run() string {
 	if p.Seconds == nil {
 		return ""
@@ -223,7 +225,7 @@ func (p *Part) Run() string {
 	return signed(*p.Seconds, 1) + " s"
 }
 
-// signed formats a number with its sign, none where it is 0 as it is printed.
+// signed formats a number with its sign, without a sign if it is printed as 0.
 func signed(v float64, digits int) string {
 	text := fmt.Sprintf("%+.*f", digits, v)
 	if strings.Trim(text, "+-0.") == "" {
@@ -232,7 +234,7 @@ func signed(v float64, digits int) string {
 	return text
 }
 
-// Words returns the name as people read it: of operators and kernels as it is.
+// Words returns the readable name: of operators and kernels unchanged.
 func (c *NamedChange) Words() string {
 	if strings.Contains(c.Name, "exposed_") {
 		return strings.ReplaceAll(c.Name, "_", " ")
