@@ -304,7 +304,7 @@ func TestOutputThatNeverWorkedIsGivenUp(t *testing.T) {
 	}
 	told := j.mem.events(spans.EventTelemetryDataError)
 	if len(told) != 1 || !told[0].Extension || !strings.Contains(attr(told[0], "error_message"), "given up") {
-		t.Errorf("the other output was told %+v", told)
+		t.Errorf("the other output got %+v", told)
 	}
 }
 

@@ -206,7 +206,7 @@ func TestLossesAreToldEverywhere(t *testing.T) {
 				"refused by the backend": s1.DroppedSpans, "logs queue full": s1.DroppedLogRecords, "metric exports": 2,
 			}
 			if !maps.Equal(l.trace.drops, want) {
-				t.Errorf("the trace was told %v, want %v", l.trace.drops, want)
+				t.Errorf("the trace got %v, want %v", l.trace.drops, want)
 			}
 			var told int64
 			errors := l.file.events(spans.EventTelemetryDataError)
@@ -216,10 +216,10 @@ func TestLossesAreToldEverywhere(t *testing.T) {
 				told += n
 			}
 			if told != s1.DroppedSpans+s1.DroppedLogRecords || len(errors) != 2 {
-				t.Errorf("the file was told of %d losses in %d records", told, len(errors))
+				t.Errorf("the file got %d losses in %d records", told, len(errors))
 			}
 			if all := l.file.all(); all[len(all)-1].Kind != outputs.KindDataError {
-				t.Error("what was lost at the end was not told last")
+				t.Error("the losses of the end are not in the last record")
 			}
 			if n := len(l.sender.events(spans.EventTelemetryDataError)); n != 1 { // a second one would be lost, too
 				t.Errorf("the sender got %d data errors", n)
@@ -258,7 +258,7 @@ func toldInLog(t *testing.T, log *bytes.Buffer, s *telemetry.Stats) {
 		}
 	}
 	if found != 1 {
-		t.Errorf("%d lines tell the sums:\n%s", found, log)
+		t.Errorf("got %d lines with the sums, want 1:\n%s", found, log)
 	}
 }
 
@@ -268,7 +268,7 @@ func TestNothingIsToldOfNoLosses(t *testing.T) {
 	l.ctx, _ = l.tel.Start(l.ctx, spans.Application)
 	check(t, l.cb.OnAppEnd(l.ctx))
 	if n := len(l.file.events(spans.EventTelemetryDataError)); n != 0 || l.trace.drops != nil || strings.Contains(l.log.String(), "lost") {
-		t.Errorf("%d data errors, the trace was told %v, the log %s", n, l.trace.drops, l.log)
+		t.Errorf("%d data errors, the trace got %v, the log %s", n, l.trace.drops, l.log)
 	}
 	if s := l.tel.Stats(); s.DataErrors != 0 || s.DroppedSpans+s.DroppedLogRecords+s.LostMetricExports != 0 {
 		t.Errorf("%+v", s)
