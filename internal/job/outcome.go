@@ -100,7 +100,7 @@ func (h How) Bad() bool {
 type Outcome struct {
 	How  How    `json:"how"`
 	Text string `json:"text"`
-	At   int64  `json:"at_ns"` // the end, or the last record
+	At   int64  `json:"at_ns"` // the end, or the last record or heartbeat
 
 	// Of what failed first: its rank, host, exit status, signal and the line of its
 	// exception, as far as they are known.
