@@ -191,7 +191,7 @@ func (b *Builder) Overlap(dir string, j *Job) error {
 
 // ErrOverlap is why a part is not written: some of its ranks are there already, in a
 // part with other ones.
-var ErrOverlap = errors.New("is already there")
+var ErrOverlap = errors.New("already exists")
 
 // Version is that of the schema. It changes when a column changes its meaning or
 // goes; new columns may come at any time. The files have it as the metadata

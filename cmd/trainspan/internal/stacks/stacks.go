@@ -27,8 +27,8 @@ const (
 	pySpy   = "py-spy"
 )
 
-// ErrNone means that a process gives no stacks, or that it is not known to take a signal.
-var ErrNone = errors.New("no stacks")
+// ErrNone means that a process gives cannot get stacks, or that it is not known to take a signal.
+var ErrNone = errors.New("cannot get stacks")
 
 // Take returns the stacks of a process, as py-spy or faulthandler print them. Folders are
 // where the client may have left the file of the process. The context bounds each way by itself.
