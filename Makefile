@@ -23,14 +23,15 @@ test: ## run the tests except for the long ones (TESTFLAGS=)
 test-long: ## run all tests
 	@tools/ci/test-long $(TESTFLAGS)
 
-check: ## check format, modules, vet, linters and tests, as before a commit
+check: ## check format, modules, vet, linters, spelling and tests, as before a commit
 	tools/ci/fmt
 	tools/ci/tidy
 	tools/ci/vet
 	tools/ci/lint
+	tools/ci/spell
 	tools/ci/test $(TESTFLAGS)
 
-bench: ## measure recording and reading beside their rivals (ARGS=: docs/maintain/benchmarks.md)
+bench: ## measure recording and reading beside their rivals (ARGS=: docs/maintain/releasing.md)
 	cd test/bench && $(or $(GO),go) run ./cmd/table $(ARGS)
 
 e2e: ## test against real servers and DuckDB: test/e2e/README.md

@@ -25,7 +25,7 @@ func Example() {
 		trainspan.WithName("charlm"),
 		trainspan.WithTraining(config.Training{GlobalBatchSize: config.Value(32)}),
 		trainspan.WithDir(dir),
-		trainspan.WithOutput(file.New(filepath.Join(dir, "own.jsonl"), nil)), // beside those of the environment
+		trainspan.WithOutput(file.New(filepath.Join(dir, "own.jsonl"), nil)), // in addition to those of the environment
 		trainspan.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		fmt.Println(err) // the training goes on without telemetry

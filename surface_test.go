@@ -16,14 +16,14 @@ import (
 
 const module = "github.com/trainspan/trainspan"
 
-// publicPackages are the packages that programs import. Everything else is internal, a
-// command, a test or an embedded file.
+// publicPackages are the packages that programs import. All others are
+// internal, commands, tests or embedded files.
 var publicPackages = []string{
 	"", "/telemetry", "/telemetry/outputs", "/spans", "/attributes", "/callbacks", "/config", "/ai", "/dftracer",
 	"/exporters/pfw", "/exporters/file", "/exporters/otlp", "/integrations/iofs",
 }
 
-// embedOnly are packages outside of internal that hold files for go:embed.
+// embedOnly are packages outside internal that hold files for go:embed.
 var embedOnly = []string{"/deploy", "/docs", "/integrations/python"}
 
 // TestPublicPackages fails if a package becomes public that publicPackages does not list.
@@ -45,8 +45,9 @@ func TestPublicPackages(t *testing.T) {
 	}
 }
 
-// TestPublicSignatures fails if an exported function, type, field or method of a public
-// package names a type of an internal package, which no program can write.
+// TestPublicSignatures fails if an exported function, type, field or method of
+// a public package names a type of an internal package, which programs cannot
+// use.
 func TestPublicSignatures(t *testing.T) {
 	args := []string{"list", "-export", "-deps", "-f", "{{if .Export}}{{.ImportPath}} {{.Export}}{{end}}"}
 	for _, path := range publicPackages {
@@ -100,8 +101,8 @@ func TestPublicSignatures(t *testing.T) {
 	}
 }
 
-// leaks returns the places below an exported object that name an internal type. public
-// are the internal types that have a name in a public package.
+// leaks returns the places in an exported object that name an internal type.
+// public are the internal types with a name in a public package.
 func leaks(o types.Object, public map[*types.TypeName]bool) (found []string) {
 	seen := make(map[types.Type]bool)
 	var walk func(where string, t types.Type)
@@ -168,8 +169,8 @@ func leaks(o types.Object, public map[*types.TypeName]bool) (found []string) {
 	return found
 }
 
-// internal reports whether a type itself is of an internal package of this module and
-// has no public name.
+// internal reports whether a type belongs to an internal package of this module
+// and has no public name.
 func internal(t types.Type, public map[*types.TypeName]bool) bool {
 	var o *types.TypeName
 	switch t := t.(type) {
@@ -181,7 +182,8 @@ func internal(t types.Type, public map[*types.TypeName]bool) bool {
 	return o.Pkg() != nil && strings.HasPrefix(o.Pkg().Path(), module) && strings.Contains(o.Pkg().Path(), "/internal/") && !public[o]
 }
 
-// untilOneRoad are signatures that leave with the second ways of a span into an output.
+// untilOneRoad lists signatures to be removed together with the second path of
+// spans into an output.
 var untilOneRoad = []string{
 	"otlp.Exporter.Delivery",
 }

@@ -1,6 +1,6 @@
-// Package trainspan records where the time of an AI training job goes. [Start] reads the
-// environment and a configuration file, fills in what they leave open, and begins to
-// record:
+// Package trainspan records where the time of an AI training job goes. [Start]
+// reads the environment and a configuration file, fills in defaults, and begins
+// to record:
 //
 //	tel, err := trainspan.Start(ctx)
 //	if err != nil {
@@ -11,10 +11,10 @@
 //	ctx, app := tel.Start(ctx, spans.Application)
 //	defer app.End()
 //
-// The provider that it returns is described in package telemetry, with the styles in
-// which a program can report what it does. Options such as [WithConfig] set in code what
-// the environment leaves open. A program that chooses every part uses the builder of
-// package telemetry.
+// The provider that it returns is described in package telemetry, with the
+// styles in which a program can report what it does. Options such as
+// [WithConfig] set the configuration in code. A program that sets every part
+// itself uses the builder of package telemetry.
 package trainspan
 
 import (
@@ -38,20 +38,20 @@ import (
 	"go.opentelemetry.io/otel"
 )
 
-// DirVariable is the environment variable that names the directory for the
-// files of a run.
+// DirVariable is the environment variable with the directory for the files of a
+// run.
 const DirVariable = environ.Dir
 
-// attrRecorded is a resource attribute that says so to the receiver of that
-// trainspan run: the spans are in files that the program writes by itself.
+// attrRecorded is a resource attribute for the receiver of trainspan run: the
+// program writes its spans to files itself.
 const attrRecorded = "trainspan.recorded"
 
-// Option sets a part of the configuration in code. Code wins over the environment, and
-// the environment over the configuration file. Of two options for the same setting the
-// later wins.
+// Option sets a part of the configuration in code. Code takes precedence over
+// the environment, and the environment over the configuration file. Of two
+// options for the same setting the later wins.
 type Option func(*choices)
 
-// choices are what the options say.
+// choices holds the options.
 type choices struct {
 	code    config.Config
 	dir     string
@@ -64,30 +64,30 @@ type output struct {
 	filter []config.Export
 }
 
-// WithName names the job. Without it the name is that of the configuration or, failing
-// that, that of the program's file.
+// WithName names the job. The default is the configured name or, without one,
+// the name of the program's file.
 func WithName(name string) Option { return func(s *choices) { s.code.ApplicationName = name } }
 
-// WithTraining describes the training: its batch size, targets and cost. A field that is
-// not set is unknown, and metrics that need it are not reported.
+// WithTraining describes the training: its batch size, targets and cost. An
+// unset field is unknown, and metrics that need it are not reported.
 func WithTraining(t config.Training) Option { return func(s *choices) { s.code.Training = &t } }
 
-// WithConfig sets any field of the configuration. Options after it win.
+// WithConfig sets any field of the configuration. Later options win.
 func WithConfig(c config.Config) Option { return func(s *choices) { s.code = config.Clone(&c) } }
 
-// WithDir sets the directory for the files of this run. Without it the variable
-// TRAINSPAN_DIR names the directory, and without that it is
+// WithDir sets the directory for the files of this run. The default is the
+// variable TRAINSPAN_DIR and, without it,
 // trainspan-runs/NAME/attempt-N/HOST-PID below the working directory.
 func WithDir(dir string) Option { return func(s *choices) { s.dir = dir } }
 
-// WithOutput adds an output, with at most one filter, as
-// telemetry.TrainingTelemetryBuilder.WithExporter does.
+// WithOutput adds an output, with at most one filter, like
+// telemetry.TrainingTelemetryBuilder.WithExporter.
 func WithOutput(out telemetry.Output, filter ...config.Export) Option {
 	return func(s *choices) { s.outputs = append(s.outputs, output{out, filter}) }
 }
 
-// WithLogger sets where telemetry logs about itself. Without it messages go to slog's
-// default handler.
+// WithLogger sets the logger for telemetry's own messages. The default is
+// slog's default handler.
 func WithLogger(l *slog.Logger) Option { return func(s *choices) { s.logger = l } }
 
 // Start begins to record, as configured by the environment and by the file that
@@ -138,7 +138,7 @@ func Start(ctx context.Context, options ...Option) (*telemetry.Provider, error) 
 	return tel, nil
 }
 
-// failed says where to read on about an error of Start.
+// failed adds the help topic to an error of Start.
 func failed(err error) error { return fmt.Errorf("trainspan: %w; see %s", err, helptopic.Start) }
 
 func programName() string {
@@ -149,8 +149,8 @@ func programName() string {
 	return strings.TrimSuffix(filepath.Base(path), ".exe")
 }
 
-// placeFiles returns the run a directory of its own and writes its files there,
-// unless the configuration says where to write or that nothing is to be written.
+// placeFiles makes a directory for the run and puts its files there, unless the
+// configuration sets other paths or no files.
 func (s *choices) placeFiles(cfg *config.Config) error {
 	out := &cfg.Outputs
 	asked := settings.FileActive(cfg) || settings.TraceActive(cfg) || settings.OTLPActive(cfg) || settings.PrometheusActive(cfg)
@@ -184,8 +184,8 @@ func (s *choices) placeFiles(cfg *config.Config) error {
 	return nil
 }
 
-// receiverOnly sends spans alone where the only address is that of the receiver
-// of trainspan run, which takes nothing else.
+// receiverOnly restricts OTLP to spans if the only address is the receiver of
+// trainspan run, which accepts nothing else.
 func receiverOnly(o *config.OTLP) {
 	if o.Endpoint != "" {
 		return
@@ -198,10 +198,10 @@ func receiverOnly(o *config.OTLP) {
 	}
 }
 
-// runDir makes trainspan-runs/NAME/attempt-N/HOST-PID. All ranks of a start of a
-// job share N, and no two starts do: N is the next number, from the one on that a
-// launcher has counted. Code and TRAINSPAN_ATTEMPT choose it. Where several ranks
-// say nothing of what they have in common, they share attempt-1.
+// runDir makes trainspan-runs/NAME/attempt-N/HOST-PID. All ranks of a start of
+// a job share N, and no two starts do: N is the next number, at least the
+// launcher's count. Code and TRAINSPAN_ATTEMPT can set it. Several ranks
+// without a common id share attempt-1.
 func (s *choices) runDir(cfg *config.Config) (string, error) {
 	id, ranks := settings.Identity(outputs.Identity{}, &cfg.Base, cfg.Ranks), &cfg.Ranks
 	w := rundir.Wanted{Name: cfg.ApplicationName, Attempt: -1, Host: id.Host, PID: id.PID}

@@ -21,8 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// job runs a program of one step in a folder of its own, and lists the files
-// that it leaves.
+// job runs a program of one step in a new folder, and returns its files.
 func job(t *testing.T, options ...trainspan.Option) (files []string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -95,8 +94,8 @@ func TestRanksOfALauncher(t *testing.T) {
 	}
 }
 
-// Two jobs of a launcher that both were never restarted have attempts of their own,
-// and the ranks of each have one.
+// Two jobs of a launcher that were never restarted have separate attempts, and
+// the ranks of each share one.
 func TestJobsOfALauncher(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, value := range map[string]string{"WORLD_SIZE": "2", "TORCHELASTIC_RESTART_COUNT": "0"} {
@@ -112,7 +111,7 @@ func TestJobsOfALauncher(t *testing.T) {
 			}
 		}
 	}
-	t.Setenv("TRAINSPAN_ATTEMPT", "8") // chosen
+	t.Setenv("TRAINSPAN_ATTEMPT", "8") // an explicit attempt
 	if files := jobHere(t); !strings.Contains(files[len(files)-1], "/attempt-9/") {
 		t.Errorf("files %q", files)
 	}

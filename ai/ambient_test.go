@@ -19,7 +19,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// outline draws events as "name(children)", in the order of their starts.
+// outline returns events as "name(children)", in the order of their starts.
 func outline(events []dftracer.Event) string {
 	below := make(map[int64][]dftracer.Event)
 	known := make(map[int64]bool)
@@ -48,7 +48,8 @@ func outline(events []dftracer.Event) string {
 	return draw(dftracer.NoParent)
 }
 
-// forms are the ways in which a provider records scopes. The trace is the same.
+// forms are configurations in which a provider records scopes differently. The
+// trace is the same.
 var forms = map[string][]with{
 	"direct": nil,
 	"exported spans": {func(b *telemetry.TrainingTelemetryBuilder) {
@@ -85,7 +86,7 @@ func TestNestingWithoutTheScopesContext(t *testing.T) {
 		}, "train(epoch.block(custom(compute) plain))"},
 		"with context": {func(ctx context.Context, t *ai.Tree, _ *telemetry.Provider) {
 			for inner := range t.Pipeline.Epoch.RangeContext(ctx, 1, &ai.IterOptions{NoIter: true}) {
-				t.Compute.Forward.Start(ctx).End() // beside, as it says
+				t.Compute.Forward.Start(ctx).End() // a sibling, as its context says
 				t.Compute.Backward.Start(inner).End()
 			}
 		}, "epoch.block(backward) forward"},
@@ -145,7 +146,7 @@ func TestNestingWithoutTheScopesContext(t *testing.T) {
 	}
 }
 
-// overlap makes a block begin inside another one and end after it.
+// overlap starts a block inside another one and ends it after that.
 func overlap(ctx context.Context, t *ai.Tree) {
 	started, stopped := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
@@ -183,8 +184,8 @@ func TestHooksThatMissTheirStop(t *testing.T) {
 	}
 }
 
-// An update in the body of a loop holds for the block it is in, as in a trace
-// of the original.
+// An update in the body of a loop applies to the block it is in, as in
+// DFTracer's traces.
 func TestArgumentsAreThoseOfTheEnd(t *testing.T) {
 	for form, more := range forms {
 		t.Run(form, func(t *testing.T) {
@@ -257,7 +258,7 @@ func TestFail(t *testing.T) {
 	}
 }
 
-// The clock of the provider gives the times of scopes and iterators too.
+// Scopes and iterators use the provider's clock too.
 func TestClockOfTheProvider(t *testing.T) {
 	for form, more := range forms {
 		t.Run(form, func(t *testing.T) {
@@ -285,7 +286,7 @@ func TestClockOfTheProvider(t *testing.T) {
 	}
 }
 
-// What is open at Shutdown keeps its parents and is marked.
+// Spans that are open at Shutdown keep their parents and are marked.
 func TestOpenAtShutdown(t *testing.T) {
 	for form, more := range forms {
 		t.Run(form, func(t *testing.T) {
@@ -308,8 +309,8 @@ func TestOpenAtShutdown(t *testing.T) {
 	}
 }
 
-// Goroutines share contexts against the advice: parents are a guess until loops
-// and hooks overlap, but the trace is whole.
+// Goroutines share contexts against the advice: parents are uncertain when
+// loops and hooks overlap, but the trace is valid.
 func TestSharedContexts(t *testing.T) {
 	for form, more := range forms {
 		t.Run(form, func(t *testing.T) {
@@ -343,7 +344,7 @@ func TestSharedContexts(t *testing.T) {
 	}
 }
 
-// A request from elsewhere is a root, whatever the program is doing.
+// A request from another process is a root, whatever the program is doing.
 func TestRemoteParent(t *testing.T) {
 	remote := trace.ContextWithRemoteSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, Remote: true,
@@ -371,7 +372,8 @@ func TestOpenAtForceDisable(t *testing.T) {
 	}
 }
 
-// Goroutines record all the while; each trace is whole whenever Shutdown comes.
+// Goroutines record continuously; each trace is complete whenever Shutdown
+// comes.
 func TestShutdownAtAnyMoment(t *testing.T) {
 	for round := range 15 {
 		tree, tel, path := newTree(t, "trace.pfw", &pfw.Options{BeginAfter: time.Millisecond})

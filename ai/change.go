@@ -4,29 +4,29 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// Epoch is the argument epoch, for Update and for single scopes.
+// Epoch returns the argument epoch, for Update and for single scopes.
 func Epoch(n int) attribute.KeyValue { return attribute.Int(attributes.Epoch, n) }
 
-// Step is the argument step, for Update and for single scopes.
+// Step returns the argument step, for Update and for single scopes.
 func Step(n int) attribute.KeyValue { return attribute.Int(attributes.Step, n) }
 
-// ImageIndex is the argument image_idx, the number of a sample.
+// ImageIndex returns the argument image_idx, the number of a sample.
 func ImageIndex(n int) attribute.KeyValue { return attribute.Int("image_idx", n) }
 
-// Update sets arguments of the scopes of the node and of everything below it, until they
-// are set again or [Node.Reset]. A scope has the arguments that hold when it ends, as in
-// DFTracer: an update in the body of a loop holds for the block that it is in. Disabled
-// nodes are left out.
+// Update sets arguments of the scopes of the node and of all nodes below it,
+// until they are set again or [Node.Reset]. A scope has the arguments at its
+// end, as in DFTracer: an update in the body of a loop applies to the block
+// that it is in. Disabled nodes are left out.
 //
-// A node keeps at most 128 arguments. Later updates change their values; further keys
-// are left out, and one warning is logged.
+// A node keeps at most 128 arguments. Later updates change their values;
+// further keys are left out, and one warning is logged.
 //
-// An epoch or a step wins over the one that the provider has. An update of the root sets
-// it in the provider too, for the spans of package telemetry.
+// An epoch or a step of a node takes precedence over the provider's. An update
+// of the root also sets the provider's, for the spans of package telemetry.
 func (n *Node) Update(attrs ...attribute.KeyValue) {
 	if n == nil || len(attrs) == 0 {
 		return
@@ -56,12 +56,12 @@ func (n *Node) Update(attrs ...attribute.KeyValue) {
 	}
 }
 
-// merged is what an update makes of arguments. Most nodes have the same ones, and
-// share what they get.
+// merged is the result of an update of arguments. Most nodes have the same
+// arguments and share the result.
 type merged struct {
 	attrs        []attribute.KeyValue
-	before, then *direct.ScopeArgs
-	full         bool // some were left out
+	before, then *dispatch.ScopeArgs
+	full         bool // some arguments were left out
 }
 
 func (m *merged) apply(n *Node) {
@@ -76,10 +76,10 @@ func (m *merged) apply(n *Node) {
 	}
 }
 
-// merge returns new arguments; those before stay as they are, because running
-// scopes have them. full reports that some were left out.
-func merge(before *direct.ScopeArgs, attrs []attribute.KeyValue) (next *direct.ScopeArgs, full bool) {
-	next = &direct.ScopeArgs{}
+// merge returns new arguments; before is not changed, because running scopes
+// use it. full reports that some were left out.
+func merge(before *dispatch.ScopeArgs, attrs []attribute.KeyValue) (next *dispatch.ScopeArgs, full bool) {
+	next = &dispatch.ScopeArgs{}
 	if before != nil {
 		next.Epoch, next.Step = before.Epoch, before.Step
 		next.Attrs = before.Attrs
@@ -111,7 +111,7 @@ func merge(before *direct.ScopeArgs, attrs []attribute.KeyValue) (next *direct.S
 	return next, full
 }
 
-// nonNegative makes a negative number unknown.
+// nonNegative returns n, or an unset value for a negative number.
 func nonNegative(n int64) attributes.Opt[int64] {
 	if n < 0 {
 		return attributes.Opt[int64]{}
@@ -119,16 +119,16 @@ func nonNegative(n int64) attributes.Opt[int64] {
 	return attributes.Some(n)
 }
 
-// Reset forgets the arguments that Update gave to the node and to everything
+// Reset removes the arguments that Update set on the node and on all nodes
 // below it.
 func (n *Node) Reset() { n.change(func(n *Node) { n.args.Store(nil) }) }
 
-// Enable switches the node and everything below it on. It may lie below a
-// disabled node.
+// Enable switches the node and all nodes below it on. The node may be below a
+// disabled one.
 func (n *Node) Enable() { n.change(func(n *Node) { n.off.Store(false) }) }
 
-// Disable switches the node and everything below it off. Scopes that are open
-// are still recorded.
+// Disable switches the node and all nodes below it off. Open scopes are still
+// recorded.
 func (n *Node) Disable() { n.change(func(n *Node) { n.off.Store(true) }) }
 
 func (n *Node) change(f func(*Node)) {
@@ -148,16 +148,16 @@ func (n *Node) walk(f func(*Node)) {
 }
 
 // ForceOn returns a copy of the node that is not part of the tree: it records
-// even if the node or its category is disabled, and no later Update, Enable or
-// Disable of the tree reaches it. Keep it instead of making it for every use.
+// even if the node or its category is disabled, and later calls of Update,
+// Enable and Disable on the tree do not affect it. Make it once and keep it.
 func (n *Node) ForceOn() *Node { return n.detach(func(d *Node) { d.off.Store(false) }) }
 
 // ForceOff returns a copy of the node that is not part of the tree and never
 // records anything.
 func (n *Node) ForceOff() *Node { return n.detach(func(d *Node) { d.off.Store(true) }) }
 
-// With returns a copy of the node that is not part of the tree, with further
-// arguments, which the node itself does not get.
+// With returns a copy of the node that is not part of the tree, with additional
+// arguments. The node itself does not change.
 func (n *Node) With(attrs ...attribute.KeyValue) *Node {
 	return n.detach(func(d *Node) {
 		args, full := merge(d.args.Load(), attrs)
@@ -180,8 +180,8 @@ func (n *Node) detach(f func(*Node)) *Node {
 }
 
 // Derive returns the node "<name>.<suffix>" below this one, in the same
-// category; the same one every time, see [Tree.NewNode]. A new one starts in the
-// state of this node. Keep it where it is used often.
+// category; the same one every time, see [Tree.NewNode]. A new one starts in
+// the state of this node. Keep it if it is used often.
 func (n *Node) Derive(suffix string) *Node {
 	if n == nil {
 		return nil
@@ -193,9 +193,9 @@ func (n *Node) Derive(suffix string) *Node {
 	return d
 }
 
-// Init is Derive("init"): the node "checkpoint.init" of the category
-// checkpoint, say.
+// Init returns Derive("init"), such as the node "checkpoint.init" of the
+// category checkpoint.
 func (n *Node) Init() *Node { return n.Derive("init") }
 
-// Update is [Node.Update] of the root of the tree over the default provider.
+// Update calls [Node.Update] on the root of the tree of the default provider.
 func Update(attrs ...attribute.KeyValue) { Root.Update(attrs...) }

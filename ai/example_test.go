@@ -13,8 +13,8 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// A loop over batches: the time spent waiting for each is fetch.iter, the time
-// spent on it fetch.block, and what the body does nests inside.
+// A loop over batches: the wait for each is fetch.iter, the work on it is
+// fetch.block, and what the body does nests inside.
 func Example() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {

@@ -64,8 +64,8 @@ func (b *backend) names() []string {
 	return list
 }
 
-// Which scopes exporters get, and that the trace file has every one under the
-// same names whether they do or not.
+// Which scopes exporters get. The trace file has every one under the same names
+// in any case.
 func TestExportCustomization(t *testing.T) {
 	const (
 		all   = "ai_root compute compute.forward custom dataloader.fetch.iter pipeline.epoch.block"
@@ -74,7 +74,7 @@ func TestExportCustomization(t *testing.T) {
 	for name, c := range map[string]struct {
 		export *config.Export
 		want   string
-		native string // where it differs
+		native string // if it differs
 	}{
 		"default":          {nil, plain, ""},
 		"all":              {&config.Export{Mode: config.ExportAll}, all, ""},
@@ -153,7 +153,7 @@ func TestExportedScopeHasAttributes(t *testing.T) {
 	}
 }
 
-// foreign is somebody else's span processor.
+// foreign is a third-party span processor.
 type foreign struct {
 	noop
 	mu    sync.Mutex

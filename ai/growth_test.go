@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// manyKeys updates a new tree with ever new keys, at once or one by one.
+// manyKeys updates a new tree with n different keys, at once or one by one.
 func manyKeys(tree *ai.Tree, n int, atOnce bool) {
 	attrs := make([]attribute.KeyValue, n)
 	for i := range attrs {
@@ -43,14 +43,14 @@ func BenchmarkGrowthUpdateAtOnce(b *testing.B) {
 	growth.Bench(b, 2000, func(n int) { manyKeys(ai.NewTree(nil), n, true) })
 }
 
-// quiet keeps warnings out of the lines of benchmarks.
+// quiet suppresses warnings in benchmark output.
 func quiet(b *testing.B) {
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	b.Cleanup(func() { slog.SetDefault(before) })
 }
 
-// What is over the bound of arguments is left out, and what is known is still set.
+// Arguments above the bound are left out, and existing keys are still set.
 func TestManyArguments(t *testing.T) {
 	events := record(t, func(ctx context.Context, tree *ai.Tree) {
 		manyKeys(tree, 1000, false)
@@ -75,8 +75,8 @@ func TestManyArguments(t *testing.T) {
 	}
 }
 
-// Nodes beyond the bound of the tree are recorded under their names, and start in
-// the state of the tree.
+// Nodes above the bound of the tree are recorded under their names, and start
+// in the state of the tree.
 func TestManyNodes(t *testing.T) {
 	tree, tel, path := newTree(t, "trace.pfw", &pfw.Options{NoBegin: true})
 	ctx := context.Background()

@@ -18,8 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// The programs of DFTracer's guide to AI tracing are the examples of this file: each
-// writes the lines of its golden file.
+// The programs of DFTracer's guide to AI tracing are the examples in this file:
+// each writes the lines of its golden file.
 func TestGuide(t *testing.T) {
 	for name, program := range map[string]func(){
 		"loop": Example_trainingLoop, "hooks": ExampleNode_Begin, "iterators": ExampleIter, "decorators": ExampleWrapCall, "metadata": ExampleNode_NoteStart,
@@ -70,8 +70,8 @@ func (m *model) backward(ctx context.Context, loss float64) {
 	m.weight -= 0.001 * loss
 }
 
-// A complete training loop. An update at the top of the body holds for the block that
-// it is in.
+// A complete training loop. An update at the top of the body applies to the
+// block that it is in.
 func Example_trainingLoop() {
 	ctx, train := ai.Pipeline.Train.StartContext(context.Background())
 	defer train.End()
@@ -85,7 +85,7 @@ func Example_trainingLoop() {
 	}
 }
 
-// profilingHook is called by a framework, which gives no place for a handle.
+// profilingHook is called by a framework that has no place for a handle.
 type profilingHook struct{ step int }
 
 func (h *profilingHook) begin(ctx context.Context) { ai.Pipeline.Epoch.Begin(ctx) }
@@ -100,7 +100,7 @@ func (h *profilingHook) beforeRun(ctx context.Context) {
 
 func (h *profilingHook) afterRun(ctx context.Context) { ai.Compute.Stop(ctx) }
 
-// A framework calls its hooks one after the other, each on a goroutine of its own.
+// A framework calls its hooks one after the other, each on its own goroutine.
 func ExampleNode_Begin() {
 	ctx := context.Background()
 	call := func(hook func(context.Context)) {
@@ -122,28 +122,28 @@ func ExampleNode_Begin() {
 	call(h.end)
 }
 
-// What can be iterated over, and what is recorded of it.
+// The kinds of sequences, and what is recorded of each.
 func ExampleIter() {
 	ctx, fetch := context.Background(), ai.DataLoader.Fetch
 	batches := slices.Values([]batch{{1}, {2}})
 	for b := range ai.Iter(ctx, fetch, batches) {
 		transfer(ctx, b)
 	}
-	for ctx, b := range ai.IterContext(ctx, fetch, batches) { // the block is in ctx
+	for ctx, b := range ai.IterContext(ctx, fetch, batches) { // ctx carries the block
 		transfer(ctx, b)
 	}
 	for step, b := range ai.IterSlice(ctx, fetch, []batch{{1}, {2}}) {
 		fetch.Update(ai.Step(step), ai.ImageIndex(int(b[0])))
 	}
 	fetch.Reset()
-	for range ai.Pipeline.Epoch.Range(ctx, 1, &ai.IterOptions{NoIter: true}) { // one event for each epoch
+	for range ai.Pipeline.Epoch.Range(ctx, 1, &ai.IterOptions{NoIter: true}) { // one event per epoch
 		for range fetch.Range(ctx, 1, &ai.IterOptions{IterName: "wait", BlockName: "work"}) {
 			continue
 		}
 	}
 	for b, err := range ai.Iter2(ctx, fetch.Derive("file"), failing()) {
 		if err != nil {
-			break // its block is recorded, as failed
+			break // the block is recorded as failed
 		}
 		transfer(ctx, b)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// with changes the builder of a provider before it is made.
+// with changes the builder of a provider.
 type with = func(*telemetry.TrainingTelemetryBuilder)
 
 // newTree returns a tree over a new telemetry provider and the file it writes.
@@ -49,8 +49,8 @@ func newProvider(t testing.TB, more ...with) *telemetry.Provider {
 	return tel
 }
 
-// record records what f does with a private tree. It gives the events that are
-// not framing, in the order of their starts, after the whole trace was checked.
+// record records what f does with a separate tree. It checks the trace and
+// returns its events without framing, in the order of their starts.
 func record(t *testing.T, f func(ctx context.Context, tree *ai.Tree)) []dftracer.Event {
 	t.Helper()
 	tree, tel, path := newTree(t, "trace.pfw", &pfw.Options{NoBegin: true})
@@ -73,7 +73,7 @@ func finish(t *testing.T, tel *telemetry.Provider, path string) []dftracer.Event
 	return byID(events)
 }
 
-// names lists the names of events.
+// names returns the names of events.
 func names(events []dftracer.Event) []string {
 	list := []string{}
 	for _, ev := range events {
@@ -82,7 +82,7 @@ func names(events []dftracer.Event) []string {
 	return list
 }
 
-// find returns the event of that name, which is the only one.
+// find returns the only event with that name.
 func find(t *testing.T, events []dftracer.Event, name string) dftracer.Event {
 	t.Helper()
 	var found []dftracer.Event
@@ -97,7 +97,7 @@ func find(t *testing.T, events []dftracer.Event, name string) dftracer.Event {
 	return found[0]
 }
 
-// arg is an argument as text, or "-".
+// arg returns an argument as text, or "-".
 func arg(ev dftracer.Event, key string) string {
 	if a, ok := ev.Arg(key); ok {
 		return a.Text()

@@ -3,18 +3,18 @@ package ai
 import (
 	"context"
 
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 )
 
-// Begin starts a scope that [Node.Stop] ends, for hooks of a framework that cannot keep
-// a handle. What starts with ctx, or with a context that leads to the same enclosing
-// span, nests below the scope until then, so that hooks that are called one after the
-// other nest, on one goroutine or on several. Goroutines that use hooks at the same time
-// need contexts with scopes of their own ([Node.StartContext]): if scopes of one context
-// overlap, they no longer nest.
+// Begin starts a scope that [Node.Stop] ends, for hooks of a framework that
+// cannot keep a handle. What starts with ctx, or with a context that leads to
+// the same enclosing span, nests below the scope until then, so that hooks that
+// are called one after the other nest, on one goroutine or on several.
+// Goroutines that use hooks concurrently need contexts with separate scopes
+// ([Node.StartContext]): if scopes of one context overlap, they no longer nest.
 //
-// A node keeps 1024 scopes that wait for their Stop. Beyond that the oldest is written
-// with the argument truncated, and one warning is logged.
+// A node keeps 1024 scopes that wait for their Stop. Above that, the oldest is
+// written with the argument truncated, and one warning is logged.
 func (n *Node) Begin(ctx context.Context) {
 	if n == nil || n.off.Load() {
 		return
@@ -23,7 +23,7 @@ func (n *Node) Begin(ctx context.Context) {
 	if kind == nil {
 		return
 	}
-	if s := (Scope{kind.Start(ctx, &n.args, direct.ScopeStart{Ambient: true})}); s.inner != nil {
+	if s := (Scope{kind.Start(ctx, &n.args, dispatch.ScopeStart{Ambient: true})}); s.inner != nil {
 		if oldest := n.begun.add(ctx, s); oldest.inner != nil {
 			oldest.inner.Abandon()
 			warnHooks(n)
@@ -35,8 +35,8 @@ func (n *Node) Begin(ctx context.Context) {
 // such a scope, the one that it started last.
 func (n *Node) Stop(ctx context.Context) { n.StopErr(ctx, nil) }
 
-// StopErr is [Node.Stop] that records on the scope the error that err points to, as
-// [Scope.EndErr] does.
+// StopErr is [Node.Stop] that also records the error that err points to, like
+// [Scope.EndErr].
 func (n *Node) StopErr(ctx context.Context, err *error) {
 	if n == nil {
 		return

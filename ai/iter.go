@@ -5,7 +5,7 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 )
 
 // IterOptions shapes what an iterator records. Nil and the zero value record
@@ -18,16 +18,17 @@ type IterOptions struct {
 	IterName, BlockName string
 }
 
-// Iter passes the elements of seq on and records two events for each: the wait for it,
-// "<name>.iter", and the body that works on it, "<name>.block", with the argument count,
-// from 1. The wait for the end of seq is not recorded. A break, a return, a panic or a
-// goto out of the body ends its block. Both events have the arguments that hold when
-// they end: see [Node.Update].
+// Iter passes the elements of seq on and records two events for each: the wait
+// for it, "<name>.iter", and the body that works on it, "<name>.block", with
+// the argument count, from 1. The wait for the end of seq is not recorded. A
+// break, a return, a panic or a goto out of the body ends its block. Both
+// events have the arguments at their end: see [Node.Update].
 //
-// What the body starts with ctx, or with a context that leads to the same enclosing
-// span, nests below the block, on any goroutine. Loops on several goroutines need
-// contexts of their own: if loops with one context overlap, what they start no longer
-// nests below their blocks. [IterContext] has no such limit.
+// What the body starts with ctx, or with a context that leads to the same
+// enclosing span, nests below the block, on any goroutine. Loops on several
+// goroutines need separate contexts: if loops with one context overlap, what
+// they start no longer nests below their blocks. [IterContext] has no such
+// limit.
 func Iter[T any](ctx context.Context, n *Node, seq iter.Seq[T], o ...*IterOptions) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		l := newLoop(ctx, n, o)
@@ -45,8 +46,8 @@ func Iter[T any](ctx context.Context, n *Node, seq iter.Seq[T], o ...*IterOption
 	}
 }
 
-// IterContext is [Iter] that also passes on the context of each block: only what starts
-// with that context nests below the block.
+// IterContext is [Iter] that also yields the context of each block: only what
+// starts with that context nests below the block.
 func IterContext[T any](ctx context.Context, n *Node, seq iter.Seq[T], o ...*IterOptions) iter.Seq2[context.Context, T] {
 	return func(yield func(context.Context, T) bool) {
 		l := newLoop(ctx, n, o)
@@ -64,8 +65,8 @@ func IterContext[T any](ctx context.Context, n *Node, seq iter.Seq[T], o ...*Ite
 	}
 }
 
-// Iter2 is [Iter] for pairs. If the second of a pair is an error that is not nil, it is
-// recorded on the block.
+// Iter2 is [Iter] for pairs. If the second value of a pair is a non-nil error,
+// it is recorded on the block.
 func Iter2[K, V any](ctx context.Context, n *Node, seq iter.Seq2[K, V], o ...*IterOptions) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		l := newLoop(ctx, n, o)
@@ -88,7 +89,7 @@ func Iter2[K, V any](ctx context.Context, n *Node, seq iter.Seq2[K, V], o ...*It
 	}
 }
 
-// IterSlice is Iter over a slice with its indexes.
+// IterSlice is [Iter] over a slice with its indexes.
 func IterSlice[T any](ctx context.Context, n *Node, list []T, o ...*IterOptions) iter.Seq2[int, T] {
 	return Iter2(ctx, n, func(yield func(int, T) bool) {
 		for i, v := range list {
@@ -110,12 +111,12 @@ func IterChan[T any](ctx context.Context, n *Node, ch <-chan T, o ...*IterOption
 	}, o...)
 }
 
-// Range is Iter over 0 to count-1.
+// Range is [Iter] over 0 to count-1.
 func (n *Node) Range(ctx context.Context, count int, o ...*IterOptions) iter.Seq[int] {
 	return Iter(ctx, n, upTo(count), o...)
 }
 
-// RangeContext is IterContext over 0 to count-1.
+// RangeContext is [IterContext] over 0 to count-1.
 func (n *Node) RangeContext(ctx context.Context, count int, o ...*IterOptions) iter.Seq2[context.Context, int] {
 	return IterContext(ctx, n, upTo(count), o...)
 }
@@ -130,15 +131,15 @@ func upTo(count int) iter.Seq[int] {
 	}
 }
 
-// loop records one run over an iterator.
+// loop records one run of an iterator.
 type loop struct {
-	ctx          context.Context // as the caller has it
+	ctx          context.Context // the caller's
 	node         *Node
-	iters, block *label // nil: left out
+	iters, block *label // nil if left out
 	handsOn      bool   // the body gets the context of the block
 	count        int64
-	waits        direct.ScopeKind // of the current wait; nil: it is not recorded
-	since        int64            // start of the wait
+	waits        dispatch.ScopeKind // the kind of the current wait; nil if it is not recorded
+	since        int64              // start of the wait
 	open         Scope
 }
 
@@ -170,8 +171,8 @@ func eventName(own, node, suffix string) string {
 	return node + suffix
 }
 
-// kind is how events of the loop are recorded now, nil for not at all.
-func (l *loop) kind(of *label) direct.ScopeKind {
+// kind returns how events of the loop are recorded now, nil if they are not.
+func (l *loop) kind(of *label) dispatch.ScopeKind {
 	if of == nil || l.node.off.Load() {
 		return nil
 	}
@@ -185,7 +186,7 @@ func (l *loop) wait() {
 	}
 }
 
-// body ends the wait, begins the block and returns the context for what is below.
+// body ends the wait, begins the block and returns its context.
 func (l *loop) body() context.Context {
 	l.count++
 	if l.waits != nil && !l.node.off.Load() {
@@ -193,7 +194,7 @@ func (l *loop) body() context.Context {
 	}
 	l.open = Scope{}
 	if kind := l.kind(l.block); kind != nil {
-		l.open = Scope{kind.Start(l.ctx, &l.node.args, direct.ScopeStart{Count: l.count, Ambient: !l.handsOn})}
+		l.open = Scope{kind.Start(l.ctx, &l.node.args, dispatch.ScopeStart{Count: l.count, Ambient: !l.handsOn})}
 	}
 	if l.open.inner == nil {
 		return l.ctx
@@ -207,5 +208,5 @@ func (l *loop) done(err error) {
 	l.open = Scope{}
 }
 
-// cut ends the block of a body that did not come back.
+// cut ends the block of a body that did not return.
 func (l *loop) cut() { l.open.end(errCut) }

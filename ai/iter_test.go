@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// described lists events as "name" and "name#count".
+// described returns events as "name" and "name#count".
 func described(events []dftracer.Event) string {
 	var list []string
 	for _, ev := range events {
@@ -81,7 +81,7 @@ func TestIteratorsRecordWaitsAndBlocks(t *testing.T) {
 			}
 			for range seq {
 			}
-			t.DataLoader.Fetch.Start(ctx).End() // no count
+			t.DataLoader.Fetch.Start(ctx).End() // without a count
 		}, "fetch.iter#1 fetch.block#1 fetch.iter#1 fetch.block#1 fetch"},
 		"break": {func(ctx context.Context, t *ai.Tree) {
 			for i := range t.DataLoader.Fetch.Range(ctx, 3) {

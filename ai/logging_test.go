@@ -23,28 +23,29 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// This file has the test program of DFTracer's AI logging, in Go: a small training job
-// that uses every kind of node, and writes the trace that the original writes, record
-// for record. The same program in Python is in integrations/python/testdata.
+// This file has the test program of DFTracer's AI logging in Go: a small
+// training job that uses every kind of node, and writes the same trace as the
+// original, record for record. The same program in Python is in
+// integrations/python/testdata.
 
-// loggingOptions are a setting of the program.
+// loggingOptions are the settings of the program.
 type loggingOptions struct {
-	files    int // each is one step of an epoch
+	files    int // one per step of an epoch
 	epochs   int
 	metadata bool   // epochs are metadata records, not events
-	disable  string // the category that is off, or "all"
+	disable  string // the disabled category, or "all"
 	dialect  string // v1, v2 or v22
 }
 
-// dialects are how the program writes its trace.
+// dialects are options for the program's trace.
 var dialects = map[string]*dftracer.Options{
 	"v1": {Dialect: dftracer.V1},
 	"v2": {Dialect: dftracer.V2},
-	// That generation of the original deletes a file without events.
+	// That generation of DFTracer deletes a file without events.
 	"v22": {Dialect: dftracer.V22, RemoveEmpty: true},
 }
 
-// categories are what can be switched off.
+// categories returns the nodes that can be switched off.
 func categories(t *ai.Tree) map[string]*ai.Node {
 	return map[string]*ai.Node{
 		"all": t.Root, "compute": t.Compute.Node, "data": t.Data.Node, "dataloader": t.DataLoader.Node,
@@ -56,7 +57,7 @@ func categories(t *ai.Tree) map[string]*ai.Node {
 // width is the number of weights.
 const width = 256
 
-// loggingJob is a linear model that learns to say 1 to everything.
+// loggingJob is a linear model that learns to predict 1 for every input.
 type loggingJob struct {
 	ai      *ai.Tree
 	opts    loggingOptions
@@ -68,12 +69,12 @@ type loggingJob struct {
 	forward func(context.Context, []float64) (float64, error)
 }
 
-// newLoggingJob makes the data and the model.
+// newLoggingJob returns the job with its data and model.
 func newLoggingJob(t *ai.Tree, o loggingOptions, dir string) (*loggingJob, error) {
 	j := &loggingJob{
 		ai: t, opts: o, dir: dir, weights: make([]float64, width),
 		collate: t.Data.Preprocess.Derive("collate"),
-		reduce:  t.Comm.AllReduce.ForceOff(), // there is one rank only
+		reduce:  t.Comm.AllReduce.ForceOff(), // there is only one rank
 	}
 	j.forward = ai.WrapCall(t.Compute.Forward, j.predict)
 	for i := range o.files {
@@ -92,7 +93,7 @@ func (j *loggingJob) file(i int) string { return filepath.Join(j.dir, fmt.Sprint
 
 func (j *loggingJob) checkpoint() string { return filepath.Join(j.dir, "weights.bin") }
 
-// main is the program: checkpoints around the training.
+// main runs the program: checkpoints around the training.
 func (j *loggingJob) main(ctx context.Context) error {
 	ctx, train := j.ai.Pipeline.Train.StartContext(ctx)
 	defer train.End()
@@ -148,7 +149,8 @@ func (j *loggingJob) epoch(ctx context.Context, epoch int) error {
 	return failed
 }
 
-// batches returns the files one by one. Its call is the event "fetch".
+// batches yields the contents of the files one by one. Its call is the event
+// "fetch".
 func (j *loggingJob) batches(ctx context.Context, failed *error) iter.Seq[[]float64] {
 	return func(yield func([]float64) bool) {
 		for i := range j.opts.files {
@@ -182,8 +184,8 @@ func readFloats(path string) ([]float64, error) {
 	return list, nil
 }
 
-// step is one training step on a batch. The node step brackets it from hooks, as
-// a framework would call them.
+// step trains on one batch. The node step is recorded by hooks, as a framework
+// would call them.
 func (j *loggingJob) step(ctx context.Context, batch []float64) (err error) {
 	j.ai.Compute.Step.Begin(ctx)
 	defer j.ai.Compute.Step.StopErr(ctx, &err)
@@ -208,7 +210,7 @@ func (j *loggingJob) step(ctx context.Context, batch []float64) (err error) {
 	})
 }
 
-// predict is the forward pass: how far the prediction is off.
+// predict runs the forward pass and returns the error of the prediction.
 func (j *loggingJob) predict(_ context.Context, batch []float64) (float64, error) {
 	if len(batch) != width {
 		return 0, fmt.Errorf("a batch has %d numbers, not %d", len(batch), width)
@@ -253,7 +255,7 @@ func (j *loggingJob) restore(context.Context) error {
 func runLogging(t *testing.T, o loggingOptions) (path string, lines int) {
 	t.Helper()
 	tree, tel, path := newTree(t, "trace.pfw", &pfw.Options{
-		NoBegin: true, // the original has no records of spans that have begun
+		NoBegin: true, // DFTracer has no records of open spans
 		Trace:   dialects[o.dialect],
 	})
 	if o.disable != "" {
@@ -283,8 +285,8 @@ func runLogging(t *testing.T, o loggingOptions) (path string, lines int) {
 	return path, lines
 }
 
-// checkLogging checks the lines and the records of the program; lines is -1 if there is
-// no file.
+// checkLogging checks the lines and the records of the program; lines is -1 if
+// there should be no file.
 func checkLogging(t *testing.T, o loggingOptions, lines int) {
 	t.Helper()
 	path, got := runLogging(t, o)
@@ -300,8 +302,8 @@ func checkLogging(t *testing.T, o loggingOptions, lines int) {
 	}
 }
 
-// records is the multiset of category, name and phase that the original writes,
-// framing left out.
+// records returns how many records of each category, name and phase DFTracer
+// writes, without framing.
 func (o loggingOptions) records() map[string]int {
 	epochs, steps, disabled := o.epochs, o.files*o.epochs, o.disable
 	all := map[string]int{
@@ -357,7 +359,7 @@ func countRecords(t *testing.T, path string) map[string]int {
 	return all
 }
 
-// The lines of each setting that the original's tests have.
+// The line counts of each setting in DFTracer's own tests.
 func TestLoggingLines(t *testing.T) {
 	for name, o := range map[string]loggingOptions{
 		"normal": {}, "epoch_as_metadata": {metadata: true}, "disable_all": {disable: "all"}, "disable_dataloader": {disable: "dataloader"},
@@ -371,12 +373,12 @@ func TestLoggingLines(t *testing.T) {
 	}
 }
 
-// Line counts that the original's tests assert, for each of its generations.
+// Line counts that DFTracer's own tests assert, for each of its generations.
 func TestLoggingLinesOfTheOriginal(t *testing.T) {
 	for _, c := range []struct {
 		name, disable string
 		metadata      bool
-		v2, v22       int // physical lines; -1: no file
+		v2, v22       int // physical lines; -1 if there is no file
 	}{
 		{"normal", "", false, 76, 75},
 		{"epoch as metadata", "", true, 76, 75},
@@ -412,7 +414,7 @@ func TestLoggingOfOtherSizes(t *testing.T) {
 						}
 						notes := o.records()["CM/epoch.start/M"] + o.records()["CM/epoch.end/M"]
 						if events := total - framing - notes; dialect == "v22" && events < 3 {
-							total = -1 // fewer than five with start and end
+							total = -1 // fewer than five events, including start and end
 						}
 						checkLogging(t, o, total)
 					})
@@ -422,7 +424,8 @@ func TestLoggingOfOtherSizes(t *testing.T) {
 	}
 }
 
-// Epoch, step and count are those of the moment, and count never lingers.
+// Epoch, step and count have their values at the end of an event, and count
+// never remains from an earlier one.
 func TestLoggingArguments(t *testing.T) {
 	path, _ := runLogging(t, loggingOptions{files: 2, epochs: 3, dialect: "v2"})
 	steps := make(map[string]int)
@@ -445,8 +448,8 @@ func TestLoggingArguments(t *testing.T) {
 			}
 		}
 	}
-	// The program updates at the end of a step, like the original: each step
-	// has the numbers of the one before.
+	// The program updates at the end of a step, like the original: each step has
+	// the numbers of the one before.
 	if want := map[string]int{"unknown": 1, "0.0": 1, "0.1": 1, "1.0": 1, "1.1": 1, "2.0": 1}; !maps.Equal(steps, want) {
 		t.Errorf("steps are %v, want %v", steps, want)
 	}

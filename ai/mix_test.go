@@ -17,8 +17,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A chain of every kind of span and scope, one below the other, each through
-// the context of the one before.
+// A chain of every kind of span and scope, each started with the context of the
+// previous one.
 func TestChainsOfAllKinds(t *testing.T) {
 	type world struct {
 		tree   *ai.Tree
@@ -60,7 +60,7 @@ func TestChainsOfAllKinds(t *testing.T) {
 					b.WithExporter(&kept{}).WithExportCustomization(config.Export{Mode: export})
 				})
 				w := world{tree, tel, tel.Tracer("example.com/plain")}
-				// The links run on goroutines of their own, each below the last.
+				// The links run on separate goroutines, each below the previous one.
 				var wg sync.WaitGroup
 				var down func(ctx context.Context, rest []string)
 				down = func(ctx context.Context, rest []string) {
@@ -94,8 +94,8 @@ func TestChainsOfAllKinds(t *testing.T) {
 	}
 }
 
-// A scope without a span in its context is a child of what a callback opened,
-// also when the callback's own context was thrown away.
+// A scope without a span in its context is a child of the span of the latest
+// callback, even if the callback's own context was dropped.
 func TestAmbientParent(t *testing.T) {
 	tree, tel, path := newTree(t, "trace.pfw", nil)
 	ctx, r := context.Background(), tel.Recorder()

@@ -5,20 +5,20 @@ import (
 	"sync/atomic"
 
 	"github.com/trainspan/trainspan/internal/record/active"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/telemetry"
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// Node is one kind of scope: a category and a name. Nodes form a tree, by
-// which they are enabled, disabled and updated together. The methods are safe
-// for concurrent use; a nil Node does nothing.
+// Node is one kind of scope: a category and a name. Nodes form a tree, in which
+// they are enabled, disabled and updated together. The methods are safe for
+// concurrent use; a nil Node does nothing.
 type Node struct {
 	label
 	tree *Tree
 
 	off   atomic.Bool
-	args  direct.LiveArgs
+	args  dispatch.LiveArgs
 	begun waiting // scopes of Begin
 
 	// Guarded by tree.mu.
@@ -27,16 +27,16 @@ type Node struct {
 	labels   map[string]*label // of iterators
 }
 
-// label is what scopes of a node are called, and how they are recorded.
+// label is the name of a node's scopes, and how they are recorded.
 type label struct {
 	category, name string
 	bound          atomic.Pointer[binding]
 }
 
-// binding is how a provider records scopes of a label.
+// binding is how a provider records the scopes of a label.
 type binding struct {
 	tel  *telemetry.Provider
-	kind direct.ScopeKind // nil: not at all
+	kind dispatch.ScopeKind // nil if they are not recorded
 }
 
 // String returns the category and the name of the node's events: compute/forward.
@@ -48,8 +48,8 @@ func (n *Node) String() string {
 }
 
 // Start starts a scope of the node, with arguments for this scope alone. Call
-// [Scope.End] on the result. The scope nests below the span or scope that ctx carries;
-// to nest others below it, use [Node.StartContext] or [Scope.Context].
+// [Scope.End] on the result. The scope nests below the span or scope in ctx; to
+// nest others below it, use [Node.StartContext] or [Scope.Context].
 func (n *Node) Start(ctx context.Context, attrs ...attribute.KeyValue) Scope {
 	if n == nil {
 		return Scope{}
@@ -61,15 +61,15 @@ func (n *Node) Start(ctx context.Context, attrs ...attribute.KeyValue) Scope {
 	if kind == nil {
 		return Scope{}
 	}
-	s := Scope{kind.Start(ctx, &n.args, direct.ScopeStart{})}
+	s := Scope{kind.Start(ctx, &n.args, dispatch.ScopeStart{})}
 	if len(attrs) > 0 {
 		s.Set(attrs...)
 	}
 	return s
 }
 
-// StartContext is [Node.Start] that also returns the context that carries the scope. It
-// is ctx itself if nothing is recorded.
+// StartContext is [Node.Start] that also returns the context with the scope, or
+// ctx itself if nothing is recorded.
 func (n *Node) StartContext(ctx context.Context, attrs ...attribute.KeyValue) (context.Context, Scope) {
 	s := n.Start(ctx, attrs...)
 	if s.inner == nil {
@@ -97,9 +97,9 @@ func (n *Node) Do(ctx context.Context, fn func(context.Context) error) (err erro
 	return err
 }
 
-// kind is how the tree's provider of the moment records such scopes, nil for
-// not at all.
-func (l *label) kind(t *Tree) direct.ScopeKind {
+// kind returns how the tree's current provider records such scopes, nil if it
+// does not.
+func (l *label) kind(t *Tree) dispatch.ScopeKind {
 	tel := t.provider()
 	if tel == nil {
 		if !active.Quiet() {
@@ -110,7 +110,7 @@ func (l *label) kind(t *Tree) direct.ScopeKind {
 	if b := l.bound.Load(); b != nil && b.tel == tel {
 		return b.kind
 	}
-	b := &binding{tel: tel, kind: direct.SourceOf(tel.TracerProvider()).ScopeKind(l.category, l.name)}
+	b := &binding{tel: tel, kind: dispatch.SourceOf(tel.TracerProvider()).ScopeKind(l.category, l.name)}
 	if b.kind == nil && tel.Enabled() {
 		warnUnrecorded()
 	}

@@ -7,15 +7,15 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// Tree is a tree of nodes that record with one provider. Its categories are nodes too.
-// [NewTree] makes one.
+// Tree is a tree of nodes that record with one provider. Its categories are
+// nodes too. [NewTree] makes one. It is safe for concurrent use.
 type Tree struct {
-	tel *telemetry.Provider // nil: the default provider
+	tel *telemetry.Provider // nil means the default provider
 
 	mu         sync.Mutex // guards the shape of the tree and orders changes of state
 	categories map[string]*Node
 	custom     map[[2]string]*Node
-	nodes      int // with the names of iterators
+	nodes      int // nodes and names of iterators
 
 	// Root is the node ai_root: one scope of it spans the run.
 	Root       *Node
@@ -71,9 +71,9 @@ type PipelineNodes struct {
 	Epoch, Train, Evaluate, Test *Node
 }
 
-// newNode makes a node in the state of the one above it. It is not part of the
-// tree, and not kept, where that is full. tree.mu is held, or the tree is not
-// shared yet.
+// newNode returns a node in the state of the node above it. If the tree is
+// full, the node is not part of it and not kept. The caller holds tree.mu, or
+// the tree is not shared yet.
 func newNode(t *Tree, above *Node, category, name string) (n *Node, kept bool) {
 	n = &Node{tree: t, label: label{category: category, name: name}}
 	if above != nil {
@@ -88,7 +88,7 @@ func newNode(t *Tree, above *Node, category, name string) (n *Node, kept bool) {
 	return n, true
 }
 
-// NewTree makes a tree whose scopes are recorded by tel. Nil stands for the default
+// NewTree returns a tree whose scopes tel records. Nil means the default
 // provider of package telemetry at the time of each scope.
 func NewTree(tel *telemetry.Provider) *Tree {
 	t := &Tree{tel: tel, categories: make(map[string]*Node), custom: make(map[[2]string]*Node)}
@@ -126,12 +126,13 @@ func NewTree(tel *telemetry.Provider) *Tree {
 	return t
 }
 
-// NewNode returns the node of a category and a name, the same one every time. A category
-// that is new becomes part of the tree.
+// NewNode returns the node with a category and a name, the same one every time.
+// A new category becomes part of the tree.
 //
-// A tree keeps 1024 nodes and names of iterators. Further ones are made at every call:
-// they record like others and start in the state of the node above them, but later calls
-// of Update, Enable and Disable do not reach them. One warning is logged.
+// A tree keeps 1024 nodes and names of iterators. Further nodes are made at
+// every call: they record like others and start in the state of the node above
+// them, but later calls of Update, Enable and Disable do not affect them. One
+// warning is logged.
 func (t *Tree) NewNode(category, name string) *Node {
 	if t == nil {
 		return nil
@@ -165,7 +166,7 @@ func (t *Tree) node(category, name string) (n *Node, kept bool) {
 	return n, kept
 }
 
-// derive returns the node below n of a suffix, and whether the tree keeps it.
+// derive returns the node below n with a suffix, and whether the tree keeps it.
 func (t *Tree) derive(n *Node, suffix string) (d *Node, kept bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -183,8 +184,8 @@ func (t *Tree) derive(n *Node, suffix string) (d *Node, kept bool) {
 	return d, true
 }
 
-// labelled returns a label of a node for another name, the same one every time
-// unless the tree is full.
+// labelled returns the label of a node for another name, the same one every
+// time unless the tree is full.
 func (t *Tree) labelled(n *Node, name string) *label {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -211,7 +212,7 @@ func (t *Tree) provider() *telemetry.Provider {
 
 var std = NewTree(nil)
 
-// The tree over the default provider.
+// The tree of the default provider.
 var (
 	Root       = std.Root
 	Compute    = std.Compute
@@ -223,5 +224,5 @@ var (
 	Pipeline   = std.Pipeline
 )
 
-// NewNode is [Tree.NewNode] of the tree over the default provider.
+// NewNode calls [Tree.NewNode] on the tree of the default provider.
 func NewNode(category, name string) *Node { return std.NewNode(category, name) }

@@ -20,13 +20,14 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// byID sorts events by their ids, which are given out when scopes start.
+// byID returns events sorted by their ids, which are assigned when scopes
+// start.
 func byID(events []dftracer.Event) []dftracer.Event {
 	slices.SortFunc(events, func(a, b dftracer.Event) int { return cmp.Compare(a.ID, b.ID) })
 	return events
 }
 
-// every lists all nodes of a tree with the category and name of their events.
+// every returns all nodes of a tree with the category and name of their events.
 func every(t *ai.Tree) map[*ai.Node]string {
 	c := &t.Comm
 	return map[*ai.Node]string{
@@ -188,7 +189,7 @@ func TestUpdateAndProgress(t *testing.T) {
 	ctx := context.Background()
 	tree.Root.Update(ai.Epoch(5), ai.Step(6))
 	if tel.Progress().Epoch() != 5 || tel.Progress().Step() != 6 {
-		t.Error("the provider was not notified")
+		t.Error("the provider did not get the update")
 	}
 	tel.Progress().SetStep(7)
 	tree.Compute.Start(ctx).End()
@@ -248,7 +249,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// The original loses the outer event in each of these cases.
+// DFTracer loses the outer event in each of these cases.
 func TestOneNodeManyTimes(t *testing.T) {
 	t.Run("recursion", func(t *testing.T) {
 		got := record(t, func(ctx context.Context, tree *ai.Tree) {
@@ -275,7 +276,7 @@ func TestOneNodeManyTimes(t *testing.T) {
 	t.Run("nested hooks", func(t *testing.T) {
 		got := record(t, func(ctx context.Context, tree *ai.Tree) {
 			n := tree.Compute.Forward
-			n.Stop(ctx) // nothing is open
+			n.Stop(ctx) // no scope is open
 			n.Begin(ctx)
 			n.Begin(ctx)
 			n.StopErr(ctx, ptr(errors.New("inner")))

@@ -6,18 +6,19 @@ import (
 	"sync"
 )
 
-// waiting are the open scopes of a node that nobody has a handle of.
+// waiting holds the open scopes of a node without a handle.
 type waiting struct {
 	mu   sync.Mutex
 	open []hooked
 }
 
 type hooked struct {
-	ctx   context.Context // as the caller has it
+	ctx   context.Context // the caller's
 	scope Scope
 }
 
-// add keeps a scope. It returns the oldest one when there are too many.
+// add keeps a scope. If there are too many, it removes and returns the oldest
+// one.
 func (w *waiting) add(ctx context.Context, s Scope) (oldest Scope) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -47,7 +48,8 @@ func (w *waiting) take(ctx context.Context) (Scope, bool) {
 	return s, true
 }
 
-// sameContext compares contexts. Types that cannot be compared are different.
+// sameContext compares contexts. Contexts of types that cannot be compared
+// count as different.
 func sameContext(a, b context.Context) (equal bool) {
 	defer func() { _ = recover() }()
 	return a == b

@@ -11,23 +11,23 @@ import (
 	"github.com/trainspan/trainspan/internal/record/settings"
 )
 
-// Bounds of what grows with what a program does.
+// Bounds of what a program can make grow.
 const (
-	maxNodes = 1024 // nodes and names that a tree keeps: each is looked at by every Update
-	maxArgs  = 128  // arguments of a node: they go into every line
+	maxNodes = 1024 // nodes and names that a tree keeps: every Update visits each of them
+	maxArgs  = 128  // arguments of a node: every line has them
 	maxHooks = 1024 // scopes of a node that Begin started and Stop did not end
 )
 
-// Each warning is logged once in a process.
+// Each warning is logged once per process.
 var warned struct {
 	noDefault, requested, unrecorded, hooks, args, nodes atomic.Bool
 }
 
-// warnNoProvider says that scopes are not recorded for want of a provider, if
-// there is a sign that somebody wants them: without one, a library that uses
-// the tree in a program without telemetry would be noisy.
+// warnNoProvider warns that scopes are not recorded because there is no
+// provider, if something shows that they are wanted. Otherwise a library that
+// uses the tree would log in programs without telemetry.
 func warnNoProvider() {
-	active.Rest() // what changes after this is looked at the next time
+	active.Rest() // later changes are noticed at the next check
 	switch {
 	case active.Providers() > 0:
 		warn(&warned.noDefault, "ai scopes are not recorded: no default telemetry provider is set; "+
@@ -38,7 +38,7 @@ func warnNoProvider() {
 	}
 }
 
-// warnUnrecorded says that no output of the provider takes scopes.
+// warnUnrecorded warns that no output of the provider accepts scopes.
 func warnUnrecorded() {
 	warn(&warned.unrecorded, "ai scopes are not recorded: the provider has no trace file, and no exporter selects them; "+
 		"add a trace file, or name the scopes in the export customization")

@@ -13,7 +13,8 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// programs are run in processes of their own: a warning comes once in each.
+// programs run in separate processes, because a warning is logged once per
+// process.
 var programs = map[string]func(*testing.T){
 	"library without telemetry": func(*testing.T) {},
 	"library first, then telemetry": func(t *testing.T) {
@@ -38,7 +39,7 @@ var programs = map[string]func(*testing.T){
 	"environment": func(*testing.T) {},
 }
 
-// useLibrary is what a library does that was not told about telemetry.
+// useLibrary acts like a library in a program without telemetry.
 func useLibrary() {
 	ctx := context.Background()
 	for range 3 {

@@ -48,7 +48,7 @@ func Wrap[F any](n *Node, fn F) F {
 	return wrapped.(F)
 }
 
-// WrapCall is Wrap for functions with a context, an argument, a result and an
+// WrapCall is [Wrap] for functions with a context, an argument, a result and an
 // error.
 func WrapCall[A, R any](n *Node, fn func(context.Context, A) (R, error)) func(context.Context, A) (R, error) {
 	if n == nil || fn == nil {

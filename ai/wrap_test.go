@@ -49,7 +49,7 @@ func TestWrap(t *testing.T) {
 		if ai.Wrap(n, none) != nil || ai.Wrap(n, 3) != 3 || ai.Wrap[any](n, nil) != nil {
 			t.Error("a value that is not a function was changed")
 		}
-		tree.Compute.Disable() // it counts when the function is called
+		tree.Compute.Disable() // it takes effect when the function is called
 		check("off", ai.Wrap(n, func(x int) int { return x })(3) == 3)
 		r, _ = ai.WrapCall(n, func(_ context.Context, x int) (int, error) { return x, nil })(ctx, 4)
 		check("off", r == 4)

@@ -7,8 +7,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// Attributes are made from those of OpenTelemetry. An optional value is a value, or a
-// function that is asked each time.
+// OpenTelemetry attributes are converted. An optional value is a value, or a
+// function that is called at each read.
 func Example() {
 	attrs := attributes.From(attribute.String(attributes.DFTracerCategory, "device"), attribute.Int64("bytes", 4096))
 	fmt.Println(attrs[0].Key, attrs[1].Value.AsInt64())

@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// trainer is somebody else's: it has hooks, and reports errors to nobody but its
+// trainer is third-party code: it has hooks, and reports errors only to its
 // caller.
 type trainer struct {
 	onStart, onEnd func()
@@ -34,8 +34,8 @@ func (t *trainer) run(data iter.Seq[int]) error {
 	return nil
 }
 
-// An adapter for a trainer with hooks: the loop ends where the trainer says so,
-// or where it lets go of the data in the middle.
+// An adapter for a trainer with hooks: the loop ends when the trainer reports
+// it, or when it stops reading data.
 func Example_adapter() {
 	tel, err := telemetry.NewTrainingTelemetryBuilder().
 		WithBaseConfig(config.Base{ApplicationName: "any", SessionTag: config.Value("x"), WorldSize: config.Value(1)}).

@@ -7,8 +7,8 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// What the callbacks take. The zero value of each means "now, and nothing
-// special".
+// The parameters of the callbacks. The zero value of each means "now", without
+// further information.
 type (
 	// Start is the start of a span.
 	Start = telemetry.Start
@@ -20,26 +20,26 @@ type (
 	IterationEnd = telemetry.IterationEnd
 	// SaveStart is the start of a checkpoint save.
 	SaveStart = telemetry.SaveStart
-	// SaveSuccess is a checkpoint safely stored.
+	// SaveSuccess reports that a checkpoint is safely stored.
 	SaveSuccess = telemetry.SaveSuccess
-	// SaveFailure is a checkpoint that could not be stored.
+	// SaveFailure reports that a checkpoint could not be stored.
 	SaveFailure = telemetry.SaveFailure
 	// Finalization is the background part of an asynchronous save.
 	Finalization = telemetry.Finalization
 )
 
-// Some sets an optional field, such as the loss of an iteration.
+// Some returns an optional value, such as the loss of an iteration.
 func Some[T any](v T) attributes.Opt[T] { return attributes.Some(v) }
 
 // Callbacks are the callbacks of one provider. A nil Callbacks does nothing.
-// All methods are safe for concurrent use. Each takes at most one of its
+// All methods are safe for concurrent use. Each accepts at most one of its
 // trailing parameters.
 type Callbacks struct{ tel *telemetry.Provider }
 
-// New binds the callbacks to a provider, which may be nil.
+// New returns the callbacks of a provider, which may be nil.
 func New(tel *telemetry.Provider) *Callbacks { return &Callbacks{tel} }
 
-// Default returns the callbacks of the process's default provider as it is now.
+// Default returns the callbacks of the process's current default provider.
 func Default() *Callbacks { return &Callbacks{telemetry.Default()} }
 
 func (c *Callbacks) provider() *telemetry.Provider {

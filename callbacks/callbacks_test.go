@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-// kept is an exporter whose spans outlive its shutdown.
+// kept is an exporter whose spans stay available after its shutdown.
 type kept struct{ *tracetest.InMemoryExporter }
 
 func (kept) Shutdown(context.Context) error { return nil }
@@ -32,7 +32,7 @@ type (
 	endFunc   = func(context.Context, ...callbacks.End) error
 )
 
-// phases are the callbacks that have nothing but a start and an end.
+// phases returns the callbacks with only a start and an end.
 func phases(cb *callbacks.Callbacks) map[string]struct {
 	start startFunc
 	end   endFunc
@@ -58,8 +58,8 @@ func phases(cb *callbacks.Callbacks) map[string]struct {
 	}
 }
 
-// Each callback starts and ends the span of its name, at the times given, with
-// the error given.
+// Each callback starts and ends the span of its name, at the given times, with
+// the given error.
 func TestPhases(t *testing.T) {
 	ctx := context.Background()
 	sent := tracetest.NewInMemoryExporter()

@@ -17,7 +17,7 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// calls are a job that uses every callback, with the arguments after ctx.
+// calls is a job that uses every callback, with the arguments after ctx.
 var calls = []struct {
 	name string
 	args []any
@@ -42,8 +42,8 @@ var calls = []struct {
 	{"OnAppEnd", nil},
 }
 
-// records runs the job and gives its JSON lines without what differs from run
-// to run: ids and stacks.
+// records runs the job and returns its JSON lines without what differs between
+// runs: ids and stacks.
 func records(t *testing.T, find func(tel *telemetry.Provider, name string) reflect.Value) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "telemetry.jsonl")
@@ -77,8 +77,9 @@ func records(t *testing.T, find func(tel *telemetry.Provider, name string) refle
 	return string(varying.ReplaceAll(text, []byte(`"$1":""`)))
 }
 
-// TestEveryCallback: a job that uses every callback is recorded without an error,
-// and the callbacks of the default provider record the same.
+// TestEveryCallback checks that a job that uses every callback is recorded
+// without an error, and that the callbacks of the default provider record the
+// same.
 func TestEveryCallback(t *testing.T) {
 	used := map[string]bool{}
 	for _, c := range calls {

@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// names is an exporter that prints the stops of spans.
+// names is an exporter that prints the names of stopped spans.
 type names struct{ outputs.None }
 
 func (names) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
@@ -26,8 +26,8 @@ func (names) Write(records []outputs.Record) error {
 	return nil
 }
 
-// The callbacks of the process's default provider, as a framework's hooks
-// call them: no context is handed from one to the next.
+// The callbacks of the process's default provider, as the hooks of a framework
+// call them, without passing a context on.
 func Example() {
 	tel, err := telemetry.NewTrainingTelemetryBuilder().
 		WithBaseConfig(config.Base{ApplicationName: "charlm", SessionTag: config.Value("run-42"), WorldSize: config.Value(1)}).
@@ -67,8 +67,8 @@ func Example() {
 	// stop application
 }
 
-// A call at the wrong time is an error under the strategy that propagates
-// them. It is no reason to stop training.
+// With the strategy that propagates errors, a call at the wrong time returns an
+// error. It is not a reason to stop training.
 func ExampleCallbacks_OnValidationEnd() {
 	tel, err := telemetry.NewTrainingTelemetryBuilder().
 		WithBaseConfig(config.Base{ApplicationName: "charlm", SessionTag: config.Value("run-42"), WorldSize: config.Value(1)}).

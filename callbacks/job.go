@@ -7,16 +7,15 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// OnAppStart starts the application: the root of everything else.
+// OnAppStart starts the application, the root of all other spans.
 func (c *Callbacks) OnAppStart(ctx context.Context, start ...Start) (context.Context, error) {
 	return c.start(ctx, spans.Application, start)
 }
 
-// OnAppEnd ends the application: what is still open is stopped, everything is
-// written and sent, and the provider is shut down, within its shutdown
-// timeout; what goes wrong there is logged, and is the result of
-// [telemetry.Provider.Shutdown]. It is safe as the last call of a program that
-// has failed.
+// OnAppEnd ends the application: open spans are stopped, everything is written
+// and sent, and the provider is shut down within its shutdown timeout. Errors
+// of this are logged, and are the result of [telemetry.Provider.Shutdown]. It
+// is safe as the last call of a program that has failed.
 func (c *Callbacks) OnAppEnd(ctx context.Context, end ...End) error {
 	err := c.end(spans.Application, end)
 	if c == nil || c.tel == nil {
@@ -25,7 +24,7 @@ func (c *Callbacks) OnAppEnd(ctx context.Context, end ...End) error {
 	if err != nil && c.tel.Enabled() {
 		return err // a misplaced call must not end telemetry
 	}
-	_ = c.tel.Shutdown(ctx) // logged; the job has ended well whatever became of its telemetry
+	_ = c.tel.Shutdown(ctx) // logged; an error of telemetry is not an error of the job
 	return err
 }
 
@@ -34,8 +33,8 @@ func (c *Callbacks) OnTrainStart(ctx context.Context, start TrainStart) (context
 	return c.provider().Recorder().StartPhase(ctx, spans.TrainingLoop, start)
 }
 
-// OnTrainEnd ends the training loop. What was trained since the last metrics
-// update is reported.
+// OnTrainEnd ends the training loop and reports what was trained since the last
+// metrics update.
 func (c *Callbacks) OnTrainEnd(ctx context.Context, end ...End) error {
 	return c.end(spans.TrainingLoop, end)
 }
@@ -55,8 +54,8 @@ func (c *Callbacks) OnTrainingSingleIterationStart(ctx context.Context, start ..
 	return c.start(ctx, spans.TrainingIteration, start)
 }
 
-// OnTrainingSingleIterationEnd ends the training iteration and, when one is
-// due, records a metrics update. An iteration with an error is not counted as
+// OnTrainingSingleIterationEnd ends the training iteration and, if one is due,
+// records a metrics update. An iteration with an error is not counted as
 // completed.
 func (c *Callbacks) OnTrainingSingleIterationEnd(ctx context.Context, end ...IterationEnd) error {
 	r := c.provider().Recorder()
@@ -66,14 +65,14 @@ func (c *Callbacks) OnTrainingSingleIterationEnd(ctx context.Context, end ...Ite
 	return r.EndPhase(spans.TrainingIteration, end[0])
 }
 
-// OnSaveCheckpointStart starts a checkpoint save, by the configured strategy.
+// OnSaveCheckpointStart starts a checkpoint save with the configured strategy.
 func (c *Callbacks) OnSaveCheckpointStart(ctx context.Context, start SaveStart) (context.Context, error) {
 	return c.provider().Recorder().StartPhase(ctx, spans.CheckpointSave, start)
 }
 
-// OnSaveCheckpointSuccess reports that a checkpoint is safely stored: before
-// the end of a synchronous save, and whenever it is known for an asynchronous
-// one.
+// OnSaveCheckpointSuccess reports that a checkpoint is safely stored: call it
+// before the end of a synchronous save, and as soon as it is known for an
+// asynchronous one.
 func (c *Callbacks) OnSaveCheckpointSuccess(ctx context.Context, success SaveSuccess) error {
 	r := c.provider().Recorder()
 	if r == nil {
@@ -91,20 +90,20 @@ func (c *Callbacks) OnSaveCheckpointFailure(ctx context.Context, failure SaveFai
 	return r.CheckpointFailed(failure)
 }
 
-// OnSaveCheckpointEnd ends the part of a save that training waits for.
+// OnSaveCheckpointEnd ends the part of a save that blocks training.
 func (c *Callbacks) OnSaveCheckpointEnd(ctx context.Context, end ...End) error {
 	return c.end(spans.CheckpointSave, end)
 }
 
 // OnCheckpointFinalizationStart starts the background part of an asynchronous
-// save: call it at the save, where the background work is handed over.
+// save: call it where the save hands the work over.
 func (c *Callbacks) OnCheckpointFinalizationStart(ctx context.Context, start Finalization) (context.Context, error) {
 	return c.provider().Recorder().StartPhase(ctx, spans.CheckpointSaveFinalization, start)
 }
 
 // OnCheckpointFinalizationEnd ends the background part of the save of a step,
-// from whatever goroutine does the work. The times that the save blocked
-// training and worked in the background are reported.
+// on any goroutine. It reports for how long the save blocked training and
+// worked in the background.
 func (c *Callbacks) OnCheckpointFinalizationEnd(ctx context.Context, end Finalization) error {
 	return c.provider().Recorder().EndPhase(spans.CheckpointSaveFinalization, end)
 }

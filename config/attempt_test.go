@@ -15,7 +15,7 @@ func TestDetectRunAndAttempt(t *testing.T) {
 		attempt int
 		known   bool
 		job     string
-		run     string // job unless given
+		run     string // job unless set
 		err     string
 	}{
 		{name: "nothing"},
@@ -53,7 +53,8 @@ func TestDetectRunAndAttempt(t *testing.T) {
 	}
 }
 
-// What the program says wins, and a variable that is not needed harms nobody.
+// Values set by the program win, and an invalid variable that is not needed
+// does not matter.
 func TestCompleteRanks(t *testing.T) {
 	env := config.Environ([]string{"RANK=first", "WORLD_SIZE=8", "TRAINSPAN_ATTEMPT=2", "SLURM_JOB_ID=7"})
 	r, err := settings.Ranks(config.Ranks{Rank: config.Value(3), Job: "mine"}, env)

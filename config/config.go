@@ -1,6 +1,7 @@
-// Package config holds the plain structs that describe one training job's telemetry, and reads them
-// from YAML or JSON files, from the environment and from code. It opens no exporter and no
-// connection, and names every problem of a configuration at once.
+// Package config defines the structs that describe one training job's
+// telemetry, and reads them from YAML or JSON files, from the environment and
+// from code. It opens no exporter and no connection, and names every problem of
+// a configuration at once.
 //
 // A configuration written in code is a composite literal:
 //
@@ -14,24 +15,26 @@
 //		return err
 //	}
 //
-// The zero value of every field means "not given"; [Base.WithDefaults] fills in the defaults. Only
-// the application name is required.
+// The zero value of every field means "not given"; [Base.WithDefaults] fills in
+// the defaults. Only the application name is required.
 //
-// [Load] joins a file, the environment and code: code wins over the environment, and the
-// environment over the file. [DetectRanks] reads the variables that launchers set. Nothing in this
-// package reads the environment before one of them is called.
+// [Load] merges a file, the environment and code: code takes precedence over
+// the environment, and the environment over the file. [DetectRanks] reads the
+// variables that launchers set. Nothing in this package reads the environment
+// before one of them is called.
 //
-// The tags of a field describe it completely: key is its name in a file, alias the name that
-// one-logger gives it, env its variables, the strongest first, and how their text is written,
-// dftracer its keys in DFTracer's own file, rule the values that are allowed, default the value
-// without a setting, and clears the fields of weaker sources that it replaces. docs/reference/configuration.md
-// has the same reference as a page.
+// The tags of a field describe it completely: key is its name in a file, alias
+// the name that one-logger gives it, env its variables, the strongest first,
+// and how their text is written, dftracer its keys in DFTracer's own file, rule
+// the values that are allowed, default the value without a setting, and clears
+// the fields of weaker sources that it replaces.
+// docs/reference/configuration.md has the same reference as a page.
 package config
 
 import "time"
 
-// Config is the root of a configuration file: the job, which spans are exported, and where to. Its
-// zero value asks for no output at all.
+// Config is the root of a configuration file: the job, which spans are
+// exported, and where to. Its zero value configures no output.
 type Config struct {
 	// Base describes the job. In a file its fields stand at the top level.
 	Base
@@ -47,7 +50,8 @@ type Config struct {
 	// Warnings holds what [Load] found suspicious and did not refuse, such as a variable with a
 	// misspelt name. trainspan.Start logs it.
 	Warnings []Problem
-	// origins holds where [Load] found the settings and sections, for the places of problems.
+	// origins holds where [Load] found the settings and sections, for the positions
+	// in problems.
 	origins map[string]origin
 }
 

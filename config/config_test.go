@@ -120,7 +120,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// The reference's guides log throughput without a target.
+// one-logger's guides log throughput without a target.
 func TestThroughputNeedsNoTarget(t *testing.T) {
 	cfg := config.Config{Base: config.Base{ApplicationName: "a", Training: &config.Training{
 		PerfTag: config.Value("p"), GlobalBatchSize: config.Value(32), FlopsPerSample: config.Value(100), IsLogThroughputEnabled: config.Value(true),
@@ -130,7 +130,7 @@ func TestThroughputNeedsNoTarget(t *testing.T) {
 	}
 }
 
-// Ranks that made up a tag each would not find together.
+// Ranks must not each generate a tag, because their tags would differ.
 func TestRanksHaveOneSessionTag(t *testing.T) {
 	b := config.Base{ApplicationName: "a", WorldSize: config.Value(2)}
 	for range 2 {
@@ -145,7 +145,7 @@ func tags(t config.Training) string {
 	return fmt.Sprint(list, isList)
 }
 
-func TestDisabledRankIsQuietUnlessToldOtherwise(t *testing.T) {
+func TestDisabledRankIsQuietByDefault(t *testing.T) {
 	off := config.Value(false)
 	for _, c := range []struct {
 		name     string
@@ -182,7 +182,7 @@ func TestExportRules(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		export config.Export
-		want   string // "" when accepted
+		want   string // "" if accepted
 	}{
 		{"zero", config.Export{}, ""},
 		{"all", config.Export{Mode: config.ExportAll}, ""},
@@ -305,7 +305,7 @@ func TestAddressesOfLogsAndMetrics(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		otlp          config.OTLP
-		logs, metrics string // empty: off
+		logs, metrics string // empty if off
 	}{
 		{"default", config.OTLP{}, "http://localhost:4318/v1/logs", "http://localhost:4318/v1/metrics"},
 		{"base", config.OTLP{Endpoint: "https://c:1/base/", TracesEndpoint: "http://t/x"}, "https://c:1/base/v1/logs", "https://c:1/base/v1/metrics"},

@@ -15,9 +15,9 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/document"
 )
 
-// assign puts a value of a file, a variable or a program into a field, or returns what the field
-// wants instead. The conversions are as lax as one-logger's: a whole float and a number in quotes
-// are integers.
+// assign sets a field to a value of a file, a variable or a program, or returns
+// what the field requires. The conversions are as lenient as one-logger's: a
+// whole float and a number in quotes count as integers.
 func assign(dst reflect.Value, v any) error {
 	switch p := dst.Addr().Interface().(type) {
 	case *Var[string]:
@@ -49,8 +49,8 @@ func assignTo[T any](dst *T, v any, convert func(any) (T, error)) (err error) {
 	return err
 }
 
-// assignVar takes a function too. A result that does not fit counts as zero at each call, which
-// validation refuses where it matters.
+// assignVar also accepts a function. A result that does not fit counts as zero
+// at each call; validation refuses zero if it matters.
 func assignVar[T any](dst *Var[T], v any, convert func(any) (T, error)) error {
 	if f, ok := v.(func() any); ok {
 		*dst = Func(func() T { t, _ := convert(f()); return t })
@@ -61,7 +61,7 @@ func assignVar[T any](dst *Var[T], v any, convert func(any) (T, error)) error {
 	return err
 }
 
-// toText refuses numbers, since they may not come out as they were written.
+// toText refuses numbers, because they might not keep their spelling.
 func toText(v any) (string, error) {
 	if s, ok := v.(string); ok {
 		return s, nil
@@ -72,7 +72,8 @@ func toText(v any) (string, error) {
 	return "", errors.New("must be a string")
 }
 
-// toInt reads digits, also with single underscores between them, or a float without a fraction.
+// toInt accepts digits, also with single underscores between them, and a float
+// without a fraction.
 func toInt(v any) (int, error) {
 	switch v.(type) {
 	case string, json.Number:
@@ -105,7 +106,7 @@ func toInt(v any) (int, error) {
 	return int(f), nil
 }
 
-// toBool reads true, yes, on, 1 and their opposites, in any case.
+// toBool accepts true, yes, on, 1 and their opposites, in any case.
 func toBool(v any) (bool, error) {
 	switch strings.ToLower(strings.TrimSpace(fmt.Sprint(v))) {
 	case "1", "true", "t", "yes", "y", "on":
@@ -116,7 +117,8 @@ func toBool(v any) (bool, error) {
 	return false, errors.New("must be true or false")
 }
 
-// toDuration reads Go's notation. A bare number has no unit, so only zero is accepted.
+// toDuration accepts Go's notation. A bare number has no unit, so only zero is
+// accepted.
 func toDuration(v any) (time.Duration, error) {
 	d, err := time.ParseDuration(strings.TrimSpace(fmt.Sprint(v)))
 	if err != nil {
@@ -151,7 +153,7 @@ func toMetadata(v any) (Metadata, error) {
 	return m, nil
 }
 
-// toHeaders shows no value in its errors: headers carry secrets.
+// toHeaders has no values in its errors, because headers can be secrets.
 func toHeaders(v any) (Headers, error) {
 	m, ok := entries(v)
 	if !ok {
@@ -177,8 +179,8 @@ func isScalar(v any) bool {
 	return k == reflect.String || k >= reflect.Bool && k <= reflect.Float64
 }
 
-// entries lists the keys of a mapping of a document or of a program, if v is one. Those of a Go map
-// are in the order of their names.
+// entries returns the keys of a mapping of a document or of a program, if v is
+// one. Those of a Go map are sorted by name.
 func entries(v any) (m document.Mapping, ok bool) {
 	switch v := v.(type) {
 	case document.Mapping:
@@ -197,7 +199,7 @@ func entries(v any) (m document.Mapping, ok bool) {
 	return nil, false
 }
 
-// toGo makes Metadata of the mappings in a value.
+// toGo converts the mappings in a value to Metadata.
 func toGo(v any) any {
 	if list, ok := v.([]any); ok {
 		list = slices.Clone(list)

@@ -174,7 +174,7 @@ func TestUnreadableDocuments(t *testing.T) {
 	}
 }
 
-// bomb is a small document that aliases make enormous.
+// bomb returns a small document that aliases expand enormously.
 func bomb() string {
 	var b strings.Builder
 	b.WriteString("custom_metadata:\n  a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
@@ -190,7 +190,7 @@ func TestDetectRanks(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		env         []string
-		rank, local int // -1: not known
+		rank, local int // -1 if unknown
 		world       int
 		fault       string
 	}{
@@ -242,7 +242,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var cfg config.Config
 		var err error
-		// The parser keeps a token of a few hundred bytes for each word.
+		// The parser keeps a token of a few hundred bytes per word.
 		growth.Work(t, len(data), 8<<10, func() { cfg, _, err = config.Decode[config.Config](data, "f") })
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "config: ") {
@@ -259,7 +259,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// bytesOf makes a document of a text.
+// bytesOf converts a text to a document.
 func bytesOf(src any) any {
 	if s, ok := src.(string); ok {
 		return []byte(s)

@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// WithDefaults returns a copy of b in which nothing is open that has a default. r is the place of
-// the process, as [DetectRanks] gives it. SessionTag names the launcher's job; without one it is
-// the application name for several ranks, and new for each start of a process on its own. If
-// telemetry is off for this rank, errors are handled quietly and the level is CRITICAL unless they
-// are given. It calls the function of EnableForCurrentRank, if there is one. Doing it again changes
-// nothing.
+// WithDefaults returns a copy of b with all defaults filled in. r is the place
+// of the process, as [DetectRanks] returns it. SessionTag defaults to the
+// launcher's job; without one it is the application name for several ranks, and
+// new for each start of a single process. If telemetry is off for this rank,
+// errors are handled quietly and the level is CRITICAL, unless they are set. It
+// calls the function of EnableForCurrentRank, if there is one. A second call
+// changes nothing.
 func (b *Base) WithDefaults(r Ranks) Base {
 	c := Clone(b)
 	if !c.WorldSize.IsSet() {
@@ -50,7 +51,8 @@ func (b *Base) WithDefaults(r Ranks) Base {
 	return c
 }
 
-// processTag names this start of the process, the same for all who ask.
+// processTag returns a tag for this start of the process, the same at each
+// call.
 var processTag = sync.OnceValue(func() string {
 	var random [3]byte
 	_, _ = rand.Read(random[:]) // never fails

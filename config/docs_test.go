@@ -22,8 +22,8 @@ var update = flag.Bool("update", false, "write the generated tables of the docum
 
 const reference = "../docs/reference/configuration.md"
 
-// TestReference compares the tables of docs/reference/configuration.md with the structs, their
-// tags and their comments. -update writes them.
+// TestReference compares the tables of docs/reference/configuration.md with the
+// structs, their tags and their comments. -update writes them.
 func TestReference(t *testing.T) {
 	compare(t, reference, "settings", referenceTables(t))
 }
@@ -75,16 +75,16 @@ func referenceTables(t *testing.T) string {
 		if s.alias != "" {
 			fmt.Fprintf(&out, "The section's name in one-logger is `%s`; it is accepted too.\n\n", s.alias)
 		}
-		out.WriteString("| key | also accepted | environment | type | default | meaning |\n| --- | --- | --- | --- | --- | --- |\n")
+		out.WriteString("| key | environment | type; default | meaning |\n| --- | --- | --- | --- |\n")
 		for i := range typ.NumField() {
 			f := typ.Field(i)
 			if docs[typ.Name()+"."+f.Name] == "" {
 				t.Errorf("%s.%s has no comment", typ.Name(), f.Name)
 			}
 			if k := f.Type.Kind(); k == reflect.Struct && f.Tag.Get("env") == "" || k == reflect.Pointer {
-				continue // a section of its own
+				continue // it has its own section
 			}
-			fmt.Fprintf(&out, "| `%s%s` | %s | %s | %s | %s | %s |\n", s.prefix, f.Tag.Get("key"), accepted(f), variables(f), kind(f), defaultOf(f), meaning(typ, f, docs[typ.Name()+"."+f.Name]))
+			fmt.Fprintf(&out, "| `%s%s`%s | %s | %s%s | %s |\n", s.prefix, f.Tag.Get("key"), accepted(f), variables(f), kind(f), defaultOf(f), meaning(typ, f, docs[typ.Name()+"."+f.Name]))
 		}
 	}
 	return strings.TrimPrefix(out.String(), "\n")
@@ -114,7 +114,8 @@ func comments(t *testing.T) map[string]string {
 	return out
 }
 
-// meaning is the comment of a field without its name, in the words of files.
+// meaning returns the comment of a field without the field's name, in the words
+// of files.
 func meaning(section reflect.Type, f reflect.StructField, doc string) string {
 	text := strings.TrimPrefix(doc, f.Name+" ")
 	for _, verb := range []string{"is ", "are "} {
@@ -129,11 +130,11 @@ func meaning(section reflect.Type, f reflect.StructField, doc string) string {
 
 func kind(f reflect.StructField) string {
 	words := map[reflect.Type]string{
-		reflect.TypeFor[config.Var[string]]():   "text or function",
-		reflect.TypeFor[config.Var[int]]():      "integer or function",
-		reflect.TypeFor[config.Var[bool]]():     "bool or function",
-		reflect.TypeFor[config.Var[[]string]](): "list of texts or function",
-		reflect.TypeFor[[]string]():             "list of texts",
+		reflect.TypeFor[config.Var[string]]():   "text or func",
+		reflect.TypeFor[config.Var[int]]():      "integer or func",
+		reflect.TypeFor[config.Var[bool]]():     "bool or func",
+		reflect.TypeFor[config.Var[[]string]](): "list or func",
+		reflect.TypeFor[[]string]():             "list",
 		reflect.TypeFor[config.Metadata]():      "mapping",
 		reflect.TypeFor[config.Headers]():       "mapping of texts",
 		reflect.TypeFor[time.Duration]():        "duration",
@@ -146,7 +147,10 @@ func kind(f reflect.StructField) string {
 	for rule := range strings.SplitSeq(f.Tag.Get("rule"), ",") {
 		switch name, arg, _ := strings.Cut(rule, "="); name {
 		case "min":
-			word = strings.Replace(word+", at least "+arg, " or function, at least "+arg, ", at least "+arg+", or function", 1)
+			base, fn := strings.CutSuffix(word, " or func")
+			if word = base + " ≥ " + arg; fn {
+				word += " or func"
+			}
 		case "oneof":
 			word = "`" + strings.ReplaceAll(arg, "|", "`, `") + "`"
 		case "keys":
@@ -158,26 +162,25 @@ func kind(f reflect.StructField) string {
 	return word
 }
 
+// defaultOf returns the default after a semicolon, empty if there is none.
 func defaultOf(f reflect.StructField) string {
-	text := f.Tag.Get("default")
-	switch {
-	case text == "" && f.Type == reflect.TypeFor[config.Var[int]]():
-		return "not known"
-	case text == "":
-		return "none"
+	if text := f.Tag.Get("default"); text != "" {
+		return "; " + text
 	}
-	return text
+	return ""
 }
 
+// accepted returns the other names of a key. The page has a rule for those of one-logger that
+// only end in _or_fn.
 func accepted(f reflect.StructField) string {
-	var words []string
-	if alias := f.Tag.Get("alias"); alias != "" {
-		words = append(words, "`"+alias+"`")
+	words := ""
+	if alias := f.Tag.Get("alias"); alias != "" && alias != f.Tag.Get("key")+"_or_fn" {
+		words += ", `" + alias + "`"
 	}
 	if theirs := f.Tag.Get("dftracer"); theirs != "" {
-		words = append(words, "DFTracer: `"+strings.ReplaceAll(theirs, ",", "`, `")+"`")
+		words += "; DFTracer: `" + strings.ReplaceAll(theirs, ",", "`, `") + "`"
 	}
-	return strings.Join(words, ", ")
+	return words
 }
 
 func variables(f reflect.StructField) string {
@@ -197,8 +200,8 @@ func variables(f reflect.StructField) string {
 	return "`" + strings.ReplaceAll(names, ",", "`, `") + "`" + note
 }
 
-// TestDefaultsAreAsDocumented reads the default of each field as a file would give it,
-// and compares it with what holds without any source.
+// TestDefaultsAreAsDocumented sets each field to its documented default in a
+// file, and compares the result with no configuration at all.
 func TestDefaultsAreAsDocumented(t *testing.T) {
 	cfg := config.Config{Base: config.Base{ApplicationName: "a", Training: &config.Training{}}}
 	cfg.Base = cfg.WithDefaults(config.Ranks{})
@@ -207,7 +210,7 @@ func TestDefaultsAreAsDocumented(t *testing.T) {
 	for key, text := range config.DefaultTexts() {
 		got := holds[key]
 		if got == "" || got == "unset" || got == "0" || got == "[]" || strings.Contains(text, " ") && !strings.Contains(text, "%") {
-			continue // it holds where it is used, or is in words
+			continue // applied at use, or described in words
 		}
 		sections := strings.Split(key, ".")
 		last := len(sections) - 1

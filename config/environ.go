@@ -15,8 +15,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
-// Environ returns a lookup over "NAME=value" strings, such as os.Environ returns, as os.LookupEnv
-// is. Of a repeated name the last counts.
+// Environ returns a lookup function like os.LookupEnv for "NAME=value" strings,
+// such as os.Environ returns. If a name is repeated, the last value counts.
 func Environ(vars []string) func(name string) (string, bool) {
 	m := make(map[string]string, len(vars))
 	for _, v := range vars {
@@ -30,14 +30,14 @@ func Environ(vars []string) func(name string) (string, bool) {
 	}
 }
 
-// environment lays the variables that are set over the weaker sources.
+// environment applies the variables that are set to the weaker sources.
 func (l *loader) environment(lookup func(string) (string, bool)) {
 	r := reader{all: allSettings()}
 	ranks, bad := detectRanks(lookup)
 	r.found = bad
 	for _, s := range r.all {
 		name, text := s.variable(lookup)
-		if s.as == "launcher" { // which of them counts depends on others
+		if s.as == "launcher" { // other variables decide which of them counts
 			r.put(&s, reflect.ValueOf(ranks.WorldSize), name)
 			continue
 		}
@@ -57,8 +57,8 @@ func (l *loader) environment(lookup func(string) (string, bool)) {
 	l.cfg.Ranks.take(&ranks)
 }
 
-// variable returns the strongest variable of a setting that is set. One that is set to nothing
-// counts as not set.
+// variable returns the strongest variable of a setting that is set. An empty
+// variable counts as not set.
 func (s *setting) variable(lookup func(string) (string, bool)) (name, text string) {
 	for _, name := range s.env {
 		text, _ := lookup(name)
@@ -69,8 +69,8 @@ func (s *setting) variable(lookup func(string) (string, bool)) (name, text strin
 	return "", ""
 }
 
-// fromText reads the text of a variable, as far as its type does not say how. Errors show no value:
-// headers are written this way.
+// fromText converts the text of a variable if its type alone does not define
+// how. Errors have no values, because headers are set this way.
 func (s *setting) fromText(text string) (any, error) {
 	switch s.as {
 	case "not":
@@ -96,7 +96,7 @@ func (s *setting) fromText(text string) (any, error) {
 	return text, nil
 }
 
-// folders reads DFTracer's list, whose word "all" is the empty one.
+// folders parses DFTracer's list, whose word "all" becomes the empty list.
 func folders(text string) []string {
 	if text == "all" {
 		return []string{}
@@ -104,11 +104,11 @@ func folders(text string) []string {
 	return splitList(text, ":")
 }
 
-// exporters are OpenTelemetry's words for OTEL_TRACES_EXPORTER and its kind; this library has otlp,
-// and prometheus for metrics.
+// exporters are OpenTelemetry's values for OTEL_TRACES_EXPORTER and similar
+// variables; this library supports otlp, and prometheus for metrics.
 var exporters = []string{"otlp", "none", "console", "logging", "prometheus", "zipkin", "jaeger"}
 
-// checkExporters warns of words that ask for what will not be there.
+// checkExporters warns about exporters that this library does not have.
 func (l *loader) checkExporters(name, key, text string) {
 	for _, word := range splitList(text, ",") {
 		switch {
@@ -121,7 +121,7 @@ func (l *loader) checkExporters(name, key, text string) {
 	}
 }
 
-// otherVariables are read elsewhere, or mean something to DFTracer itself and nothing here.
+// otherVariables are read elsewhere, or only matter to DFTracer itself.
 var otherVariables = []string{
 	environ.File, dftracerFile, environ.Dir, environ.Run, environ.Ring, environ.Torch, environ.Only, environ.Without, environ.Verbose, environ.Inject, environ.Metrics,
 	"DFTRACER_INIT", "DFTRACER_INIT_COUNT", "DFTRACER_GOTCHA_PRIORITY", "DFTRACER_LOG_LEVEL", "DFTRACER_TIME_METRIC",
@@ -130,8 +130,8 @@ var otherVariables = []string{
 	"DFTRACER_DISABLE_VARIORUM_POWER",
 }
 
-// checkNames warns of variables of the process that look like ours and have no effect: a misspelt
-// name would be ignored without a word.
+// checkNames warns about variables of the process that look like ours and have
+// no effect, because a misspelt name would be ignored silently.
 func (l *loader) checkNames() {
 	known := slices.Concat(otherVariables, identity.Variables())
 	for _, s := range allSettings() {
@@ -145,7 +145,7 @@ func (l *loader) checkNames() {
 	}
 }
 
-// splitList splits a text and leaves out blank items.
+// splitList splits a text and drops blank items.
 func splitList(text, separator string) []string {
 	items := []string{}
 	for item := range strings.SplitSeq(text, separator) {
@@ -156,8 +156,8 @@ func splitList(text, separator string) []string {
 	return items
 }
 
-// pairs reads "key=value,key=value" with percent-encoded values, as OpenTelemetry's variables
-// have them.
+// pairs parses "key=value,key=value" with percent-encoded values, as in
+// OpenTelemetry's variables.
 func pairs(text string) (any, error) {
 	m := document.Mapping{}
 	for _, item := range splitList(text, ",") {

@@ -60,7 +60,7 @@ func ExampleDecode() {
 	// Output: job.yaml:2:1: worldsize: unknown key "worldsize"; did you mean "world_size"? <nil>
 }
 
-// A program that adds to what it has loaded checks the whole afterwards.
+// A program that changes what it has loaded validates the result.
 func ExampleConfig_Validate() {
 	cfg, err := config.Load(config.LoadOptions{Partial: true, LookupEnv: config.Environ(nil)})
 	if err != nil {
@@ -85,7 +85,7 @@ func ExampleDetectRanks() {
 	// Output: 3 16 4711 <nil>
 }
 
-// Only the spans of checkpoints, in one trace for each epoch.
+// Only the spans of checkpoints, in one trace per epoch.
 func ExampleExport() {
 	cfg := config.Config{
 		Base:    config.Base{ApplicationName: "charlm"},

@@ -15,7 +15,7 @@ func EnvironmentVariables() iter.Seq2[string, string] {
 	}
 }
 
-// DefaultTexts returns the default of each setting as its tag has it.
+// DefaultTexts returns the default of each setting in its tag.
 func DefaultTexts() map[string]string {
 	texts := map[string]string{}
 	for _, s := range allSettings() {

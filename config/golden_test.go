@@ -15,7 +15,7 @@ import (
 	"github.com/trainspan/trainspan/internal/record/settings"
 )
 
-// refused is one configuration that must not pass, and why.
+// refused is a configuration that must be refused, and the reason.
 type refused struct {
 	Name, Field, Message string
 	Config               json.RawMessage
@@ -51,7 +51,7 @@ func TestRefusedConfigs(t *testing.T) {
 	}
 }
 
-// load reads and validates as a caller does who reads the reference's configs.
+// load reads and validates one-logger's configurations like a caller.
 func load(src any) (config.Base, error) {
 	switch text := src.(type) {
 	case string:
@@ -66,7 +66,8 @@ func load(src any) (config.Base, error) {
 	return b, b.Validate()
 }
 
-// required tells of what the reference wants to be given and has a default here.
+// required returns an error for fields that one-logger requires and that have a
+// default here.
 func required(b *config.Base) error {
 	t := b.Training
 	if !b.SessionTag.IsSet() || !b.WorldSize.IsSet() || t != nil && (!t.PerfTag.IsSet() && !t.PerfTags.IsSet() || !t.GlobalBatchSize.IsSet()) {
@@ -75,7 +76,7 @@ func required(b *config.Base) error {
 	return nil
 }
 
-// builderStep is one call of a scenario; only the builder's are looked at.
+// builderStep is one call of a scenario; only calls of the builder matter here.
 type builderStep struct {
 	Call string
 	Args struct {
@@ -87,17 +88,17 @@ type builderStep struct {
 
 type outcome struct{ Outcome string }
 
-// replayBuilder checks every base config, and every join of base, overrides and
-// export filter, against what the reference said to it.
+// replayBuilder checks every base configuration, and every combination of base,
+// overrides and export filter, against one-logger's result.
 func replayBuilder(t *testing.T, name string, steps []builderStep, results []outcome) (seen int) {
-	var base, overrides map[string]any // in one-logger's words
+	var base, overrides map[string]any // with one-logger's keys
 	var export *config.Export
 	for i, step := range steps {
 		var err error
 		switch step.Call {
 		case "provider.with_base_config":
 			if base != nil {
-				continue // refused for being the second one, whatever it says
+				continue // refused because it is the second one
 			}
 			var b config.Base
 			given := goValue(t, step.Args.Config)
@@ -117,7 +118,7 @@ func replayBuilder(t *testing.T, name string, steps []builderStep, results []out
 			continue
 		case "provider.configure_provider":
 			if base == nil && overrides == nil {
-				continue // refused for lack of a config, whatever it says
+				continue // refused because a configuration is missing
 			}
 			err = configure(merged(base, overrides), export)
 		default:
@@ -131,8 +132,8 @@ func replayBuilder(t *testing.T, name string, steps []builderStep, results []out
 	return seen
 }
 
-// merged lays overrides over a configuration as one-logger does: an object changes what
-// it names.
+// merged applies overrides to a configuration as one-logger does: an object
+// changes only the keys it has.
 func merged(base, over map[string]any) map[string]any {
 	out := maps.Clone(base)
 	if out == nil {
@@ -226,7 +227,7 @@ func readJSON(t *testing.T, path string, v any) bool {
 	return err == nil
 }
 
-// goValue reads a scenario's value; {"$fn": v} becomes a function.
+// goValue parses a scenario's value; {"$fn": v} becomes a function.
 func goValue(t *testing.T, data []byte) any {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()

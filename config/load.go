@@ -13,34 +13,36 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/environ"
 )
 
-// dftracerFile names a configuration file of DFTracer itself.
+// dftracerFile is the variable with DFTracer's own configuration file.
 const dftracerFile = "DFTRACER_CONFIGURATION"
 
-// LoadOptions configures where [Load] finds a configuration.
+// LoadOptions sets where [Load] finds a configuration.
 type LoadOptions struct {
-	// Path is the YAML or JSON file. Empty means the file that the variable TRAINSPAN_CONFIG names;
-	// when that is empty too, there is no file.
+	// Path is the YAML or JSON file. Empty means the file that the variable
+	// TRAINSPAN_CONFIG names; if that is empty too, no file is read.
 	Path string
-	// LookupEnv finds environment variables. Nil is os.LookupEnv; only then is the environment
-	// searched for misspelt names.
+	// LookupEnv looks up environment variables. Nil means os.LookupEnv; only then
+	// is the environment searched for misspelt names.
 	LookupEnv func(name string) (string, bool)
-	// Code holds what the program itself sets. Every field in it that is not zero wins over the
-	// environment and the file.
+	// Code holds what the program sets. Every field in it that is not zero takes
+	// precedence over the environment and the file.
 	Code Config
-	// Partial leaves validation to the caller, who will add to the result. An error by then has
-	// every value that breaks a rule too.
+	// Partial leaves validation to the caller, who will add to the result. If Load
+	// fails, its error still includes values that break a rule.
 	Partial bool
 }
 
-// Load joins the file, the environment and code, and validates the result. Code wins over the
-// environment, and the environment over the file, field by field; custom metadata, resource
-// attributes and headers are joined key by key. If nothing else gives them, the trace settings of
-// the file that DFTRACER_CONFIGURATION names are taken, and the service name for the application
-// name. Warnings hold what is suspicious.
+// Load merges the file, the environment and code, and validates the result.
+// Code takes precedence over the environment, and the environment over the
+// file, field by field; custom metadata, resource attributes and headers are
+// merged key by key. If nothing else sets them, the trace settings come from
+// the file that DFTRACER_CONFIGURATION names, and the application name from the
+// service name. Warnings hold what is suspicious.
 //
-// A file that cannot be opened is an error by itself. Every other problem is in one
-// [*ValidationError], syntax errors included; the Config then holds what fits. It keeps where
-// settings were found, so that [Config.Validate] names places later.
+// A file that cannot be opened is the only error. Otherwise all problems are in
+// one [*ValidationError], including syntax errors; the Config then holds what
+// could be read. It keeps where settings were found, so that a later
+// [Config.Validate] reports the positions.
 func Load(opts LoadOptions) (Config, error) {
 	l := loader{cfg: Config{origins: map[string]origin{}}}
 	lookup := opts.LookupEnv
@@ -75,7 +77,7 @@ func Load(opts LoadOptions) (Config, error) {
 	return l.cfg, l.found.err()
 }
 
-// loader joins sources from the weakest to the strongest.
+// loader merges sources from the weakest to the strongest.
 type loader struct {
 	cfg   Config
 	found problems
@@ -92,8 +94,8 @@ func (l *loader) file(path string, read func(r *reader, root any, path string)) 
 	return nil
 }
 
-// dftracer takes the settings that a configuration of DFTracer has; the rest of it is about
-// interception.
+// dftracer reads the settings of a DFTracer configuration; the rest of it is
+// about interception.
 func (r *reader) dftracer(root any, path string) {
 	m := r.mapping(root, "", path)
 	for _, s := range r.all {
@@ -110,14 +112,15 @@ func (r *reader) dftracer(root any, path string) {
 	}
 }
 
-// lay puts one source over the weaker ones.
+// lay applies one source to the weaker ones.
 func (l *loader) lay(r *reader) {
 	l.found = append(append(l.found, r.found...), r.unknown...)
 	apply(reflect.ValueOf(&l.cfg).Elem(), r.given, l.cfg.origins)
 }
 
-// addViolations adds the rules that are broken. A setting whose own value or section has a problem
-// is left out. So is what is missing, if a part of a file could not be read or the rest is to come.
+// addViolations adds the broken rules, except for settings whose value or
+// section already has a problem, and for missing settings if a part of a file
+// could not be read or the program will add to the result.
 func (l *loader) addViolations(partial bool) {
 	before := l.found
 	for _, p := range l.cfg.violations() {
@@ -130,14 +133,14 @@ func (l *loader) addViolations(partial bool) {
 	}
 }
 
-// origin is where a setting or a section was given, and the value that the setting then had.
+// origin is where a setting or a section was set, and the value there.
 type origin struct {
 	at    string
 	value any
 }
 
-// place returns where the value of a setting was given or, if it has none, the section that lacks
-// it. A value that the program has set since then has no place.
+// place returns where a setting was set or, if it was not, the section that
+// lacks it. A value that the program has set later has no place.
 func (c *Config) place(key string) string {
 	all := allSettings()
 	for ; ; key = key[:max(0, strings.LastIndexByte(key, '.'))] {
@@ -162,7 +165,7 @@ func (l *loader) warn(variable string, value any, message string) {
 	l.cfg.Warnings = append(l.cfg.Warnings, Problem{Value: value, Message: message, Where: variable})
 }
 
-// givenBy lists what a program has set.
+// givenBy returns the settings that a program has set.
 func givenBy[T Config | Base | Training](c *T, place func(key string) string) []given {
 	root := reflect.ValueOf(c).Elem()
 	var r reader
@@ -174,9 +177,9 @@ func givenBy[T Config | Base | Training](c *T, place func(key string) string) []
 	return r.given
 }
 
-// apply puts what one source gives over the weaker ones; entries of metadata and headers are joined
-// key by key. The two share no slice, map or pointer afterwards. It adds to origins, which may be
-// nil.
+// apply applies the settings of one source to the weaker ones; entries of
+// metadata and headers are merged key by key. Source and result then share no
+// slice, map or pointer. It adds to origins, which may be nil.
 func apply(root reflect.Value, source []given, origins map[string]origin) {
 	all := settingsIn()[root.Type()]
 	for _, g := range source {
@@ -207,7 +210,7 @@ func copySetting(dst, src reflect.Value) {
 		have := dst.Interface().(Metadata)
 		merged := append(Metadata{}, have...)
 		for _, e := range v {
-			// Two entries with one key in the same source are for validation to find.
+			// Validation reports two entries with one key in the same source.
 			if i := have.index(e.Key); i >= 0 {
 				merged[i].Value = e.Value
 			} else {

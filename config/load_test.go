@@ -16,8 +16,8 @@ import (
 	"github.com/trainspan/trainspan/internal/record/settings"
 )
 
-// environmentTexts holds, for each variable, a value unlike testdata/job.yaml's
-// and how the field then reads.
+// environmentTexts holds, for each variable, a value that differs from
+// testdata/job.yaml, and the resulting field as text.
 var environmentTexts = map[string][2]string{
 	"TRAINSPAN_APPLICATION_NAME":                   {"env-app", "env-app"},
 	"TRAINSPAN_SESSION_TAG":                        {"env-tag", "env-tag"},
@@ -113,7 +113,7 @@ var environmentTexts = map[string][2]string{
 	"OTEL_RESOURCE_ATTRIBUTES":                     {"team=env", "[{team env} {tier 1}]"},
 }
 
-// twoKeys are variables that change more than the field of their key.
+// twoKeys are variables that change more than one field.
 var twoKeys = []string{"TRAINSPAN_PERF_TAGS", "OTEL_EXPORTER_OTLP_ENDPOINT"}
 
 func TestPrecedenceFieldByField(t *testing.T) {
@@ -133,7 +133,7 @@ func TestPrecedenceFieldByField(t *testing.T) {
 			opts := config.LoadOptions{Path: "testdata/job.yaml", LookupEnv: config.Environ([]string{name + "=" + text[0]})}
 			cfg := mustLoad(t, opts)
 			got := flatten(&cfg)
-			key := key // of headers, that of one of them
+			key := key // for headers, the key of one of them
 			if strings.HasSuffix(key, ".headers") {
 				key += ".api-key"
 			}
@@ -150,7 +150,7 @@ func TestPrecedenceFieldByField(t *testing.T) {
 			}
 
 			opts.Code = code
-			opts.Partial = true // the two sources together break rules of their own
+			opts.Partial = true // the combination of the two sources breaks rules
 			cfg = mustLoad(t, opts)
 			got = flatten(&cfg)
 			want := fromCode[key]
@@ -168,8 +168,8 @@ func TestCodeWinsOverFileFieldByField(t *testing.T) {
 	file, code := decodeFile(t, "testdata/job.yaml"), decodeFile(t, "testdata/code.yaml")
 	both := mustLoad(t, config.LoadOptions{Path: "testdata/job.yaml", LookupEnv: config.Environ(nil), Code: code, Partial: true})
 	a, b, got := flatten(&file), flatten(&code), flatten(&both)
-	delete(b, "training.perf_tags")   // never beside perf_tag
-	delete(b, "outputs.otlp.headers") // its entries have lines of their own
+	delete(b, "training.perf_tags")   // excluded by perf_tag
+	delete(b, "outputs.otlp.headers") // its entries have their own lines
 	for key := range b {
 		if got[key] != b[key] || a[key] == b[key] {
 			t.Errorf("%s = %q; file %q, code %q", key, got[key], a[key], b[key])
@@ -177,7 +177,8 @@ func TestCodeWinsOverFileFieldByField(t *testing.T) {
 	}
 }
 
-// TestEveryKeyIsCovered keeps the test files and the variables complete.
+// TestEveryKeyIsCovered checks that the test files and the variables are
+// complete.
 func TestEveryKeyIsCovered(t *testing.T) {
 	var zero config.Config
 	zero.Training = &config.Training{}
@@ -266,7 +267,8 @@ func TestLoadReportsEveryProblemWithItsPlace(t *testing.T) {
 	}
 }
 
-// A program that adds to what it has loaded, and validates later, is told the same places.
+// A program that changes what it has loaded, and validates later, gets the same
+// positions.
 func TestValidateKeepsThePlaces(t *testing.T) {
 	path := write(t, "job.yaml", "application_name: a\nerror_strategy: loud\ntraining: {is_log_throughput_enabled: true}\noutputs:\n  trace: {dialect: v3, path: x}\n  otlp: {endpoint: nowhere, headers: {a b: c}}\n")
 	env := config.Environ([]string{"TRAINSPAN_CONFIG=" + path, "TRAINSPAN_OTLP_TRACE_BUDGET=5", "TRAINSPAN_LOG_LEVEL=loud"})
@@ -299,7 +301,8 @@ func TestValidateKeepsThePlaces(t *testing.T) {
 	}
 }
 
-// An error before the program has added anything has what breaks a rule too, and not what may come.
+// An error of a partial load includes broken rules, but not settings that may
+// still come.
 func TestPartialErrorHasBrokenRules(t *testing.T) {
 	env := []string{"TRAINSPAN_SEQ_LENGTH=long", "TRAINSPAN_FILE_ENABLED=1", "TRAINSPAN_LOG_LEVEL=loud"}
 	_, err := config.Load(config.LoadOptions{Partial: true, LookupEnv: config.Environ(env)})
@@ -361,7 +364,7 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// flatten lists every field by its key, written as text.
+// flatten returns every field as text, by its key.
 func flatten(cfg *config.Config) map[string]string {
 	out := map[string]string{}
 	flattenInto(out, "", reflect.ValueOf(cfg).Elem())

@@ -61,7 +61,7 @@ type Trace struct {
 	// TIDs gives events the lane that they ran on as `tid`; otherwise it is 0.
 	TIDs Var[bool] `key:"tids" env:"DFTRACER_DISABLE_TIDS:not" dftracer:"features.tid" default:"true"`
 	// DataDirs lists the folders whose files are traced, as far as the program reads and writes
-	// them through [iofs](../guide/integrations.md#file-access); nothing is intercepted. The variable's word
+	// them through [iofs](../guide/recipes.md#file-access); nothing is intercepted. The variable's word
 	// `all` means all files. A name with a scheme (`s3://bucket`) goes into a file only: the
 	// variable is cut at `:`.
 	DataDirs []string `key:"data_dirs" env:"DFTRACER_DATA_DIR:dirs" dftracer:"tracer.data_dirs,profiler.data_dirs" rule:"items" default:"all files"`
@@ -184,16 +184,17 @@ type Prometheus struct {
 	AllowRemote Var[bool] `key:"allow_remote" env:"TRAINSPAN_PROMETHEUS_ALLOW_REMOTE" default:"false"`
 }
 
-// TracesURL returns the address that spans go to: TracesEndpoint as it stands, else Endpoint or the
-// protocol's default, to which http/protobuf adds /v1/traces. With grpc it may be a bare host:port.
+// TracesURL returns the address for spans: TracesEndpoint as it is, else
+// Endpoint or the protocol's default, to which http/protobuf adds /v1/traces.
+// With grpc it may be a bare host:port.
 func (o *OTLP) TracesURL() string { return o.signalURL(o.TracesEndpoint, "traces") }
 
-// LogsURL is what TracesURL is to spans. If only a TracesEndpoint is given, logs go to the same
-// receiver, if that address shows where its logs belong; else LogsURL is empty: nothing is sent to
-// a place that nobody chose.
+// LogsURL returns the address for logs. If only a TracesEndpoint is set, logs
+// go to the same receiver if that address shows the one for logs; otherwise
+// LogsURL is empty and nothing is sent.
 func (o *OTLP) LogsURL() string { return o.signalURL(o.LogsEndpoint, "logs") }
 
-// MetricsURL is what LogsURL is, for metrics.
+// MetricsURL returns the address for metrics, with the rules of LogsURL.
 func (o *OTLP) MetricsURL() string { return o.signalURL(o.MetricsEndpoint, "metrics") }
 
 func (o *OTLP) signalURL(own, signal string) string {
@@ -208,7 +209,7 @@ func (o *OTLP) signalURL(own, signal string) string {
 		return base + "v1/" + signal
 	case beside:
 		return ""
-	case grpc: // the defaults are those of the OpenTelemetry specification
+	case grpc: // the defaults of the OpenTelemetry specification
 		return cmp.Or(o.Endpoint, "http://localhost:4317")
 	}
 	u, err := url.Parse(cmp.Or(o.Endpoint, "http://localhost:4318"))

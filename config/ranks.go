@@ -6,9 +6,9 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
-// Ranks says which rank of which job a process is, and which start of that job, as its
-// launcher gives it. A field that is not set is unknown; code that needs a number uses
-// Rank.Or(0) and WorldSize.Or(1).
+// Ranks is the place of a process in a job, as its launcher reports it: the
+// rank, the job and the start of the job. An unset field is unknown; code that
+// needs a number uses Rank.Or(0) and WorldSize.Or(1).
 type Ranks struct {
 	// Rank counts the processes of the job from zero.
 	Rank Var[int]
@@ -18,20 +18,22 @@ type Ranks struct {
 	WorldSize Var[int]
 	// Attempt counts the starts of the job from zero.
 	Attempt Var[int]
-	// Job identifies the job at its launcher, the same on every rank and for every attempt.
+	// Job is the launcher's id of the job, the same on every rank and for every
+	// attempt.
 	Job string
-	// Run is the same on every rank of one start of the job and, together with Attempt, different
-	// for every other: all ids that launchers give. Empty means that nothing is known that all
-	// ranks share.
+	// Run is the same on every rank of one start of the job and, together with
+	// Attempt, different for every other start: all ids that launchers set. Empty
+	// means that the ranks share no known id.
 	Run string
 }
 
-// DetectRanks reads what launchers gave this process: torchrun, Open MPI, PMI, PMIx, Flux, Slurm
-// and Kubernetes. docs/reference/configuration.md has the variables in their order. If torchrun has started
-// the process, what the others give is about its node.
+// DetectRanks reads what launchers gave this process: torchrun, Open MPI, PMI,
+// PMIx, Flux, Slurm and Kubernetes. docs/reference/configuration.md has the
+// variables in their order. If torchrun has started the process, the variables
+// of the others are about its node.
 //
-// The lookup is one as os.LookupEnv; nil knows no variable. The error is a [*ValidationError] with
-// every bad value; the rest is read.
+// lookup is a function like os.LookupEnv; nil finds no variable. The error is a
+// [*ValidationError] with every invalid value; the others are still read.
 func DetectRanks(lookup func(name string) (string, bool)) (Ranks, error) {
 	r, problems := detectRanks(lookup)
 	return r, problems.err()
@@ -56,7 +58,7 @@ func detectRanks(lookup func(string) (string, bool)) (Ranks, problems) {
 	return Ranks{Rank: l.Rank, LocalRank: l.LocalRank, WorldSize: l.WorldSize, Attempt: l.Attempt, Job: l.Job, Run: l.Run}, found
 }
 
-// take lays what another source gives over r.
+// take applies the fields of another source to r.
 func (r *Ranks) take(o *Ranks) {
 	to, from := reflect.ValueOf(r).Elem(), reflect.ValueOf(o).Elem()
 	for i := range from.NumField() {

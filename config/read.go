@@ -15,18 +15,19 @@ import (
 
 // setting is one field of a configuration, or a section of it.
 type setting struct {
-	section string // the key of the section that it is in
-	key     string // with that of the section, such as "training.seq_length"
-	alias   string // one-logger's last part of the key
+	section string // the key of its section
+	key     string // with the section's key, such as "training.seq_length"
+	alias   string // the last part of one-logger's key
 	index   []int  // of the field, from the root
 	field   reflect.StructField
 	env     []string // its variables, the strongest first
-	as      string   // how their text is written, if the type does not show it
+	as      string   // how their text is parsed, if the type does not define it
 	inner   bool     // it is a section
-	plain   []string // the last part of the key, and the alias, as plain words
+	plain   []string // the last part of the key, and the alias, without case and separators
 }
 
-// settingsOf lists the settings of a struct in their order, each section before what it has.
+// settingsOf returns the settings of a struct in their order, each section
+// before its settings.
 func settingsOf(t reflect.Type, section string) (all []setting) {
 	for _, f := range reflect.VisibleFields(t) {
 		if f.Tag.Get("key") == "" {
@@ -56,7 +57,7 @@ func settingsOf(t reflect.Type, section string) (all []setting) {
 	return all
 }
 
-// settingsIn lists the settings of each type that can be read, by types.
+// settingsIn returns the settings of each readable type.
 var settingsIn = sync.OnceValue(func() map[reflect.Type][]setting {
 	all := map[reflect.Type][]setting{}
 	for _, t := range []reflect.Type{reflect.TypeFor[Config](), reflect.TypeFor[Base](), reflect.TypeFor[Training]()} {
@@ -67,7 +68,7 @@ var settingsIn = sync.OnceValue(func() map[reflect.Type][]setting {
 
 func allSettings() []setting { return settingsIn()[reflect.TypeFor[Config]()] }
 
-// in returns the field of a setting, and makes the sections before it.
+// in returns the field of a setting, and creates the sections before it.
 func (s *setting) in(root reflect.Value) reflect.Value {
 	for _, i := range s.index {
 		if root.Kind() == reflect.Pointer {
@@ -81,21 +82,22 @@ func (s *setting) in(root reflect.Value) reflect.Value {
 	return root
 }
 
-// is reports whether a source may call the setting so.
+// is reports whether a name in a source means the setting.
 func (s *setting) is(name string) bool {
 	return name != "" && (join(s.section, name) == s.key || name == s.alias)
 }
 
 func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
 
-// Decode reads a [Config], a [Base] or a [Training] from src: YAML or JSON as []byte, or an object
-// as encoding/json makes it or as Metadata, whose values may be a func() any where the field takes
-// a function. One-logger's names of keys are understood too. name is what places are called in
-// problems, usually a file's path.
+// Decode reads a [Config], a [Base] or a [Training] from src: YAML or JSON as
+// []byte, or an object as encoding/json makes it or as Metadata, whose values
+// may be a func() any if the field accepts a function. One-logger's keys are
+// accepted too. name is the file name for positions in problems, usually a
+// path.
 //
-// A key that no field has is in unknown, and does not fail. The error is a [*ValidationError] with
-// every value that does not fit its field, or the reason why src cannot be read. The result is not
-// validated.
+// Keys without a field are returned in unknown and are not an error. The error
+// is a [*ValidationError] with every value that does not fit its field, or the
+// reason why src cannot be read. The result is not validated.
 func Decode[T Config | Base | Training](src any, name string) (out T, unknown []Problem, err error) {
 	root := reflect.ValueOf(&out).Elem()
 	r := reader{all: settingsIn()[root.Type()]}
@@ -109,14 +111,14 @@ func Decode[T Config | Base | Training](src any, name string) (out T, unknown []
 	return out, r.unknown, r.found.err()
 }
 
-// given is a setting, or a section without a value, that a source has.
+// given is a setting, or a section without a value, in a source.
 type given struct {
 	setting
 	value reflect.Value
-	at    string // the place
+	at    string // the position
 }
 
-// reader collects what one source gives, and what does not fit.
+// reader collects the settings of one source, and the values that do not fit.
 type reader struct {
 	all     []setting
 	given   []given
@@ -124,7 +126,7 @@ type reader struct {
 	unknown []Problem
 }
 
-// document takes the syntax errors of a document as problems.
+// document adds the syntax errors of a document to the problems.
 func (r *reader) document(root any, err error) (any, error) {
 	var faults document.Faults
 	if !errors.As(err, &faults) {
@@ -166,7 +168,7 @@ func (r *reader) section(v any, section, at string) {
 	}
 }
 
-// mapping reports a value that is not a mapping, or null.
+// mapping reports a value that is neither a mapping nor null.
 func (r *reader) mapping(v any, section, at string) document.Mapping {
 	m, ok := entries(v)
 	if !ok && v != nil {
@@ -175,7 +177,7 @@ func (r *reader) mapping(v any, section, at string) document.Mapping {
 	return m
 }
 
-// givesList calls a function once to learn what it gives.
+// givesList calls a function once to find out whether it returns a list.
 func givesList(v any) bool {
 	if f, ok := v.(func() any); ok {
 		v = f()
@@ -183,7 +185,7 @@ func givesList(v any) bool {
 	return reflect.ValueOf(v).Kind() == reflect.Slice
 }
 
-// set gives a setting its value.
+// set sets a setting.
 func (r *reader) set(s *setting, v any, at string) {
 	to := reflect.New(s.field.Type).Elem()
 	if err := assign(to, v); err != nil {
@@ -193,14 +195,15 @@ func (r *reader) set(s *setting, v any, at string) {
 	r.put(s, to, at)
 }
 
-// put gives a setting its value; zero counts as not given.
+// put sets a setting; zero counts as not set.
 func (r *reader) put(s *setting, v reflect.Value, at string) {
 	if !v.IsZero() {
 		r.given = append(r.given, given{*s, v, at})
 	}
 }
 
-// unfit reports a value that does not fit its setting. Pairs are not shown: headers carry secrets.
+// unfit reports a value that does not fit its setting. Pairs are not shown,
+// because headers can be secrets.
 func (r *reader) unfit(s *setting, v any, at string, err error) {
 	switch s.field.Type {
 	case reflect.TypeFor[Headers](), reflect.TypeFor[Metadata]():
@@ -213,9 +216,9 @@ func (r *reader) problem(key, at string, v any, err error) {
 	r.found = append(r.found, Problem{key, v, err.Error(), at})
 }
 
-// unknownKey describes a key that its section does not have, and names the keys that may be
-// meant: keys of the section that contain it or are nearly the same, the same key in another
-// section, or nearly the same one there.
+// unknownKey describes a key that its section does not have, and suggests keys:
+// keys of the section that contain it or are similar, the same key in another
+// section, or a similar one there.
 func unknownKey(key, section string) string {
 	word := plainWord(key)
 	meant, least := nearest(allSettings(), func(s setting) int {

@@ -9,25 +9,26 @@ import (
 	"github.com/trainspan/trainspan/config"
 )
 
-// source is what one case says in each place that configures a job, from the weakest
-// to the strongest.
+// source is what one case sets in each place that configures a job, from the
+// weakest to the strongest.
 type source struct {
 	dftracer    string   // the file that DFTRACER_CONFIGURATION names
 	file        string   // the file that TRAINSPAN_CONFIG names
 	environment []string // variables
-	python      string   // what a Python program gives to configure_provider, as JSON
+	python      string   // what a Python program passes to configure_provider, as JSON
 	code        config.Config
 }
 
-// sourceTable says what each source may say, and which of several wins.
+// sourceTable shows what each source can set, and which source takes
+// precedence.
 var sourceTable = []struct {
 	name   string
 	from   source
 	key    string
-	want   string // how the field then reads
+	want   string // the resulting field as text
 	faults []string
 }{
-	// One source alone.
+	// A single source.
 	{name: "a file", from: source{file: "session_tag: file"}, key: "session_tag", want: "file"},
 	{name: "a variable", from: source{environment: []string{"TRAINSPAN_SESSION_TAG=env"}}, key: "session_tag", want: "env"},
 	{name: "Python", from: source{python: `{"session_tag_or_fn": "python"}`}, key: "session_tag", want: "python"},
@@ -49,13 +50,13 @@ var sourceTable = []struct {
 	{name: "a launcher over a file", from: source{file: "world_size: 2", environment: []string{"WORLD_SIZE=8"}}, key: "world_size", want: "8"},
 	{name: "OpenTelemetry's variable of a signal over the general one", from: source{environment: []string{"OTEL_EXPORTER_OTLP_PROTOCOL=grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf"}}, key: "outputs.otlp.protocol", want: "http/protobuf"},
 
-	// What is not said leaves a weaker source alone.
+	// Unset values do not replace those of a weaker source.
 	{name: "null is not set", from: source{dftracer: "enable: true\ntracer: {log_file: theirs}", file: "outputs: {trace: {path: null}}"}, key: "outputs.trace.path", want: "theirs"},
 	{name: "an empty variable is not set", from: source{file: "session_tag: file", environment: []string{"TRAINSPAN_SESSION_TAG="}}, key: "session_tag", want: "file"},
 	{name: "Python's None is not set", from: source{file: "training: {micro_batch_size: 2}", python: `{"telemetry_config": {"micro_batch_size_or_fn": null}}`}, key: "training.micro_batch_size", want: "2"},
 	{name: "another field of a section", from: source{file: "training: {micro_batch_size: 2}", code: config.Config{Base: config.Base{Training: &config.Training{SeqLength: config.Value(9)}}}}, key: "training.micro_batch_size", want: "2"},
 
-	// Mappings are joined key by key, lists are replaced.
+	// Mappings are merged key by key, lists are replaced.
 	{name: "metadata", from: source{file: "custom_metadata: {a: 1, b: 1}", environment: []string{"TRAINSPAN_CUSTOM_METADATA=b=2,c=2"}, code: config.Config{Base: config.Base{CustomMetadata: config.Pairs("c", 3, "d", 3)}}}, key: "custom_metadata", want: "[{a 1} {b 2} {c 3} {d 3}]"},
 	{name: "resource attributes", from: source{file: "otel: {resource_attributes: {a: 1}}", environment: []string{"OTEL_RESOURCE_ATTRIBUTES=b=2"}}, key: "otel.resource_attributes", want: "[{a 1} {b 2}]"},
 	{name: "headers", from: source{file: "outputs: {otlp: {headers: {a: '1'}}}", environment: []string{"OTEL_EXPORTER_OTLP_HEADERS=b=2"}}, key: "outputs.otlp.headers", want: "{a=REDACTED, b=REDACTED}"},
@@ -67,7 +68,7 @@ var sourceTable = []struct {
 	{name: "an endpoint over those of signals", from: source{file: "outputs: {otlp: {traces_endpoint: 'http://a/t'}}", environment: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://b"}}, key: "outputs.otlp.traces_endpoint", want: ""},
 	{name: "the service name instead of an application", from: source{environment: []string{"OTEL_SERVICE_NAME=svc"}}, key: "application_name", want: "svc"},
 
-	// What a source may not say.
+	// What a source cannot set.
 	{name: "a rank in a file", from: source{file: "rank: 3"}, faults: []string{`:1:1: rank: unknown key "rank"`}},
 	{name: "an unknown key of a file", from: source{file: "session_tagg: x"}, faults: []string{`:1:1: session_tagg: unknown key "session_tagg"; did you mean "session_tag"?`}},
 	{name: "an unknown key of Python", from: source{python: `{"session_tagg": "x", "world_size_or_fn": 2}`}, key: "world_size", want: "2"},
@@ -113,7 +114,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// fromPython reads what a Python program configures.
+// fromPython returns the configuration of a Python program.
 func fromPython(t *testing.T, text string) config.Base {
 	t.Helper()
 	base, unknown, err := config.Decode[config.Base]([]byte(text), "")

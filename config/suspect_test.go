@@ -7,7 +7,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 )
 
-// A slip of the pen in a name or a word is told, with what was probably meant.
+// A typo in a name or a value is reported, with a suggestion.
 func TestSuspiciousVariablesAreWarnedOf(t *testing.T) {
 	for name, value := range map[string]string{
 		"TRAINSPAN_APPLICATION_NAME": "a", "TRAINSPAN_SESSION_TAGS": "x", "DFTRACER_LOGFILE": "x", "DFTRACER_DISABLE_IO": "1",
@@ -41,7 +41,7 @@ func TestSuspiciousVariablesAreWarnedOf(t *testing.T) {
 	}
 }
 
-// Values of variables that are not ours to read are not shown.
+// Values of unknown variables are not shown.
 func TestWarningsShowNoValueOfAnUnknownVariable(t *testing.T) {
 	t.Setenv("TRAINSPAN_API_KEY", "hunter2")
 	cfg, _ := config.Load(config.LoadOptions{Partial: true})

@@ -20,18 +20,18 @@ import (
 
 // Problem is one thing that is wrong in a configuration.
 type Problem struct {
-	// Field is the key of the setting, as in a file: "training.seq_length".
+	// Field is the key of the setting in a file, such as "training.seq_length".
 	Field string
-	// Value is what was found there; nil when nothing was given.
+	// Value is the value found there; nil if there was none.
 	Value any
 	// Message describes what is wrong with it.
 	Message string
-	// Where is the place of the setting: "job.yaml:12:3", or the name of an environment variable.
-	// It is empty for a setting made in code.
+	// Where is the position of the setting: "job.yaml:12:3", or the name of an
+	// environment variable. It is empty for a setting made in code.
 	Where string
 }
 
-// String writes the problem in one line: place, field, message, value.
+// String returns the problem in one line: position, field, message, value.
 func (p Problem) String() string {
 	line := p.Message
 	if p.Field != "" {
@@ -43,7 +43,7 @@ func (p Problem) String() string {
 	if reflect.ValueOf(p.Value).Kind() == reflect.Func {
 		return line + " (got a function)"
 	}
-	if !isScalar(p.Value) { // a list or mapping may be long, and hold secrets
+	if !isScalar(p.Value) { // a list or mapping may be long, and have secrets
 		return line
 	}
 	got := fmt.Sprint(p.Value)
@@ -54,7 +54,7 @@ func (p Problem) String() string {
 	return line + " (got " + shown(got) + ")"
 }
 
-// shown returns a text on one line, as far as an error shows it.
+// shown returns a text on one line, shortened for an error.
 func shown(text string) string {
 	const longest = 200
 	if text = display.Text(text); len(text) > longest {
@@ -63,7 +63,7 @@ func shown(text string) string {
 	return text
 }
 
-// didYouMean names the candidate that may be meant by word, if there is one.
+// didYouMean suggests the candidate that word may stand for, if there is one.
 func didYouMean(word string, candidates []string) string {
 	meant, _ := nearest(candidates, func(c string) int { return editsBetween(plainWord(word), plainWord(c)) })
 	if len(meant) == 0 {
@@ -72,7 +72,7 @@ func didYouMean(word string, candidates []string) string {
 	return fmt.Sprintf("; did you mean %q?", meant[0])
 }
 
-// far is the distance of what is not meant.
+// far is the distance of a candidate that is not suggested.
 const far = 1000
 
 // nearest returns the candidates with the least distance below far.
@@ -89,8 +89,9 @@ func nearest[T any](candidates []T, distance func(T) int) (meant []T, least int)
 	return meant, least
 }
 
-// editsBetween counts the edits between two plain words, or returns far if the known one is not
-// meant. A word that is more than half of it, such as batch_size of global_batch_size, needs none.
+// editsBetween returns the edits between two plain words, or far if the known
+// one is not similar. A word that is more than half of the known one, such as
+// batch_size of global_batch_size, counts as no edit.
 func editsBetween(word, known string) int {
 	few := (len(word) + 2) / 3
 	switch {
@@ -107,19 +108,20 @@ func editsBetween(word, known string) int {
 
 var separators = strings.NewReplacer("_", "", "-", "")
 
-// plainWord is a word without case, hyphens and underscores, and not longer than a name.
+// plainWord returns a word without case, hyphens and underscores, shortened to
+// the length of a name.
 func plainWord(word string) string {
 	return strings.ToLower(separators.Replace(word[:min(len(word), 128)]))
 }
 
-// ValidationError is the error of a configuration that cannot be used. It holds every problem
-// found, not only the first.
+// ValidationError is the error of an invalid configuration. It has every
+// problem found, not only the first.
 type ValidationError struct {
 	// Problems are in the order in which they were found, and never empty.
 	Problems []Problem
 }
 
-// Error writes one problem per line.
+// Error returns one line per problem.
 func (e *ValidationError) Error() string {
 	if len(e.Problems) == 1 {
 		return "config: " + e.Problems[0].String()
@@ -132,10 +134,10 @@ func (e *ValidationError) Error() string {
 	return text.String()
 }
 
-// problems collects what is wrong, setting by setting.
+// problems collects problems, setting by setting.
 type problems []Problem
 
-// when adds a problem if something is wrong.
+// when adds a problem if wrong is true.
 func (p *problems) when(wrong bool, field string, value any, format string, args ...any) {
 	if wrong {
 		*p = append(*p, Problem{Field: field, Value: value, Message: fmt.Sprintf(format, args...)})
@@ -149,11 +151,12 @@ func (p problems) err() error {
 	return &ValidationError{Problems: p}
 }
 
-// Validate checks the whole of c and returns nil or a [*ValidationError] with every problem. It
-// calls the functions whose result a rule needs. Of what [Load] found it names the places.
+// Validate checks the whole of c and returns nil or a [*ValidationError] with
+// every problem. It calls the functions whose result a rule needs. Problems of
+// what [Load] found have positions.
 func (c *Config) Validate() error { return c.violations().err() }
 
-// Validate checks b and its training configuration as [Config.Validate] does.
+// Validate checks b and its training configuration like [Config.Validate].
 func (b *Base) Validate() error {
 	var p problems
 	p.checkRules(b)
@@ -178,7 +181,7 @@ func (p *problems) checkRules(root any) {
 
 var placeholder = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
-// checkRule knows the words of rule tags. Metadata has rules of its own besides.
+// checkRule applies one rule of a tag. Metadata has additional rules.
 func (p *problems) checkRule(name, arg, key string, field reflect.Value) {
 	switch v := field.Interface().(type) {
 	case Metadata:
@@ -221,7 +224,7 @@ func (p *problems) checkRule(name, arg, key string, field reflect.Value) {
 			item := field.Index(i).String()
 			p.when(strings.TrimSpace(item) == "", key, item, "item %d must not be empty", i)
 		}
-	case "path": // a placeholder that nobody replaces would give all ranks one file
+	case "path": // a placeholder that is not replaced would give all ranks the same file
 		for _, word := range placeholder.FindAllString(text, -1) {
 			known := []string{"{rank}", "{pid}", "{host}"}
 			p.when(!slices.Contains(known, word), key, text, "unknown placeholder %s%s", word, didYouMean(word, known))
@@ -232,7 +235,8 @@ func (p *problems) checkRule(name, arg, key string, field reflect.Value) {
 	}
 }
 
-// violations checks all rules. It and the validate methods have those about several settings.
+// violations checks all rules. It and the validate methods contain those about
+// several settings.
 func (c *Config) violations() (found problems) {
 	p := &found
 	p.checkRules(c)
@@ -246,7 +250,8 @@ func (c *Config) violations() (found problems) {
 	for i := range found {
 		found[i].Where = c.place(found[i].Field)
 	}
-	// A program gives these; those of the environment are checked where they are read.
+	// A program sets these; those of the environment are checked when they are
+	// read.
 	for i, v := range []Var[int]{c.Ranks.Rank, c.Ranks.LocalRank, c.Ranks.Attempt, c.Ranks.WorldSize} {
 		key := []string{"rank", "local_rank", "attempt", "ranks.world_size"}[i]
 		n, ok := evaluate(p, key, v)
@@ -269,7 +274,7 @@ func (b *Base) validate(p *problems) {
 	}
 }
 
-// tokenCharacters are those that HTTP allows in the name of a header.
+// tokenCharacters are allowed in the name of an HTTP header.
 const tokenCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~"
 
 func (o *OTLP) validate(p *problems) {
@@ -282,7 +287,7 @@ func (o *OTLP) validate(p *problems) {
 	p.when(on && o.Logs.Or(false) && o.LogsURL() == "", path+"logs_endpoint", nil, "field required: set it or endpoint, because traces_endpoint is for traces only")
 	p.when(on && o.Metrics.Or(false) && o.MetricsURL() == "", path+"metrics_endpoint", nil, "field required: set it or endpoint, because traces_endpoint is for traces only")
 	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
-		// Neither name nor value is shown: a secret may stand in the wrong place.
+		// Neither name nor value is shown, because a secret may be in the wrong place.
 		bad := name == "" || strings.Trim(name, tokenCharacters) != ""
 		p.when(bad, path+"headers", nil, "a name is empty or contains a character that HTTP does not allow")
 		p.when(!bad && strings.ContainsAny(o.Headers[name], "\r\n\x00"), path+"headers."+name, nil, "the value contains a line break or a NUL byte")
@@ -293,8 +298,8 @@ func (o *OTLP) validate(p *problems) {
 	p.when(o.QueueSize > 0 && o.BatchSize > o.QueueSize, path+"batch_size", o.BatchSize, "must not be larger than queue_size, %d", o.QueueSize)
 }
 
-// checkEndpoint wants a URL with a host, or with grpc also host:port. What it shows of a bad one
-// holds no password.
+// checkEndpoint requires a URL with a host, or with grpc also host:port. Its
+// messages do not show passwords.
 func (o *OTLP) checkEndpoint(p *problems, field, endpoint string) {
 	u, err := url.Parse(endpoint)
 	if endpoint == "" || err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") {
@@ -306,7 +311,7 @@ func (o *OTLP) checkEndpoint(p *problems, field, endpoint string) {
 	p.when(grpc && (err != nil || strings.Contains(endpoint, "/")), field, redact.Address(endpoint), `must be a URL such as "http://localhost:4317", or host:port`)
 }
 
-// validate wants host:port on loopback, or leave to listen elsewhere.
+// validate requires host:port on loopback, unless AllowRemote is set.
 func (o *Prometheus) validate(p *problems) {
 	if o.Address == "" {
 		return
@@ -319,8 +324,8 @@ func (o *Prometheus) validate(p *problems) {
 	p.when(!bad && !local && !o.AllowRemote.Or(false), key, o.Address, `other machines can reach it: write "127.0.0.1:%s", or set allow_remote`, port)
 }
 
-// evaluate reads a setting. A function that panics is a problem of the configuration, not of the
-// program that validates it. ok is false when the setting is unset or could not be read.
+// evaluate reads a setting. A function that panics is a problem of the
+// configuration. ok is false if the setting is unset or could not be read.
 func evaluate[T any](p *problems, field string, v Var[T]) (value T, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {

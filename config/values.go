@@ -12,30 +12,31 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/pytext"
 )
 
-// Var is a setting that is either a value or a function giving it: the optional value of the whole
-// project. The zero Var is unset.
+// Var is a setting that is either a value or a function that returns it. The
+// zero Var is unset.
 type Var[T any] = attributes.Opt[T]
 
-// Value returns a Var holding v. A slice or map in v is shared, not copied.
+// Value returns a Var with a value. A slice or map in v is shared, not copied.
 func Value[T any](v T) Var[T] { return attributes.Some(v) }
 
-// Func returns a Var that calls fn each time it is read. A nil fn gives an unset Var.
+// Func returns a Var that calls fn each time it is read. A nil fn returns an
+// unset Var.
 func Func[T any](fn func() T) Var[T] { return attributes.SomeFunc(fn) }
 
-// Metadata is an ordered list of keys and values: the order in which they were written is the order
-// in which they are reported. A value is a string, bool, integer, float, a json.Number, a list of
-// these, or nil. A nil Metadata is an empty list.
+// Metadata is an ordered list of keys and values, reported in this order. A
+// value is a string, bool, integer, float, a json.Number, a list of these, or
+// nil. A nil Metadata is an empty list.
 type Metadata []struct {
 	Key   string
 	Value any
 }
 
-// Pairs builds Metadata from keys and values in turn:
+// Pairs returns Metadata with alternating keys and values:
 //
 //	config.Pairs("model", "llama", "layers", 32)
 //
-// A key that is no string is written as text, and a last key without a value gets nil. A repeated
-// key keeps its first place and last value.
+// A key that is not a string is converted to text, and a last key without a
+// value gets nil. A repeated key keeps its first place and last value.
 func Pairs(keysAndValues ...any) Metadata {
 	var m Metadata
 	for pair := range slices.Chunk(keysAndValues, 2) {
@@ -44,7 +45,7 @@ func Pairs(keysAndValues ...any) Metadata {
 	return m
 }
 
-// Get returns the value of key and whether the key is there.
+// Get returns the value of key and whether it exists.
 func (m Metadata) Get(key string) (any, bool) {
 	if i := m.index(key); i >= 0 {
 		return m[i].Value, true
@@ -52,8 +53,8 @@ func (m Metadata) Get(key string) (any, bool) {
 	return nil, false
 }
 
-// With returns a copy in which key has the value given: in its old place if the key is there
-// already, else at the end.
+// With returns a copy with the value of key replaced or, if there is none,
+// appended.
 func (m Metadata) With(key string, value any) Metadata {
 	c := slices.Clip(slices.Clone(m))
 	if i := c.index(key); i >= 0 {
@@ -63,8 +64,8 @@ func (m Metadata) With(key string, value any) Metadata {
 	return append(c, Metadata{{key, value}}...)
 }
 
-// Strings renders each entry as "key:value", the value as Python's str() writes it: True, None,
-// 5.0, 1e-05, ['h200', 'b200'].
+// Strings returns each entry as "key:value", with the value as Python's str()
+// writes it: True, None, 5.0, 1e-05, ['h200', 'b200'].
 func (m Metadata) Strings() (out []string) {
 	for _, e := range m {
 		out = append(out, string(pytext.AppendStr([]byte(e.Key+":"), e.Value)))
@@ -81,17 +82,17 @@ func (m Metadata) index(key string) int {
 	return -1
 }
 
-// Headers are the request headers of an output, by name. They often carry secrets, so printing,
-// logging or marshalling a Headers shows the names and hides the values. Read the values through
-// the map.
+// Headers are the request headers of an output, by name. They can be secrets,
+// so printing, logging or marshalling a Headers shows the names and hides the
+// values. Read the values through the map.
 type Headers map[string]string
 
-// Format writes the names, whatever the verb.
+// Format writes the names, for every verb.
 func (h Headers) Format(f fmt.State, _ rune) {
-	_, _ = io.WriteString(f, h.names()) // a fmt.State reports write errors to nobody
+	_, _ = io.WriteString(f, h.names()) // a fmt.State cannot report write errors
 }
 
-// MarshalText writes the names, for encoding/json, YAML and log/slog.
+// MarshalText returns the names, for encoding/json, YAML and log/slog.
 func (h Headers) MarshalText() ([]byte, error) { return []byte(h.names()), nil }
 
 func (h Headers) names() string {

@@ -9,9 +9,9 @@ import (
 	"github.com/trainspan/trainspan/config"
 )
 
-// TestWrongFiles compares the errors of wrong files with what is beside them: each has
-// every problem with file, line, column and the way out, and shows no secret. -update
-// writes them.
+// TestWrongFiles compares the errors of wrong files with the text beside them:
+// each has every problem with file, line, column and a remedy, and shows no
+// secret. -update writes them.
 func TestWrongFiles(t *testing.T) {
 	paths, err := filepath.Glob("testdata/wrong/*.[yj]*[ln]")
 	if err != nil || len(paths) < 10 {

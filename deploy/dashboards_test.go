@@ -14,7 +14,7 @@ type panel struct {
 
 type query struct{ expr, legend string }
 
-// one is a panel with one query.
+// one returns a panel with one query.
 func one(title, unit, expr, legend string) panel {
 	return panel{title: title, unit: unit, queries: []query{{expr, legend}}}
 }
@@ -90,7 +90,7 @@ var ofFleet = []panel{
 
 type object = map[string]any
 
-// dashboard is what Grafana reads, from version 9 on.
+// dashboard returns what Grafana reads, from version 9 on.
 func dashboard(uid, title string, withJob bool, panels []panel) string {
 	source := object{"type": "prometheus", "uid": "${source}"}
 	variables := []object{{"name": "source", "label": "Prometheus", "type": "datasource", "query": "prometheus"}}

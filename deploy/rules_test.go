@@ -294,7 +294,7 @@ var alerts = []struct {
 	},
 }
 
-// promtoolTest is the file of tests that promtool reads: each alert fires, and is
+// promtoolTest returns the file of tests that promtool reads: each alert fires, and is
 // silent for a job that has completed, and for series that vanish five minutes before.
 func promtoolTest(rulesFile string) string {
 	var out strings.Builder

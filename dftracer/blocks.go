@@ -24,12 +24,12 @@ type op uint8
 
 const (
 	opData  op = iota
-	opFlush    // pass on what there is
-	opCheck    // the same, and look after the file
+	opFlush    // flushes buffered lines
+	opCheck    // flushes, and checks that the file is still there
 	opClose
 )
 
-// job is one order to the pump.
+// job is one request to the pump.
 type job struct {
 	op       op
 	buf      []byte
@@ -38,20 +38,20 @@ type job struct {
 	done     chan struct{}
 }
 
-// blocks gather lines in buffers and hand those that are full, or old, to the pump.
+// blocks collects lines in buffers and passes full or old buffers to the pump.
 type blocks struct {
-	shards   []shard // of events, by lane
-	metadata shard   // of metadata, stored ahead of the events that refer to it
+	shards   []shard // of events; the lane selects one
+	metadata shard   // of metadata, written before the events that refer to it
 	mask     uint64
-	pool     *Pool // that buffers come from, nil for none
-	size     int   // of a buffer, without what lets its last line end
-	full     int   // a buffer this full goes to the pump
+	pool     *Pool // the source of buffers; nil for none
+	size     int   // capacity of a buffer, without the reserve for its last line
+	full     int   // a buffer with this many bytes goes to the pump
 
 	jobs    chan job
-	sealing sync.Mutex // keeps blocks in the order in which they were taken
+	sealing sync.Mutex // held from taking a buffer until the pump has it, which keeps buffers in order
 	free    spares
-	blocked atomic.Int64  // nanoseconds that callers waited for the disk
-	late    atomic.Uint64 // lines after the end
+	blocked atomic.Int64  // nanoseconds that callers waited for a free buffer
+	late    atomic.Uint64 // lines written after Close
 }
 
 func newBlocks(pool *Pool, memberSize int) *blocks {
@@ -72,7 +72,8 @@ func newBlocks(pool *Pool, memberSize int) *blocks {
 	return b
 }
 
-// shardCount is a power of two, so that a mask finds the shard of a lane.
+// shardCount returns the number of shards, a power of two, so that a mask
+// selects the shard of a lane.
 func shardCount(pool *Pool) int {
 	n := 1
 	for pool == nil && n < runtime.GOMAXPROCS(0)*2 && n < maxShards {
@@ -88,7 +89,7 @@ func (b *blocks) newBlock() []byte {
 	return make([]byte, 0, b.size+blockSlack)
 }
 
-// shardOf is the shard of a lane.
+// shardOf returns the shard of a lane.
 func (b *blocks) shardOf(tid int64) *shard { return &b.shards[uint64(tid)&b.mask] }
 
 // append adds a line to a shard.
@@ -101,7 +102,7 @@ func (b *blocks) append(s *shard, line []byte, end int64) {
 	}
 }
 
-// filled is how much text waits in buffers.
+// filled returns how many bytes of text wait in buffers.
 func (b *blocks) filled() int {
 	n := b.metadata.filled()
 	for i := range b.shards {
@@ -110,7 +111,7 @@ func (b *blocks) filled() int {
 	return n
 }
 
-// last is the latest end of an event, microseconds.
+// last returns the latest end of an event, in microseconds.
 func (b *blocks) last() (last int64) {
 	for i := range b.shards {
 		s := &b.shards[i]
@@ -121,7 +122,7 @@ func (b *blocks) last() (last int64) {
 	return last
 }
 
-// take waits for a buffer to become free: the disk is slower than the program.
+// take returns a free buffer. It blocks while all buffers wait for the disk.
 func (b *blocks) take() []byte {
 	select {
 	case <-b.free.count:
@@ -165,9 +166,9 @@ func (b *blocks) sealFull(s *shard) {
 func (b *blocks) sealAll() {
 	b.sealing.Lock()
 	defer b.sealing.Unlock()
-	// The metadata go first into the file but are taken last, so that no event
-	// can be ahead of the metadata it refers to. Shards are sent one by one
-	// because there may be fewer spare buffers than shards.
+	// Metadata is taken last but goes into the file first, so that no event is
+	// ahead of the metadata it refers to. Shards are sent one by one because there
+	// may be fewer spare buffers than shards.
 	for i := range b.shards {
 		s := &b.shards[i]
 		if s.filled() == 0 {
@@ -188,8 +189,8 @@ func (b *blocks) sealFacts() {
 	b.jobs <- job{buf: buf, lines: n, metadata: true}
 }
 
-// retire makes later writes fail. Lines that slipped in after the last
-// seal still go to the file.
+// retire makes later writes fail. Lines written after the last seal still go to
+// the file.
 func (b *blocks) retire() {
 	b.sealing.Lock()
 	defer b.sealing.Unlock()
@@ -236,8 +237,8 @@ func (s *shard) filled() int {
 	return len(s.buf)
 }
 
-// append adds lines that are encoded, the last of them of an event that ends then. It
-// returns how much is in the buffer, and false where the writer is closed.
+// append adds encoded lines; end is when the last event of them ends. It
+// returns how many bytes the buffer holds, and false if the writer is closed.
 func (s *shard) append(line []byte, end int64) (filled int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,13 +251,13 @@ func (s *shard) append(line []byte, end int64) (filled int, ok bool) {
 	return len(s.buf), true
 }
 
-// spares are the buffers that nobody fills. The one that came last is taken
-// first: it is in the processor's cache, and those at the bottom are never made
-// while the disk keeps up.
+// spares holds the free buffers. It is a stack: the buffer returned last is
+// taken first, because it is still in the processor's cache, and buffers at the
+// bottom are not allocated while the disk keeps up.
 type spares struct {
-	count chan struct{} // holds one entry for each of them
+	count chan struct{} // one entry per free buffer
 	mu    sync.Mutex
-	stack [][]byte // nil: not made yet
+	stack [][]byte // nil entries are not allocated yet
 }
 
 func (f *spares) init(spare, most int) {
@@ -267,7 +268,7 @@ func (f *spares) init(spare, most int) {
 	}
 }
 
-// take is called by those who got an entry of count.
+// take returns a free buffer. The caller must have received from count.
 func (f *spares) take() []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -284,7 +285,7 @@ func (f *spares) put(b []byte) {
 	f.count <- struct{}{}
 }
 
-// clear drops the buffers that nobody fills.
+// clear releases the free buffers.
 func (f *spares) clear(pool *Pool) {
 	for len(f.count) > 0 {
 		<-f.count
@@ -298,24 +299,24 @@ func (f *spares) clear(pool *Pool) {
 // It is safe for concurrent use.
 type Pool struct {
 	free   chan compressors
-	blocks chan []byte // that a Writer gave back
+	blocks chan []byte // returned by Writers
 }
 
-// compressors are those of one member at a time, by level.
+// compressors holds a compressor per level, for one member at a time.
 type compressors map[int]*gzip.Writer
 
 const (
 	// blockSlack lets the last line of a buffer end without a new allocation.
 	blockSlack = 32 << 10
-	// pooledSize is blockSize of a Writer that is one of many.
+	// pooledSize is the blockSize of a Writer with a Pool.
 	pooledSize = 32 << 10
-	// maxCompressors bounds the members that are compressed at a time.
+	// maxCompressors bounds how many members are compressed at a time.
 	maxCompressors = 4
 	// maxBlocks bounds the buffers that are kept for other Writers.
 	maxBlocks = 64
 )
 
-// NewPool returns a Pool. It has no goroutine and is not closed.
+// NewPool returns a Pool. A Pool has no goroutine and need not be closed.
 func NewPool() *Pool {
 	p := &Pool{free: make(chan compressors, max(1, min(runtime.GOMAXPROCS(0), maxCompressors))), blocks: make(chan []byte, maxBlocks)}
 	for range cap(p.free) {
@@ -332,17 +333,17 @@ func (p *Pool) pack(to *bytes.Buffer, level int, text []byte) {
 	if z == nil {
 		var err error
 		if z, err = gzip.NewWriterLevel(to, level); err != nil {
-			panic(err) // Options has been checked
+			panic(err) // Options.validate has checked the level
 		}
 		c[level] = z
 	} else {
 		z.Reset(to)
 	}
-	_, _ = z.Write(text) // into memory
+	_, _ = z.Write(text) // bytes.Buffer does not fail
 	_ = z.Close()
 }
 
-// block is an empty buffer, one that was given back if there is any.
+// block returns an empty buffer, a returned one if there is any.
 func (p *Pool) block() []byte {
 	select {
 	case b := <-p.blocks:

@@ -27,13 +27,13 @@ const (
 	// childVariable makes the test binary a program that traces until it is killed.
 	childVariable = "DFTRACER_TEST_CHILD"
 	modeVariable  = "DFTRACER_TEST_MODE"
-	// momentsVariable asks for more kills than the default.
+	// momentsVariable sets how many kills the test makes.
 	momentsVariable = "DFTRACER_KILLS"
 	childWriters    = 4
 )
 
-// childMain writes numbered events and tells on its standard output how far
-// it is: a line of counts.
+// childMain writes numbered events and prints their counts to standard output,
+// a line per count.
 func childMain(path string) {
 	opts := &dftracer.Options{}
 	switch os.Getenv(modeVariable) {
@@ -107,9 +107,10 @@ func TestKill(t *testing.T) {
 	wg.Wait()
 }
 
-// killOne kills a child after so many lines. kept waits until the file has what the
-// child had written by then, which comes there by itself, and at least one event of
-// each writer: the open span was written before all of them.
+// killOne kills a child after a number of lines. If kept is true, it waits
+// until the file has what the child had written by then and at least one event
+// of each writer. The child flushes by itself, and its open span is written
+// before the numbered events.
 func killOne(t *testing.T, mode string, lines int, kept bool) {
 	dir, err := os.MkdirTemp("", "dftracer-kill")
 	if err != nil {
@@ -149,7 +150,7 @@ func killOne(t *testing.T, mode string, lines int, kept bool) {
 		until.Nil(t, func() error { return has(path, said) })
 	}
 	_ = cmd.Process.Kill()
-	for sc.Scan() { // to the end
+	for sc.Scan() { // until the child ends
 	}
 	_ = cmd.Wait()
 	if kept {
@@ -160,7 +161,7 @@ func killOne(t *testing.T, mode string, lines int, kept bool) {
 	checkKilled(t, path, mode, kept)
 }
 
-// has is nil when a trace has so many events of each writer.
+// has returns nil if a trace has the wanted number of events of each writer.
 func has(path string, want [childWriters]int64) error {
 	counts, _, err := numbered(path)
 	for g, n := range want {
@@ -171,8 +172,8 @@ func has(path string, want [childWriters]int64) error {
 	return err
 }
 
-// numbered is how far each writer's events are in a trace without a gap, and how
-// many spans were closed for it.
+// numbered returns how far each writer's events reach in a trace without a gap,
+// and how many spans the recovery closed.
 func numbered(path string) (counts [childWriters]int64, truncated int, err error) {
 	r, err := dftracer.OpenReader(path, nil)
 	if err != nil {
@@ -212,8 +213,8 @@ func numbered(path string) (counts [childWriters]int64, truncated int, err error
 	return counts, truncated, nil
 }
 
-// checkKilled recovers the trace of a child that was killed; kept says that its open
-// span is in it.
+// checkKilled recovers the trace of a killed child; kept means that the trace
+// must have its open span.
 func checkKilled(t *testing.T, path, mode string, kept bool) {
 	before, _, err := numbered(path)
 	if err != nil {
@@ -247,8 +248,8 @@ func checkKilled(t *testing.T, path, mode string, kept bool) {
 	}
 }
 
-// TestExecDoesNotInherit starts a child while a trace is open and looks for
-// the file among the child's descriptors.
+// TestExecDoesNotInherit starts a child while a trace is open and checks that
+// the file is not among the child's descriptors.
 func TestExecDoesNotInherit(t *testing.T) {
 	if _, err := os.Stat("/proc/self/fd"); errors.Is(err, fs.ErrNotExist) {
 		t.Skip("no /proc")

@@ -12,11 +12,11 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// Create makes the file at path and writes the start of a trace to it. The
-// path may contain {rank}, {pid} and {host}; missing directories are made. A
-// file that is already there is left alone: the trace goes to the next free name,
-// see Options.Existing and Path. Pipes, devices and "-", the standard output,
-// are opened as they are. Create starts three goroutines, which Close ends.
+// Create makes the file at path and writes the start of a trace to it. The path
+// may contain {rank}, {pid} and {host}; missing directories are made. An
+// existing file is not overwritten: the trace goes to the next free name, see
+// Options.Existing and Path. Pipes, devices and "-", the standard output, are
+// opened as they are. Create starts three goroutines, which Close ends.
 func Create(path string, opts *Options) (*Writer, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
@@ -41,8 +41,8 @@ func Create(path string, opts *Options) (*Writer, error) {
 	return w, err
 }
 
-// NewWriter writes a trace to w, which it does not close. When a write fails,
-// the rest is written again later, so w must report how much it took.
+// NewWriter writes a trace to w, which it does not close. After a failed write
+// the rest is written again later, so w must report how many bytes it took.
 func NewWriter(w io.Writer, opts *Options) (*Writer, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
@@ -68,7 +68,7 @@ func newWriter(out fswrite.Output, path string, o Options) (*Writer, error) {
 	return w, nil
 }
 
-// allocWriter makes a Writer that is not started.
+// allocWriter returns a Writer that is not started.
 func allocWriter(path string, o Options) *Writer {
 	nest := o.Nesting == NestingOn || o.Nesting == NestingAuto && o.Dialect != V22
 	w := &Writer{
@@ -82,8 +82,8 @@ func allocWriter(path string, o Options) *Writer {
 	return w
 }
 
-// start starts the goroutines, one of them the sink's. The start of the file is
-// written here, so that even a process that dies at once leaves a trace.
+// start starts the goroutines, including the sink's. It writes the start of the
+// file, so that even a process that dies at once leaves a trace.
 func (w *Writer) start(sink func(fswrite.Options) (*fswrite.Sink, error)) (err error) {
 	o := &w.opts
 	if w.pump, err = newPump(pumpOptions{o.Compression, o.Level, o.MemberSize, o.Pool}, w.blocks); err != nil {
@@ -114,8 +114,8 @@ func (w *Writer) start(sink func(fswrite.Options) (*fswrite.Sink, error)) (err e
 	return nil
 }
 
-// minEvents is how many events, start and end included, the reference wants
-// before it keeps a file.
+// minEvents is how many events, including start and end, DFTracer requires to
+// keep a file.
 const minEvents = 5
 
 // flushRegularly keeps lines from growing older than the flush interval.
@@ -148,9 +148,10 @@ const (
 	extGzip  = ".pfw.gz"
 )
 
-// hashedPath returns the name that the reference gives to a trace:
-// <prefix>-<hash16>-app.pfw.gz, or .pfw for plain text, where the hash is that
-// of program, host and process id. An extension .pfw or .pfw.gz of the prefix is dropped.
+// hashedPath returns the name that DFTracer gives to a trace:
+// <prefix>-<hash16>-app.pfw.gz, or .pfw for plain text, where the hash is of
+// program, host and process id. An extension .pfw or .pfw.gz of the prefix is
+// dropped.
 func hashedPath(prefix string, p Process, plain bool) string {
 	p = p.withDefaults()
 	h := tracefile.HashOf(V2, p.Exec+"-"+p.Host+"-"+strconv.Itoa(p.PID))
@@ -162,7 +163,7 @@ func hashedPath(prefix string, p Process, plain bool) string {
 	return stem + "-" + tracefile.HashText(h, V2) + "-app" + ext
 }
 
-// splitExt cuts an extension of a trace off a path.
+// splitExt splits a trace's extension off a path.
 func splitExt(path string) (stem, ext string) {
 	for _, ext := range [...]string{extGzip, extPlain, ".gz"} {
 		if stem, ok := strings.CutSuffix(path, ext); ok && stem != "" {
@@ -172,8 +173,9 @@ func splitExt(path string) (stem, ext string) {
 	return path, ""
 }
 
-// resolvePath returns the path to create and settles the compression. A known
-// extension follows an explicit choice of compression; tools go by the name.
+// resolvePath returns the path to create and decides the compression. An
+// explicit compression replaces a known extension, because tools decide by the
+// name.
 func (o *Options) resolvePath(path string) (string, error) {
 	if path == "" {
 		return "", errors.New("the path is empty: name the file to write")
@@ -181,7 +183,7 @@ func (o *Options) resolvePath(path string) (string, error) {
 	name := fswrite.Name{Path: path, Rank: o.Process.Rank, WorldSize: o.Process.WorldSize, PID: o.Process.PID, Host: o.Process.Host}
 	resolve := name.Resolve
 	if o.HashName {
-		resolve = name.Expand // such a name is unique among processes
+		resolve = name.Expand // the hash makes the name unique among processes
 	}
 	path, err := resolve()
 	if err != nil {

@@ -17,8 +17,9 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/validate"
 )
 
-// killed is the trace of a process that was killed while a span was open of
-// which children had ended: neither its end nor a begin record is there.
+// killed returns the trace of a process that was killed while a span was open
+// and after some children of it had ended. The span has neither an end nor a
+// begin record.
 func killed(t *testing.T) string {
 	t.Helper()
 	var text strings.Builder
@@ -44,8 +45,8 @@ func killed(t *testing.T) string {
 	return out
 }
 
-// Every p_idx of a recovered trace names an event, also where the span itself
-// was never written.
+// In a recovered trace every p_idx names an event, even if the parent span was
+// never written.
 func TestRecoverLeavesNoOrphans(t *testing.T) {
 	for _, packed := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "trace.pfw")
@@ -86,7 +87,8 @@ func TestRecoverInventsNothingInAPart(t *testing.T) {
 	}
 }
 
-// A recovery that is stopped leaves the file as it was, and nothing beside it.
+// A recovery that is stopped leaves the file unchanged and no other file beside
+// it.
 func TestRecoverStops(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string][]byte{"a.pfw": []byte(killed(t)), "a.pfw.gz": gziptest.Pack([]byte(killed(t)))} {
@@ -120,7 +122,7 @@ func TestRecoverStops(t *testing.T) {
 	}
 }
 
-// The checksum of a member decides, even if its text reads well.
+// A member with a wrong checksum is damaged, even if its text is readable.
 func TestGzipChecksumIsChecked(t *testing.T) {
 	data := gziptest.Pack(stepsText(t, 50))
 	data[len(data)-6] ^= 1
@@ -135,7 +137,7 @@ func TestGzipChecksumIsChecked(t *testing.T) {
 	}
 }
 
-// What the merge tools of other producers write.
+// Traces that the merge tools of other producers write.
 func TestForeignTraces(t *testing.T) {
 	const rec = `{"id":1,"name":"read","cat":"POSIX","pid":1,"tid":2,"ts":1744611912990000,"dur":5,"ph":"X","args":{"ret":3,"p_idx":77}}`
 	const end = `{"id":2,"name":"end","cat":"dftracer","pid":1,"tid":2,"ts":1744611912990009,"dur":0,"ph":"X","args":{"num_events":1}}`

@@ -16,7 +16,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/jsontext"
 )
 
-// lineWriter encodes single events.
+// lineWriter encodes single events for tests.
 type lineWriter struct {
 	out bytes.Buffer
 	w   *dftracer.Writer
@@ -144,7 +144,7 @@ func TestWriteCompleteEqualsWrite(t *testing.T) {
 				t.Fatal(err)
 			}
 			lines := strings.Split(out.String(), "\n")
-			lines = lines[len(lines)-18 : len(lines)-2] // before end and "]" or ""
+			lines = lines[len(lines)-18 : len(lines)-2] // the lines before end and "]" or ""
 			for i := 0; i < len(lines); i += 2 {
 				if lines[i] != lines[i+1] || !strings.HasPrefix(lines[i], `{"id":77,`) {
 					t.Errorf("%v:\n%s\n%s", d, lines[i], lines[i+1])
@@ -246,7 +246,7 @@ func FuzzEncoder(f *testing.F) {
 	})
 }
 
-// Arguments as text make the line that Args make, the long ones too, which are
+// Encoded arguments make the same line as Args, also long arguments, which are
 // cut.
 func TestWriteEncoded(t *testing.T) {
 	long := strings.Repeat("é\"\n", 8000)

@@ -79,7 +79,7 @@ func ExampleRecover() {
 	if err := w.Close(); err != nil {
 		panic(err)
 	}
-	if err := os.Truncate(w.Path(), 300); err != nil { // as a process leaves it that is killed
+	if err := os.Truncate(w.Path(), 300); err != nil { // what a killed process leaves
 		panic(err)
 	}
 	report, err := dftracer.Recover(w.Path(), nil)

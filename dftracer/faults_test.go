@@ -18,7 +18,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/validate"
 )
 
-// TestTwoWritersOnOnePath reads every event of both over the two files.
+// TestTwoWritersOnOnePath expects every event of both writers in the two files.
 func TestTwoWritersOnOnePath(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "trace.pfw.gz")
@@ -47,8 +47,8 @@ func TestTwoWritersOnOnePath(t *testing.T) {
 	}
 }
 
-// TestOtherNameIsTold tells of the name that is taken, in both ways.
-func TestOtherNameIsTold(t *testing.T) {
+// TestOtherNameIsReported tells of the name that is taken, in both ways.
+func TestOtherNameIsReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
 	var told []string
 	opts := &dftracer.Options{OnPath: func(path string) { told = append(told, filepath.Base(path)) }}
@@ -69,8 +69,9 @@ func TestOtherNameIsTold(t *testing.T) {
 	}
 }
 
-// TestCloseContextOnAStalledDisk returns although the disk never does, and
-// counts what is not on it.
+// TestCloseContextOnAStalledDisk checks that CloseContext returns although the
+// disk never takes anything, and that the lines that are not in the file are
+// counted.
 func TestCloseContextOnAStalledDisk(t *testing.T) {
 	s := &slow{gate: make(chan struct{})}
 	var mu sync.Mutex
@@ -88,7 +89,7 @@ func TestCloseContextOnAStalledDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.stalled.Store(true)
-	emit(w, 60000) // about 9 MB: returns although nothing is taken
+	emit(w, 60000) // about 9 MB; returns although the disk takes nothing
 	if err := w.FlushContext(context.Background()); !errors.Is(err, dftracer.ErrStalled) {
 		t.Errorf("flush: %v", err)
 	}
@@ -98,12 +99,13 @@ func TestCloseContextOnAStalledDisk(t *testing.T) {
 		t.Errorf("close: %v", err)
 	}
 	lost := int(w.Stats().Lost)
-	close(s.gate) // the goroutine that hung ends
+	close(s.gate) // the blocked goroutine ends
 	report, err := validate.Stream(bytes.NewReader(s.bytes()), &dftracer.ValidateOptions{AllowUnfinished: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Of the block that hung nobody knows; it counts as lost.
+	// It is unknown whether the block in the stalled write arrived; it counts as
+	// lost.
 	n := report.Counts["compute/step/X"]
 	mu.Lock()
 	defer mu.Unlock()
@@ -112,7 +114,7 @@ func TestCloseContextOnAStalledDisk(t *testing.T) {
 	}
 }
 
-// TestFullDiskCountsEverything has a disk that is full for good.
+// TestFullDiskCountsEverything uses a disk that stays full.
 func TestFullDiskCountsEverything(t *testing.T) {
 	for _, compression := range []dftracer.Compression{dftracer.CompressMembers, dftracer.CompressSingle, dftracer.CompressNone} {
 		f := &flaky{}
@@ -177,7 +179,7 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-// TestDevices opens what is no regular file as it is.
+// TestDevices checks that files that are not regular are opened as they are.
 func TestDevices(t *testing.T) {
 	rank := 1
 	w, err := dftracer.Create(os.DevNull, &dftracer.Options{Process: dftracer.Process{Rank: &rank, WorldSize: 4}})

@@ -10,9 +10,9 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// BenchmarkFlush prints what flushing costs in bytes an event, for a job of so
-// many spans a second: what there is at each flush becomes a gzip member, or with
-// single is flushed into the one member.
+// BenchmarkFlush prints what flushing costs in bytes per event, for a job with
+// a number of spans a second. Each flush makes a gzip member, or with single is
+// a flush of the only member.
 func BenchmarkFlush(b *testing.B) {
 	for _, rate := range []int{20, 1000} {
 		for _, every := range []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second} {
@@ -30,8 +30,8 @@ func BenchmarkFlush(b *testing.B) {
 	}
 }
 
-// slowJob writes steps at a rate and flushes after so many events. It gives how
-// many events it wrote and what they took.
+// slowJob writes steps at a rate and flushes after each batch. It returns the
+// number of events and of bytes.
 func slowJob(b *testing.B, w *dftracer.Writer, rate, batch int) (events, size uint64) {
 	b.Helper()
 	var keys [len(stepNames)]dftracer.Key

@@ -15,7 +15,7 @@ import (
 // asctime is the date format of the start event.
 const asctime = "Mon Jan _2 15:04:05 2006"
 
-// header writes what every file begins with.
+// header writes the start of a file.
 func (f *framer) header() {
 	o, d := f.o, f.o.Dialect
 	who := o.Process
@@ -55,10 +55,11 @@ func (f *framer) header() {
 	f.add(Event{Name: tracefile.NameStart, Cat: CatDFTracer, Type: tracefile.TypeDFTracer, TS: start.UnixMicro(), Level: 1, Args: args})
 }
 
-// argWritten is when a trace about another time was written.
+// argWritten is the argument with the time of writing, in a trace about another
+// time.
 const argWritten = "written_ts"
 
-// identity is what the start event says of the job.
+// identity returns the arguments of the start event about the job.
 func (o *Options) identity() []Arg {
 	var args []Arg
 	if o.Process.WorldSize > 1 {
@@ -81,7 +82,7 @@ func (f *framer) footer(p fswrite.Part) {
 	d := f.o.Dialect
 	n := p.Lines
 	if d == V22 {
-		n -= p.Metadata // metadata has no id there and does not count
+		n -= p.Metadata // this dialect gives metadata no id and does not count it
 	}
 	args := []Arg{Int("num_events", int64(n))}
 	if p.Lost > 0 {
@@ -98,7 +99,7 @@ func (f *framer) footer(p fswrite.Part) {
 	}
 	f.add(Event{Name: tracefile.NameEnd, Cat: CatDFTracer, Type: tracefile.TypeDFTracer, TS: end.ts, Level: 1, Args: args})
 	if d != V22 {
-		f.text = append(f.text, ']') // no line feed: old readers never look at an unfinished line
+		f.text = append(f.text, ']') // without a line feed, because old readers ignore an unfinished line
 	}
 }
 
@@ -113,12 +114,13 @@ func (f *framer) missing(g fswrite.Gap) {
 	f.add(ev)
 }
 
-// continued marks this file as a later part.
+// continued marks this file as a later part of a rotated trace.
 func (f *framer) continued(n int) {
 	f.add(tracefile.Record(tracefile.NameCustom, tracefile.KeyPart, String("", strconv.Itoa(n))))
 }
 
-// versionArg follows the dialect: V1 has a number, later ones have text.
+// versionArg returns the version argument of a dialect: V1 has a number, later
+// dialects have text.
 func versionArg(d Dialect, version string) Arg {
 	if d != V1 {
 		return String("version", version)
@@ -134,15 +136,15 @@ func versionArg(d Dialect, version string) Arg {
 	return Int("version", n)
 }
 
-// framer makes the start and the end of files and the records of gaps. Its
-// methods are called by the sink, on one goroutine.
+// framer makes the start and the end of files and the records of gaps. Only the
+// sink's goroutine calls its methods.
 type framer struct {
 	o        *Options
 	enc      *tracefile.Encoder
 	names    *names
 	nextID   func() uint64
 	shorten  *atomic.Uint64  // counts strings that were cut
-	end      func() traceEnd // asked when a file ends
+	end      func() traceEnd // called when a file ends
 	pump     *pump
 	clock    tracefile.Clock
 	line     []byte
@@ -150,18 +152,18 @@ type framer struct {
 	lines    int
 	metadata int
 
-	single bool         // one gzip stream for all that is in a file
-	zip    *gzip.Writer // of it
+	single bool         // one gzip stream for the whole file
+	zip    *gzip.Writer // the compressor of that stream
 	packed bytes.Buffer
 }
 
-// traceEnd is what the Writer says at the end of the trace.
+// traceEnd is what the Writer adds to the end event of the trace.
 type traceEnd struct {
-	ts, written int64 // of the end event; 0: when it is written
+	ts, written int64 // of the end event; 0 means the time of writing
 	args        []Arg
 }
 
-// open makes the stream of a file that has one.
+// open starts the gzip stream of a file that has one.
 func (f *framer) open() (err error) {
 	if f.single = f.o.Compression == CompressSingle; !f.single {
 		return nil
@@ -170,7 +172,7 @@ func (f *framer) open() (err error) {
 	if level == levelAdaptive {
 		level = levelSmall
 	}
-	f.zip, err = gzip.NewWriterLevel(&f.packed, level) // of a resumed file: another member
+	f.zip, err = gzip.NewWriterLevel(&f.packed, level) // in a resumed file this is another member
 	return err
 }
 
@@ -198,7 +200,7 @@ func (f *framer) Encode(data []byte) []byte {
 		return data
 	}
 	f.packed.Reset()
-	_, _ = f.zip.Write(data) // into memory
+	_, _ = f.zip.Write(data) // bytes.Buffer does not fail
 	_ = f.zip.Flush()
 	return f.packed.Bytes()
 }
@@ -215,13 +217,13 @@ func (f *framer) End(p fswrite.Part) fswrite.Block {
 	return f.block(true)
 }
 
-// Pause is fswrite.Options.Pause: the end of a gzip member.
+// Pause implements fswrite.Options.Pause: it ends a gzip member.
 func (f *framer) Pause() fswrite.Block {
 	if !f.single {
 		return fswrite.Block{}
 	}
 	f.packed.Reset()
-	_ = f.zip.Close() // into memory
+	_ = f.zip.Close() // bytes.Buffer does not fail
 	return fswrite.Block{Data: f.packed.Bytes()}
 }
 
@@ -243,7 +245,7 @@ func (f *framer) add(ev Event) {
 	}
 }
 
-// block hands out what was added, in the form in which it goes into the file.
+// block returns what was added since the last call, encoded for the file.
 func (f *framer) block(last bool) fswrite.Block {
 	b := fswrite.Block{Data: f.text, Lines: f.lines, Metadata: f.metadata}
 	f.pump.bytes.Add(uint64(len(f.text)))
@@ -261,11 +263,11 @@ func (f *framer) block(last bool) fswrite.Block {
 		f.pump.members.Add(1)
 		b.Data = f.packed.Bytes()
 	default:
-		// A member of its own. That is rare, so nothing is kept for the next.
+		// This is a separate member. It is rare, so its compressor is not kept.
 		f.packed.Reset()
 		z, err := gzip.NewWriterLevel(&f.packed, levelFast)
 		if err != nil {
-			break // the level is valid
+			break // the level was checked
 		}
 		_, _ = z.Write(f.text)
 		_ = z.Close()

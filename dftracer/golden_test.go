@@ -99,7 +99,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestFramingLines counts physical lines like the reference's tests do.
+// TestFramingLines counts physical lines like DFTracer's own tests.
 func TestFramingLines(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -133,8 +133,8 @@ func TestFramingLines(t *testing.T) {
 	}
 }
 
-// TestV1MatchesReference compares the first records with those of a real
-// trace, apart from the arguments whose order the reference does not fix.
+// TestV1MatchesReference compares the first records with those of a real trace,
+// except for the arguments whose order DFTracer does not fix.
 func TestV1MatchesReference(t *testing.T) {
 	var out bytes.Buffer
 	w, err := dftracer.NewWriter(&out, fixed(dftracer.Options{Dialect: dftracer.V1}))

@@ -12,8 +12,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// badKeys are n arguments whose keys have to be repaired; with equal they are
-// the same after that.
+// badKeys returns n arguments whose keys have to be repaired; with equal the
+// repaired keys are all the same.
 func badKeys(n int, equal bool) []dftracer.Arg {
 	args := make([]dftracer.Arg, n)
 	for i := range args {
@@ -34,7 +34,7 @@ func ownedKeys(n int) []dftracer.Arg {
 	return args
 }
 
-// writeArgs are the ways in which arguments come to a Writer.
+// writeArgs are the ways in which a Writer gets arguments.
 var writeArgs = map[string]func(w *dftracer.Writer, args []dftracer.Arg){
 	"complete": func(w *dftracer.Writer, args []dftracer.Arg) {
 		key := dftracer.NewKey("c", "n")
@@ -96,7 +96,7 @@ func BenchmarkGrowthOwnedKeys(b *testing.B) {
 	growth.Bench(b, 2000, func(n int) { writeArgs["begin"](w, ownedKeys(n)) })
 }
 
-// overlapping are spans that begin one after the other and end together.
+// overlapping returns spans that begin one after the other and end together.
 func overlapping(n int) []dftracer.Event {
 	events := make([]dftracer.Event, n)
 	for i := range events {
@@ -109,9 +109,9 @@ func BenchmarkGrowthOverlapping(b *testing.B) {
 	growth.Bench(b, 2000, func(n int) { tracefile.AssignLanes(overlapping(n), 0) })
 }
 
-// However many keys are equal once they are repaired, each is once in the line,
-// and the line is not too long.
-func TestEqualKeysAreTold(t *testing.T) {
+// Keys that are equal after their repair are written once, and the line does
+// not get too long.
+func TestEqualKeysAreWrittenOnce(t *testing.T) {
 	for _, n := range []int{2, 10, 100, 350, 5000} {
 		for way, write := range writeArgs {
 			var out bytes.Buffer
@@ -132,7 +132,7 @@ func TestEqualKeysAreTold(t *testing.T) {
 				}
 				seen := map[string]bool{}
 				for _, m := range regexp.MustCompile(`"([^"]*)":`).FindAllSubmatch(line[bytes.Index(line, []byte(`"args":`))+7:], -1) {
-					if key := string(m[1]); seen[key] && key != "name" && key != "begin_id" { // which the user gave more than once
+					if key := string(m[1]); seen[key] && key != "name" && key != "begin_id" { // the input has these twice
 						t.Errorf("%s with %d keys: %s is twice in %.200s", way, n, key, line)
 					} else {
 						seen[key] = true

@@ -24,7 +24,7 @@ func TestJSON(t *testing.T) {
 		{make(chan int, 1), ``},
 	} {
 		got := tracefile.JSON(c.v)
-		if c.want == "" { // no JSON at all: a string that shows it
+		if c.want == "" { // not JSON: written as a string
 			if len(got) < 3 || got[0] != '"' {
 				t.Errorf("%v: %s", c.v, got)
 			}
@@ -64,7 +64,7 @@ func TestFromJSON(t *testing.T) {
 	}
 }
 
-// FuzzAppendObject: an object is read as package json reads it, in whatever form.
+// FuzzAppendObject compares the parser of objects with encoding/json.
 func FuzzAppendObject(f *testing.F) {
 	for _, text := range []string{`{}`, `{"a":1,"b":"x","c":[1,2],"d":null,"e":true,"f":1e3}`, ` {"a\n": -0.5}`, `{"a":1,"a":2}`, `{"a"}`} {
 		f.Add([]byte(text))
@@ -94,8 +94,8 @@ func FuzzAppendObject(f *testing.F) {
 	})
 }
 
-// TestWhole: a number is the same in all forms that senders have for it, and what is
-// none is none.
+// TestWhole checks that all notations of an integer give the same number, and
+// that other values are refused.
 func TestWhole(t *testing.T) {
 	none := int64(-99)
 	for _, c := range []struct {

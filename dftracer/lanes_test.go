@@ -12,13 +12,14 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// laneSpan is a finished span as the lane tests see it.
+// laneSpan is a finished span in the lane tests.
 type laneSpan struct {
 	tid        int64
 	start, end int64
 }
 
-// partialOverlaps counts pairs on one lane of which neither contains the other.
+// partialOverlaps counts the pairs of spans on one lane that overlap without
+// one containing the other.
 func partialOverlaps(spans []laneSpan) (bad int) {
 	lanes := make(map[int64][]laneSpan)
 	for _, s := range spans {
@@ -60,11 +61,11 @@ func TestLanesNestProperly(t *testing.T) {
 	if cTID != 100 {
 		t.Errorf("third child on %d, want its parent's lane", cTID)
 	}
-	// The parent ends first: the child must leave the lane.
+	// The parent ends before its child, so the child must leave the lane.
 	if got := l.End(root, 8); got != 100 {
 		t.Errorf("root ended on %d", got)
 	}
-	_, dTID := l.Begin(c, 9) // the moved child still takes its own children along
+	_, dTID := l.Begin(c, 9) // the moved child takes its own children to its new lane
 	if got := tracefile.LaneOf(l, c); got != 101 || dTID != got {
 		t.Errorf("outliving child on %d with its child on %d, want both on 101", got, dTID)
 	}
@@ -118,7 +119,7 @@ func TestLanesNeverOverlapPartially(t *testing.T) {
 					case rng.IntN(2) == 0:
 						parent = shared
 					}
-					start := clock.Load() // many share a microsecond
+					start := clock.Load() // many spans share a microsecond
 					if rng.IntN(2) == 0 {
 						start = clock.Add(1)
 					}
@@ -170,7 +171,7 @@ func TestAssignLanes(t *testing.T) {
 		if i > 0 && rng.IntN(3) > 0 {
 			p := &events[rng.IntN(len(events))]
 			ev.PID, ev.Parent = p.PID, int64(p.ID)
-			if rng.IntN(2) == 0 { // really inside
+			if rng.IntN(2) == 0 { // a child inside its parent
 				ev.TS = p.TS + int64(rng.IntN(int(p.Dur)+1))
 				ev.Dur = int64(rng.IntN(int(p.End()-ev.TS) + 1))
 			}

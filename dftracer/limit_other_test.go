@@ -2,5 +2,5 @@
 
 package dftracer_test
 
-// childLimit has no limit to set here.
+// childLimit does nothing: this system has no limit of file sizes.
 func childLimit(string) {}

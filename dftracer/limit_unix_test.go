@@ -19,8 +19,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 )
 
-// childLimit traces into a file that may not grow beyond a limit, which is
-// lifted later: a disk that is full for a while.
+// childLimit traces into a file with a size limit that is lifted later, like a
+// disk that is full for a while.
 func childLimit(path string) {
 	signal.Ignore(syscall.SIGXFSZ)
 	w, err := dftracer.Create(path, &dftracer.Options{FlushInterval: time.Hour, MemberSize: 16 << 10})
@@ -46,10 +46,10 @@ func childLimit(path string) {
 	fmt.Println("lost:", w.Stats().Lost, "outage:", w.Stats().Outages > 0)
 }
 
-// valid reports whether a trace is valid between two tries to write on: during one, part of a
-// member is there.
+// valid reports whether a trace is valid. It tries again for some time, because
+// during a write only a part of a member is in the file.
 func valid(path string) bool {
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // until the condition holds
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // until valid or timed out
 		r, err := dftracer.ValidateFile(path, &dftracer.ValidateOptions{AllowUnfinished: true, AllowMissingParents: true, AllowForeign: true})
 		if ok := err == nil && r.OK(); ok || time.Now().After(end) {
 			return ok
@@ -57,8 +57,8 @@ func valid(path string) bool {
 	}
 }
 
-// settled calls until the disk is not what it waits for: one that is busy with what
-// others write is an outage as well, which ends.
+// settled repeats a call until no outage is reported. A disk that is busy with
+// the writes of others is also an outage, which ends.
 func settled(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, fswrite.ErrStalled) {

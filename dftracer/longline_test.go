@@ -10,8 +10,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/growth"
 )
 
-// TestScanLongLine: in plain text, which Scan reads in pieces, a line that is too
-// long is skipped as a Reader skips it, and does not pile up in memory.
+// TestScanLongLine checks that Scan, which reads plain text in pieces, skips a
+// line that is too long as a Reader does, and does not hold it in memory.
 func TestScanLongLine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads half a gigabyte: make test-long")

@@ -6,20 +6,20 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// maxNames bounds the memory for names already written. When it is full the
-// table starts empty and names are written again, which readers accept.
+// maxNames bounds the memory for names already written. A full table is
+// emptied, and names are written again, which readers accept.
 const maxNames = 1 << 17
 
 // maxRepeated bounds the records that are repeated in every new file.
 const maxRepeated = 1 << 14
 
-// names knows which hash records a file has.
+// names holds which hash records a file has.
 type names struct {
-	mu   sync.Mutex // held while a record is written, so that no event gets ahead of it
+	mu   sync.Mutex // held while a record is written, so that the record precedes events that use it
 	seen map[nameKey]struct{}
 
 	listMu sync.Mutex
-	list   []Event // records that a new file must repeat
+	list   []Event // records that each new file repeats
 }
 
 type nameKey struct {
@@ -41,7 +41,7 @@ func (n *names) remember(ev Event) {
 	}
 }
 
-// seed notes the names of the start of a file.
+// seed adds the names that the start of a file defines.
 func (n *names) seed(d Dialect, p Process) {
 	n.seen = map[nameKey]struct{}{
 		{tracefile.NameHostHash[0], tracefile.HashOf(d, p.Host)}:      {},

@@ -10,8 +10,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// TestOlderDialects: lines of DFTracer before 1.0, when it was called otherwise: with a
-// comma after the last argument, and with each value as text.
+// TestOlderDialects reads lines of DFTracer before 1.0, which had another name
+// then: with a comma after the last argument, and with each value as text.
 func TestOlderDialects(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "old.pfw")
 	text := `[

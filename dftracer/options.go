@@ -40,8 +40,8 @@ const (
 	CompressNone
 )
 
-// SyncPolicy chooses when the file is forced to the disk. Without it the lines
-// survive the death of the process, but not that of the machine.
+// SyncPolicy chooses when the file is synced to the disk. Without a sync the
+// lines survive the death of the process, but not that of the machine.
 type SyncPolicy uint8
 
 // SyncNever, the zero value, leaves it to the operating system.
@@ -51,8 +51,8 @@ const (
 	SyncAlways             // after every member or flush
 )
 
-// Existing chooses what Create does with a file that is already there. Whatever it
-// is, that file is never touched.
+// Existing chooses what Create does if the file already exists. Create never
+// overwrites it.
 type Existing uint8
 
 // ExistingNext, the zero value, takes the next free name: trace.run2.pfw.gz.
@@ -64,41 +64,41 @@ const (
 // DefaultMemberSize is how much text goes into a gzip member.
 const DefaultMemberSize = 1 << 20
 
-// DefaultFlushInterval is the FlushInterval of the zero Options, and what a killed
-// process loses.
+// DefaultFlushInterval is the FlushInterval of the zero Options. A killed
+// process loses at most what it wrote in this time.
 const DefaultFlushInterval = fswrite.FlushInterval
 
 const levelAdaptive = 0
 
-// Options configures a Writer. The zero value, and nil, mean V2 with metadata
-// in gzip members of about 1 MiB of text, or what there is every half a second.
-// The Writer copies it.
+// Options configures a Writer. The zero value, and nil, mean V2 with metadata,
+// in gzip members of about 1 MiB of text or half a second. The Writer copies
+// it.
 type Options struct {
 	// Dialect is the generation to write.
 	Dialect Dialect
 	// NoMetadata leaves out the args of all events and the FH and SH records.
 	NoMetadata bool
 	// NoTIDs writes 0 as the tid of every record, as DFTracer does when thread ids
-	// are switched off. Viewers that nest by containment then show
-	// what runs at the same time as if it were nested.
+	// are switched off. Viewers that nest by containment then show concurrent spans
+	// as nested.
 	NoTIDs bool
 	// Nesting overrides whether level and p_idx are written.
 	Nesting Nesting
 
-	// Compression, Level and MemberSize (bytes of text, 0 means
-	// DefaultMemberSize) shape the file. Level goes from 1, fastest, to 9,
-	// smallest. 0 is level 6 as long as compression keeps up
-	// with the program and level 1 for the members in which it does not;
-	// with CompressSingle it is always 6.
+	// Compression, Level and MemberSize (bytes of text, 0 means DefaultMemberSize)
+	// shape the file. Level goes from 1, fastest, to 9, smallest. 0 means level 6
+	// while compression keeps up with the program, and level 1 for members written
+	// while it does not; with CompressSingle it is always 6.
 	Compression Compression
 	Level       int
 	MemberSize  int
-	// FlushInterval is how often what there is goes to the file, as a gzip member
-	// of its own; 0 means DefaultFlushInterval.
+	// FlushInterval is how often buffered lines are written to the file, as a gzip
+	// member; 0 means DefaultFlushInterval.
 	FlushInterval time.Duration
-	// Pool makes the Writer one of many that share their memory.
+	// Pool, if not nil, makes the Writer share memory with the other Writers of the
+	// Pool.
 	Pool *Pool
-	// Sync chooses when the file is forced to the disk.
+	// Sync chooses when the file is synced to the disk.
 	Sync SyncPolicy
 	// RotateSize, when positive, makes the Writer continue in a new file
 	// (trace.1.pfw.gz, trace.2.pfw.gz, ...) once this many bytes are in the
@@ -110,58 +110,60 @@ type Options struct {
 
 	// Existing chooses what happens to a file that is already there.
 	Existing Existing
-	// OnPath is called by Create when the file got another name than the one
-	// asked for, and by a goroutine of the Writer whenever it goes on in
-	// another file. It must not call the Writer.
+	// OnPath is called by Create if the file got another name than the one asked
+	// for, and by a goroutine of the Writer whenever it continues in another file.
+	// It must not call the Writer.
 	OnPath func(path string)
 	// HashName makes Create treat the path as a prefix and write to
 	// <prefix>-<hash16>-app.pfw.gz, the name that DFTracer gives.
 	HashName bool
-	// Process is who the trace is about; zero means this process, of no known job.
+	// Process is the process that the trace is about. The zero value means this
+	// process, with an unknown place in a job.
 	Process Process
-	// Version is the version text of the start event; "" means that of the dialect.
+	// Version is the version text of the start event; "" means the dialect's
+	// version.
 	Version string
 
-	// Start is when the job that the trace is about began, as far as it is
-	// known when the file is opened. It is for traces that are written
-	// afterwards: imports and streams from elsewhere. The start event then
-	// carries this time and the end event the latest end of all events, or
-	// the time that SetEnd sets; both have the argument written_ts, the time of
-	// writing in microseconds. Zero is a trace written live: both events carry
-	// the time of Now.
+	// Start is when the job of the trace began, if that is known when the file is
+	// opened. It is for traces that are written afterwards, such as imports and
+	// received streams. The start event then has this time, and the end event has
+	// the latest end of all events or the time that SetEnd sets; both have the
+	// argument written_ts, the time of writing in microseconds. The zero Start
+	// means a trace written live: both events have the time of Now.
 	Start time.Time
 
-	// Heartbeat is the time between two records that the process is alive, also
-	// while nothing else is recorded. 0 means 10 s, and no
-	// such records in a trace that is written afterwards, see Start. A negative one
-	// switches them off.
+	// Heartbeat is the time between two records that show that the process is
+	// alive, also while nothing else is recorded. 0 means 10 s, or no such records
+	// in a trace that is written afterwards, see Start. A negative value switches
+	// them off.
 	Heartbeat time.Duration
 
-	// StallMemory is how many bytes wait in memory while the file takes
-	// nothing or fails; 0 means 64 MiB. StallWait is for how long,
-	// in all, calls wait once that is full, before lines are dropped; 0 means
-	// 100 ms, and a negative time means that calls wait until there is room.
+	// StallMemory is how many bytes wait in memory while the file fails or takes
+	// nothing; 0 means 64 MiB. StallWait is for how long, in all, calls wait once
+	// that memory is full, before lines are dropped; 0 means 100 ms, and a negative
+	// time means that calls wait until there is room.
 	StallMemory int
 	StallWait   time.Duration
 
-	// OnError is called when an outage of the file begins and when it is over,
-	// with an error that matches *Outage, and with other errors, such as that
-	// of a sync. It may be called on any goroutine that uses the Writer or is
-	// its own; it must not call the Writer. Nil means that errors are only
-	// counted and returned by Close.
+	// OnError is called when an outage of the file begins and when it ends, with an
+	// error that matches *Outage, and for other errors, such as a failed sync. It
+	// may be called on any goroutine that uses the Writer and on the Writer's own;
+	// it must not call the Writer. With nil, errors are only counted and returned
+	// by Close.
 	OnError func(error)
-	// Now returns the time of framing records; nil means time.Now.
+	// Now returns the time for the start and end records; nil means time.Now.
 	Now func() time.Time
 }
 
-// Outage is an error about a time in which the file could not be written. It is reported
-// when that time begins and when it is over: Path is the file, Cause the error behind
-// it, which Unwrap returns, and Over is true at the end. For is then how long it lasted,
-// and Lost the number of lines that are missing because of it. Error describes it in one
-// line.
+// Outage is an error about a time in which the file could not be written. It is
+// reported when that time begins and when it ends: Path is the file, Cause the
+// error behind it, which Unwrap returns, and Over is true at the end. For is
+// then how long it lasted, and Lost how many lines are missing because of it.
+// Error describes it in one line.
 type Outage = fswrite.Outage
 
-// ErrClosed is the error of [Writer.Suspend] that leaves the Writer closed.
+// ErrClosed is matched by an error of [Writer.Suspend] after which the Writer
+// is closed.
 var ErrClosed = tracefile.ErrClosed
 
 // ErrStalled is the cause of an Outage in which the file takes nothing.
@@ -215,7 +217,7 @@ func (o *Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// dialectVersion is the release of the reference that a dialect follows.
+// dialectVersion returns the DFTracer release that a dialect follows.
 func dialectVersion(d Dialect) string {
 	switch d {
 	case V1:
@@ -226,26 +228,28 @@ func dialectVersion(d Dialect) string {
 	return "2.0.0"
 }
 
-// Process is the process that a trace is about. Every empty field of the first group is filled
-// in from the running process, which is right except for importers that write on
-// behalf of another one. What is empty of the second, its place in a job, is unknown.
+// Process is the process that a trace is about. Empty fields of the first group
+// are filled in from the running process. Importers that write on behalf of
+// another process set them. Empty fields of the second group, the place in a
+// job, are unknown.
 type Process struct {
 	PID, PPID int
 	Host      string // host name
 	Exec      string // base name of the program
-	Command   string // command line, its arguments joined by ";"; only the program unless given, see [CommandLine]
+	Command   string // command line, its arguments joined by ";"; by default only the program, see [CommandLine]
 	Dir       string // working directory
 
 	// Rank, when not nil, replaces {rank} in the path and is written as the
 	// PR record. Without it {rank} becomes 0.
 	Rank *int
-	// WorldSize is how many ranks the job has; 0 is unknown. Where it is above 1 it is an
-	// argument of the start event, so that readers can tell which ranks are missing, and
-	// where the path has no {rank} besides, "-rank2" goes before its extension.
+	// WorldSize is the number of ranks of the job; 0 is unknown. A size above 1
+	// becomes an argument of the start event, so that readers know which ranks are
+	// missing. If the path has no {rank}, "-rank2" (for rank 2) then goes before
+	// its extension.
 	WorldSize int
-	// Attempt counts the starts of the job from zero; nil is unknown. With
-	// JobID, the job's id at the launcher, and SessionTag it becomes an
-	// argument of the start event.
+	// Attempt counts the starts of the job from zero; nil is unknown. Attempt,
+	// JobID (the launcher's job id) and SessionTag become arguments of the start
+	// event.
 	Attempt    *int
 	JobID      string
 	SessionTag string

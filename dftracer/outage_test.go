@@ -21,7 +21,7 @@ import (
 
 var errDisk = errors.New("no space left")
 
-// flaky is an io.Writer that fails, or takes half, while broken.
+// flaky is an io.Writer that fails, or takes half of the data, while broken.
 type flaky struct {
 	mu     sync.Mutex
 	data   bytes.Buffer
@@ -113,7 +113,7 @@ func TestLongOutageSaysWhatIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.set(true)
-	for range 60 { // about 9 MB: more than is kept
+	for range 60 { // about 9 MB, more than StallMemory
 		emit(w, 1000)
 	}
 	_ = w.FlushContext(context.Background())
@@ -260,7 +260,7 @@ func TestSlowDiskBlocksAndLosesNothing(t *testing.T) {
 		if n := w.Stats().Buffered; n > 4<<20 {
 			t.Errorf("%d bytes are buffered", n)
 		}
-		const held = 100 * time.Millisecond // less than what a stall is
+		const held = 100 * time.Millisecond // less than a stall
 		time.Sleep(held)
 		close(s.gate)
 		<-done

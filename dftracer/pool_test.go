@@ -14,7 +14,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// Writers that share their memory write what others write, in turns and at once.
+// Writers that share a Pool write the same as others, one after the other and
+// concurrently.
 func TestPool(t *testing.T) {
 	pool := dftracer.NewPool()
 	key := dftracer.NewKey("torch", "n")
@@ -39,7 +40,7 @@ func TestPool(t *testing.T) {
 				}
 				if turn < turns-1 && i%2 == 0 {
 					err := w.Suspend(t.Context())
-					for errors.Is(err, dftracer.ErrStalled) { // all share the processor and the disk: it goes on, and is asked again
+					for errors.Is(err, dftracer.ErrStalled) { // the tests share the processor and the disk, so a stall may happen; retry
 						err = w.Suspend(t.Context())
 					}
 					if err != nil {
@@ -77,7 +78,7 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// One of many Writers costs little: its file, and no compressor of its own.
+// A Writer with a Pool costs little: a file, and no compressor of its own.
 func TestPoolSavesMemory(t *testing.T) {
 	pool := dftracer.NewPool()
 	dir := t.TempDir()

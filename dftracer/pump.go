@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// levelSmall is used while the pump keeps up, levelFast when it does not.
-	// On trace lines the former takes a quarter less, at half the speed.
+	// levelSmall is used while the pump keeps up, levelFast when it does not. On
+	// trace lines levelSmall makes files a quarter smaller, at half the speed.
 	levelSmall = 6
 	levelFast  = 1
 	// backlog is how many waiting jobs mean that the pump does not keep up.
 	backlog = 3
-	// maxPacked is the largest buffer that is kept for the next member, and
-	// maxKept that of a Writer that is one of many.
+	// maxPacked is the size of the largest buffer that is kept for the next member;
+	// maxKept is the same for a Writer with a Pool.
 	maxPacked = 4 << 20
 	maxKept   = 64 << 10
 )
 
-// pumpOptions are those of [Options].
+// pumpOptions are the pump's part of [Options].
 type pumpOptions struct {
 	Compression Compression
 	Level       int
@@ -29,19 +29,19 @@ type pumpOptions struct {
 	Pool        *Pool
 }
 
-// pump is the goroutine between buffers and sink: it makes gzip members.
-// Everything but the atomic counts belongs to that goroutine.
+// pump is the goroutine between buffers and sink. It makes gzip members. Only
+// that goroutine uses the fields, except for the atomic counts.
 type pump struct {
 	pumpOptions
-	blocks *blocks // where text comes from
+	blocks *blocks // the source of text
 	sink   *fswrite.Sink
 
-	zip    *gzip.Writer // of the open member: fast or small
+	zip    *gzip.Writer // the compressor of the open member: fast or small
 	fast   *gzip.Writer
 	small  *gzip.Writer
 	packed bytes.Buffer
-	text   []byte                               // of the open member, where the compressor is lent for its end alone
-	member struct{ bytes, lines, metadata int } // put into the open member so far
+	text   []byte                               // of the open member, if a compressor is borrowed only for its end
+	member struct{ bytes, lines, metadata int } // added to the open member so far
 
 	bytes   atomic.Uint64 // of text
 	waiting atomic.Int64  // lines in the open member
@@ -69,7 +69,7 @@ func newPump(o pumpOptions, b *blocks) (*pump, error) {
 	return p, err
 }
 
-// forget gives back the memory of compressing.
+// forget releases the memory of compression.
 func (p *pump) forget() {
 	p.zip, p.fast, p.small, p.packed, p.text = nil, nil, nil, bytes.Buffer{}, nil
 }
@@ -97,8 +97,8 @@ func (p *pump) run() {
 	}
 }
 
-// feed takes whole lines. When the file has stopped and memory is full they are
-// dropped here, before they are compressed.
+// feed takes whole lines. If the file has stopped and memory is full, it drops
+// them before compression.
 func (p *pump) feed(text []byte, lines int, isMeta bool) {
 	if len(text) == 0 || !p.sink.Admit(lines) {
 		return
@@ -121,12 +121,12 @@ func (p *pump) feed(text []byte, lines int, isMeta bool) {
 		if p.member.bytes == 0 {
 			if hurry {
 				p.zip = p.fast
-			} else if len(p.blocks.jobs) == 0 { // it has caught up
+			} else if len(p.blocks.jobs) == 0 { // the pump has caught up
 				p.zip = p.small
 			}
 			p.zip.Reset(&p.packed)
 		}
-		_, _ = p.zip.Write(text) // into memory
+		_, _ = p.zip.Write(text) // bytes.Buffer does not fail
 	}
 	p.member.bytes += len(text)
 	p.member.lines += lines
@@ -164,15 +164,16 @@ func (p *pump) endMember() {
 	p.packed.Reset()
 }
 
-// spare reports whether a buffer is larger than its Writer, one of many, needs now.
+// spare reports whether a buffer of a Writer with a Pool is much larger than
+// needed now.
 func spare(size, used int) bool { return size > maxKept && size > 4*used }
 
-// pooled reports whether the compressor is lent.
+// pooled reports whether the compressor is borrowed from the Pool.
 func (p *pump) pooled() bool {
 	return p.Pool != nil && p.Compression == CompressMembers
 }
 
-// level is that of a member whose compressor is lent.
+// level returns the level for a member with a borrowed compressor.
 func (p *pump) level() int {
 	switch {
 	case p.Level != levelAdaptive:

@@ -15,12 +15,13 @@ import (
 
 // ReaderOptions configures reading. The zero value, and nil, are ready for use.
 type ReaderOptions struct {
-	// OnBad is called for every skipped line, from the goroutine that reads.
+	// OnBad is called for every skipped line, on the goroutine that reads.
 	OnBad func(*LineError)
-	// Hashes, when not nil, takes the names behind the hashes of the trace.
+	// Hashes, if not nil, collects the names behind the hashes of the trace.
 	Hashes *Hashes
-	// OnPiece, when not nil, is called by Scan for each gzip member, or some MiB of plain
-	// text, in the order of the file and, without Concurrent, after its events.
+	// OnPiece, if not nil, is called by Scan for each gzip member, or some MiB of
+	// plain text, in the order of the file and, without Concurrent, after its
+	// events.
 	OnPiece func(*Piece)
 	// Workers is how many goroutines Scan uses; 0 means one per processor.
 	Workers int
@@ -28,26 +29,26 @@ type ReaderOptions struct {
 	// in no order, which is the fastest. Without it the events come in file order,
 	// one at a time, while several goroutines parse.
 	Concurrent bool
-	// Stop, when not nil, is asked for every few hundred KiB of text whether to
-	// go on; its error ends the reading and is returned. Scan asks from several
-	// goroutines at once. The Err method of a context fits.
+	// Stop, if not nil, is called for every few hundred KiB of text; its error ends
+	// the reading and is returned. Scan calls it from several goroutines at once.
+	// The Err method of a context fits.
 	Stop func() error
 }
 
 // ReadStats are counts of what was read.
 type ReadStats struct {
-	Lines  int   // with framing, empty and bad lines
+	Lines  int   // including framing, empty and bad lines
 	Events int   // records delivered
-	Bad    int   // lines skipped because they are no valid record
+	Bad    int   // lines skipped because they are not valid records
 	Bytes  int64 // of text
 	Slow   int   // lines in an unusual form, read by the general parser
 	Torn   bool  // the file ends in the middle of a member or of a line
 	Cause  error // what ended a torn gzip stream, the first of several
-	// DamagedAt is where a torn file is damaged first, in bytes of the file:
-	// the beginning of the gzip member or of the half line. Only Scan knows it;
-	// it is 0 in a file that is not torn.
+	// DamagedAt is where the first damage of a torn file begins, in bytes of the
+	// file: the start of the gzip member or of the incomplete line. Only Scan sets
+	// it; it is 0 for a file that is not torn.
 	DamagedAt int64
-	// Dialect is a guess from the records; it is right for files that have any.
+	// Dialect is a guess from the records, right for every file that has records.
 	Dialect Dialect
 	// First holds the first bad lines, at most 100.
 	First []LineError
@@ -62,11 +63,11 @@ func (s *ReadStats) bad(e LineError) {
 	}
 }
 
-// Reader returns the events of a trace one by one: plain or gzip, any dialect,
-// constant memory. Lines that are no valid
-// record are skipped and counted. A trace cut anywhere is read to its last
-// complete line. A damaged member ends the trace for a Reader; Scan goes on
-// with the next one. It is not safe for concurrent use.
+// Reader returns the events of a trace one by one. It reads plain text and
+// gzip, any dialect, in constant memory. Lines that are not valid records are
+// skipped and counted. A truncated trace is read to its last complete line. A
+// Reader stops at a damaged member; Scan continues with the next one. A Reader
+// is not safe for concurrent use.
 type Reader struct {
 	opts   ReaderOptions
 	lines  fsread.Lines
@@ -105,9 +106,9 @@ func NewReader(r io.Reader, opts *ReaderOptions) (*Reader, error) {
 	return rd, nil
 }
 
-// Next returns the next event, or io.EOF at the end. The event and its Args
-// are overwritten by the next call; their strings are not. A torn end is not
-// an error, see Stats; any other failure to read is.
+// Next returns the next event, or io.EOF at the end. The next call overwrites
+// the event and its Args, but not their strings. A torn end is not an error,
+// see Stats; any other failure to read is.
 func (r *Reader) Next() (*Event, error) {
 	for r.err == nil {
 		line, err := r.lines.Next()
@@ -129,7 +130,8 @@ func (r *Reader) Next() (*Event, error) {
 	return nil, r.err
 }
 
-// end translates what ended the text: a torn stream is as good as an end.
+// end converts the error that ended the text: a torn stream counts as a normal
+// end.
 func (s *ReadStats) end(err error) error {
 	switch {
 	case errors.Is(err, io.EOF):
@@ -141,8 +143,8 @@ func (s *ReadStats) end(err error) error {
 	return fmt.Errorf("dftracer: read: %w", err)
 }
 
-// takeRest looks at what follows the last line feed. It counts when it is a
-// whole record; otherwise the trace was cut inside it.
+// takeRest parses the text after the last line feed. It is an event if it is a
+// whole record; otherwise the trace is torn there.
 func (r *Reader) takeRest() bool {
 	line, err := r.lines.Rest()
 	if err != nil {
@@ -188,8 +190,8 @@ func (r *Reader) take(line []byte) bool {
 	return true
 }
 
-// All returns the events that are left. An error other than the end comes
-// last, with a nil event.
+// All returns the remaining events. An error other than the end comes last,
+// with a nil event.
 func (r *Reader) All() iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		for {
@@ -201,14 +203,14 @@ func (r *Reader) All() iter.Seq2[*Event, error] {
 	}
 }
 
-// Stats returns what was read so far.
+// Stats returns the counts so far.
 func (r *Reader) Stats() ReadStats {
 	s := r.stats
 	s.Slow = r.parser.Slow
 	return s
 }
 
-// Close closes the file that OpenReader opened.
+// Close closes the file that OpenReader opened. It does nothing for NewReader.
 func (r *Reader) Close() error {
 	if r.closer == nil {
 		return nil
@@ -218,23 +220,23 @@ func (r *Reader) Close() error {
 
 // Stats are counts of what a Writer has done so far.
 type Stats struct {
-	Lines     uint64        // records written or waiting for the disk, framing included; some of them may get lost
-	Bytes     uint64        // of text in those lines
+	Lines     uint64        // records written or buffered, including framing; some of them may get lost
+	Bytes     uint64        // of text in these lines
 	DiskBytes uint64        // written to the file
 	Members   uint64        // gzip members of CompressMembers
-	Parts     uint64        // continuation files begun by rotation
-	Blocked   time.Duration // total time callers waited for the disk
+	Parts     uint64        // files begun by rotation
+	Blocked   time.Duration // total time that callers waited for the disk
 	Lost      uint64        // lines missing because the file failed, stalled or was deleted, or was not ready at the deadline of CloseContext
 	Late      uint64        // events written after Close, dropped
 	Shortened uint64        // strings cut to keep a line under 16 KiB
-	Repaired  uint64        // events whose negative numbers became 0
+	Repaired  uint64        // events whose negative numbers were replaced by 0
 	Outages   uint64        // times the file failed or stalled
 	Errors    uint64        // failed operations on the file
-	Buffered  int           // bytes of text not yet given to the compressor
-	Held      int           // bytes that wait for the file
+	Buffered  int           // bytes of text not yet compressed
+	Held      int           // bytes that wait to be written to the file
 }
 
-// Stats returns the counts of this moment.
+// Stats returns the current counts. It is safe for concurrent use.
 func (w *Writer) Stats() Stats {
 	if w == nil {
 		return Stats{}

@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )
 
-// benchTrace is the text of a trace of training steps.
+// benchTrace returns the text of a trace of training steps.
 func benchTrace(b *testing.B, n int) []byte {
 	b.Helper()
 	var text bytes.Buffer

@@ -23,7 +23,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/validate"
 )
 
-// describe is an event as comparable text.
+// describe returns an event as text for comparison.
 func describe(ev *dftracer.Event) string {
 	b := []byte(ev.Phase.String())
 	for _, n := range [...]int64{int64(ev.Type), int64(ev.ID), ev.PID, ev.TID, ev.TS, ev.Dur, int64(ev.Level), ev.Parent} {
@@ -120,7 +120,7 @@ func TestReaderReportsIOErrors(t *testing.T) {
 	}
 }
 
-// stepsText is a trace of n events as plain text.
+// stepsText returns a trace of n events as plain text.
 func stepsText(t testing.TB, n int) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -135,7 +135,7 @@ func stepsText(t testing.TB, n int) []byte {
 	return out.Bytes()
 }
 
-// TestScanEqualsReader reads the same traces in all ways, among them members
+// TestScanEqualsReader reads the same traces in all ways, also with members
 // that end in the middle of a line.
 func TestScanEqualsReader(t *testing.T) {
 	text := stepsText(t, 1500)
@@ -200,7 +200,8 @@ func TestScanEqualsReader(t *testing.T) {
 	}
 }
 
-// namedMember has a file name in its header, like the gzip program writes it.
+// namedMember returns a member with a file name in its header, as the gzip
+// program writes it.
 func namedMember(text []byte) []byte {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
@@ -264,7 +265,7 @@ func TestTornEverywhere(t *testing.T) {
 		if err != nil || !v.OK() {
 			t.Fatalf("cut at %d: %v %v", n, err, v.Err())
 		}
-		if records := v.Events + v.Metadata - report.Unfinished; records < len(got) || records > len(got)+2 { // the end event, which may have survived, and a record of the damage
+		if records := v.Events + v.Metadata - report.Unfinished; records < len(got) || records > len(got)+2 { // there may also be the end event and a record of the damage
 			t.Fatalf("cut at %d: %d records after recovery of %d", n, records, len(got))
 		}
 	}
@@ -312,8 +313,8 @@ func TestDamagedMember(t *testing.T) {
 	}
 }
 
-// FuzzReader feeds any bytes: nothing may panic, and what the fast parser
-// takes must be what encoding/json takes.
+// FuzzReader reads arbitrary bytes: nothing may panic, and encoding/json must
+// agree with what the fast parser accepts.
 func FuzzReader(f *testing.F) {
 	for _, name := range []string{"v1", "v2", "v22"} {
 		text, err := os.ReadFile(filepath.Join("testdata", name+".pfw"))
@@ -325,7 +326,7 @@ func FuzzReader(f *testing.F) {
 	}
 	f.Add([]byte(`{"ph":"X","args":{"a":-0,"b":1e400,"c":[1],"d":"\ud800"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		text := len(data) // and what it inflates to
+		text := len(data) // the data and its decompressed text
 		if z, err := gzip.NewReader(bytes.NewReader(data)); err == nil {
 			n, _ := io.Copy(io.Discard, z)
 			text += int(n)

@@ -10,8 +10,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// realTraces returns the files of a real run of the reference, which are not
-// part of the module.
+// realTraces returns the files of a real run of DFTracer, which are not part of
+// the module.
 func realTraces(t testing.TB) []string {
 	t.Helper()
 	files, _ := filepath.Glob("../../shared/data/dftracer/*.pfw.gz")

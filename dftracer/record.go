@@ -10,8 +10,8 @@ import (
 //
 //   - Phase: the kind of record; PhaseUnknown is written as PhaseComplete.
 //   - Type: the producer, which V22 alone writes.
-//   - ID: unique in its file, from [Writer.NextID] at the start of the span; zero lets
-//     the Writer take one.
+//   - ID: unique in its file, from [Writer.NextID] at the start of the span; with zero
+//     the Writer assigns one.
 //   - Name, Cat: the name and the category, by which analyzers group; the category
 //     "dftracer" is for framing.
 //   - PID: the process; zero is the Writer's.
@@ -23,15 +23,17 @@ import (
 //   - HostHash: the text of the argument hhash; empty is the Writer's host.
 //   - Args: the other arguments in file order, a slice of [Arg].
 //
-// The method End returns TS+Dur, Arg returns the argument of a key and whether the event
-// has it, and Meta returns the arguments name and value of a metadata record as text.
+// The method End returns TS+Dur, Arg returns the argument of a key and whether
+// the event has it, and Meta returns the arguments name and value of a metadata
+// record as text.
 //
-// A Writer copies what it needs before Write returns. A Reader may reuse the Event and
-// its Args for the next line; its strings stay valid.
+// A Writer copies what it needs before Write returns. A Reader may reuse the
+// Event and its Args for the next line; its strings stay valid.
 type Event = tracefile.Event
 
-// Span is what a complete event has besides its Key and its arguments: the fields ID,
-// TID, TS, Dur, Level and Parent of [Event], with the same meanings and zero values.
+// Span holds the fields of a complete event other than its Key and its
+// arguments: ID, TID, TS, Dur, Level and Parent of [Event], with the same
+// meanings and zero values.
 type Span = tracefile.Span
 
 // NoParent is the Parent of a root event. Zero means the same when writing,
@@ -49,13 +51,13 @@ type Key = tracefile.Key
 // NewKey returns the Key of a category and a name. Parts above 512 bytes are shortened.
 func NewKey(cat, name string) Key { return tracefile.NewKey(cat, name) }
 
-// Arg is one typed argument of an event: a key and a number or a string held by value,
-// so that an event with numbers needs no allocation. The zero Arg is the integer 0 under
-// an empty key.
+// Arg is one typed argument of an event: a key and a number or a string held by
+// value, so that an event with numbers needs no allocation. The zero Arg is the
+// integer 0 under an empty key.
 //
-// The field Key is the key. Int64 returns the value as an integer, with floats truncated
-// and decimal strings parsed, Float64 returns it as a float, and Text as text. A value
-// that is no number is 0.
+// The field Key is the key. Int64 returns the value as an integer, with floats
+// truncated and decimal strings parsed, Float64 returns it as a float, and Text
+// as text. A value that is not a number gives 0.
 type Arg = tracefile.Arg
 
 // Int returns an integer argument.
@@ -73,12 +75,12 @@ func Float(key string, v float64) Arg { return tracefile.Float(key, v) }
 // String returns a string argument.
 func String(key, v string) Arg { return tracefile.String(key, v) }
 
-// Bool returns the integer 1 or 0, as DFTracer does for a Python bool:
-// its readers know no booleans.
+// Bool returns the integer 1 or 0, as DFTracer writes a Python bool: its
+// readers do not accept JSON booleans.
 func Bool(key string, v bool) Arg { return tracefile.Bool(key, v) }
 
 // Raw returns an argument that is written as the given JSON text without its
-// line breaks. Text that is not valid JSON is written as a string instead.
+// line breaks. Text that is not valid JSON is written as a string.
 func Raw(key, text string) Arg { return tracefile.Raw(key, text) }
 
 // Dialect is a generation of the format. Its String is the name: V1, V2 or V22.
@@ -99,9 +101,9 @@ type Phase = tracefile.Phase
 const (
 	PhaseUnknown    = tracefile.PhaseUnknown    // never written
 	PhaseComplete   = tracefile.PhaseComplete   // X: a span with a start and a duration
-	PhaseCounter    = tracefile.PhaseCounter    // C: a sample of values at one moment
+	PhaseCounter    = tracefile.PhaseCounter    // X: a span with a start and a duration
 	PhaseAggregated = tracefile.PhaseAggregated // A: many events folded into one, read but never written
-	PhaseMetadata   = tracefile.PhaseMetadata   // M: a fact about the process or a name behind a hash
+	PhaseMetadata   = tracefile.PhaseMetadata   // M: a property of the process, or the name of a hash
 )
 
 // Type is the producer column of the V22 dialect. Other dialects do not write it.
@@ -110,21 +112,22 @@ type Type = tracefile.Type
 // Lanes assigns every open span a lane, the tid of its record, such that spans
 // on one lane nest: a span goes to its parent's lane when the parent is the
 // innermost open span there, otherwise to the lowest lane on which nothing is
-// open. Few lanes are made and they are reused. Viewers and call trees that
-// nest spans by containment then show the real nesting for any number of goroutines.
+// open. Lanes are reused. Viewers and call trees that nest spans by containment
+// then show the real nesting for any number of goroutines.
 //
-// Begin(parent, start) opens a span at a time in microseconds and returns its [Lane] and
-// number; End(lane, end) closes it and returns the number to write it with, which differs
-// if the span outlived its parent. Count returns how many lanes there are. All may be called
-// concurrently. A nil Lanes returns lane 0 for all.
+// Begin(parent, start) opens a span at a time in microseconds and returns its
+// [Lane] and number; End(lane, end) closes it and returns the number to write
+// it with, which differs if the span outlived its parent. Count returns how
+// many lanes there are. All methods may be called concurrently. A nil Lanes
+// returns lane 0 for every span.
 type Lanes = tracefile.Lanes
 
-// Lane is the handle of an open span. The zero Lane is no span: a root's parent.
-// A handle may be used after End, and then changes nothing.
+// Lane is the handle of an open span. The zero Lane is no span and serves as
+// the parent of a root. After End a handle may still be used and has no effect.
 type Lane = tracefile.Lane
 
-// NewLanes returns lanes numbered from first. The process id is a good first:
-// it is the id of the main thread.
+// NewLanes returns lanes numbered from first. The process id, which is the id
+// of the main thread, is a good first number.
 func NewLanes(first int64) *Lanes { return tracefile.NewLanes(first) }
 
 // Hash stands for a host, file or other string in a trace. Hashes of different dialects
@@ -138,18 +141,19 @@ type Hash = tracefile.Hash
 // nothing.
 type Hashes = tracefile.Hashes
 
-// Piece is a part of a trace file that is read by itself: a gzip member, or some plain
-// text. Offset and Size are bytes of the file, Text bytes after decompression, and Lines
-// the number of lines that end in it. Gzip is true for a gzip member, and Across if the
-// first line begins in the piece before.
+// Piece is a part of a trace file that can be read independently: a gzip
+// member, or some plain text. Offset and Size are bytes of the file, Text bytes
+// after decompression, and Lines the number of lines that end in it. Gzip is
+// true for a gzip member, and Across if the first line begins in the previous
+// piece.
 type Piece = tracefile.Piece
 
-// LineError is why a line of a trace was skipped: Line is its number, from 1, and Err
-// the cause, which Unwrap returns. Error has both.
+// LineError describes a skipped line of a trace: Line is its number, from 1,
+// and Err the cause, which Unwrap returns. Error has both.
 type LineError = tracefile.LineError
 
-// Report is the result of a validation. OK reports whether no problem was found, and Err
-// returns the problems as an error or nil. Its fields:
+// Report is the result of a validation. OK reports whether no problem was
+// found, and Err returns the problems as an error or nil. Its fields:
 //
 //   - Dialect: the dialect of the trace.
 //   - Lines: lines, including an unfinished last one.
@@ -157,11 +161,11 @@ type LineError = tracefile.LineError
 //   - Spans: complete events other than the framing.
 //   - Counters, Metadata: samples, and metadata records.
 //   - Lanes: different pairs of pid and tid that have events.
-//   - Open: spans that were begun and not ended.
+//   - Open: spans that were begun but not ended.
 //   - Orphans: events whose parent is not in the trace.
 //   - Lost: events that the trace itself reports as missing.
 //   - Counts: the number of records by "cat/name/ph".
-//   - Count, Problems: the number of problems, and the first 100.
+//   - Count, Problems: the number of problems, and the first 100 of them.
 //   - Groups: every kind of problem, in the order of its first line.
 type Report = validate.Report
 
@@ -191,11 +195,11 @@ type ProblemGroup = validate.ProblemGroup
 //     returned. The Err method of a context fits.
 type ValidateOptions = validate.Options
 
-// ValidateFile reads a whole trace, plain or gzip, and reports everything in it
-// that a strict reader could stumble over: JSON, framing, key types, the order
-// of the first records, ids, parents, containment and lanes. Its memory does not
-// grow with the number of events. The error is about reading and about temporary
-// files, not about the trace.
+// ValidateFile reads a whole trace, plain or gzip, and reports everything that
+// a strict reader could fail on: JSON, framing, key types, the order of the
+// first records, ids, parents, containment and lanes. Its memory does not grow
+// with the number of events. The error is about reading and temporary files,
+// not about the trace.
 func ValidateFile(path string, opts *ValidateOptions) (Report, error) {
 	return validate.File(path, opts)
 }
@@ -218,26 +222,26 @@ type RecoverOptions = recovery.Options
 //   - Clean: the trace was complete, and nothing was changed.
 //   - Dialect: a guess from the records.
 //   - Lines, Bad: records found, and lines that are not valid records.
-//   - CutBytes: bytes of the file that were given up.
+//   - CutBytes: bytes of the file that were cut off.
 //   - Salvaged: records taken out of a torn last member.
 //   - Closed: open spans that were closed with truncated:1.
 //   - Unfinished: spans that had children and no record. Each is now an event named
 //     unfinished around its children.
-//   - DamagedAt: the first byte of the file that was given up, or -1.
+//   - DamagedAt: the first byte of the file that was cut off, or -1.
 type RecoverReport = recovery.Report
 
 // Recover repairs the trace of a process that was killed: it cuts the file to
-// its last whole line, closes the spans that were open according to their
-// begin records with the argument truncated:1, and appends the end event with
-// recovered:1 and the closing bracket. A complete trace is left alone. The
+// its last whole line, closes the spans that were open according to their begin
+// records with the argument truncated:1, and appends the end event with
+// recovered:1 and the closing bracket. A complete trace is not changed. The
 // repaired trace is written beside the file and then renamed, so that Recover
-// itself can be interrupted. A file that a Writer has open is refused where the
-// file system has locks.
+// itself can be interrupted. A file that a Writer has open is refused if the
+// file system supports locks.
 func Recover(path string, opts *RecoverOptions) (RecoverReport, error) {
 	return recovery.File(path, opts)
 }
 
-// CommandLine returns what can get a report of this process's command line without
-// telling a secret: the program and the names of its flags, joined by ";". A trace
-// has it if it is asked for, in [Process].
+// CommandLine returns a description of this process's command line that is safe
+// to publish: the program and the names of its flags, without values, joined by
+// ";". A trace has it only if the program sets it in [Process].
 func CommandLine() string { return tracefile.CommandLine() }

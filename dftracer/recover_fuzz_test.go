@@ -15,8 +15,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/recovery"
 )
 
-// FuzzRecover repairs what may be a trace. What it repaired is a trace, in which
-// nothing is left to repair; where it repaired nothing the file is as it was.
+// FuzzRecover repairs arbitrary data. A repaired file must be a trace that
+// needs no further repair; otherwise the file must be unchanged.
 func FuzzRecover(f *testing.F) {
 	const begun = `{"name":"CM","ph":"M","pid":1,"tid":1,"cat":"dftracer","id":9,"args":{"hhash":"h","name":"span.begin","value":"forward","begin_id":4,"begin_ts":1700000000000000,"begin_cat":"compute"}}`
 	const span = `{"id":5,"name":"forward","cat":"compute","pid":1,"tid":1,"ts":1700000000000000,"dur":5,"ph":"X","args":{"hhash":"h","level":2,"p_idx":4}}`
@@ -34,7 +34,7 @@ func FuzzRecover(f *testing.F) {
 		}
 		text := int64(len(data))
 		if z, err := gzip.NewReader(bytes.NewReader(data)); err == nil {
-			n, _ := io.Copy(io.Discard, z) // as far as it can be read
+			n, _ := io.Copy(io.Discard, z) // as much as can be decompressed
 			text += n
 		}
 		var first recovery.Report

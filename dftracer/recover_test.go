@@ -23,8 +23,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/validate"
 )
 
-// tornTrace returns a trace whose last part was never written: spans are open, and
-// some have children already.
+// tornTrace returns a trace without its last part: spans are open, and some of
+// them already have children.
 func tornTrace(t testing.TB, opts *dftracer.Options) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -84,7 +84,7 @@ func TestRecoverAnyCut(t *testing.T) {
 				if whole > 0 {
 					t.Fatalf("%s cut at %d: %v", name, cut, err)
 				}
-				continue // there is no record yet
+				continue // the file has no record yet
 			}
 			if whole == 0 {
 				whole = cut
@@ -99,8 +99,8 @@ func TestRecoverAnyCut(t *testing.T) {
 	}
 }
 
-// TestRecoverTornInALine: whatever stands after the last line feed of a member that
-// was never finished, the repaired trace has no empty line.
+// TestRecoverTornInALine checks that the repaired trace has no empty line,
+// whatever follows the last line feed of an unfinished member.
 func TestRecoverTornInALine(t *testing.T) {
 	z, err := gzip.NewReader(bytes.NewReader(tornTrace(t, nil)))
 	if err != nil {
@@ -113,7 +113,7 @@ func TestRecoverTornInALine(t *testing.T) {
 		w := gzip.NewWriter(&torn)
 		_, _ = w.Write(lines)
 		_, _ = w.Write([]byte(tail))
-		_ = w.Flush() // and never closed
+		_ = w.Flush() // deliberately not closed
 		path := filepath.Join(t.TempDir(), "trace.pfw.gz")
 		writeFile(t, path, torn.String())
 		if _, err := recovery.File(path, nil); err != nil {
@@ -174,8 +174,8 @@ func TestRecoverRefusesAFileInUse(t *testing.T) {
 	dftest.Check(t, path)
 }
 
-// TestRecoverWhileItEnds tries until the writer lets go of its file, and at any
-// moment in between: nothing that was written last is cut off.
+// TestRecoverWhileItEnds calls Recover until the writer releases its file: the
+// last records must not be cut off.
 func TestRecoverWhileItEnds(t *testing.T) {
 	rounds := 200
 	if testing.Short() {
@@ -215,8 +215,8 @@ func TestRecoverWhileItEnds(t *testing.T) {
 	}
 }
 
-// TestRecoverManyOpenSpans counts the work by its memory: what was quadratic
-// copied all open spans for every member.
+// TestRecoverManyOpenSpans bounds the allocated bytes: quadratic work would
+// copy all open spans for every member.
 func TestRecoverManyOpenSpans(t *testing.T) {
 	recovered := func(n int) (allocated uint64) {
 		path := filepath.Join(t.TempDir(), "trace.pfw.gz")
@@ -278,7 +278,8 @@ func allocatedBy(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// What is at the output is replaced when that is asked for, and only a file.
+// An existing output is replaced only with Force, and only if it is a regular
+// file.
 func TestRecoverOutput(t *testing.T) {
 	dir := t.TempDir()
 	path, out, link := filepath.Join(dir, "trace.pfw.gz"), filepath.Join(dir, "out.pfw.gz"), filepath.Join(dir, "link.pfw.gz")
@@ -304,15 +305,15 @@ func TestRecoverOutput(t *testing.T) {
 	dftest.Check(t, out)
 }
 
-// TestRecoverBeforeTheEnd: what is missing of a trace goes in front of its end event,
-// wherever behind it the file is torn, and whatever form it has.
+// TestRecoverBeforeTheEnd checks that missing records are inserted before the
+// end event, in all forms and wherever the file is torn after it.
 func TestRecoverBeforeTheEnd(t *testing.T) {
 	text := stepsText(t, 20) // the last iteration was never written
 	end := bytes.LastIndex(text, []byte(`{"id":`))
 	for _, test := range []struct {
 		name string
 		data []byte
-		from int // the first cut
+		from int // where the cuts begin
 	}{
 		{"plain", text, end},
 		{"in a member", gziptest.Pack(text), len(gziptest.Pack(text)) - 12},

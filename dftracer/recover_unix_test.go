@@ -12,8 +12,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/recovery"
 )
 
-// A trace that is repaired in place stays whose it was; one with other names is left,
-// since those would go on to name the damaged file.
+// A repair in place keeps the file's owner. A file with several hard links is
+// refused, because the other names would keep the damaged file.
 func TestRecoverKeepsTheOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
 	torn := string(tornTrace(t, nil))

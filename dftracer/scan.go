@@ -53,8 +53,8 @@ type scan struct {
 	fn    func(*Event) error
 	stats ReadStats
 
-	join Reader // parses the lines that lie across pieces
-	tail part   // text before the next piece that has no line feed yet
+	join Reader // parses the lines that cross pieces
+	tail part   // text before the next piece, without a line feed so far
 	last int64  // where the last gzip member begins; -1 in plain text
 
 	ended bool // fn returned an error and is not called again
@@ -66,29 +66,29 @@ type scan struct {
 type piece struct {
 	Piece
 
-	batches chan *batch // ordered: events on their way to the caller
+	batches chan *batch // in ordered scans: events for the caller
 	done    chan struct{}
-	first   part // text up to the first line feed: it may continue a line
-	tail    part // text after the last one
-	whole   bool // a line feed was seen
+	first   part // text up to the first line feed; it may end a line of the previous piece
+	tail    part // text after the last line feed
+	whole   bool // there was a line feed
 	stats   ReadStats
 	err     error
 }
 
-// part is a part of a line.
+// part is an incomplete line.
 type part struct {
 	text []byte
-	long bool // it is too long, and not kept
+	long bool // too long, and dropped
 }
 
-// add adds what follows, or why there is nothing.
+// add appends text, or notes the error that ended it.
 func (p *part) add(text []byte, err error) {
 	n := len(p.text) + len(text)
 	if p.long = p.long || err != nil || n > fsread.MaxLine; p.long {
 		p.text = p.text[:0]
 		return
 	}
-	if n > cap(p.text) { // append grows long ones by a quarter
+	if n > cap(p.text) { // append grows long slices by a quarter
 		p.text = append(make([]byte, 0, max(n, 2*cap(p.text))), p.text...)
 	}
 	p.text = append(p.text, text...)
@@ -258,7 +258,7 @@ var batches = sync.Pool{New: func() any {
 
 func newBatch() *batch { return batches.Get().(*batch) }
 
-// free gives the memory of a batch to another.
+// free returns a batch for reuse.
 func (b *batch) free() {
 	clear(b.events)
 	clear(b.args)
@@ -275,15 +275,15 @@ func (b *batch) add(ev *Event) {
 	b.events[len(b.events)-1].Args = b.args[n:len(b.args):len(b.args)]
 }
 
-// collect takes the pieces in file order: it joins the line that lies across
-// two pieces, delivers ordered events and adds up line numbers.
+// collect handles the pieces in file order: it joins the line that crosses two
+// pieces, delivers ordered events and adds up line numbers.
 func (s *scan) collect(p *piece) error {
 	var failed error
 	p.Across = len(s.tail.text) > 0 || s.tail.long
 	lines := s.stats.Lines
 	if p.batches != nil {
-		// The first line comes before the batches, but is known only when the
-		// worker has found a line feed; the first batch implies that.
+		// The first line comes before the batches, but is known only when the worker
+		// has found a line feed. Receiving the first batch implies that.
 		joined := false
 		for b := range p.batches {
 			if !joined {
@@ -317,7 +317,8 @@ func (s *scan) collect(p *piece) error {
 	return failed
 }
 
-// joinFirst parses the line made of the tail so far and the piece's first text.
+// joinFirst parses the line made of the current tail and the first text of the
+// piece.
 func (s *scan) joinFirst(p *piece) error {
 	if !p.whole || s.ended {
 		return nil
@@ -352,7 +353,8 @@ func (s *scan) single(line part, number int) error {
 	return s.fn(&s.join.event)
 }
 
-// add counts what a piece had between its first and its last line feed.
+// add counts the lines and events between the first and the last line feed of a
+// piece.
 func (s *scan) add(p *piece) {
 	for _, e := range p.stats.First {
 		e.Line += s.stats.Lines
@@ -373,7 +375,7 @@ func (s *scan) add(p *piece) {
 	}
 	if p.stats.Torn {
 		s.torn(p.Offset, p.stats.Cause)
-		p.tail, s.tail = part{}, part{} // half a line
+		p.tail, s.tail = part{}, part{} // an incomplete line
 	}
 	if p.stats.Events > 0 {
 		s.stats.Dialect = p.stats.Dialect
@@ -387,7 +389,7 @@ func (s *scan) torn(at int64, cause error) {
 	}
 }
 
-// finishTail looks at what follows the last line feed of the file.
+// finishTail parses the text after the last line feed of the file.
 func (s *scan) finishTail() error {
 	line := tracefile.TrimLine(s.tail.text)
 	if len(line) == 0 && !s.tail.long {
@@ -404,7 +406,7 @@ func (s *scan) finishTail() error {
 	return s.single(s.tail, s.stats.Lines+1)
 }
 
-// pieces cuts the file and passes the parts on until emit returns false.
+// pieces splits the file and emits its pieces until emit returns false.
 func (s *scan) pieces(emit func(*piece) bool) error {
 	var head [10]byte
 	n, err := s.f.ReadAt(head[:], 0)
@@ -439,7 +441,7 @@ func (s *scan) open(p *piece, m *tracefile.Members) (io.Reader, error) {
 	if !p.Gzip {
 		return io.NewSectionReader(s.f, p.Offset, p.Size), nil
 	}
-	// The member is read to its own end, not to that of the piece: the next
+	// The member is read to its own end, not to that of the piece, because the next
 	// piece may begin with bytes that only look like a member.
 	m.Start(s.f, p.Offset, s.size)
 	m.Room = p.Size

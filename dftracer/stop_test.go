@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )
 
-// After an error of its own fn is not called again.
+// After fn has returned an error it is not called again.
 func TestScanEndsWithTheErrorOfFn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
 	text := stepsText(t, 1000)

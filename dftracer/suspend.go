@@ -10,14 +10,14 @@ import (
 )
 
 // Suspend writes everything to the file and closes it without the end of the
-// trace, for a program with more traces than it can keep open: the memory, the
-// goroutines and the descriptor are given back, and Resume goes on in the same
-// file. It is for files that Create made.
+// trace. It is for programs with more traces than they can keep open: it
+// releases the memory, the goroutines and the descriptor, and Resume continues
+// in the same file. It only works for files that Create made.
 //
-// While the file fails or takes nothing, Suspend returns why and the Writer
-// goes on as before, unless the error matches [ErrClosed]. Afterwards the Writer is
-// closed, but not the trace: a trace that is not resumed has no end, as if the program
-// had been killed.
+// If the file fails or takes nothing, Suspend returns the reason and the Writer
+// stays usable, unless the error matches [ErrClosed]. After success the Writer
+// is closed but the trace is not: a trace that is not resumed has no end, as if
+// the program had been killed.
 func (w *Writer) Suspend(ctx context.Context) error {
 	if w == nil {
 		return nil
@@ -45,10 +45,9 @@ func (w *Writer) Suspend(ctx context.Context) error {
 }
 
 // Resume opens the file of a suspended Writer again, and returns a Writer that
-// goes on where that one stopped: ids, counts and names included. What it
-// writes are further gzip members. If the file is gone or was changed, the
-// trace goes on in the next part, which says what is missing. After an error
-// Resume may be called again.
+// continues with its ids, counts and names. It writes further gzip members. If
+// the file is gone or was changed, the trace continues in the next part, which
+// records what is missing. After an error Resume may be called again.
 func (w *Writer) Resume() (*Writer, error) {
 	if w == nil {
 		return nil, nil

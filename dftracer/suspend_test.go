@@ -14,8 +14,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// spread writes a trace of a parent and its children with a suspension before
-// each child.
+// spread writes a trace of a parent and its children, and suspends the writer
+// before each child.
 func spread(t *testing.T, path string, o *dftracer.Options, between func(part int)) (*dftracer.Writer, int) {
 	t.Helper()
 	w, err := dftracer.Create(path, o)
@@ -81,7 +81,7 @@ func TestSuspend(t *testing.T) {
 	}
 }
 
-// A rotated trace goes on in the part where it was.
+// A rotated trace continues in its last part.
 func TestSuspendRotated(t *testing.T) {
 	dir := t.TempDir()
 	w, spans := spread(t, filepath.Join(dir, "trace.pfw.gz"), &dftracer.Options{RotateSize: 600}, func(int) {})
@@ -124,7 +124,7 @@ func TestSuspendedFileVanishes(t *testing.T) {
 	}
 }
 
-// A file that somebody else writes to is left alone.
+// A file that another process wrote to is not changed.
 func TestSuspendedFileChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.pfw")
 	var foreign []byte
@@ -153,7 +153,7 @@ func TestSuspendedFileChanges(t *testing.T) {
 	}
 }
 
-// So is a file that somebody has taken to write it.
+// A file that another writer has opened is not changed either.
 func TestSuspendedFileIsTaken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.pfw")
 	var taken fswrite.Output

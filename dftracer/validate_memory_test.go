@@ -14,7 +14,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/validate"
 )
 
-// brokenTrace has n spans on a few lanes, of which many break a rule.
+// brokenTrace returns a trace of n spans on a few lanes, with many broken
+// rules.
 func brokenTrace(n int) string {
 	var text strings.Builder
 	text.WriteString("[\n")
@@ -28,7 +29,7 @@ func brokenTrace(n int) string {
 	return text.String()
 }
 
-// Sorting in files changes nothing of what is found.
+// Sorting in files does not change the result.
 func TestValidateFindsTheSameWithLittleMemory(t *testing.T) {
 	for _, opts := range []dftracer.ValidateOptions{{}, {AllowForeign: true}, {AllowMissingParents: true, AllowOutliving: true}} {
 		for _, n := range []int{20, 3000} {
@@ -60,7 +61,8 @@ func TestValidateSaysThatItCannotSort(t *testing.T) {
 	}
 }
 
-// lines gives a sound trace of any length and looks at the heap meanwhile.
+// lines is a reader of a valid trace of any length that samples the heap
+// meanwhile.
 type lines struct {
 	n, at int
 	buf   bytes.Buffer
@@ -106,7 +108,7 @@ func TestValidateMemoryDoesNotGrowWithTheTrace(t *testing.T) {
 	}
 }
 
-// Spans of the same time, and such as nest without end, take no memory each.
+// Neither spans of the same time nor deep nesting take memory per span.
 func TestValidateMemoryOfSpansInsideEachOther(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long trace")

@@ -81,7 +81,7 @@ func TestRecoverClosesOpenSpans(t *testing.T) {
 			for _, ev := range []*dftracer.Event{outer, closed, async, inner} {
 				tracefile.WriteBegin(w, ev)
 			}
-			closed.Dur = 10 // overlaps async, which its writer would have moved to another lane
+			closed.Dur = 10 // overlaps async; a real writer would have moved it to another lane
 			w.Write(closed)
 			if err := w.FlushContext(context.Background()); err != nil {
 				t.Fatal(err)
@@ -119,8 +119,7 @@ func writeFile(t testing.TB, path, text string) {
 	}
 }
 
-// Without thread ids every record has 0, and what ran at the same time is no
-// defect.
+// With NoTIDs every record has tid 0, and overlaps are not reported.
 func TestNoTIDs(t *testing.T) {
 	for _, d := range []dftracer.Dialect{dftracer.V1, dftracer.V2, dftracer.V22} {
 		var text strings.Builder

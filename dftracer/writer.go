@@ -10,16 +10,16 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// Writer writes one process's trace. Its methods may be called concurrently;
-// a nil Writer does nothing.
+// Writer writes one process's trace. Its methods may be called concurrently; a
+// nil Writer does nothing.
 //
-// An event is encoded straight into a buffer under a short lock; one goroutine
+// An event is encoded directly into a buffer under a short lock; one goroutine
 // compresses full or old buffers, and another one writes them. When the disk is
 // slower than the program, all buffers fill up and Write blocks: no event is
 // dropped and memory stays bounded. When the disk fails, or takes nothing for a
 // second, compressed events wait in memory, see Options.StallMemory; beyond
-// that they are dropped, counted and reported, and a record in the file says so
-// once it works again.
+// that they are dropped, counted and reported, and a record in the file has
+// their number once the file works again.
 type Writer struct {
 	enc    *tracefile.Encoder
 	opts   Options
@@ -30,7 +30,7 @@ type Writer struct {
 	pump   *pump
 	names  names
 	cuts   atomic.Uint64 // strings that were shortened
-	fixed  atomic.Uint64 // events with numbers that the format does not have
+	fixed  atomic.Uint64 // events with numbers that the format cannot represent
 
 	closing   sync.Mutex
 	closed    bool
@@ -41,7 +41,7 @@ type Writer struct {
 	err       error
 }
 
-// Path returns the file that Create made, which may have another name than the
+// Path returns the path of the file that Create made, which may differ from the
 // one asked for; later parts of a rotated trace have a number before the
 // extension. It is empty for NewWriter.
 func (w *Writer) Path() string {
@@ -85,21 +85,23 @@ func (w *Writer) WriteComplete(key *Key, s Span, args ...Arg) {
 	w.complete(key, &s, args, nil)
 }
 
-// WriteEncoded is [Writer.WriteComplete] for arguments that are text already, each as
-// lines hold it: `,"key":12`. Keys must differ from each other, have at most 32 ASCII
-// letters, digits or punctuation that needs no JSON escape, and must not be hhash, level
-// or p_idx; other text makes a line that readers refuse. A hash must be written in the
-// form of the Writer's dialect. args is not kept.
+// WriteEncoded is like [Writer.WriteComplete] for arguments that are already
+// encoded, each as in a line: `,"key":12`. Keys must differ from each other,
+// consist of at most 32 ASCII letters, digits or punctuation without JSON
+// escapes, and must not be hhash, level or p_idx; with other text readers
+// refuse the line. A hash must have the form of the Writer's dialect. args is
+// not kept.
 func (w *Writer) WriteEncoded(key *Key, s Span, args []byte) {
 	if len(args) > tracefile.MaxArgs {
-		all, _ := tracefile.AppendObject(nil, append(append([]byte{'{'}, args[1:]...), '}')) // of other text what is before the damage
+		all, _ := tracefile.AppendObject(nil, append(append([]byte{'{'}, args[1:]...), '}')) // of invalid text, the part before the error
 		w.WriteComplete(key, s, all...)
 		return
 	}
 	w.complete(key, &s, nil, args)
 }
 
-// complete writes a span whose arguments, as Args or as text, fit into a line.
+// complete writes a span, with args or with encoded arguments, that fits into a
+// line.
 func (w *Writer) complete(key *Key, s *Span, args []Arg, text []byte) {
 	if w == nil {
 		return
@@ -125,14 +127,14 @@ func (w *Writer) complete(key *Key, s *Span, args []Arg, text []byte) {
 	}
 }
 
-// repaired counts an event with a number that the format does not have.
+// repaired counts an event with a number that the format cannot represent.
 func (w *Writer) repaired(negative bool) {
 	if negative {
 		w.fixed.Add(1)
 	}
 }
 
-// Write writes any event. It does not change ev and keeps nothing of it.
+// Write writes any event. It does not change ev and does not keep it.
 func (w *Writer) Write(ev *Event) {
 	if w == nil || ev == nil {
 		return
@@ -189,9 +191,9 @@ func (w *Writer) shardOf(ev *Event) *shard {
 	return w.blocks.shardOf(ev.TID)
 }
 
-// FlushContext waits until everything written before is in the file, until the context
-// ends at the latest. It returns the Writer's error state: nil when the file works. It
-// does not wait for a file that takes nothing, or fails.
+// FlushContext waits until everything written before is in the file, at most
+// until the context ends. It returns the Writer's error state: nil if the file
+// works. It does not wait for a file that fails or takes nothing.
 func (w *Writer) FlushContext(ctx context.Context) error {
 	if w == nil {
 		return nil
@@ -199,7 +201,7 @@ func (w *Writer) FlushContext(ctx context.Context) error {
 	return waitFor(ctx, func() error { return w.flush(ctx, false) })
 }
 
-// Sync is FlushContext followed by forcing the file to the disk.
+// Sync calls FlushContext and then syncs the file to the disk.
 func (w *Writer) Sync() error {
 	if w == nil {
 		return nil
@@ -223,7 +225,8 @@ func (w *Writer) flush(ctx context.Context, sync bool) error {
 	return nil
 }
 
-// waitFor waits for f until the end of the context; f then goes on by itself.
+// waitFor waits for f, at most until the context ends; f then continues in the
+// background.
 func waitFor(ctx context.Context, f func() error) error {
 	if ctx.Done() == nil {
 		return f()
@@ -238,10 +241,11 @@ func waitFor(ctx context.Context, f func() error) error {
 	}
 }
 
-// SetEnd sets when the job ended that the trace is about, and arguments of the end
-// event, such as counts of losses on the way to the Writer. A later call replaces both;
-// the zero time and no arguments keep the defaults. Without a time the end event has the
-// latest end of all events if Options.Start is set, and otherwise the time of closing.
+// SetEnd sets when the traced job ended, and arguments for the end event, such
+// as counts of losses before the Writer. A later call replaces both; the zero
+// time and no arguments keep the defaults. Without a time the end event has the
+// latest end of all events if Options.Start is set, and otherwise the time of
+// closing.
 func (w *Writer) SetEnd(at time.Time, args ...Arg) {
 	if w == nil {
 		return
@@ -259,14 +263,14 @@ func (w *Writer) SetEnd(at time.Time, args ...Arg) {
 	w.end.Store(&end)
 }
 
-// jobEnd is what is known of the end of a job.
+// jobEnd holds the arguments of SetEnd.
 type jobEnd struct {
 	at   time.Time // zero: unknown
 	args []Arg
 }
 
-// ending is what the end event says. It has the time of writing where that is
-// another one.
+// ending returns the contents of the end event. They include the time of
+// writing if it differs.
 func (w *Writer) ending() traceEnd {
 	var e traceEnd
 	now := w.opts.Now().UnixMicro()
@@ -285,16 +289,16 @@ func (w *Writer) ending() traceEnd {
 	return e
 }
 
-// Close writes the end event, ends the framing, stops the goroutines and
-// closes the file. It returns the first error that lost events or left the
-// file incomplete. Later calls return the same; later writes are counted and
-// dropped. It waits for a slow file, and up to half a minute for one that takes
-// nothing.
+// Close writes the end event, ends the framing, stops the goroutines and closes
+// the file. It returns the first error that lost events or left the file
+// incomplete. Later calls return the same; later writes are counted and
+// dropped. It waits for a slow file, and up to 30 s for one that takes nothing.
 func (w *Writer) Close() error { return w.CloseContext(context.Background()) }
 
-// CloseContext is Close that ends with the context. What is not in the file
-// then counts as lost, and the error says why and how much; the goroutine that
-// the system holds up ends when the system lets it go.
+// CloseContext is Close with a deadline: it returns when the context ends. What
+// is not in the file then counts as lost, and the error has the cause and the
+// number of lines. A goroutine that is blocked in the system ends when the
+// system call returns.
 func (w *Writer) CloseContext(ctx context.Context) error {
 	if w == nil {
 		return nil
@@ -311,7 +315,7 @@ func (w *Writer) CloseContext(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		w.pump.sink.Abandon(ctx.Err()) // now nothing waits for the file any more
+		w.pump.sink.Abandon(ctx.Err()) // from here nothing waits for the file
 		<-done
 	}
 	return w.err
@@ -330,8 +334,8 @@ func (w *Writer) close(ctx context.Context) {
 	}
 }
 
-// drain hands everything to the sink, makes later writes fail and stops the
-// goroutines but that of the sink.
+// drain passes everything to the sink, makes later writes fail and stops all
+// goroutines except the sink's.
 func (w *Writer) drain() {
 	w.closed = true
 	close(w.stop)
@@ -343,10 +347,10 @@ func (w *Writer) drain() {
 	<-done
 }
 
-// Hash returns the hash that stands for a text in this trace. The kind is the name of
-// the record that maps the hash to the text: "HH" for a host, "FH" for a file, "SH" for
-// any other text. The first use of a text writes this record. It is zero for a nil
-// Writer.
+// Hash returns the hash that stands for a text in this trace. The kind is the
+// name of the record that maps the hash to the text: "HH" for a host, "FH" for
+// a file, "SH" for any other text. The first use of a text writes this record.
+// A nil Writer returns the zero Hash.
 func (w *Writer) Hash(kind, s string) Hash {
 	if w == nil {
 		return 0

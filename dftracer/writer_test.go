@@ -20,8 +20,9 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// trace runs a small tree of spans on lanes: a root in each goroutine, nested
-// and concurrent children, some of which end after their parent has.
+// trace runs a small tree of spans on lanes: a root in each goroutine, with
+// nested and concurrent children, some of which end after their parent. It
+// returns the number of events.
 func trace(w *dftracer.Writer, lanes *dftracer.Lanes, rounds int) (events int) {
 	key, child := dftracer.NewKey("compute", "forward"), dftracer.NewKey("comm", "all_reduce")
 	now := func() int64 { return time.Now().UnixMicro() }
@@ -97,8 +98,8 @@ func TestConcurrentTraceIsFlawless(t *testing.T) {
 	}
 }
 
-// TestFactsComeFirst reads a trace in order: no event may use a hash whose
-// record has not been read yet.
+// TestFactsComeFirst reads a trace in order: every hash must be defined before
+// the first event that uses it.
 func TestFactsComeFirst(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
 	w, err := dftracer.Create(path, &dftracer.Options{MemberSize: 5000, FlushInterval: time.Millisecond})
@@ -205,7 +206,7 @@ func TestSingleMember(t *testing.T) {
 	}
 }
 
-// TestNothingGrowsOld waits for the flush interval in a bubble of its own time.
+// TestNothingGrowsOld waits for the flush interval in synthetic time.
 func TestNothingGrowsOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &flaky{}

@@ -6,8 +6,8 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// A standard span has a name of its own in a trace file, and a place in the run; some
-// last for a large part of it.
+// A standard span has another name in a trace file, and a place in the run;
+// some last for a large part of it.
 func Example() {
 	info, _ := spans.Lookup(spans.ModelForward)
 	fmt.Println(info.Category, info.Event, "in", info.Parent)
@@ -25,7 +25,7 @@ func Example() {
 	// testing_loop
 }
 
-// Of the events these say that something needs a look.
+// Some events mean that something needs attention.
 func Example_events() {
 	for _, event := range []string{spans.EventSpanStop, spans.EventSaveCheckpointFailure, spans.EventTelemetryDataError} {
 		switch event {

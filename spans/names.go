@@ -1,12 +1,12 @@
-// Package spans is the vocabulary of span and event names, and the one table
-// that maps the training-telemetry names to the DFTracer ones.
+// Package spans defines the names of spans and events, and the table that maps
+// the training-telemetry names to DFTracer's.
 //
 //	info, ok := spans.Lookup(spans.ModelForward)
 //	// info.Category == "compute", info.Event == "forward"
 package spans
 
-// Names of the standard spans, as the one-logger grammar writes them
-// (TestingIteration really is in upper case there).
+// Names of the standard spans in one-logger's spelling (TestingIteration really
+// is in upper case there).
 const (
 	Application       = "application"
 	DistributedInit   = "distributed_code_initialization"
@@ -21,8 +21,8 @@ const (
 	ZeroGrad          = "zero_grad"
 	ModelBackward     = "model_backward"
 	OptimizerUpdate   = "optimizer_update"
-	// CheckpointSave starts a span named CheckpointSaveSync or CheckpointSaveAsync, as
-	// the training configuration chooses. No span has this name itself.
+	// CheckpointSave starts a span named CheckpointSaveSync or CheckpointSaveAsync,
+	// as configured. No span has this name itself.
 	CheckpointSave             = "checkpoint_save"
 	CheckpointSaveSync         = "checkpoint_save_sync"
 	CheckpointSaveAsync        = "checkpoint_save_async"
@@ -35,29 +35,30 @@ const (
 	// Epoch is not in one-logger's grammar, which has no span for an epoch.
 	Epoch = "epoch"
 
-	// The parts of a start are not in that grammar either: what a process does before it
-	// trains, outside of the initializations. In a trace they have the category startup
-	// and the last word as their name. Goodput accounting has a category for each.
+	// The parts of a start are not in one-logger's grammar either: what a process
+	// does before training, except for the initializations. In a trace they have
+	// the category startup and the last word as their name. Goodput accounting has
+	// a category for each.
 	StartupInterpreter = "startup_interpreter" // until the program's first line
-	StartupImports     = "startup_imports"     // of libraries
+	StartupImports     = "startup_imports"     // importing libraries
 	StartupRendezvous  = "startup_rendezvous"  // waiting for the other processes
-	StartupDevice      = "startup_device"      // a device is opened, its libraries are loaded
-	StartupModel       = "startup_model"       // the model goes to its device, is wrapped
-	StartupFirstBatch  = "startup_first_batch" // until the loader gives its first one
-	StartupCompile     = "startup_compile"     // before the first step
+	StartupDevice      = "startup_device"      // opening a device and loading its libraries
+	StartupModel       = "startup_model"       // moving the model to its device, wrapping it
+	StartupFirstBatch  = "startup_first_batch" // until the loader returns its first batch
+	StartupCompile     = "startup_compile"     // compilation before the first step
 
-	// GraphCompile is in neither that grammar nor the table: a span, started by
-	// telemetry.Provider.StartSpan, in which a graph is built and compiled. Goodput
-	// accounting counts it as warm-up. Its category is CategoryCompile.
+	// GraphCompile is in neither one-logger's grammar nor the table: a span for
+	// building and compiling a graph, started by telemetry.Provider.StartSpan.
+	// Goodput accounting counts it as warm-up. Its category is CategoryCompile.
 	GraphCompile = "graph_compile"
 )
 
-// CategoryCompile is the DFTracer category of what builds and compiles the
-// program that a device runs.
+// CategoryCompile is the DFTracer category of building and compiling device
+// programs.
 const CategoryCompile = "compile"
 
-// Attributes that set the category and the name of an OpenTelemetry span in a trace file.
-// They do not become arguments there.
+// Attributes that set the category and the name of an OpenTelemetry span in a
+// trace file. They do not become arguments there.
 const (
 	AttrCategory = "dftracer.cat"
 	AttrName     = "dftracer.name"
@@ -78,8 +79,8 @@ const (
 	EventSyncCheckpointMetricsUpdate   = "sync_checkpoint_metrics_update"
 
 	// EventSaveCheckpointFailure and EventAsyncCheckpointMetricsUpdate are not in
-	// one-logger's grammar, which reports neither a failed save nor the time of an
-	// asynchronous one.
+	// one-logger's grammar, which reports neither failed saves nor the time of
+	// asynchronous ones.
 	EventSaveCheckpointFailure        = "save_checkpoint_failure"
 	EventAsyncCheckpointMetricsUpdate = "async_checkpoint_metrics_update"
 )

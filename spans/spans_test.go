@@ -38,8 +38,8 @@ func TestReferenceHasTwentySpans(t *testing.T) {
 	}
 }
 
-// The pairs of category and event by which DFAnalyzer's "ai" preset and the
-// AI logging tree find a layer.
+// The pairs of category and event by which DFAnalyzer's "ai" preset and the AI
+// logging tree find a layer.
 func TestDFTracerNames(t *testing.T) {
 	for name, want := range map[string][2]string{
 		"application":                     {"ai_root", "ai_root"},

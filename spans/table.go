@@ -5,13 +5,13 @@ import "slices"
 // Info describes a standard span.
 type Info struct {
 	Name   string // the standard name
-	Parent string // the span it belongs under; empty for the root
+	Parent string // the parent span; empty for the root
 
-	// Long marks spans that stay open for a large part of the run, unlike those
-	// of one iteration.
+	// Long marks spans that stay open for a large part of the run, unlike those of
+	// single iterations.
 	Long bool
 
-	// Timed spans are counted in a window (count, total, minimum, maximum).
+	// Timed marks spans with a timer (count, total, minimum, maximum).
 	Timed bool
 
 	// Extension marks a span that one-logger does not have.
@@ -21,8 +21,8 @@ type Info struct {
 	Event    string // DFTracer event name
 }
 
-// The order is that of a run, with the parts of a start at the end. Category and Event are the words by which
-// DFAnalyzer's "ai" preset finds its layers.
+// The order is that of a run, with the parts of a start at the end. Category
+// and Event are the names by which DFAnalyzer's "ai" preset finds its layers.
 var table = [...]Info{
 	{Name: Application, Long: true, Category: "ai_root", Event: "ai_root"},
 	{Name: DistributedInit, Parent: Application, Category: "comm", Event: "comm.init"},
@@ -54,7 +54,7 @@ var table = [...]Info{
 	{Name: StartupCompile, Parent: Application, Extension: true, Category: "startup", Event: "compile"},
 }
 
-// Lookup finds the standard span of that name.
+// Lookup returns the standard span of that name.
 func Lookup(name string) (Info, bool) {
 	if i := Index(name); i >= 0 {
 		return table[i], true
@@ -62,8 +62,8 @@ func Lookup(name string) (Info, bool) {
 	return Info{}, false
 }
 
-// Index returns the position of the name in the table, or -1 for a name that is not in
-// it. It allocates nothing and takes a few nanoseconds.
+// Index returns the position of the name in the table, or -1 for other names.
+// It allocates nothing and takes a few nanoseconds.
 func Index(name string) int {
 	switch name {
 	case Application:
@@ -129,15 +129,14 @@ func Index(name string) int {
 // Count is the number of rows of the table; every [Index] is below it.
 const Count = len(table)
 
-// At returns the row at an [Index]. It panics if index is outside of the table.
+// At returns the row at an [Index]. It panics if index is out of range.
 func At(index int) Info { return table[index] }
 
 // All returns every row of the table in the order of a run.
 func All() []Info { return slices.Clone(table[:]) }
 
-// DefaultBlacklist lists the spans that are kept out of exporters unless the
-// export customization says otherwise: those of single iterations
-// (one-logger's default).
+// DefaultBlacklist returns the spans that exporters do not get by default:
+// those of single iterations, as in one-logger.
 func DefaultBlacklist() []string {
 	return []string{
 		TrainingIteration, ValidationIteration, TestingIteration,

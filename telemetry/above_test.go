@@ -22,7 +22,7 @@ const (
 	aboveSpan  = "b7ad6b7169203331"
 )
 
-// What whoever starts a job writes into TRACEPARENT, and whether spans hang there.
+// The value of TRACEPARENT, and whether spans become children of it.
 func TestParentVariable(t *testing.T) {
 	for name, c := range map[string]struct {
 		text, state string
@@ -67,9 +67,9 @@ func TestParentVariable(t *testing.T) {
 	}
 }
 
-// Whatever way a span is started, it is a child of the one of the environment unless
-// it has another parent, and so does what an exporter gets where spans are left out.
-// The trace file has roots as without.
+// However a span is started, it is a child of the environment's span unless it
+// has another parent; the same holds for what an exporter gets if spans are
+// left out. The trace file has the same roots as without the variable.
 func TestAllHangsBelowTheVariable(t *testing.T) {
 	t.Setenv(settings.ParentVariable, "00-"+aboveTrace+"-"+aboveSpan+"-01")
 	sent := tracetest.NewInMemoryExporter()
@@ -112,7 +112,8 @@ func TestAllHangsBelowTheVariable(t *testing.T) {
 	}
 }
 
-// What the builder is given wins over the variable, also where that is no span.
+// The builder's parent takes precedence over the variable, even if it is
+// invalid.
 func TestWithParent(t *testing.T) {
 	t.Setenv(settings.ParentVariable, "nonsense")
 	own := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{3}, SpanID: trace.SpanID{4}})

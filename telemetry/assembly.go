@@ -27,8 +27,8 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// ConfigureProvider makes the provider. On an error nothing is left running
-// and the builder can be corrected and used again. The context bounds the
+// ConfigureProvider returns the provider. On an error everything is stopped
+// again, and the builder can be corrected and reused. The context bounds the
 // start of the exporters.
 func (b *TrainingTelemetryBuilder) ConfigureProvider(ctx context.Context) (*Provider, error) {
 	if b.spent {
@@ -49,7 +49,7 @@ func (b *TrainingTelemetryBuilder) ConfigureProvider(ctx context.Context) (*Prov
 	return p, nil
 }
 
-// config is the whole configuration, checked.
+// config returns the whole, validated configuration.
 func (b *TrainingTelemetryBuilder) config() (base config.Base, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -87,18 +87,18 @@ func (b *TrainingTelemetryBuilder) log(base *config.Base) *slog.Logger {
 	return calm(slog.New(&levelHandler{slog.Default().Handler(), settings.Level(&base.Logger)}))
 }
 
-// assembly is a provider that is being made.
+// assembly is a provider under construction.
 type assembly struct {
 	*TrainingTelemetryBuilder
 	p      *Provider
 	id     Identity
 	clock  clock
 	ids    sdktrace.IDGenerator
-	run    *segment.Run // nil: no span exporter
+	run    *segment.Run // nil without a span exporter
 	export config.Export
 }
 
-// assemble makes a provider of a configuration that was checked.
+// assemble makes a provider from a validated configuration.
 func assemble(ctx context.Context, b *TrainingTelemetryBuilder, base config.Base) (*Provider, error) {
 	var ranks config.Ranks
 	if b.ranks != nil {
@@ -164,7 +164,7 @@ func (a *assembly) recorder(log *slog.Logger, base config.Base) *Recorder {
 	return r
 }
 
-// parent is the span that the run belongs to, invalid for none.
+// parent returns the span that the run belongs to, invalid if there is none.
 func (a *assembly) parent(log *slog.Logger) trace.SpanContext {
 	if a.above != nil {
 		return *a.above
@@ -176,7 +176,7 @@ func (a *assembly) parent(log *slog.Logger) trace.SpanContext {
 	return sc
 }
 
-// rank is the order in which outputs are attached.
+// rank returns the position of an attachment in the order of attaching.
 func (a *attachment) rank() int {
 	switch {
 	case a.exporter != nil:
@@ -199,7 +199,7 @@ func (a *attachment) output(run *segment.Run, ids sdktrace.IDGenerator, every ti
 }
 
 // attach attaches the outputs and makes the OpenTelemetry part. On an error
-// what was attached is closed again.
+// everything attached is closed again.
 func (a *assembly) attach(ctx context.Context) error {
 	p, r := a.p, a.p.rec
 	if a.ids = a.TrainingTelemetryBuilder.ids; a.ids == nil {
@@ -225,14 +225,14 @@ func (a *assembly) attach(ctx context.Context) error {
 	}
 	r.hooks = hooks{
 		closing: p.closing, ending: p.endScopes,
-		stopped: func() { // the network must not hold the caller up
-			go func() { _ = p.finish(context.Background()) }() // logged, and the result of Shutdown
+		stopped: func() { // the network must not block the caller
+			go func() { _ = p.finish(context.Background()) }() // an error is logged, and is the result of Shutdown
 		},
 	}
 	return nil
 }
 
-// ordered returns the outputs in the order in which they are attached.
+// ordered returns the outputs in the order of attaching.
 func (a *assembly) ordered() []attachment {
 	all := slices.Clone(a.outputs)
 	if m, ok := a.metrics.(Output); ok {
@@ -242,8 +242,9 @@ func (a *assembly) ordered() []attachment {
 	return all
 }
 
-// attachOutputs attaches the outputs. What may fail comes first: what is attached
-// after it belongs to the program, and is not to be shut down for nothing.
+// attachOutputs attaches the outputs. Those that may fail come first, so that
+// the program's own outputs, which come after them, need not be shut down
+// again.
 func (a *assembly) attachOutputs(ctx context.Context) error {
 	p, r := a.p, a.p.rec
 	offer := dispatch.Offer{
@@ -259,6 +260,9 @@ func (a *assembly) attachOutputs(ctx context.Context) error {
 			return nil
 		},
 	}
+	every := offer.Telemetry
+	every.Current = func() trace.SpanContext { return r.Current().SpanContext() }
+	r.otel.offer = &every
 	all := a.ordered()
 	made := make([]Output, len(all))
 	for i := range all {
@@ -278,7 +282,7 @@ func (a *assembly) attachOutputs(ctx context.Context) error {
 	return nil
 }
 
-// traceRun spreads the spans over traces where a span exporter is to get them.
+// traceRun spreads the spans over traces if there is a span exporter.
 func (a *assembly) traceRun() *segment.Run {
 	if a.spanExporters == 0 {
 		return nil
@@ -306,7 +310,7 @@ func (a *assembly) sdk(ctx context.Context) *sdktrace.TracerProvider {
 		sampler = sdktrace.AlwaysSample()
 	}
 	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(res), sdktrace.WithSampler(sampler), sdktrace.WithIDGenerator(a.run.IDs(a.ids))}
-	if a.run != nil { // before the outputs, which ask it
+	if a.run != nil { // before the outputs, which use it
 		options = append(options, sdktrace.WithSpanProcessor(a.run))
 	}
 	if a.p.hub.Spans() != 0 {

@@ -14,11 +14,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// begin starts a span. The lock is not held while OpenTelemetry works, so
-// that span processors may use telemetry themselves: the span's name is
-// reserved first, then the OpenTelemetry span is started, then the record is
-// written. The context that is returned carries the span; it is ctx when
-// nothing was started.
+// begin starts a span. It does not hold the lock while OpenTelemetry works, so
+// that span processors may use telemetry: first the span's name is reserved,
+// then the OpenTelemetry span is started, then the record is written. The
+// returned context carries the span; it is ctx if nothing was started.
 func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, *Span, error) {
 	if r == nil {
 		return ctx, nil, errNotConfigured
@@ -54,7 +53,7 @@ func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 
 // scope starts the scope of a standard span.
 func (r *Recorder) scope(ctx context.Context, name string, options []StartOption) (context.Context, *Span) {
-	if r.off.Load() && errors.Is(r.why(), errDisabled) { // for good: no word is lost about it
+	if r.off.Load() && errors.Is(r.why(), errDisabled) { // switched off permanently: no warning
 		return ctx, nil
 	}
 	var p startParams
@@ -67,8 +66,8 @@ func (r *Recorder) scope(ctx context.Context, name string, options []StartOption
 	return ctx, s
 }
 
-// span starts the scope of a span of any name, any number of times at once. A
-// standard name keeps its meaning in the trace file, but moves no training
+// span starts a span of any name, any number of times concurrently. A standard
+// name keeps its meaning in the trace file, but does not change the training
 // state. anyTime lifts the window of explicit times.
 func (r *Recorder) span(ctx context.Context, name string, start SpanStart, anyTime bool) (context.Context, *Span) {
 	ctx, s, _ := r.begin(ctx, &startParams{
@@ -78,7 +77,7 @@ func (r *Recorder) span(ctx context.Context, name string, start SpanStart, anyTi
 	return ctx, s
 }
 
-// reserve checks the start and takes the name.
+// reserve checks the start and reserves the name.
 func (r *Recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span, error) {
 	t, wrong := r.time.instant(p.at, c.now, p.anyTime)
 	s := &Span{rec: r, index: p.index, scoped: p.scoped, ambient: p.ambient, hook: p.hook, step: int64(p.step)}
@@ -121,8 +120,8 @@ func (r *Recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span,
 	return s, nil
 }
 
-// late warns of a start after the end. A program that switched telemetry off
-// hears nothing.
+// late warns about a start after the end. A program that switched telemetry off
+// gets no warning.
 func (r *Recorder) late(span string) {
 	if r == nil || r.out.logged.kinds.Load()&warnAfterEnd != 0 {
 		return
@@ -134,18 +133,18 @@ func (r *Recorder) late(span string) {
 
 // Start describes the start of a span. The zero value starts it now.
 type Start struct {
-	Time time.Time // zero: now
+	Time time.Time // zero means now
 	// Attributes are set on the span when it starts.
 	Attributes []attributes.Attr
 }
 
 // End describes the end of a span. The zero value ends it now, without an error.
 type End struct {
-	Time time.Time // zero: now
+	Time time.Time // zero means now
 	Err  error     // why it failed, or nil
 
-	anyTime bool // the window of explicit times does not hold
-	again   bool // a second end is as good as none
+	anyTime bool // the window of explicit times is not checked
+	again   bool // a second end does nothing
 }
 
 // Epoch is the number of an epoch, from zero, at its start.
@@ -153,86 +152,86 @@ type Epoch int
 
 // LoopStart describes a training loop.
 type LoopStart struct {
-	Time time.Time // zero: now
-	// IterationsStart is the number of iterations that earlier runs of the
-	// job completed: the number of the first iteration of this loop.
+	Time time.Time // zero means now
+	// IterationsStart is the number of iterations that earlier runs of the job
+	// completed, which is the number of the first iteration of this loop.
 	IterationsStart int
-	// SamplesStart is the number of samples that earlier runs consumed.
-	// Unset: IterationsStart times the global batch size.
+	// SamplesStart is the number of samples that earlier runs consumed. If unset,
+	// it is IterationsStart times the global batch size.
 	SamplesStart config.Var[int]
-	// IterationsTarget and SamplesTarget are where the job is to end. Unset:
-	// the targets of the training configuration.
+	// IterationsTarget and SamplesTarget are where the job should end. If unset,
+	// they are the targets of the training configuration.
 	IterationsTarget config.Var[int]
 	SamplesTarget    config.Var[int]
 }
 
 // IterationEnd describes the end of a training iteration.
 type IterationEnd struct {
-	Time time.Time // zero: now
-	// Err is why the iteration failed, nil if it did not. A failed iteration is not counted as
-	// completed, productive or part of a throughput.
+	Time time.Time // zero means now
+	// Err is why the iteration failed, or nil. A failed iteration does not count as
+	// completed or productive, nor for the throughput.
 	Err error
 	// Loss is reported with the next metrics update.
 	Loss attributes.Opt[float64]
-	// Samples and Tokens are what this iteration really consumed over all
-	// ranks, for jobs whose batches vary. Unset: the global batch size, and
-	// samples times the sequence length.
+	// Samples and Tokens are what this iteration consumed over all ranks, for jobs
+	// whose batches vary. If unset, they are the global batch size, and samples
+	// times the sequence length.
 	Samples attributes.Opt[int64]
 	Tokens  attributes.Opt[int64]
 }
 
 // SaveStart describes the start of a checkpoint save.
 type SaveStart struct {
-	Time       time.Time // zero: now
-	GlobalStep int       // the step that is saved
+	Time       time.Time // zero means now
+	GlobalStep int       // the step of the checkpoint
 }
 
 // SaveSuccess reports a checkpoint that is safely stored.
 type SaveSuccess struct {
-	Time       time.Time // zero: now
-	GlobalStep int       // the step that was saved
+	Time       time.Time // zero means now
+	GlobalStep int       // the step of the checkpoint
 	Size       attributes.Opt[int64]
 	Directory  string
 }
 
 // SaveFailure reports a checkpoint that could not be stored.
 type SaveFailure struct {
-	Time       time.Time // zero: now
-	GlobalStep int       // the step that was to be saved
+	Time       time.Time // zero means now
+	GlobalStep int       // the step of the checkpoint
 	Err        error
 }
 
 // Finalization describes the background part of an asynchronous save.
 type Finalization struct {
-	Time       time.Time // zero: now
-	GlobalStep int       // the step that is saved
-	Err        error     // at the end: why it failed
+	Time       time.Time // zero means now
+	GlobalStep int       // the step of the checkpoint
+	Err        error     // at the end: why it failed, or nil
 }
 
-// SpanStart describes a span of a name of the program's own. The zero value starts it
-// now, below the innermost open span.
+// SpanStart describes the start of a span with a name of the program's own. The
+// zero value starts it now, below the innermost open span.
 type SpanStart struct {
-	Time time.Time // zero: now
-	// Parent is the parent; nil: the innermost open span of the context or,
-	// failing that, of the recorder.
+	Time time.Time // zero means now
+	// Parent is the parent; nil means the innermost open span of the context or, if
+	// it has none, of the recorder.
 	Parent          *Span
 	Attributes      []attributes.Attr
 	StartAttributes []attributes.Attr // of the start event
 }
 
-// startParams are what begin needs to know of a span.
+// startParams is what begin needs to know about a span.
 type startParams struct {
 	name    string
 	index   int
 	at      time.Time
 	parent  *Span
 	ambient bool
-	scoped  bool       // by a scope
-	byHand  bool       // through Start of the recorder
-	anyTime bool       // the time window does not hold
-	root    bool       // it has no parent, whatever the context says
-	hook    bool       // it stands for an ambient scope of package ai
-	chosen  bool       // to is given
+	scoped  bool       // started as a scope
+	byHand  bool       // started through Start of the recorder
+	anyTime bool       // the time window is not checked
+	root    bool       // it has no parent, whatever the context has
+	hook    bool       // it represents an ambient scope of package ai
+	chosen  bool       // to is set
 	to      filter.Set // the outputs that get it
 	attrs   []attributes.Attr
 	starts  []attributes.Attr
@@ -240,5 +239,5 @@ type startParams struct {
 	step    int                // of a checkpoint or epoch
 	values  spantree.Values    // of a training loop or save
 	options []trace.SpanStartOption
-	tracer  trace.Tracer // nil: the recorder's own
+	tracer  trace.Tracer // nil means the recorder's own
 }

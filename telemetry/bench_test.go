@@ -13,7 +13,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// benchmarkConfig is a job with throughput on and metrics every 50 iterations.
+// benchmarkConfig returns a job with throughput on and metrics every 50 iterations.
 func benchmarkConfig() config.Base {
 	return config.Base{
 		ApplicationName: "bench", SessionTag: config.Value("s"), WorldSize: config.Value(8),
@@ -31,7 +31,7 @@ func inLoop(tb testing.TB, with func(*telemetry.TrainingTelemetryBuilder)) (cont
 	return inLoopOf(tb, context.Background(), with)
 }
 
-// inLoopOf is inLoop with a context of the program's.
+// inLoopOf is inLoop with a given context.
 func inLoopOf(tb testing.TB, ctx context.Context, with func(*telemetry.TrainingTelemetryBuilder)) (context.Context, *callbacks.Callbacks) {
 	tb.Helper()
 	b := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(benchmarkConfig()).WithLogger(quietLog())
@@ -64,8 +64,8 @@ func iterate(tb testing.TB, ctx context.Context, cb *callbacks.Callbacks) {
 	}
 }
 
-// BenchmarkTwoBareSpans is the yardstick of the iteration benchmarks: two
-// spans of the OpenTelemetry SDK without any processor.
+// BenchmarkTwoBareSpans is the baseline of the iteration benchmarks: two spans
+// of the OpenTelemetry SDK without any processor.
 func BenchmarkTwoBareSpans(b *testing.B) {
 	b.ReportAllocs()
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.AlwaysSample()))
@@ -79,7 +79,7 @@ func BenchmarkTwoBareSpans(b *testing.B) {
 	}
 }
 
-// BenchmarkIteration is one start and end of a training iteration.
+// BenchmarkIteration measures one start and end of a training iteration.
 func BenchmarkIteration(b *testing.B) {
 	exportAll := config.Export{Mode: config.ExportAll}
 	for _, c := range []struct {
@@ -125,7 +125,7 @@ func BenchmarkIteration(b *testing.B) {
 	}
 }
 
-// takesAll is a backend that takes spans for nothing.
+// takesAll is a backend that accepts all spans at no cost.
 type takesAll struct{}
 
 func (takesAll) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return nil }

@@ -51,8 +51,8 @@ func NewTrainingTelemetryBuilder() *TrainingTelemetryBuilder {
 	return &TrainingTelemetryBuilder{segment: segment.DefaultSegment}
 }
 
-// fits notes a call that comes too late or too often, and reports whether the
-// call is to be carried out.
+// fits records a call that comes too late or too often, and reports whether the
+// call should be carried out.
 func (b *TrainingTelemetryBuilder) fits(name string, again bool) bool {
 	switch {
 	case b.spent:
@@ -75,9 +75,9 @@ func (b *TrainingTelemetryBuilder) WithBaseConfig(base config.Base) *TrainingTel
 }
 
 // WithConfigOverride changes the base configuration, or an empty one, when the
-// provider is made. Overrides are called in their order, on a copy of the base whose
-// error strategy and log level are settled: a rank that an override switches off keeps
-// them.
+// provider is made. Overrides are called in order, on a copy of the base whose
+// error strategy and log level are already decided: a rank that an override
+// switches off keeps them.
 func (b *TrainingTelemetryBuilder) WithConfigOverride(change func(*config.Base)) *TrainingTelemetryBuilder {
 	if b.fits("WithConfigOverride", false) && change != nil {
 		b.overrides = append(b.overrides, change)
@@ -85,7 +85,7 @@ func (b *TrainingTelemetryBuilder) WithConfigOverride(change func(*config.Base))
 	return b
 }
 
-// WithTrainingConfig sets the training configuration; it wins over the one in
+// WithTrainingConfig sets the training configuration; it replaces the one in
 // the base configuration. A job that learns it later calls
 // [Provider.SetTrainingConfig].
 func (b *TrainingTelemetryBuilder) WithTrainingConfig(t config.Training) *TrainingTelemetryBuilder {
@@ -96,7 +96,7 @@ func (b *TrainingTelemetryBuilder) WithTrainingConfig(t config.Training) *Traini
 	return b
 }
 
-// attachment is an output that is to be attached: one of the three is set.
+// attachment is an output to be attached: one of the three is set.
 type attachment struct {
 	out       Output
 	exporter  sdktrace.SpanExporter
@@ -104,10 +104,11 @@ type attachment struct {
 	filter    *config.Export
 }
 
-// WithExporter adds an output: JSON lines, a trace file, log records, or one of the
-// program's own. It takes at most one filter, which chooses the spans that the output
-// gets. Without a filter an output that asks for everything, such as a trace file, gets
-// everything, and any other gets the spans that the export customization selects.
+// WithExporter adds an output: JSON lines, a trace file, log records, or the
+// program's own. It accepts at most one filter, which selects the spans that
+// the output gets. Without a filter an output whose traits ask for everything,
+// such as a trace file, gets everything; any other gets the spans that the
+// export customization selects.
 func (b *TrainingTelemetryBuilder) WithExporter(out Output, filter ...config.Export) *TrainingTelemetryBuilder {
 	if b.fits("WithExporter", false) && out != nil {
 		b.add("WithExporter", attachment{out: out}, filter)
@@ -115,10 +116,10 @@ func (b *TrainingTelemetryBuilder) WithExporter(out Output, filter ...config.Exp
 	return b
 }
 
-// WithSpanExporter adds an OpenTelemetry exporter. It gets batches, on a goroutine of
-// their own, of the spans that the filter or, without one, the export customization
-// selects. An exporter that is an [Output], such as a trace file, is added as with
-// WithExporter.
+// WithSpanExporter adds an OpenTelemetry exporter. It gets batches, on its own
+// goroutine, of the spans that the filter or, without one, the export
+// customization selects. An exporter that is an [Output], such as a trace file,
+// is added as with WithExporter.
 func (b *TrainingTelemetryBuilder) WithSpanExporter(e sdktrace.SpanExporter, filter ...config.Export) *TrainingTelemetryBuilder {
 	if b.fits("WithSpanExporter", false) && e != nil {
 		if out, ok := e.(Output); ok {
@@ -131,7 +132,7 @@ func (b *TrainingTelemetryBuilder) WithSpanExporter(e sdktrace.SpanExporter, fil
 	return b
 }
 
-// WithSpanProcessor adds an OpenTelemetry span processor. It sees every span,
+// WithSpanProcessor adds an OpenTelemetry span processor. It gets every span,
 // whatever the export customization selects. A processor that is an [Output] is
 // added as with WithExporter.
 func (b *TrainingTelemetryBuilder) WithSpanProcessor(p sdktrace.SpanProcessor) *TrainingTelemetryBuilder {
@@ -165,9 +166,9 @@ func (b *TrainingTelemetryBuilder) add(name string, a attachment, filter []confi
 	b.outputs = append(b.outputs, a)
 }
 
-// WithExportCustomization selects spans by name, for outputs that have no filter of
-// their own and do not ask for everything. It can be set once. Without it the spans of
-// single iterations are left out.
+// WithExportCustomization selects spans by name, for outputs that have no
+// filter and do not ask for everything. It can be set once. By default the
+// spans of single iterations are left out.
 func (b *TrainingTelemetryBuilder) WithExportCustomization(e config.Export) *TrainingTelemetryBuilder {
 	if b.fits("WithExportCustomization", b.export != nil) {
 		b.export = &e
@@ -175,8 +176,8 @@ func (b *TrainingTelemetryBuilder) WithExportCustomization(e config.Export) *Tra
 	return b
 }
 
-// WithResource adds attributes to the OpenTelemetry resource; they win over
-// the ones that telemetry finds itself.
+// WithResource adds attributes to the OpenTelemetry resource; they take
+// precedence over the detected ones.
 func (b *TrainingTelemetryBuilder) WithResource(r *resource.Resource) *TrainingTelemetryBuilder {
 	if b.fits("WithResource", false) {
 		b.resource = r
@@ -184,7 +185,7 @@ func (b *TrainingTelemetryBuilder) WithResource(r *resource.Resource) *TrainingT
 	return b
 }
 
-// WithSampler sets the OpenTelemetry sampler. Without it every span is
+// WithSampler sets the OpenTelemetry sampler. By default every span is
 // recorded.
 func (b *TrainingTelemetryBuilder) WithSampler(s sdktrace.Sampler) *TrainingTelemetryBuilder {
 	if b.fits("WithSampler", false) {
@@ -193,11 +194,11 @@ func (b *TrainingTelemetryBuilder) WithSampler(s sdktrace.Sampler) *TrainingTele
 	return b
 }
 
-// WithSegment sets how long a span of the long kind (application, training
-// loop, epoch, validation and testing loop) may stay open before span
-// exporters get a finished segment of it; ten minutes without it. Zero or
-// less delivers such spans in one piece, at their end, unless a new trace
-// begins meanwhile. Trace files and native records always hold one span.
+// WithSegment sets how long a long span (application, training loop, epoch,
+// validation and testing loop) may stay open before span exporters get a
+// finished segment of it; the default is ten minutes. Zero or less delivers
+// such spans in one piece, at their end, unless a new trace begins meanwhile.
+// Trace files and native records always have one span.
 func (b *TrainingTelemetryBuilder) WithSegment(d time.Duration) *TrainingTelemetryBuilder {
 	if b.fits("WithSegment", false) {
 		b.segment = d
@@ -207,15 +208,15 @@ func (b *TrainingTelemetryBuilder) WithSegment(d time.Duration) *TrainingTelemet
 
 // WithTraces sets how the spans of a run are spread over traces for span
 // exporters: one trace for each start of the job, for each epoch or for each
-// window of iterations, and the most spans of a trace. Without it a run is one
-// trace until that holds 20,000 spans. Every trace begins with segments of the
-// long spans that are open, each with a link to the segment before it. Trace
-// files and native records do not see the difference.
+// window of iterations, and the most spans of a trace. The default is one trace
+// until it has 20,000 spans, then the next. Every trace begins with segments of
+// the open long spans, each with a link to the previous segment. Trace files
+// and native records are not affected.
 //
-// Where all ranks of a job share their traces, the ids of all
-// parts of a run derive from the job, so that ranks still meet. Span processors
-// of the caller's own that send spans elsewhere get no segments: beside a span
-// exporter they see spans whose parent is in another trace.
+// If all ranks of a job share their traces, the ids of all parts of a run
+// derive from the job, so that the ranks still share them. The caller's own
+// span processors get no segments: if there is a span exporter, they see spans
+// whose parent is in another trace.
 func (b *TrainingTelemetryBuilder) WithTraces(t config.Traces) *TrainingTelemetryBuilder {
 	if b.fits("WithTraces", false) {
 		b.traces = t
@@ -223,9 +224,9 @@ func (b *TrainingTelemetryBuilder) WithTraces(t config.Traces) *TrainingTelemetr
 	return b
 }
 
-// WithMeterProvider sets where the metrics of the training go. Without it no metrics are
-// made. The caller shuts the provider down after the telemetry, except for one that is
-// an [Output], which the telemetry shuts down.
+// WithMeterProvider sets where the metrics of the training go. Without it no
+// metrics are made. The caller shuts the provider down after the telemetry,
+// unless it is an [Output], which the telemetry shuts down.
 func (b *TrainingTelemetryBuilder) WithMeterProvider(m metric.MeterProvider) *TrainingTelemetryBuilder {
 	if b.fits("WithMeterProvider", false) {
 		b.metrics = m
@@ -233,9 +234,9 @@ func (b *TrainingTelemetryBuilder) WithMeterProvider(m metric.MeterProvider) *Tr
 	return b
 }
 
-// WithIDGenerator sets the generator of trace and span ids. Without it all
-// ranks of a job share one trace for each attempt; [RandomIDs]
-// gives every root span a trace of its own.
+// WithIDGenerator sets the generator of trace and span ids. By default all
+// ranks of a job share one trace for each attempt; [RandomIDs] gives every root
+// span a separate trace.
 func (b *TrainingTelemetryBuilder) WithIDGenerator(g sdktrace.IDGenerator) *TrainingTelemetryBuilder {
 	if b.fits("WithIDGenerator", false) {
 		b.ids = g
@@ -243,8 +244,8 @@ func (b *TrainingTelemetryBuilder) WithIDGenerator(g sdktrace.IDGenerator) *Trai
 	return b
 }
 
-// WithLogger sets where telemetry logs about itself. Without it a logger with
-// the configured level writes to slog's default handler.
+// WithLogger sets the logger for telemetry's own messages. The default is a
+// logger with the configured level on slog's default handler.
 func (b *TrainingTelemetryBuilder) WithLogger(l *slog.Logger) *TrainingTelemetryBuilder {
 	if b.fits("WithLogger", false) {
 		b.logger = l
@@ -252,8 +253,8 @@ func (b *TrainingTelemetryBuilder) WithLogger(l *slog.Logger) *TrainingTelemetry
 	return b
 }
 
-// WithClock sets the clock. now must be safe for concurrent use. Without it telemetry
-// uses the system's clock.
+// WithClock sets the clock. now must be safe for concurrent use. The default is
+// the system's clock.
 func (b *TrainingTelemetryBuilder) WithClock(now func() time.Time) *TrainingTelemetryBuilder {
 	if b.fits("WithClock", false) {
 		b.clock = now
@@ -270,8 +271,8 @@ func (b *TrainingTelemetryBuilder) WithIdentity(id Identity) *TrainingTelemetryB
 	return b
 }
 
-// WithRanks sets the process's place in the job. Without it the launcher's
-// environment variables are read.
+// WithRanks sets the process's place in the job. The default is read from the
+// launcher's environment variables.
 func (b *TrainingTelemetryBuilder) WithRanks(r config.Ranks) *TrainingTelemetryBuilder {
 	if b.fits("WithRanks", false) {
 		b.ranks = &r
@@ -279,9 +280,9 @@ func (b *TrainingTelemetryBuilder) WithRanks(r config.Ranks) *TrainingTelemetryB
 	return b
 }
 
-// WithParent sets the span of another process that the whole run belongs to: spans
-// without another parent are its children, in its trace. An invalid sc stands for no
-// such span. Without WithParent the variable TRACEPARENT names it.
+// WithParent sets the span of another process that the whole run belongs to:
+// spans without another parent are its children, in its trace. An invalid sc
+// means that there is none. The default is the variable TRACEPARENT.
 func (b *TrainingTelemetryBuilder) WithParent(sc trace.SpanContext) *TrainingTelemetryBuilder {
 	if b.fits("WithParent", false) {
 		b.above = &sc
@@ -289,8 +290,8 @@ func (b *TrainingTelemetryBuilder) WithParent(sc trace.SpanContext) *TrainingTel
 	return b
 }
 
-// WithShutdownTimeout sets the longest time that [Provider.Shutdown] takes. Without it,
-// or with zero or less, that is 5 s.
+// WithShutdownTimeout sets the longest time that [Provider.Shutdown] takes. The
+// default, and zero or less, mean 5 s.
 func (b *TrainingTelemetryBuilder) WithShutdownTimeout(d time.Duration) *TrainingTelemetryBuilder {
 	if b.fits("WithShutdownTimeout", false) {
 		b.timeout = d
@@ -299,8 +300,8 @@ func (b *TrainingTelemetryBuilder) WithShutdownTimeout(d time.Duration) *Trainin
 }
 
 // Err returns the wrong calls of the builder since the last call of Err or
-// ConfigureProvider, and clears them: calls that came too late or too often. They had no
-// effect.
+// ConfigureProvider, and clears them: calls that came too late or too often,
+// and had no effect.
 func (b *TrainingTelemetryBuilder) Err() error {
 	err := errors.Join(b.misuse...)
 	b.misuse = nil

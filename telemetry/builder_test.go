@@ -63,7 +63,7 @@ func TestBuilderTellsMisuse(t *testing.T) {
 	}
 	tel, err := b.ConfigureProvider(context.Background())
 	if err != nil {
-		t.Fatalf("the builder fails again after reporting its misuse: %v", err)
+		t.Fatalf("after Err returned its misuse, the builder still refuses: %v", err)
 	}
 	check(t, tel.Shutdown(context.Background()))
 }
@@ -189,7 +189,7 @@ func TestShutdownKeepsItsDeadline(t *testing.T) {
 		_, s := tel.StartSpan(context.Background(), "x")
 		s.End()
 		start := time.Now()
-		_ = tel.Shutdown(context.Background()) // would hang without the deadline
+		_ = tel.Shutdown(context.Background()) // would block without the deadline
 		if took := time.Since(start); took > time.Second {
 			t.Errorf("Shutdown took %v", took)
 		}
@@ -252,8 +252,8 @@ func TestIterationAllocations(t *testing.T) {
 	}
 }
 
-// What a span exporter adds to an iteration: the attributes and the copy of the
-// ended span that the SDK makes.
+// What a span exporter adds to an iteration: the attributes and the SDK's copy
+// of the ended span.
 func TestExportedIterationAllocations(t *testing.T) {
 	ctx, cb := inLoop(t, func(b *telemetry.TrainingTelemetryBuilder) {
 		b.WithSpanExporter(takesAll{}).WithExportCustomization(config.Export{Mode: config.ExportAll}).
@@ -262,7 +262,7 @@ func TestExportedIterationAllocations(t *testing.T) {
 	for range 5000 {
 		iterate(t, ctx, cb)
 	}
-	least := 100.0 // the exporter's goroutine allocates beside it
+	least := 100.0 // the exporter's goroutine also allocates
 	for range 20 {
 		least = min(least, testing.AllocsPerRun(49, func() { iterate(t, ctx, cb) }))
 	}
@@ -275,8 +275,8 @@ func TestExportedIterationAllocations(t *testing.T) {
 	}
 }
 
-// A framework with hooks starts everything with one context, of whatever type:
-// what a span was started with must not be taken for another context.
+// A framework with hooks starts everything with one context, of any type: the
+// context that a span was started with must not be mistaken for another one.
 func TestSpansOfOneContext(t *testing.T) {
 	type key struct{}
 	odd := uncomparable{context.WithValue(t.Context(), key{}, 1), nil}
@@ -301,7 +301,7 @@ type uncomparable struct {
 	_ func()
 }
 
-// seesContext keeps what spans are started with.
+// seesContext keeps the contexts that spans are started with.
 type seesContext struct {
 	key    any
 	value  any

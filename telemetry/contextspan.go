@@ -29,11 +29,11 @@ func (c *contextSpan) AddEvent(name string, options ...trace.EventOption) {
 	c.owner().addEvent(name, attributes.From(cfg.Attributes()...), at)
 }
 
-// unset is a time that nobody gives.
+// unset is a time that no caller sets.
 var unset = time.Unix(1, 1)
 
-// eventConfig is what the options say. The time is zero when they give none,
-// so that the provider's clock is asked and not the system's.
+// eventConfig returns the configuration of the options. The time is zero if
+// they have none, so that the provider's clock is used instead of the system's.
 func eventConfig(options []trace.EventOption) (trace.EventConfig, time.Time) {
 	all := make([]trace.EventOption, 0, len(options)+1)
 	cfg := trace.NewEventConfig(append(append(all, trace.WithTimestamp(unset)), options...)...)
@@ -61,8 +61,8 @@ func (c *contextSpan) RecordError(err error, options ...trace.EventOption) {
 // SpanContext implements trace.Span.
 func (c *contextSpan) SpanContext() trace.SpanContext { return c.otel.SpanContext() }
 
-// SetStatus implements trace.Span. An error status is an error in the records
-// unless one was recorded before.
+// SetStatus implements trace.Span. An error status becomes an error in the
+// records unless one was recorded before.
 func (c *contextSpan) SetStatus(code codes.Code, description string) {
 	c.otel.SetStatus(code, description)
 	if code == codes.Error {
@@ -86,7 +86,7 @@ func (c *contextSpan) SetAttributes(kv ...attribute.KeyValue) { c.owner().SetAtt
 // TracerProvider implements trace.Span.
 func (c *contextSpan) TracerProvider() trace.TracerProvider { return c.rec.otel.tracers }
 
-// statusError records the error that a status stands for.
+// statusError records the error of a status.
 func (s *Span) statusError(description string) {
 	r := s.rec
 	c := call{now: r.time.now()}
@@ -94,7 +94,7 @@ func (s *Span) statusError(description string) {
 		if s.state == spanOpen && !s.errored {
 			n := len(c.events)
 			r.out.event(&c, s, outputs.KindError, (*failure.Failure)(nil).Event(description, c.now), false)
-			c.events = c.events[:n] // OpenTelemetry has the status itself
+			c.events = c.events[:n] // OpenTelemetry has the status already
 		}
 		return nil
 	})

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/callbacks"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// hangs is an output one of whose methods does not return before release.
+// hangs is an output with one method that does not return before release.
 type hangs struct {
 	outputs.None
 	traits  outputs.Traits
@@ -28,7 +28,7 @@ func (h *hangs) hang(in string) {
 }
 
 func (h *hangs) Open(ctx context.Context, _ *outputs.Telemetry) (outputs.Traits, error) {
-	direct.OfferShortcuts(ctx, direct.Shortcuts{Scopes: h})
+	dispatch.OfferScopes(ctx, h, nil)
 	return h.traits, nil
 }
 func (h *hangs) Write(records []outputs.Record) error {
@@ -44,13 +44,13 @@ func (h *hangs) Write(records []outputs.Record) error {
 	}
 	return nil
 }
-func (h *hangs) ScopeKind(string, string) direct.ScopeKind { return nil }
-func (h *hangs) EndScopes()                                { h.hang("EndScopes") }
-func (h *hangs) ForceFlush(context.Context) error          { h.hang("ForceFlush"); return nil }
-func (h *hangs) Shutdown(context.Context) error            { h.hang("Shutdown"); return nil }
+func (h *hangs) ScopeKind(string, string) dispatch.ScopeKind { return nil }
+func (h *hangs) EndScopes()                                  { h.hang("EndScopes") }
+func (h *hangs) ForceFlush(context.Context) error            { h.hang("ForceFlush"); return nil }
+func (h *hangs) Shutdown(context.Context) error              { h.hang("Shutdown"); return nil }
 
-// withHanging runs a job in which a method of an output hangs, on a clock of
-// its own, so that times are exact.
+// withHanging runs a job in which a method of an output hangs, in synthetic
+// time, so that times are exact.
 func withHanging(t *testing.T, in string, wants outputs.Traits, run func(*testing.T, *telemetry.Provider, *memory)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -69,8 +69,8 @@ func withHanging(t *testing.T, in string, wants outputs.Traits, run func(*testin
 	})
 }
 
-// Whatever an output hangs in, Shutdown keeps its deadline: that of its context
-// or, where that has none or is done, the shutdown timeout.
+// Whatever method of an output hangs, Shutdown keeps its deadline: that of its
+// context or, if that has none or is done, the shutdown timeout.
 func TestShutdownWhateverHangs(t *testing.T) {
 	all := outputs.Traits{Snapshots: true, Ordered: true, All: true}
 	for _, in := range []string{"record", "snapshot", "EndScopes", "losses", "ForceFlush", "Shutdown"} {
@@ -104,9 +104,9 @@ func TestShutdownWhateverHangs(t *testing.T) {
 	}
 }
 
-// The end of the application waits for outputs that hang for one shutdown
-// timeout, together with the Shutdown that follows, and is no error: telemetry
-// that cannot be written is not the training's.
+// The end of the application waits for hanging outputs for one shutdown
+// timeout, together with the Shutdown that follows, and returns no error,
+// because an error of telemetry is not one of the training.
 func TestEndOfTheApplicationTakesOneDeadline(t *testing.T) {
 	for _, in := range []string{"record", "losses", "ForceFlush", "Shutdown"} {
 		for _, network := range []bool{false, true} {
@@ -130,7 +130,7 @@ func TestEndOfTheApplicationTakesOneDeadline(t *testing.T) {
 }
 
 // An output whose Export hangs forever costs calls 100 ms in all, its losses
-// are counted, and the other outputs miss nothing.
+// are counted, and the other outputs lose nothing.
 func TestOutputThatHangsForEver(t *testing.T) {
 	withHanging(t, "record", outputs.Traits{Ordered: true}, func(t *testing.T, tel *telemetry.Provider, mem *memory) {
 		start := time.Now()
@@ -154,7 +154,7 @@ type errorsAtClose struct{ memory }
 
 func (*errorsAtClose) Shutdown(context.Context) error { return fmt.Errorf("disk full") }
 
-// What goes wrong when outputs are closed is never the outcome of OnAppEnd.
+// OnAppEnd never returns errors of closing outputs.
 func TestOnAppEndGivesNoErrorsOfOutputs(t *testing.T) {
 	tel, err := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(base()).WithLogger(quietLog()).
 		WithExporter(&errorsAtClose{}).ConfigureProvider(context.Background())

@@ -27,8 +27,8 @@ import (
 // deathVariable makes the test program a job that dies: its value is how.
 const deathVariable = "TRAINSPAN_TELEMETRY_TEST_DEATH"
 
-// dyingJob trains until it is killed or told to end itself, and says what it
-// has recorded: a number in a line, when the record is older than the line.
+// dyingJob trains until it is killed or told to end itself, and prints a number
+// per line for each record older than the line.
 func dyingJob(how, dir string) {
 	cfg := base()
 	cfg.WorldSize = config.Value(1)
@@ -52,7 +52,7 @@ func dyingJob(how, dir string) {
 	for n := 0; ; n++ {
 		_, _ = cb.OnTrainingSingleIterationStart(ctx)
 		_, s := tel.StartSpan(ctx, fmt.Sprintf("step.%d.", n))
-		time.Sleep(2 * time.Millisecond) // a stand-in for work
+		time.Sleep(2 * time.Millisecond) // simulated work
 		s.End()
 		_ = cb.OnTrainingSingleIterationEnd(ctx)
 		fmt.Println(n, time.Now().UnixNano())
@@ -67,9 +67,9 @@ func dyingJob(how, dir string) {
 	}
 }
 
-// What a process has recorded comes to the trace and the JSON lines by itself; a
-// process that is then killed, exits or panics without a Shutdown leaves it there,
-// and the trace can be recovered.
+// What a process has recorded gets into the trace and the JSON lines by itself;
+// if the process is then killed, exits or panics without a Shutdown, it is in
+// the files, and the trace can be recovered.
 func TestDeath(t *testing.T) {
 	for _, how := range []string{"kill", "exit", "panic"} {
 		t.Run(how, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestDeath(t *testing.T) {
 	}
 }
 
-// namesIn are the names of the events that a trace has so far.
+// namesIn returns the names of the events in a trace so far.
 func namesIn(path string) string {
 	r, err := dftracer.OpenReader(path, nil)
 	if err != nil {
@@ -132,8 +132,8 @@ func textOf(path string) string {
 	return string(data)
 }
 
-// recorded reads what the job says: the number of a step, and when it had
-// recorded it.
+// recorded parses a line of the job: the number of a step, and when it was
+// recorded.
 func recorded(t testing.TB, line string) (n int, at time.Time) {
 	t.Helper()
 	var ns int64
@@ -145,7 +145,8 @@ func recorded(t testing.TB, line string) (n int, at time.Time) {
 
 var stepName = regexp.MustCompile(`step\.(\d+)\.`)
 
-// complete checks that every step up to the last is in a text so many times.
+// complete checks that a text has every step up to the last, the given number
+// of times.
 func complete(t *testing.T, what, text string, last, times int) {
 	t.Helper()
 	seen := map[string]int{}

@@ -37,7 +37,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// counting makes ids that are the same in every run.
+// counting generates the same ids in every run.
 type counting struct{ n atomic.Uint64 }
 
 func (c *counting) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID) {
@@ -49,11 +49,11 @@ func (c *counting) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	return trace.TraceID{1}, c.NewSpanID(ctx, trace.TraceID{})
 }
 
-// ticking is a clock that goes on by a millisecond with each span.
+// ticking is a clock that advances by a millisecond per span.
 type ticking struct{ clock }
 
-// everyKind runs a job with spans of every kind: callbacks, scopes, the plain
-// API, scopes of package ai, events, errors.
+// everyKind runs a job with spans of every kind: callbacks, scopes, the
+// OpenTelemetry API, scopes of package ai, events, errors.
 func everyKind(t *testing.T, tel *telemetry.Provider, tick func()) {
 	t.Helper()
 	ctx, cb, tree := context.Background(), callbacks.New(tel), ai.NewTree(tel)
@@ -101,7 +101,7 @@ func everyKind(t *testing.T, tel *telemetry.Provider, tick func()) {
 	check(t, tel.Shutdown(ctx))
 }
 
-// decorated runs the job with outputs that build adds.
+// decorated runs the job with the outputs that build adds.
 func decorated(t *testing.T, build func(*telemetry.TrainingTelemetryBuilder)) {
 	t.Helper()
 	c := &ticking{clock{now: time.Unix(1_760_000_000, 0)}}
@@ -116,7 +116,7 @@ func decorated(t *testing.T, build func(*telemetry.TrainingTelemetryBuilder)) {
 }
 
 // A decorator that embeds an output loses nothing, and neither does one that
-// shows the span processor of a trace file only.
+// only exposes the span processor of a trace file.
 func TestDecoratorsLoseNothing(t *testing.T) {
 	options := &pfw.Options{NoBegin: true, Trace: &dftracer.Options{Heartbeat: -1}}
 	wrap := func(out outputs.Output) outputs.Output { return struct{ outputs.Output }{out} }
@@ -206,7 +206,7 @@ func TestDecoratorsLoseNothing(t *testing.T) {
 	})
 }
 
-// closingMeters is a meter provider that telemetry ends.
+// closingMeters is a meter provider that telemetry shuts down.
 type closingMeters struct {
 	outputs.None
 	*sdkmetric.MeterProvider
@@ -222,8 +222,8 @@ func (m *closingMeters) Shutdown(ctx context.Context) error {
 	return m.MeterProvider.Shutdown(ctx)
 }
 
-// traceLines are the events of a trace without ids and lanes, below the names
-// of their parents, in an order of their own.
+// traceLines returns the events of a trace without ids and lanes, below the
+// names of their parents, sorted.
 func traceLines(t *testing.T, path string) (lines []string) {
 	t.Helper()
 	events := dftest.Events(t, path)
@@ -235,12 +235,12 @@ func traceLines(t *testing.T, path string) (lines []string) {
 	}
 	for _, e := range events {
 		if e.Phase == dftracer.PhaseMetadata && e.Name != tracefile.NameCustom || e.Cat == dftracer.CatDFTracer && e.Phase == dftracer.PhaseComplete {
-			continue // framing: what is known of the process when the file is made
+			continue // framing: known when the file is made
 		}
 		line := fmt.Sprintf("%d %s/%s at %d for %d, level %d, below %q:", e.Phase, e.Cat, e.Name, e.TS, e.Dur, e.Level, names[e.Parent])
 		if name, value := e.Meta(); e.Phase == dftracer.PhaseMetadata && names[e.Parent] == "" && !strings.Contains(value, "chunk") {
 			_ = name
-			continue // of the process
+			continue // about the process
 		}
 		var args []string
 		for _, a := range e.Args {
@@ -260,7 +260,7 @@ func traceLines(t *testing.T, path string) (lines []string) {
 	return lines
 }
 
-// difference lists what one has and the other has not.
+// difference returns the lines that only one of both has.
 func difference(want, got []string) string {
 	var b strings.Builder
 	for _, l := range want {
@@ -276,7 +276,7 @@ func difference(want, got []string) string {
 	return b.String()
 }
 
-// logRecords are the records that a backend gets as OTLP logs.
+// logRecords returns the records that a backend gets as OTLP logs.
 func logRecords(t *testing.T, wrap func(outputs.Output) outputs.Output) (lines []string) {
 	t.Helper()
 	var mu sync.Mutex

@@ -15,8 +15,8 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// The tests of this file are the list of docs/explain/differences.md: where the
-// reference is at fault, and what happens here instead.
+// The tests of this file are the list in docs/explain/differences.md: where
+// one-logger has a fault, and what happens here instead.
 
 func startTraining(t *testing.T, j *job) {
 	t.Helper()
@@ -144,8 +144,8 @@ func TestLateSuccessNeverLowersProductivity(t *testing.T) {
 	}
 }
 
-// A save before the first loop has 0 productive samples and operations, where it is known how
-// many an iteration has.
+// A save before the first loop has 0 productive samples and operations, if the
+// numbers of an iteration are known.
 func TestSaveBeforeTheFirstLoop(t *testing.T) {
 	j := newJob(t)
 	started(t)(j.cb.OnAppStart(j.ctx))
@@ -247,7 +247,7 @@ func TestCallbacksAfterTheEndAreSilent(t *testing.T) {
 func TestQuietDisableWritesAndCloses(t *testing.T) {
 	j := newJob(t, func(c *config.Base, _ *telemetry.TrainingTelemetryBuilder) { c.ErrorStrategy = config.DisableQuietly })
 	startTraining(t, j)
-	if err := j.cb.OnValidationEnd(j.ctx); err != nil { // nothing is open
+	if err := j.cb.OnValidationEnd(j.ctx); err != nil { // no loop is open
 		t.Errorf("a quiet strategy gave the error %v", err)
 	}
 	if j.tel.Enabled() {
@@ -260,7 +260,7 @@ func TestQuietDisableWritesAndCloses(t *testing.T) {
 	if got := j.mem.kinds(); len(got) < 3 || !slices.Equal(got[len(got)-3:], want) {
 		t.Errorf("the last records are %v, want %v", got, want)
 	}
-	j.iteration(t, time.Second) // nothing happens
+	j.iteration(t, time.Second) // this does nothing
 }
 
 func TestDiskFullIsSeen(t *testing.T) {
@@ -289,8 +289,8 @@ func TestDiskFullIsSeen(t *testing.T) {
 	}
 }
 
-// TestOutputThatNeverWorkedIsGivenUp: five failures without a success are
-// enough, and the other outputs are told.
+// TestOutputThatNeverWorkedIsGivenUp checks that five failures without a
+// success are enough, and that the other outputs get a data error.
 func TestOutputThatNeverWorkedIsGivenUp(t *testing.T) {
 	broken := &memory{fail: errors.New("read-only file system")}
 	j := newJob(t, func(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) { b.WithExporter(broken) })
@@ -302,9 +302,9 @@ func TestOutputThatNeverWorkedIsGivenUp(t *testing.T) {
 	if h.Failures != 5 || !h.GivenUp || h.Dropped != 11 {
 		t.Errorf("health: %+v", h)
 	}
-	told := j.mem.events(spans.EventTelemetryDataError)
-	if len(told) != 1 || !told[0].Extension || !strings.Contains(attr(told[0], "error_message"), "given up") {
-		t.Errorf("the other output got %+v", told)
+	got := j.mem.events(spans.EventTelemetryDataError)
+	if len(got) != 1 || !got[0].Extension || !strings.Contains(attr(got[0], "error_message"), "given up") {
+		t.Errorf("the other output got %+v, want one data error that it was given up", got)
 	}
 }
 
@@ -402,7 +402,7 @@ func TestEmptyErrorMessageIsRecorded(t *testing.T) {
 func TestIterationThatCannotBeCountedIsEnded(t *testing.T) {
 	j := newJob(t)
 	started(t)(j.cb.OnAppStart(j.ctx))
-	for range 5 { // without a training loop, an update has no span to go to
+	for range 5 { // without a training loop, an update has no span
 		started(t)(j.cb.OnTrainingSingleIterationStart(j.ctx))
 		j.clock.pass(time.Second)
 		_ = j.cb.OnTrainingSingleIterationEnd(j.ctx)
@@ -432,7 +432,8 @@ func TestCountersBeyondInt64(t *testing.T) {
 	}
 }
 
-// TestLoopWithoutABatchSize: what nobody knows is not reported; the loop runs.
+// TestLoopWithoutABatchSize checks that the loop runs, and that unknown values
+// are not reported.
 func TestLoopWithoutABatchSize(t *testing.T) {
 	j := newJob(t, func(c *config.Base, _ *telemetry.TrainingTelemetryBuilder) {
 		c.Training = &config.Training{LogEveryNTrainIterations: config.Value(2)}

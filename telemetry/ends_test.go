@@ -16,13 +16,13 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// cutRun is a job that goes to a trace file and a backend. In it a loop and an
+// cutRun runs a job with a trace file and a backend, in which a loop and an
 // iteration stay open.
 func cutRun(t *testing.T, end func(*telemetry.Provider, *callbacks.Callbacks)) (events map[string]dftracer.Event, stubs map[string]tracetest.SpanStub) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace.pfw")
 	backend := tracetest.NewInMemoryExporter()
-	synctest.Test(t, func(t *testing.T) { // on its clock the spans have a length
+	synctest.Test(t, func(t *testing.T) { // in synthetic time the spans have a length
 		cfg := base()
 		cfg.WorldSize = config.Value(1)
 		tel, err := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(cfg).WithLogger(quietLog()).
@@ -52,9 +52,9 @@ func cutRun(t *testing.T, end func(*telemetry.Provider, *callbacks.Callbacks)) (
 	return events, stubs
 }
 
-// After a crash only the end of the application is reported. What is open below
-// it ends before it and is marked truncated, in the trace and in the backend.
-// The application itself has ended as it should.
+// After a crash only the end of the application is reported. Open spans below
+// it end before it and are marked truncated, in the trace and in the backend.
+// The application itself ends normally.
 func TestEndOfTheApplicationWithOpenSpans(t *testing.T) {
 	events, stubs := cutRun(t, func(_ *telemetry.Provider, cb *callbacks.Callbacks) { check(t, cb.OnAppEnd(context.Background())) })
 	truncated(t, events, stubs, map[string]bool{"done": false, "train": true, "train.iteration": true, "ai_root": false})
@@ -70,7 +70,7 @@ func TestEndOfTheApplicationWithOpenSpans(t *testing.T) {
 	}
 }
 
-// A Shutdown that comes early marks all that it ends.
+// An early Shutdown marks all spans that it ends.
 func TestShutdownWithOpenSpans(t *testing.T) {
 	events, stubs := cutRun(t, func(tel *telemetry.Provider, _ *callbacks.Callbacks) { check(t, tel.Shutdown(context.Background())) })
 	truncated(t, events, stubs, map[string]bool{"done": false, "train": true, "train.iteration": true, "ai_root": true})
@@ -84,9 +84,9 @@ func truncated(t *testing.T, events map[string]dftracer.Event, stubs map[string]
 		e, ok := events[name]
 		_, cut := e.Arg("truncated")
 		s, sent := stubs[inBackend[name]]
-		_, told := keyed(s.Attributes)["truncated"]
-		if !ok || !sent || cut != want || told != want {
-			t.Errorf("%s: in the trace %v, truncated %v; in the backend %v, truncated %v", name, ok, cut, sent, told)
+		_, marked := keyed(s.Attributes)["truncated"]
+		if !ok || !sent || cut != want || marked != want {
+			t.Errorf("%s: in the trace %v, truncated %v; in the backend %v, truncated %v", name, ok, cut, sent, marked)
 		}
 		if want {
 			n++

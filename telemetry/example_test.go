@@ -58,8 +58,7 @@ func exampleProvider() *telemetry.Provider {
 	return tel
 }
 
-// A scope with a handle: started by a Start method, ended by End with what
-// went wrong, if anything did.
+// A scope with a handle: started by a Start method, ended by End or EndErr.
 func Example() {
 	ctx := context.Background()
 	tel := exampleProvider()
@@ -78,7 +77,7 @@ func Example() {
 	// stop training_loop
 }
 
-// A span as long as a function call, with others below it: the context carries the
+// A span for a function call, with others below it: the context carries the
 // parent. An error of the function is recorded and returned unchanged.
 func ExampleProvider_Run() {
 	ctx := context.Background()
@@ -117,7 +116,7 @@ func ExampleProvider_Run() {
 	// disk full
 }
 
-// A scope around a function. Its error is recorded and comes back unchanged.
+// A scope around a function. Its error is recorded and returned unchanged.
 func ExampleProvider_TimedSpan() {
 	ctx := context.Background()
 	tel := exampleProvider()
@@ -155,7 +154,7 @@ func ExampleProvider_Tracer() {
 	// stop application
 }
 
-// The program chooses every output itself: a trace and a file of JSON lines.
+// The program sets every output itself: a trace and a file of JSON lines.
 func ExampleNewTrainingTelemetryBuilder() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "example")
@@ -196,8 +195,8 @@ func ExampleNewTrainingTelemetryBuilder() {
 	// 1 metrics update in the file, error <nil>
 }
 
-// A program that is told everything by somebody else: the time, who it is, what its
-// run is a part of, and, later, what it trains.
+// A program that gets everything from elsewhere: the time, its identity, the
+// parent of its run and, later, its training configuration.
 func ExampleTrainingTelemetryBuilder() {
 	ctx, now := context.Background(), time.Unix(1_700_000_000, 0)
 	above := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})

@@ -7,13 +7,14 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// JobIDs are those of a process, and ErrNotConfigured the answer of none.
+// JobIDs makes the ids of a process; ErrNotConfigured is returned without a
+// provider.
 var (
 	JobIDs           = jobIDs
 	ErrNotConfigured = errNotConfigured
 )
 
-// Rotate cuts the long spans of a provider as its background goroutine does.
+// Rotate cuts the long spans of a provider like its background goroutine.
 func (p *Provider) Rotate(now time.Time) {
 	for out := range p.hub.Outputs {
 		if e, ok := out.(*segment.Exporter); ok {
@@ -22,7 +23,7 @@ func (p *Provider) Rotate(now time.Time) {
 	}
 }
 
-// Held counts what the exporters of a provider remember of open spans.
+// Held returns how many open spans the exporters of a provider remember.
 func (p *Provider) Held() (n int) {
 	for out := range p.hub.Outputs {
 		if e, ok := out.(*segment.Exporter); ok {

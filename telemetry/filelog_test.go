@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// Calls on files reach all outputs that want them, through decorators too.
+// File calls reach all outputs that want them, also through decorators.
 func TestFileLog(t *testing.T) {
 	dir := t.TempDir()
 	first, second, data := filepath.Join(dir, "first.pfw"), filepath.Join(dir, "second.pfw"), filepath.Join(dir, "data.pfw")
@@ -24,9 +24,9 @@ func TestFileLog(t *testing.T) {
 		WithExporter(pfw.New(filepath.Join(dir, "off.pfw"), &pfw.Options{Files: pfw.FileOptions{Off: true}})).
 		ConfigureProvider(context.Background())
 	check(t, err)
-	log := direct.SourceOf(tel.TracerProvider()).FileLog()
+	log := dispatch.SourceOf(tel.TracerProvider()).FileLog()
 	for _, path := range []string{"/data/a", "/tmp/b"} {
-		log.File(path).Record(context.Background(), direct.FileCall{Op: direct.FileRead, Start: log.Now(), Ret: 1, Size: 1, Offset: -1})
+		log.File(path).Record(context.Background(), dispatch.FileCall{Op: dispatch.FileRead, Start: log.Now(), Ret: 1, Size: 1, Offset: -1})
 	}
 	check(t, tel.Shutdown(context.Background()))
 	for path, want := range map[string]int{first: 2, second: 2, data: 1} {
@@ -42,7 +42,7 @@ func TestFileLog(t *testing.T) {
 	}
 }
 
-// Where nothing wants them there is no log.
+// Without an output that wants them there is no log.
 func TestNoFileLog(t *testing.T) {
 	var none *telemetry.Provider
 	tel, err := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(base()).WithLogger(quietLog()).
@@ -51,7 +51,7 @@ func TestNoFileLog(t *testing.T) {
 	check(t, err)
 	defer tel.Shutdown(context.Background())
 	for _, p := range []*telemetry.Provider{none, tel} {
-		if l := direct.SourceOf(p.TracerProvider()).FileLog(); l != nil {
+		if l := dispatch.SourceOf(p.TracerProvider()).FileLog(); l != nil {
 			t.Errorf("there is a %T", l)
 		}
 	}

@@ -27,9 +27,9 @@ var (
 	noForward  = config.Export{Mode: config.Blacklist, SpanNames: []string{"model_forward", "compute.forward", "compute.step", "pipeline.epoch.block"}}
 )
 
-// Every output has a filter of its own, and none gets what another one asked
-// for. Without a filter a trace file gets everything, and JSON lines and a
-// backend what the customization of the provider lets through.
+// Every output has its own filter, and none gets what another one asked for.
+// Without a filter a trace file gets everything, and JSON lines and a backend
+// get what the provider's customization selects.
 func TestFilterOfEachOutput(t *testing.T) {
 	dir := t.TempDir()
 	trace := func(name string) string { return filepath.Join(dir, name+".pfw") }
@@ -130,7 +130,7 @@ func TestFiltersThatNameAScopeDifferently(t *testing.T) {
 	}
 }
 
-// A filter that is none is refused, and so are two.
+// An invalid filter is refused, and so are two filters.
 func TestFilterThatIsNone(t *testing.T) {
 	b := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(base()).WithLogger(quietLog()).
 		WithExporter(&memory{}, everything, onlyLoop).WithExporter(&memory{}, config.Export{Mode: "some"})
@@ -139,7 +139,7 @@ func TestFilterThatIsNone(t *testing.T) {
 	}
 }
 
-// parents takes the spans that it is given, by their names and those of their parents.
+// parents collects the spans it gets, by their names and their parents' names.
 type parents struct {
 	outputs.None
 	mu     sync.Mutex
@@ -178,8 +178,8 @@ func (p *parents) nameOf(id trace.SpanID) string {
 	return "a span that this output does not get"
 }
 
-// The children of a span that an output does not get hang below the nearest span above
-// that it gets, in every output that takes spans.
+// The children of a span that an output does not get are below its nearest
+// ancestor that the output gets, in every output that accepts spans.
 func TestChildrenOfSpansThatAreLeftOut(t *testing.T) {
 	const (
 		application = "application"
@@ -190,7 +190,7 @@ func TestChildrenOfSpansThatAreLeftOut(t *testing.T) {
 	)
 	for name, c := range map[string]struct {
 		filter config.Export
-		want   map[string]string // the parent of each span that is looked at
+		want   map[string]string // the expected parent of each span
 	}{
 		"all":                 {everything, map[string]string{"all_reduce": forward, "flaky": iteration, forward: iteration, iteration: epoch, epoch: loop, loop: application, application: ""}},
 		"without iterations":  {without(iteration), map[string]string{"all_reduce": forward, "flaky": epoch, forward: epoch, epoch: loop}},

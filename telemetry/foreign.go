@@ -5,10 +5,10 @@ import (
 	"log/slog"
 )
 
-// The log handler and the clock are the program's. A panic of theirs must not
-// reach the training loop, and must not end what telemetry is doing.
+// The log handler and the clock are the program's. Their panics must not reach
+// the training loop, and must not interrupt telemetry.
 
-// calmHandler is a handler whose panics lose a message and nothing else.
+// calmHandler is a handler whose panics only lose a message.
 type calmHandler struct{ slog.Handler }
 
 func calm(l *slog.Logger) *slog.Logger {

@@ -19,15 +19,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// foreign is everything that a program gives to telemetry to call. Each place
-// calls hook once it is armed: never within itself, and not forever, because
-// an output that records something for each record has no end.
+// foreign is all code of a program that telemetry calls. Each function calls
+// hook once it is armed: never within itself, and not forever, because an
+// output that records something for each record would never end.
 type foreign struct {
 	armed  atomic.Bool
 	inside atomic.Int32
 	times  atomic.Int32
 	called atomic.Pointer[map[string]bool]
-	only   string // the one place that calls hook
+	only   string // the only function that calls hook
 	hook   func()
 }
 
@@ -103,7 +103,7 @@ func (s foreignSampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.Sam
 	return s.Sampler.ShouldSample(p)
 }
 
-// newForeign makes a provider that calls the program wherever it may.
+// newForeign makes a provider that calls the program in all possible places.
 func newForeign(t *testing.T, f *foreign) (*telemetry.Provider, *memory) {
 	t.Helper()
 	f.called.Store(&map[string]bool{})
@@ -120,7 +120,7 @@ func newForeign(t *testing.T, f *foreign) (*telemetry.Provider, *memory) {
 	return tel, mem
 }
 
-// train is a short run that meets every kind of foreign code.
+// train runs a short training that calls every kind of foreign code.
 func train(tel *telemetry.Provider, f *foreign) {
 	ctx := context.Background()
 	cb := callbacks.New(tel)
@@ -143,8 +143,8 @@ func train(tel *telemetry.Provider, f *foreign) {
 	_ = cb.OnAppEnd(ctx)
 }
 
-// Code of the program that telemetry calls may use telemetry: no lock is held
-// while it runs.
+// Code of the program that telemetry calls may use telemetry, because no lock
+// is held.
 func TestForeignCodeMayUseTelemetry(t *testing.T) {
 	for _, place := range foreignPlaces {
 		t.Run(place, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestForeignCodeMayUseTelemetry(t *testing.T) {
 	}
 }
 
-// A panic there stays there: the run is recorded as without it.
+// A panic is contained: the run is recorded as without it.
 func TestForeignCodeThatPanics(t *testing.T) {
 	for _, place := range foreignPlaces {
 		t.Run(place, func(t *testing.T) {
@@ -192,8 +192,8 @@ func TestForeignCodeThatPanics(t *testing.T) {
 					stops++
 				}
 			}
-			// The application, the loop and three inner spans; those of single
-			// iterations are left out of the records.
+			// The application, the loop and three inner spans; those of single iterations
+			// are left out of the records.
 			want := 5
 			if place == "config" {
 				want-- // the loop cannot start without its configuration
@@ -205,7 +205,7 @@ func TestForeignCodeThatPanics(t *testing.T) {
 	}
 }
 
-// Code that blocks holds up the call that called it, and no other.
+// Code that blocks only delays the call that called it.
 func TestForeignCodeThatBlocks(t *testing.T) {
 	for _, place := range foreignPlaces {
 		t.Run(place, func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestForeignCodeThatBlocks(t *testing.T) {
 				return
 			}
 			before := tel.Stats().SpansStarted
-			for range 10 { // would hang if a lock were held
+			for range 10 { // would block if a lock were held
 				_, s := tel.StartSpan(context.Background(), "meanwhile")
 				s.Fail(errors.New("x"))
 				s.End()
@@ -250,8 +250,8 @@ func TestForeignCodeThatBlocks(t *testing.T) {
 	}
 }
 
-// A function for the interval of metrics that gives nonsense later on is no
-// division by zero, and the loop goes on.
+// A function for the interval of metrics that returns an invalid value later
+// causes no division by zero, and the loop continues.
 func TestIntervalThatBecomesZero(t *testing.T) {
 	for _, later := range []int{0, -3} {
 		n := 2
@@ -273,7 +273,7 @@ func TestIntervalThatBecomesZero(t *testing.T) {
 	}
 }
 
-// Configuration that comes late may panic too.
+// The functions of a later training configuration may panic too.
 func TestLateConfigurationThatPanics(t *testing.T) {
 	j := newJob(t, func(c *config.Base, _ *telemetry.TrainingTelemetryBuilder) { c.Training = nil })
 	started(t)(j.cb.OnAppStart(j.ctx))

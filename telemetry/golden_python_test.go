@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// pythons are the interpreters under which the scenarios are replayed: those that are
-// here, of these names.
+// pythons are the interpreters under which the scenarios are replayed, if they
+// are installed.
 var pythons = []string{"python3.9", "python3.11", "python3.13", "python3.14"}
 
-// TestGoldenPython replays the recorded runs through the Python API, and compares what a
-// FileExporter of the program's wrote by the same rules.
+// TestGoldenPython replays the recorded runs through the Python API, and
+// compares the output of the program's FileExporter by the same rules.
 func TestGoldenPython(t *testing.T) {
 	dirs := scenarios(t)
 	client, err := filepath.Abs("../integrations/python")
@@ -36,8 +36,8 @@ func TestGoldenPython(t *testing.T) {
 	}
 }
 
-// interpreter returns the command of an interpreter that runs, or skips the test. One may be
-// in a folder that the tests of PyTorch have made (env.sh).
+// interpreter returns the command of a working interpreter, or skips the test.
+// It may be in a folder that env.sh of the PyTorch tests has made.
 func interpreter(t *testing.T, name string) []string {
 	home, _ := os.UserHomeDir()
 	more, _ := filepath.Glob(filepath.Join(home, ".pyenv", "versions", name[len("python"):]+"*", "bin", "python3"))

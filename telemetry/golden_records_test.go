@@ -11,11 +11,11 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// record is a line of a file, taken apart.
+// record is a parsed line of a file.
 type record struct {
 	text   string
 	kind   string
-	span   string // name of the span, where the line or an earlier one tells it
+	span   string // name of the span, if this or an earlier line has it
 	event  string
 	count  int
 	fields []field
@@ -33,7 +33,7 @@ func (r *record) get(path string) string {
 	return ""
 }
 
-// bare are the words that Python writes and JSON does not have.
+// bare matches the words that Python writes and JSON does not have.
 var bare = regexp.MustCompile(`([:\[,])(-?(?:NaN|Infinity))\b`)
 
 func parseRecords(t *testing.T, text string) []*record {
@@ -62,7 +62,7 @@ func parseRecords(t *testing.T, text string) []*record {
 	return out
 }
 
-// leaves lists the leaves of a JSON value in their order. Lists are leaves.
+// leaves returns the leaves of a JSON value in order. Lists are leaves.
 func leaves(d *json.Decoder, path string, out *[]field) (any, error) {
 	tok, err := d.Token()
 	if err != nil {
@@ -115,8 +115,8 @@ func leaves(d *json.Decoder, path string, out *[]field) (any, error) {
 type pair struct{ want, got *record }
 
 // alike reports whether two records are about the same thing. A start and a
-// complete record are not; neither are the spans of two names, and the
-// successes of two checkpoints.
+// complete record are not; neither are spans with different names, and
+// successes of different checkpoints.
 func alike(a, b *record) bool {
 	return a.kind == b.kind && a.span == b.span && a.event == b.event &&
 		(a.event != spans.EventSaveCheckpointSuccess ||
@@ -175,5 +175,5 @@ func align(want, got []*record) []pair {
 
 var countField = regexp.MustCompile(`"count":\d+`)
 
-// stripped is the record without its number.
+// stripped returns the record without its number.
 func (r *record) stripped() string { return countField.ReplaceAllString(r.text, "") }

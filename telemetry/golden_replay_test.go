@@ -24,21 +24,21 @@ import (
 
 // replay runs a scenario through the public API.
 type replay struct {
-	file *file.Exporter // the one that was made last
+	file *file.Exporter // the latest one
 	t    *testing.T
 	s    *scenario
 	now  time.Time
 	path string
 
 	base   config.Base // as given to the builder, with its overrides
-	asJSON object      // the same as the scenario has it
+	asJSON object      // the same in the scenario's form
 
 	builder *telemetry.TrainingTelemetryBuilder
 	tel     *telemetry.Provider
 	ctx     context.Context
 	saved   map[string]*telemetry.Span
 	open    map[string]scope
-	names   []string // of the exporters in their order
+	names   []string // of the exporters in order
 	results []result
 }
 
@@ -47,11 +47,11 @@ type scope struct {
 	under context.Context
 }
 
-// result is what one step did here.
+// result is the result of one step here.
 type result struct {
 	call  string
 	err   error
-	span  string // what was returned, and its parent
+	span  string // the returned span and its parent
 	lines int
 }
 
@@ -171,7 +171,7 @@ func (r *replay) provider(st *step) error {
 		}
 		r.builder.WithBaseConfig(base)
 	case "provider.with_config_override":
-		// What a scenario overrides is part of a configuration in one-logger's words.
+		// An override of a scenario is part of a configuration with one-logger's keys.
 		r.asJSON = merged(r.asJSON, cfg.(object))
 		base, _, err := config.Decode[config.Base](r.asJSON, "")
 		if err != nil {
@@ -214,7 +214,7 @@ func (r *replay) provider(st *step) error {
 	return r.builder.Err()
 }
 
-// merged lays an override over a configuration, as one-logger does.
+// merged applies an override to a configuration, as one-logger does.
 func merged(base, over object) object {
 	for _, e := range over {
 		before, _ := base.Get(e.Key)
@@ -228,8 +228,8 @@ func merged(base, over object) object {
 	return base
 }
 
-// required tells of what the reference wants to be given and has a default here:
-// a recording may show how it is refused there.
+// required returns an error for fields that one-logger requires and that have a
+// default here: a recording may show that they are refused there.
 func required(b *config.Base) error {
 	switch t := b.Training; {
 	case !b.SessionTag.IsSet():
@@ -254,8 +254,8 @@ func (r *replay) exporter(st *step) telemetry.Output {
 	return r.file
 }
 
-// written is the file of the scenario: where the job has several ranks, its
-// name says which one this is.
+// written returns the path of the scenario's file. If the job has several
+// ranks, its name has the rank.
 func (r *replay) written() string {
 	if r.file == nil {
 		return r.path
@@ -311,7 +311,7 @@ func exception(st *step) error {
 	return e
 }
 
-// context enters and leaves the scopes that stand for the context managers.
+// context enters and leaves the scopes of context managers.
 func (r *replay) context(st *step) (*telemetry.Span, error) {
 	cm := st.text("cm")
 	if st.Call == "ctx.exit" {
@@ -435,7 +435,7 @@ func (r *replay) callback(st *step) (*telemetry.Span, error) {
 	return nil, nil
 }
 
-// scripted is an exporter that fails on order.
+// scripted is an exporter that fails on demand.
 type scripted struct {
 	outputs.None
 	always map[string]bool

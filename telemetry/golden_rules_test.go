@@ -10,9 +10,9 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// deviation is one thing that a replay did otherwise than the recording: a
-// step's result (outcome and result are set), a record that stands on one side
-// only (golden or actual is set, field is "record"), or a field of a record.
+// deviation is one difference between a replay and the recording: a step's
+// result (outcome and result are set), a record that only one side has (golden
+// or actual is set, field is "record"), or a field of a record.
 type deviation struct {
 	step    int
 	outcome *outcome
@@ -38,18 +38,18 @@ func (d deviation) String() string {
 	return fmt.Sprintf("%s is %s, want %s", d.field, d.got, d.want)
 }
 
-// facts are what the rules need to know of a scenario: whether it comes upon
-// the fault of the reference that a difference repairs.
+// facts are properties of a scenario that the rules need: whether it meets the
+// fault of one-logger that a difference repairs.
 type facts struct {
 	saveStarts    map[string]string // explicit start of a save -> now, both in ms
 	failed        int               // iterations that raised
 	loops         int               // training loops started
-	orphans       int               // successes of saves that are unknown or were reported before
-	lateSuccess   bool              // a success for an older step than one before
+	orphans       int               // successes of saves that are unknown or were already reported
+	lateSuccess   bool              // a success for an older step than an earlier one
 	clockBack     bool              // an end before its start
 	quiet         bool              // telemetry switched itself off
-	forced        bool              // telemetry was switched off by force
-	exportAll     bool              // every span was to be exported
+	forced        bool              // telemetry was disabled by ForceDisable
+	exportAll     bool              // every span should be exported
 	metricsOff    bool              // saving with checkpoint metrics disabled
 	plainNames    map[string]bool   // span names that were given as plain text and refused
 	emptyMessage  bool              // an exception without a message
@@ -57,7 +57,7 @@ type facts struct {
 	closedAt      int               // the step that ended recording, or -1
 	iterationOpen bool              // an iteration's end that failed and left it open
 	unconfigured  bool
-	untargeted    bool // a loop was refused because its targets were not given
+	untargeted    bool // a loop was refused because it had no targets
 }
 
 func factsOf(s *scenario, r *recording) facts {
@@ -129,7 +129,7 @@ func factsOf(s *scenario, r *recording) facts {
 	return f
 }
 
-// shown prints a configuration with its functions evaluated.
+// shown returns a configuration as text, with its functions evaluated.
 func shown(v any) string {
 	switch v := v.(type) {
 	case object:
@@ -150,7 +150,7 @@ func shown(v any) string {
 	return fmt.Sprint(v)
 }
 
-// contextOf is the kind of the context manager that a ctx.exit leaves.
+// contextOf returns the kind of the context manager that a ctx.exit leaves.
 func (s *scenario) contextOf(exit int) string {
 	for i := exit - 1; i >= 0; i-- {
 		if s.Steps[i].Call == "ctx.enter" && s.Steps[i].text("cm") == s.Steps[exit].text("cm") {
@@ -160,13 +160,13 @@ func (s *scenario) contextOf(exit int) string {
 	return ""
 }
 
-// rule is one difference from the reference.
+// rule is one difference from one-logger.
 type rule struct {
 	name    string
 	applies func(f *facts, d *deviation) bool
 }
 
-// eventField is the name of an attribute of an event that deviates.
+// eventField returns the name of the event attribute that deviates.
 func (d *deviation) eventField() string {
 	name, ok := strings.CutPrefix(d.field, "event.attributes.")
 	if !ok {
@@ -175,14 +175,14 @@ func (d *deviation) eventField() string {
 	return name
 }
 
-// numbers are both values of a field, when they are numbers.
+// numbers returns both values of a field, if they are numbers.
 func (d *deviation) numbers() (want, got float64, ok bool) {
 	want, err1 := strconv.ParseFloat(d.want, 64)
 	got, err2 := strconv.ParseFloat(d.got, 64)
 	return want, got, err1 == nil && err2 == nil
 }
 
-// less reports that a counter is lower than recorded by at most n.
+// less reports whether a counter is lower than recorded by at most n.
 func (d *deviation) less(n float64) bool {
 	want, got, ok := d.numbers()
 	return ok && got < want && got >= want-n
@@ -209,7 +209,8 @@ var (
 	}
 )
 
-// fewer reports that an attribute computed from iterations shows fewer of them.
+// fewer reports whether an attribute computed from iterations shows fewer of
+// them.
 func (d *deviation) fewer() bool {
 	name := d.eventField()
 	if slices.Contains(iterationCounts, name) {
@@ -248,7 +249,7 @@ var rules = []rule{
 		if d.field == "attributes.duration_msec" {
 			return got == want+1
 		}
-		// The seconds of the reference carry the noise of doubles near 1.8e9.
+		// one-logger's seconds have the rounding errors of doubles near 1.8e9.
 		name := d.eventField()
 		return (strings.HasSuffix(name, "_sec") || strings.Contains(name, "throughput")) &&
 			math.Abs(want-got) <= 1e-6*max(1, math.Abs(want))
@@ -298,7 +299,7 @@ var rules = []rule{
 		return f.loops > 1 && d.golden != nil && d.actual != nil && d.fewer()
 	}},
 	{"a clock that steps back wedges nothing", func(f *facts, d *deviation) bool {
-		// The reference lets a span without a timer last less than nothing.
+		// one-logger allows negative durations for spans without a timer.
 		if d.golden != nil && d.actual != nil && strings.HasPrefix(d.golden.get("attributes.duration_msec"), "-") {
 			start := d.actual.get("start_event.attributes.timestamp_msec")
 			return d.field == "attributes.duration_msec" && d.got == "0" ||
@@ -418,7 +419,7 @@ var rules = []rule{
 				r = d.actual
 			}
 			return r.span == spans.TrainingIteration
-		case d.golden != nil: // the span that was left open is ended by a later call there
+		case d.golden != nil: // there a later call ends the span that was left open
 			return d.golden.span == spans.TrainingIteration &&
 				(d.field == "attributes.duration_msec" || strings.HasSuffix(d.field, "timestamp_msec") || d.field == "id")
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/attrvalue"
 )
 
-// scenario is a recorded run: what was called, in order.
+// scenario is a recorded run: the calls, in order.
 type scenario struct {
 	Name     string
 	Clock    struct{ EpochMsec int64 }
@@ -45,7 +45,7 @@ type step struct {
 // object is a JSON object in its order.
 type object = config.Metadata
 
-// outcome is what the recording says of one step.
+// outcome is the recorded result of one step.
 type outcome struct {
 	Step           any
 	Call           string
@@ -67,7 +67,7 @@ type recording struct {
 	}
 }
 
-// exporterState is what became of an exporter.
+// exporterState is the recorded final state of an exporter.
 type exporterState struct {
 	Exporter                    string
 	NumErrors                   int  `json:"num_errors"`
@@ -237,7 +237,7 @@ func (s *step) strings(name string) []string {
 	return out
 }
 
-// time is an explicit time; zero and absent mean now.
+// time returns an explicit time; zero and absent mean now.
 func (s *step) time(name string) time.Time {
 	v, _ := s.Args.Get(name)
 	n, ok := v.(json.Number)
@@ -284,7 +284,7 @@ func (s *step) intVar(name string) config.Var[int] {
 	return config.Value(intOf(v))
 }
 
-// attrs are attributes as any Go program would give them.
+// attrs returns attributes as a Go program would set them.
 func attrs(o object) []attributes.Attr {
 	var out []attributes.Attr
 	for _, e := range o {

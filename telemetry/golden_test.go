@@ -14,14 +14,13 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// TestGolden replays recorded runs of the reference through the public API and
-// compares what is written, record for record. ONE_LOGGER_GOLDEN names the
-// folders that hold the scenarios, separated as in PATH; testdata/golden holds
-// a few of its own.
+// TestGolden replays recorded runs of one-logger through the public API and
+// compares what is written, record for record. ONE_LOGGER_GOLDEN is a list of
+// folders with scenarios, separated as in PATH; testdata/golden has some.
 //
-// A record may differ only where one of the rules of golden_rules_test.go says
-// so: each stands for a difference of docs/explain/differences.md, and says which
-// fields it changes and to what.
+// A record may differ only if one of the rules in golden_rules_test.go allows
+// it: each stands for a difference in docs/explain/differences.md, and defines
+// which fields it changes and how.
 func TestGolden(t *testing.T) {
 	for _, dir := range scenarios(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) { golden(t, dir, nil) })
@@ -72,8 +71,8 @@ func scenarios(t *testing.T) (dirs []string) {
 	return dirs
 }
 
-// failsToClose is an exporter whose end is an error: never the outcome of a
-// callback.
+// failsToClose is an exporter that fails to close, which must never be the
+// result of a callback.
 type failsToClose struct{ *tracetest.InMemoryExporter }
 
 func (failsToClose) Shutdown(context.Context) error { return errors.New("the connection is gone") }
@@ -83,8 +82,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// golden replays one scenario. A backend that takes all spans changes when the
-// file is closed, and nothing that is in it.
+// golden replays one scenario. A backend that accepts all spans changes when
+// the file is closed, but not its contents.
 func golden(t *testing.T, dir string, backend sdktrace.SpanExporter) {
 	s, want, err := loadScenario(dir)
 	if err != nil {
@@ -107,7 +106,7 @@ func golden(t *testing.T, dir string, backend sdktrace.SpanExporter) {
 	c.compare(t, dir, s, want)
 }
 
-// compare sets a replay against its recording in a folder.
+// compare compares a replay with its recording in a folder.
 func (c *comparison) compare(t *testing.T, dir string, s *scenario, want *recording) {
 	c.t, c.s, c.want, c.facts, c.used = t, s, want, factsOf(s, want), map[string]int{}
 	c.steps()
@@ -118,12 +117,12 @@ func (c *comparison) compare(t *testing.T, dir string, s *scenario, want *record
 	}
 }
 
-// comparison sets a replay against its recording.
+// comparison compares a replay with its recording.
 type comparison struct {
 	results    []result
-	path       string // of the file that was written
+	path       string // of the written file
 	states     []exporterState
-	configured bool // whether there is anything that has states
+	configured bool // there is something that has states
 
 	t     *testing.T
 	s     *scenario
@@ -145,12 +144,12 @@ func (c *comparison) deviates(d deviation) bool {
 	return false
 }
 
-// steps compares what each step returned.
+// steps compares the results of the steps.
 func (c *comparison) steps() {
 	if len(c.want.Steps) != len(c.results) {
 		c.t.Fatalf("%d steps were made, %d are recorded", len(c.results), len(c.want.Steps))
 	}
-	behind := 0 // lines that explained deviations added or took away so far
+	behind := 0 // lines that explained deviations added or removed so far
 	for i, w := range c.want.Steps {
 		got := c.results[i]
 		if w.Call != got.call {
@@ -288,7 +287,7 @@ var (
 	traces = regexp.MustCompile(`"exception_traceback":"(?:[^"\\]|\\.)*"`)
 )
 
-// normalize replaces span ids in the order of their appearance, and stacks.
+// normalize replaces span ids by the order of their appearance, and stacks.
 func normalize(text string) string {
 	names := map[string]string{}
 	text = uuids.ReplaceAllStringFunc(text, func(id string) string {

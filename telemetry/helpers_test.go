@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(busyVariable) != "" {
 		busy()
 	}
-	// Where the tests have one busy core, spans come faster than they are taken.
+	// If the tests share one busy core, spans come faster than they are sent.
 	if err := os.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", "100000"); err != nil {
 		panic(err)
 	}
@@ -45,11 +45,11 @@ type memory struct {
 	outputs.None
 	mu       sync.Mutex
 	records  []outputs.Record
-	segments []trace.SpanContext // of the span of each record, if it was cut
+	segments []trace.SpanContext // of the span of each record, if it has segments
 	segment  func(trace.SpanID) trace.SpanContext
 	started  int
 	shutdown int
-	fail     error // of every Export while it is set
+	fail     error // returned by every Export if it is set
 	startErr error
 }
 
@@ -87,7 +87,7 @@ func (m *memory) all() []outputs.Record {
 	return slices.Clone(m.records)
 }
 
-// events are the records of an event of that name.
+// events returns the records of events with that name.
 func (m *memory) events(name string) (out []outputs.Record) {
 	for _, r := range m.all() {
 		if r.Event.Name == name {
@@ -97,7 +97,7 @@ func (m *memory) events(name string) (out []outputs.Record) {
 	return out
 }
 
-// kinds lists the records as "kind span" or "kind event".
+// kinds returns the records as "kind span" or "kind event".
 func (m *memory) kinds() (out []string) {
 	for _, r := range m.all() {
 		switch r.Kind {
@@ -110,7 +110,7 @@ func (m *memory) kinds() (out []string) {
 	return out
 }
 
-// attr is the text of an attribute of a record's event.
+// attr returns the text of an attribute of a record's event.
 func attr(r outputs.Record, key string) string { return attrIn(r.Event.Attributes, key) }
 
 func attrIn(attrs []attributes.Attr, key string) string {
@@ -145,7 +145,7 @@ func (c *clock) pass(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// job is a provider over a memory exporter and a clock set by hand.
+// job is a provider with a memory exporter and a clock set by hand.
 type job struct {
 	tel   *telemetry.Provider
 	cb    *callbacks.Callbacks
@@ -170,7 +170,7 @@ func base() config.Base {
 	}
 }
 
-// kept is an exporter whose spans outlive its shutdown.
+// kept is an exporter whose spans stay available after its shutdown.
 type kept struct{ *tracetest.InMemoryExporter }
 
 func (kept) Shutdown(context.Context) error { return nil }
@@ -202,7 +202,7 @@ func exportAll(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) {
 	b.WithExportCustomization(config.Export{Mode: config.ExportAll})
 }
 
-// check fails on an error of a callback.
+// check fails the test if a callback returns an error.
 func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -226,7 +226,7 @@ func (j *job) iteration(t *testing.T, d time.Duration, end ...callbacks.Iteratio
 	check(t, j.cb.OnTrainingSingleIterationEnd(j.ctx, end...))
 }
 
-// stub finds the finished OpenTelemetry span of that name.
+// stub returns the finished OpenTelemetry span with that name.
 func (j *job) stub(t *testing.T, name string) tracetest.SpanStub {
 	t.Helper()
 	for _, s := range j.spans.GetSpans() {
@@ -246,10 +246,10 @@ func keyed(kvs []attribute.KeyValue) map[string]any {
 	return m
 }
 
-// label is the value of a data point's attribute in braces.
+// label returns the value of a data point's attribute in braces.
 func label(kvs []attribute.KeyValue) string {
 	for _, kv := range kvs {
-		if !strings.HasPrefix(string(kv.Key), "otel.component.") { // of every standard metric
+		if !strings.HasPrefix(string(kv.Key), "otel.component.") { // on every standard metric
 			return "{" + kv.Value.String() + "}"
 		}
 	}

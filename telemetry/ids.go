@@ -13,19 +13,20 @@ import (
 )
 
 // RandomIDs returns a generator of random trace and span ids for
-// [TrainingTelemetryBuilder.WithIDGenerator]: every root span begins a new trace. It is
-// seeded by the operating system and leaves the random generators of the program alone.
+// [TrainingTelemetryBuilder.WithIDGenerator]: every root span begins a new
+// trace. It is seeded by the operating system and does not use the program's
+// random generators.
 func RandomIDs() sdktrace.IDGenerator { return &idGenerator{} }
 
-// jobIDs makes span ids as [RandomIDs] does, and gives all root spans of a job
-// one trace id, which derives from the session tag, from what all ranks of this
-// run share and no other run has, such as the launcher's job id, and from the
-// attempt: all ranks of a job are in one trace without talking to each other. It
-// is the default for jobs of several ranks.
+// jobIDs returns a generator of random span ids that gives all root spans of a
+// job one trace id. The trace id derives from the session tag, the attempt, and
+// what all ranks of this run share and no other run has, such as the launcher's
+// job id: all ranks of a job are in one trace without communication. It is the
+// default for jobs of several ranks.
 //
-// Where run is empty, the ranks share nothing that tells this run from another,
-// and the trace id is this process's own: a session tag alone would put
-// different runs into one trace.
+// If run is empty, nothing distinguishes this run from others, and the trace id
+// is this process's own, because a session tag alone would put different runs
+// into one trace.
 func jobIDs(sessionTag, run string, attempt int) sdktrace.IDGenerator {
 	g := &idGenerator{}
 	if run != "" {
@@ -38,7 +39,8 @@ func jobIDs(sessionTag, run string, attempt int) sdktrace.IDGenerator {
 	return g
 }
 
-// partID is the trace id of a part of the job's run: the same on all ranks.
+// partID returns the trace id of a part of the job's run: the same on all
+// ranks.
 func (g *idGenerator) partID(lap int, window int64, number int) (id trace.TraceID) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "trainspan trace part\x00%x\x00%d\x00%d\x00%d", g.job, lap, window, number))
 	copy(id[:], sum[:])
@@ -49,12 +51,12 @@ func (g *idGenerator) partID(lap int, window int64, number int) (id trace.TraceI
 }
 
 type idGenerator struct {
-	job trace.TraceID // of every root span; zero: each gets its own
+	job trace.TraceID // of every root span; if zero, each gets another one
 }
 
-// fill fills dst, a number of whole words. The generator is the runtime's own: a
-// strong one for each thread, seeded by the operating system, which no program
-// can seed.
+// fill fills dst, a number of whole words, from the runtime's generator: a
+// strong generator per thread, seeded by the operating system, which programs
+// cannot seed.
 func (g *idGenerator) fill(dst []byte) {
 	for ; len(dst) >= 8; dst = dst[8:] {
 		binary.LittleEndian.PutUint64(dst, rand.Uint64())
@@ -78,9 +80,9 @@ func (g *idGenerator) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID
 	return id
 }
 
-// idsOf is the generator of ids for a process: a trace for the whole job if it
-// has several ranks that share something, see [jobIDs]. shared reports whether the
-// ranks of the job meet in it; a process on its own meets nobody.
+// idsOf returns the generator of ids for a process: one trace for the whole job
+// if it has several ranks with a common id, see [jobIDs]. shared reports
+// whether the ranks of the job share a trace.
 func idsOf(id Identity) (_ sdktrace.IDGenerator, shared bool) {
 	if id.WorldSize.Or(0) <= 1 {
 		return jobIDs("", "", 0), true
@@ -88,15 +90,15 @@ func idsOf(id Identity) (_ sdktrace.IDGenerator, shared bool) {
 	return jobIDs(id.SessionTag, id.Run, id.Attempt.Get()), id.Run != ""
 }
 
-// clock tells the time of a run.
+// clock gives the time of a run.
 type clock struct {
 	now  func() time.Time
 	nano func() int64 // the same in nanoseconds since the Unix epoch
 }
 
-// clockOf returns the program's own clock, or the wall clock of this moment,
-// carried on by the monotonic clock: a wall clock that is set while the job runs
-// moves no span. Where the program's panics it is the system's.
+// clockOf returns the program's own clock, or the current wall clock continued
+// by the monotonic clock, so that setting the clock moves no span. If the
+// program's clock panics, the system's is used.
 func clockOf(own func() time.Time) clock {
 	base := time.Now()
 	wall := base.UnixNano()

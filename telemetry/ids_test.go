@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// 1,024 ranks with equal seeds: no id collides, and all are in one trace.
+// 1,024 ranks with equal seeds: all ids differ, and all ranks are in one trace.
 func TestRanksShareATraceAndNoSpanID(t *testing.T) {
 	const ranks, each = 1024, 256
 	ctx := context.Background()

@@ -23,8 +23,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// claimed are keys that our records use themselves, and such that are equal
-// once they are repaired.
+// claimed are keys that our records use, and keys that are equal after their
+// repair.
 var claimed = []string{
 	"name", "value", "span", "event.name", "event.span", "user_event.name", "trace_id", "span_id", "level", "p_idx", "hhash",
 	"user_level", "user_hhash", "user_user_hhash", "user_trace_id", "count", "epoch", "step", "truncated", "otel.status_code", "otel.status_description", "otel.links",
@@ -32,7 +32,7 @@ var claimed = []string{
 	"bad\xff", "bad\xfe", "bad\uFFFD",
 }
 
-// duplicate returns a key that is twice in an object of a JSON text.
+// duplicate returns a key that an object of a JSON text has twice.
 func duplicate(text string) (key string, err error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	var walk func() error
@@ -72,8 +72,8 @@ func duplicate(text string) (key string, err error) {
 	return key, walk()
 }
 
-// Every key is once in a record of the trace and of the JSON lines, and the
-// user's values are all there.
+// Every key is once in a record of the trace and of the JSON lines, and all of
+// the user's values are there.
 func TestKeysThatCollide(t *testing.T) {
 	for _, compat := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestKeysThatCollide(t *testing.T) {
 			plain.SetStatus(codes.Error, "bad")
 			tree := ai.NewTree(tel)
 			scope := tree.Compute.Forward.Start(ctx, kvs...)
-			time.Sleep(time.Second) // for the records that spans have begun
+			time.Sleep(time.Second) // until the records of open spans are written
 			scope.EndErr(&errGoneVariable)
 			plain.End()
 			_, open := tel.StartSpan(ctx, "open", kvs...) // truncated
@@ -126,14 +126,14 @@ func TestKeysThatCollide(t *testing.T) {
 					}
 					records++
 					for i, k := range claimed {
-						if k == "timestamp_msec" || k == "duration_msec" { // the grammar's own
+						if k == "timestamp_msec" || k == "duration_msec" { // keys of the grammar
 							continue
 						}
 						if (k == "error_message" || k == "exception_message") && strings.Contains(line, "Error in") {
 							continue
 						}
 						if strings.HasPrefix(k, "otel.status") && strings.Contains(line, `"name":"forward"`) {
-							continue // OpenTelemetry's own names: the status of a scope takes their place
+							continue // OpenTelemetry's own names: replaced by the status of a scope
 						}
 						if strings.HasPrefix(k, "bad") { // the last of them counts
 							continue

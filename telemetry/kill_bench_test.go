@@ -15,8 +15,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/recovery"
 )
 
-// busyVariable makes the test program one that does nothing but use a processor,
-// until its standard input ends.
+// busyVariable makes the test program use a processor until its standard input
+// ends.
 const busyVariable = "TRAINSPAN_TELEMETRY_TEST_BUSY"
 
 func busy() {
@@ -29,8 +29,8 @@ func busy() {
 }
 
 // BenchmarkKill kills a job beside four busy processes, once an iteration
-// (-benchtime 40x), and prints how old the oldest record was that is in no file:
-// the median of the kills and the most, in milliseconds.
+// (-benchtime 40x), and prints the age of the oldest record that is in no file:
+// the median of the kills and the maximum, in milliseconds.
 func BenchmarkKill(b *testing.B) {
 	for range 4 {
 		cmd := exec.CommandContext(b.Context(), os.Args[0])
@@ -69,8 +69,8 @@ func BenchmarkKill(b *testing.B) {
 	}
 }
 
-// killAfter kills a job that has run for so long. It gives when the job had
-// recorded each step, and when it was killed.
+// killAfter kills a job after a time. It returns when the job recorded each
+// step, and when it was killed.
 func killAfter(b *testing.B, dir string, run time.Duration) (steps []time.Time, killed time.Time) {
 	b.Helper()
 	cmd := exec.CommandContext(b.Context(), os.Args[0])
@@ -96,8 +96,8 @@ func killAfter(b *testing.B, dir string, run time.Duration) (steps []time.Time, 
 	return steps, killed
 }
 
-// oldest is how old the oldest step was, in milliseconds, that a text has not so
-// many times.
+// oldest returns the age, in milliseconds, of the oldest step that a text does
+// not have the given number of times.
 func oldest(steps []time.Time, killed time.Time, text string, times int) float64 {
 	seen := map[string]int{}
 	for _, m := range stepName.FindAllStringSubmatch(text, -1) {

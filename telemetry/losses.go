@@ -15,8 +15,8 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// tally counts what was lost by what it was and why: "spans queue full",
-// "log records not sent before shutdown".
+// tally counts losses by kind and cause: "spans queue full", "log records not
+// sent before shutdown".
 type tally map[string]int64
 
 func (t tally) total() (n int64) {
@@ -26,7 +26,8 @@ func (t tally) total() (n int64) {
 	return n
 }
 
-// String is "3 spans queue full, 2 spans not taken in time".
+// String returns the losses, such as "3 spans queue full, 2 spans not taken in
+// time".
 func (t tally) String() string {
 	var parts []string
 	for _, what := range slices.Sorted(maps.Keys(t)) {
@@ -35,8 +36,8 @@ func (t tally) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// losses report what gets lost on the way to a backend, and remember what they
-// have reported to the outputs for records.
+// losses reports what is lost before a backend, and remembers what was reported
+// to the outputs for records.
 type losses struct {
 	rec *Recorder
 	hub *dispatch.Hub
@@ -45,9 +46,9 @@ type losses struct {
 	reported tally
 }
 
-// countLoss is called when an output loses something on its way to a backend. Every
-// loss is logged, the first one is reported to the other outputs too; the rest
-// is reported to them at the end.
+// countLoss is called when an output loses something. Every loss is logged; the
+// first one is also reported to the other outputs at once, and the rest at the
+// end.
 func (l *losses) countLoss(what, cause string, n int64, err error) {
 	l.rec.out.warn(0, "data was not delivered to an OpenTelemetry backend", what, n, "cause", cause, "error", err, "see", helptopic.Delivery)
 	l.mu.Lock()
@@ -61,7 +62,7 @@ func (l *losses) countLoss(what, cause string, n int64, err error) {
 	}
 }
 
-// gap tells the outputs for records that something is missing.
+// gap reports to the outputs for records that something is missing.
 func (l *losses) gap(lost int64, message string, local bool) {
 	l.rec.locked(func() { l.rec.out.gaps++ })
 	l.hub.PushDataError(dispatch.DataError{
@@ -71,11 +72,10 @@ func (l *losses) gap(lost int64, message string, local bool) {
 	l.hub.Drain()
 }
 
-// report reports what did not arrive: to the local outputs for records,
-// so that the lost_records of all data errors add up to what was lost, and to
-// the log in one line; the result is for the trace files. By now all counts
-// are final. Those that send over a network are at their end: what they got
-// now would be one loss more.
+// report reports what did not arrive: to the local outputs for records, so that
+// the lost_records of all data errors add up to the losses, and to the log in
+// one line; the result is for the trace files. All counts are final by now.
+// Outputs that send over a network get no report, because it would be lost too.
 func (l *losses) report() map[string]int64 {
 	s := statsOf(l.rec, l.hub)
 	unwantedLogs, unwantedMetrics := map[string]int64{}, false
@@ -116,7 +116,7 @@ func (l *losses) report() map[string]int64 {
 	return all
 }
 
-// reportRest reports the losses that were not reported yet.
+// reportRest reports losses that were not reported yet.
 func (l *losses) reportRest(lost tally) {
 	l.mu.Lock()
 	rest := tally{}
@@ -132,7 +132,7 @@ func (l *losses) reportRest(lost tally) {
 	}
 }
 
-// Kinds of warnings. Each is given once for a provider.
+// Kinds of warnings. Each is logged once per provider.
 const (
 	warnAfterEnd uint32 = 1 << iota
 	warnEndedParent
@@ -142,8 +142,8 @@ const (
 	warnStart
 )
 
-// section is the part of the documentation about a kind of warnings. Those
-// without a kind name theirs themselves.
+// section returns the help topic of a kind of warnings. Warnings without a kind
+// name their topic themselves.
 func section(kind uint32) string {
 	switch kind {
 	case warnAfterEnd:
@@ -160,7 +160,7 @@ func section(kind uint32) string {
 	return ""
 }
 
-// logLimit keeps a misuse in a loop from filling the log: the first, the tenth,
+// logLimit keeps misuse in a loop from filling the log: the first, the tenth,
 // the hundredth and so on are logged.
 type logLimit struct {
 	kinds atomic.Uint32
@@ -169,10 +169,11 @@ type logLimit struct {
 	counts map[string]int64
 }
 
-// maxCounted bounds the messages that are told apart.
+// maxCounted bounds the messages that are counted separately.
 const maxCounted = 256
 
-// allow reports whether the message is to be logged now, and how often it came.
+// allow reports whether the message should be logged now, and how often it
+// occurred.
 func (l *logLimit) allow(message string) (times int64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,7 +181,7 @@ func (l *logLimit) allow(message string) (times int64, ok bool) {
 		l.counts = make(map[string]int64)
 	}
 	if _, known := l.counts[message]; !known && len(l.counts) >= maxCounted {
-		message = "" // all the others together
+		message = "" // counts all other messages together
 	}
 	l.counts[message]++
 	times = l.counts[message]

@@ -23,7 +23,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// diary notes in which order things are ended.
+// diary notes the order in which outputs are shut down.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -41,7 +41,7 @@ func (d *diary) String() string {
 	return strings.Join(d.lines, ", ")
 }
 
-// picky is a span exporter that refuses spans of some names.
+// picky is a span exporter that refuses spans with some names.
 type picky struct{ refuse map[string]bool }
 
 func (p picky) ExportSpans(_ context.Context, batch []sdktrace.ReadOnlySpan) error {
@@ -58,7 +58,7 @@ func (picky) Shutdown(context.Context) error { return nil }
 type postman struct {
 	memory
 	diary *diary
-	limit int // of what is taken
+	limit int // how many it accepts
 }
 
 func (p *postman) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
@@ -90,7 +90,7 @@ func (l *local) ForceFlush(context.Context) error { l.diary.note("file flushed")
 
 func (l *local) Shutdown(context.Context) error { l.diary.note("file closed"); return nil }
 
-// traceFile is a trace file that gets a report of drops.
+// traceFile is a trace file that gets reports of losses.
 type traceFile struct {
 	outputs.None
 	diary *diary
@@ -131,7 +131,7 @@ func (m *sentMeters) Stats() outputs.Stats {
 	}}
 }
 
-// lossy is a job with everything that can lose something.
+// lossy is a job with all outputs that can lose something.
 type lossy struct {
 	*job
 	diary  *diary
@@ -156,7 +156,7 @@ func newLossy(t *testing.T, loses bool) *lossy {
 	return l
 }
 
-// ways are those in which a job can end.
+// ways returns the ways in which a job can end.
 func (l *lossy) ways(t *testing.T) map[string]func() {
 	return map[string]func(){
 		"callback": func() { check(t, l.cb.OnAppEnd(l.ctx)) },
@@ -170,14 +170,14 @@ func (l *lossy) ways(t *testing.T) map[string]func() {
 		"shutdown": func() { check(t, l.tel.Shutdown(l.ctx)) },
 		"disabled": func() {
 			l.tel.ForceDisable()
-			check(t, l.tel.Shutdown(l.ctx)) // waits for what goes on in the background
+			check(t, l.tel.Shutdown(l.ctx)) // waits for background work
 		},
 	}
 }
 
-// However a job ends, all that it lost is told in the trace, in the native
-// records, in the log and in the counts, and the numbers are the same.
-func TestLossesAreToldEverywhere(t *testing.T) {
+// However a job ends, all its losses are in the trace, the native records, the
+// log and the counts, with the same numbers.
+func TestLossesAreReportedEverywhere(t *testing.T) {
 	for _, way := range []string{"callback", "scope", "shutdown", "disabled"} {
 		t.Run(way, func(t *testing.T) {
 			l := newLossy(t, true)
@@ -186,7 +186,7 @@ func TestLossesAreToldEverywhere(t *testing.T) {
 				_, s := l.tel.StartSpan(ctx, "odd")
 				s.End()
 			}
-			_ = l.tel.ForceFlush(ctx) // says that spans were lost
+			_ = l.tel.ForceFlush(ctx) // returns that spans were lost
 			_, s := l.tel.StartSpan(ctx, "odd")
 			s.End()
 			l.ctx = ctx
@@ -206,25 +206,25 @@ func TestLossesAreToldEverywhere(t *testing.T) {
 				"refused by the backend": s1.DroppedSpans, "logs queue full": s1.DroppedLogRecords, "metric exports": 2,
 			}
 			if !maps.Equal(l.trace.drops, want) {
-				t.Errorf("the trace got %v, want %v", l.trace.drops, want)
+				t.Errorf("the trace reports %v, want %v", l.trace.drops, want)
 			}
-			var told int64
+			var reported int64
 			errors := l.file.events(spans.EventTelemetryDataError)
 			for _, r := range errors {
 				n, err := strconv.ParseInt(attr(r, "lost_records"), 10, 64)
 				check(t, err)
-				told += n
+				reported += n
 			}
-			if told != s1.DroppedSpans+s1.DroppedLogRecords || len(errors) != 2 {
-				t.Errorf("the file got %d losses in %d records", told, len(errors))
+			if reported != s1.DroppedSpans+s1.DroppedLogRecords || len(errors) != 2 {
+				t.Errorf("the file reports %d losses in %d records", reported, len(errors))
 			}
 			if all := l.file.all(); all[len(all)-1].Kind != outputs.KindDataError {
-				t.Error("the losses of the end are not in the last record")
+				t.Error("losses at the end were not reported last")
 			}
 			if n := len(l.sender.events(spans.EventTelemetryDataError)); n != 1 { // a second one would be lost, too
 				t.Errorf("the sender got %d data errors", n)
 			}
-			toldInLog(t, l.log, &s1)
+			reportedInLog(t, l.log, &s1)
 			_, local, ok := strings.Cut(l.diary.String(), "sender finished, metrics finished, ")
 			if !ok || strings.Count(local, "closed") != 2 || strings.Count(l.diary.String(), "closed") != 2 {
 				t.Errorf("the order was %s", l.diary)
@@ -233,8 +233,8 @@ func TestLossesAreToldEverywhere(t *testing.T) {
 	}
 }
 
-// toldInLog checks the one line that has the sums.
-func toldInLog(t *testing.T, log *bytes.Buffer, s *telemetry.Stats) {
+// reportedInLog checks the line with the sums.
+func reportedInLog(t *testing.T, log *bytes.Buffer, s *telemetry.Stats) {
 	t.Helper()
 	var found int
 	for line := range strings.Lines(log.String()) {
@@ -262,22 +262,22 @@ func toldInLog(t *testing.T, log *bytes.Buffer, s *telemetry.Stats) {
 	}
 }
 
-// Nothing is told where nothing was lost: the records are the reference's.
-func TestNothingIsToldOfNoLosses(t *testing.T) {
+// Without losses nothing is reported: the records are one-logger's.
+func TestNoReportWithoutLosses(t *testing.T) {
 	l := newLossy(t, false)
 	l.ctx, _ = l.tel.Start(l.ctx, spans.Application)
 	check(t, l.cb.OnAppEnd(l.ctx))
 	if n := len(l.file.events(spans.EventTelemetryDataError)); n != 0 || l.trace.drops != nil || strings.Contains(l.log.String(), "lost") {
-		t.Errorf("%d data errors, the trace got %v, the log %s", n, l.trace.drops, l.log)
+		t.Errorf("%d data errors, the trace reports %v, the log %s", n, l.trace.drops, l.log)
 	}
 	if s := l.tel.Stats(); s.DataErrors != 0 || s.DroppedSpans+s.DroppedLogRecords+s.LostMetricExports != 0 {
 		t.Errorf("%+v", s)
 	}
 }
 
-// A sender that hangs costs its part of the deadline, and no more: the rest closes
-// the files. On a clock of its own, since no machine promises that a tenth of a
-// second is enough for that.
+// A hanging sender costs only its part of the deadline: the files are closed in
+// the rest. In synthetic time, because no machine guarantees that a tenth of a
+// second is enough.
 func TestASenderThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -317,7 +317,7 @@ func (m *lossyMeters) ForceFlush(context.Context) error   { return nil }
 func (m *lossyMeters) Shutdown(ctx context.Context) error { return m.sent.Shutdown(ctx) }
 func (m *lossyMeters) Stats() outputs.Stats               { return m.sent.Stats() }
 
-// Metrics tell what was lost, by cause.
+// Metrics count the losses, by cause.
 func TestMetricsTellLosses(t *testing.T) {
 	reader := metric.NewManualReader()
 	d := &diary{}
@@ -328,7 +328,7 @@ func TestMetricsTellLosses(t *testing.T) {
 	})
 	_, s := j.tel.StartSpan(j.ctx, "odd")
 	s.End()
-	_ = j.tel.ForceFlush(j.ctx) // says that a span was lost
+	_ = j.tel.ForceFlush(j.ctx) // returns that a span was lost
 	got, s1 := numbers(t, reader), j.tel.Stats()
 	for name, want := range map[string]int64{
 		"otel.sdk.exporter.span.exported{refused}": 1, "otel.sdk.exporter.log.exported": 1,

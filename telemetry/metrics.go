@@ -15,22 +15,22 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// healthMetrics are read when metrics are collected: times, open spans, what is
-// in the files, and what did not arrive.
+// healthMetrics are read when metrics are collected: times, open spans, the
+// contents of the files, and what did not arrive.
 type healthMetrics struct{ registration metric.Registration }
 
-// component says whose the standard metrics are: all queues and exporters of the
-// provider together.
+// component identifies the component of the standard metrics: all queues and
+// exporters of the provider together.
 var component = metric.WithAttributes(attribute.String(metrics.ComponentName, "trainspan/0"), attribute.String(metrics.ComponentType, "trainspan"))
 
-// lossTypes are the causes of losses and their words for error.type: first those before
-// an exporter has had the spans, then those behind it.
+// lossTypes are the causes of losses and their values for error.type: first
+// those before an exporter, then those after it.
 var lossTypes = [2]map[string]string{
 	{"queue full": "queue_full", "not sent before shutdown": "shutdown"},
 	{"refused by the backend": "refused", "not taken in time": "timeout"},
 }
 
-// observe registers them.
+// observe registers the metrics.
 func observe(meter metric.Meter, r *Recorder, hub *dispatch.Hub) (*healthMetrics, error) {
 	in := metrics.Maker{Meter: meter}
 	var all []metric.Observable
@@ -98,8 +98,9 @@ func observe(meter metric.Meter, r *Recorder, hub *dispatch.Hub) (*healthMetrics
 	return &healthMetrics{registration}, errors.Join(in.Err, err)
 }
 
-// delivered counts what became of spans or log records: what waits, what has left the
-// queue, what the backend took, and what was lost at either place.
+// delivered counts spans or log records: those that wait, those that left the
+// queue, those that the backend took, and those lost before and after the
+// exporter.
 func delivered(count func(*metrics.Metric, int64, ...metric.ObserveOption), queued, processed, exported *metrics.Metric, pending, spilled, sent int64, drops map[string]int64) {
 	count(queued, pending, component)
 	count(exported, sent, component)
@@ -111,13 +112,13 @@ func delivered(count func(*metrics.Metric, int64, ...metric.ObserveOption), queu
 		}
 	}
 	for i, of := range []*metrics.Metric{processed, exported} {
-		for cause, kind := range lossTypes[i] { // also those of which there is none: a count that is there can be seen to rise
+		for cause, kind := range lossTypes[i] { // also those without a loss, so that an increase can be seen
 			lost(of, drops[cause], kind)
 			delete(rest, cause)
 		}
 	}
 	other := int64(0)
-	for _, n := range rest { // of exporters that have causes of their own
+	for _, n := range rest { // exporters with other causes
 		other += n
 	}
 	if other > 0 {
@@ -126,7 +127,7 @@ func delivered(count func(*metrics.Metric, int64, ...metric.ObserveOption), queu
 	count(processed, through, component)
 }
 
-// close takes the callback back, so that a meter provider that outlives the
+// close unregisters the callback, so that a meter provider that outlives the
 // telemetry does not keep it alive.
 func (m *healthMetrics) close() error {
 	if m == nil || m.registration == nil {

@@ -13,7 +13,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// numbers collects every data point as "name" or "name{value of its attribute}".
+// numbers collects every data point as "name" or "name{value of its
+// attribute}".
 func numbers(t *testing.T, reader *metric.ManualReader) map[string]float64 {
 	t.Helper()
 	var rm metricdata.ResourceMetrics

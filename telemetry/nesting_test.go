@@ -19,7 +19,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// parents maps each finished span to the name of its parent.
+// parents returns the parent's name of each finished span.
 func (j *job) parents(t *testing.T) map[string]string {
 	t.Helper()
 	names := map[trace.SpanID]string{}
@@ -45,7 +45,8 @@ func TestCallbacksNestWithoutContexts(t *testing.T) {
 	started(t)(j.cb.OnEpochStart(j.ctx, 0))
 	started(t)(j.cb.OnTrainingSingleIterationStart(j.ctx))
 	started(t)(j.cb.OnModelForwardStart(j.ctx))
-	// The plain API without a span in the context is a child of the callback's.
+	// An OpenTelemetry span without a span in its context is a child of the
+	// callback's.
 	_, plain := j.tel.Tracer("user").Start(j.ctx, "attention")
 	plain.End()
 	check(t, j.cb.OnModelForwardEnd(j.ctx))
@@ -84,10 +85,10 @@ func TestScopesCallbacksAndPlainSpansMix(t *testing.T) {
 	inner.End()
 	// A framework that holds one context calls callbacks with it.
 	started(t)(j.cb.OnModelForwardStart(itCtx))
-	started(t)(j.cb.OnDataLoadingStart(itCtx)) // below the forward pass, though the context says iteration
+	started(t)(j.cb.OnDataLoadingStart(itCtx)) // below the forward pass, although the context has the iteration
 	check(t, j.cb.OnDataLoadingEnd(itCtx))
 	check(t, j.cb.OnModelForwardEnd(itCtx))
-	// A scope keeps to its context.
+	// A scope uses its context.
 	_, side := j.tel.StartSpan(ctx, "side")
 	side.End()
 	it.End()
@@ -105,7 +106,7 @@ func TestScopesCallbacksAndPlainSpansMix(t *testing.T) {
 			t.Errorf("%s hangs under %q, want %q", name, got[name], parent)
 		}
 	}
-	// The native records tell the same parents.
+	// The native records have the same parents.
 	ids := map[trace.SpanID]string{}
 	for _, r := range j.mem.all() {
 		if r.Kind == outputs.KindStart {

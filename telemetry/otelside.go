@@ -5,17 +5,13 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/internal/platform/attrvalue"
-	"github.com/trainspan/trainspan/internal/record/direct"
 	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/record/phase"
 	"github.com/trainspan/trainspan/internal/record/segment"
-	"github.com/trainspan/trainspan/internal/tracefile/vocab"
-	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -25,18 +21,19 @@ import (
 // scopeName is the instrumentation scope of the spans that a recorder starts.
 const scopeName = "github.com/trainspan/trainspan/telemetry"
 
-// otelSide starts the spans in OpenTelemetry. It does not change once the
+// otelSide starts the spans in OpenTelemetry. It does not change after the
 // provider is configured.
 type otelSide struct {
 	tracer  trace.Tracer
-	tracers trace.TracerProvider // whose spans nest with those of the recorder
-	run     *segment.Run         // the traces of the run; nil: a span is in its parent's
+	tracers trace.TracerProvider // the provider whose spans nest with those of the recorder
+	run     *segment.Run         // the traces of the run; nil if a span is in its parent's trace
 	above   trace.SpanContext    // the span of another process that the run belongs to
+	offer   *outputs.Telemetry   // to an output that gets every span
 	steps   *outputs.Progress    // what spans of iterations carry of it; nil: nothing
 }
 
-// start starts a span. A sampler or generator of ids that panics leaves a span
-// that OpenTelemetry does not record, and is returned.
+// start starts a span. If a sampler or id generator panics, OpenTelemetry does
+// not record the span, and the panic is returned.
 func (o *otelSide) start(ctx context.Context, s *Span, p *startParams) (panicked any) {
 	defer func() {
 		if panicked = recover(); panicked != nil {
@@ -72,9 +69,9 @@ func (s *Span) identify() {
 	s.data.TraceID, s.data.SpanID = sc.TraceID(), sc.SpanID()
 }
 
-// withSpan returns ctx with s as the span that it carries. Frameworks with hooks hold
-// one context and start everything with it: then it is the one that the start
-// of s has made.
+// withSpan returns ctx with s as its span. Frameworks with hooks hold one
+// context and start everything with it: then the context from the start of s is
+// reused.
 func withSpan(ctx context.Context, s *Span) context.Context {
 	if sameContext(s.base, ctx) {
 		return s.carrying
@@ -82,8 +79,9 @@ func withSpan(ctx context.Context, s *Span) context.Context {
 	return trace.ContextWithSpan(ctx, (*contextSpan)(s))
 }
 
-// sameContext reports whether two contexts are known to be one. Not all types of contexts
-// can be compared; pointers can, and the background is the most frequent.
+// sameContext reports whether two contexts are known to be the same. Not all
+// types of contexts can be compared; pointers can, and the background is the
+// most frequent.
 func sameContext(a, b context.Context) bool {
 	if b == context.Background() {
 		return a == b
@@ -91,7 +89,7 @@ func sameContext(a, b context.Context) bool {
 	return reflect.TypeOf(b).Kind() == reflect.Pointer && a == b
 }
 
-// joined returns a context without a span the one that the run belongs to.
+// joined returns ctx, with the run's parent if it has no span.
 func (o *otelSide) joined(ctx context.Context) context.Context {
 	if !o.above.IsValid() || trace.SpanContextFromContext(ctx).IsValid() {
 		return ctx
@@ -99,8 +97,8 @@ func (o *otelSide) joined(ctx context.Context) context.Context {
 	return trace.ContextWithRemoteSpanContext(ctx, o.above)
 }
 
-// adopt returns a context without a span the latest span of a callback, else the
-// one that the run belongs to.
+// adopt returns ctx; if it has no span, with the latest span of a callback or
+// else the run's parent.
 func (o *otelSide) adopt(ctx context.Context, latest *Span) context.Context {
 	if trace.SpanContextFromContext(ctx).IsValid() {
 		return ctx
@@ -111,7 +109,7 @@ func (o *otelSide) adopt(ctx context.Context, latest *Span) context.Context {
 	return o.joined(ctx)
 }
 
-// substitute is a span below that of the context which nobody records.
+// substitute returns an unrecorded span below that of the context.
 func substitute(ctx context.Context) trace.Span {
 	var id [24]byte
 	binary.LittleEndian.PutUint64(id[:], rand.Uint64()|1)
@@ -124,9 +122,8 @@ func substitute(ctx context.Context) trace.Span {
 	return trace.SpanFromContext(trace.ContextWithSpanContext(context.Background(), sc))
 }
 
-// attributes returns the attributes that the OpenTelemetry span starts with:
-// those of the record and, for backends that get the span, where the training
-// stands.
+// attributes returns the initial attributes of the OpenTelemetry span: those of
+// the record and, for backends that get the span, the progress of the training.
 func (o *otelSide) attributes(s *Span) []attribute.KeyValue {
 	if s.index != phase.Iteration || o.steps == nil {
 		return attrvalue.AppendOTel(nil, s.data.Attributes)
@@ -152,14 +149,14 @@ func FromContext(ctx context.Context) *Span {
 	return nil
 }
 
-// withTime adds the start time that the recorder took.
+// withTime adds the start time of the recorder.
 func withTime(options []trace.SpanStartOption, ns int64) []trace.SpanStartOption {
 	all := make([]trace.SpanStartOption, 0, len(options)+1)
 	return append(append(all, options...), trace.WithTimestamp(time.Unix(0, ns)))
 }
 
-// truncate marks a span in OpenTelemetry that the end of the recording stopped.
-// An attribute of the program's with that key gets the prefix "user_".
+// truncate marks the OpenTelemetry span that was open at the end of the
+// recording. An attribute of the program with that key gets the prefix "user_".
 func (s *Span) truncate() {
 	var before []attribute.KeyValue
 	s.rec.locked(func() {
@@ -175,8 +172,8 @@ func (s *Span) truncate() {
 	s.otel.SetAttributes(attribute.Int(attributes.Truncated, 1))
 }
 
-// tracerProvider is another tracer provider with the rule of parents and the
-// records in front of it.
+// tracerProvider wraps another tracer provider: it applies the rule of parents
+// and writes records.
 type tracerProvider struct {
 	embedded.TracerProvider
 	rec    *Recorder
@@ -184,40 +181,9 @@ type tracerProvider struct {
 	scopes *scopePlan
 }
 
-var _ direct.Source = (*tracerProvider)(nil)
-
 // Tracer implements trace.TracerProvider.
 func (t *tracerProvider) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
 	return &tracer{rec: t.rec, inner: t.inner.Tracer(name, options...)}
-}
-
-// ScopeKind implements direct.Source.
-func (t *tracerProvider) ScopeKind(category, name string) direct.ScopeKind {
-	return t.scopes.kind(category, name)
-}
-
-// Sender implements direct.Source.
-func (t *tracerProvider) Sender(category, name string) direct.Sender {
-	plan := t.scopes
-	to, as := plan.hub.Filter.Sent(category, name, plan.hub.Network())
-	if to == 0 {
-		return nil
-	}
-	var named []attribute.KeyValue
-	if as == vocab.ScopeName(category, name) {
-		named = []attribute.KeyValue{attribute.String(spans.AttrCategory, category), attribute.String(spans.AttrName, name)}
-	}
-	return func(ctx context.Context, at time.Time, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
-		inner, s, _ := plan.rec.begin(ctx, &startParams{
-			name: as, index: -1, scoped: true, at: at, anyTime: true, chosen: true, to: to,
-			attrs: plan.rec.repairs.cleanCopy(attributes.From(slices.Concat(named, attrs)...)),
-		})
-		if s == nil {
-			return ctx, nil
-		}
-		span := trace.SpanFromContext(inner)
-		return trace.ContextWithSpan(ctx, span), span
-	}
 }
 
 type tracer struct {
@@ -243,15 +209,16 @@ func (t *tracer) Start(ctx context.Context, name string, options ...trace.SpanSt
 	return ctx, (*contextSpan)(s)
 }
 
-// The contract of outputs, under the names by which programs know it.
+// The contract of outputs, with public names.
 type (
-	// Output is a place that telemetry writes to.
+	// Output is a destination of telemetry.
 	Output = outputs.Output
 	// Identity is the process that writes and its place in the job.
 	Identity = outputs.Identity
-	// OutputHealth is the state of an Output for records: Failures counts failed exports,
-	// and LastError is the latest of them. Delivered is true once an export succeeded,
-	// GivenUp if the output gets no more records. Dropped counts the records that it did
-	// not get. DataErrorReported is true if it got its one telemetry data error.
+	// OutputHealth is the state of an Output for records: Failures counts failed
+	// exports, and LastError is the latest of them. Delivered is true once an
+	// export succeeded, GivenUp if the output gets no more records. Dropped counts
+	// the records that it did not get. DataErrorReported is true if it got its one
+	// telemetry data error.
 	OutputHealth = dispatch.Health
 )

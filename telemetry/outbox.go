@@ -19,12 +19,12 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// outbox brings what calls into the recorder leave to do to the outputs, to
-// OpenTelemetry, to the metrics and to the log. Records are queued under the
-// recorder's lock, in order, and nothing else is done there.
+// outbox does the work that calls into the recorder leave for the outputs, for
+// OpenTelemetry, the metrics and the log. Under the recorder's lock, records
+// are only queued, in order.
 type outbox struct {
 	hub    *dispatch.Hub
-	meters *meters.Instruments // nil: none
+	meters *meters.Instruments // nil if there are none
 	log    *slog.Logger
 	logged logLimit
 
@@ -32,7 +32,7 @@ type outbox struct {
 	records, events, gaps int64 // counts
 }
 
-// call gathers what one call into the recorder has to do once the lock is
+// call collects what one call into the recorder has to do after the lock is
 // released.
 type call struct {
 	now      int64 // when it began, nanoseconds since the Unix epoch
@@ -53,12 +53,12 @@ type otelEnd struct {
 	span *Span
 	at   int64
 	fail *failure.Failure
-	// truncated says that nobody ended it before the recording did.
+	// truncated means that the recording ended the span.
 	truncated bool
 }
 
 type warning struct {
-	kind uint32 // zero: every time
+	kind uint32 // zero means no limit
 	text string
 	args []any
 }
@@ -70,8 +70,8 @@ func (c *call) warn(kind uint32, text string, args ...any) {
 // recorded reports whether an output gets records of a span.
 func (o *outbox) recorded(s *Span) bool { return s.to&o.hub.Records() != 0 }
 
-// record queues a record of a span for the outputs that get it, with the span
-// as it is now. That of a span that has stopped changes no more, and is not copied.
+// record queues a record of a span for the outputs that get it, with the
+// current state of the span. A stopped span does not change and is not copied.
 func (o *outbox) record(c *call, s *Span, rec *outputs.Record) {
 	o.records++
 	if rec.Span = &s.data; rec.Kind != outputs.KindStop {
@@ -82,7 +82,7 @@ func (o *outbox) record(c *call, s *Span, rec *outputs.Record) {
 	c.queued = true
 }
 
-// edge is record for the start or the stop of a span.
+// edge queues a record for the start or the stop of a span.
 func (o *outbox) edge(c *call, s *Span, kind outputs.Kind, e outputs.Event) {
 	if o.recorded(s) {
 		o.record(c, s, &outputs.Record{Kind: kind, Event: e, Extension: phase.Extension(s.index)})
@@ -100,8 +100,8 @@ func (o *outbox) event(c *call, s *Span, kind outputs.Kind, e outputs.Event, ext
 	c.events = append(c.events, otelEvent{s, e})
 }
 
-// entry records what the counters say, of a span that ended and, if it is open, of
-// the training loop.
+// entry records the events of the counters, for a span that ended and, if it is
+// open, for the training loop.
 func (o *outbox) entry(c *call, s, loop *Span) {
 	for i := range c.entry.Events {
 		e := &c.entry.Events[i]
@@ -134,7 +134,7 @@ func (o *outbox) gap(c *call, message string, attrs []attributes.Attr) {
 	c.queued = true
 }
 
-// deliver does what a call left to do. The lock is not held.
+// deliver does what a call left to do. The caller does not hold the lock.
 func (o *outbox) deliver(c *call) {
 	if c.queued {
 		o.hub.Drain()
@@ -173,7 +173,7 @@ func (e *otelEnd) deliver() {
 	s.otel.End(s.endOptions[:]...)
 }
 
-// warn logs a warning; one of a kind only once.
+// warn logs a warning. A warning with a kind is logged once.
 func (o *outbox) warn(kind uint32, text string, args ...any) {
 	if kind != 0 && o.logged.kinds.Or(kind)&kind != 0 {
 		return

@@ -21,7 +21,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// ranked makes a provider of one of two ranks that writes both files in dir.
+// ranked makes a provider for one of two ranks that writes both files in dir.
 func ranked(t *testing.T, dir string, rank int, on bool) *telemetry.Provider {
 	t.Helper()
 	cfg := base()
@@ -43,8 +43,8 @@ func work(t *testing.T, tel *telemetry.Provider, n int) {
 	check(t, tel.Shutdown(context.Background()))
 }
 
-// Ranks, runs and providers that are given the same paths have files of their
-// own, and a rank that is off opens nothing.
+// Ranks, runs and providers with the same paths have separate files, and a rank
+// that is off opens none.
 func TestEveryWriterHasFilesOfItsOwn(t *testing.T) {
 	dir := t.TempDir()
 	first, second, off := ranked(t, dir, 0, true), ranked(t, dir, 1, true), ranked(t, dir, 0, false)
@@ -103,7 +103,7 @@ func TestOutputThatWorksAgain(t *testing.T) {
 }
 
 // The samples, tokens and operations of all ranks add up to those of the job,
-// also where the batch cannot be divided by the number of ranks.
+// even if the batch cannot be divided by the number of ranks.
 func TestSharesOfRanksAddUp(t *testing.T) {
 	const ranks, batch, iterations = 3, 64, 7
 	sums := map[string]float64{}
@@ -148,8 +148,8 @@ func TestSharesOfRanksAddUp(t *testing.T) {
 	}
 }
 
-// A loop whose throughput is logged needs no targets: it runs, and what depends
-// on a target is left out.
+// A loop with throughput needs no targets: values that depend on a target are
+// left out.
 func TestThroughputWithoutTargets(t *testing.T) {
 	j := newJob(t, func(c *config.Base, _ *telemetry.TrainingTelemetryBuilder) {
 		c.Training.TrainIterationsTarget, c.Training.TrainSamplesTarget = config.Var[int]{}, config.Var[int]{}

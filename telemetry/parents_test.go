@@ -21,7 +21,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// logged is a job whose log is kept.
+// logged returns a job whose log is kept.
 func logged(t *testing.T, change ...func(*config.Base, *telemetry.TrainingTelemetryBuilder)) (*job, *bytes.Buffer) {
 	log := &bytes.Buffer{}
 	return newJob(t, append(change, func(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) {
@@ -29,8 +29,8 @@ func logged(t *testing.T, change ...func(*config.Base, *telemetry.TrainingTeleme
 	})...), log
 }
 
-// Callbacks that share one context nest below the span of that context, be it
-// remote or one of another tracer.
+// Callbacks that share one context nest below the span of that context, even if
+// it is remote or from another tracer.
 func TestCallbacksBelowAForeignSpan(t *testing.T) {
 	remote := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: 1, Remote: true})
 	other := sdktrace.NewTracerProvider()
@@ -71,14 +71,14 @@ func TestCallbacksBelowAForeignSpan(t *testing.T) {
 	}
 }
 
-// The context of a span that has ended leads to its nearest open ancestor, and
-// that is said once.
+// The context of a span that has ended leads to its nearest open ancestor, with
+// one warning.
 func TestContextOfAnEndedSpan(t *testing.T) {
 	j, log := logged(t, exportAll)
 	app := started(t)(j.cb.OnAppStart(j.ctx))
 	loop := started(t)(j.cb.OnTrainStart(app, callbacks.TrainStart{}))
 	ctx := loop
-	for range 20 { // the usual mistake: ctx is overwritten in the loop
+	for range 20 { // a common mistake: ctx is overwritten in the loop
 		ctx = started(t)(j.cb.OnTrainingSingleIterationStart(ctx))
 		ectx, s := j.tel.StartSpan(ctx, "evaluated")
 		s.End()
@@ -109,12 +109,13 @@ func TestContextOfAnEndedSpan(t *testing.T) {
 	}
 }
 
-// A misuse in a loop fills no log: one line for each kind, with the words of Go.
+// Misuse in a loop does not fill the log: one line for each kind, with the
+// names of the Go functions.
 func TestWarningsComeOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		misuse func(j *job, i int)
 		want   string
-		after  bool // the end of the application
+		after  bool // after the end of the application
 	}{
 		"after the end":  {func(j *job, _ int) { _, s := j.tel.StartSpan(j.ctx, "x"); s.End() }, "after the end of the application or after Shutdown", true},
 		"callback after": {func(j *job, _ int) { _, _ = j.cb.OnTrainingSingleIterationStart(j.ctx) }, "after the end of the application or after Shutdown", true},
@@ -172,8 +173,8 @@ func TestWarningsComeOnce(t *testing.T) {
 	})
 }
 
-// One error that passes through several spans is one error record; each span
-// has the status.
+// An error that passes through several spans is one error record; each span has
+// the status.
 func TestOneErrorIsOneRecord(t *testing.T) {
 	list := errorList{errors.New("a"), errors.New("b")}
 	for name, err := range map[string]error{"plain": errGone, "wrapped": fmt.Errorf("read: %w", errGone), "not comparable": list} {
@@ -218,7 +219,7 @@ type errorList []error
 
 func (l errorList) Error() string { return fmt.Sprint([]error(l)) }
 
-// After the end of a span the OpenTelemetry API does nothing, also under the
+// After the end of a span the OpenTelemetry API does nothing, also with the
 // strategy that switches telemetry off at the first error.
 func TestAfterTheEndOfASpan(t *testing.T) {
 	j := newJob(t, func(c *config.Base, _ *telemetry.TrainingTelemetryBuilder) { c.ErrorStrategy = config.DisableQuietly })
@@ -246,8 +247,8 @@ func TestAfterTheEndOfASpan(t *testing.T) {
 	}
 }
 
-// What was set on an iteration is kept when the callback that ends it says
-// nothing of it.
+// Values set on an iteration are kept if the callback that ends it does not set
+// them.
 func TestValuesOfAnIterationAreKept(t *testing.T) {
 	for _, batch := range []int64{0, 32} {
 		j := newJob(t)
@@ -293,7 +294,7 @@ func TestManyAttributes(t *testing.T) {
 	for _, kv := range kvs {
 		s.SetAttributes(kv)
 	}
-	s.SetAttributes(attribute.Int("k7", -7)) // a known key is no new one
+	s.SetAttributes(attribute.Int("k7", -7)) // an existing key is not a new one
 	s.End()
 	_, given := j.tel.StartSpan(j.ctx, "given", kvs...)
 	given.AddEvent("e", kvs...)

@@ -14,18 +14,18 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// A StartOption is what a start of a standard span needs to know: a [Start], and for
-// some spans [LoopStart], [Epoch], [SaveStart] or [Finalization]. An option of a type
-// that does not belong to the span is an error.
+// A StartOption is a parameter for the start of a standard span: a [Start], and
+// for some spans [LoopStart], [Epoch], [SaveStart] or [Finalization]. An option
+// of a type that does not belong to the span is an error.
 type StartOption interface {
 	start(r *repairs, p *startParams) error
 }
 
-// An endOption says what an end of a standard span needs to know: an [End], an
+// An endOption is a parameter for the end of a standard span: an [End], an
 // [IterationEnd] or a [Finalization].
 type endOption interface{ end(e *ending) }
 
-// ending gathers the options of an end.
+// ending collects the options of an end.
 type ending struct {
 	End
 	iteration spantree.Consumed
@@ -61,7 +61,7 @@ func (l LoopStart) start(_ *repairs, p *startParams) error {
 	return p.belongs("LoopStart", phase.Training)
 }
 
-// fixed calls the program's function now, if it is one.
+// fixed returns the value; if it is a function, it is called now.
 func fixed(v config.Var[int]) (o attributes.Opt[int64]) {
 	if v.IsSet() {
 		o = attributes.Some(int64(v.Get()))
@@ -96,9 +96,8 @@ func (p *startParams) belongs(option string, indexes ...int) error {
 	return fmt.Errorf("%s belongs to the span %s, not to %s", option, spans.At(indexes[0]).Name, p.name)
 }
 
-// standard gathers what the start of a standard span needs. name is that of a
-// row of the table, or spans.CheckpointSave for a save by the configured
-// strategy.
+// standard collects what the start of a standard span needs. name is in the
+// table, or is spans.CheckpointSave for a save with the configured strategy.
 func (p *startParams) standard(r *Recorder, name string, options []StartOption) error {
 	p.name, p.index = name, spans.Index(name)
 	switch {
@@ -128,8 +127,8 @@ func (p *startParams) standard(r *Recorder, name string, options []StartOption) 
 	return nil
 }
 
-// with applies options. What they get escapes, which starts without options
-// need not pay for.
+// with applies options. It makes them escape, which starts without options
+// avoid.
 func (p *startParams) with(r *repairs, options []StartOption) error {
 	own := new(startParams)
 	*own = *p
@@ -144,7 +143,7 @@ func (p *startParams) with(r *repairs, options []StartOption) error {
 	return nil
 }
 
-// neededBy is the option without which a span cannot be started.
+// neededBy returns the option that a span requires to start.
 func neededBy(index int) string {
 	switch index {
 	case phase.Epoch:
@@ -168,9 +167,9 @@ func anyGiven(options []StartOption) bool {
 }
 
 // StartPhase starts a standard span for a callback: it becomes the parent of
-// what is started without a context, except for a finalization, of which
-// several may be open for different steps. The error follows the error
-// strategy; a recorder that is off gives none.
+// what is started without a context, except for a finalization; several of
+// these may be open for different steps. The error follows the error strategy;
+// a recorder that is off returns none.
 func (r *Recorder) StartPhase(ctx context.Context, name string, options ...StartOption) (context.Context, error) {
 	if !r.Recording() {
 		r.late(name)
@@ -187,8 +186,8 @@ func (r *Recorder) StartPhase(ctx context.Context, name string, options ...Start
 }
 
 // EndPhase ends the open standard span of that name. Options are an [End], an
-// [IterationEnd] or a [Finalization]. spans.CheckpointSave ends the save that is open; a
-// finalization is found by its step.
+// [IterationEnd] or a [Finalization]. spans.CheckpointSave ends the open save;
+// a finalization is found by its step.
 func (r *Recorder) EndPhase(name string, options ...endOption) error {
 	if !r.Recording() {
 		return nil

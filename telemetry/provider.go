@@ -17,39 +17,41 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// Provider is configured telemetry. Start its spans with [Provider.Start], and call
-// [Provider.Shutdown] once at the end of the program.
+// Provider is configured telemetry. Start its spans with [Provider.Start], and
+// call [Provider.Shutdown] once at the end of the program.
 //
-// A nil Provider does nothing, and neither does one that is disabled for this rank. All
-// methods are safe for concurrent use.
+// A nil Provider does nothing, and neither does one that is disabled for this
+// rank. All methods are safe for concurrent use.
 type Provider struct {
 	rec      *Recorder
 	hub      *dispatch.Hub
-	sdk      *sdktrace.TracerProvider // nil when disabled
+	sdk      *sdktrace.TracerProvider // nil if disabled
 	progress *outputs.Progress
 	unused   []Output // of a rank that is off
 	scopes   *scopePlan
 	losses   *losses
-	closers  []func() error // what ends when everything else has
+	closers  []func() error // called after everything else has ended
 	timeout  time.Duration
 	life     lifetime
 	down     lifetime
 }
 
-// Start starts a standard span, one of the names in package spans, and returns the
-// context that carries it: the usual way to record a part of the training. What starts
-// with that context nests below. End the span with [Span.End] or [Span.EndErr].
+// Start starts a standard span, one of the names in package spans, and returns
+// the context that carries it: the usual way to record a part of the training.
+// What starts with that context nests below. End the span with [Span.End] or
+// [Span.EndErr].
 //
-// Spans that need more than a name take an option of a type of their own: [LoopStart]
-// for spans.TrainingLoop, [Epoch] for spans.Epoch, [SaveStart] for spans.CheckpointSave,
-// [Finalization] for spans.CheckpointSaveFinalization. A [Start] gives any span a time
-// and attributes.
+// Spans that need more than a name take an option: [LoopStart] for
+// spans.TrainingLoop, [Epoch] for spans.Epoch, [SaveStart] for
+// spans.CheckpointSave, [Finalization] for spans.CheckpointSaveFinalization. A
+// [Start] gives any span a time and attributes.
 //
-// Start returns no error, since the training goes on: a start that was refused is
+// Start returns no error, so that training continues: a refused start is
 // reported by [Span.Err], in the log and to the outputs.
 //
-// The end of spans.Application ends the recording: spans that are still open are
-// stopped, and the outputs are closed or, if one sends over a network, flushed.
+// The end of spans.Application ends the recording: spans that are still open
+// are stopped, and the outputs are closed or, if one sends over a network,
+// flushed.
 func (p *Provider) Start(ctx context.Context, span string, options ...StartOption) (context.Context, *Span) {
 	if p == nil {
 		return ctx, nil
@@ -74,8 +76,8 @@ func (p *Provider) StartSpan(ctx context.Context, name string, attrs ...attribut
 	return p.rec.span(ctx, name, SpanStart{Attributes: attributes.From(attrs...)}, false)
 }
 
-// StartSpanWith is [Provider.StartSpan] with a time, a parent and attributes of the
-// start event. A parent in start wins over the span that ctx carries.
+// StartSpanWith is [Provider.StartSpan] with a time, a parent and attributes of
+// the start event. A parent in start takes precedence over the span in ctx.
 func (p *Provider) StartSpanWith(ctx context.Context, name string, start SpanStart) (context.Context, *Span) {
 	if p == nil {
 		return ctx, nil
@@ -95,10 +97,10 @@ func (p *Provider) TimedSpan(ctx context.Context, name string, fn func(context.C
 // was neither shut down nor disabled.
 func (p *Provider) Enabled() bool { return p != nil && p.rec.why() == nil }
 
-// TracerProvider is the plain OpenTelemetry style: it returns a tracer provider for
-// otel.SetTracerProvider and for instrumentation libraries. Its spans reach every
-// output. They nest below the span of their context or, without one, below the span that
-// a callback opened last.
+// TracerProvider returns a tracer provider for otel.SetTracerProvider and for
+// instrumentation libraries. Its spans reach every output. They nest below the
+// span of their context or, without one, below the span that a callback opened
+// last.
 func (p *Provider) TracerProvider() trace.TracerProvider {
 	if p == nil {
 		return noop.NewTracerProvider()
@@ -106,7 +108,7 @@ func (p *Provider) TracerProvider() trace.TracerProvider {
 	return p.rec.otel.tracers
 }
 
-// Tracer is TracerProvider().Tracer(name, options...).
+// Tracer returns TracerProvider().Tracer(name, options...).
 func (p *Provider) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
 	return p.TracerProvider().Tracer(name, options...)
 }
@@ -175,10 +177,10 @@ func (p *Provider) Stats() Stats {
 	return statsOf(p.rec, p.hub)
 }
 
-// Progress returns the epoch and the step that new events get. The starts of epochs and
-// iterations set it. A program sets it when an event belongs to another step, such as
-// the wait for the next batch. It is nil for a nil Provider, and a nil Progress does
-// nothing.
+// Progress returns the current epoch and step, which new events get. The starts
+// of epochs and iterations set it. A program sets it if an event belongs to
+// another step, such as the wait for the next batch. It is nil for a nil
+// Provider, and a nil Progress does nothing.
 func (p *Provider) Progress() *outputs.Progress {
 	if p == nil {
 		return nil
@@ -186,9 +188,9 @@ func (p *Provider) Progress() *outputs.Progress {
 	return p.progress
 }
 
-// Recorder returns what package callbacks records with, for integrations that replay
-// what another process has recorded. It is nil for a nil Provider. Programs that train
-// use [Provider.Start] or package callbacks.
+// Recorder returns the recorder that package callbacks uses, for integrations
+// that replay what another process has recorded. It is nil for a nil Provider.
+// Programs that train use [Provider.Start] or package callbacks.
 func (p *Provider) Recorder() *Recorder {
 	if p == nil {
 		return nil
@@ -196,7 +198,7 @@ func (p *Provider) Recorder() *Recorder {
 	return p.rec
 }
 
-// deadline returns a context with the time that Shutdown has.
+// deadline returns a context with the time for Shutdown.
 func (p *Provider) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	at := time.Now().Add(p.timeout)
 	if end, ok := ctx.Deadline(); ok && ctx.Err() == nil && end.Before(at) {
@@ -205,7 +207,7 @@ func (p *Provider) deadline(ctx context.Context) (context.Context, context.Cance
 	return context.WithDeadline(context.WithoutCancel(ctx), at)
 }
 
-// finish ends, once, all outputs.
+// finish ends all outputs, once.
 func (p *Provider) finish(ctx context.Context) error {
 	return p.down.end(func() error {
 		ctx, cancel := context.WithTimeout(ctx, p.timeout)
@@ -217,19 +219,19 @@ func (p *Provider) finish(ctx context.Context) error {
 	})
 }
 
-// endScopes ends the scopes that are no spans of the recorder, while the spans
+// endScopes ends the scopes that are not spans of the recorder, while the spans
 // around them are open.
 func (p *Provider) endScopes() {
 	p.hub.EndScopes()
 }
 
-// closing is called by the recorder at the end of the application: outputs are closed as
-// one-logger does, unless something is sent over a network; then they are flushed and stay
-// open for the report of losses.
+// closing is called by the recorder at the end of the application: outputs are
+// closed, as in one-logger, unless something is sent over a network; then they
+// are flushed and stay open for the report of losses.
 func (p *Provider) closing(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	if p.hub.Network() != 0 {
-		ctx, cancel := context.WithTimeout(ctx, p.timeout/10) // Shutdown, which follows, has all of it
+		ctx, cancel := context.WithTimeout(ctx, p.timeout/10) // Shutdown, which follows, has the whole timeout
 		defer cancel()
 		return p.hub.Flush(ctx)
 	}

@@ -2,5 +2,5 @@
 
 package telemetry_test
 
-// raceEnabled reports that the race detector is on.
+// raceEnabled is true if the race detector is on.
 const raceEnabled = false

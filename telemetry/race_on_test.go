@@ -2,6 +2,6 @@
 
 package telemetry_test
 
-// raceEnabled reports that the race detector is on, under which sync.Pool
-// forgets at random.
+// raceEnabled is true if the race detector is on, with which sync.Pool drops
+// items at random.
 const raceEnabled = true

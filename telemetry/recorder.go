@@ -24,25 +24,25 @@ import (
 // of a nil Recorder do nothing, and those with an error return one.
 type Recorder struct {
 	// The lock guards state and arithmetic only. Configuration functions, Error
-	// methods, span processors, outputs, the clock and the log are code of others, which
-	// is called before the lock is taken or after it is released. The methods of state.go
-	// need the lock held, except locked, while, why, pending, opened and those that read
-	// the configuration: values, initEvent and firstEvents.
+	// methods, span processors, outputs, the clock and the log are foreign code,
+	// which is called before the lock is taken or after it is released. The methods
+	// of state.go need the lock held, except locked, while, why, pending, opened
+	// and those that read the configuration: values, initEvent and firstEvents.
 	off      atomic.Bool // ended is set
 	progress *outputs.Progress
 
 	mu    sync.Mutex // see locked
-	ended error      // why nothing is recorded any more: ErrClosed or errDisabled
+	ended error      // why recording has ended: ErrClosed or errDisabled
 	tree  tree
 	books spantree.Counters
 	out   outbox
 
 	errors, repairedTimes int64 // counts
 
-	// What is known of the run from its configuration.
+	// What the configuration says about the run.
 	base     config.Base
 	id       Identity
-	training atomic.Pointer[config.Training] // nil while it is not known
+	training atomic.Pointer[config.Training] // nil while it is unknown
 
 	time     times
 	strategy config.ErrorStrategy
@@ -53,7 +53,7 @@ type Recorder struct {
 
 // hooks are what the provider does when recording ends.
 type hooks struct {
-	ending  func()                          // before open spans are stopped: scopes that are no spans of the recorder end before what is around them
+	ending  func()                          // before open spans are stopped: ends scopes that are not spans of the recorder, before the spans around them
 	closing func(ctx context.Context) error // at the end of the application, and when telemetry is switched off
 	stopped func()                          // after telemetry switched itself off
 }
@@ -62,11 +62,11 @@ type hooks struct {
 // switched off nor closed.
 func (r *Recorder) Recording() bool { return r != nil && !r.off.Load() }
 
-// times tells the time, and checks that of others.
+// times reads the clock and checks explicit times.
 type times struct {
 	now    func() int64  // nanoseconds since the Unix epoch
 	made   int64         // when the recorder was made
-	window time.Duration // of explicit times, zero for none
+	window time.Duration // of explicit times; zero means no window
 }
 
 // instant returns an explicit time in nanoseconds, or now.
@@ -90,9 +90,9 @@ func (c *times) instant(at time.Time, now int64, anyTime bool) (int64, error) {
 	return t, nil
 }
 
-// fail applies the error strategy to a problem that a call met: the outputs
-// get their telemetry data error, and either the caller gets the problem, or
-// telemetry ends quietly.
+// fail applies the error strategy to a problem of a call: the outputs get their
+// telemetry data error, and either the problem is returned or telemetry ends
+// quietly.
 func (r *Recorder) fail(name phase.Call, problem error) error {
 	message := fmt.Sprintf("Exception in telemetry code when calling %s: %s", name.Record, failure.RecordText(problem))
 	c := call{now: r.time.now()}
@@ -113,8 +113,8 @@ func (r *Recorder) fail(name phase.Call, problem error) error {
 	return problem
 }
 
-// disable switches telemetry off for good: what is open is stopped, what is
-// held back is written, and every output is closed; in the background where
+// disable switches telemetry off permanently: open spans are stopped, held
+// records are written, and every output is closed; in the background if
 // something has to be sent over a network first.
 func (r *Recorder) disable() {
 	if !r.stopAll(errDisabled) {
@@ -128,9 +128,10 @@ func (r *Recorder) disable() {
 	}
 }
 
-// Close stops every open span, the latest first, and closes the outputs. If spans or
-// records go over a network, they are flushed instead and stay open until
-// [Provider.Shutdown], so that the report of losses is complete. Later calls do nothing.
+// Close stops every open span, the latest first, and closes the outputs. If
+// spans or records go over a network, they are flushed instead and stay open
+// until [Provider.Shutdown], so that the report of losses is complete. Later
+// calls do nothing.
 func (r *Recorder) Close(ctx context.Context) error {
 	if r == nil {
 		return errNotConfigured
@@ -141,8 +142,8 @@ func (r *Recorder) Close(ctx context.Context) error {
 	return nil
 }
 
-// stopAll stops the open spans, and is the end of recording. It reports whether
-// that had not come before.
+// stopAll stops the open spans and ends the recording. It reports whether the
+// recording was still open.
 func (r *Recorder) stopAll(why error) (stopped bool) {
 	if r.hooks.ending != nil && r.Recording() {
 		r.hooks.ending()
@@ -155,8 +156,8 @@ func (r *Recorder) stopAll(why error) (stopped bool) {
 	return stopped
 }
 
-// ActiveSpans returns the open spans of a name in the order of their start, and all open
-// spans for an empty name.
+// ActiveSpans returns the open spans with a name in the order of their start,
+// and all open spans for an empty name.
 func (r *Recorder) ActiveSpans(name string) (open []*Span) {
 	if r != nil {
 		r.locked(func() { open = r.tree.list(name) })
@@ -164,7 +165,7 @@ func (r *Recorder) ActiveSpans(name string) (open []*Span) {
 	return open
 }
 
-// Current is the span under which a callback without a context would start
+// Current returns the span under which a callback without a context would start
 // its span, or nil.
 func (r *Recorder) Current() *Span {
 	if r == nil {
@@ -173,7 +174,8 @@ func (r *Recorder) Current() *Span {
 	return r.tree.current.Load()
 }
 
-// lifetime runs a function once, for any number of callers, who all wait for it.
+// lifetime runs a function once, for any number of callers, who all wait for
+// it.
 type lifetime struct {
 	state atomic.Pointer[life]
 }
@@ -200,7 +202,7 @@ func (l *lifetime) end(f func() error) (err error) {
 	return f()
 }
 
-// finish ends a span with everything that the end of its kind means: metrics
+// finish ends a span with everything that the end of its kind requires: metrics
 // of an iteration, a loop, a save.
 func (r *Recorder) finish(s *Span, e End, used spantree.Consumed) error {
 	var v spantree.Values
@@ -215,19 +217,19 @@ func (r *Recorder) finish(s *Span, e End, used spantree.Consumed) error {
 	at, wrong := r.time.instant(e.Time, c.now, e.anyTime)
 	end := finishing{End: e, at: at, wrong: wrong, used: used, failure: r.repairs.describe(e.Err, 2), known: r.childFailedWith(s, e.Err)}
 	var problem error
-	last := false // the span was ended that ends the recording
+	last := false // the end of this span ends the recording
 	r.locked(func() {
 		var ended bool
 		ended, problem = r.end(&c, s, &end, &v)
 		if last = ended && s.index == phase.Application; last {
-			// The end of the application is the end of what is open below it.
+			// The end of the application ends all open spans below it.
 			r.stopOpen(&c, ErrClosed)
 		}
 	})
 	r.out.deliver(&c)
 	switch {
 	case last && r.hooks.closing != nil:
-		_ = r.hooks.closing(context.Background()) // logged where it happens: no outcome of this call
+		_ = r.hooks.closing(context.Background()) // logged where it happens; not a result of this call
 	case problem != nil && !last:
 		return r.fail(phase.CallsOf(s.index).End, problem)
 	}

@@ -12,15 +12,14 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// maxAttributes bounds the attributes of a span: one that lives for weeks must
-// not grow without end.
+// maxAttributes bounds the attributes of a span, which may live for weeks.
 const maxAttributes = 512
 
-// repairs make of what the program says what all outputs can take, and count
-// what had to be changed or left out.
+// repairs converts the program's values to values that all outputs accept, and
+// counts what was changed or left out.
 type repairs struct{ values atomic.Int64 }
 
-// clean repairs attribute values that an output could not take.
+// clean repairs attribute values that an output could not accept.
 func (r *repairs) clean(attrs []attributes.Attr) []attributes.Attr {
 	attrs, repaired := attrvalue.Clean(attrs)
 	if repaired > 0 {
@@ -29,13 +28,13 @@ func (r *repairs) clean(attrs []attributes.Attr) []attributes.Attr {
 	return attrs
 }
 
-// cleanCopy is clean for a slice that stays the caller's. Of a key that comes
-// twice the last value counts, in the place of the first.
+// cleanCopy is clean for a slice that the caller keeps. If a key occurs twice,
+// the last value is used, in the place of the first.
 func (r *repairs) cleanCopy(attrs []attributes.Attr) []attributes.Attr {
 	if len(attrs) == 0 {
 		return nil
 	}
-	// Cleaned first: two keys may be equal once they are repaired.
+	// Cleaned first, because two keys may be equal after their repair.
 	all := r.clean(slices.Clone(attrs))
 	own := all[:0]
 next:
@@ -55,7 +54,7 @@ next:
 	return own
 }
 
-// describe describes an error for the records, nil for none.
+// describe describes an error for the records; nil stays nil.
 func (r *repairs) describe(err error, skip int) *failure.Failure {
 	f := failure.Describe(err, skip+1)
 	if f != nil {
@@ -64,9 +63,9 @@ func (r *repairs) describe(err error, skip int) *failure.Failure {
 	return f
 }
 
-// withExtra adds the program's attributes of an error, as many as a span keeps;
-// what is left out counts as a repaired value. Those with a key of ours get the
-// prefix "user_".
+// withExtra adds the program's attributes of an error, within the limit of a
+// span; those left out count as repaired values. Attributes with a key of ours
+// get the prefix "user_".
 func (r *repairs) withExtra(attrs []attributes.Attr, extra []attribute.KeyValue) []attributes.Attr {
 	for _, a := range r.cleanCopy(attributes.From(extra...)) {
 		if len(attrs) >= maxAttributes {
@@ -90,9 +89,9 @@ func has(attrs []attributes.Attr, key attribute.Key) bool {
 	return false
 }
 
-// upsert sets an attribute. A known key keeps its place. The slice that was
-// there before stays as it is, because records may refer to it; appending is
-// beyond their ends.
+// upsert sets an attribute. An existing key keeps its place. The old slice does
+// not change within its length, because records may refer to it; appending is
+// safe.
 func upsert(attrs []attributes.Attr, a attributes.Attr) []attributes.Attr {
 	for i := range attrs {
 		if attrs[i].Key == a.Key {
@@ -108,16 +107,16 @@ func upsert(attrs []attributes.Attr, a attributes.Attr) []attributes.Attr {
 var (
 	// ErrClosed is returned by a recorder that was closed.
 	ErrClosed = errors.New("recorder is already closed")
-	// errDisabled is why a provider records nothing that is off for this rank,
-	// was disabled by force, or has switched itself off after an error. No
-	// method returns it: that telemetry is off is no error.
+	// errDisabled is why a provider records nothing that is off for this rank, was
+	// disabled by ForceDisable, or has switched itself off after an error. No
+	// method returns it, because disabled telemetry is not an error.
 	errDisabled = errors.New("telemetry is disabled")
-	// errNotConfigured is the answer of the nil provider and recorder.
+	// errNotConfigured is the error of the nil provider and recorder.
 	errNotConfigured = errors.New("telemetry is not configured: call TrainingTelemetryBuilder.ConfigureProvider first")
 )
 
-// ignoreOff turns "telemetry is disabled" into no error at all: it is what the user
-// asked for, or was told before.
+// ignoreOff returns nil for errDisabled: the user asked for it, or was warned
+// before.
 func ignoreOff(err error) error {
 	if errors.Is(err, errDisabled) {
 		return nil
@@ -125,7 +124,8 @@ func ignoreOff(err error) error {
 	return err
 }
 
-// silent hides that telemetry is off: to the training loop that is no error.
+// silent returns nil for errDisabled, which is not an error for the training
+// loop.
 func silent(err error) error {
 	if err == nil || errors.Is(err, ErrClosed) || errors.Is(err, errDisabled) || errors.Is(err, errNotConfigured) {
 		return nil
@@ -133,7 +133,7 @@ func silent(err error) error {
 	return err
 }
 
-// What the reference says of calls at the wrong time.
+// one-logger's messages for calls at the wrong time.
 var (
 	errNotRunning  = errors.New("Cannot add an event to a span that is not running.")
 	errTimerActive = errors.New("Cannot start timer since it is already active")

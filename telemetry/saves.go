@@ -9,9 +9,9 @@ import (
 	"github.com/trainspan/trainspan/internal/record/spantree"
 )
 
-// CheckpointSucceeded records that a checkpoint is safely stored, with what it
-// makes productive. A step that was never started, or was reported before, is
-// a telemetry data error: one-logger counts it with zeros.
+// CheckpointSucceeded records that a checkpoint is safely stored, with what
+// became productive by it. A step that was never started, or was already
+// reported, is a telemetry data error: one-logger counts it with zeros.
 func (r *Recorder) CheckpointSucceeded(p SaveSuccess) error {
 	return r.outcome(phase.Call{Record: "on_save_checkpoint_success", Text: "OnSaveCheckpointSuccess"}, p.Time, func(c *call, t int64, v *spantree.Values) error {
 		s, err := r.saveSpan(v)
@@ -54,7 +54,7 @@ func (r *Recorder) CheckpointFailed(p SaveFailure) error {
 	})
 }
 
-// outcome records what became of a save.
+// outcome records the result of a save.
 func (r *Recorder) outcome(name phase.Call, at time.Time, do func(c *call, t int64, v *spantree.Values) error) error {
 	if r == nil {
 		return errNotConfigured

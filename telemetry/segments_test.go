@@ -23,8 +23,8 @@ func segmented(sent *tracetest.InMemoryExporter, every time.Duration) func(*conf
 }
 
 // A run of 72 hours, cut every ten minutes: the segments of a span add up to
-// the span, each links to the one before, every parent is there, and nothing
-// is remembered of what is over.
+// the span, each links to the previous one, every parent exists, and nothing is
+// kept of finished spans.
 func TestSegmentsOfALongRun(t *testing.T) {
 	sent := tracetest.NewInMemoryExporter()
 	j := newJob(t, segmented(sent, 10*time.Minute))
@@ -95,7 +95,7 @@ func TestSegmentsOfALongRun(t *testing.T) {
 			t.Errorf("the last segment of %s is not marked", name)
 		}
 	}
-	// The native records hold one span.
+	// The native records have one span.
 	stops := 0
 	for _, r := range j.mem.all() {
 		if r.Kind == outputs.KindStop && r.Span.Name == spans.TrainingLoop {
@@ -110,8 +110,8 @@ func TestSegmentsOfALongRun(t *testing.T) {
 	}
 }
 
-// While a loop is open, a backend has its segments; what starts below hangs
-// under the segment that is open.
+// While a loop is open, a backend has its segments; what starts below is a
+// child of the open segment.
 func TestSegmentsOfAnOpenSpan(t *testing.T) {
 	sent := tracetest.NewInMemoryExporter()
 	j := newJob(t, segmented(sent, time.Minute))

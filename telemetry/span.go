@@ -48,7 +48,7 @@ func (s *Span) SpanContext() trace.SpanContext {
 	return s.otel.SpanContext()
 }
 
-// id is the span's identity in the compatible JSON-lines file, empty for none.
+// id returns the span's identity in the compatible JSON-lines file, or "".
 func (s *Span) id() string {
 	if s == nil {
 		return ""
@@ -56,9 +56,9 @@ func (s *Span) id() string {
 	return string(onelogger.AppendUUID(nil, s.data.TraceID, s.data.SpanID))
 }
 
-// Err returns the problem that telemetry had with the span, such as a start that was
-// refused because a span of that name is open, or nil. It does not return errors of the
-// program.
+// Err returns the problem that telemetry had with the span, such as a start
+// that was refused because a span with that name is open, or nil. It does not
+// return errors of the program.
 func (s *Span) Err() (problem error) {
 	if s != nil && s.rec != nil {
 		s.rec.locked(func() { problem = s.problem })
@@ -66,8 +66,8 @@ func (s *Span) Err() (problem error) {
 	return problem
 }
 
-// End ends the span now. Called by defer, it also records a panic, and passes
-// it on. Ending a span twice is harmless.
+// End ends the span now. Called by defer, it also records a panic and passes it
+// on. A second call does nothing.
 func (s *Span) End() {
 	if r := recover(); r != nil {
 		defer panic(r)
@@ -79,7 +79,7 @@ func (s *Span) End() {
 
 // EndErr ends the span now, with the error that err points to when it is
 // called: defer sp.EndErr(&err). An error is recorded as an error event and as
-// the span's status. A nil pointer is no error. A panic is recorded as with
+// the span's status. A nil pointer means no error. A panic is recorded as with
 // End.
 func (s *Span) EndErr(err *error) {
 	var failed error
@@ -102,8 +102,8 @@ func (s *Span) EndWith(e End) {
 	s.finish(e)
 }
 
-// runIn runs fn with a scope that was started for it, and ends the scope with
-// fn's error, which it returns unchanged.
+// runIn runs fn with a started scope, and ends the scope with fn's error, which
+// it returns unchanged.
 func runIn(ctx context.Context, s *Span, fn func(context.Context) error) (err error) {
 	finished := false
 	defer func() {
@@ -122,8 +122,8 @@ func runIn(ctx context.Context, s *Span, fn func(context.Context) error) (err er
 	return err
 }
 
-// Fail records an error of the span and sets its status, and leaves the span open. A nil
-// err is ignored.
+// Fail records an error of the span and sets its status, and leaves the span
+// open. A nil err is ignored.
 func (s *Span) Fail(err error) {
 	if s == nil || s.rec == nil || err == nil {
 		return
@@ -139,8 +139,8 @@ func (s *Span) finish(e End) {
 		return
 	}
 	if s.scoped && (s.index == phase.SaveSync || s.index == phase.Finalization) && e.Err == nil && s.rec.pending(s.step) {
-		// A scope around a save that ends well is a success, as with the
-		// reference's context manager.
+		// A scope around a save that ends without an error is a success, like
+		// one-logger's context manager.
 		if err := s.rec.CheckpointSucceeded(SaveSuccess{Time: e.Time, GlobalStep: int(s.step)}); err != nil {
 			s.note(err)
 		}
@@ -178,7 +178,7 @@ func (s *Span) setIteration(e spantree.Consumed) {
 	}
 }
 
-// SetAttributes sets attributes of the span. A known key keeps its place. A
+// SetAttributes sets attributes of the span. An existing key keeps its place. A
 // span keeps 512 attributes; more are counted and left out.
 func (s *Span) SetAttributes(kvs ...attribute.KeyValue) {
 	if s == nil || s.rec == nil || len(kvs) == 0 {
@@ -202,8 +202,8 @@ func (s *Span) SetAttrs(attrs ...attributes.Attr) {
 	s.otel.SetAttributes(attrvalue.AppendOTel(nil, attrs)...)
 }
 
-// AddEvent records an event of the span, now. It reaches the outputs at once;
-// nothing waits for the end of the span. After the end it does nothing.
+// AddEvent records an event of the span now. It reaches the outputs at once,
+// before the end of the span. After the end it does nothing.
 func (s *Span) AddEvent(name string, kvs ...attribute.KeyValue) {
 	if s == nil || s.rec == nil {
 		return

@@ -22,7 +22,7 @@ import (
 )
 
 // pipe makes a pipe and holds it open, so that writers do not wait for a
-// reader. Nobody reads it.
+// reader. It is never read.
 func pipe(t *testing.T, name string) (path string, reader *os.File) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), name)
@@ -72,22 +72,22 @@ func fileStats(tel *telemetry.Provider) (trace, records outputs.FileStats) {
 	return trace, records
 }
 
-// Two files that take nothing hold up no call forever, and Shutdown returns by
-// its deadline: both would hang here, because nobody reads the pipes. What is
-// lost is counted.
+// Two files that take nothing block no call forever, and Shutdown returns by
+// its deadline: both would hang here, because the pipes are not read. Losses
+// are counted.
 func TestStalledFiles(t *testing.T) {
 	tel, _, _ := stalledJob(t)
 	ctx, app := tel.Start(context.Background(), "application")
 	_ = ctx
 	const n = 4000
 	fill(tel, n)
-	within, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond) // or any other: nobody reads
+	within, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond) // any limit works: the pipes are not read
 	defer cancel()
 	if err := tel.Shutdown(within); err == nil {
 		t.Error("got no error for incomplete files, want one")
 	}
-	app.End()                   // after the end: nothing
-	until.Nil(t, func() error { // what waits for a pipe is given up by a goroutine that Shutdown does not wait for
+	app.End()                   // after the end: does nothing
+	until.Nil(t, func() error { // Shutdown does not wait for the goroutine that gives up what waits for a pipe
 		trace, records := fileStats(tel)
 		if trace.Lost < n || records.Lost < 2*n {
 			return fmt.Errorf("trace %+v\nrecords %+v", trace, records)
@@ -101,13 +101,13 @@ func TestStalledFiles(t *testing.T) {
 	}
 }
 
-// OnAppEnd on such files returns, and is no error.
+// OnAppEnd on such files returns, without an error.
 func TestOnAppEndWithStalledFiles(t *testing.T) {
 	tracePath, _ := pipe(t, "trace.pfw")
 	linesPath, _ := pipe(t, "records.jsonl")
 	tel, err := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(base()).WithLogger(quietLog()).
 		WithExporter(pfw.New(tracePath, nil)).WithExporter(file.New(linesPath, nil)).
-		WithShutdownTimeout(20 * time.Millisecond). // or any other: nobody reads
+		WithShutdownTimeout(20 * time.Millisecond). // any limit works: the pipes are not read
 		ConfigureProvider(context.Background())
 	check(t, err)
 	cb := callbacks.New(tel)
@@ -119,16 +119,16 @@ func TestOnAppEndWithStalledFiles(t *testing.T) {
 	}
 }
 
-// After a stall all that was held in memory is written, and the file says what
-// is missing: what it holds and what it says was lost add up.
+// After a stall everything held in memory is written, and the file reports what
+// is missing: what it has and what it reports as lost add up.
 func TestFilesAfterAStall(t *testing.T) {
 	tel, trace, lines := stalledJob(t)
 	const n = 4000
 	fill(tel, n)
 	traceText, linesText := readAll(trace), readAll(lines)
-	until.Nil(t, func() error { return tel.ForceFlush(context.Background()) }) // both files take something again
+	until.Nil(t, func() error { return tel.ForceFlush(context.Background()) }) // both files accept data again
 	fill(tel, 1)
-	_ = tel.Shutdown(context.Background()) // says what was lost
+	_ = tel.Shutdown(context.Background()) // returns the losses
 	tr, re := fileStats(tel)
 	gotTrace, gotLines := traceText(), linesText()
 	spansRead := strings.Count(gotLines, `{"type":"stop"`) + strings.Count(gotLines, `{"type":"start"`) + strings.Count(gotLines, `{"type":"event"`)
@@ -143,7 +143,7 @@ func TestFilesAfterAStall(t *testing.T) {
 	}
 }
 
-// readAll reads a pipe from now on, and gives what came until it is called.
+// readAll starts reading a pipe; the result returns what has arrived.
 func readAll(f *os.File) func() string {
 	const last = "\x00"
 	text := make(chan string, 1)

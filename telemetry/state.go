@@ -16,14 +16,14 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// locked runs do under the lock: nothing else takes it.
+// locked calls do under the lock.
 func (r *Recorder) locked(do func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	do()
 }
 
-// while runs do under the lock, unless recording has ended.
+// while calls do under the lock, unless recording has ended.
 func (r *Recorder) while(do func() error) (err error) {
 	r.locked(func() {
 		if err = r.ended; err == nil {
@@ -33,13 +33,13 @@ func (r *Recorder) while(do func() error) (err error) {
 	return err
 }
 
-// why reports why nothing is recorded any more, nil while it is.
+// why returns why recording has ended, or nil.
 func (r *Recorder) why() error { return r.while(func() error { return nil }) }
 
-// prepare checks the start of a standard span, takes its name and opens the
-// books on it. The lock is held.
+// prepare checks the start of a standard span, reserves its name and starts its
+// counters. The caller holds the lock.
 func (r *Recorder) prepare(c *call, s *Span, p *startParams, t int64) (err error) {
-	if p.index == phase.Training { // one that is refused because one is open sets its start values all the same
+	if p.index == phase.Training { // if it is refused because one is open, its start values are set anyway
 		open := r.tree.byName[p.index] != nil
 		if s.data.Attributes, err = r.books.StartLoop(&p.loop, &p.values, t, open, nil); err != nil {
 			return err
@@ -71,7 +71,7 @@ func (r *Recorder) prepare(c *call, s *Span, p *startParams, t int64) (err error
 	return nil
 }
 
-// opened puts the span among the open ones and writes its start.
+// opened adds the span to the open ones and writes its start.
 func (r *Recorder) opened(c *call, s *Span, first []outputs.Event) {
 	r.locked(func() {
 		if r.ended != nil { // telemetry ended while the span was being started
@@ -87,18 +87,19 @@ func (r *Recorder) opened(c *call, s *Span, first []outputs.Event) {
 	})
 }
 
-// finishing is the end of a span, with what is asked before the lock is taken.
+// finishing holds the end of a span, with what is determined before the lock is
+// taken.
 type finishing struct {
 	End
 	at      int64
-	wrong   error // with the time
+	wrong   error // an invalid time
 	used    spantree.Consumed
 	failure *failure.Failure
 	known   bool // a span below has recorded the failure
 }
 
-// end is the part of finish under the lock. It reports whether the span was open
-// and ended.
+// end is the part of finish under the lock. It reports whether the span was
+// open and ended.
 func (r *Recorder) end(c *call, s *Span, e *finishing, v *spantree.Values) (ended bool, problem error) {
 	if r.ended != nil || s.state != spanOpen {
 		if s.state == spanEnded && r.ended == nil && !e.again {
@@ -137,8 +138,8 @@ func (r *Recorder) end(c *call, s *Span, e *finishing, v *spantree.Values) (ende
 	return true, problem
 }
 
-// saveSpan returns the open span that a save's outcome belongs to: the save
-// itself, or the application for an asynchronous one, whose span is long over.
+// saveSpan returns the open span that a save's result belongs to: the save
+// itself, or the application for an asynchronous one, whose span has ended.
 func (r *Recorder) saveSpan(v *spantree.Values) (*Span, error) {
 	if v.Async {
 		return r.tree.named(phase.Application)
@@ -146,7 +147,7 @@ func (r *Recorder) saveSpan(v *spantree.Values) (*Span, error) {
 	return r.tree.named(phase.SaveSync)
 }
 
-// pending reports whether the outcome of the save of a step is still to come.
+// pending reports whether the result of the save of a step is outstanding.
 func (r *Recorder) pending(step int64) (pending bool) {
 	r.locked(func() { pending = r.books.Pending(step) })
 	return pending
@@ -195,8 +196,9 @@ func (r *Recorder) stopOpen(c *call, why error) bool {
 	return true
 }
 
-// stopByForce stops a span that nobody ended: at the end of the job, or
-// through Stop of the recorder. A timed span says so of its timer. The lock is held.
+// stopByForce stops an open span at the end of the job, or through Stop of the
+// recorder. For a timed span it adds a message about its timer. The caller
+// holds the lock.
 func (r *Recorder) stopByForce(c *call, s *Span, t int64, attrs []attributes.Attr, f *failure.Failure) {
 	t, _ = r.notBefore(s, t)
 	if phase.Timed(s.index) {
@@ -207,14 +209,14 @@ func (r *Recorder) stopByForce(c *call, s *Span, t int64, attrs []attributes.Att
 	c.ends = append(c.ends, r.out.stop(c, s, t, attrs, f))
 }
 
-// forcedTimer is the reference's message, which log readers match.
+// forcedTimer is one-logger's message, which log readers match.
 const forcedTimer = "Timer for span %s was automatically stopped because the span is being stopped. " +
 	"This may indicate that the corresponding on_xxx_end method was not called correctly. " +
 	"If the program exited properly, please double-check your on_xxx_end callback. " +
 	"If the program exited abnormally (e.g., due to an exception), this is expected."
 
-// notBefore keeps an end from lying before its start: a clock that was set
-// back returns a span without length, which is counted. The lock is held.
+// notBefore keeps an end from being before its start: if the clock was set
+// back, the span gets no length, which is counted. The caller holds the lock.
 func (r *Recorder) notBefore(s *Span, t int64) (end int64, repaired bool) {
 	if t < s.data.Start {
 		r.repairedTimes++
@@ -223,7 +225,7 @@ func (r *Recorder) notBefore(s *Span, t int64) (end int64, repaired bool) {
 	return t, false
 }
 
-// values reads the training configuration; targets too if asked.
+// values reads the training configuration, with the targets if asked.
 func (r *Recorder) values(targets bool) spantree.Values {
 	if r == nil {
 		return spantree.Values{}
@@ -254,9 +256,9 @@ func (r *Recorder) initEvent() (attrs []attributes.Attr, err error) {
 	return a.Append(nil), nil
 }
 
-// firstEvents are the events that the start of the application records. They
-// read the whole configuration, so that they are made before the lock is taken:
-// its functions are the program's.
+// firstEvents returns the events that the start of the application records. It
+// reads the whole configuration, which may call functions of the program, so it
+// runs before the lock is taken.
 func (r *Recorder) firstEvents(start, now int64, clean func([]attributes.Attr) []attributes.Attr) ([]outputs.Event, error) {
 	attrs, err := r.initEvent()
 	if err != nil {
@@ -278,7 +280,7 @@ func configEvent(attrs []attributes.Attr, at int64) outputs.Event {
 
 // SetTrainingConfig sets the training configuration of a job that learns it
 // after its start. It can be set once. Without an open application span it is
-// stored, to be reported when the application starts, and the call is an error.
+// stored, to be reported when the application starts, and an error is returned.
 func (p *Provider) SetTrainingConfig(t config.Training) error {
 	if p == nil {
 		return errNotConfigured

@@ -12,45 +12,45 @@ type Stats struct {
 	SpansOpen      int64 // spans open now
 	Records        int64 // records made for the outputs
 	Events         int64 // events of all spans
-	Errors         int64 // misuse and internal errors that the error strategy dealt with
+	Errors         int64 // misuse and internal errors that the error strategy handled
 	DataErrors     int64 // gaps found in the telemetry data
 	RepairedValues int64 // attribute values shortened or repaired
-	RepairedTimes  int64 // ends that lay before their start
+	RepairedTimes  int64 // ends before their start
 
-	ExporterFailures int64 // failed exports of records, and other methods of outputs that panicked
+	ExporterFailures int64 // failed exports of records, and panics of other methods of outputs
 	DroppedRecords   int64 // records that outputs did not get, because they fell behind or were given up
 
 	// Delivery to OpenTelemetry exporters, added up over all of them. At every
 	// moment EndedSpans = ExportedSpans + SpilledSpans + DroppedSpans +
 	// PendingSpans.
-	EndedSpans    int64 // spans that were to be delivered
+	EndedSpans    int64 // spans to be delivered
 	ExportedSpans int64 // spans that a backend took
 	SpilledSpans  int64 // spans kept on disk for later
-	DroppedSpans  int64 // spans lost, for the causes of Drops
-	PendingSpans  int64 // spans that wait or are on their way
+	DroppedSpans  int64 // lost spans, by cause in Drops
+	PendingSpans  int64 // spans that wait or are being sent
 	Drops         map[string]int64
 
 	// Delivery of events of open spans as OpenTelemetry log records. At every
 	// moment LogRecords = ExportedLogRecords + DroppedLogRecords +
 	// PendingLogRecords.
-	LogRecords         int64 // log records that were to be delivered
+	LogRecords         int64 // log records to be delivered
 	ExportedLogRecords int64 // log records that a backend took
-	DroppedLogRecords  int64 // log records lost, for the causes of LogDrops
-	PendingLogRecords  int64 // log records that wait or are on their way
+	DroppedLogRecords  int64 // lost log records, by cause in LogDrops
+	PendingLogRecords  int64 // log records that wait or are being sent
 	LogDrops           map[string]int64
 
 	// Exports of metrics. They are cumulative: a failed one is lost only until
 	// another one succeeds.
 	MetricExports       int64 // exports that the backend took
 	FailedMetricExports int64 // exports that failed
-	LostMetricExports   int64 // those of them since the latest that the backend took
+	LostMetricExports   int64 // failures since the latest success
 
-	// Outputs is the health of the outputs for records in the order in which
-	// they were added.
+	// Outputs is the state of the outputs for records in the order in which they
+	// were added.
 	Outputs []OutputHealth
 }
 
-// statsOf returns the counts of this moment.
+// statsOf returns the current counts.
 func statsOf(r *Recorder, hub *dispatch.Hub) (s Stats) {
 	r.locked(func() {
 		s = Stats{

@@ -10,7 +10,7 @@ import (
 
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/record/segment"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
@@ -18,13 +18,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// wanderer runs random spans of all makes below each other.
+// wanderer runs random spans of all kinds below each other.
 type wanderer struct {
 	*job
 	t      *testing.T
 	r      *rand.Rand
 	tracer trace.Tracer
-	kind   direct.ScopeKind
+	kind   dispatch.ScopeKind
 }
 
 func (w *wanderer) below(ctx context.Context, depth int) {
@@ -38,7 +38,7 @@ func (w *wanderer) below(ctx context.Context, depth int) {
 		}
 		given := ctx
 		if w.r.IntN(4) == 0 {
-			given = context.Background() // whatever is open
+			given = context.Background() // independent of open spans
 		}
 		switch w.r.IntN(5) {
 		case 0:
@@ -50,7 +50,7 @@ func (w *wanderer) below(ctx context.Context, depth int) {
 			w.below(ctx, depth+1)
 			s.End()
 		case 2:
-			if s := w.kind.Start(given, nil, direct.ScopeStart{}); s != nil {
+			if s := w.kind.Start(given, nil, dispatch.ScopeStart{}); s != nil {
 				w.below(s.Context(), depth+1)
 				s.End()
 			}
@@ -65,8 +65,8 @@ func (w *wanderer) below(ctx context.Context, depth int) {
 	}
 }
 
-// Whatever is left out, nested and cut: what backends get hangs together, and
-// no trace is over its budget.
+// With random filters, nesting and segments, the spans of a backend are
+// connected, and no trace exceeds its budget.
 func TestAnyRunHangsTogether(t *testing.T) {
 	names := []string{
 		spans.Application, spans.TrainingLoop, spans.Epoch, spans.TrainingIteration, spans.ValidationLoop,
@@ -76,7 +76,7 @@ func TestAnyRunHangsTogether(t *testing.T) {
 	if raceEnabled {
 		seeds = 60
 	}
-	judged, many := 0, 0 // spans, and runs of several traces
+	judged, many := 0, 0 // spans, and runs with several traces
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 1))
 		sent := tracetest.NewInMemoryExporter()
@@ -97,7 +97,7 @@ func TestAnyRunHangsTogether(t *testing.T) {
 				b.WithIDGenerator(telemetry.RandomIDs())
 			}
 		})
-		w := &wanderer{job: j, t: t, r: r, tracer: j.tel.Tracer("user"), kind: direct.SourceOf(j.tel.TracerProvider()).ScopeKind("compute", "forward")}
+		w := &wanderer{job: j, t: t, r: r, tracer: j.tel.Tracer("user"), kind: dispatch.SourceOf(j.tel.TracerProvider()).ScopeKind("compute", "forward")}
 		j.ctx = started(t)(j.cb.OnAppStart(context.Background()))
 		w.below(j.ctx, 2)
 		j.ctx = started(t)(j.cb.OnTrainStart(j.ctx, callbacks.TrainStart{}))

@@ -20,7 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// spread is a job that exports all spans, over traces as told.
+// spread returns a job that exports all spans, split into traces as configured.
 func spread(sent *tracetest.InMemoryExporter, traces config.Traces, more ...func(*config.Base, *telemetry.TrainingTelemetryBuilder)) func(*config.Base, *telemetry.TrainingTelemetryBuilder) {
 	return func(c *config.Base, b *telemetry.TrainingTelemetryBuilder) {
 		segmented(sent, 10*time.Minute)(c, b)
@@ -32,20 +32,20 @@ func spread(sent *tracetest.InMemoryExporter, traces config.Traces, more ...func
 	}
 }
 
-// byTrace sorts spans by their trace, and checks what holds however a run is
-// spread: no id comes twice, every parent is in the trace of its child, and
-// parents and links lead from every span to every other one.
+// byTrace returns spans by trace, and checks what always holds: ids are unique,
+// every parent is in the trace of its child, and parents and links connect all
+// spans.
 func byTrace(t *testing.T, sent []tracetest.SpanStub) map[trace.TraceID][]tracetest.SpanStub {
 	t.Helper()
 	return together(t, sent, true)
 }
 
-// together is byTrace for spans that may lie apart.
+// together is byTrace for spans that may be disconnected.
 func together(t *testing.T, sent []tracetest.SpanStub, connected bool) map[trace.TraceID][]tracetest.SpanStub {
 	t.Helper()
 	traces := map[trace.TraceID][]tracetest.SpanStub{}
 	home := map[trace.SpanID]trace.TraceID{}
-	joined := map[trace.SpanID]trace.SpanID{} // a forest that is merged
+	joined := map[trace.SpanID]trace.SpanID{} // for merging connected spans
 	var find func(id trace.SpanID) trace.SpanID
 	find = func(id trace.SpanID) trace.SpanID {
 		if joined[id] != id {
@@ -94,8 +94,8 @@ func sums(sent []tracetest.SpanStub) map[string]time.Duration {
 	return total
 }
 
-// A run of 72 hours: no trace is over its budget, every span can be reached,
-// segments add up, and nothing is remembered of what is over.
+// A run of 72 hours: no trace exceeds its budget, every span can be reached,
+// segments add up, and nothing is kept of finished spans.
 func TestTracesOfALongRun(t *testing.T) {
 	const hours, perHour, share = 24, 60, 100
 	for _, tc := range []struct {
@@ -186,8 +186,8 @@ func count(in []tracetest.SpanStub, name string) (n int) {
 	return n
 }
 
-// Ranks that never talk to each other are in the same traces, window by
-// window, also when an iteration has more spans on one of them.
+// Ranks without communication are in the same traces, window by window, even if
+// an iteration has more spans on one of them.
 func TestRanksShareTheTracesOfTheirWindows(t *testing.T) {
 	for _, split := range []string{config.TracePerEpoch, config.TracePerWindow} {
 		t.Run(split, func(t *testing.T) {
@@ -243,8 +243,8 @@ func TestTracesFollowTheReportedEpoch(t *testing.T) {
 	}
 }
 
-// Events of a loop that is open belong to its segment at present, in the trace of
-// the iterations around them.
+// Events of an open loop belong to its current segment, in the trace of the
+// iterations around them.
 func TestEventsFollowTheSegments(t *testing.T) {
 	sent := tracetest.NewInMemoryExporter()
 	j := newJob(t, spread(sent, config.Traces{Split: config.TracePerWindow, Window: 10}), func(c *config.Base, _ *telemetry.TrainingTelemetryBuilder) {
@@ -280,7 +280,7 @@ func TestEventsFollowTheSegments(t *testing.T) {
 }
 
 // An iteration with more spans than a trace may hold is continued in the next
-// one, with links to where it began. What is below follows.
+// one, with links to where it began. Spans below follow.
 func TestHugeIterationIsContinued(t *testing.T) {
 	sent := tracetest.NewInMemoryExporter()
 	j := newJob(t, spread(sent, config.Traces{Budget: 8 * 100}))
@@ -308,7 +308,7 @@ func TestHugeIterationIsContinued(t *testing.T) {
 			}
 		}
 	}
-	// Natively nothing has changed.
+	// The native records do not change.
 	for _, r := range j.mem.all() {
 		if r.Kind == outputs.KindStop && r.Span.Name == "op" && r.Span.ParentID != trace.SpanContextFromContext(step).SpanID() {
 			t.Fatal("an op is not below its iteration")
@@ -316,8 +316,8 @@ func TestHugeIterationIsContinued(t *testing.T) {
 	}
 }
 
-// The trace of whoever started the job holds its beginning; a trace id
-// generator of the user's own, and spans without any parent, work as well.
+// The trace of the process that started the job holds its beginning; the user's
+// own id generator, and spans without any parent, work too.
 func TestTracesWithoutTheJobsIDs(t *testing.T) {
 	launcher := trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled, Remote: true,
@@ -379,8 +379,8 @@ func TestTracesWithoutTheJobsIDs(t *testing.T) {
 	}
 }
 
-// Many goroutines, many traces: nothing is lost or torn from its parent, and
-// no trace is over its budget.
+// Many goroutines, many traces: nothing is lost or separated from its parent,
+// and no trace exceeds its budget.
 func TestTracesOfConcurrentSpans(t *testing.T) {
 	sent := tracetest.NewInMemoryExporter()
 	j := newJob(t, spread(sent, config.Traces{Budget: 8 * 64}))

@@ -27,36 +27,36 @@ const (
 // recorder's Start returns. A nil Span does nothing. All methods are safe for
 // concurrent use.
 //
-// End ends it. For an error there are two ways: defer sp.EndErr(&err) ends the
-// span with the error that the function returns, and sp.Fail(err) records an
-// error and leaves the span open.
+// End ends it. There are two ways to record an error: defer sp.EndErr(&err)
+// ends the span with the error that the function returns, and sp.Fail(err)
+// records an error and leaves the span open.
 //
 // Every Span is an OpenTelemetry span too. The context that a start function
-// returns carries it, so that spans made with the plain OpenTelemetry API
-// below nest under it, and trace.SpanFromContext reaches it.
+// returns carries it, so that spans started with the OpenTelemetry API below
+// nest under it, and trace.SpanFromContext returns it.
 type Span struct {
-	embedded.Span // of the view of this span as a trace.Span, see contextSpan
+	embedded.Span // for the view of this span as a trace.Span, see contextSpan
 
 	rec     *Recorder
 	otel    trace.Span
 	parent  *Span
-	index   int          // spans.Index of the name it was started with
+	index   int          // spans.Index of its first name
 	to      filter.Set   // the outputs that get it
-	outside trace.SpanID // its parent, if that is no span of the recorder
+	outside trace.SpanID // its parent, if that is not a span of the recorder
 
-	base, carrying context.Context // it was started with, and that one with the span; see below
-	starting       context.Context // OpenTelemetry starts it with, see startContext
+	base, carrying context.Context // the context it was started with, and the same with the span; see below
+	starting       context.Context // OpenTelemetry's start context, see startContext
 
-	// The options of its start and its end in OpenTelemetry, which are not kept
-	// there: here they need no memory of their own.
+	// The options for its start and its end in OpenTelemetry, which does not keep
+	// them: here they need no extra memory.
 	startOptions [2]trace.SpanStartOption
 	endOptions   [1]trace.SpanEndOption
 
 	// Guarded by the recorder's lock.
 	data       outputs.SpanData
 	state      spanState
-	ambient    bool  // it is a parent for callbacks, without a context
-	hook       bool  // it stands for an ambient scope of package ai
+	ambient    bool  // it is a parent for callbacks without a context
+	hook       bool  // it represents an ambient scope of package ai
 	scoped     bool  // it belongs to a scope
 	errored    bool  // an error was recorded
 	inner      error // the latest error with which a span below ended
@@ -66,9 +66,9 @@ type Span struct {
 	problem    error
 }
 
-// contextSpan is the view of a Span that contexts carry: the OpenTelemetry
-// API over it, so that what is done through that API reaches the records too.
-// What that API does after the end of a span does nothing, as it says.
+// contextSpan is the view of a Span that contexts carry: the OpenTelemetry API
+// for it, so that calls through that API reach the records too. After the end
+// of a span its methods do nothing, as the API requires.
 type contextSpan Span
 
 func (c *contextSpan) owner() *Span { return (*Span)(c) }
@@ -97,6 +97,9 @@ func (c *contextSpan) Outside() trace.SpanContext {
 // Ambient implements filter.Span.
 func (c *contextSpan) Ambient() bool { return c.hook }
 
+// Telemetry implements filter.Span.
+func (c *contextSpan) Telemetry() *outputs.Telemetry { return c.rec.otel.offer }
+
 // startContext is the context that OpenTelemetry starts a span with. It needs no memory
 // of its own.
 type startContext Span
@@ -118,8 +121,8 @@ func (c *startContext) Done() <-chan struct{} { return c.starting.Done() }
 // Err implements context.Context.
 func (c *startContext) Err() error { return c.starting.Err() }
 
-// tree has the open spans of a run. The recorder's lock guards it; only current
-// is read without.
+// tree holds the open spans of a run. The recorder's lock guards it; only
+// current is read without it.
 type tree struct {
 	first, last *Span                // in the order of their start
 	byName      [spans.Count]*Span   // the standard span of each name, from before its start
@@ -129,7 +132,7 @@ type tree struct {
 	started, open int64 // counts of spans
 }
 
-// reserve takes the name of a standard span that is about to start.
+// reserve reserves the name of a standard span that is about to start.
 func (t *tree) reserve(s *Span) {
 	if s.index != phase.Finalization {
 		t.byName[s.index] = s
@@ -141,7 +144,7 @@ func (t *tree) reserve(s *Span) {
 	t.finalize[s.step] = s
 }
 
-// add puts a span among the open ones.
+// add adds a span to the open ones.
 func (t *tree) add(s *Span) {
 	s.state = spanOpen
 	s.prev = t.last
@@ -158,7 +161,7 @@ func (t *tree) add(s *Span) {
 	t.open++
 }
 
-// remove takes an ended span off the open ones.
+// remove removes an ended span from the open ones.
 func (t *tree) remove(s *Span) {
 	s.state = spanEnded
 	if s.prev == nil {
@@ -184,7 +187,8 @@ func (t *tree) remove(s *Span) {
 	}
 }
 
-// nearest returns the first of a span and its ancestors that is wanted, or nil.
+// nearest returns the first of a span and its ancestors for which wanted
+// returns true, or nil.
 func (s *Span) nearest(wanted func(*Span) bool) *Span {
 	for s != nil && !wanted(s) {
 		s = s.parent
@@ -192,7 +196,7 @@ func (s *Span) nearest(wanted func(*Span) bool) *Span {
 	return s
 }
 
-// named returns the open standard span of that row.
+// named returns the open standard span with that index.
 func (t *tree) named(index int) (*Span, error) {
 	if s := t.byName[index]; s != nil && s.state == spanOpen {
 		return s, nil
@@ -200,14 +204,14 @@ func (t *tree) named(index int) (*Span, error) {
 	return nil, spantree.NotOpen(index)
 }
 
-// isOpen reports whether the standard span of that row is open.
+// isOpen reports whether the standard span with that index is open.
 func (t *tree) isOpen(index int) bool {
 	s := t.byName[index]
 	return s != nil && s.state == spanOpen
 }
 
-// free checks that a standard span can start: that its name is not taken, and
-// its timer does not run.
+// free checks that a standard span can start: that its name is free, and its
+// timer does not run.
 func (t *tree) free(p *startParams) error {
 	open := t.byName[p.index] != nil
 	switch {
@@ -226,7 +230,7 @@ func (t *tree) free(p *startParams) error {
 	return nil
 }
 
-// list returns the open spans of a name in the order of their start; all open
+// list returns the open spans with a name in the order of their start; all open
 // spans for the empty name.
 func (t *tree) list(name string) (open []*Span) {
 	for s := t.first; s != nil; s = s.next {
@@ -239,15 +243,15 @@ func (t *tree) list(name string) (open []*Span) {
 
 // parentOf applies the rule of parents. An explicit parent wins. A scope is a
 // child of the span of its context; without one, of the latest ambient span. A
-// callback is a child of the latest ambient span if that one lies below the span
-// of its context, because the programs that call callbacks often hold a single
-// context. Where the span of the context has ended, its nearest ancestor that is
-// open takes its place, and the span that has ended is returned too.
+// callback is a child of the latest ambient span if that is below the span of
+// its context, because programs that call callbacks often hold a single
+// context. If the span of the context has ended, its nearest open ancestor
+// replaces it, and the ended span is returned too.
 func (t *tree) parentOf(rec *Recorder, carried trace.Span, p *startParams) (parent, ended *Span) {
 	if p.parent != nil {
 		return p.parent, nil
 	}
-	if p.index == phase.Finalization && t.isOpen(phase.Application) { // it outlives the save it belongs to, and often the loop
+	if p.index == phase.Finalization && t.isOpen(phase.Application) { // it outlives its save, and often the loop
 		return t.byName[phase.Application], nil
 	}
 	current := t.current.Load()
@@ -257,14 +261,14 @@ func (t *tree) parentOf(rec *Recorder, carried trace.Span, p *startParams) (pare
 		if !outside.IsValid() {
 			return current, nil
 		}
-		if p.ambient { // the plain or remote span above which callbacks have begun
+		if p.ambient { // the foreign span below which callbacks have begun
 			for a := current; a != nil; a = a.parent {
 				if a.outside == outside.SpanID() {
 					return current, nil
 				}
 			}
 		}
-		return nil, nil // the plain or remote span is the parent
+		return nil, nil // the foreign span is the parent
 	}
 	in := view.owner()
 	if in.rec != rec {

@@ -17,8 +17,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// bodiesTrace writes what a program by DFTracer's guide does: loops over a loader in
-// which nothing is called an iteration, and whose steps begin anew in each epoch.
+// bodiesTrace writes a trace like a program by DFTracer's guide: loops over a
+// loader without named iterations, whose steps restart in each epoch.
 func bodiesTrace(t *testing.T, path string, rank int) {
 	t.Helper()
 	w, err := dftracer.Create(path, &dftracer.Options{Process: dftracer.Process{PID: 200 + rank, Host: "node2", Rank: &rank}})
@@ -46,7 +46,8 @@ func bodiesTrace(t *testing.T, path string, rank int) {
 	}
 }
 
-// TestVerbsAgree: what two verbs say of the same files is the same.
+// TestVerbsAgree checks that two commands give the same figures for the same
+// files.
 func TestVerbsAgree(t *testing.T) {
 	made := t.TempDir()
 	sub := func(name string) string {
@@ -72,7 +73,7 @@ func TestVerbsAgree(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(profiled, "r0.pfw"), []byte("[\n"+text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	again := sub("again") // the second loop goes back to a checkpoint, in one process
+	again := sub("again") // the second loop restarts from a checkpoint, in one process
 	text.Reset()
 	at, id := 1_700_000_000_000_000, 1
 	for _, first := range []int{100, 102} {
@@ -141,7 +142,7 @@ func TestVerbsAgree(t *testing.T) {
 			paths = append(paths, filepath.Dir(out))
 		}
 	}
-	if testing.Short() { // test-long has them all
+	if testing.Short() { // test-long has all of them
 		paths = slices.DeleteFunc(paths, func(path string) bool { return bytesBelow(t, path) > 100<<10 })
 	}
 	for _, path := range paths {
@@ -243,7 +244,8 @@ func atoi(s string) int {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// mostInside is how many spans lie directly in a single one of their lane.
+// mostInside returns the largest number of spans that are directly in one span
+// of their lane.
 func mostInside(rows []eventRow) (most int) {
 	lanes := make(map[[2]int64][]eventRow)
 	for _, e := range rows {

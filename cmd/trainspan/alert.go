@@ -114,7 +114,8 @@ func runAlert(ctx context.Context, a *ui.App, args []string, o *alertOptions) er
 	}
 }
 
-// alerter decides what is told. It is not safe for concurrent use.
+// alerter decides which changes are reported. It is not safe for concurrent
+// use.
 type alerter struct {
 	quiet   time.Duration
 	now     func() time.Time
@@ -122,17 +123,17 @@ type alerter struct {
 	metrics *jobmetrics.Server
 
 	report *report.Report
-	before string          // the answer of the reading before
-	said   string          // the last answer that was told
-	last   time.Time       // when
-	told   map[string]bool // all that was
-	failed int             // calls for the answer that is to be told now
+	before string          // the answer of the previous reading
+	said   string          // the last reported answer
+	last   time.Time       // when it was reported
+	told   map[string]bool // all reported answers
+	failed int             // failed calls for the current answer
 }
 
-// maxCalls is how often a call is made that fails.
+// maxCalls is how often a failing call is made.
 const maxCalls = 3
 
-// alertMessage is what is told: the first lines of the report.
+// alertMessage is the content of an alert: the first lines of the report.
 type alertMessage struct {
 	Version    int            `json:"version"`
 	Name       string         `json:"name,omitempty"`
@@ -147,8 +148,8 @@ type alertMessage struct {
 	Categories account.Totals `json:"categories_ns"`
 }
 
-// take takes a reading, and tells when its answer is another one than was told. Files
-// that have not changed give the same answer once more.
+// take handles a reading, and sends an alert if its answer differs from the
+// last reported one. Unchanged files give the same answer again.
 func (w *alerter) take(ctx context.Context, r *topReading) error {
 	if r.report != nil {
 		w.report = r.report
@@ -166,7 +167,8 @@ func (w *alerter) take(ctx context.Context, r *topReading) error {
 		return nil
 	}
 	now := w.now()
-	// What is new is told at once; what was told before waits until the last call is long ago.
+	// A new answer is reported at once; one that was reported before, only if the
+	// last call is long ago.
 	if answer == w.said || w.failed == maxCalls || (answer == "" || w.told[answer]) && now.Sub(w.last) < w.quiet {
 		return nil
 	}
@@ -181,8 +183,8 @@ func (w *alerter) take(ctx context.Context, r *topReading) error {
 	return nil
 }
 
-// answerOf is what a report says, as far as a change of it is told. That nothing is
-// found, or can be, is no news.
+// answerOf returns the part of a report whose changes are reported. That
+// nothing is found, or can be, is not reported.
 func answerOf(r *report.Report) string {
 	var parts []string
 	if o := r.Outcome; o != nil && o.How != job.Unfinished {
@@ -206,13 +208,14 @@ func messageOf(r *report.Report, at time.Time) *alertMessage {
 	}
 	if v := r.Verdict.Rank; v != nil {
 		short := *v
-		short.Ranking = nil // one row for each rank
+		short.Ranking = nil // it has a row per rank
 		m.Verdict.Rank = &short
 	}
 	return m
 }
 
-// caller makes the calls that are asked for, one after the other.
+// caller returns a function that makes the requested calls, one after the
+// other.
 func caller(a *ui.App, o *alertOptions) func(context.Context, *alertMessage) error {
 	if o.exec == "" && o.webhook == "" {
 		return nil
@@ -235,12 +238,12 @@ func caller(a *ui.App, o *alertOptions) func(context.Context, *alertMessage) err
 	}
 }
 
-// callCommand runs a command of the shell and ends it, and what it started, at the end of
-// the context.
+// callCommand runs a shell command and ends it, and what it started, when the
+// context ends.
 func callCommand(ctx context.Context, a *ui.App, command string, body []byte) error {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(body), a.Stdout, a.Stderr
-	cmd.WaitDelay = time.Second // what holds its streams open does not hold us
+	cmd.WaitDelay = time.Second // processes that hold its streams open do not block
 	ownGroup(cmd)
 	err := cmd.Run()
 	if flushed := a.Stdout.Flush(); err == nil {
@@ -255,7 +258,7 @@ func callCommand(ctx context.Context, a *ui.App, command string, body []byte) er
 	return nil
 }
 
-// post sends JSON. Errors do not name the URL, which may hold a token.
+// post sends JSON. Errors do not contain the URL, which may have a token.
 func post(ctx context.Context, to string, body []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
@@ -274,7 +277,7 @@ func post(ctx context.Context, to string, body []byte) error {
 	case err != nil:
 		return errors.New("--webhook: no response")
 	}
-	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // what it says is nobody's
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // the response is ignored
 	_ = resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
 		return fmt.Errorf("--webhook: the server responded %s", resp.Status)

@@ -26,7 +26,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// reportOf is a report with a verdict on ranks, and an outcome.
+// reportOf returns a report with a diagnosis of ranks, and an outcome.
 func reportOf(kind straggler.Kind, how job.How, ranks ...int) *report.Report {
 	r := &report.Report{Ledger: &account.Report{}}
 	r.Verdict.Rank = &straggler.Verdict{Finding: straggler.Finding{Kind: kind, Ranks: ranks}, Ranking: make([]straggler.RankRow, 3)}
@@ -36,8 +36,8 @@ func reportOf(kind straggler.Kind, how job.How, ranks ...int) *report.Report {
 	return r
 }
 
-// TestAlertTellsChanges: what two readings agree on is told once, and what flaps once in
-// the time.
+// TestAlertTellsChanges checks that an answer of two readings is reported once,
+// and one that alternates once per interval.
 func TestAlertTellsChanges(t *testing.T) {
 	fine, slow, other := reportOf(straggler.Fine, ""), reportOf(straggler.SlowRanks, "", 3), reportOf(straggler.SlowRanks, "", 4)
 	unknown, hung, done := reportOf(straggler.Unknown, ""), reportOf(straggler.Hang, job.Hung, 3), reportOf(straggler.Fine, job.Completed)
@@ -80,7 +80,7 @@ func TestAlertTellsChanges(t *testing.T) {
 	}
 }
 
-// TestAlertCallsAgain: a call that fails is made three times.
+// TestAlertCallsAgain checks that a failing call is made three times.
 func TestAlertCallsAgain(t *testing.T) {
 	calls := 0
 	w := &alerter{now: fixed, call: func(context.Context, *alertMessage) error { calls++; return errors.New("no") }}
@@ -92,8 +92,8 @@ func TestAlertCallsAgain(t *testing.T) {
 	}
 }
 
-// TestAlert: a job with a slow rank is told to a command and to a URL, with what the
-// report says; metrics have it as well.
+// TestAlert checks that a job with a slow rank is reported to a command and to
+// a URL, with the report's diagnosis, and in the metrics.
 func TestAlert(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "told.json")
@@ -150,7 +150,8 @@ func TestAlert(t *testing.T) {
 	}
 }
 
-// TestAlertCall: what fails is said, without the URL, and nothing outlives its time.
+// TestAlertCall checks that a failure is reported without the URL, and that
+// calls end in time.
 func TestAlertCall(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	slow := make(chan struct{})

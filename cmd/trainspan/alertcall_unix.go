@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// ownGroup makes a command end with all that it started.
+// ownGroup makes a command end together with its children.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -19,7 +19,7 @@ import (
 var benchEvents = flag.Int("events", 200_000, "events of the trace that the benchmarks read")
 
 // writeJob writes about n events of a training job with three lanes in the
-// order in which its spans end, and returns how many they are.
+// order in which its spans end, and returns their number.
 func writeJob(tb testing.TB, path string, n int) (events int) { return writeRank(tb, path, 0, n) }
 
 // writeRank is writeJob for one of several ranks.
@@ -104,8 +104,8 @@ func BenchmarkManyFiles(b *testing.B) {
 	}
 }
 
-// peakMemory returns the largest resident size of this process, where the
-// system tells, in megabytes.
+// peakMemory returns the maximum resident size of this process in megabytes, if
+// the system provides it.
 func peakMemory() float64 {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -120,7 +120,7 @@ func peakMemory() float64 {
 	return kb / 1000
 }
 
-// resetPeak makes peakMemory start anew.
+// resetPeak restarts the measurement of peakMemory.
 func resetPeak() {
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
 }

@@ -35,7 +35,7 @@ func (c *chromeFormat) event(dst []byte, ev *dftracer.Event) []byte {
 		dst = append(dst, `,"ts":`...)
 		dst = strconv.AppendInt(dst, ev.TS, 10)
 	default:
-		return dst // folded events mean nothing to viewers
+		return dst // viewers cannot show folded events
 	}
 	if ev.Cat != dftracer.CatDFTracer {
 		c.n++
@@ -45,7 +45,7 @@ func (c *chromeFormat) event(dst []byte, ev *dftracer.Event) []byte {
 	for i := range ev.Args {
 		arg := &ev.Args[i]
 		if ev.Phase == dftracer.PhaseCounter && tracefile.KindOf(*arg) != tracefile.KindInt && tracefile.KindOf(*arg) != tracefile.KindUint && tracefile.KindOf(*arg) != tracefile.KindFloat {
-			continue // viewers draw numbers only
+			continue // viewers only draw numbers
 		}
 		key, value := arg.Key, *arg
 		if isHashKey(key) {
@@ -62,7 +62,7 @@ func (c *chromeFormat) event(dst []byte, ev *dftracer.Event) []byte {
 	return c.flows(append(dst, "}}"...), ev)
 }
 
-// named replaces a hash by the name behind it.
+// named replaces a hash by its name.
 func (c *chromeFormat) named(key string, arg *dftracer.Arg) (string, dftracer.Arg) {
 	if name, ok := c.from.hashes.File(arg.Text()); ok {
 		if key == "fhash" {
@@ -93,7 +93,8 @@ func (c *chromeFormat) head(dst []byte, ev *dftracer.Event, phase string) []byte
 	return strconv.AppendInt(dst, ev.TID, 10)
 }
 
-// fact translates the names of processes and threads; viewers know no others.
+// fact converts the names of processes and threads; viewers know no other
+// metadata.
 func (c *chromeFormat) fact(dst []byte, ev *dftracer.Event) []byte {
 	key, _ := ev.Meta()
 	if ev.Name != tracefile.NameProcessName && ev.Name != tracefile.NameThreadName {
@@ -111,8 +112,8 @@ func appendText(dst []byte, s string) []byte {
 	return tracefile.AppendArg(arg, dst, dftracer.V2)
 }
 
-// flows draws the arrows at an event. Their numbers tell processes apart and
-// stay exact in readers that hold numbers as doubles.
+// flows writes the arrows at an event. Their numbers distinguish processes and
+// are exact in readers that use doubles.
 func (c *chromeFormat) flows(dst []byte, ev *dftracer.Event) []byte {
 	list, n := flowsOf(ev)
 	for _, f := range list[:n] {
@@ -133,7 +134,7 @@ func (c *chromeFormat) flows(dst []byte, ev *dftracer.Event) []byte {
 	return dst
 }
 
-// process numbers a process in 20 bits.
+// process returns a 20-bit number for a process.
 func (c *chromeFormat) process(ev *dftracer.Event) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write(strconv.AppendInt([]byte(ev.HostHash), ev.PID, 10)) // never fails
@@ -147,8 +148,8 @@ type flow struct {
 	key int64
 }
 
-// flowsOf lists the arrows at an event: from a launch to what it started on a
-// device, and from an operator of forward to that of backward.
+// flowsOf returns the arrows at an event: from a launch to what it started on a
+// device, and from a forward operator to its backward operator.
 func flowsOf(ev *dftracer.Event) (list [2]flow, n int) {
 	if ev.Cat != "PP" || ev.Phase != dftracer.PhaseComplete {
 		return list, 0
@@ -183,8 +184,8 @@ func flowsOf(ev *dftracer.Event) (list [2]flow, n int) {
 	return list, n
 }
 
-// launches reports whether a call of a runtime starts work on a device, as
-// opposed to waiting for it or asking about it.
+// launches reports whether a runtime call starts work on a device, as opposed
+// to waiting for it or querying it.
 func launches(name string) bool {
 	for _, word := range [...]string{"Launch", "Memcpy", "Memset", "Enqueue", "Append"} {
 		if strings.Contains(name, word) {

@@ -18,7 +18,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// onTerminal returns what a command line prints on a terminal of so many columns.
+// onTerminal returns what a command line prints on a terminal with a number of
+// columns.
 func onTerminal(t *testing.T, columns int, args ...string) string {
 	t.Helper()
 	keyboard, tty, err := pty.Open()
@@ -44,11 +45,12 @@ func onTerminal(t *testing.T, columns int, args ...string) string {
 // part is a piece of a word or number that is never cut.
 var part = regexp.MustCompile(`[\pL\d]+`)
 
-// sequences are those of colours, and those with which progress takes itself off.
+// sequences are colour sequences, and those that clear the progress bar.
 var sequences = regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]|\r")
 
-// TestColumns: on a terminal of 40 columns and more no command cuts a word or a number: its
-// lines fit, and each part of a word is one of what it prints into a pipe.
+// TestColumns checks that on a terminal of at least 40 columns no command cuts
+// a word or a number: its lines fit, and each part of a word also occurs in its
+// output to a pipe.
 func TestColumns(t *testing.T) {
 	dir := t.TempDir()
 	fake := filepath.Join("..", "..", "internal", "ingest", "torch", "testdata")
@@ -101,7 +103,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestColour: --color says whether there are colours, whatever is written to.
+// TestColour checks that --color decides about colours for any destination.
 func TestColour(t *testing.T) {
 	path := smallTrace(t)
 	for when, want := range map[string]bool{"always": true, "never": false, "auto": false} {

@@ -26,10 +26,10 @@ type compareOptions struct {
 	json     bool
 	markdown bool
 
-	failOverShare, marginShare float64 // what check found
+	failOverShare, marginShare float64 // set by check
 }
 
-// check reads the flags: before anything is run.
+// check validates the flags before anything is run.
 func (o *compareOptions) check() (err error) {
 	if o.json && o.markdown {
 		return ui.Usage("--json and --markdown: choose one")
@@ -109,7 +109,7 @@ slower; 4 the runs cannot be compared, or there is not enough data.`,
 	return cmd
 }
 
-// compare compares the first runs, base of them, with the others.
+// runCompare compares the first base runs with the others.
 func runCompare(ctx context.Context, a *ui.App, args []string, base int, o *compareOptions) error {
 	if base < 1 || base >= len(args) {
 		return ui.Usage("compare needs a base run and a new run; name two runs or directories")
@@ -166,7 +166,7 @@ func showComparison(a *ui.App, r *compare.Result) {
 	showProfiles(a, r.Profile)
 }
 
-// showSteps prints what the steps took.
+// showSteps prints the step times.
 func showSteps(a *ui.App, r *compare.Result) {
 	a.Printf("\n")
 	t := &display.Table{Heads: []string{"<", "base", "new", "change", "<98 % interval"}}
@@ -192,7 +192,7 @@ func showSteps(a *ui.App, r *compare.Result) {
 	a.Table(a.Stdout, t)
 }
 
-// showAccount prints where the time of both runs went.
+// showAccount prints what the time of both runs was spent on.
 func showAccount(a *ui.App, r *compare.Result) {
 	if len(r.Account) == 0 {
 		return
@@ -205,7 +205,7 @@ func showAccount(a *ui.App, r *compare.Result) {
 	a.Table(a.Stdout, t)
 }
 
-// showParts prints what the difference is made of.
+// showParts prints the parts of the difference.
 func showParts(a *ui.App, r *compare.Result) {
 	if len(r.Parts) < 2 {
 		return
@@ -229,7 +229,8 @@ func showParts(a *ui.App, r *compare.Result) {
 	a.Table(a.Stdout, t)
 }
 
-// mostName is how much is shown of the name of an operator or a kernel.
+// mostName is how many characters of the name of an operator or a kernel are
+// shown.
 const mostName = 60
 
 // showProfiles prints what changed within the steps of profiles.

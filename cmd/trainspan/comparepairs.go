@@ -18,7 +18,8 @@ import (
 // mostPairs bounds the pairs of one comparison.
 const mostPairs = 100
 
-// splitCommands returns the two commands of compare --pairs N -- BASE... -- NEW....
+// splitCommands returns the two commands of compare --pairs N -- BASE... --
+// NEW....
 func splitCommands(args []string, dash int) (base, next []string, err error) {
 	if dash == 0 {
 		if at := slices.Index(args, "--"); at > 0 && at < len(args)-1 {
@@ -28,8 +29,9 @@ func splitCommands(args []string, dash int) (base, next []string, err error) {
 	return nil, nil, ui.Usage("compare --pairs takes two commands: trainspan compare --pairs 5 -- COMMAND... -- COMMAND...")
 }
 
-// runPairs runs two commands in turns, the order reversed in every other pair (ABBA), and
-// returns the folders of their runs. What they print goes to standard error.
+// runPairs runs two commands alternately, in reverse order in every other pair
+// (ABBA), and returns the folders of their runs. Their output goes to standard
+// error.
 func runPairs(ctx context.Context, a *ui.App, pairs int, base, next []string) (bases, nexts []string, err error) {
 	if pairs < 2 || pairs > mostPairs {
 		return nil, nil, ui.Usage("--pairs %d: use 2 to %d", pairs, mostPairs)
@@ -66,7 +68,7 @@ func runPairs(ctx context.Context, a *ui.App, pairs int, base, next []string) (b
 				}
 				return nil, nil, fmt.Errorf("compare: %w", err)
 			}
-			if i == 0 { // what records nothing to compare is known before the other pairs run
+			if i == 0 { // a command without comparable records is detected before the other pairs run
 				if _, err := readJobs(ctx, nil, []string{out}); err != nil {
 					return nil, nil, err
 				}

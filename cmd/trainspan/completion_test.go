@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// bashCompletion has functions that completion in bash builds on.
+// bashCompletion has functions that completion in bash needs.
 const bashCompletion = "/usr/share/bash-completion/bash_completion"
 
-// TestCompletion: each shell completes a command, a flag and a word of a flag, after the line
-// that the help of completion names.
+// TestCompletion checks that each shell completes a command, a flag and a value
+// of a flag, after the line from the help of completion.
 func TestCompletion(t *testing.T) {
 	for shell, how := range map[string]struct {
 		args []string
@@ -41,7 +41,7 @@ func TestCompletion(t *testing.T) {
 			} {
 				x.press(typed)
 				x.see(want)
-				x.press("\x15") // takes the line away
+				x.press("\x15") // clears the line
 			}
 			x.press("exit\r")
 			if err := x.cmd.Wait(); err != nil {

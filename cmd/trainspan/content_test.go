@@ -15,8 +15,8 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
-// byContent has for each verb a command line for files of each kind that it reads.
-// Words in capitals are files; OUT is another name.
+// byContent has, for each command, command lines for files of each kind that it
+// reads. Words in capitals are files; OUT is a new name.
 var byContent = map[string][]string{
 	"trace summary":  {"TRACE", "RECORDS", "TRACE RECORDS"},
 	"trace info":     {"TRACE", "RECORDS"},
@@ -39,12 +39,12 @@ var byContent = map[string][]string{
 	"compare":        {"TRACE TRACE", "RECORDS RECORDS", "DIGEST DIGEST"},
 }
 
-// ends are the statuses of verbs that cannot do what they would do: nobody takes the
-// spans, and so few steps are not compared.
+// ends are the statuses of commands that cannot do their work here: there is no
+// receiver of spans, and the steps are too few to compare.
 var ends = map[string]int{"trace replay": 1, "compare": 4}
 
-// TestVerbsReadByContent: no verb asks for the name of a file to know what it is. The
-// verbs are those of the tree of commands.
+// TestVerbsReadByContent checks that no command uses the name of a file to
+// identify it. The commands are those of the command tree.
 func TestVerbsReadByContent(t *testing.T) {
 	golden, err := os.ReadFile(filepath.Join("..", "..", "telemetry", "testdata", "golden", "01_sync_full", "golden.norm.jsonl"))
 	if err != nil {
@@ -67,7 +67,7 @@ func TestVerbsReadByContent(t *testing.T) {
 		"\t{\"name\": \"compile\", \"ph\": \"E\", \"ts\": 1778000000000900.0, \"pid\": 0}\n"
 	want(t, "trace", "digest", "traces", "-o", "d.digest")
 	want(t, "trace", "convert", trace, "--to", "otlp", "-o", "spill/e.otlp.jsonl")
-	// The names have the same lengths: tables are as wide.
+	// The names have the same length, so that tables have the same width.
 	files := map[string][2]string{
 		"TRACES": {"traces", "traces"}, "TRACE": {trace, "traces/a.x.gzip"}, "RECORDS": {"b.jsonl", "b.notes"}, "PROFILES": {"profiles", "profiles"},
 		"PROFILE": {"profiles/c.json", "profiles/c.data"}, "LOGS": {"logs", "logs"}, "LOG": {"logs/dedicated_log_torch_trace_x.log", "logs/the_strangest_of_names_ever_seen.z"},
@@ -100,7 +100,7 @@ func TestVerbsReadByContent(t *testing.T) {
 		if verb == "open" {
 			args = append(args, "--no-browser", "--port", "0")
 		}
-		if verb == "top" || verb == "alert" { // the one draws on terminals only, the other tells what changes
+		if verb == "top" || verb == "alert" { // one only draws on terminals, the other reports changes
 			r := (&topReader{paths: args[1:], now: time.Now}).read(t.Context(), true)
 			if r.report == nil {
 				return 1, fmt.Sprint(r.waiting, r.err)
@@ -120,7 +120,7 @@ func TestVerbsReadByContent(t *testing.T) {
 	for _, cmd := range verbs(newRoot(&ui.App{})) {
 		verb := calledAs(cmd)
 		lines, ok := byContent[verb]
-		if !ok && !slices.Contains([]string{"run", "demo", "version", "trace"}, verb) { // they read no file
+		if !ok && !slices.Contains([]string{"run", "demo", "version", "trace"}, verb) { // these read no file
 			t.Errorf("%s: which kinds of files does it read?", verb)
 		}
 		for _, line := range lines {
@@ -133,5 +133,5 @@ func TestVerbsReadByContent(t *testing.T) {
 	}
 }
 
-// changing is what two runs print differently: times, ports, other paths.
+// changing matches what differs between two runs: times, ports, other paths.
 var changing = regexp.MustCompile(`\S*/TestVerbsReadByContent\S*|:\d{4,5}(/[\w-]{43})?|\d+(\.\d+)? (ms|s|µs) (to|ago)\S*|\d\d:\d\d:\d\d`)

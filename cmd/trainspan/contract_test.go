@@ -14,47 +14,48 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/contract"
 )
 
-// The contract is what the answers of the reading commands must Keep: the keys and types
-// of what they print for programs, the diagnoses, ledgers, steps and sums of known
-// jobs, and every exit status. testdata/contract has a file for each corpus; sentences
-// for people are in none.
+// The contract is what the output of the reading commands must keep: the keys
+// and types of JSON output, the diagnoses, accounts, steps and sums of known
+// jobs, and every exit status. testdata/contract has a file for each corpus; it
+// has no sentences for people.
 //
-// When an answer changes on purpose, run
+// When an output changes on purpose, run
 //
 //	go test ./cmd/trainspan -run TestContract -update
 //
-// and review the changed lines of testdata/contract as a part of the change. A corpus of
-// ../shared that is absent is skipped and its file stays. A new command that prints JSON
-// gets an entry in contractCommands, a new job of our own one in contractJobs.
+// and review the changed lines of testdata/contract as a part of the change. A
+// corpus of ../shared that is absent is skipped and its file is not changed. A
+// new command that prints JSON gets an entry in contractCommands, a new job of
+// our own one in contractJobs.
 
-// contractCommand is one way to ask about a job.
+// contractCommand is one command line about a job.
 type contractCommand struct {
 	name string
-	// args gets the paths of the job and a folder for what is written.
+	// args returns the arguments for the paths of the job and a folder for output.
 	args func(paths []string, dir string) []string
 	view contract.View
 }
 
-// about is for a command that gets the paths of the job behind its words.
+// about returns args for a command with the paths of the job after some words.
 func about(words ...string) func([]string, string) []string {
 	return func(paths []string, _ string) []string { return append(slices.Clone(words), paths...) }
 }
 
-// into is for a command that writes a file to the folder.
+// into returns args for a command that writes a file to the folder.
 func into(name string, words ...string) func([]string, string) []string {
 	return func(paths []string, dir string) []string {
 		return append(append(slices.Clone(words), "-o", filepath.Join(dir, name)), paths...)
 	}
 }
 
-// of is for a command that reads what one before it wrote.
+// of returns args for a command that reads the output of an earlier one.
 func of(name string, words ...string) func([]string, string) []string {
 	return func(_ []string, dir string) []string {
 		return append(slices.Clone(words), filepath.Join(dir, name))
 	}
 }
 
-// reportKeep has the answers that programs read. The frozen ones come first.
+// reportKeep has the values for programs. The frozen ones come first.
 var reportKeep = []string{
 	"verdict.straggler", "verdict.outcome", "verdict.diagnosis", "verdict.confidence", "verdict.straggler_attempt", "verdict.straggler_cost",
 	"goodput", "ledger", "steps", "losses[].category", "losses[].share", "figures[].name", "figures[].value",
@@ -62,7 +63,7 @@ var reportKeep = []string{
 }
 
 var reportDrop = []string{
-	// These stand in verdict.straggler too, or in ledger.attempts.
+	// These are also in verdict.straggler, or in ledger.attempts.
 	"attempts[].straggler.sentence", "attempts[].straggler.second", "attempts[].straggler.needed", "attempts[].straggler.next_action",
 	"attempts[].straggler.ranks_table", "attempts[].straggler.waits", "attempts[].straggler.evidence", "attempts[].straggler.coverage", "attempts[].straggler.other_findings",
 	"attempts[].straggler.causes", "attempts[].straggler.hosts", "attempts[].start_ns", "attempts[].stop_ns", "attempts[].ended", "attempts[].ranks",
@@ -70,20 +71,21 @@ var reportDrop = []string{
 	// Sentences.
 	"verdict.straggler.sentence", "verdict.straggler.second", "verdict.straggler.needed", "verdict.straggler.next_action",
 	"outcome.text", "attempts[].outcome.text", "data_quality.see",
-	// What other programs called their operators.
+	// Names of operators of other programs.
 	"profile.operators[].name",
 	"ranks[].host",
 }
 
 var reportProse = []string{"verdict.next[]", "verdict.doubts[]", "data_quality.remarks[]"}
 
-// digestKeep is what a report of a digest must say like that of the traces.
+// digestKeep has the values that a report of a digest shares with that of the
+// traces.
 var digestKeep = []string{
 	"verdict.straggler.kind", "verdict.straggler.ranks", "verdict.straggler.cause", "verdict.straggler.gain", "verdict.straggler.cost", "verdict.outcome",
 	"goodput", "ledger.categories_ns", "steps.count", "steps.wait_ms", "steps.transfer_ms", "steps.phases_ms",
 }
 
-// readingCommands are run over every corpus.
+// readingCommands run on every corpus.
 var readingCommands = []contractCommand{
 	{name: "report", args: about("report", "--json"), view: contract.View{Form: contract.Object, Keep: reportKeep, Drop: reportDrop, Prose: reportProse}},
 	{name: "report --check", args: about("report", "--check")},
@@ -104,7 +106,7 @@ var readingCommands = []contractCommand{
 	{name: "report of the digest", args: of("job.digest", "report", "--json"), view: contract.View{Form: contract.Object, Keep: digestKeep}},
 }
 
-// writingCommands print what they did to files. They are run over jobs of our own.
+// writingCommands print what they did with files. They run on our own jobs.
 var writingCommands = []contractCommand{
 	{name: "merge", args: into("merged.pfw.gz", "trace", "merge", "--json"), view: contract.View{Form: contract.Object, Keep: []string{""}, Drop: []string{"files", "output"}}},
 	{name: "summary of the merged", args: of("merged.pfw.gz", "trace", "summary", "--json"), view: contract.View{Form: contract.Object, Keep: []string{"events", "categories[].count", "categories[].total_us"}}},
@@ -129,7 +131,7 @@ var writingCommands = []contractCommand{
 	}, view: contract.View{Form: contract.Object, Keep: []string{"traceEvents[].dur"}}},
 }
 
-// judgingCommands are those whose answers the goodput and straggler corpora are about.
+// judgingCommands give the results that the goodput and straggler corpora test.
 var judgingCommands = []contractCommand{
 	{name: "report", args: about("report", "--json"), view: contract.View{Form: contract.Object, Keep: reportKeep, Prose: reportProse,
 		Drop: append([]string{"verdict.straggler.waits", "verdict.straggler.evidence", "ledger.attempts", "figures[].name", "data_quality"}, reportDrop...)}},
@@ -137,8 +139,8 @@ var judgingCommands = []contractCommand{
 	readingCommands[3],
 }
 
-// importCommands are run over profiles and compile logs of PyTorch, after the reading
-// ones that take them.
+// importCommands run on profiles and compile logs of PyTorch, in addition to
+// the reading commands that accept them.
 var importCommands = []contractCommand{
 	{name: "import", args: into("imported.pfw.gz", "trace", "import", "--json", "--force"), view: contract.View{Form: contract.Object, Keep: []string{"files[].events", "files[].rank", "events", "logs[].phases", "logs[].compilations", "logs[].operators", "logs[].rank"}}},
 	{name: "summary of the import", args: of("imported.pfw.gz", "trace", "summary", "--json"), view: contract.View{Form: contract.Object, Keep: []string{"events", "categories[].category", "categories[].count", "categories[].total_us", "categories[].self_us", "processes[].rank", "processes[].compute_us", "processes[].comm_us", "processes[].copies_us", "processes[].idle_us"}}},
@@ -146,7 +148,7 @@ var importCommands = []contractCommand{
 	readingCommands[1],
 }
 
-// contractJob is what commands are asked about.
+// contractJob is a job for the commands.
 type contractJob struct {
 	name  string
 	paths []string
@@ -154,10 +156,10 @@ type contractJob struct {
 
 type contractCorpus struct {
 	name string
-	// jobs returns the jobs, or an error for why there are none.
+	// jobs returns the jobs, or an error if there are none.
 	jobs     func(t *testing.T) ([]contractJob, error)
 	commands []contractCommand
-	// pairs returns the jobs that job i is compared with.
+	// pairs returns the jobs to compare with job i.
 	pairs func(jobs []contractJob, i int) []contractJob
 	// short is how many jobs are a part of go test -short.
 	short int
@@ -222,7 +224,8 @@ func ownProfiles(*testing.T) ([]contractJob, error) {
 	return below(filepath.Join("testdata", "contract", "profiles"), fs.DirEntry.IsDir)
 }
 
-// commandLines are jobs whose exit status is all that counts. OUT is a file that is not there.
+// commandLines returns jobs for which only the exit status matters. OUT is a
+// file that does not exist.
 func commandLines(t *testing.T) ([]contractJob, error) {
 	const own = "testdata/contract/jobs/"
 	lines := []string{
@@ -258,7 +261,7 @@ func sharedJobs(dir string) func(*testing.T) ([]contractJob, error) {
 	}
 }
 
-// sharedFiles is one job: all files of a folder.
+// sharedFiles returns one job with all files of a folder.
 func sharedFiles(dir string) func(*testing.T) ([]contractJob, error) {
 	return func(*testing.T) ([]contractJob, error) {
 		path := filepath.Join(contractShared, "data", dir)
@@ -267,8 +270,8 @@ func sharedFiles(dir string) func(*testing.T) ([]contractJob, error) {
 	}
 }
 
-// sharedProfiles are copies with a time of modification of their own: a profile without
-// a time base has no other time.
+// sharedProfiles returns copies with fixed modification times, which date a
+// profile without a time base.
 func sharedProfiles(t *testing.T) ([]contractJob, error) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(contractShared, "data", "kineto"))); err != nil {
@@ -282,14 +285,15 @@ func sharedProfiles(t *testing.T) ([]contractJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Of one of them, reports beside a busy machine count a record set aside, and others none.
+	// For this one, reports on a busy machine count a record with an impossible
+	// time, and others do not.
 	unsteady := "ddp_v100_2gpu_compiled_eager_memory_torch2.0dev.json.gz"
 	return below(dir, func(e fs.DirEntry) bool { return e.Name() != "manifest.json" && e.Name() != unsteady })
 }
 
 var compareView = contract.View{Form: contract.Object, Keep: []string{""}, Drop: []string{"base", "new", "sentence"}, Prose: []string{"notes[]", "reasons[]"}}
 
-// recordContract asks about the first n jobs.
+// recordContract records the output for the first n jobs.
 func recordContract(t *testing.T, corpus *contractCorpus, jobs []contractJob, n int) *contract.File {
 	f := contract.NewFile()
 	ask := func(job string, c *contractCommand, args []string) {
@@ -314,8 +318,7 @@ func recordContract(t *testing.T, corpus *contractCorpus, jobs []contractJob, n 
 	return f
 }
 
-// TestContract compares the answers with those of testdata/contract; -update records
-// them.
+// TestContract compares the output with testdata/contract; -update records it.
 func TestContract(t *testing.T) {
 	if *anew && testing.Short() {
 		t.Fatal("-update needs all jobs: leave out -short")
@@ -356,7 +359,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// reportDifferences shows the first ones.
+// reportDifferences prints the first ones.
 func reportDifferences(t *testing.T, all []contract.Difference) {
 	const most = 20
 	for _, d := range all[:min(most, len(all))] {

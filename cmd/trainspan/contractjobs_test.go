@@ -14,12 +14,13 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// Traces name the program that wrote them and digests the folder they are of, so that
-// jobs are made by a test binary and in a TMPDIR whose names are no secret.
+// Traces contain the name of the program that wrote them and digests the
+// folder, so jobs are made by a test binary and in a TMPDIR without private
+// names.
 var makeJobs = flag.Bool("contract-jobs", false, "write the jobs of testdata/contract that are not there")
 
-// contractJobs are the jobs of our own. Their files are kept: what was written once must
-// stay readable, whatever the writers do by then.
+// contractJobs are our own jobs. Their files are kept: what was written once
+// must stay readable, however the writers change.
 var contractJobs = map[string]func(t *testing.T, dir string){
 	"healthy":    attempts(simjob.Attempt{Ranks: 3, Steps: 60}),
 	"slow-rank":  attempts(simjob.Attempt{Ranks: 3, Steps: 60, Seed: 1, Slow: 2, Extra: [4]float64{0, 0, 20, 0}}),
@@ -52,7 +53,7 @@ var contractJobs = map[string]func(t *testing.T, dir string){
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range 16 { // bytes that are wrong, and an end that is gone
+		for i := range 16 { // wrong bytes, and a missing end
 			data[len(data)/2+i] ^= 0x5a
 		}
 		put(t, files[0], data[:len(data)*3/4])
@@ -116,8 +117,8 @@ func put(t *testing.T, path string, data []byte) {
 	}
 }
 
-// profileOf is a small profile as PyTorch writes them: in each step two operators, their
-// kernels, and a collective that waits for the slower rank.
+// profileOf returns a small profile in PyTorch's format: in each step two
+// operators, their kernels, and a collective that waits for the slower rank.
 func profileOf(t *testing.T, rank int) []byte {
 	var events []map[string]any
 	add := func(cat, name string, tid any, ts, dur float64, args map[string]any) {
@@ -163,7 +164,8 @@ func zipped(t *testing.T, data []byte) []byte {
 	return out.Bytes()
 }
 
-// TestContractJobs checks that each job is there, and with -contract-jobs makes it.
+// TestContractJobs checks that each job exists, and with -contract-jobs makes
+// it.
 func TestContractJobs(t *testing.T) {
 	all := map[string]func(*testing.T, string){
 		"profiles/two-ranks": func(t *testing.T, dir string) {
@@ -180,7 +182,7 @@ func TestContractJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if *makeJobs {
-		t.Chdir("/") // a trace names the folder of its process
+		t.Chdir("/") // a trace has the folder of its process
 	}
 	for name, write := range all {
 		dir := filepath.Join(home, "testdata", "contract", filepath.FromSlash(name))

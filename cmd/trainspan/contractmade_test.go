@@ -14,7 +14,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// traceNames are the category and name in traces of what other formats call a span.
+// traceNames are the category and name in traces for the spans of other
+// formats.
 var traceNames = map[string][2]string{
 	"application": {"ai_root", "ai_root"}, "distributed_code_initialization": {"comm", "comm.init"}, "data_loader_initialization": {"dataloader", "dataloader.init"},
 	"model_initialization": {"compute", "compute.init"}, "optimizer_initialization": {"compute", "step.init"}, "checkpoint_load": {"checkpoint", "restart"},
@@ -27,7 +28,7 @@ var traceNames = map[string][2]string{
 type madeProcess struct {
 	rank, attempt int
 	host          string
-	start, seen   int64 // microseconds; seen is 0 where it had an end
+	start, seen   int64 // microseconds; seen is 0 if it ended regularly
 	spans         []madeSpan
 }
 
@@ -35,12 +36,12 @@ type madeSpan struct {
 	category, name string
 	id, parent     int64 // parent is -1 for a root
 	lane           int64
-	start, dur     int64 // dur is -1 where it never ended
+	start, dur     int64 // dur is -1 if it never ended
 	args           map[string]any
 }
 
-// write writes the trace of a process line by line, as the format says it, so that no
-// writer of ours can hide what a reader got wrong.
+// write writes the trace of a process line by line according to the format, so
+// that our own writer cannot hide errors of the reader.
 func (p *madeProcess) write(t *testing.T, dir string) {
 	t.Helper()
 	pid := 1000*p.attempt + p.rank
@@ -98,7 +99,7 @@ func (p *madeProcess) write(t *testing.T, dir string) {
 	put(t, filepath.Join(dir, fmt.Sprintf("a%d-rank%d.pfw", p.attempt, p.rank)), []byte(out.String()))
 }
 
-// stragglerJobs are the smallest case of each family of the straggler corpus.
+// stragglerJobs returns the smallest case of each kind in the straggler corpus.
 func stragglerJobs(t *testing.T) ([]contractJob, error) {
 	dir := filepath.Join(contractShared, "data", "straggler")
 	data, err := os.ReadFile(filepath.Join(dir, "cases.json"))
@@ -197,7 +198,7 @@ func writeStragglerCase(t *testing.T, dir string, text []byte) {
 	}
 }
 
-// goodputJobs are the recorded jobs of the ledger.
+// goodputJobs returns the recorded jobs of goodput accounting.
 func goodputJobs(t *testing.T) ([]contractJob, error) {
 	files, err := filepath.Glob(filepath.Join(contractShared, "golden", "goodput", "*.json"))
 	if err != nil || len(files) == 0 {
@@ -272,7 +273,7 @@ func goodputJobs(t *testing.T) ([]contractJob, error) {
 	return jobs, nil
 }
 
-// oneLoggerJobs are the recorded JSON lines.
+// oneLoggerJobs returns the recorded JSON lines.
 func oneLoggerJobs(*testing.T) ([]contractJob, error) {
 	files, err := filepath.Glob(filepath.Join(contractShared, "golden", "one-logger", "*", "*.jsonl"))
 	if err != nil || len(files) == 0 {

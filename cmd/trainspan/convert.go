@@ -151,7 +151,7 @@ func runConvert(ctx context.Context, a *ui.App, args []string, o *convertOptions
 	return nil
 }
 
-// convertOutputs returns the file to write for each trace.
+// convertOutputs returns the output file for each trace.
 func convertOutputs(files []string, o *convertOptions) ([]string, error) {
 	info, err := os.Stat(o.output)
 	isDir := err == nil && info.IsDir()

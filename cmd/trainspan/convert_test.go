@@ -31,7 +31,7 @@ func smallTrace(t testing.TB) string {
 	return path
 }
 
-// want runs a command line that has to succeed and returns its output.
+// want runs a command line that must succeed and returns its output.
 func want(t testing.TB, args ...string) string {
 	t.Helper()
 	status, stdout, stderr := cli(t, args...)
@@ -89,14 +89,14 @@ func TestChromeIsStrictJSON(t *testing.T) {
 	}
 }
 
-// receiver is an OTLP server that keeps what it gets.
+// receiver is an OTLP server that keeps what it receives.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
 	spans  []*tracepb.Span
 	attrs  map[string]string // of the last resource
 	header http.Header
-	fail   int // requests to turn away first
+	fail   int // requests to refuse first
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -199,7 +199,7 @@ const profile = `{"schemaVersion":1,"traceEvents":[
 
 func TestImportSendsSpans(t *testing.T) {
 	back := newReceiver(t)
-	back.fail = 1 // away at first
+	back.fail = 1 // unreachable at first
 	path := filepath.Join(t.TempDir(), "p.json")
 	if err := os.WriteFile(path, []byte(profile), 0o600); err != nil {
 		t.Fatal(err)

@@ -12,8 +12,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )
 
-// TestStatusOfDamage: each command that reads a damaged file ends with status 1 and tells
-// of the file on standard error; what can be read is used.
+// TestStatusOfDamage checks that each command that reads a damaged file ends
+// with status 1 and reports the file on standard error; what can be read is
+// used.
 func TestStatusOfDamage(t *testing.T) {
 	dir := t.TempDir()
 	good := filepath.Join(dir, "good.pfw.gz")

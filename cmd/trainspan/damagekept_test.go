@@ -10,9 +10,10 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )
 
-// TestDamageIsKept: a trace that is made of a damaged one, or of one without an end, does
-// not look as if the program had ended well. It has no span around all others, whose own
-// end would be on record, and its records have hashes of a host or not.
+// TestDamageIsKept checks that a trace made from a damaged one, or from one
+// without an end, does not look as if the program had ended well. The input has
+// no span around all others, whose end would show it, and its records have
+// hashes of a host or not.
 func TestDamageIsKept(t *testing.T) {
 	dir := t.TempDir()
 	for _, hash := range []string{"", `"hhash":"abc123","level":1`} {

@@ -16,8 +16,8 @@ import (
 	"github.com/trainspan/trainspan/internal/report"
 )
 
-// datasetFolder is a directory of runs as Parquet files. A run appears in it when it is
-// complete.
+// datasetFolder is a directory of runs as Parquet files. A run appears in it
+// when it is complete.
 type datasetFolder struct {
 	dir   string
 	isNew bool
@@ -43,7 +43,7 @@ func openDataset(dir string, force bool) (*datasetFolder, error) {
 	return l, nil
 }
 
-// check refuses a run that would destroy another.
+// check refuses a run that would overwrite another.
 func (l *datasetFolder) check(run string) error {
 	if l.force {
 		return nil
@@ -109,9 +109,9 @@ func (l *datasetFolder) write(ctx context.Context, rows *dataset.Builder, steps 
 	return out, l.publish(stage, names)
 }
 
-// writeParts adds what some accounts have of their jobs, each all or none, and replaces
-// what a former conversion of the same ranks wrote. There is no ledger: that of some ranks
-// is not what they have in the ledger of all.
+// writeParts adds the ranks of some jobs, each completely or not at all, and
+// replaces an earlier conversion of the same ranks. It writes no ledger table,
+// because the accounts of some ranks differ from those in the accounts of all.
 func (l *datasetFolder) writeParts(ctx context.Context, rows *dataset.Builder, steps *stepTable, accounts []account.Account, names []string) (out []convertedRun, err error) {
 	if err := os.MkdirAll(l.dir, 0o755); err != nil { //nolint:gosec // data to be read by others
 		return nil, err
@@ -133,7 +133,7 @@ func (l *datasetFolder) writeParts(ctx context.Context, rows *dataset.Builder, s
 	return out, nil
 }
 
-// writeLedgers replaces the ledgers of jobs, which digests are of.
+// writeLedgers replaces the ledger tables of jobs from digests.
 func (l *datasetFolder) writeLedgers(ctx context.Context, jobs []*report.Job, o *convertOptions) (out []convertedRun, err error) {
 	accounts := make([]account.Account, len(jobs))
 	for i, j := range jobs {
@@ -158,7 +158,7 @@ func (l *datasetFolder) writeLedgers(ctx context.Context, jobs []*report.Job, o 
 	return out, nil
 }
 
-// publish returns complete runs their names.
+// publish gives complete runs their final names.
 func (l *datasetFolder) publish(stage string, names []string) error {
 	if l.isNew {
 		err := fswrite.PublishDir(stage, l.dir)
@@ -174,9 +174,9 @@ func (l *datasetFolder) publish(stage string, names []string) error {
 	return nil
 }
 
-// replace moves the tables of one run into the data set and those that were there
-// out of it, in one step where the file system can exchange them. When that fails,
-// it puts them back.
+// replace moves the tables of one run into the data set and the old ones out of
+// it, in one step if the file system can exchange them. If that fails, it
+// undoes everything.
 func (l *datasetFolder) replace(stage, old string, tables []string) (err error) {
 	var undo []func()
 	defer func() {

@@ -14,7 +14,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
-// demoCommand is the command of the processes of the demo, which is no command for people.
+// demoCommand is the hidden command of the processes of the demo.
 const demoCommand = "demo-job"
 
 func newDemo(a *ui.App) *cobra.Command {
@@ -38,7 +38,8 @@ func runDemo(ctx context.Context, a *ui.App) error {
 	if err != nil {
 		return err
 	}
-	// The second start goes on where the first one died, and is another attempt of its run.
+	// The second start continues where the first one died, and is another attempt
+	// of its run.
 	for attempt, args := range [][]string{
 		{"run", "--name", "demo", "--quiet", "--", self, demoCommand, "0", strconv.Itoa(demo.Standard.KillAt)},
 		{"run", "--name", "demo", "--", self, demoCommand, strconv.Itoa(demo.Standard.KillAt / demo.Standard.Save * demo.Standard.Save), "0"},
@@ -50,7 +51,7 @@ func runDemo(ctx context.Context, a *ui.App) error {
 		}
 		cmd := exec.CommandContext(ctx, self, args...)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Streams.In, a.Stdout, a.Stderr
-		if f, ok := a.Streams.Out.(*os.File); ok { // the report is for its terminal
+		if f, ok := a.Streams.Out.(*os.File); ok { // the report is laid out for its terminal
 			cmd.Stdout = f
 		}
 		if f, ok := a.Streams.Err.(*os.File); ok {
@@ -72,11 +73,12 @@ func runDemo(ctx context.Context, a *ui.App) error {
 	return nil
 }
 
-// statusKilled is the exit status of the job whose processes were killed as planned.
+// statusKilled is the exit status of the job whose processes were killed as
+// planned.
 const statusKilled = 137
 
-// newDemoJob is the job of the demo: its launcher and, with the address at which they meet,
-// each of its processes.
+// newDemoJob returns the command of the demo's job: its launcher and, with the
+// address at which they meet, each of its processes.
 func newDemoJob() *cobra.Command {
 	return &cobra.Command{
 		Use: demoCommand, Hidden: true, Args: cobra.RangeArgs(2, 3),

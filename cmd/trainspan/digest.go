@@ -60,9 +60,11 @@ func runDigest(ctx context.Context, a *ui.App, args []string, o *digestOptions) 
 	if err := ui.CheckOutput(o.output, o.force, args); err != nil {
 		return err
 	}
-	state, err := report.Load(ctx.Err, args...)
+	im := &profileImport{app: a, ctx: ctx}
+	defer im.remove()
+	state, err := report.LoadWith(ctx.Err, im.traces, args...)
 	if err != nil {
-		return unreadable(ctx, err)
+		return unreadable(ctx, args, err)
 	}
 	judgeJobs(a, args, state.Skipped(), state.Processes())
 	if err := state.Window(o.windows); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// TestDigests: the report of digests, of digests and traces, and of a digest of
-// digests is that of the traces.
+// TestDigests checks that the report of digests, of digests and traces, and of
+// a digest of digests equals that of the traces.
 func TestDigests(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

@@ -24,7 +24,7 @@ type eventsOptions struct {
 	metadata  bool
 	all       bool
 	limit     int64
-	limited   bool // the user has given --limit
+	limited   bool // the user has set --limit
 	sort      string
 	filter    read.Filter
 }
@@ -78,7 +78,8 @@ const (
 	sortDuration = "duration"
 )
 
-// check reports flags that contradict each other, and sets the default limit of --sort duration.
+// check reports contradictory flags, and sets the default limit of --sort
+// duration.
 func (o *eventsOptions) check() error {
 	switch {
 	case o.json && o.csv:
@@ -108,7 +109,7 @@ type eventPrinter struct {
 	row  []string
 	n    int64
 
-	columns int // of a line of text
+	columns int // width of a text line
 }
 
 var eventColumns = []string{"file", "ts_us", "dur_us", "ph", "rank", "pid", "tid", "cat", "name", "epoch", "step", "id", "parent", "args"}
@@ -162,7 +163,7 @@ func runEvents(ctx context.Context, a *ui.App, args []string, o *eventsOptions) 
 	return err
 }
 
-// read prints the events of files in their order.
+// read prints the events of files in order.
 func (p *eventPrinter) read(ctx context.Context, a *ui.App, files []string) error {
 	o := p.o
 	var times read.TimeJudge
@@ -233,7 +234,7 @@ func (p *eventPrinter) text(rank string, ev *dftracer.Event) {
 	}
 	p.buf = b
 	p.line = append(display.Append(p.line[:0], b), '\n')
-	_, _ = p.w.Write(display.Paragraphs(p.line, p.columns)) // Flush returns its error
+	_, _ = p.w.Write(display.Paragraphs(p.line, p.columns)) // Flush returns the error
 }
 
 func (p *eventPrinter) json(path, rank string, ev *dftracer.Event) {
@@ -266,7 +267,7 @@ func (p *eventPrinter) json(path, rank string, ev *dftracer.Event) {
 	b = append(b, `,"args":`...)
 	b = appendArgs(b, ev.Args)
 	p.buf = append(b, "}\n"...)
-	_, _ = p.w.Write(p.buf) // Flush returns its error
+	_, _ = p.w.Write(p.buf) // Flush returns the error
 }
 
 // appendArgs appends arguments as a JSON object.

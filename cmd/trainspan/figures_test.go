@@ -19,7 +19,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// answers are what the verbs say of the same files, as JSON and as tables.
+// answers is the output of the commands about the same files, as JSON and as
+// tables.
 type answers struct {
 	report  report.Report
 	summary spanstats.Result
@@ -108,7 +109,7 @@ func tableOf[T any](t *testing.T, lake, name string) (all []T) {
 	return all
 }
 
-// ask asks all verbs about files.
+// ask runs all commands on files.
 func ask(t *testing.T, path string) *answers {
 	t.Helper()
 	a := &answers{
@@ -117,7 +118,7 @@ func ask(t *testing.T, path string) *answers {
 		events: lines[eventJSON](t, "trace", "events", "--json", path), longest: lines[eventJSON](t, "trace", "events", "--sort", "duration", "--json", "--all", "--limit", "50", path),
 	}
 	if read.IsRecords(path) {
-		return a // the data set has the events of traces only
+		return a // the data set only has the events of traces
 	}
 	lake := filepath.Join(t.TempDir(), "lake")
 	var made []json.RawMessage
@@ -128,7 +129,7 @@ func ask(t *testing.T, path string) *answers {
 	return a
 }
 
-// said is what each verb says, by figure.
+// said is the output of each command, by figure.
 type said map[string]map[string]string
 
 func (s said) say(figure, verb string, value ...any) {
@@ -154,8 +155,8 @@ func (s said) differ(t *testing.T) {
 	}
 }
 
-// figures compares every figure that more than one verb gives; docs/maintain/architecture.md
-// has the list.
+// figures compares every figure that more than one command gives;
+// docs/maintain/architecture.md has the list.
 func figures(t *testing.T, a *answers) {
 	s := make(said)
 	s.spans(a)
@@ -169,7 +170,7 @@ func figures(t *testing.T, a *answers) {
 
 const complete = "X"
 
-// spans: how many there are, and from when until when.
+// spans compares the number of spans, and their first and last time.
 func (s said) spans(a *answers) {
 	const many, first, last = "spans", "first", "last"
 	s.say(many, "summary", a.summary.Events)
@@ -217,7 +218,7 @@ func (s said) spans(a *answers) {
 	s.say("longest", "events --sort", a.longest[0].Dur)
 }
 
-// processes: which there are, of which rank and attempt.
+// processes compares the processes with rank and attempt.
 func (s said) processes(a *answers) {
 	type sum struct {
 		events int64
@@ -284,7 +285,7 @@ func (s said) processes(a *answers) {
 	}
 }
 
-// categories: how many spans, how long in all, at most, and without what is inside.
+// categories compares number, total, maximum and own time of spans.
 func (s said) categories(a *answers) {
 	type sum struct{ count, total, longest, self int64 }
 	exact := mostInside(a.rows) <= 2000 // docs/reference/cli.md, summary
@@ -337,7 +338,7 @@ func (s said) categories(a *answers) {
 	}
 }
 
-// useOf is which of the uses of trainspan trace summary a class of the data set is.
+// useOf returns the use in trainspan trace summary for a class of the data set.
 func useOf(class string) string {
 	switch class {
 	case vocab.ClassForward.String(), vocab.ClassBackward.String(), vocab.ClassOptimizer.String(), vocab.ClassCompute.String():
@@ -352,7 +353,7 @@ func useOf(class string) string {
 	return ""
 }
 
-// classes: the time of each process by class, a moment once.
+// classes compares the time of each process by class; each instant counts once.
 func (s said) classes(a *answers) {
 	kernels := make(map[int64]bool)
 	total := make(map[string]int64)
@@ -396,7 +397,7 @@ func (s said) classes(a *answers) {
 		s.say(what, "parquet", us)
 	}
 	for pid := range kernels {
-		if kernels[pid] { // the data set does not have what devices did as classes
+		if kernels[pid] { // the data set has no classes for the work of devices
 			for _, use := range []string{"compute", "comm", "copies"} {
 				delete(s, fmt.Sprintf("process %d, %s", pid, use))
 			}
@@ -404,7 +405,7 @@ func (s said) classes(a *answers) {
 	}
 }
 
-// stepRows: the steps, one by one, and how many.
+// stepRows compares single steps and their number.
 func (s said) stepRows(a *answers) {
 	ranks := make(map[string]int)
 	for _, r := range a.steps {
@@ -446,7 +447,8 @@ func (s said) stepRows(a *answers) {
 		key := fmt.Sprint("slow span at ", slow.Start, " for ", slow.Duration)
 		s.say(key, "report", true)
 		s.say(key, "events", slices.ContainsFunc(a.events, func(e eventJSON) bool {
-			// A profile has nanoseconds beside; a process without a rank has a number in the report only.
+			// A profile also has nanoseconds; a process without a rank has a number only in
+			// the report.
 			return abs(e.TS*1000-slow.Start) < 1000 && abs(e.Dur*1000-slow.Duration) <= 1000 && (e.Rank == "" || e.Rank == fmt.Sprint(slow.Rank))
 		}))
 	}
@@ -460,10 +462,10 @@ func (s said) stepRows(a *answers) {
 	s.say("steps of a rank", "report", a.report.Steps.Count)
 }
 
-// ledgers: the time of ranks and attempts by category.
+// ledgers compares the time of ranks and attempts by category.
 func (s said) ledgers(a *answers) {
 	if a.jobs > 1 || strings.Contains(strings.Join(a.report.Quality.Remarks, "\n"), "clocks of ranks differ") {
-		return // the data set keeps the times as they were recorded
+		return // the data set keeps the recorded times
 	}
 	ranks, attempts := make(map[int]account.Totals), make(map[int]account.Totals)
 	add := func(to map[int]account.Totals, at int, c account.Category, ns int64) {

@@ -13,10 +13,11 @@ import (
 	"github.com/trainspan/trainspan/docs"
 )
 
-// commands are those of the help, in its order. Tools for files are below trainspan trace.
+// commands are those of the help, in its order. Tools for files are below
+// trainspan trace.
 var commands = []string{"run", "report", "top", "compare", "runs", "open", "alert", "demo", "help", "version"}
 
-// printCommands is the usage of trainspan itself.
+// printCommands prints the usage of trainspan itself.
 func printCommands(a *ui.App, root *cobra.Command) error {
 	a.Printf("Usage:\n  trainspan COMMAND [ARGUMENT...] [flags]\n\nCommands:\n")
 	for _, name := range commands {
@@ -60,21 +61,21 @@ func newVersion(a *ui.App) *cobra.Command {
 	}
 }
 
-// aliases are topics that are sections, or pages of other names.
+// aliases are topics that are sections, or pages with other names.
 var aliases = map[string]string{
 	"environment": "configuration", "exit-status": "for-all-commands", "profiles": "pytorch",
-	"screen": "report", "recording": "run", // whose names are those of commands
+	"screen": "report", "recording": "run", // topics with the names of commands
 }
 
-// schemaNames are the files that say how the JSON of a command looks.
+// schemaNames are the schemas for the JSON of commands.
 var schemaNames = []string{"report.json", "compare.json", "runs.json", "runs-sum.json"}
 
-// topics are the pages by the words that name them.
+// topics returns the pages by topic.
 func topics() map[string]string {
 	out := make(map[string]string)
 	names, err := fs.Glob(docs.Pages, "*/*.md")
 	if err != nil {
-		panic(err) // a pattern that is wrong
+		panic(err) // an invalid pattern
 	}
 	for _, name := range names {
 		out[strings.TrimSuffix(path.Base(name), ".md")] = name
@@ -90,12 +91,12 @@ func topics() map[string]string {
 	return out
 }
 
-// pageNames are the words for all pages.
+// pageNames returns the topics of all pages.
 func pageNames() []string {
 	return slices.Sorted(maps.Keys(topics()))
 }
 
-// help prints what is known of a command, a page or a section.
+// runHelp prints the help of a command, a page or a section.
 func runHelp(a *ui.App, root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return root.Help()
@@ -124,7 +125,7 @@ func runHelp(a *ui.App, root *cobra.Command, args []string) error {
 	return ui.Usage("unknown command or topic %q; trainspan help help lists the topics", word)
 }
 
-// page prints a page, or the section of it with an anchor.
+// printPage prints a page, or the section of it with an anchor.
 func printPage(a *ui.App, name, anchor string) error {
 	data, err := docs.Pages.ReadFile(name)
 	if err != nil {
@@ -137,12 +138,14 @@ func printPage(a *ui.App, name, anchor string) error {
 		}
 	}
 	for line := range strings.Lines(text) {
-		a.Printf("%s\n", strings.TrimRight(line, "\n"))
+		if !strings.HasPrefix(line, "<!--") { // what a part is generated from
+			a.Printf("%s\n", strings.TrimRight(line, "\n"))
+		}
 	}
 	return nil
 }
 
-// section returns a heading with this anchor and what is below it, empty without one.
+// section returns a heading with this anchor and the text below it, or "".
 func section(text, anchor string) string {
 	var out strings.Builder
 	level, code := 0, false
@@ -165,7 +168,7 @@ func section(text, anchor string) string {
 	return out.String()
 }
 
-// anchorOf is the anchor of a heading, as pages on the web have it.
+// anchorOf returns the anchor of a heading, as on GitHub.
 func anchorOf(heading string) string {
 	var out strings.Builder
 	for _, r := range strings.ToLower(strings.TrimSpace(heading)) {

@@ -1,18 +1,25 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+	"github.com/trainspan/trainspan/docs"
 )
 
-// TestHelp: the help lists ten commands; the others are below trace or hidden. Pages, their
-// sections and what messages name are there without a file.
+// TestHelp checks that the help lists ten commands, that the others are below
+// trace or hidden, and that pages, their sections and the topics of messages
+// are available without a file.
 func TestHelp(t *testing.T) {
 	status, out, _ := cli(t, "help")
 	if status != 0 {
@@ -37,6 +44,9 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%d columns, want at most 80: %s", n, line)
 		}
 	}
+	if _, out, _ := cli(t, "help", "cli"); strings.Contains(out, "<!--") || !strings.Contains(out, "`trace digest`") {
+		t.Errorf("the page of commands has comments of its source, or no list: %.600s", out)
+	}
 	for topic, want := range map[string]string{
 		"goodput": "# Goodput", "stragglers": "# Slow ranks", "dialects": "# Dialects", "environment": "# Configuration", "exit-status": "Exit",
 		"troubleshooting": "# Troubleshooting", "a-trace-is-damaged-or-cut-off": "### A trace is damaged or cut off", "report": "trainspan report out/demo", "screen": "# The report", "recording": "# Recording any job",
@@ -50,6 +60,22 @@ func TestHelp(t *testing.T) {
 	}
 	if status, out, _ := cli(t, "version"); status != 0 || !strings.HasPrefix(out, "trainspan ") {
 		t.Errorf("status %d: %s", status, out)
+	}
+}
+
+// TestPageNames: no two pages have one name, since the help finds them without their folder.
+func TestPageNames(t *testing.T) {
+	names, err := fs.Glob(docs.Pages, "*/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]string)
+	for _, name := range names {
+		base := path.Base(name)
+		if other := seen[base]; other != "" {
+			t.Errorf("%s and %s have one name", other, name)
+		}
+		seen[base] = name
 	}
 }
 
@@ -67,5 +93,42 @@ func TestMessagesNameHelp(t *testing.T) {
 		if status, out, _ := cli(t, "help", m[1]); status != 0 || !strings.Contains(out, "#") {
 			t.Errorf("help %s: status %d: %.100s", m[1], status, out)
 		}
+	}
+}
+
+// TestCommandsInDocs compares the list of commands in docs/reference/cli.md with the
+// commands. -update writes it.
+func TestCommandsInDocs(t *testing.T) {
+	const page = "../../docs/reference/cli.md"
+	var rows strings.Builder
+	rows.WriteString("| command | what it does |\n| --- | --- |\n")
+	tools := verbs(newRoot(&ui.App{}))
+	slices.SortStableFunc(tools, func(a, b *cobra.Command) int {
+		return cmp.Compare(strings.Count(calledAs(a), " "), strings.Count(calledAs(b), " "))
+	})
+	for _, cmd := range tools {
+		if !cmd.HasSubCommands() {
+			fmt.Fprintf(&rows, "| `%s` | %s |\n", calledAs(cmd), cmd.Short)
+		}
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	between := regexp.MustCompile(`(?s)(<!-- commands: [^\n]*\n)(.*?)(<!-- end of commands -->)`)
+	m := between.FindSubmatch(text)
+	if m == nil {
+		t.Fatalf("%s has no place for the list of commands", page)
+	}
+	if string(m[2]) == rows.String() {
+		return
+	}
+	if !*anew {
+		t.Errorf("%s differs from the commands: run go test . -run CommandsInDocs -update", page)
+		return
+	}
+	text = between.ReplaceAllLiteral(text, []byte(string(m[1])+rows.String()+string(m[3])))
+	if err := os.WriteFile(page, text, 0o644); err != nil { //nolint:gosec // a document
+		t.Fatal(err)
 	}
 }

@@ -109,7 +109,7 @@ The status is 1 if a file was rejected or damaged; the others are imported.`,
 	return cmd
 }
 
-// settings checks the flags and returns what torch.Import takes.
+// settings validates the flags and returns the options of torch.Import.
 func (o *importOptions) settings(ctx context.Context, lookup func(string) (string, bool)) (*torch.Options, func(context.Context) error, error) {
 	d, err := parseDialect(o.dialect)
 	if err != nil {
@@ -201,7 +201,7 @@ func runImport(ctx context.Context, a *ui.App, args []string, o *importOptions) 
 	bar := a.StartSpinner("import")
 	report, err := torch.Import(ctx, nil, sources, opts)
 	bar.Finish()
-	// Spans that did not arrive are no reason to lose the trace.
+	// The trace is kept if spans were not delivered.
 	lost := undelivered(report, err)
 	if lost {
 		err = nil
@@ -222,13 +222,13 @@ func runImport(ctx context.Context, a *ui.App, args []string, o *importOptions) 
 	return showImport(a, report, o, out != nil)
 }
 
-// undelivered reports whether the events of an import went to the trace and its spans
-// did not all arrive.
+// undelivered reports whether the events of an import were written to the trace
+// and not all of its spans were delivered.
 func undelivered(r *torch.Report, err error) bool {
 	return err != nil && r != nil && r.Spans != nil && errors.Is(err, r.Spans.Err)
 }
 
-// printRules prints the tables that an import would use, those of the user first.
+// printRules prints the tables for an import, the user's rules first.
 func (o *importOptions) printRules(a *ui.App) error {
 	t, err := o.rules()
 	if err != nil {
@@ -262,7 +262,7 @@ func (o *importOptions) rules() (torchrules.Table, error) {
 	return t, nil
 }
 
-// importPaths expands globs and leaves directories to the importer.
+// importPaths expands patterns and leaves directories to the importer.
 func importPaths(args []string) ([]string, error) {
 	if len(args) == 0 {
 		return nil, ui.Usage("no file is given; name the profiler's files or their directory")
@@ -290,7 +290,7 @@ func importPaths(args []string) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// judgeImport tells about what was not imported.
+// judgeImport reports what was not imported.
 func judgeImport(a *ui.App, r *torch.Report) {
 	for _, x := range r.Copies {
 		a.Note("%s: %s", x.Name, x.Err)
@@ -314,7 +314,7 @@ func judgeImport(a *ui.App, r *torch.Report) {
 	}
 }
 
-// importError returns an error of the importer its status.
+// importError adds the exit status to an error of the importer.
 func importError(err error) error {
 	if ui.IsSystem(err) || errors.Is(err, context.Canceled) {
 		return err

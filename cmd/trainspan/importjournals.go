@@ -14,9 +14,9 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
-// importJournals adds the spans that OTLP receivers have acknowledged, and had not put
-// into trace files when they were killed. It reports false where no journal is left
-// below the paths.
+// importJournals adds the spans that OTLP receivers had acknowledged, but not
+// written to trace files, when they were killed. It returns false if there is
+// no journal below the paths.
 func importJournals(ctx context.Context, a *ui.App, paths []string, o *importOptions) (bool, error) {
 	left, busy := otlpreceiver.FindJournals(paths...)
 	for _, path := range busy {
@@ -25,7 +25,7 @@ func importJournals(ctx context.Context, a *ui.App, paths []string, o *importOpt
 	var ready []string
 	here := identity.HostName()
 	for _, j := range left {
-		// Locks need not be known on another host.
+		// Locks may not be visible from another host.
 		if j.Host != "" && j.Host != here && !slices.Contains(paths, j.Path) {
 			a.Problem("%s: was recorded on %s, where its receiver may still run; import it there or, when the receiver has ended, name the file itself; see "+helptopic.InUse, j.Path, j.Host)
 			busy = append(busy, j.Path)
@@ -63,7 +63,8 @@ func importJournals(ctx context.Context, a *ui.App, paths []string, o *importOpt
 	return true, nil
 }
 
-// noteJournals says where spans wait that the traces below some folders lack.
+// noteJournals reports journals with spans that the traces below some folders
+// lack.
 func noteJournals(a *ui.App, paths []string) {
 	left, _ := otlpreceiver.FindJournals(paths...)
 	var dirs []string

@@ -21,9 +21,9 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/proc"
 )
 
-// importLeft writes what the rings hold that a trainspan run has left behind
-// because it was killed with all that belongs to it. What was read is deleted.
-// It reports false where nothing is left below the paths.
+// importLeft writes the contents of ring buffers that a trainspan run has left
+// behind because all its processes were killed. What was read is deleted. It
+// returns false if there are none below the paths.
 func importLeft(ctx context.Context, a *ui.App, paths []string, o *importOptions) (bool, error) {
 	done := false
 	var errs []error
@@ -65,7 +65,7 @@ func importLeft(ctx context.Context, a *ui.App, paths []string, o *importOptions
 	return done, errors.Join(errs...)
 }
 
-// importRun writes the rings of one start into its directory.
+// importRun writes the ring buffers of one start into its directory.
 func importRun(ctx context.Context, a *ui.App, left *rundir.Left, rings []string, o *importOptions) error {
 	d, err := parseDialect(o.dialect)
 	if err != nil {
@@ -88,7 +88,7 @@ func importRun(ctx context.Context, a *ui.App, left *rundir.Left, rings []string
 		return importError(err)
 	}
 	for _, path := range rings {
-		_ = ring.Remove(path) // else it is imported once more, which is said by its name
+		_ = ring.Remove(path) // otherwise it is imported again, which its name shows
 	}
 	removeFolders(left)
 	if err := rundir.Amend(left.Path, func(r *rundir.Run) { imported(r, &st) }); err != nil {
@@ -97,8 +97,8 @@ func importRun(ctx context.Context, a *ui.App, left *rundir.Left, rings []string
 	return showRings(a, &st, o)
 }
 
-// imported brings the run.json of a start up to date whose rings are in files now. That
-// they end says nothing of how the command did.
+// imported updates the run.json of a start whose ring buffers are in files now.
+// Their end does not show how the command ended.
 func imported(r *rundir.Run, st *pyring.Stats) {
 	if r.State == rundir.Running {
 		r.State, r.EndedBy = rundir.Ended, rundir.ByUnknown
@@ -116,14 +116,14 @@ func imported(r *rundir.Run, st *pyring.Stats) {
 	r.Ring = strings.Join(folders, string(filepath.ListSeparator))
 }
 
-// removeFolders deletes the folders of a start that hold no ring any more.
+// removeFolders deletes the folders of a start without a ring buffer.
 func removeFolders(left *rundir.Left) {
 	if proc.Alive(left.Run.CommandPID, 0) {
-		return // what it starts later records there
+		return // later processes of it record there
 	}
 	for _, folder := range left.Folders {
 		if more, err := pyring.Rings(folder); err == nil && len(more) == 0 {
-			_ = session.RemoveFolder(folder) // else it is harmless, or none of ours
+			_ = session.RemoveFolder(folder) // otherwise it is harmless, or not ours
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
-// What a run.json names is deleted only if it is a folder that trainspan run made,
-// with nothing else in it.
+// What a run.json names is deleted only if it is a folder that trainspan run
+// made, with nothing else in it.
 func TestImportDeletesOnlyItsOwn(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -77,7 +77,7 @@ func TestImportDeletesOnlyItsOwn(t *testing.T) {
 			}
 		})
 	}
-	// The folder of rings may be anything.
+	// The folder of ring buffers may be any folder.
 	dir := t.TempDir()
 	thesis, start := filepath.Join(dir, "thesis"), filepath.Join(dir, "start")
 	for _, d := range []string{thesis, start} {

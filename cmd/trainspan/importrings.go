@@ -19,8 +19,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
-// importRings writes what the rings of Python processes hold that are among the
-// paths. It reports false when there is none.
+// importRings writes the contents of the ring buffers of Python processes among
+// the paths. It returns false if there are none.
 func importRings(ctx context.Context, a *ui.App, paths []string, o *importOptions) (bool, error) {
 	rings, err := pyring.Rings(paths...)
 	if err != nil || len(rings) == 0 {
@@ -54,8 +54,8 @@ func importRings(ctx context.Context, a *ui.App, paths []string, o *importOption
 	return true, err
 }
 
-// send makes an import of rings send their spans where a flag says: as the
-// configuration has it for a job, without metrics, which are those of now.
+// send makes an import of ring buffers send their spans if a flag asks for it:
+// configured as for a job, without metrics, which would have the current time.
 func (o *importOptions) send(opts *pyring.Options, lookup func(string) (string, bool)) error {
 	if o.otlp.endpoint == "" {
 		return o.otlp.unasked()
@@ -75,7 +75,8 @@ func (o *importOptions) send(opts *pyring.Options, lookup func(string) (string, 
 	return nil
 }
 
-// onlyRings refuses profiler files beside rings: they become one trace.
+// onlyRings refuses profiles beside ring buffers, because they become one
+// trace.
 func onlyRings(paths []string) error {
 	rest := slices.DeleteFunc(slices.Clone(paths), ring.Is)
 	if len(rest) == 0 {

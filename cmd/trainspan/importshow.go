@@ -13,8 +13,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
-// showImport prints the report, beside a trace on standard output on standard
-// error: one table, or with --verbose everything that is known of each file.
+// showImport prints the report, on standard error if the trace goes to standard
+// output: one table, or with --verbose everything known about each file.
 func showImport(a *ui.App, report *torch.Report, o *importOptions, written bool) error {
 	to := a.Stdout
 	if o.output == "-" {
@@ -46,7 +46,8 @@ func showImport(a *ui.App, report *torch.Report, o *importOptions, written bool)
 	return nil
 }
 
-// importTable writes one row for each file, then how the ranks lie on one axis.
+// importTable writes one row for each file, then the positions of the ranks on
+// one axis.
 func importTable(a *ui.App, to *display.Writer, r *torch.Report) {
 	t := &display.Table{
 		Heads: []string{"<file", "rank", "steps", "events", "window", "host", "device", "comm", "exposed", "idle", "clock shifted", "remarks"},
@@ -79,7 +80,7 @@ func importTable(a *ui.App, to *display.Writer, r *torch.Report) {
 	}
 }
 
-// rankLines says how sure the common axis is.
+// rankLines writes how certain the common axis is.
 func rankLines(to *display.Writer, g *torch.RankReport) {
 	if g.Note != "" {
 		_, _ = display.Fprintf(to, "the ranks are not on one time axis: %s\n", g.Note)
@@ -105,7 +106,8 @@ func rankLines(to *display.Writer, g *torch.RankReport) {
 	}
 }
 
-// entryName is the last part of a name, which may be an entry of an archive.
+// entryName returns the last part of a name, which may be an entry of an
+// archive.
 func entryName(name string) string {
 	if _, entry, ok := strings.Cut(name, ".tar.gz:"); ok {
 		name = entry

@@ -62,6 +62,7 @@ func runInfo(ctx context.Context, a *ui.App, args []string, q *read.Filter, asJS
 		}
 		info, err := inspect()
 		if err == nil {
+			info.Path = imported.name(path)
 			infos = append(infos, info)
 		}
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 )
 
-// Folders that a job has for a moment hold no trace, and are none.
+// Temporary folders of a running job have no trace and are ignored.
 func TestTracesBelowARunningJob(t *testing.T) {
 	dir := t.TempDir()
 	trace := filepath.Join(dir, "t.pfw")

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// An interrupt ends every command that reads, with nothing half written.
+// An interrupt ends every command that reads, without incomplete output.
 func TestInterruptEndsEveryCommand(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	dir := t.TempDir()
@@ -31,7 +31,7 @@ func TestInterruptEndsEveryCommand(t *testing.T) {
 	}
 	tested := map[string]bool{
 		"version": true, "trace": true,
-		"trace watch": true, "alert": true, // end well
+		"trace watch": true, "alert": true, // end regularly
 		"top":  true, // is tested on a terminal
 		"run":  true, // end when their command does: TestRunPassesSignalsOnce, TestRunEndsByASignal
 		"demo": true, // the same, below it

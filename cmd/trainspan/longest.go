@@ -23,11 +23,12 @@ const longestLimit = 20
 type longSpan struct {
 	file  string
 	ev    dftracer.Event
-	order int64 // in which it was read
+	order int64 // the order of reading
 	proc  *job.Process
 }
 
-// compareLongest orders spans by duration, the longest first, whatever the order of the files.
+// compareLongest orders spans by duration, longest first, independent of the
+// order of the files.
 func compareLongest(a, b *longSpan) int {
 	return cmp.Or(cmp.Compare(b.ev.Dur, a.ev.Dur), cmp.Compare(a.ev.TS, b.ev.TS), strings.Compare(a.file, b.file), cmp.Compare(a.order, b.order))
 }
@@ -49,8 +50,9 @@ func (h *longestSpans) Pop() any {
 	return last
 }
 
-// readLongest returns the o.limit longest spans of files, the longest first, and the start of the first span
-// of the files. It reports on standard error how many there are if the default limit leaves spans out.
+// readLongest returns the o.limit longest spans of files, longest first, and
+// the start of the first span of the files. If the default limit leaves spans
+// out, it reports their number on standard error.
 func readLongest(ctx context.Context, a *ui.App, files []string, o *eventsOptions) (list longestSpans, first int64, err error) {
 	var n int64 // spans that could be listed
 	var names vocab.Book
@@ -89,7 +91,8 @@ func readLongest(ctx context.Context, a *ui.App, files []string, o *eventsOption
 	return list, first, err
 }
 
-// showLongest prints spans as a table. Their files are a column if there are several.
+// showLongest prints spans as a table. Their files are a column if there are
+// several.
 func showLongest(a *ui.App, list longestSpans, first int64, several bool) {
 	if len(list) == 0 {
 		a.Printf("The trace, or this part of it, has no such spans.\n")

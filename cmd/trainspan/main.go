@@ -2,11 +2,11 @@
 //
 //	trainspan run -- python train.py          record a job
 //	trainspan report                          where its time went
-//	trainspan trace validate out/*.pfw.gz     is every trace in order
+//	trainspan trace validate out/*.pfw.gz     check traces
 //
-// It ends with status 0 when all is well, 1 when the data has problems and 2
-// when it was used wrongly or could not read or write. docs/reference/cli.md describes
-// every command.
+// Its exit status is 0 on success, 1 if the data has problems and 2 after wrong
+// use or if reading or writing failed. docs/reference/cli.md describes every
+// command.
 package main
 
 import (
@@ -26,14 +26,14 @@ func main() {
 // realMain exists so that its deferred calls run before the process exits.
 func realMain() int {
 	// A signal that this process was started to ignore stays ignored, as under
-	// nohup: what trainspan run starts must inherit that.
+	// nohup, because the command of trainspan run must inherit that.
 	signals := slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM}, signal.Ignored)
 	ctx, stop := context.WithCancel(context.Background())
 	if len(signals) > 0 {
 		ctx, stop = signal.NotifyContext(ctx, signals...)
 	}
 	defer stop()
-	// The first signal ends the command in order; a second one ends it at once.
+	// The first signal ends the command regularly; a second one ends it at once.
 	defer context.AfterFunc(ctx, stop)()
 	return run(ctx, os.Args[1:], ui.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Lookup: os.LookupEnv})
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// The scripts in testdata/script run these commands as processes of their own.
+// The scripts in testdata/script run these commands as separate processes.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"trainspan": func() { os.Exit(realMain()) },
@@ -28,12 +28,12 @@ func TestMain(m *testing.M) {
 				os.Exit(1)
 			}
 		},
-		// mktrace FILE makes a small trace of a job with known numbers.
-		// mktrace FILE RANK PID HOST makes that of one rank.
+		// mktrace FILE makes a small trace of a job with known numbers. mktrace FILE
+		// RANK PID HOST makes the trace of one rank.
 		"mktrace": func() { check(makeTrace(os.Args[1:])) },
 		// runjob WHAT is a job for trainspan run.
 		"runjob": func() { os.Exit(runJob(os.Args[1:])) },
-		// cutoff FILE BYTES takes bytes off the end of a file.
+		// cutoff FILE BYTES removes bytes at the end of a file.
 		"cutoff": func() {
 			n, err := strconv.ParseInt(os.Args[2], 10, 64)
 			check(err)
@@ -60,7 +60,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("REPO", repo)
-			env.Setenv("GORACE", "atexit_sleep_ms=0") // hundreds of processes would each wait a second
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each of hundreds of processes would wait a second
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {
@@ -77,9 +77,9 @@ func TestScripts(t *testing.T) {
 }
 
 // makeTrace writes two epochs of two steps. In microseconds, a step has 100 of
-// data loading, 400 forward of which 50 are kernels, 300 of communication, of
-// which 100 overlap with computing on another lane, and 200 of nothing. An epoch
-// also reads for 150 on a lane of its own, all of it while something computes.
+// data loading, 400 of forward with 50 of kernels, 300 of communication, 100 of
+// which overlap with computing on another lane, and 200 without spans. An epoch
+// also reads for 150 on a separate lane, always while something computes.
 func makeTrace(args []string) error {
 	opts := dftracer.Options{Process: dftracer.Process{PID: 100, PPID: 1, Host: "node1", Exec: "train", Command: "train;-x", Dir: "/job"}}
 	rank := 0

@@ -21,7 +21,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Every member of a trace can be read by itself, and together they are the file.
+// Every member of a trace can be read independently, and together they are the
+// file.
 func TestInfoDescribesMembers(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	path := filepath.Join(t.TempDir(), "job.pfw.gz")
@@ -71,7 +72,7 @@ func TestInfoDescribesMembers(t *testing.T) {
 	}
 }
 
-// However lines, chunks and members lie across each other, the counts are the same.
+// The counts do not depend on how lines, chunks and members overlap.
 func TestInfoIndependentOfLayout(t *testing.T) {
 	plain := filepath.Join(t.TempDir(), "job.pfw")
 	writeJob(t, plain, 20_000)
@@ -115,7 +116,7 @@ func TestInfoIndependentOfLayout(t *testing.T) {
 	}
 }
 
-// Behind a damaged member info counts as the other commands do.
+// After a damaged member info counts like the other commands.
 func TestInfoBehindDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "job.pfw.gz")
 	writeJob(t, path, 50_000)
@@ -143,7 +144,7 @@ func TestInfoBehindDamage(t *testing.T) {
 	}
 }
 
-// A summary of a stretch of time has the events of that time.
+// A summary of an interval has the events of that interval.
 func TestSummaryOfAStretchOfTime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "job.pfw.gz")
 	writeJob(t, path, 60_000)
@@ -165,8 +166,8 @@ func TestSummaryOfAStretchOfTime(t *testing.T) {
 	}
 }
 
-// A line that is too long is no record. What is around it is read, in a few times
-// the memory of the longest line that is.
+// A line that is too long is skipped. The lines around it are read, in a few
+// times the memory of the longest accepted line.
 func TestLongLine(t *testing.T) {
 	line := func(id int) string {
 		return `{"id":` + strconv.Itoa(id) + `,"name":"forward","cat":"compute","pid":7,"tid":1,"ts":1700000000000000,"dur":5,"ph":"X","args":{"hhash":"h","level":1}}` + "\n"
@@ -176,7 +177,7 @@ func TestLongLine(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	growth.Work(t, len(text), 6, func() { // several readers look at the file
+	growth.Work(t, len(text), 6, func() { // several readers read the file
 		status, out, errs := cli(t, "trace", "info", "--json", path)
 		if status != 1 || !strings.Contains(out, `"events": 3,`) || !strings.Contains(errs, "2 lines not a record") {
 			t.Errorf("status %d: %s\n%s", status, errs, out)

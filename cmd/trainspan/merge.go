@@ -101,7 +101,7 @@ func runMerge(ctx context.Context, a *ui.App, args []string, o *mergeOptions) er
 	return nil
 }
 
-// surveyEach surveys the traces that are merged, without those that cannot be read.
+// surveyEach surveys the traces to be merged, without unreadable ones.
 func surveyEach(ctx context.Context, a *ui.App, files []string, q *read.Filter, bar *ui.Progress) ([]*survey, error) {
 	surveys := make([]*survey, 0, len(files))
 	err := a.Each(ctx, files, func(path string) error {
@@ -114,7 +114,7 @@ func surveyEach(ctx context.Context, a *ui.App, files []string, q *read.Filter, 
 	return surveys, err
 }
 
-// mergeFor writes all of some traces to one, for a command that needs it for itself.
+// mergeFor writes some traces completely to one, for another command.
 func mergeFor(ctx context.Context, a *ui.App, files []string, output string) error {
 	o := mergeOptions{output: output}
 	if err := o.filter.Prepare(ctx, files); err != nil {
@@ -137,8 +137,9 @@ func names(surveys []*survey) (out []string) {
 	return out
 }
 
-// common is the process of the first trace, in the place in a job that all of them say: a
-// reader takes processes that say none to be of the same job.
+// common returns the process of the first trace, with the place in a job that
+// all of them share, because a reader assumes that processes without one belong
+// to the same job.
 func common(surveys []*survey) dftracer.Process {
 	p := surveys[0].process()
 	for _, s := range surveys[1:] {
@@ -203,9 +204,9 @@ func writeMerged(ctx context.Context, a *ui.App, surveys []*survey, o *mergeOpti
 	return events, out.finish(err)
 }
 
-// distinctPIDs returns new ids to processes of different hosts that share one.
+// distinctPIDs returns new ids for processes of different hosts that share one.
 func distinctPIDs(surveys []*survey) map[job.Key]int64 {
-	// Hosts are compared by name: the dialects of the traces may differ.
+	// Hosts are compared by name, because the dialects of the traces may differ.
 	type owner struct {
 		host string
 		pid  int64

@@ -105,8 +105,8 @@ func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) erro
 	if err != nil {
 		return ui.Usage("cannot listen on 127.0.0.1:%d: %v; stop the program that uses the port", o.port, err)
 	}
-	// What a page somewhere, or another user of this machine, may not know is not served
-	// to them either.
+	// The random path protects the trace from foreign pages and other users of this
+	// machine.
 	path := "/" + randomWord() + "/trace.json"
 	link := fmt.Sprintf("%s/#!/?url=http://%s%s", o.viewer, l.Addr(), path)
 	h := &traceServer{
@@ -150,25 +150,25 @@ type traceServer struct {
 	trace   *survey
 	origin  string
 	host    string
-	path    string // of the trace, which only the link says
+	path    string // of the trace; only the link has it
 	fetched chan error
 
-	// The browser is started with an address that leads to the link, once: all users of
-	// the machine can see the arguments of a program.
+	// The browser is started with an address that redirects to the link, once,
+	// because all users of the machine can see the arguments of a program.
 	start, link string
 	started     atomic.Bool
 
-	mu sync.Mutex // one at a time
+	mu sync.Mutex // serializes requests
 }
 
-// randomWord is a word of 256 bits that nobody can guess.
+// randomWord returns a random word of 256 bits.
 func randomWord() string {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// equalConstantTime compares two texts in a time that says nothing of where they differ.
+// equalConstantTime compares two texts in constant time.
 func equalConstantTime(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
@@ -180,7 +180,7 @@ func (t *traceServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Vary", "Origin")
 	head.Set("Referrer-Policy", "no-referrer")
 	switch from := r.Header.Get("Origin"); {
-	case r.Host != t.host: // another name for this address: somebody rebinds it
+	case r.Host != t.host: // another name for this address: DNS rebinding
 		http.Error(w, "not found", http.StatusForbidden)
 		return
 	case from != "" && from != t.origin:
@@ -224,7 +224,7 @@ func (t *traceServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// send writes the trace, compressed if the page knows gzip.
+// send writes the trace, compressed if the page accepts gzip.
 func (t *traceServer) send(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancel(t.ctx)
 	defer cancel()
@@ -245,7 +245,7 @@ func (t *traceServer) send(w http.ResponseWriter, r *http.Request) error {
 	return z.Close()
 }
 
-// browse opens a link with what the system has for that.
+// browse opens a link with the system's browser.
 func browse(link string) error {
 	name, args := "xdg-open", []string{link}
 	switch runtime.GOOS {

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The page of a viewer gets the trace, once, and nobody else does.
+// The page of a viewer gets the trace once; other requests are refused.
 func TestOpenServesTheTrace(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	defer http.DefaultClient.CloseIdleConnections()
@@ -109,8 +109,8 @@ func TestOpenServesTheTrace(t *testing.T) {
 	}
 }
 
-// The address that the browser is started with leads to the link once: it stands in the
-// list of processes.
+// The address with which the browser is started leads to the link once, because
+// it is visible in the list of processes.
 func TestOpenStartsOnce(t *testing.T) {
 	h := &traceServer{host: "127.0.0.1:9001", start: "/start", path: "/word/trace.json", link: "https://ui.perfetto.dev/#!/?url=http://127.0.0.1:9001/word/trace.json"}
 	for i, want := range []int{http.StatusSeeOther, http.StatusGone, http.StatusGone} {

@@ -11,7 +11,8 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
-// TestOpenServesAllRanks: several traces, as those of the ranks of a run, are served as one.
+// TestOpenServesAllRanks checks that several traces, such as those of a run's
+// ranks, are served as one.
 func TestOpenServesAllRanks(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	t.Chdir(t.TempDir())

@@ -15,8 +15,9 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// operation is a row of the tables that StragglerAnalysis publishes: an operation of one stage of a pipeline
-// of one data parallel rank. Times are seconds since the step began.
+// operation is a row of the tables that StragglerAnalysis publishes: an
+// operation of one stage of a pipeline of one data parallel rank. Times are
+// seconds since the step began.
 type operation struct {
 	DP       int     `parquet:"dp_rank,optional"`
 	Stage    int     `parquet:"stage,optional"`
@@ -27,24 +28,25 @@ type operation struct {
 	Seq      int     `parquet:"seq_id,optional"`
 }
 
-// operationStep simulates a step of a table without the delays of launches, as the publishers define it: an
-// operation starts when the one before it on its worker has ended, and a collective or a message takes its
-// recorded time from when its last member arrived. A worker is the stage w mod stages of the data parallel
-// rank w / stages.
+// operationStep simulates a step of a table without the delays of launches, as
+// its authors define it: an operation starts when the previous one on its
+// worker has ended, and a collective or a message takes its recorded time from
+// when its last member arrived. A worker is the stage w mod stages of the data
+// parallel rank w / stages.
 type operationStep struct {
 	dps, stages int
 	ops         [][]waiting            // of each worker, by start
 	messages    map[string]operation   // by message
-	meetings    map[string][]operation // by meet
+	meetings    map[string][]operation // by the key of meet
 	now         []float64              // of each worker
-	arrived     map[string][]float64   // at a meeting or a message
+	arrived     map[string][]float64   // at a synchronization point or a message
 	spans       [][]straggler.Span
 }
 
 // waiting is an operation that is not simulated yet.
 type waiting struct {
 	operation
-	arrived bool // at its meeting
+	arrived bool // at its synchronization point
 }
 
 // message returns the key of a message.
@@ -52,7 +54,8 @@ func message(o operation, kind string) string {
 	return fmt.Sprint(kind, o.Seq, " ", o.DP, " ", o.Stage)
 }
 
-// meet returns the meeting of a collective with its group and the size of that. The size is 0 if o meets nobody.
+// meet returns the key of a collective with its group and the size of the
+// group. The size is 0 if o is not a collective.
 func (s *operationStep) meet(o operation) (meeting, group string, size int) {
 	switch o.Type {
 	case "params-all-gather", "grads-reduce-scatter", "separate-grads-all-reduce":
@@ -67,8 +70,9 @@ func (s *operationStep) meet(o operation) (meeting, group string, size int) {
 	return fmt.Sprint(o.Type, o.Seq, group), group, size
 }
 
-// span adds a span of worker w that lasts until end. Spans are two nanoseconds apart, so that a message
-// follows the operation that ends when the message begins.
+// span adds a span of worker w that lasts until end. Spans are two nanoseconds
+// apart, so that a message follows the operation that ends when the message
+// begins.
 func (s *operationStep) span(w int, end float64, sp straggler.Span) {
 	sp.Start, sp.End = int64(math.Round(s.now[w]*1e9))+1, int64(math.Round(end*1e9))-1
 	sp.End = max(sp.Start, sp.End)
@@ -85,7 +89,8 @@ func transfer(o operation, group ...operation) float64 {
 	return max(0, float64(o.Start)+float64(o.Duration)-float64(last))
 }
 
-// advance simulates the next operation of worker w. It reports false if that waits for another worker.
+// advance simulates the next operation of worker w. It returns false if that
+// waits for another worker.
 func (s *operationStep) advance(w int) bool {
 	o := &s.ops[w][0]
 	sp := straggler.Span{Phase: straggler.Other}
@@ -170,8 +175,9 @@ func replayOperations(t *testing.T, rows []operation) *straggler.State {
 	return st
 }
 
-// pipeline returns the operations of two stages of four data parallel ranks, in an order in which a stage
-// runs one forward and one backward. The starts order the operations of a worker and are no times.
+// pipeline returns the operations of two stages of four data parallel ranks, in
+// which a stage alternates forward and backward. The starts only order the
+// operations of a worker.
 func pipeline(compute func(dp, stage int, step int64, batch int) float64) (rows []operation) {
 	orders := [2][]string{{"f0", "f1", "b0", "f2", "b1", "f3", "b2", "b3"}, {"f0", "b0", "f1", "b1", "f2", "b2", "f3", "b3"}}
 	for i := range 32 * 4 * 2 {
@@ -202,8 +208,9 @@ func pipeline(compute func(dp, stage int, step int64, batch int) float64) (rows 
 	return rows
 }
 
-// TestOperations replays tables of operations of a pipeline: three that StragglerAnalysis publishes, with the
-// worker, the sequences and the stage that their authors name, and some of our own.
+// TestOperations replays tables of operations of a pipeline: three that
+// StragglerAnalysis publishes, with the worker, the sequences and the stage
+// that their authors name, and some of our own.
 func TestOperations(t *testing.T) {
 	published := func(name string) func(t *testing.T) []operation {
 		return func(t *testing.T) []operation {

@@ -19,23 +19,24 @@ import (
 )
 
 // otlpFormat writes spans as OTLP JSON lines, one trace per process. Trace and
-// span ids follow from the trace, so that a second conversion gives the same.
+// span ids are derived from the trace, so that a second conversion gives the
+// same.
 type otlpFormat struct {
 	from  *survey
 	n     int64
-	aside int64 // spans with times that OTLP cannot say
+	aside int64 // spans with times that OTLP cannot represent
 	extra uint64
 	procs map[job.Key]*otlpProcess
 	order []*otlpProcess
 
 	waiting map[uint64]*spanEvents
 
-	begun map[uint64]dftracer.Event // spans that did not end yet
-	last  map[job.Key]int64         // sign of life
-	beat  map[job.Key]int64         // heartbeat, the last one
+	begun map[uint64]dftracer.Event // open spans
+	last  map[job.Key]int64         // last activity
+	beat  map[job.Key]int64         // last heartbeat
 }
 
-// otlpProcess gathers the spans of one line.
+// otlpProcess collects the spans of one line.
 type otlpProcess struct {
 	resource []byte
 	trace    string
@@ -44,7 +45,8 @@ type otlpProcess struct {
 	n        int
 }
 
-// lineSpans is how many spans a line has at most: a batch of OpenTelemetry's size.
+// lineSpans is the maximum number of spans in a line: OpenTelemetry's batch
+// size.
 const lineSpans = 512
 
 func newOTLPFormat(s *survey) *otlpFormat {
@@ -77,7 +79,7 @@ func (o *otlpFormat) event(dst []byte, ev *dftracer.Event) []byte {
 	return o.span(dst, ev)
 }
 
-// alive notes signs of life, and which spans are open.
+// alive notes activity, and which spans are open.
 func (o *otlpFormat) alive(ev *dftracer.Event) {
 	at := ev.End()
 	if ev.Phase == dftracer.PhaseMetadata {
@@ -100,8 +102,8 @@ func (o *otlpFormat) alive(ev *dftracer.Event) {
 	}
 }
 
-// appendOpen writes the spans that did not end: up to the last sign of life, with the
-// argument that says so, and with the last heartbeat as an event.
+// appendOpen appends the open spans: up to the last activity, with the argument
+// that marks them, and with the last heartbeat as an event.
 func (o *otlpFormat) appendOpen(dst []byte) []byte {
 	for _, id := range slices.Sorted(maps.Keys(o.begun)) {
 		ev := o.begun[id]
@@ -123,7 +125,7 @@ func (o *otlpFormat) appendOpen(dst []byte) []byte {
 	return dst
 }
 
-// write appends a span to its process, and the line of that when it is full.
+// write adds a span to its process, and appends the line when it is full.
 func (o *otlpFormat) write(dst []byte, ev *dftracer.Event, events *spanEvents) []byte {
 	o.n++
 	p := o.process(ev)
@@ -159,8 +161,8 @@ func (o *otlpFormat) process(ev *dftracer.Event) *otlpProcess {
 	return p
 }
 
-// resourceOf is what a resource says of the place of a process. Attempts count from 0
-// there.
+// resourceOf returns the resource attributes for the place of a process.
+// Attempts count from 0 there.
 func resourceOf(p *job.Process) (attrs []dftracer.Arg) {
 	word := identity.Field.Attribute
 	if p.RankKnown {
@@ -181,7 +183,7 @@ func resourceOf(p *job.Process) (attrs []dftracer.Arg) {
 	return attrs
 }
 
-// line appends what was gathered.
+// line appends the collected spans.
 func (p *otlpProcess) line(dst []byte) []byte {
 	if p.n == 0 {
 		return dst
@@ -230,7 +232,7 @@ func (p *otlpProcess) span(ev *dftracer.Event, id uint64, from *survey, events *
 }
 
 // appendID appends a span id: the event's id mixed with its process, never zero
-// and never the same for two ids.
+// and unique for each id.
 func appendID(dst []byte, seed, id uint64) []byte {
 	z := id + seed
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -270,8 +272,8 @@ func appendAttributes(dst []byte, args []dftracer.Arg) []byte {
 	return append(dst, ']')
 }
 
-// spanEvents is what waits for its other half: the events that came before their
-// span, and the span that came before the last of its events.
+// spanEvents is a span or its events that wait for the other: events that came
+// before their span, or a span that came before the last of its events.
 type spanEvents struct {
 	json    []byte // of the events
 	n       int32
@@ -292,7 +294,7 @@ func (w *spanEvents) event(name string, at int64, args []dftracer.Arg) {
 	w.json = append(appendAttributes(w.json, args), '}')
 }
 
-// note keeps an event, and writes its span when that was all it waited for.
+// note keeps an event, and writes its span if that was the last missing one.
 func (o *otlpFormat) note(dst []byte, ev *dftracer.Event) []byte {
 	id, name, value, ok := eventOf(ev)
 	if !ok || o.from.eventCounts[id] == 0 {
@@ -308,7 +310,7 @@ func (o *otlpFormat) note(dst []byte, ev *dftracer.Event) []byte {
 	case name == place.ArgDroppedEvents:
 		w.dropped = value
 	case value < 0 || value > math.MaxInt64/1000:
-		w.dropped++ // OTLP cannot say its time
+		w.dropped++ // OTLP cannot represent its time
 	default:
 		w.event(name, value, slices.DeleteFunc(cloneArgs(ev.Args), func(a dftracer.Arg) bool {
 			return a.Key == "name" || a.Key == "value" || a.Key == "span"
@@ -321,7 +323,7 @@ func (o *otlpFormat) note(dst []byte, ev *dftracer.Event) []byte {
 	return dst
 }
 
-// span writes a span or, when events of it are still to come, keeps it.
+// span writes a span or, if events of it are missing, keeps it.
 func (o *otlpFormat) span(dst []byte, ev *dftracer.Event) []byte {
 	n := o.from.eventCounts[ev.ID]
 	if n == 0 || ev.ID == 0 {
@@ -342,7 +344,7 @@ func (o *otlpFormat) span(dst []byte, ev *dftracer.Event) []byte {
 	return dst
 }
 
-// appendWaiting writes the spans that waited in vain.
+// appendWaiting appends the spans whose events did not come.
 func (o *otlpFormat) appendWaiting(dst []byte) []byte {
 	for _, id := range slices.Sorted(maps.Keys(o.waiting)) {
 		if w := o.waiting[id]; w.span != nil {
@@ -353,7 +355,7 @@ func (o *otlpFormat) appendWaiting(dst []byte) []byte {
 	return dst
 }
 
-// otlpExtras is what OTLP has fields for and a trace has arguments.
+// otlpExtras are arguments of a trace that are fields in OTLP.
 type otlpExtras struct {
 	status, message      string
 	links                []otlpLink
@@ -367,7 +369,7 @@ type otlpLink struct {
 	Attributes map[string]json.RawMessage `json:"attributes"`
 }
 
-// take reports whether an argument has a field of its own.
+// take reports whether an argument is a field.
 func (x *otlpExtras) take(arg *dftracer.Arg) bool {
 	switch arg.Key {
 	case place.ArgStatus:
@@ -388,7 +390,7 @@ func (x *otlpExtras) take(arg *dftracer.Arg) bool {
 	return false
 }
 
-// append writes the fields.
+// append appends the fields.
 func (x *otlpExtras) append(b []byte, events *spanEvents) []byte {
 	if events != nil {
 		b = append(b, `,"events":[`...)

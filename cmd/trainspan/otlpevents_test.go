@@ -9,8 +9,8 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// What OpenTelemetry has fields for comes back as such: the status of a span, its
-// events wherever the trace has them, and links.
+// OpenTelemetry's fields are restored: the status of a span, its events
+// wherever the trace has them, and links.
 func TestConvertToOTLPKeepsStatusEventsAndLinks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
 	w, err := dftracer.Create(path, nil)

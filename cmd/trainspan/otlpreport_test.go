@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// toOTLP converts the traces of a job to OTLP, in a folder of its own.
+// toOTLP converts the traces of a job to OTLP, in a new folder.
 func toOTLP(t *testing.T, job string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "otlp")
@@ -30,14 +30,14 @@ func toOTLP(t *testing.T, job string) string {
 	return out
 }
 
-// reportJSON is what a report says for programs, but for the name and the number of
+// reportJSON returns the JSON of a report, without the name and the number of
 // records.
 func reportJSON(t *testing.T, path ...string) map[string]any {
 	t.Helper()
 	r := lines[map[string]any](t, append([]string{"report", "--json"}, path...)...)[0]
 	delete(r, "name")
 	q := r["data_quality"].(map[string]any)
-	delete(q, "spans") // a trace counts the begins of spans that did not end apart
+	delete(q, "spans") // a trace also counts the begins of open spans
 	delete(q, "files")
 	return r
 }
@@ -59,8 +59,8 @@ func diffOf(t *testing.T, got, want map[string]any) (keys []string) {
 	return keys
 }
 
-// A report of OTLP says what that of the traces says which it was made of: goodput,
-// categories, steps, verdict.
+// A report of OTLP equals that of the traces from which it was made: goodput,
+// categories, steps, diagnosis.
 func TestReportOfOTLP(t *testing.T) {
 	for _, name := range []string{"healthy", "slow-rank", "hidden", "device", "async-save", "missing", "imbalance", "hang", "moe", "bodies"} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestReportOfOTLP(t *testing.T) {
 	}
 }
 
-// The other verbs read a file of OTLP spans as they read its trace.
+// The other commands read a file of OTLP spans like its trace.
 func TestVerbsOfOTLP(t *testing.T) {
 	dir := t.TempDir()
 	contractJobs["healthy"](t, dir)
@@ -130,7 +130,7 @@ func TestVerbsOfOTLP(t *testing.T) {
 	}
 }
 
-// What is wrong with a file of OTLP is told, and what it lacks is not made up.
+// Defects of an OTLP file are reported, and missing data is not invented.
 func TestReportOfDamagedOTLP(t *testing.T) {
 	dir := t.TempDir()
 	attempts(simjob.Attempt{Ranks: 1, Steps: 120})(t, dir)
@@ -174,8 +174,8 @@ func TestReportOfDamagedOTLP(t *testing.T) {
 	}
 }
 
-// Where no record has a rank, the report says that the numbers are made up, and which
-// process the slow one is.
+// If no record has a rank, the report mentions that the numbers are invented,
+// and which process the slow one is.
 func TestRanksNumberedByStart(t *testing.T) {
 	dir := t.TempDir()
 	attempts(simjob.Attempt{Ranks: 3, Steps: 60, Seed: 1, Slow: 2, Extra: [4]float64{0, 0, 20, 0}})(t, dir)

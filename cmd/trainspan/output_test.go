@@ -16,7 +16,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// asked is a context that calls a function whenever it is asked whether to go on.
+// asked is a context that calls a function whenever its Err is called.
 type asked struct {
 	context.Context
 	call func()
@@ -27,7 +27,7 @@ func (a asked) Err() error {
 	return a.Context.Err()
 }
 
-// largeTrace writes a trace whose reading asks often whether to go on.
+// largeTrace writes a trace whose reading checks its context often.
 func largeTrace(t *testing.T, path string) {
 	t.Helper()
 	w, err := dftracer.Create(path, nil)
@@ -43,8 +43,8 @@ func largeTrace(t *testing.T, path string) {
 	}
 }
 
-// What appears under the name of an output while that is being written stays, with
-// any verb, and the verb fails.
+// A file that appears under the name of an output while that is being written
+// is not changed, by any command, and the command fails.
 func TestOutputThatAppears(t *testing.T) {
 	in := t.TempDir()
 	largeTrace(t, filepath.Join(in, "a.pfw"))
@@ -70,7 +70,7 @@ func TestOutputThatAppears(t *testing.T) {
 	for name, c := range map[string]struct {
 		args  []string
 		out   string
-		early bool // nothing asks while the file is being written
+		early bool // the context is not checked while the file is being written
 	}{
 		"merge":   {args: []string{"trace", "merge", filepath.Join(in, "a.pfw"), "-o", "OUT"}, out: "x.pfw.gz"},
 		"convert": {args: []string{"trace", "convert", filepath.Join(in, "a.pfw"), "--to", "v1", "-o", "OUT"}, out: "x.pfw.gz"},
@@ -165,7 +165,8 @@ func TestForce(t *testing.T) {
 	}
 }
 
-// TestForeignIndexes reads folders in which other programs, such as dftracer-utils, have left their indexes.
+// TestForeignIndexes reads folders in which other programs, such as
+// dftracer-utils, have left their indexes.
 func TestForeignIndexes(t *testing.T) {
 	dir := t.TempDir()
 	trace := filepath.Join(dir, "a.pfw.gz")

@@ -32,7 +32,7 @@ type convertedRun struct {
 	Bytes   int64  `json:"bytes"`
 }
 
-// convertParquet writes the jobs in some files into a data set.
+// convertParquet writes the jobs in some files to a data set.
 func convertParquet(ctx context.Context, a *ui.App, args, files []string, o *convertOptions) error {
 	if o.nesting {
 		return ui.Usage("--nesting: use it for traces only; a parquet output always has the parents of each span")
@@ -61,14 +61,14 @@ func convertParquet(ctx context.Context, a *ui.App, args, files []string, o *con
 	var steps *stepTable
 	discard := func() {
 		if rows != nil {
-			_ = rows.Close() // nothing in it is needed any more
+			_ = rows.Close() // its contents are no longer needed
 			steps.close()
 		}
 	}
 	defer discard()
 	for first := true; first || times.Again; first = false {
 		discard()
-		if set, err = openSet(args); err != nil {
+		if set, err = openSet(ctx, args); err != nil {
 			return err
 		}
 		times.Reading()
@@ -108,8 +108,8 @@ func printRuns(a *ui.App, out []convertedRun, o *convertOptions) error {
 	return nil
 }
 
-// digestsIn returns the digests that arguments stand for, and whether there is anything
-// else that has events.
+// digestsIn returns the digests among the arguments, and whether there are
+// other files with events.
 func digestsIn(args []string) (digests []string, traces bool) {
 	found, _ := fsread.Walk(args...) // expand reports its errors
 	for _, f := range found {
@@ -122,8 +122,8 @@ func digestsIn(args []string) (digests []string, traces bool) {
 	return digests, traces
 }
 
-// convertDigests writes the ledger that a job has by its digests, beside the events of its
-// parts.
+// convertDigests writes the accounts of a job from its digests, beside the
+// events of its parts.
 func convertDigests(ctx context.Context, a *ui.App, digests []string, o *convertOptions) error {
 	l, err := openDataset(o.output, o.force)
 	if err != nil {
@@ -131,7 +131,7 @@ func convertDigests(ctx context.Context, a *ui.App, digests []string, o *convert
 	}
 	state, err := report.Load(ctx.Err, digests...)
 	if err != nil {
-		return unreadable(ctx, err)
+		return unreadable(ctx, digests, err)
 	}
 	out, err := l.writeLedgers(ctx, state.Jobs(), o)
 	if err != nil {
@@ -140,7 +140,8 @@ func convertDigests(ctx context.Context, a *ui.App, digests []string, o *convert
 	return printRuns(a, out, o)
 }
 
-// judgeAttempts reports processes whose attempt follows from those of this part alone.
+// judgeAttempts reports processes whose attempt was inferred from this part
+// alone.
 func judgeAttempts(a *ui.App, jobs []*job.Job) {
 	for _, j := range jobs {
 		for _, p := range j.Processes {
@@ -154,16 +155,16 @@ func judgeAttempts(a *ui.App, jobs []*job.Job) {
 
 // openSet opens what arguments stand for: the JSON lines in folders count in the ledger
 // as they do in a report, and run.json tells the runs apart.
-func openSet(args []string) (*job.Set, error) {
+func openSet(ctx context.Context, args []string) (*job.Set, error) {
 	set, err := job.Open(args...)
 	if err != nil {
-		return nil, ui.BadData("%s", strings.TrimPrefix(ui.Explain(err), "run: "))
+		return nil, unreadable(ctx, args, err)
 	}
 	return set, nil
 }
 
-// collectRows reads a set once, for the ledger of each job and for the events that
-// the filter lets through.
+// collectRows reads a set once, for the accounts of each job and for the
+// filtered events.
 func collectRows(ctx context.Context, set *job.Set, rows *dataset.Builder, steps *stepTable, times *read.TimeJudge, o *convertOptions) ([]account.Account, error) {
 	var mu sync.Mutex
 	var failed error
@@ -198,7 +199,7 @@ func collectRows(ctx context.Context, set *job.Set, rows *dataset.Builder, steps
 			}
 		}
 	}
-	if o.part || !all { // without a ledger
+	if o.part || !all { // without accounts
 		jobs, err := set.Read(steps.open)
 		accounts := make([]account.Account, len(jobs))
 		for i, j := range jobs {
@@ -225,17 +226,17 @@ func collectRows(ctx context.Context, set *job.Set, rows *dataset.Builder, steps
 	return accounts, err
 }
 
-// dropForeign forgets the files that only lie beside the named ones.
+// dropForeign removes files that are only beside the named ones.
 func dropForeign(set *job.Set, named []string) {
 	set.Skipped = slices.DeleteFunc(set.Skipped, func(f *job.FileError) bool { return isForeign(f, named) })
 }
 
-// isForeign reports whether a file is none of a job, and was not asked for.
+// isForeign reports whether a file belongs to no job, and was not named.
 func isForeign(f *job.FileError, named []string) bool {
 	return rundir.IsRun(f.Path) || errors.Is(f, job.ErrForeign) && !slices.Contains(named, f.Path)
 }
 
-// judgeSet reports what was wrong with the files.
+// judgeSet reports the defects of the files.
 func judgeSet(a *ui.App, set *job.Set, jobs []*job.Job) {
 	var procs []*job.Process
 	for _, j := range jobs {
@@ -244,15 +245,16 @@ func judgeSet(a *ui.App, set *job.Set, jobs []*job.Job) {
 	read.WarnOfDamage(a, set.Skipped, procs)
 }
 
-// judgeJobs is judgeSet for what a report reads: a file with the name of a trace was to be one.
+// judgeJobs is judgeSet for the files of a report: a file with the name of a
+// trace should be one.
 func judgeJobs(a *ui.App, named []string, skipped []*job.FileError, procs []*job.Process) {
 	read.WarnOfDamage(a, slices.DeleteFunc(slices.Clone(skipped), func(f *job.FileError) bool {
-		kind, _ := fsread.KindOf(f.Path) // of profiles the report tells itself
+		kind, _ := fsread.KindOf(f.Path) // the report itself reports profiles
 		return (isForeign(f, named) || kind.Profiler()) && !fsread.NamedTrace(f.Path)
 	}), procs)
 }
 
-// runNames gives each job a name of its own: what its records call it.
+// runNames returns a unique name of each job, from its records.
 func runNames(accounts []account.Account, given string) ([]string, error) {
 	if given != "" && len(accounts) > 1 {
 		return nil, ui.Usage("--run %s: these files have %d jobs; convert them one by one, or omit --run", given, len(accounts))
@@ -277,8 +279,9 @@ func runNames(accounts []account.Account, given string) ([]string, error) {
 	return names, nil
 }
 
-// runLabel makes a name fit for a folder, as other writers of such folders do:
-// what is no plain letter, digit, point, dash or underscore becomes %XX.
+// runLabel makes a name usable for a folder, like other writers of such
+// folders: other characters than plain letters, digits, points, dashes and
+// underscores become %XX.
 func runLabel(name string) string {
 	const hex = "0123456789ABCDEF"
 	var out []byte

@@ -15,8 +15,8 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// A run is added to a data set beside the others, and replaces its own former self
-// only when asked. What fails leaves the data set as it was.
+// A run is added to a data set beside the others, and replaces its own earlier
+// version only on request. A failure leaves the data set unchanged.
 func TestParquetRuns(t *testing.T) {
 	dir := t.TempDir()
 	trace, other := filepath.Join(dir, "trace.pfw.gz"), filepath.Join(dir, "other.pfw.gz")
@@ -24,7 +24,7 @@ func TestParquetRuns(t *testing.T) {
 	writeJob(t, other, 300)
 	lake := filepath.Join(dir, "lake")
 	run1 := filepath.Join(lake, "events", "run=a%2F1")
-	// Beside the traces lies what is none.
+	// A file that is not a trace is beside the traces.
 	if err := os.WriteFile(filepath.Join(dir, "notes.jsonl"), []byte("{}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func BenchmarkParquet(b *testing.B) {
 	})
 }
 
-// bytesBelow adds up the sizes of the files below a folder.
+// bytesBelow returns the total size of the files below a folder.
 func bytesBelow(tb testing.TB, dir string) (n int64) {
 	tb.Helper()
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// tree returns what is below a folder, path by path, with what the files hold.
+// tree returns the files below a folder with their contents, by path.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := make(map[string]string)
@@ -32,9 +32,9 @@ func tree(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// TestParquetParts: nodes write their ranks into one data set, in any order and more
-// than once, and the ledger comes from their digests. What would put a rank there twice
-// is refused, and changes nothing.
+// TestParquetParts checks that nodes write their ranks into one data set, in
+// any order and more than once, and that the accounts come from their digests.
+// What would add a rank twice is refused, and changes nothing.
 func TestParquetParts(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

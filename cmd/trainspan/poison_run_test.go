@@ -14,8 +14,8 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
-// What trainspan run says of a job, and the page that it leaves, hold none of what
-// its names hold.
+// The output of trainspan run about a job, and its page, have none of the
+// characters of malicious names.
 func TestRunPoison(t *testing.T) {
 	files := poisonedFiles(t)
 	name := strings.ReplaceAll(poisonName, "\xff", "")
@@ -49,7 +49,7 @@ func TestRunPoison(t *testing.T) {
 	}
 }
 
-// On a terminal there are the command's own colours, and none of a trace.
+// On a terminal there are the command's own colours, and none from a trace.
 func TestPoisonWithColours(t *testing.T) {
 	files := poisonedFiles(t)
 	own := regexp.MustCompile(`\x1b\[(1|2|3[123]|0)m`)
@@ -78,7 +78,7 @@ func TestPoisonWithColours(t *testing.T) {
 		_ = tty.Close()
 		select {
 		case <-read:
-		case <-time.After(5 * time.Minute): // only a stop
+		case <-time.After(5 * time.Minute): // only a safeguard
 			t.Fatal("the program on the terminal does not exit")
 		}
 		_ = keyboard.Close()
@@ -92,7 +92,7 @@ func TestPoisonWithColours(t *testing.T) {
 	}
 }
 
-// So it is with what top draws.
+// The same holds for top.
 func TestPoisonOnTop(t *testing.T) {
 	files := poisonedFiles(t)
 	for _, paths := range [][]string{{files["JOB"]}, {files["NONE"]}, {files["WORDS"]}, {files["DIR"]}} {

@@ -24,15 +24,16 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// poison is what no name should be able to do: titles, colours and other escape
-// sequences, C1 with and without UTF-8, direction, what has no width, line breaks.
-// In a line of its own it would say FORGED.
+// poison has what no name must be able to do: titles, colours and other escape
+// sequences, C1 with and without UTF-8, text direction, zero width, line
+// breaks. If it could begin a line, the line would have FORGED.
 const poison = "\x1b]0;t\x07\x1b[35m\x1b[2J\u009b2J\u202e\u2066\u200b\u061c\ufeff\u2028\u2029\u0085\r\nFORGED\n\tFORGED\x7f"
 
-// fileName of the poison: no name may hold more than 255 bytes.
+// poisonName is a shorter poison, because file names have at most 255 bytes.
 const poisonName = "\x1b]0;t\x07\u009b2J\u202e\u200b\r\nFORGED\xff"
 
-// inJSON is the poison in a JSON string: escaped, or as bytes where JSON has them.
+// inJSON is the poison in a JSON string: escaped, or as bytes if JSON allows
+// them.
 var inJSON = func() string {
 	text, err := json.Marshal(poison)
 	if err != nil {
@@ -51,8 +52,8 @@ var (
 )
 
 // poisoned puts a text into each string of a trace: into hosts, programs, file
-// names and ids where they stand, and into a copy of each tenth span, so that what
-// is known by its name is found all the same.
+// names and ids in place, and into a copy of each tenth span, so that spans
+// with known names are still found.
 func poisoned(trace, text string, ranks bool) string {
 	var b strings.Builder
 	for i, line := range strings.SplitAfter(trace, "\n") {
@@ -81,7 +82,7 @@ const poisonedProfile = `{"schemaVersion":1,"hostname":"hostPOISON","distributed
 {"ph":"X","cat":"cpu_op","name":"aten::POISON","pid":100,"tid":100,"ts":1778000000000100,"dur":10,"args":{"External id":2,"Input type":["POISON"]}}
 ],"traceName":"POISON"}`
 
-// poisonedFiles makes files of each kind in a folder that is poisoned as well.
+// poisonedFiles makes files of each kind in a folder with a poisoned name.
 func poisonedFiles(t *testing.T) map[string]string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "dir"+poisonName)
@@ -123,7 +124,7 @@ func poisonedFiles(t *testing.T) map[string]string {
 		write(files["TRACE"], poisoned(string(text), inJSON, false))
 		write(files["TORN"], strings.TrimSuffix(poisoned(string(text), inJSON, false), "]\n"))
 		write(files["RANKS"], poisoned(string(text), inJSON, true))
-		// What is no JSON, which readers may take or refuse.
+		// Invalid JSON, which readers may accept or refuse.
 		write(files["BYTES"], poisoned(string(text), strings.ReplaceAll(poison, "\n", "")+"\xff\x9b31m", true)+"\x1b[35m no record\n")
 	}
 	golden, err := os.ReadFile(filepath.Join("..", "..", "telemetry", "testdata", "golden", "01_sync_full", "golden.norm.jsonl"))
@@ -143,7 +144,7 @@ func poisonedFiles(t *testing.T) map[string]string {
 	return files
 }
 
-// hiddenIn finds what must not be printed.
+// hiddenIn returns what must not be printed.
 func hiddenIn(text string) string {
 	for i, r := range text {
 		switch {
@@ -161,7 +162,7 @@ func hiddenIn(text string) string {
 	return ""
 }
 
-// endsAt cancels a command that waits for somebody.
+// endsAt cancels a command that waits for input.
 type endsAt struct {
 	bytes.Buffer
 	cancel context.CancelFunc
@@ -174,7 +175,7 @@ func (e *endsAt) Write(p []byte) (int, error) {
 	return e.Buffer.Write(p)
 }
 
-// cleanRun runs a command line and looks at what it prints.
+// cleanRun runs a command line and checks what it prints.
 func cleanRun(t *testing.T, args ...string) (stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -189,10 +190,10 @@ func cleanRun(t *testing.T, args ...string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-// calledAs is how a command is called, without the name of the program.
+// calledAs returns the words of a command without the name of the program.
 func calledAs(cmd *cobra.Command) string { return strings.TrimPrefix(cmd.CommandPath(), "trainspan ") }
 
-// verbs are all commands that can be run, with those that cobra adds.
+// verbs returns all runnable commands, including those that cobra adds.
 func verbs(cmd *cobra.Command) (list []*cobra.Command) {
 	for _, c := range cmd.Commands() {
 		if !c.Hidden { // the process of trainspan run is tested with it
@@ -202,8 +203,8 @@ func verbs(cmd *cobra.Command) (list []*cobra.Command) {
 	return list
 }
 
-// alike lists command lines of verbs that need more than a file. Words in capitals
-// are files of poisonedFiles; each OUT is another name.
+// alike are command lines of commands that need more than a file. Words in
+// capitals are files of poisonedFiles; each OUT is another name.
 var alike = []string{
 	"trace summary JOB RECORDS", "trace info TRACE RECORDS BYTES", "trace steps JOB --csv", "trace steps RANKS --csv", "trace steps JOB --json", "trace steps RANKS", "trace events TRACE --csv", "trace events TRACE --json --metadata",
 	"trace events TRACE --metadata", "trace events JOB --sort duration --all", "trace events JOB TRACE --sort duration --all", "trace validate TRACE TORN RANKS BYTES RECORDS", "trace validate --show 100 BYTES TRACE",
@@ -217,14 +218,14 @@ var alike = []string{
 	"__complete POISON", "__complete trace summary POISON", "__complete trace split --by POISON", "__complete trace convert --to v",
 }
 
-// waits are flags without which a verb does more than print.
+// waits are flags without which a command does more than print.
 var waits = map[string][]string{
 	"open": {"--no-browser", "--port", "0"}, "trace watch": {"--once", "--interval", "1ms"}, "trace replay": {"--endpoint", "http://127.0.0.1:1"},
 }
 
-// TestPoison: nothing that is in a trace, in other files or in their names does
-// anything to the terminal but to be seen, whichever verb prints it. Verbs are
-// taken from the tree of commands, so that a new one is tested with every kind of
+// TestPoison checks that no text of a trace, of other files or of their names
+// has an effect on the terminal, whichever command prints it. The commands are
+// taken from the command tree, so that a new one is tested with every kind of
 // file and each of its flags.
 func TestPoison(t *testing.T) {
 	files := poisonedFiles(t)
@@ -282,7 +283,7 @@ func TestPoison(t *testing.T) {
 	lookAtFiles(t, ".")
 }
 
-// lookAtFiles reads all that is for people below a folder.
+// lookAtFiles checks all files for people below a folder.
 func lookAtFiles(t *testing.T, dir string) {
 	t.Helper()
 	pages := 0
@@ -295,7 +296,7 @@ func lookAtFiles(t *testing.T, dir string) {
 			return err
 		}
 		pages++
-		if found := hiddenIn(string(text)); found != "" && found != "a line of its own" { // of HTML these mean nothing
+		if found := hiddenIn(string(text)); found != "" && found != "a line of its own" { // these have no meaning in HTML
 			t.Errorf("%q holds %s", path, found)
 		}
 		if escape := regexp.MustCompile(`[^\\]\\u00[01]`).FindIndex(text); escape != nil && strings.HasSuffix(path, ".html") {
@@ -332,7 +333,7 @@ func TestPoisonInJSON(t *testing.T) {
 	}
 }
 
-// Rings are named after what the process says.
+// Ring buffers are named by text of the process.
 func TestPoisonInRings(t *testing.T) {
 	python := pyrun.Interpreter(t)
 	dir := filepath.Join(t.TempDir(), "rings"+strings.ToValidUTF8(poisonName, ""))

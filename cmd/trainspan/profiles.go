@@ -27,7 +27,7 @@ type profileImport struct {
 	ctx  context.Context //nolint:containedctx // of one call
 	dir  string
 	n    int
-	from string // what the user named
+	from string // the user's argument
 }
 
 // traces makes a trace of each job among some profiles.
@@ -69,32 +69,42 @@ func (im *profileImport) traces(profiles []string) (out []report.Imported, faile
 	return out, failed, nil
 }
 
-// trace imports what is one job.
+// trace imports the profiles of one job.
 func (im *profileImport) trace(sources []torch.Source) (string, *torch.Report, error) {
 	im.n++
 	path := filepath.Join(im.dir, fmt.Sprintf("profiles%d.pfw.gz", im.n))
-	w, err := dftracer.Create(path, &dftracer.Options{Level: 1})
-	if err != nil {
-		return "", nil, err
+	var w *dftracer.Writer
+	begin := func(start time.Time) (_ torch.Sink, err error) { // a process of now would be beside those of the profiles
+		w, err = dftracer.Create(path, &dftracer.Options{Level: 1, Start: start})
+		return w, err
 	}
-	r, err := torch.Import(im.ctx, w, sources, nil)
-	if err = errors.Join(err, w.Close()); err != nil {
+	r, err := torch.Import(im.ctx, nil, sources, &torch.Options{Begin: begin})
+	if w != nil {
+		err = errors.Join(err, w.Close())
+	}
+	if err != nil {
 		return "", nil, importError(err)
 	}
 	return path, r, nil
 }
 
-// names puts what the user named in place of the traces, which users never see.
+// names replaces the traces, which users never see, by the user's arguments.
 func (im *profileImport) names(files []string) (out []string) {
 	for _, f := range files {
-		if im.dir != "" && filepath.Dir(f) == im.dir {
-			f = im.from
-		}
+		f = im.name(f)
 		if !slices.Contains(out, f) {
 			out = append(out, f)
 		}
 	}
 	return out
+}
+
+// name is what the user named, of a trace.
+func (im *profileImport) name(file string) string {
+	if im.dir != "" && filepath.Dir(file) == im.dir {
+		return im.from
+	}
+	return file
 }
 
 // remove deletes the traces.
@@ -107,7 +117,7 @@ func (im *profileImport) remove() {
 // apart is how long after the window of one rank that of another may begin.
 const apart = 10 * time.Minute
 
-// profiled is what is known of the profiles in a source: a tar has several.
+// profiled is what is known about the profiles in a source: a tar has several.
 type profiled struct {
 	source     torch.Source
 	start, end time.Time
@@ -116,10 +126,10 @@ type profiled struct {
 	pids       []int64
 }
 
-// jobsOfProfiles tells by what an import said which sources are of one job: windows of
-// the same process, and those of different ranks of as many at about the same time.
-// What says neither is a job of its own. Compile logs go
-// with the only job there is, and each is one of its own otherwise.
+// jobsOfProfiles groups sources by job, with the results of an import: windows
+// of the same process, and those of different ranks of the same world size at
+// about the same time. Other sources are separate jobs. Compile logs belong to
+// the only job if there is one, and are separate jobs otherwise.
 func jobsOfProfiles(sources []torch.Source, r *torch.Report) (jobs [][]torch.Source) {
 	of := make(map[string]*profiled)
 	var order []*profiled
@@ -161,7 +171,7 @@ func jobsOfProfiles(sources []torch.Source, r *torch.Report) (jobs [][]torch.Sou
 		}
 		j.ranks, j.pids = append(j.ranks, p.ranks...), append(j.pids, p.pids...)
 	}
-	var logs []torch.Source // nothing but a rank says which of them are of one job
+	var logs []torch.Source // only their ranks show which of them belong to one job
 	for _, s := range sources {
 		if of[s.Name] == nil && slices.ContainsFunc(r.Logs, func(l *torch.LogReport) bool { return holds(s, l.Name) }) {
 			logs = append(logs, s)
@@ -177,8 +187,8 @@ func jobsOfProfiles(sources []torch.Source, r *torch.Report) (jobs [][]torch.Sou
 	return lists
 }
 
-// jobsOfLogs puts compile logs of different ranks together. Nothing else in them says
-// which are of one job.
+// jobsOfLogs groups compile logs of different ranks. Nothing else in them shows
+// which belong together.
 func jobsOfLogs(logs []torch.Source, r *torch.Report) (jobs [][]torch.Source) {
 	var of []torch.Source
 	ranks := make(map[int64]bool)
@@ -202,7 +212,7 @@ func holds(s torch.Source, name string) bool {
 	return name == s.Name || strings.HasPrefix(name, s.Name+":")
 }
 
-// with reports whether a profile is of the same job.
+// with reports whether a profile belongs to the same job.
 func (j *profiled) with(p *profiled) bool {
 	for i, rank := range p.ranks {
 		if k := slices.Index(j.pids, p.pids[i]); k >= 0 && j.ranks[k] == rank {
@@ -215,8 +225,9 @@ func (j *profiled) with(p *profiled) bool {
 	return j.world == p.world && p.start.Sub(j.end) < apart
 }
 
-// withTraces returns what the arguments of a command stand for, with a trace in place of each
-// profile that is named, or is in a folder without a trace. The caller removes the traces.
+// withTraces returns the paths for the arguments of a command, with a trace in
+// place of each profile that is named, or is in a folder without a trace. The
+// caller removes the traces.
 func withTraces(ctx context.Context, a *ui.App, args []string) (paths []string, im *profileImport, err error) {
 	im = &profileImport{app: a, ctx: ctx}
 	resolved, err := read.ResolvePaths(ctx, args)

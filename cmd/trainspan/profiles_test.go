@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )
 
-// writeProfile writes what PyTorch's profiler would of one step, in a year.
+// writeProfile writes a profile of one step, in a year.
 func writeProfile(t *testing.T, path string, year, rank, pid int) {
 	t.Helper()
 	at := int64(year-1970) * 31_557_600_000_000
@@ -25,8 +25,8 @@ func writeProfile(t *testing.T, path string, year, rank, pid int) {
 	}
 }
 
-// TestReportOfProfiles: profiles need no import first, and unrelated ones in one folder
-// are told apart.
+// TestReportOfProfiles checks that profiles need no import first, and that
+// unrelated ones in one folder are separated.
 func TestReportOfProfiles(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", filepath.Join(dir, "tmp"))
@@ -52,7 +52,7 @@ func TestReportOfProfiles(t *testing.T) {
 	if !strings.Contains(said, `another job in the same files`) || !strings.Contains(said, `"second.json", 1 process`) {
 		t.Errorf("said: %s", said)
 	}
-	// What a program that is not watched wrote, beside what was sampled of it.
+	// Samples of an unrecorded program, beside its profile.
 	w, err := dftracer.Create(filepath.Join(in, "resources.pfw.gz"), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -83,8 +83,8 @@ func TestReportOfProfiles(t *testing.T) {
 	}
 }
 
-// TestReportOfCopies: a profile that lies there twice, packed or not, counts once, and
-// that is said.
+// TestReportOfCopies checks that a duplicate profile, compressed or not, counts
+// once, and is reported.
 func TestReportOfCopies(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.json")
@@ -105,8 +105,8 @@ func TestReportOfCopies(t *testing.T) {
 	}
 }
 
-// TestReportOfForeignTraces: a Chrome trace of another program has spans and nothing
-// that is a step or an operator, whatever its spans are called.
+// TestReportOfForeignTraces checks that a Chrome trace of another program has
+// spans, but no steps and no operators, whatever its spans are called.
 func TestReportOfForeignTraces(t *testing.T) {
 	for name, text := range map[string]string{
 		"viztracer.json": `{"traceEvents":[{"ph":"M","pid":1,"tid":1,"name":"process_name","args":{"name":"MainProcess"}},
@@ -130,7 +130,8 @@ func TestReportOfForeignTraces(t *testing.T) {
 	}
 }
 
-// TestCompareProfiles: profiles are compared by what lies in their steps, however few.
+// TestCompareProfiles checks that profiles are compared by the contents of
+// their steps, however few.
 func TestCompareProfiles(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -152,8 +153,8 @@ func TestCompareProfiles(t *testing.T) {
 	}
 }
 
-// TestSummaryOfProfiles: the summary names the profiles that were given, not the traces made of
-// them.
+// TestSummaryOfProfiles checks that the summary names the profiles, not the
+// traces made from them.
 func TestSummaryOfProfiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir("profiles", 0o700); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// TestArgumentsOfJSONLines: what a span of JSON lines says is what its events say, as
-// in a trace: of start and stop, the stop's where both do.
+// TestArgumentsOfJSONLines checks that the arguments of a span of JSON lines
+// are those of its start and stop events, as in a trace; the stop's win.
 func TestArgumentsOfJSONLines(t *testing.T) {
 	const lines = `{"type":"start","id":"0102030405060708","name":"prefetch","attributes":{"dftracer.cat":"dataloader","dftracer.name":"fetch","background":1,"n":1,"word":"a \"b\"","half":0.5,"list":[1,"x",null]},"start_event":{"name":"span_start","attributes":{"timestamp_msec":1760000000000}},"count":1,"pid":7,"rank":3}
 {"type":"start","id":"0102030405060709","name":"training_single_iteration","attributes":{"current_iteration":12},"start_event":{"name":"span_start","attributes":{"timestamp_msec":1760000000000}},"count":2,"pid":7,"rank":3}
@@ -51,7 +51,8 @@ func TestArgumentsOfJSONLines(t *testing.T) {
 	}
 }
 
-// TestEventsByDuration compares the lines of --sort duration with those of all events, sorted.
+// TestEventsByDuration compares the lines of --sort duration with those of all
+// events, sorted.
 func TestEventsByDuration(t *testing.T) {
 	dir := t.TempDir()
 	key := dftracer.NewKey("compute", "forward")
@@ -61,7 +62,8 @@ func TestEventsByDuration(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range int64(30) {
-			// Several spans last equally long, and an argument is longer than the reader's table of strings keeps.
+			// Several spans have equal durations, and an argument is longer than the
+			// strings that the reader interns.
 			w.WriteComplete(&key, dftracer.Span{TID: 1, TS: 1_700_000_000_000_000 + 100*(i%7), Dur: 10 + i*7%13},
 				dftracer.Int("step", i), dftracer.String("note", name+strings.Repeat("x", 70)+strconv.FormatInt(i, 10)))
 		}

@@ -32,7 +32,7 @@ func TestRealTraceSurvivesRewriting(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, u := range s.Use {
-			delete(u, "host_hash") // differs by dialect
+			delete(u, "host_hash") // depends on the dialect
 		}
 		return s
 	}

@@ -53,7 +53,7 @@ type repaired struct {
 	Lines      int    `json:"lines"`
 	Bad        int    `json:"bad_lines"`
 	CutBytes   int64  `json:"cut_bytes"`
-	CutAt      int64  `json:"cut_at"` // first byte that was given up; -1 when none was
+	CutAt      int64  `json:"cut_at"` // first byte that was cut off; -1 if none
 	Salvaged   int    `json:"salvaged"`
 	Closed     int    `json:"closed_spans"`
 	Unfinished int    `json:"unfinished_spans"`
@@ -63,7 +63,7 @@ func runRecover(ctx context.Context, a *ui.App, args []string, o *recoverOptions
 	if len(args) == 0 {
 		return ui.Usage("no trace is given; name files, globs or directories, such as out/*.pfw.gz")
 	}
-	files, err := read.Expand(ctx, args)
+	files, err := read.ExpandTraces(ctx, args)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func runRecover(ctx context.Context, a *ui.App, args []string, o *recoverOptions
 		r, err := recovery.File(path, &recovery.Options{Output: o.output, Force: o.force, Stop: ctx.Err})
 		if err != nil {
 			if r.Lines == 0 && !ui.IsSystem(err) && !errors.Is(err, recovery.ErrInUse) && ctx.Err() == nil {
-				return ui.BadData("%s: not a trace: it has no record; nothing was changed; see "+helptopic.NotATrace, path)
+				return ui.Usage("%s: not a trace: it has no record; nothing was changed; see "+helptopic.NotATrace, path)
 			}
 			if errors.Is(err, recovery.ErrInUse) {
 				return fmt.Errorf("%w; see %s", err, helptopic.InUse)

@@ -17,8 +17,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
-// otlpFlags say where spans go. How they are sent is taken from the standard
-// OTEL_ variables where no flag says it.
+// otlpFlags set where spans are sent. How they are sent comes from the standard
+// OTEL_ variables unless a flag sets it.
 type otlpFlags struct {
 	prefix             string
 	endpoint, protocol string
@@ -36,9 +36,9 @@ func (o *otlpFlags) add(f *pflag.FlagSet, prefix, standard string) {
 	f.DurationVar(&o.retry, prefix+"retry", time.Minute, "how long to retry while the receiver is unreachable")
 }
 
-// asked makes the exporter for the endpoint that a flag names, or nil where none
-// does: the environment is that of the jobs, and what they have recorded is not sent
-// because somebody reads it.
+// asked returns the exporter for the endpoint of a flag, or nil: the
+// environment is that of the jobs, and reading their records must not send
+// them.
 func (o *otlpFlags) asked(ctx context.Context, lookup func(string) (string, bool)) (*otlp.Exporter, error) {
 	if o.endpoint != "" {
 		return o.exporter(ctx, lookup)
@@ -46,7 +46,7 @@ func (o *otlpFlags) asked(ctx context.Context, lookup func(string) (string, bool
 	return nil, o.unasked()
 }
 
-// unasked is the error of flags that say how to send, and not where.
+// unasked returns the error for flags that set how to send, but not where.
 func (o *otlpFlags) unasked() error {
 	if o.protocol != "" || len(o.headers) > 0 || o.timeout > 0 {
 		return ui.Usage("--%sendpoint is missing; add it, or omit the other OTLP flags", o.prefix)
@@ -54,7 +54,7 @@ func (o *otlpFlags) unasked() error {
 	return nil
 }
 
-// exporter makes the exporter, or nil when nothing asks for one.
+// exporter returns the exporter, or nil if nothing asks for one.
 func (o *otlpFlags) exporter(ctx context.Context, lookup func(string) (string, bool)) (*otlp.Exporter, error) {
 	cfg, err := o.settings(lookup)
 	if cfg == nil || err != nil {
@@ -67,7 +67,7 @@ func (o *otlpFlags) exporter(ctx context.Context, lookup func(string) (string, b
 	return exp, nil
 }
 
-// settings are those of the exporter, nil when nothing asks for one.
+// settings returns the settings of the exporter, nil if nothing asks for one.
 func (o *otlpFlags) settings(lookup func(string) (string, bool)) (*otlp.Config, error) {
 	cfg, on, err := otlp.FromEnv(lookup)
 	if err != nil {
@@ -196,7 +196,7 @@ func runReplay(ctx context.Context, a *ui.App, paths []string, o *otlpFlags, asJ
 	return err
 }
 
-// judgeReplay tells about what was not sent.
+// judgeReplay reports what was not sent.
 func judgeReplay(a *ui.App, sum *otlp.ReplayResult) {
 	if sum.Rejected > 0 {
 		a.Problem("%s rejected by the receiver and lost; see "+helptopic.Delivery, display.Plural(sum.Rejected, "span"))

@@ -34,7 +34,7 @@ type reportOptions struct {
 	flops, peak float64
 }
 
-// largeJob is the memory from which on reading a job collects garbage often.
+// largeJob is the memory above which reading a job collects garbage often.
 const largeJob = 128 << 20
 
 func newReport(a *ui.App) *cobra.Command {
@@ -154,8 +154,8 @@ func runReport(ctx context.Context, a *ui.App, args []string, o *reportOptions) 
 	return nil
 }
 
-// limits takes the operations of a step and the peak of a device from the flags, and from
-// the configuration what they do not say.
+// limits returns the floating-point operations of a step and the peak of a
+// device from the flags, or from the configuration.
 func (o *reportOptions) limits(lookup func(string) (string, bool)) (account.Basis, error) {
 	for flag, v := range map[string]float64{"--flops-per-step": o.flops, "--peak": o.peak} {
 		if !(v >= 0) || math.IsInf(v, 0) {
@@ -182,7 +182,7 @@ func (o *reportOptions) limits(lookup func(string) (string, bool)) (account.Basi
 	return b, nil
 }
 
-// begin is when the first process of a job began.
+// begin returns when the first process of a job began.
 func begin(j *report.Job) int64 {
 	first := int64(math.MaxInt64)
 	for _, p := range j.Job.Processes {
@@ -215,7 +215,7 @@ func showReport(a *ui.App, j *report.Job, o *reportOptions) error {
 	return nil
 }
 
-// readJob reads the first job below some paths, and names the others.
+// readJob reads the first job below some paths, and lists the others.
 func readJob(ctx context.Context, a *ui.App, args []string) (*report.Job, error) {
 	found, err := readJobs(ctx, a, args)
 	if err != nil {
@@ -233,7 +233,7 @@ func readJobs(ctx context.Context, a *ui.App, args []string) ([]*report.Job, err
 	case errors.Is(err, errNoProcess):
 		err = ui.BadData("%s: %w; see %s", strings.Join(args, ", "), err, helptopic.NoTraining)
 	case err != nil:
-		err = unreadable(ctx, err)
+		err = unreadable(ctx, args, err)
 	}
 	if nothing {
 		if starts := rundir.All(args...); len(starts) > 0 {
@@ -243,7 +243,7 @@ func readJobs(ctx context.Context, a *ui.App, args []string) ([]*report.Job, err
 	return slices.DeleteFunc(found, func(j *report.Job) bool { return len(j.Job.Processes) == 0 }), err
 }
 
-// leaveOut names the jobs that are not the first one.
+// leaveOut lists the jobs other than the first.
 func leaveOut(a *ui.App, found []*report.Job) {
 	const most = 4
 	for i, other := range found[1:] {
@@ -256,9 +256,11 @@ func leaveOut(a *ui.App, found []*report.Job) {
 	}
 }
 
-// unreadable says why telemetry or digests could not be read.
-func unreadable(ctx context.Context, err error) error {
+// unreadable says why paths could not be read as telemetry or digests.
+func unreadable(ctx context.Context, paths []string, err error) error {
 	switch {
+	case errors.Is(err, job.ErrNoTelemetry):
+		return read.Refuse(paths)
 	case ctx.Err() != nil:
 		return err
 	case errors.Is(err, report.ErrDigest):
@@ -267,7 +269,7 @@ func unreadable(ctx context.Context, err error) error {
 	return ui.Usage("%s", strings.TrimPrefix(ui.Explain(err), "run: "))
 }
 
-// helpers are the processes of jobs that do not train.
+// helpers returns the processes of jobs that do not train.
 func helpers(found []*report.Job) (out []*job.Process) {
 	for _, j := range found {
 		out = append(out, j.Job.Helpers...)
@@ -275,11 +277,12 @@ func helpers(found []*report.Job) (out []*job.Process) {
 	return out
 }
 
-// errNoProcess is why nothing can be said of files that hold records.
+// errNoProcess means that files have records, but of no training process.
 var errNoProcess = errors.New("these files have no training process")
 
-// findJobs reads all jobs below some paths, the largest first, and tells a what is wrong
-// with their files. A nil a is told nothing: files that are being written are looked at again.
+// findJobs reads all jobs below some paths, the largest first, and reports the
+// defects of their files to a. With a nil a nothing is reported, because files
+// that are being written are read again.
 func findJobs(ctx context.Context, a *ui.App, paths []string) ([]*report.Job, error) {
 	state, err := report.Load(ctx.Err, paths...)
 	return jobsOf(a, paths, state, err)
@@ -299,7 +302,7 @@ func jobsOf(a *ui.App, named []string, state *report.State, err error) ([]*repor
 	return found, nil
 }
 
-// notPage says why a page does not get its name.
+// notPage returns why a page does not get its name.
 func notPage(path string, err error) error {
 	if errors.Is(err, fs.ErrExist) {
 		return ui.Usage("--html %s: this file exists and is not a report of trainspan; name another file", path)
@@ -307,7 +310,8 @@ func notPage(path string, err error) error {
 	return err
 }
 
-// findAnyJobs is findJobs which imports the profiles of paths that hold nothing else.
+// findAnyJobs is findJobs that also imports the profiles of paths without other
+// telemetry.
 func findAnyJobs(ctx context.Context, a *ui.App, paths []string) ([]*report.Job, error) {
 	im := &profileImport{app: a, ctx: ctx}
 	defer im.remove()

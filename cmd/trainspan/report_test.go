@@ -87,8 +87,9 @@ func TestReportOfTwoJobs(t *testing.T) {
 	}
 }
 
-// TestCompareNamesTheRank: a run whose rank 0 does 12 ms more backward takes as much longer,
-// and the parts add up to the difference of the runs.
+// TestCompareNamesTheRank checks that a run whose rank 0 does 12 ms more
+// backward takes longer by this, and that the parts add up to the difference of
+// the runs.
 func TestCompareNamesTheRank(t *testing.T) {
 	dir := t.TempDir()
 	base := makeJob(t, filepath.Join(dir, "base"), simjob.Attempt{Ranks: 4, Steps: 120, Seed: 1})
@@ -145,8 +146,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestLimits: operations of a step and the peak come from flags, and from the configuration
-// what these do not say.
+// TestLimits checks that the operations of a step and the peak come from flags,
+// or from the configuration.
 func TestLimits(t *testing.T) {
 	dir := makeJob(t, filepath.Join(t.TempDir(), "job"), simjob.Attempt{Ranks: 2, Steps: 40, Seed: 1})
 	for _, c := range []struct {

@@ -11,9 +11,9 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// rewriter writes the events of one trace into another: ids are moved up by a
-// constant, so that they and the new trace's own never meet, and hashes become
-// those of the new dialect.
+// rewriter writes the events of one trace to another: ids are increased by a
+// constant, so that they do not collide with those of the new trace, and hashes
+// become those of the new dialect.
 type rewriter struct {
 	w     *dftracer.Writer
 	from  *survey
@@ -22,7 +22,7 @@ type rewriter struct {
 	hosts map[string]string
 	files map[string]rehashed
 	args  []dftracer.Arg
-	piece string // what split calls the new trace
+	piece string // split's name of the new trace
 }
 
 type rehashed struct {
@@ -34,7 +34,7 @@ func newRewriter(w *dftracer.Writer, from *survey, base uint64) *rewriter {
 	return &rewriter{w: w, from: from, base: base, hosts: make(map[string]string), files: make(map[string]rehashed)}
 }
 
-// firstID returns a number above every id that a new trace gives to its own
+// firstID returns a number above every id that a new trace assigns to its own
 // records when it takes over those of the given traces.
 func firstID(all ...*survey) uint64 {
 	metadata := 0
@@ -51,7 +51,7 @@ func firstID(all ...*survey) uint64 {
 	return n
 }
 
-// write passes one event on.
+// write writes one event.
 func (r *rewriter) write(ev *dftracer.Event) {
 	if ev.Phase == dftracer.PhaseMetadata {
 		r.fact(ev)
@@ -64,7 +64,7 @@ func (r *rewriter) write(ev *dftracer.Event) {
 	r.w.Write(&out)
 }
 
-// fact passes on what the new trace does not write itself.
+// fact writes metadata that the new trace does not write itself.
 func (r *rewriter) fact(ev *dftracer.Event) {
 	key, value := ev.Meta()
 	switch ev.Name {
@@ -83,7 +83,7 @@ func (r *rewriter) fact(ev *dftracer.Event) {
 		}
 	case tracefile.NameCustom:
 		if key == "time_metric" {
-			return // a matter of the dialect
+			return // depends on the dialect
 		}
 		if b, ok := tracefile.BeginOf(ev); ok {
 			b.Args = cloneArgs(b.Args)
@@ -99,8 +99,8 @@ func (r *rewriter) fact(ev *dftracer.Event) {
 
 func cloneArgs(args []dftracer.Arg) []dftracer.Arg { return append([]dftracer.Arg(nil), args...) }
 
-// moved returns the event as it is in the new trace. Its Args are valid until
-// the next call.
+// moved returns the event for the new trace. Its Args are valid until the next
+// call.
 func (r *rewriter) moved(ev *dftracer.Event) dftracer.Event {
 	out := *ev
 	if out.ID != 0 {
@@ -135,7 +135,7 @@ func (r *rewriter) moved(ev *dftracer.Event) dftracer.Event {
 	return out
 }
 
-// hostHash returns the text for the events of a host.
+// hostHash returns the hash text for the events of a host.
 func (r *rewriter) hostHash(name string) string {
 	return tracefile.HashText(r.w.Hash(tracefile.NameHostHash, name), r.w.Dialect())
 }
@@ -159,7 +159,7 @@ func (r *rewriter) rehash(text string) (tracefile.Hash, bool) {
 	return h.hash, h.ok
 }
 
-// pass scans a trace that was surveyed and calls fn with every event.
+// passThrough scans a surveyed trace and calls fn with every event.
 func passThrough(ctx context.Context, s *survey, bar *ui.Progress, fn func(*dftracer.Event) error) error {
 	bar.File(s.path, s.events)
 	if p := s.who.Owner(); p.Named() {
@@ -176,8 +176,8 @@ func passThrough(ctx context.Context, s *survey, bar *ui.Progress, fn func(*dftr
 	return err
 }
 
-// withRank puts a record of the rank that only the name of the file says in front of
-// the events of the process that it is about: the new trace has another name.
+// withRank adds a record of the rank that only the name of the file has before
+// the events of its process, because the new trace has another name.
 func (s *survey) withRank(p *job.Process, fn func(*dftracer.Event) error) func(*dftracer.Event) error {
 	first := true
 	return func(ev *dftracer.Event) error {

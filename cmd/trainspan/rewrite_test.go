@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// placeInJob is what a report says of where its processes stand in a job.
+// placeInJob is the place of processes in a job, in a report.
 type placeInJob struct {
 	Job      string `json:"job_id"`
 	Tag      string `json:"session_tag"`
@@ -31,8 +31,8 @@ func placeOf(t *testing.T, paths ...string) (p placeInJob) {
 	return p
 }
 
-// A trace that is written anew says of which job, attempt and world size it is, and one of
-// several traces what all of them say.
+// A rewritten trace has its job, attempt and world size, and one made from
+// several traces what all of them share.
 func TestRewritingKeepsThePlaceInAJob(t *testing.T) {
 	dir := t.TempDir()
 	in := makeJob(t, filepath.Join(dir, "in"), simjob.Attempt{Ranks: 4, Steps: 60, Number: 1, Tag: "mine", Plain: true, Skip: map[int]bool{1: true}})

@@ -35,7 +35,7 @@ func run(ctx context.Context, args []string, s ui.Streams) int {
 		return known.Status
 	}
 	p := a.Paint(a.Stderr)
-	_, _ = display.Fprintf(a.Stderr, "%s %s\n", p.Bad("trainspan:"), ui.Explain(err)) // nothing is left to tell it to
+	_, _ = display.Fprintf(a.Stderr, "%s %s\n", p.Bad("trainspan:"), ui.Explain(err)) // an error cannot be reported
 	if known != nil {
 		return known.Status
 	}
@@ -74,7 +74,7 @@ func newRoot(a *ui.App) *cobra.Command {
 	ui.Words(root, "color", ui.Colours...)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
-			return unknownCommand(cmd, args[0]) // its flags are unknown here because it is
+			return unknownCommand(cmd, args[0]) // its flags are unknown because the command is
 		}
 		return ui.Usage("%v; see %s --help", err, cmd.CommandPath())
 	})
@@ -93,7 +93,7 @@ func newRoot(a *ui.App) *cobra.Command {
 	return root
 }
 
-// newTrace has the tools for files. Reports and runs do not need them.
+// newTrace returns the tools for files. Reports and runs do not need them.
 func newTrace(a *ui.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace",
@@ -133,8 +133,8 @@ func helpOrUnknown(cmd *cobra.Command, args []string) error {
 	return cmd.Help()
 }
 
-// unknownCommand is the error for a word that is no subcommand of parent. It suggests those
-// of all levels.
+// unknownCommand returns the error for a word that is not a subcommand of
+// parent. It suggests commands of all levels.
 func unknownCommand(parent *cobra.Command, word string) error {
 	hint := parent.CommandPath() + " --help lists the commands"
 	if near := suggestion(parent, word); near != "" {
@@ -143,8 +143,8 @@ func unknownCommand(parent *cobra.Command, word string) error {
 	return ui.Usage("%q is not a command of %s; %s", word, parent.CommandPath(), hint)
 }
 
-// suggestion is the command line whose last word is next to word, empty without one. Commands
-// of the same name and those of parent come first.
+// suggestion returns the command line whose last word is most similar to word,
+// or "". Commands with the same name and those of parent come first.
 func suggestion(parent *cobra.Command, word string) string {
 	best := ""
 	for _, from := range append([]*cobra.Command{parent, parent.Root()}, parent.Root().Commands()...) {
@@ -160,11 +160,11 @@ func suggestion(parent *cobra.Command, word string) string {
 	return best
 }
 
-// release is the version that a release was built as; its build sets it.
+// release is the version of a release; its build sets it.
 var release string
 
-// version says which program this is: the release, the version of its module or, of
-// a build from a working tree, the commit.
+// version returns the version of this program: the release, the version of its
+// module or, for a build from a working tree, the commit.
 func version() string {
 	if release != "" {
 		return release + " " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH

@@ -21,8 +21,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/environ"
 )
 
-// helperCommand is the command of the telemetry process, which is no command
-// for people.
+// helperCommand is the hidden command of the telemetry process.
 const helperCommand = "run-telemetry"
 
 // The pipes of the telemetry process.
@@ -68,7 +67,7 @@ it, 127 if the program does not exist, 126 if it cannot be run, and 2 for wrong 
 		},
 	}
 	f := cmd.Flags()
-	f.SetInterspersed(false) // the command's flags are its own
+	f.SetInterspersed(false) // flags after the command belong to it
 	f.StringVar(&set.Name, "name", "", "name of the job (default: that of the script or program)")
 	f.StringVar((*string)(&set.Dir), "dir", "", "`directory` for the files of this command")
 	f.IntVar(&set.Attempt, "attempt", -1, "number of the attempt; an existing attempt is joined (default: the next)")
@@ -89,8 +88,8 @@ it, 127 if the program does not exist, 126 if it cannot be run, and 2 for wrong 
 	return cmd
 }
 
-// addInjections reads the delays of --inject. One that could not be made is refused before the
-// job starts.
+// addInjections parses the delays of --inject. An impossible one is refused
+// before the job starts.
 func addInjections(set *session.Settings, texts []string) error {
 	for _, text := range texts {
 		all, err := rundir.ParseInjection(text)
@@ -116,7 +115,7 @@ func addInjections(set *session.Settings, texts []string) error {
 	return nil
 }
 
-// newRunTelemetry is the telemetry process.
+// newRunTelemetry returns the command of the telemetry process.
 func newRunTelemetry() *cobra.Command {
 	return &cobra.Command{
 		Use: helperCommand, Hidden: true, Args: cobra.NoArgs,
@@ -131,7 +130,7 @@ func newRunTelemetry() *cobra.Command {
 	}
 }
 
-// runCommand runs the command and ends as it does.
+// runCommand runs the command and returns its status.
 func runCommand(a *ui.App, args []string, set session.Settings) error {
 	if set.Attempt < -1 {
 		return ui.Usage("--attempt %d: use a number of 0 or more", set.Attempt)
@@ -141,7 +140,7 @@ func runCommand(a *ui.App, args []string, set session.Settings) error {
 			return err
 		}
 	}
-	set.Metrics = cmp.Or(set.Metrics, os.Getenv(environ.Metrics)) // a wrong variable keeps nothing from running
+	set.Metrics = cmp.Or(set.Metrics, os.Getenv(environ.Metrics)) // an invalid variable does not stop the command
 	for _, phase := range slices.Concat(set.Only, set.Without) {
 		if known := pyclient.Phases(); !slices.Contains(known, phase) {
 			return ui.Usage("%q is not a phase of PyTorch; use %s", phase, strings.Join(known, ", "))

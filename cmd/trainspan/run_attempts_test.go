@@ -14,8 +14,8 @@ import (
 	"github.com/trainspan/trainspan/internal/report"
 )
 
-// runsIn says of the runs in a directory, the latest first, which ranks each of their
-// attempts has.
+// runsIn returns the ranks of each attempt of the runs in a directory, latest
+// first.
 func runsIn(t *testing.T, dir string) string {
 	t.Helper()
 	s, err := report.Load(nil, dir)
@@ -34,7 +34,7 @@ func runsIn(t *testing.T, dir string) string {
 	return strings.Join(all, " ")
 }
 
-// Which starts are attempts of one run, by what launchers give their processes.
+// The starts that are attempts of one run, by the variables of launchers.
 func TestRunsByLauncher(t *testing.T) {
 	fresh, failed, on := []string{"4", "0"}, []string{"4", "0", "fail"}, []string{"4", "4"}
 	type begun struct {
@@ -99,7 +99,8 @@ func TestRunsByLauncher(t *testing.T) {
 	}
 }
 
-// agreeOnRuns holds that all verbs have the same runs with the same attempts.
+// agreeOnRuns checks that all commands have the same runs with the same
+// attempts.
 func agreeOnRuns(t *testing.T, dir string) {
 	t.Helper()
 	type row struct {

@@ -20,8 +20,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
-// When the job has ended, and trainspan run with it, nobody holds the streams any
-// more that they were given: what reads them ends.
+// After the end of the job and of trainspan run, no process holds their
+// streams: their reader gets the end.
 func TestRunGivesItsStreamsBack(t *testing.T) {
 	s := prepare(t, t.TempDir(), "--", "sh", "-c", `read x; kill -STOP $(cat telemetry)`)
 	read, write, err := os.Pipe()
@@ -69,7 +69,7 @@ func TestRunGivesItsStreamsBack(t *testing.T) {
 	s.settle()
 }
 
-// With -q there is no page, and without it is there in the end.
+// With -q there is no page; without it there is one at the end.
 func TestRunMakesAPage(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
 		dir := t.TempDir()
@@ -86,8 +86,9 @@ func TestRunMakesAPage(t *testing.T) {
 	}
 }
 
-// TestRunEndsInAScreenForItsTerminal: the last lines of trainspan run fit the terminal, have
-// the colors of the report there and nowhere else, and name the page, which is written.
+// TestRunEndsInAScreenForItsTerminal checks that the last lines of trainspan
+// run fit the terminal, have the colors of the report only there, and name the
+// page, which is written.
 func TestRunEndsInAScreenForItsTerminal(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -115,7 +116,7 @@ func TestRunEndsInAScreenForItsTerminal(t *testing.T) {
 				}
 				var text bytes.Buffer
 				ended := make(chan struct{})
-				go func() { defer close(ended); _, _ = io.Copy(&text, screen) }() // ends with an error when nobody has the terminal any more
+				go func() { defer close(ended); _, _ = io.Copy(&text, screen) }() // ends with an error when the terminal is closed
 				s.Cmd.Stderr = tty
 				read = func() string {
 					_ = tty.Close()
@@ -145,7 +146,7 @@ func TestRunEndsInAScreenForItsTerminal(t *testing.T) {
 	}
 }
 
-// probe is a program that tells how it finds its interpreter, and has a span.
+// probe is a program that prints how it finds its interpreter, and has a span.
 const probe = `
 import sys
 print("sitecustomize" in sys.modules)
@@ -158,7 +159,8 @@ except ImportError:
 sys.exit(7)
 `
 
-// interpreters are those of the variable TRAINSPAN_PYTHONS, or of this machine.
+// interpreters returns those of the variable TRAINSPAN_PYTHONS, or of this
+// machine.
 func interpreters() (paths []string) {
 	if v := os.Getenv("TRAINSPAN_PYTHONS"); v != "" {
 		return strings.Fields(v)
@@ -170,8 +172,9 @@ func interpreters() (paths []string) {
 	return paths
 }
 
-// TestRunPythons is the table of docs/guide/python.md: status and output are those
-// without trainspan run, and where nothing is seen it says why.
+// TestRunPythons checks the table of docs/guide/python.md: status and output
+// are those without trainspan run, and if nothing is recorded the reason is
+// printed.
 func TestRunPythons(t *testing.T) {
 	paths := interpreters()
 	if len(paths) == 0 {
@@ -189,10 +192,10 @@ func TestRunPythons(t *testing.T) {
 		}
 		old := strings.HasPrefix(v, "2.") || v == "3.6" || v == "3.7"
 		for name, c := range map[string]struct {
-			args []string // of the command, PYTHON and PROGRAM stand for theirs
+			args []string // of the command; PYTHON and PROGRAM are replaced
 			own  string   // its sitecustomize.py
 			env  string
-			why  string // nothing is seen; empty where it is
+			why  string // why nothing is recorded; empty if something is
 		}{
 			"plain":           {args: []string{"PYTHON", "PROGRAM", "a"}},
 			"-E":              {args: []string{"PYTHON", "-E", "PROGRAM"}, why: "with -E it does not load the client"},
@@ -248,8 +251,9 @@ func TestRunPythons(t *testing.T) {
 	}
 }
 
-// TestRunFrameworks: of a program that imported a framework whose steps only lines in the program
-// record, and that has none, the screen names the page with these lines.
+// TestRunFrameworks checks that for a program with a framework whose steps need
+// additional lines, and without these lines, the screen names the page about
+// them.
 func TestRunFrameworks(t *testing.T) {
 	paths := interpreters()
 	python := slices.IndexFunc(paths, func(path string) bool {

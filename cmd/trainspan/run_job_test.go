@@ -22,10 +22,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// runJob is what trainspan run starts in tests.
+// runJob is the program that trainspan run starts in tests. It returns the exit
+// status.
 func runJob(args []string) int {
 	switch args[0] {
-	case "signals": // signals [apart]: prints what comes until SIGUSR2 comes
+	case "signals": // signals [apart]: prints signals until SIGUSR2 comes
 		return countSignals(args[1:])
 	case "self": // self: prints how it was started
 		dir, _ := os.Getwd()
@@ -37,7 +38,7 @@ func runJob(args []string) int {
 		return sendForTest(args[1:])
 	case "ack": // ack FILE: a job that sends spans until nobody takes them, and notes those that were taken
 		return ackForTest(args[1])
-	case "grow": // grow MIB: takes memory until it has that much
+	case "grow": // grow MIB: allocates this much memory
 		n, _ := strconv.Atoi(args[1])
 		var all [][]byte
 		for range n {
@@ -46,7 +47,7 @@ func runJob(args []string) int {
 				b[i] = 1
 			}
 			all = append(all, b)
-			time.Sleep(time.Millisecond) // a stand-in for work
+			time.Sleep(time.Millisecond) // simulated work
 		}
 		fmt.Println(len(all))
 		return 0
@@ -54,8 +55,8 @@ func runJob(args []string) int {
 	return 99
 }
 
-// countSignals prints the signals that come. SIGUSR2 says that no more will: what
-// passes signals on has passed on the earlier ones by then.
+// countSignals prints signals. SIGUSR2 means that no more will come: earlier
+// ones have been passed on by then.
 func countSignals(args []string) int {
 	if len(args) > 0 && args[0] == "apart" {
 		_ = syscall.Setpgid(0, 0)
@@ -73,7 +74,7 @@ func countSignals(args []string) int {
 	return 1
 }
 
-// trainForTest trains so many steps from one on.
+// trainForTest trains a number of steps, from one on.
 func trainForTest(args []string) int {
 	steps, _ := strconv.Atoi(args[0])
 	from, _ := strconv.Atoi(args[1])
@@ -88,7 +89,7 @@ func trainForTest(args []string) int {
 	for range steps {
 		in, it := tel.Start(ctx, spans.TrainingIteration)
 		_, f := tel.Start(in, spans.ModelForward)
-		time.Sleep(5 * time.Millisecond) // a stand-in for work
+		time.Sleep(5 * time.Millisecond) // simulated work
 		f.End()
 		it.End()
 	}
@@ -103,9 +104,9 @@ func trainForTest(args []string) int {
 // ackSpans is how many spans ackForTest sends at a time.
 const ackSpans = 40
 
-// ackForTest sends spans that are called by their numbers: half of them without a parent,
-// half below one that comes with the next batch. After each answer it notes how many it
-// has sent.
+// ackForTest sends spans named by their numbers: half of them without a parent,
+// half below one that comes with the next batch. After each response it notes
+// how many it has sent.
 func ackForTest(path string) int {
 	e, err := otlptracehttp.New(context.Background(), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}))
 	if err != nil {
@@ -130,7 +131,7 @@ func ackForTest(path string) int {
 			at := begin.Add(time.Duration(n) * time.Millisecond)
 			s := tracetest.SpanStub{Name: fmt.Sprintf("n%d", n), SpanContext: spanContext(n), StartTime: at, EndTime: at.Add(900 * time.Microsecond)}
 			switch {
-			case n == first: // of the batch before
+			case n == first: // of the previous batch
 				s.StartTime = at.Add(-ackSpans * time.Millisecond)
 			case n%2 == 0:
 				s.Parent = spanContext(first + ackSpans)
@@ -143,7 +144,7 @@ func ackForTest(path string) int {
 		if _, err := fmt.Fprintln(f, first+ackSpans-1); err != nil {
 			return 1
 		}
-		time.Sleep(3 * time.Millisecond) // a stand-in for work
+		time.Sleep(3 * time.Millisecond) // simulated work
 	}
 	return 0
 }
@@ -166,7 +167,7 @@ func sendForTest(args []string) int {
 	ctx, loop := p.Tracer("nemo").Start(ctx, "megatron.train")
 	for i := range steps {
 		_, s := p.Tracer("nemo").Start(ctx, "megatron.train_step", trace.WithAttributes(attribute.Int("megatron.iteration", i)))
-		time.Sleep(2 * time.Millisecond) // a stand-in for work
+		time.Sleep(2 * time.Millisecond) // simulated work
 		s.End()
 	}
 	loop.End()

@@ -23,7 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// children lists the processes that a process started.
+// children returns the processes that a process started.
 func children(pid int) (pids []int) {
 	list, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range list {
@@ -39,7 +39,7 @@ func children(pid int) (pids []int) {
 	return pids
 }
 
-// helperOf finds the telemetry process.
+// helperOf returns the telemetry process.
 func helperOf(t *testing.T, pid int) (helper int) {
 	t.Helper()
 	until.True(t, "the telemetry process", func() bool {
@@ -54,7 +54,7 @@ func helperOf(t *testing.T, pid int) (helper int) {
 	return helper
 }
 
-// Killing trainspan run leaves the job alone, and the files are completed.
+// Killing trainspan run does not affect the job, and the files are completed.
 func TestRunIsKilled(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "--otlp", "--", "sh", "-c", "echo ready; read x < go; echo went on > result; runjob train 20 0; runjob send grpc 5")
@@ -93,8 +93,8 @@ func TestRunIsKilled(t *testing.T) {
 	}
 }
 
-// When all of trainspan run is killed, the job goes on recording, and an import of
-// the directory brings it in.
+// When all processes of trainspan run are killed, the job continues to record,
+// and an import of the directory adds its records.
 func TestRunAndItsTelemetryAreKilled(t *testing.T) {
 	python := pyrun.Interpreter(t)
 	dir := t.TempDir()
@@ -145,7 +145,7 @@ open("result", "w").write("went on")
 		t.Fatal(err)
 	}
 	until.True(t, "the end of the job", func() bool {
-		if proc.Alive(helper, 0) { // one that is ending has no working directory any more, and is not over
+		if proc.Alive(helper, 0) { // an ending process has no working directory any more, but is not over
 			return false
 		}
 		list, _ := filepath.Glob("/proc/[0-9]*/cwd")
@@ -182,7 +182,8 @@ open("result", "w").write("went on")
 	}
 }
 
-// forwards counts the forward spans of a trace that may be cut off.
+// forwards returns the number of forward spans of a trace that may be
+// truncated.
 func forwards(t *testing.T, path string) (n int) {
 	t.Helper()
 	r, err := dftracer.OpenReader(path, nil)
@@ -202,7 +203,7 @@ func forwards(t *testing.T, path string) (n int) {
 	}
 }
 
-// Killing the telemetry process leaves everything else alone.
+// Killing the telemetry process affects nothing else.
 func TestRunWithoutItsTelemetryProcess(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "--otlp", "--", "runjob", "signals")
@@ -223,8 +224,8 @@ func TestRunWithoutItsTelemetryProcess(t *testing.T) {
 	}
 }
 
-// As long as the telemetry process lives, what it reads is not imported, and
-// nothing that Python processes need is removed.
+// While the telemetry process lives, what it reads is not imported, and nothing
+// that Python processes need is removed.
 func TestImportWhileTelemetryGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "--quiet", "--", "sh", "-c", "echo ready; read x < go")
@@ -260,7 +261,7 @@ func TestImportWhileTelemetryGoesOn(t *testing.T) {
 	until.True(t, "the end of telemetry", func() bool { return syscall.Kill(helper, 0) != nil })
 }
 
-// Where all of trainspan run is killed, an import in the middle of the job leaves
+// If all processes of trainspan run are killed, an import during the job keeps
 // what later processes of it need to record.
 func TestImportOfAJobThatGoesOn(t *testing.T) {
 	python := pyrun.Interpreter(t)

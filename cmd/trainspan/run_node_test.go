@@ -16,12 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sampled lists the traces of resources below a folder, and the processes in them.
+// sampled returns the traces of resources below a folder, and the processes in
+// them.
 func sampled(dir string) (paths []string, pids map[int64]bool) {
 	paths, _ = filepath.Glob(filepath.Join(dir, rundir.Root, "*", "*", "*", "resources*.pfw.gz"))
 	pids = make(map[int64]bool)
 	for _, path := range paths {
-		_, _ = dftracer.Scan(path, nil, func(ev *dftracer.Event) error { // one that is written has no end yet
+		_, _ = dftracer.Scan(path, nil, func(ev *dftracer.Event) error { // one that is being written has no end yet
 			if ev.Phase == dftracer.PhaseCounter && ev.Name == "cpu" {
 				pids[ev.PID] = true
 			}
@@ -31,8 +32,8 @@ func sampled(dir string) (paths []string, pids map[int64]bool) {
 	return paths, pids
 }
 
-// Of the ranks of a start on one node one samples for all. When it is killed another one
-// does. Each rank makes few files.
+// One of the ranks of a start on one node samples for all. When it is killed
+// another one does. Each rank makes few files.
 func TestOneSamplerOfANode(t *testing.T) {
 	const ranks = 4
 	dir := t.TempDir()

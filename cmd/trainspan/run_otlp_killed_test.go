@@ -20,8 +20,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
-// A receiver that is killed at a random moment, alone or with its trainspan run, has lost
-// no span that it had acknowledged, and an import writes none twice.
+// A receiver that is killed at a random time, alone or with its trainspan run,
+// loses no acknowledged span, and an import writes none twice.
 func TestOTLPReceiverIsKilled(t *testing.T) {
 	rounds := 20
 	if testing.Short() {
@@ -126,7 +126,7 @@ func killReceiver(t *testing.T, both bool, batches int) {
 	}
 }
 
-// spansByName counts the spans that ackForTest has sent, in the traces of a directory.
+// spansByName counts the spans of ackForTest in the traces of a directory.
 func spansByName(t *testing.T, dir string) map[string]int {
 	t.Helper()
 	found := make(map[string]int)
@@ -145,7 +145,7 @@ func spansByName(t *testing.T, dir string) map[string]int {
 	return found
 }
 
-// The token of the receiver is in the environment of the command, and nowhere else.
+// The receiver's token is in the environment of the command, and nowhere else.
 func TestTokenIsNowhere(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags []string

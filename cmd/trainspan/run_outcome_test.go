@@ -13,8 +13,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// TestRunTellsTheOutcome: what is said at the end, and what the files say later, is what
-// happened. The secret is nowhere.
+// TestRunTellsTheOutcome checks that the outcome at the end, and later by the
+// files, is correct. The secret is nowhere.
 func TestRunTellsTheOutcome(t *testing.T) {
 	const python = `
 import sys
@@ -30,7 +30,7 @@ raise RuntimeError("https://me:hunter2@host refused\n  password=hunter2")
 `
 	const elastic = `echo '{"message": {"message": "KeyError: token=hunter2", "extraInfo": {"timestamp": "1"}}}' > "$TORCHELASTIC_ERROR_FILE"; exit 1`
 	for name, c := range map[string]struct {
-		command []string // PROGRAM stands for the file of the Python program
+		command []string // PROGRAM is replaced by the file of the Python program
 		signal  syscall.Signal
 		want    string
 	}{

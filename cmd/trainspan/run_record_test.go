@@ -27,8 +27,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Starts that go on where one that failed was are attempts of one run, and what they
-// repeat is lost work. One after a success is a run of its own.
+// Starts that continue a failed one are attempts of one run, and what they
+// repeat is lost work. A start after a success is a new run.
 func TestRunAttempts(t *testing.T) {
 	dir := t.TempDir()
 	for i, args := range [][]string{{"10", "0", "fail"}, {"10", "5", "fail"}, {"10", "15"}, {"10", "0"}} {
@@ -64,8 +64,8 @@ func TestRunAttempts(t *testing.T) {
 	}
 }
 
-// A page of somebody else in the directory stays, also behind a link; an earlier
-// one of ours is replaced.
+// A foreign page in the directory is not changed, also behind a link; an
+// earlier one of ours is replaced.
 func TestRunLeavesOtherPages(t *testing.T) {
 	for name, put := range map[string]func(path, victim string) error{
 		"file": func(path, _ string) error { return os.WriteFile(path, []byte("<!doctype html> precious"), 0o600) },
@@ -98,7 +98,8 @@ func TestRunLeavesOtherPages(t *testing.T) {
 	}
 }
 
-// Processes of one start of a launcher share an attempt; another start has its own.
+// Processes of one start of a launcher share an attempt; another start has its
+// own.
 func TestRunJoinsByJobID(t *testing.T) {
 	dir := t.TempDir()
 	start := func(env ...string) *started {
@@ -133,8 +134,8 @@ func TestRunJoinsByJobID(t *testing.T) {
 	}
 }
 
-// torchrun gives ranks and, unless told otherwise, no id of the job: what it has
-// started together shares an attempt, and what it starts again has its own.
+// torchrun sets ranks and by default no job id: processes that it starts
+// together share an attempt, and those that it restarts have another one.
 func TestRunJoinsByLauncher(t *testing.T) {
 	bin, err := programs()
 	if err != nil {
@@ -168,8 +169,7 @@ func TestRunJoinsByLauncher(t *testing.T) {
 	}
 }
 
-// A container may have no folder for temporary files, and a job one that is
-// relative to where it began.
+// A container may have no folder for temporary files, and a job a relative one.
 func TestRunUnpacksTheClientSomewhere(t *testing.T) {
 	for name, tmp := range map[string]string{"relative": "tmp", "missing": "/no-such-folder", "a colon": "a:b"} {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestRunUnpacksTheClientSomewhere(t *testing.T) {
 				}
 			}
 			s := prepare(t, dir, "-q", "--", "sh", "-c", `cd /; cat "${PYTHONPATH%%:*}/sitecustomize.py"; for d in $(echo "$TRAINSPAN_RING" | tr : ' '); do ls -d "$d"; done`)
-			s.tmp = "TEST_DIR=" + dir // by which settle finds it
+			s.tmp = "TEST_DIR=" + dir // settle finds it by this
 			s.Env = append(s.Env, "TMPDIR="+tmp, s.tmp)
 			if status := s.finish(); status != 0 || s.err.Len() > 0 || !strings.Contains(s.out.String(), "sys.path") {
 				t.Errorf("status %d, output %q, errors %q", status, s.out.String(), s.err.String())
@@ -200,8 +200,8 @@ func TestRunNested(t *testing.T) {
 	theRun(t, dir)
 }
 
-// What outlives its trainspan run keeps the variable, and somebody else may have
-// the number by then.
+// A process that outlives its trainspan run keeps the variable, and the process
+// id may be reused by then.
 func TestRunBelowAnother(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -218,7 +218,8 @@ func TestRunBelowAnother(t *testing.T) {
 	}
 }
 
-// Spans come in by either protocol, and a job of this library is not counted twice.
+// Spans are received by either protocol, and a job of this library does not
+// count twice.
 func TestRunReceivesOTLP(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "--otlp", "--", "sh", "-c", "runjob send http 5; OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=${OTEL_EXPORTER_OTLP_TRACES_ENDPOINT%/v1/traces} runjob send grpc 7; runjob train 10 0")
@@ -234,7 +235,7 @@ func TestRunReceivesOTLP(t *testing.T) {
 	for _, path := range paths {
 		steps[dftest.Check(t, path).Counts["pipeline/train.iteration/X"]]++
 	}
-	if fmt.Sprint(steps) != "map[5:1 7:1]" { // each process has its own file, though they do not say who they are
+	if fmt.Sprint(steps) != "map[5:1 7:1]" { // each process has its own file, although they have no ids
 		t.Errorf("%v have %v steps", paths, steps)
 	}
 	own, _ := filepath.Glob(filepath.Join(at, "trace*.pfw.gz"))
@@ -246,7 +247,8 @@ func TestRunReceivesOTLP(t *testing.T) {
 	}
 }
 
-// What is received goes on to the user's backend, with its headers, counted.
+// Received spans are forwarded to the user's backend, with its headers, and
+// counted.
 func TestRunForwards(t *testing.T) {
 	var spans atomic.Int64
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -278,7 +280,7 @@ func TestRunForwards(t *testing.T) {
 	if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "6 of 6 spans were not forwarded") {
 		t.Errorf("status %d: %s%s", status, s.out.String(), s.err.String())
 	}
-	// What is wrong with it is said, not what is in it; and the spans are recorded.
+	// An error is reported without the contents, and the spans are recorded.
 	for _, endpoint := range []string{backend.URL + "?key=hunter2", "http://user:hunter2@backend:4318", "no endpoint"} {
 		dir := t.TempDir()
 		s = prepare(t, dir, "--forward", endpoint, "--", "runjob", "send", "http", "5")
@@ -296,7 +298,7 @@ func TestRunForwards(t *testing.T) {
 	}
 }
 
-// Profiler files of this start are imported, those of earlier ones are not.
+// Profiles of this start are imported, those of earlier ones are not.
 func TestRunImportsProfiles(t *testing.T) {
 	dir := t.TempDir()
 	const profile = `{"schemaVersion":1,"traceEvents":[

@@ -19,7 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// smallDisk makes a file system of so many bytes, with a function that makes it larger.
+// smallDisk makes a file system with a size, and a function that makes it
+// larger.
 func smallDisk(t *testing.T, size string) (dir string, grow func()) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -37,7 +38,8 @@ func smallDisk(t *testing.T, size string) (dir string, grow func()) {
 	}
 }
 
-// tracedSpans counts the different spans of category compute in the traces of a folder.
+// tracedSpans returns the number of distinct spans of category compute in the
+// traces of a folder.
 func tracedSpans(t *testing.T, dir string) int64 {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "trace*.pfw.gz"))
@@ -52,7 +54,7 @@ func tracedSpans(t *testing.T, dir string) int64 {
 	all := make(map[key]bool)
 	for _, path := range paths {
 		here := make(map[key]int)
-		_, _ = dftracer.Scan(path, nil, func(ev *dftracer.Event) error { // one is cut off
+		_, _ = dftracer.Scan(path, nil, func(ev *dftracer.Event) error { // one is truncated
 			if ev.Phase == dftracer.PhaseComplete && ev.Cat == "compute" {
 				k := key{name: ev.Name, ts: ev.TS, dur: ev.Dur}
 				here[k]++
@@ -68,9 +70,10 @@ func tracedSpans(t *testing.T, dir string) int64 {
 	return int64(len(all))
 }
 
-// A job on a disk that stays full ends with its own status, which run.json keeps. What the
-// file did not take waits in the ring, and all say how much that is; an import writes it.
-// An import of a job whose end nobody has written down does not make one of it.
+// A job on a disk that stays full ends with its own status, which run.json
+// keeps. What the file did not take waits in the ring buffer and is reported;
+// an import writes it. An import of a job without a recorded end does not
+// invent one.
 func TestRunOnADiskThatStaysFull(t *testing.T) {
 	python := pyrun.Interpreter(t)
 	if testing.Short() {
@@ -140,7 +143,7 @@ sys.exit(3)
 	}
 }
 
-// snapshot is what is below a folder: names, sizes and times.
+// snapshot returns what is below a folder: names, sizes and times.
 func snapshot(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -163,7 +166,8 @@ func snapshot(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// When trainspan run has returned all is in its folder, and nothing changes there.
+// When trainspan run has returned, everything is in its folder, and nothing
+// changes there.
 func TestNothingIsWrittenAfterTheReturn(t *testing.T) {
 	for name, flags := range map[string][]string{"with a report": nil, "quiet": {"-q"}} {
 		t.Run(name, func(t *testing.T) {
@@ -184,8 +188,8 @@ func TestNothingIsWrittenAfterTheReturn(t *testing.T) {
 	}
 }
 
-// A program that imports the client finds it where telemetry cannot start: without file
-// numbers, and where no file may be as long as the client in one.
+// A program that imports the client finds it if telemetry cannot start: without
+// file descriptors, and if no file may be as large as the client in one.
 func TestClientWithoutTelemetry(t *testing.T) {
 	python := pyrun.Interpreter(t)
 	for name, limit := range map[string]string{"few open files": "-n 12", "short files": "-f 100"} {
@@ -209,7 +213,8 @@ func TestClientWithoutTelemetry(t *testing.T) {
 	}
 }
 
-// What a kill of all of a start leaves goes with the next start of the user.
+// The files that a kill of a whole start leaves are deleted by the user's next
+// start.
 func TestNextStartSweeps(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "-q", "--", "sh", "-c", "echo ready; exec sleep 600")

@@ -24,7 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// pythonJob trains with the API that a program can use without PyTorch.
+// pythonJob trains with the API for programs without PyTorch.
 const pythonJob = `
 from trainspan.dftracer import ai, dft_fn
 @ai
@@ -100,9 +100,9 @@ func program(t *testing.T, dir, text string) string {
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// A Python job of two ranks is sent where the environment, or a file, says: each
-// span once, with the resource of its rank, below the span that the job belongs to.
-// The secrets of the address are nowhere.
+// A Python job of two ranks is sent to the address in the environment, or in a
+// file: each span once, with the resource of its rank, below the span that the
+// job belongs to. The secrets of the address are nowhere.
 func TestRunSendsPython(t *testing.T) {
 	for _, how := range []string{"environment", "file"} {
 		t.Run(how, func(t *testing.T) {
@@ -164,12 +164,12 @@ func TestRunSendsPython(t *testing.T) {
 	}
 }
 
-// Where there is no address nothing is sent. A backend that is away, a
-// configuration that cannot be read and a parent that is none cost a line each,
-// and change neither the status nor the files.
+// Without an address nothing is sent. An unreachable backend, an unreadable
+// configuration and an invalid parent cost a line each, and change neither the
+// status nor the files.
 func TestRunSendsNothing(t *testing.T) {
 	b := newSent(t)
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // it takes connections and says nothing
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // it accepts connections and never answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestRunSendsNothing(t *testing.T) {
 	})
 }
 
-// Rings that were left behind are sent where a flag says, and nowhere else.
+// Ring buffers that were left behind are sent only if a flag asks for it.
 func TestImportSendsRings(t *testing.T) {
 	b, elsewhere, dir := newSent(t), newSent(t), t.TempDir()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", elsewhere.URL)
@@ -268,7 +268,7 @@ func TestImportSendsRings(t *testing.T) {
 	}
 }
 
-// The configuration says the form of the files of a Python job too.
+// The configuration also sets the form of a Python job's files.
 func TestRunFormsFilesOfPython(t *testing.T) {
 	client := filepath.Join("..", "..", "integrations", "python", "testdata", "one_logger.py")
 	text, err := os.ReadFile(client)
@@ -277,7 +277,7 @@ func TestRunFormsFilesOfPython(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		outputs string
-		trace   string // how its name ends
+		trace   string // the end of its name
 		line    string // in the trace
 		record  string // in the JSON lines, empty for no file
 	}{

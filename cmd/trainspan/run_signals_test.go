@@ -22,7 +22,7 @@ import (
 // A signal reaches the job once, however it was sent.
 func TestRunPassesSignalsOnce(t *testing.T) {
 	for name, c := range map[string]struct {
-		apart []string // the job moves to a process group of its own
+		apart []string // the job moves to another process group
 		send  func(pid int) error
 	}{
 		"to the process":            {nil, func(pid int) error { return syscall.Kill(pid, syscall.SIGUSR1) }},
@@ -52,7 +52,7 @@ func TestRunPassesSignalsOnce(t *testing.T) {
 	}
 }
 
-// A signal that the command does not handle ends it, and the status says so.
+// A signal that the command does not handle ends it, and the status shows this.
 func TestRunEndsByASignal(t *testing.T) {
 	for _, group := range []bool{false, true} {
 		t.Run(fmt.Sprintf("group %v", group), func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestRunEndsByASignal(t *testing.T) {
 	}
 }
 
-// What is ignored when trainspan run starts stays ignored, as under nohup.
+// Signals ignored when trainspan run starts stay ignored, as under nohup.
 func TestRunKeepsIgnoredSignals(t *testing.T) {
 	bin, err := programs()
 	if err != nil {
@@ -170,8 +170,8 @@ func TestRunReapsOrphans(t *testing.T) {
 	s.rest()
 }
 
-// As process 1 of a container it works the same. The orphan is no more when no
-// signal can be sent to it: a zombie that nobody reaps takes them.
+// As process 1 of a container it works the same. The orphan is gone when no
+// signal can be sent to it: a zombie that is not reaped accepts signals.
 func TestRunAsProcessOne(t *testing.T) {
 	bin, err := programs()
 	if err != nil {

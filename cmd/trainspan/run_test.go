@@ -48,16 +48,16 @@ type started struct {
 	t        *testing.T
 	out, err bytes.Buffer
 	lines    chan string // of its output
-	dir, tmp string      // working directory, the variable of that for temporary files
+	dir, tmp string      // working directory, the variable for temporary files
 }
 
-// clean is an environment without a launcher.
+// clean returns an environment without a launcher.
 func clean(dir string, more ...string) []string {
 	env := []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GORACE=atexit_sleep_ms=0"}
 	return append(env, more...)
 }
 
-// prepare makes a trainspan run that was not started.
+// prepare returns a trainspan run that is not started.
 func prepare(t *testing.T, dir string, args ...string) *started {
 	t.Helper()
 	bin, err := programs()
@@ -68,7 +68,7 @@ func prepare(t *testing.T, dir string, args ...string) *started {
 	s.Dir, s.Env = dir, append(clean(bin), s.tmp)
 	hearSignals()
 	s.Cmd.Stderr = &s.err
-	t.Cleanup(func() { // of those whose telemetry process is killed
+	t.Cleanup(func() { // for those whose telemetry process is killed
 		for _, left := range rundir.FindLeft(dir) {
 			for _, folder := range left.Folders {
 				_ = os.RemoveAll(folder)
@@ -78,12 +78,13 @@ func prepare(t *testing.T, dir string, args ...string) *started {
 	return s
 }
 
-// hearSignals has programs that are started hear what the tests ignore because a shell
-// has put them in the background: trainspan goes on ignoring it, as nohup wants.
+// hearSignals makes started programs receive signals that the tests ignore
+// because a shell has put them in the background; trainspan keeps ignoring
+// them, as nohup requires.
 var hearSignals = sync.OnceFunc(func() {
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP} {
 		if signal.Ignored(s) {
-			signal.Notify(make(chan os.Signal, 1), s) // what is caught is not ignored after exec
+			signal.Notify(make(chan os.Signal, 1), s) // caught signals are not ignored after exec
 		}
 	}
 })
@@ -124,7 +125,7 @@ func (s *started) begin() {
 // expect waits for a line.
 func (s *started) expect(want string) {
 	s.t.Helper()
-	deadline := time.After(5 * time.Minute) // only a stop
+	deadline := time.After(5 * time.Minute) // only a safeguard
 	for {
 		select {
 		case line, ok := <-s.lines:
@@ -258,8 +259,8 @@ func TestRunStatus(t *testing.T) {
 	}
 }
 
-// What the command sees is what it would have seen without, but for variables
-// that are added.
+// The command sees what it would see without trainspan run, except for added
+// variables.
 func TestRunIsTransparent(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "--quiet", "--", "runjob", "self", "", "a b", "--flag=x", "--")
@@ -299,8 +300,8 @@ func TestRunIsTransparent(t *testing.T) {
 	}
 }
 
-// What is put in front of PYTHONPATH changes nothing of what stands there: neither
-// an empty folder, which is the working directory, nor names that are no UTF-8.
+// The addition to PYTHONPATH does not change the rest of it: neither an empty
+// folder, which is the working directory, nor names with invalid UTF-8.
 func TestRunKeepsPythonPath(t *testing.T) {
 	for name, path := range map[string]string{"empty at its end": "/mine:", "empty": ":/mine", "bytes": "/caf\xe9"} {
 		t.Run(name, func(t *testing.T) {
@@ -322,7 +323,7 @@ func TestRunKeepsPythonPath(t *testing.T) {
 	}
 }
 
-// Nothing but names of a command line is in any file, and nothing of the environment.
+// Of a command line only names are in any file, and nothing of the environment.
 func TestRunWritesNoSecrets(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "--", "sh", "-c", "sleep 1.2", "train.py", "--password=hunter2", "--token", "hunter3", "-phunter4", "hunter5")
@@ -362,7 +363,8 @@ func TestRunWritesNoSecrets(t *testing.T) {
 	}
 }
 
-// A directory that cannot be made costs the telemetry, not the command.
+// If the directory cannot be created, there is no telemetry, but the command
+// runs.
 func TestRunWithoutADirectory(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, rundir.Root), nil, 0o600); err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/trainspan/trainspan/internal/report"
 )
 
-// runsOptions say which runs are listed, and how.
+// runsOptions select and order the listed runs.
 type runsOptions struct {
 	since string
 	job   string
@@ -72,7 +72,7 @@ Which starts are attempts of one run is in docs/guide/run.md.`,
 // runRow is one run.
 type runRow struct {
 	ID        string    `json:"id"`
-	Job       string    `json:"job"` // its name; a run is an attempt of it or several
+	Job       string    `json:"job"` // its name; a run is one or more attempts of it
 	Began     time.Time `json:"began"`
 	Lasted    int64     `json:"lasted_ns"`
 	Command   string    `json:"command,omitempty"`
@@ -81,41 +81,41 @@ type runRow struct {
 	Outcome   string    `json:"outcome"`
 	Goodput   *float64  `json:"goodput"`
 	Diagnosis string    `json:"diagnosis,omitempty"`
-	// RankTime is the time of all ranks, and Spent what it went to. Lost is what of it is
-	// neither work in steps that count nor evaluation: waiting for other ranks counts as lost
-	// in steps as well. All are absent where the steps are not known, and of a profile,
-	// which is a part of a run.
+	// RankTime is the time of all ranks, and Spent its categories. Lost is the part
+	// that is neither productive step time nor evaluation: waiting for other ranks
+	// counts as lost in steps as well. All are absent if the steps are unknown, and
+	// for a profile, which is a part of a run.
 	RankTime int64   `json:"rank_time_ns,omitempty"`
 	Lost     int64   `json:"lost_ns,omitempty"`
 	Spent    []spent `json:"spent,omitempty"`
-	// SlowHosts are those of the slow ranks, where the run had other hosts too.
+	// SlowHosts are the hosts of slow ranks, if the run also had other hosts.
 	SlowHosts []string `json:"slow_hosts,omitempty"`
 
-	hosts []string // all
+	hosts []string // all of them
 }
 
-// spent is what a part of the time of all ranks went to.
+// spent is one category of the time of all ranks.
 type spent struct {
 	Part string `json:"part"` // as in the shares of a report
 	Time int64  `json:"ns"`   // of all ranks together
 }
 
-// runsSum is what is said of several runs together.
+// runsSum summarizes several runs.
 type runsSum struct {
 	Runs      int        `json:"runs"`
-	Unknown   int        `json:"unknown_runs,omitempty"` // of these, without a known time in steps: they are in no sum
+	Unknown   int        `json:"unknown_runs,omitempty"` // runs without a known time in steps: they are in no sum
 	From      time.Time  `json:"from"`                   // when the earliest of them began
 	RankTime  int64      `json:"rank_time_ns"`
 	Lost      int64      `json:"lost_ns"`
-	Spent     []spent    `json:"spent"` // the largest first
+	Spent     []spent    `json:"spent"` // largest first
 	SlowHosts []slowHost `json:"slow_hosts,omitempty"`
 }
 
 // slowHost is a host whose ranks were slow in several runs.
 type slowHost struct {
 	Host string   `json:"host"`
-	Runs []string `json:"runs"` // ids of those in which it was slow, in the order of the list
-	Of   int      `json:"of"`   // the runs on it and on other hosts
+	Runs []string `json:"runs"` // ids of the runs in which it was slow, in the order of the list
+	Of   int      `json:"of"`   // the number of runs on it and on other hosts
 }
 
 func runRuns(ctx context.Context, a *ui.App, args []string, o *runsOptions) error {
@@ -182,7 +182,8 @@ func runRuns(ctx context.Context, a *ui.App, args []string, o *runsOptions) erro
 	return nil
 }
 
-// sinceTime is the moment that --since names: a length of time before now, or a time in UTC.
+// sinceTime returns the time of --since: a duration before now, or a time in
+// UTC.
 func sinceTime(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -200,11 +201,12 @@ func sinceTime(text string, now time.Time) (time.Time, error) {
 	return now.Add(-time.Duration(n) * unit), nil
 }
 
-// maxSince is a hundred years: what is longer is a slip of the pen.
+// maxSince is a hundred years: a longer duration is a mistake.
 const maxSince = 100 * 366 * 24 * time.Hour
 
-// listRuns are the runs below some directories, in no order. It does not read the records of
-// those that surely began before since, or are of no wanted job.
+// listRuns returns the runs below some directories, in no order. It does not
+// read the records of runs that certainly began before since, or belong to no
+// wanted job.
 func listRuns(ctx context.Context, a *ui.App, args []string, since time.Time, wanted func(job string) bool) ([]runRow, error) {
 	if len(args) == 0 {
 		args = rundir.Roots()
@@ -220,7 +222,7 @@ func listRuns(ctx context.Context, a *ui.App, args []string, since time.Time, wa
 	}
 	found, err := findJobs(ctx, a, args)
 	if err != nil && !errors.Is(err, errNoProcess) && !errors.Is(err, job.ErrNoTelemetry) {
-		return nil, unreadable(ctx, err)
+		return nil, unreadable(ctx, args, err)
 	}
 	starts := rundir.All(args...)
 	var rows []runRow
@@ -265,7 +267,7 @@ func printRows(a *ui.App, rows []runRow) {
 	a.Table(a.Stdout, t)
 }
 
-// rowOf says of a run what the list has.
+// rowOf returns the row of a run.
 func rowOf(j *report.Job) runRow {
 	r := report.Live(j, time.Now().UnixNano())
 	row := runRow{ID: j.Job.Label, Job: jobOfID(j.Job.Label), Began: time.Unix(0, r.Ledger.From), Lasted: r.Ledger.Wall, Ranks: len(r.Ranks), Attempts: len(r.Attempts), Goodput: r.Goodput}
@@ -285,13 +287,15 @@ func rowOf(j *report.Job) runRow {
 	return row
 }
 
-// useful are the parts of the time of ranks that a job is run for. All others are lost:
-// waiting for other ranks, data and checkpoints, the start, lost steps, and so on.
+// useful are the categories of rank time for which a job is run. All others are
+// lost: waiting for other ranks, data and checkpoints, the start, lost steps,
+// and so on.
 var useful = []string{
 	string(account.Compute), string(account.Communication), string(account.OtherCode), string(account.StepUnsplit), string(account.Validation), string(account.Testing),
 }
 
-// account adds what the time of the ranks went to, and on which hosts they were slow.
+// account adds the categories of the ranks' time, and the hosts on which they
+// were slow.
 func (row *runRow) account(r *report.Report) {
 	if r.Goodput != nil && r.Profile == nil {
 		parts := make(map[string]int64)
@@ -324,7 +328,7 @@ func (row *runRow) account(r *report.Report) {
 	}
 }
 
-// jobOfID is the name of the job in the id of a run.
+// jobOfID returns the name of the job in the id of a run.
 func jobOfID(id string) string {
 	if dot := strings.LastIndexByte(id, '.'); dot > 0 {
 		return id[:dot]
@@ -332,7 +336,7 @@ func jobOfID(id string) string {
 	return id
 }
 
-// spentOf is a list of parts, the largest first.
+// spentOf returns a list of categories, largest first.
 func spentOf(parts map[string]int64) (out []spent) {
 	for part, ns := range parts {
 		out = append(out, spent{part, ns})
@@ -341,7 +345,7 @@ func spentOf(parts map[string]int64) (out []spent) {
 	return out
 }
 
-// sumOf adds runs up.
+// sumOf summarizes runs.
 func sumOf(rows []runRow) *runsSum {
 	sum := &runsSum{Runs: len(rows), From: rows[0].Began}
 	parts := make(map[string]int64)
@@ -381,7 +385,7 @@ func sumOf(rows []runRow) *runsSum {
 	return sum
 }
 
-// lines are the sum in words.
+// lines returns the summary in words.
 func (s *runsSum) lines(rows []runRow) (out []string) {
 	text := display.Plural(s.Runs, "run") + " since " + s.From.UTC().Format(time.DateTime)
 	if s.Unknown > 0 {
@@ -407,7 +411,8 @@ func (s *runsSum) lines(rows []runRow) (out []string) {
 	return out
 }
 
-// rankHours writes the time of several ranks together: hours as soon as it is an hour.
+// rankHours formats the time of several ranks together: in hours from one hour
+// on.
 func rankHours(ns int64) string {
 	if hours := time.Duration(ns).Hours(); hours >= 1 {
 		return fmt.Sprintf("%.1f rank-hours", hours)

@@ -15,8 +15,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// TestRunsReadsLittle: the records of runs that run.json files exclude are not read, and those of
-// the first attempt of a run that goes on are.
+// TestRunsReadsLittle checks that the records of runs that run.json files
+// exclude are not read, and that those of the first attempt of a continued run
+// are.
 func TestRunsReadsLittle(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeRuns(t) // train.1 8 h ago, train.2 7 h and 6 h, eval.1 5 h, last.1 4 h
@@ -33,11 +34,11 @@ func TestRunsReadsLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, c := range []struct{ args, want string }{ // the folders whose damage it warns of
+	for _, c := range []struct{ args, want string }{ // the folders for which it reports damage
 		{"", "train/attempt-1 train/attempt-2 train/attempt-3 eval/attempt-1 last/attempt-1"},
 		{"--since 270m", "eval/attempt-1 last/attempt-1"}, // eval still runs
 		{"--since 330m", "eval/attempt-1 last/attempt-1"},
-		{"--since 390m --job train", "train/attempt-2 train/attempt-3"}, // attempt 2 began before, and 3 is of the same run
+		{"--since 390m --job train", "train/attempt-2 train/attempt-3"}, // attempt 2 began before, and 3 belongs to the same run
 		{"--since 9h --job e*", "eval/attempt-1"},
 		{"--since 1m", "eval/attempt-1"},
 		{"--since 1m --job last", ""},
@@ -55,8 +56,8 @@ func TestRunsReadsLittle(t *testing.T) {
 	}
 }
 
-// TestRunsSelected: --since, --job and --sort choose and order the rows, and wrong values and
-// empty selections are refused with the way out.
+// TestRunsSelected checks that --since, --job and --sort select and order the
+// rows, and that wrong values and empty selections are refused with a remedy.
 func TestRunsSelected(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeRuns(t) // train.1 8 h ago, train.2 7 h, eval.1 5 h, last.1 4 h
@@ -105,8 +106,9 @@ func TestRunsSelected(t *testing.T) {
 	}
 }
 
-// TestRunsSum: the time of the ranks is that of the runs added up, and a host whose rank is
-// slow in two runs is named, but not one that is slow in one run only.
+// TestRunsSum checks that the time of the ranks is the sum over the runs, and
+// that a host whose rank is slow in two runs is named, but not one that is slow
+// in only one.
 func TestRunsSum(t *testing.T) {
 	var rows []runRow
 	var rankTime, lost int64
@@ -151,7 +153,7 @@ func TestRunsSum(t *testing.T) {
 			t.Errorf("the sum is not in\n%s", out)
 		}
 	}
-	rows = append(rows, runRow{ID: "j.5", Began: rows[0].Began.Add(-time.Hour)}) // nothing is known of it
+	rows = append(rows, runRow{ID: "j.5", Began: rows[0].Began.Add(-time.Hour)}) // nothing is known about it
 	sum := sumOf(rows)
 	if sum.Runs != 5 || sum.Unknown != 1 || sum.RankTime != rankTime || sum.Lost != lost || !sum.From.Equal(rows[4].Began) {
 		t.Errorf("%+v, want the sum %d, lost %d", sum, rankTime, lost)

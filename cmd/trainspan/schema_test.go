@@ -21,14 +21,15 @@ import (
 
 var anew = flag.Bool("update", false, "write docs/reference/schema from the types")
 
-// schemas has what --json prints: of runs, each line.
+// schemas has the types of --json output; for runs, of each line.
 var schemas = map[string]any{"report": report.Report{}, "compare": compare.Result{}, "runs": runRow{}, "runs-sum": runsSum{}}
 
-// commented are the packages whose types are in the JSON, for their doc comments.
+// commented are the packages with the types of the JSON, for their doc
+// comments.
 var commented = []string{"internal/report", "internal/analyze/compare", "internal/analyze/account", "internal/analyze/straggler", "internal/job", "internal/job/rundir", "internal/analyze/profile"}
 
-// schemaOf makes the schema of a type from its fields, their tags and their comments. A
-// strict one has no other fields; readers are told to expect more.
+// schemaOf returns the schema of a type from its fields, their tags and their
+// comments. A strict one allows no other fields; readers should expect more.
 func schemaOf(t *testing.T, v any, strict bool) []byte {
 	t.Helper()
 	types := make(map[string]reflect.Type)
@@ -42,7 +43,7 @@ func schemaOf(t *testing.T, v any, strict bool) []byte {
 		return name
 	}
 	r.Mapper = func(t reflect.Type) *jsonschema.Schema {
-		if t == reflect.TypeFor[report.Numbers]() { // null where nothing is known
+		if t == reflect.TypeFor[report.Numbers]() { // null if nothing is known
 			return &jsonschema.Schema{Type: "array", Items: orNull(&jsonschema.Schema{Type: "number"})}
 		}
 		return nil
@@ -71,8 +72,8 @@ func orNull(s *jsonschema.Schema) *jsonschema.Schema {
 	return &jsonschema.Schema{OneOf: []*jsonschema.Schema{s, {Type: "null"}}}
 }
 
-// mayBeNull adds null to the fields of a struct that encoding/json writes so, and to those
-// of [report.Steps] that its MarshalJSON does.
+// mayBeNull adds null to the fields of a struct that encoding/json may write as
+// null, and to those of [report.Steps] that its MarshalJSON does.
 func mayBeNull(s *jsonschema.Schema, t reflect.Type) {
 	if t == nil || t.Kind() != reflect.Struct || s.Properties == nil {
 		return
@@ -112,8 +113,8 @@ func compile(t *testing.T, text []byte) *validator.Schema {
 	return s
 }
 
-// TestSchemaFiles: the schemas of the documentation are those of the types, and the help
-// prints them.
+// TestSchemaFiles checks that the schemas of the documentation are those of the
+// types, and that the help prints them.
 func TestSchemaFiles(t *testing.T) {
 	for name, v := range schemas {
 		want := schemaOf(t, v, false)
@@ -122,7 +123,7 @@ func TestSchemaFiles(t *testing.T) {
 			if err := os.WriteFile(path, want, 0o644); err != nil { //nolint:gosec // for everybody
 				t.Fatal(err)
 			}
-			continue // the files that are compared are those of the build
+			continue // the compared files are those of the build
 		}
 		got, err := docs.Pages.ReadFile("reference/schema/" + name + ".json")
 		if err != nil || !bytes.Equal(got, want) {
@@ -135,7 +136,8 @@ func TestSchemaFiles(t *testing.T) {
 	}
 }
 
-// TestSchema: what the commands print has the fields of the schemas and no others.
+// TestSchema checks that the output of the commands has the fields of the
+// schemas and no others.
 func TestSchema(t *testing.T) {
 	dir := t.TempDir()
 	job := func(name string, a simjob.Attempt) string { return makeJob(t, filepath.Join(dir, name), a) }
@@ -171,7 +173,7 @@ func TestSchema(t *testing.T) {
 				t.Errorf("%s %s prints nothing: %s", name, args, said)
 			}
 		}
-		// That they say something: another shape is refused.
+		// Another form is refused.
 		var v any
 		if err := json.Unmarshal(fmt.Appendf(nil, `{"version": "one", "id": 5}`), &v); err != nil {
 			t.Fatal(err)

@@ -14,9 +14,8 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
-// The environment is that of the jobs, and names their backend: who reads what
-// they have recorded sends nothing there, and who imports does so where a flag says
-// it.
+// The environment is that of the jobs, and names their backend: reading records
+// sends nothing there, and importing them only if a flag asks for it.
 func TestReadersSendNothing(t *testing.T) {
 	var asked atomic.Int64
 	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
@@ -43,11 +42,11 @@ func TestReadersSendNothing(t *testing.T) {
 		"trace import": "PROFILES -o OUT.pfw.gz", "trace watch": "PROFILES -o OUT.watched.pfw.gz --once --interval 1ms", "trace merge": "TRACE -o OUT.merged.pfw.gz",
 		"trace split": "TRACE -o OUT.pieces", "trace recover": "TRACE -o OUT.recovered.pfw.gz", "trace convert": "TRACE --to otlp -o OUT.otlp.jsonl",
 		"report": "JOB --html OUT.html", "runs": "JOB", "trace digest": "JOB -o OUT.digest", "compare": "JOB JOB",
-		// These end with a person: what they read is what report and info do.
+		// These are interactive: they read like report and info.
 		"open": "", "top": "", "version": "", "trace": "",
-		// These send, and say so.
+		// These send on purpose.
 		"trace replay": "", "run": "", "alert": "",
-		// It runs a job, which sends where the environment says so.
+		// It runs a job, which sends if the environment asks for it.
 		"demo": "",
 	}
 	for _, cmd := range verbs(newRoot(&ui.App{})) {
@@ -65,7 +64,7 @@ func TestReadersSendNothing(t *testing.T) {
 			t.Errorf("%v: status %d, %d requests: %s", line, status, asked.Swap(0), &errs)
 		}
 	}
-	// The same files are sent where that is asked for, with what the environment says of how.
+	// The same files are sent on request, configured by the environment.
 	back := newReceiver(t)
 	for _, line := range []string{"trace import PROFILES -q", "trace watch PROFILES --once --interval 1ms --state OUT.state"} {
 		var errs bytes.Buffer

@@ -88,6 +88,11 @@ func runSplit(ctx context.Context, a *ui.App, args []string, o *splitOptions) er
 	if len(args) == 0 {
 		return ui.Usage("no trace is given; name files, globs or directories, such as out/*.pfw.gz")
 	}
+	args, imported, err := withTraces(ctx, a, args)
+	if err != nil {
+		return err
+	}
+	defer imported.remove()
 	files, err := read.Expand(ctx, args)
 	if err != nil {
 		return err
@@ -111,7 +116,7 @@ func runSplit(ctx context.Context, a *ui.App, args []string, o *splitOptions) er
 	if s.from, err = surveyAll(ctx, a, files[0], &o.filter, bar, true); err != nil {
 		return err
 	}
-	s.stem = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(files[0]), ".gz"), ".pfw")
+	s.stem = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(imported.name(files[0])), ".gz"), ".pfw")
 	if o.by == "process" {
 		s.stem = identity.WithoutRank(s.stem)
 	}
@@ -142,7 +147,7 @@ func runSplit(ctx context.Context, a *ui.App, args []string, o *splitOptions) er
 	return nil
 }
 
-// take passes one event on to its piece. Metadata go to all of them.
+// take passes one event on to its piece. Metadata goes to all of them.
 func (s *splitter) take(ev *dftracer.Event) error {
 	if ev.Cat == dftracer.CatDFTracer && ev.Phase != dftracer.PhaseMetadata {
 		return nil
@@ -175,12 +180,12 @@ func (s *splitter) take(ev *dftracer.Event) error {
 	return nil
 }
 
-// isHashRecord reports whether a fact is written again where it is used.
+// isHashRecord reports whether metadata is written again where it is used.
 func isHashRecord(name string) bool {
 	return name == tracefile.NameHostHash || name == tracefile.NameFileHash || name == tracefile.NameStringHash
 }
 
-// share writes a fact into a piece that it concerns.
+// share writes metadata to a piece that it concerns.
 func (s *splitter) share(p *splitPiece, ev *dftracer.Event) {
 	if isHashRecord(ev.Name) {
 		return
@@ -193,7 +198,7 @@ func (s *splitter) share(p *splitPiece, ev *dftracer.Event) {
 
 func (p *splitPiece) key() string { return p.r.piece }
 
-// name returns what the piece of an event is called.
+// name returns the name of an event's piece.
 func (s *splitter) name(ev *dftracer.Event) string {
 	switch s.o.by {
 	case "epoch":
@@ -225,8 +230,8 @@ func (s *splitter) sharedPID(key job.Key) bool {
 	return false
 }
 
-// fileName makes a word fit for the name of a file. Words that had to be changed
-// for that get a number, so that no two become the same.
+// fileName makes a word usable in a file name. Changed words get a number, so
+// that no two become the same.
 func fileName(s string) string {
 	fit := fswrite.SafeName(s, 80)
 	if fit == s {
@@ -237,7 +242,7 @@ func fileName(s string) string {
 	return fmt.Sprintf("%s-%08x", fit, h.Sum32())
 }
 
-// piece returns the piece of an event and begins it when it is the first.
+// piece returns the piece of an event, and creates it for the first one.
 func (s *splitter) piece(ev *dftracer.Event) (*splitPiece, error) {
 	name := s.name(ev)
 	if p := s.pieces[name]; p != nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/trainspan/trainspan/internal/report"
 )
 
-// untrained is what a report says of commands in which nothing trains: how they ended,
-// and what they used.
+// untrained is a report of commands without training: how they ended, and what
+// they used.
 type untrained struct {
 	Version int        `json:"version"`
-	Goodput *float64   `json:"goodput"` // is not known
-	Starts  []ranStart `json:"starts"`  // the latest first
+	Goodput *float64   `json:"goodput"` // always null
+	Starts  []ranStart `json:"starts"`  // latest first
 }
 
 // ranStart is a start, and how it ended. docs/guide/run.md has the fields.
@@ -29,8 +29,7 @@ type ranStart struct {
 	Outcome *job.Outcome `json:"outcome"`
 }
 
-// startsOnly is the error of reading a job where there are starts in which nothing
-// trains.
+// startsOnly is the error for a job with starts, but without training.
 type startsOnly struct {
 	error
 	starts []*rundir.Run
@@ -42,7 +41,7 @@ func (s *startsOnly) Unwrap() error { return s.error }
 // maxStarts is how many starts the screen shows.
 const maxStarts = 10
 
-// showStarts answers for starts in which no process trains.
+// showStarts reports starts in which no process trains.
 func showStarts(a *ui.App, only *startsOnly, asJSON bool) error {
 	var starts []ranStart
 	for _, s := range only.starts {
@@ -77,7 +76,8 @@ func showStarts(a *ui.App, only *startsOnly, asJSON bool) error {
 	return nil
 }
 
-// gpusOf says how busy the GPUs of a start were, and how much of their memory was in use.
+// gpusOf describes how busy the GPUs of a start were, and how much of their
+// memory was in use.
 func gpusOf(all []rundir.GPU) string {
 	if len(all) == 0 {
 		return "unknown"
@@ -90,7 +90,7 @@ func gpusOf(all []rundir.GPU) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.0f %% of %d, %s", busy, len(all), sizeOf(memory)), ", ")
 }
 
-// sizeOf is a size, empty where nothing is known.
+// sizeOf formats a size, "" if unknown.
 func sizeOf(n int64) string {
 	if n <= 0 {
 		return ""

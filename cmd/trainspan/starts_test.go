@@ -13,8 +13,8 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
-// TestReportOfStarts: a command in which nothing trains has an answer too: how it
-// ended, and what it used.
+// TestReportOfStarts checks that a command without training has a report: how
+// it ended, and what it used.
 func TestReportOfStarts(t *testing.T) {
 	dir := t.TempDir()
 	began := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
@@ -55,7 +55,7 @@ func TestReportOfStarts(t *testing.T) {
 	if status, out, _ := cli(t, "report", dir, "--json", "--check"); status != 4 || json.Unmarshal([]byte(out), &back) != nil || len(back.Starts) != 2 || back.Goodput != nil {
 		t.Errorf("status %d: %s", status, out)
 	}
-	if status, _, said := cli(t, "compare", dir, dir); status == 0 || !strings.Contains(said, "no trace file and no JSON lines") {
+	if status, _, said := cli(t, "compare", dir, dir); status == 0 || !strings.Contains(said, "no trace is in this directory") {
 		t.Errorf("compare: status %d: %s", status, said)
 	}
 	if status, _, _ := cli(t, "report", dir, "--html", filepath.Join(dir, "x.html")); status == 0 {
@@ -63,7 +63,8 @@ func TestReportOfStarts(t *testing.T) {
 	}
 }
 
-// TestReportOfTheNewest: without a directory the job that was started last is reported.
+// TestReportOfTheNewest checks that without a directory the latest started job
+// is reported.
 func TestReportOfTheNewest(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if status, _, said := cli(t, "report"); status != 2 || !strings.Contains(said, "trainspan-runs has no run") {
@@ -91,7 +92,8 @@ func TestReportOfTheNewest(t *testing.T) {
 	}
 }
 
-// TestRunsAreListed: each run has a row and an id, by which it is reported.
+// TestRunsAreListed checks that each run has a row and an id, by which it is
+// reported.
 func TestRunsAreListed(t *testing.T) {
 	dir := t.TempDir()
 	for n, job := range []string{"a", "b"} {
@@ -116,7 +118,7 @@ func TestRunsAreListed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// What does not train is listed too, also beside what does at the same time.
+	// Commands without training are listed too, also beside a concurrent training.
 	file, _, err := rundir.CreateFile(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +153,7 @@ func TestRunsAreListed(t *testing.T) {
 	if status, _, said := cli(t, "report", dir); status != 0 || !strings.Contains(said, "--run train.1") {
 		t.Errorf("status %d: %s", status, said)
 	}
-	// By their ids where trainspan run has put them.
+	// By their ids in the folders of trainspan run.
 	here := t.TempDir()
 	t.Chdir(here)
 	if err := os.Symlink(dir, filepath.Join(here, rundir.Root)); err != nil {

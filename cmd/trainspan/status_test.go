@@ -12,7 +12,8 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
-// statusCases has a command line for each row of the table in docs/reference/cli.md.
+// statusCases has a command line for each row of the table in
+// docs/reference/cli.md.
 var statusCases = map[string][]string{
 	"0 all is well":          {"trace summary GOOD", "trace validate GOOD", "trace info GOOD", "trace merge GOOD -o OUT.pfw.gz"},
 	"1 a trace is not valid": {"trace validate LOOSE", "trace validate GOOD LOOSE"},

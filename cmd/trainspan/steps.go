@@ -71,7 +71,7 @@ func runSteps(ctx context.Context, a *ui.App, args []string, o *stepsOptions) er
 	if err := q.Prepare(ctx, files); err != nil {
 		return err
 	}
-	set, err := openSet(args)
+	set, err := openSet(ctx, args)
 	if err != nil {
 		return err
 	}
@@ -144,9 +144,9 @@ func runSteps(ctx context.Context, a *ui.App, args []string, o *stepsOptions) er
 	return nil
 }
 
-// stepJSON is a row for machines.
+// stepJSON is a row as JSON.
 type stepJSON struct {
-	Run     string           `json:"run,omitempty"` // as trainspan runs lists it, where there are several
+	Run     string           `json:"run,omitempty"` // as in trainspan runs, if there are several
 	Attempt int              `json:"attempt"`
 	Step    int64            `json:"step"`
 	Rank    string           `json:"rank,omitempty"`
@@ -207,10 +207,11 @@ func stepCSV(a *ui.App, t *stepTable, keep keepStep, _ *int64) error {
 	return errors.Join(err, w.Flush())
 }
 
-// usOf is a duration in microseconds; -1 stays what it is.
+// usOf converts a duration to microseconds; -1 stays -1.
 func usOf(ns int64) int64 { return max(ns/1000, min(ns, 0)) }
 
-// stepText prints tables of some steps each, so that memory does not grow.
+// stepText prints tables of a limited number of steps, so that memory does not
+// grow.
 func stepText(a *ui.App, t *stepTable, keep keepStep, first *int64) error {
 	const page = 1000
 	heads := append([]string{"attempt", "step", "epoch", "<rank", "start", "wall"}, phaseNames[:]...)
@@ -266,7 +267,7 @@ const (
 
 var phaseNames = [phaseCount]string{"data", "copies", "forward", "backward", "optimizer", "comm", "checkpoint"}
 
-// phaseOf are the phases of classes.
+// phaseOf maps classes to phases.
 var phaseOf = map[vocab.Class]int{
 	vocab.ClassInputWait:      phaseData,
 	vocab.ClassInputWork:      phaseData,
@@ -282,15 +283,15 @@ var phaseOf = map[vocab.Class]int{
 // stepRow is one step of one process, in nanoseconds.
 type stepRow struct {
 	proc       uint32 // index of the process
-	step       int64  // its number in the job or, where that is not known, in the process
+	step       int64  // its number in the job or, if unknown, in the process
 	raw        int64  // as recorded, -1 without one
 	epoch      int64  // -1 without one
-	start, dur int64  // dur is -1 of one that never ended
+	start, dur int64  // dur is -1 if it never ended
 	phases     [phaseCount]int64
 }
 
-// stepTable collects the steps of the processes of a set, in a file when there are
-// many.
+// stepTable collects the steps of the processes of a set, in a file if there
+// are many.
 type stepTable struct {
 	mu    sync.Mutex
 	procs []*job.Process
@@ -305,16 +306,16 @@ func newStepTable() *stepTable {
 	}, stepMemory, "")}
 }
 
-func (t *stepTable) close() { _ = t.found.Close() } // nothing in it is needed any more
+func (t *stepTable) close() { _ = t.found.Close() } // its contents are no longer needed
 
-// open makes the sink of a process.
+// open returns the sink of a process.
 func (t *stepTable) open(p *job.Process) job.Sink {
 	return &stepSink{to: t, proc: p, spans: extsort.New(extsort.Codec[phaseSpan]{
 		Append: appendPhase, Decode: decodePhase, Key: func(s *phaseSpan) extsort.Key { return extsort.Key{First: s.start, Second: -s.dur} },
 	}, stepMemory, "")}
 }
 
-// sorted returns the rows of jobs by attempt, step and rank to fn.
+// sorted calls fn with the rows of jobs by attempt, step and rank.
 func (t *stepTable) sorted(keep func(*job.Process, *stepRow) bool, fn func(*job.Process, *stepRow) error) (err error) {
 	all := extsort.New(extsort.Codec[stepRow]{Append: appendStep, Decode: decodeStep, Key: func(r *stepRow) extsort.Key {
 		p := t.procs[r.proc]
@@ -341,7 +342,7 @@ func (t *stepTable) sorted(keep func(*job.Process, *stepRow) bool, fn func(*job.
 	return it.Err()
 }
 
-// table returns the steps of a job as rows of a data set.
+// table calls add with the steps of a job as rows of a data set.
 func (t *stepTable) table(j *job.Job, add func(*dataset.Step) error) error {
 	of := make(map[*job.Process]bool, len(j.Processes))
 	for _, p := range j.Processes {
@@ -370,7 +371,7 @@ func (t *stepTable) table(j *job.Job, add func(*dataset.Step) error) error {
 // phaseSpan is a span of a phase.
 type phaseSpan struct {
 	start, dur, thread int64
-	step               int64 // that a collective names: a device runs it later
+	step               int64 // of a collective, which a device runs later
 	phase              int
 }
 
@@ -379,7 +380,7 @@ type stepSink struct {
 	to    *stepTable
 	proc  *job.Process
 	spans *extsort.Sorter[phaseSpan]
-	span  phaseSpan // that is added
+	span  phaseSpan // being added
 	err   error
 }
 
@@ -394,8 +395,8 @@ func (s *stepSink) Span(sp *job.Span) {
 	s.err = s.spans.Add(&s.span)
 }
 
-// Close gives each step the spans that begin in it, and the collectives that name
-// it. What lies inside of another span of its phase is not counted again.
+// Close assigns each step the spans that begin in it, and the collectives with
+// its number. A span inside another span of its phase is not counted again.
 func (s *stepSink) Close() error {
 	steps := s.proc.Steps.All()
 	rows := make([]stepRow, len(steps))
@@ -409,7 +410,7 @@ func (s *stepSink) Close() error {
 		named[st.Raw] = i
 	}
 	if len(named) < len(steps) {
-		clear(named) // they do not say which
+		clear(named) // they are ambiguous
 	}
 	type place struct {
 		thread int64

@@ -186,7 +186,7 @@ func useCells(u *spanstats.Use) []string {
 
 var useHeads = []string{"wall", "compute", "of wall", "I/O", "I/O stall", "comm", "comm stall", "copies", "idle"}
 
-// usePriority is the order in which columns go where a terminal is narrow.
+// usePriority is the order in which columns are dropped on a narrow terminal.
 var usePriority = []string{"events", "lanes", "pid", "I/O", "comm", "copies", "of wall", "steps"}
 
 func showUse(a *ui.App, r *spanstats.Result, p ui.Painter) {

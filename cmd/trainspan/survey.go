@@ -18,14 +18,14 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// noFlush keeps the writer of a conversion from cutting small members: there
-// is nobody who would wait for the lines.
+// noFlush keeps the writer of a conversion from writing small members, because
+// the lines are not needed early.
 const noFlush = time.Hour
 
-// survey is what a first pass finds out about a trace that is written anew.
+// survey is what a first pass finds out about a trace to be rewritten.
 type survey struct {
 	path     string
-	filter   *read.Filter // what of it is asked for; nil is everything
+	filter   *read.Filter // the selected part; nil means everything
 	hashes   *tracefile.Hashes
 	dialect  dftracer.Dialect
 	who      *job.FileTracker
@@ -34,19 +34,19 @@ type survey struct {
 	events   int64
 	procs    map[job.Key]bool
 
-	eventCounts map[uint64]int32 // of the spans that have events
+	eventCounts map[uint64]int32 // of the spans with events
 	start       dftracer.Event
 	startTime   int64
 	endTime     int64
 	times       *filetime.Judge
-	aside       int64   // events whose times cannot be
+	aside       int64   // events with impossible times
 	framing     []int64 // times of the first framing records
 	ended       bool    // by the program itself
 	damaged     bool    // records are missing
 }
 
-// survey reads a trace once and tells what is wrong with it: a copy keeps the events
-// whose times cannot be.
+// surveyAll reads a trace once and reports its defects. With copies, events
+// with impossible times are kept.
 func surveyAll(ctx context.Context, a *ui.App, path string, q *read.Filter, bar *ui.Progress, copies bool) (*survey, error) {
 	var s *survey
 	err := read.Judging(func(times *filetime.Judge) (err error) {
@@ -99,8 +99,8 @@ func (s *survey) end(ev *dftracer.Event) {
 	})
 }
 
-// sayEnd has a trace that is made of others say where they do not show how the program
-// ended: it has an end itself, and would look as if the program had ended well.
+// sayEnd marks a trace made from others that do not show how the program ended,
+// because its own end would look as if the program had ended well.
 func sayEnd(w *dftracer.Writer, from ...*rewriter) {
 	for _, r := range from {
 		if r.from.ended {
@@ -157,12 +157,13 @@ func (s *survey) time(start, end int64) {
 	s.endTime = max(s.endTime, end)
 }
 
-// has reports whether a time that does not count itself can be, beside the others.
+// has reports whether a time that is not counted itself is possible, compared
+// with the others.
 func (s *survey) has(t int64) bool {
 	return len(s.procs) == 0 || read.JudgeBy(s.times.Median(), true).Near(t)
 }
 
-// hostName returns the name behind the hash of a host.
+// hostName returns the name for the hash of a host.
 func (s *survey) hostName(hash string) string {
 	if name, ok := s.hashes.Host(hash); ok {
 		return name
@@ -170,7 +171,7 @@ func (s *survey) hostName(hash string) string {
 	return identity.UnknownHost
 }
 
-// process returns who the trace is about.
+// process returns the process of the trace.
 func (s *survey) process() dftracer.Process {
 	str := func(key string) string {
 		arg, _ := s.start.Arg(key)
@@ -192,7 +193,7 @@ func (s *survey) process() dftracer.Process {
 			}
 		}
 	}
-	var who identity.Identity // what the start says; what records say is copied
+	var who identity.Identity // from the start record; other records are copied
 	for i := range s.start.Args {
 		who.Say(identity.Start, s.start.Args[i].Key, s.start.Args[i].Text())
 	}
@@ -204,16 +205,17 @@ func (s *survey) process() dftracer.Process {
 	return p
 }
 
-// clock gives the framing of a rewritten trace the times of the original.
+// clock returns the times of the original for the framing of a rewritten trace.
 type clock struct{ us atomic.Int64 }
 
 func (c *clock) now() time.Time { return time.UnixMicro(c.us.Load()) }
 
-// maxEventSpans bounds the spans whose events are put with them.
+// maxEventSpans bounds the spans whose events are joined with them.
 const maxEventSpans = 1 << 20
 
-// eventOf reports whether a record is an event of a span, and of which. value is
-// its time in microseconds or, for the count of those that the SDK dropped, that.
+// eventOf reports whether a record is an event of a span, and returns the span.
+// value is its time in microseconds or, for the count of events that the SDK
+// dropped, that count.
 func eventOf(ev *dftracer.Event) (span uint64, name string, value int64, ok bool) {
 	if ev.Phase != dftracer.PhaseMetadata || ev.Name != tracefile.NameCustom {
 		return 0, "", 0, false

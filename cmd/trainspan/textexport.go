@@ -17,10 +17,10 @@ import (
 // textFormat encodes events as text of another format.
 type textFormat interface {
 	begin(dst []byte) []byte
-	// event appends what an event becomes, which may be nothing.
+	// event appends the text of an event, which may be empty.
 	event(dst []byte, ev *dftracer.Event) []byte
 	end(dst []byte) []byte
-	// count is how many events became something.
+	// count returns how many events had text.
 	count() int64
 }
 
@@ -59,7 +59,7 @@ func exportText(ctx context.Context, a *ui.App, s *survey, output string, o *con
 	return n, err
 }
 
-// writeText writes what a format makes of a trace.
+// writeText writes a trace in a text format.
 func writeText(ctx context.Context, s *survey, format textFormat, to io.Writer, bar *ui.Progress) (int64, error) {
 	w := bufio.NewWriterSize(to, 1<<20)
 	buf := format.begin(nil)
@@ -76,7 +76,7 @@ func writeText(ctx context.Context, s *survey, format textFormat, to io.Writer, 
 		return err
 	})
 	if err == nil {
-		_, _ = w.Write(format.end(buf)) // Flush returns its error
+		_, _ = w.Write(format.end(buf)) // Flush returns the error
 		err = w.Flush()
 	}
 	return format.count(), err

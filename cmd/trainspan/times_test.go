@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A record from another time is set aside and told, wherever it stands; a trace
-// that lies near 0 as a whole is kept.
+// A record from another time is dropped and reported, wherever it is; a trace
+// that is near 0 as a whole is kept.
 func TestTimesThatCannotBe(t *testing.T) {
 	const base = 1_700_000_000_000_000
 	line := func(id int, ts, dur int64) string {
@@ -59,7 +59,8 @@ func TestTimesThatCannotBe(t *testing.T) {
 	}
 }
 
-// Each verb sets such records aside and tells once; what copies a trace keeps them.
+// Each command drops such records and reports it once; commands that copy a
+// trace keep them.
 func TestTimesThatCannotBeInVerbs(t *testing.T) {
 	const base = 1_700_000_000_000_000
 	line := func(id int, ts, dur int64) string {
@@ -105,7 +106,7 @@ func TestTimesThatCannotBeInVerbs(t *testing.T) {
 	} {
 		for _, file := range files {
 			if strings.HasPrefix(verb.args, "trace info") && file.name == "a sample in 2255" {
-				continue // samples have no part in the time that it shows
+				continue // samples are not used for the time that it shows
 			}
 			t.Run(verb.args+"/"+file.name, func(t *testing.T) {
 				dir := t.TempDir()
@@ -146,8 +147,8 @@ func TestTimesThatCannotBeInVerbs(t *testing.T) {
 	}
 }
 
-// A window shows what is set aside without one, and a window after the start does
-// not begin at a clock that was not set.
+// A window shows records that are dropped without one, and a window after the
+// start does not begin at a clock that was not set.
 func TestWindowOfTimesThatCannotBe(t *testing.T) {
 	text := "[\n" + `{"id":1,"name":"early","cat":"c","pid":7,"tid":1,"ts":5,"dur":5,"ph":"X","args":{}}` + "\n"
 	for i := range int64(50) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"math"
 	"os"
 	"strings"
@@ -62,14 +63,14 @@ func runTop(ctx context.Context, a *ui.App, args []string, interval time.Duratio
 		return ui.Usage("top needs a terminal as standard output; trainspan report prints the same screen once")
 	}
 	ctx, stop := context.WithCancel(ctx)
-	defer stop() // a reading that is under way then ends; nobody waits for it
+	defer stop() // ends a reading in progress, whose result is not needed
 	m := newTopModel(ctx, reader, a.Paint(a.Stdout))
 	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(a.Streams.Out), tea.WithoutSignalHandler()}
 	if f, ok := a.Streams.In.(*os.File); ok && ui.Terminal(f) { // otherwise it opens the terminal itself
 		options = append(options, tea.WithInput(f))
 	}
-	// Version 2 of Bubble Tea: version 1 asks the terminal for its colours, and
-	// waits for the answer, at the start of every command that it is linked into.
+	// Version 2 of Bubble Tea, because version 1 asks the terminal for its colours,
+	// and waits for the answer, at the start of every command that links it.
 	_, err = tea.NewProgram(m, options...).Run()
 	if errors.Is(err, context.Canceled) { // an interrupt is a way to end it
 		return nil
@@ -80,20 +81,20 @@ func runTop(ctx context.Context, a *ui.App, args []string, interval time.Duratio
 	return nil
 }
 
-// topModel is what the screen of top shows.
+// topModel is the state of top's screen.
 type topModel struct {
 	ctx    context.Context
 	reader *topReader
 	paint  ui.Painter
 
 	width, height int
-	top           int // the first line of the report that is seen
+	top           int // the first visible line of the report
 	help          bool
 
 	shown   *topReading // the newest with a report
 	last    *topReading // the newest of all
-	reading time.Time   // since when one is under way, zero when none is
-	slow    bool        // it takes long enough to say so
+	reading time.Time   // when the current reading began, zero if there is none
+	slow    bool        // it takes long enough to show that
 	turn    int         // counts readings, so that an old timer starts none
 }
 
@@ -101,8 +102,7 @@ func newTopModel(ctx context.Context, r *topReader, p ui.Painter) *topModel {
 	return &topModel{ctx: ctx, reader: r, paint: p, width: 80, height: 24}
 }
 
-// topDue says that the time for the next reading has come, topSlow that the
-// current one takes long.
+// topDue starts the next reading, topSlow marks the current one as slow.
 type (
 	topDue  struct{ turn int }
 	topSlow struct{ turn int }
@@ -111,7 +111,7 @@ type (
 // Init starts the first reading.
 func (m *topModel) Init() tea.Cmd { return m.read(true) }
 
-// read starts a reading, unless one is under way.
+// read starts a reading, unless one is in progress.
 func (m *topModel) read(force bool) tea.Cmd {
 	if !m.reading.IsZero() {
 		return nil
@@ -125,7 +125,7 @@ func (m *topModel) read(force bool) tea.Cmd {
 	)
 }
 
-// Update takes a key, a new size, or what was read.
+// Update handles a key, a new size, or a finished reading.
 func (m *topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.KeyPressMsg:
@@ -196,14 +196,14 @@ func (m *topModel) key(key string) tea.Cmd {
 	return nil
 }
 
-// room is how many lines of the report fit between the first and the last line
-// of the screen.
+// room returns how many lines of the report fit between the first and the last
+// line of the screen.
 func (m *topModel) room() int { return max(m.height-2, 0) }
 
-// first is the first line that is seen, within what there is.
+// first returns the first visible line, within bounds.
 func (m *topModel) first() int { return max(min(m.top, len(m.body())-m.room()), 0) }
 
-// body is all lines between the first and the last one.
+// body returns all lines between the first and the last one.
 func (m *topModel) body() []string {
 	switch {
 	case m.help:
@@ -219,7 +219,7 @@ func (m *topModel) body() []string {
 	return m.shown.report.Screen(m.width)
 }
 
-// View draws all of it.
+// View draws the screen.
 func (m *topModel) View() tea.View {
 	lines := []string{m.status()}
 	body, first := m.body(), m.first()
@@ -241,7 +241,7 @@ func (m *topModel) View() tea.View {
 	return v
 }
 
-// status is the first line: what is shown and of when.
+// status returns the first line: what is shown and of when.
 func (m *topModel) status() string {
 	const clock = "15:04:05"
 	const rest = len("  ·  read 12:00:00 · records up to 12:00:00 · nothing new at 12:00:00")
@@ -275,7 +275,7 @@ func (m *topModel) status() string {
 	return string(m.paint.Dim(line))
 }
 
-// keys is the last line.
+// keys returns the last line.
 func (m *topModel) keys(first, all int) string {
 	line := "q quit · r read now · ? help"
 	if shown := min(m.room(), all-first); shown < all {
@@ -284,43 +284,43 @@ func (m *topModel) keys(first, all int) string {
 	return string(m.paint.Dim(m.fit(line)))
 }
 
-// fit cuts a line to the screen.
+// fit cuts a line to the screen's width.
 func (m *topModel) fit(line string) string {
 	return display.Cut(display.Text(line), m.width)
 }
 
-// topShare is how many times the processor time of a reading passes from its
-// begin to that of the next: top uses at most this part of one core.
+// topShare is the ratio between the interval of readings and the processor time
+// of one: top uses at most this fraction of one core.
 const topShare = 5
 
-// topReader reads a job again and again. Its readings come one at a time.
+// topReader reads a job repeatedly. Readings do not overlap.
 type topReader struct {
 	paths    []string
-	run      string        // what people call it, where it is a run
+	run      string        // the displayed name, if it is a run
 	follow   bool          // the newest run is read, whichever that is
-	newest   string        // the folder of the newest start when that was resolved last
+	newest   string        // the folder of the newest start when it was last resolved
 	interval time.Duration // between the end of one reading and the next
 	now      func() time.Time
 
-	seen    uint64    // what the files were like at the last reading
-	settles time.Time // when the last report has to be made again though no file has changed
+	seen    uint64    // a hash of the files at the last reading
+	settles time.Time // when the last report has to be made again although no file has changed
 }
 
-// topReading is what one reading found.
+// topReading is the result of one reading.
 type topReading struct {
-	at   time.Time     // when it began: the records are those of then
+	at   time.Time     // when it began, which is the time of the records
 	took time.Duration //
 	rest time.Duration // until the next one
 
 	report  *report.Report // nil if there is none, or if it is equal to the last one
-	job     *report.Job    // that of the report
+	job     *report.Job    // of the report
 	same    bool           // no file has changed
 	others  int            // jobs in the same files that are not shown
-	waiting string         // what there is not yet
+	waiting string         // what is missing so far
 	err     error
 }
 
-// read reads all files, unless none has changed and it is not forced to.
+// read reads all files, unless none has changed and force is false.
 func (t *topReader) read(ctx context.Context, force bool) topReading {
 	out := topReading{at: t.now()}
 	cpu := cpuTime()
@@ -344,16 +344,16 @@ func (t *topReader) read(ctx context.Context, force bool) topReading {
 	return out
 }
 
-// pause is how long to wait after a reading that took some time, and some
-// processor time of all cores. Where that is not known, and where files come over
-// a slow network, the time counts: it reads for half of it at most.
+// pause returns how long to wait after a reading that took some time, and some
+// processor time of all cores. If that is unknown, and if files come over a
+// slow network, the time counts: reading takes at most half of it.
 func (t *topReader) pause(took, cpu time.Duration) time.Duration {
 	return max(t.interval, topShare*cpu-took, took)
 }
 
 func (t *topReader) job(ctx context.Context, files int, out *topReading) {
 	t.settles = time.Time{}
-	found, err := findJobs(ctx, nil, t.paths)
+	found, err := findAnyJobs(ctx, ui.New(ui.Streams{Out: io.Discard, Err: io.Discard}), t.paths) // what is wrong may be mended by the next reading
 	switch {
 	case errors.Is(err, job.ErrNoTelemetry):
 		out.waiting = fmt.Sprintf("no trace file and no JSON lines file yet (%s)", display.Plural(files, "file"))
@@ -372,11 +372,12 @@ func (t *topReader) job(ctx context.Context, files int, out *topReading) {
 	}
 }
 
-// look says what the files are like, without opening them, and how many there are.
+// look returns a hash of the files' properties, without opening them, and their
+// number.
 func (t *topReader) look() (seen uint64, files int) {
 	h := fnv.New64a()
 	var b [16]byte
-	found, _ := fsread.Walk(t.paths...) // what cannot be read is reported by the reading
+	found, _ := fsread.Walk(t.paths...) // unreadable paths are reported by the reading
 	for _, f := range found {
 		if f.Err != nil || f.Info.IsDir() {
 			continue
@@ -387,13 +388,13 @@ func (t *topReader) look() (seen uint64, files int) {
 		binary.LittleEndian.PutUint64(b[8:], uint64(f.Info.ModTime().UnixNano()))
 		_, _ = h.Write(b[:])
 	}
-	return h.Sum64() | 1, files // 0 is before the first
+	return h.Sum64() | 1, files // 0 means before the first
 }
 
-// name is what is read.
+// name returns what is read.
 func (t *topReader) name() string { return cmp.Or(t.run, strings.Join(t.paths, " ")) }
 
-// newTopReader returns the reader of what arguments stand for, of the newest run without any.
+// newTopReader returns the reader of the arguments, or of the newest run.
 func newTopReader(ctx context.Context, args []string, interval time.Duration) (*topReader, error) {
 	t := &topReader{interval: interval, now: time.Now, follow: len(args) == 0}
 	refs, err := read.Resolve(ctx, args)
@@ -406,12 +407,14 @@ func newTopReader(ctx context.Context, args []string, interval time.Duration) (*
 	if len(refs) == 1 {
 		t.run = refs[0].Run
 	}
-	_, err = read.WalkFiles(t.paths...)
-	return t, err
+	if _, err = read.WalkFiles(t.paths...); err != nil {
+		return nil, err
+	}
+	return t, read.RefuseFiles(t.paths)
 }
 
-// newestOf returns the job that a reader of several wants to see: of those with a record of the
-// last seconds the one that began last, or else the first.
+// newestOf returns the most interesting of several jobs: of those with a record
+// in the last seconds the one that began last, or else the first.
 func newestOf(found []*report.Job, now int64) *report.Job {
 	best, began := found[0], int64(math.MinInt64)
 	for _, j := range found {

@@ -22,7 +22,7 @@ import (
 	"golang.org/x/term"
 )
 
-// terminalOf is a command on a terminal of its own.
+// terminalOf is a command on a separate terminal.
 type terminalOf struct {
 	t        *testing.T
 	cmd      *exec.Cmd
@@ -61,12 +61,12 @@ func programOnTerminal(t *testing.T, columns, rows int, name string, args ...str
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = x.cmd.Process.Kill() // has ended when all went well
+		_ = x.cmd.Process.Kill() // it has ended if all went well
 		_ = tty.Close()
 		<-x.drawn
 		_ = keyboard.Close()
 		// The terminal library's reader races with itself when a program ends. Any
-		// other race is one of ours.
+		// other race is ours.
 		found, _ := filepath.Glob(races + ".*")
 		for _, name := range found {
 			if text, err := os.ReadFile(name); err != nil || !bytes.Contains(text, []byte("(*TerminalReader).StreamEvents")) {
@@ -76,7 +76,8 @@ func programOnTerminal(t *testing.T, columns, rows int, name string, args ...str
 	})
 	go func() {
 		defer close(x.drawn)
-		// Not io.Copy: the screen takes no part of a letter, and what is read may end in one.
+		// Not io.Copy, because the screen accepts no part of a character, and a read
+		// may end in one.
 		for r := bufio.NewReader(keyboard); x.screen.Parse(r) == nil; { // until the terminal is closed
 		}
 	}()
@@ -109,8 +110,8 @@ func (x *terminalOf) see(want string) {
 	})
 }
 
-// end waits until the command has ended well, and checks that it left the
-// terminal as it was.
+// end waits until the command has ended well, and checks that it restored the
+// terminal.
 func (x *terminalOf) end() {
 	x.t.Helper()
 	if err := x.cmd.Wait(); err != nil {
@@ -131,15 +132,17 @@ func (x *terminalOf) end() {
 	})
 }
 
-// givenBack says whether the terminal shows what it showed before, and the cursor.
+// givenBack reports whether the terminal shows its former contents, and the
+// cursor.
 func (x *terminalOf) givenBack() bool {
 	x.screen.Lock()
 	defer x.screen.Unlock()
 	return x.screen.Mode()&vt10x.ModeAltScreen == 0 && x.screen.CursorVisible()
 }
 
-// TestTopOnATerminal: the screen follows a directory that is empty at first,
-// then has files that end in the middle of a line, and then longer ones.
+// TestTopOnATerminal checks that the screen follows a directory that is empty
+// at first, then has files that end in the middle of a line, and then longer
+// ones.
 func TestTopOnATerminal(t *testing.T) {
 	dir := t.TempDir()
 	x := startOnTerminal(t, 100, 50, "top", dir, "--interval", "50ms")
@@ -179,7 +182,7 @@ func TestTopOnATerminal(t *testing.T) {
 	x.end()
 }
 
-// TestTopEndsOnAnInterrupt: Ctrl-C and a signal end it like q.
+// TestTopEndsOnAnInterrupt checks that Ctrl-C and a signal end it like q.
 func TestTopEndsOnAnInterrupt(t *testing.T) {
 	for name, stop := range map[string]func(x *terminalOf){
 		"Ctrl-C":  func(x *terminalOf) { x.press("\x03") },

@@ -18,7 +18,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// noon is when the tests of top take place.
+// noon is the time of top's tests.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func fixed() time.Time { return noon }
@@ -64,7 +64,7 @@ func key(text string) tea.KeyPressMsg {
 	return tea.KeyPressMsg{Code: rune(text[0]), Text: text}
 }
 
-// faultyReport is the report of a job with a slow rank.
+// faultyReport returns the report of a job with a slow rank.
 func faultyReport(t *testing.T) *report.Report {
 	t.Helper()
 	dir := makeJob(t, filepath.Join(t.TempDir(), "job"), simjob.Attempt{Ranks: 8, Steps: 60, Slow: 2, Extra: [4]float64{12}, Save: 20, Start: noon.Add(-time.Minute)})
@@ -97,7 +97,7 @@ func TestTopShowsWhatWasRead(t *testing.T) {
 	if strings.Contains(got, "↑↓") || len(lines) != 60 {
 		t.Errorf("%d lines, want some below the screen:\n%s", len(lines), got)
 	}
-	// On a narrow screen the times are not cut off by a long name.
+	// On a narrow screen a long name does not cut off the times.
 	m.reader.paths = []string{"/shared/runs/of/the/team/2026-11-20/large-model/out/job-with-a-long-name"}
 	update(m, tea.WindowSizeMsg{Width: 80, Height: 24})
 	if got := screenOf(t, m)[0]; !strings.Contains(got, "next 12:00:06") || !strings.Contains(got, "…") {
@@ -105,7 +105,7 @@ func TestTopShowsWhatWasRead(t *testing.T) {
 	}
 	m.reader.paths = []string{"out/job"}
 	update(m, tea.WindowSizeMsg{Width: 100, Height: 60})
-	// The same files again, then none that can be read: the report stays.
+	// The same files again, then unreadable ones: the report stays.
 	update(m, topReading{at: noon.Add(10 * time.Second), same: true})
 	if got := screenOf(t, m)[0]; !strings.Contains(got, "read 12:00:01") || !strings.Contains(got, "nothing new at 12:00:10") {
 		t.Error(got)
@@ -179,7 +179,8 @@ func TestTopKeys(t *testing.T) {
 	}
 }
 
-// One reading at a time: r starts one now, and the timer that it overtook none.
+// Readings do not overlap: r starts one now, and the replaced timer starts
+// none.
 func TestTopReadsOneAtATime(t *testing.T) {
 	m := newTestModel()
 	if m.Init() == nil {
@@ -263,8 +264,8 @@ func TestTopReader(t *testing.T) {
 	}
 }
 
-// TestTopReaderOfAPattern: the files that match a pattern are looked at as those in a
-// folder are.
+// TestTopReaderOfAPattern checks that the files that match a pattern are read
+// like those in a folder.
 func TestTopReaderOfAPattern(t *testing.T) {
 	dir := makeJob(t, t.TempDir(), simjob.Attempt{Ranks: 1, Steps: 40, Start: noon.Add(-time.Hour)})
 	r := &topReader{paths: []string{filepath.Join(dir, "*")}, interval: time.Millisecond, now: fixed}
@@ -282,17 +283,17 @@ func TestTopReaderOfAPattern(t *testing.T) {
 	}
 }
 
-// From the begin of a reading to that of the next, the readings take at most a
-// fifth of one core.
+// Readings take at most a fifth of one core, counted from the begin of one to
+// the begin of the next.
 func TestTopPause(t *testing.T) {
 	const ms = time.Millisecond
 	r := &topReader{interval: 2000 * ms}
 	for _, c := range []struct{ took, cpu, want time.Duration }{
 		{10 * ms, 15 * ms, 2000 * ms},      // a small job: the interval
-		{1000 * ms, 1000 * ms, 4000 * ms},  // one core: four times as long as it took
+		{1000 * ms, 1000 * ms, 4000 * ms},  // one core: four times as long as the reading
 		{1000 * ms, 8000 * ms, 39000 * ms}, // eight cores
 		{9000 * ms, 100 * ms, 9000 * ms},   // a slow disk
-		{3000 * ms, 0, 3000 * ms},          // the processor time is not known
+		{3000 * ms, 0, 3000 * ms},          // the processor time is unknown
 	} {
 		if got := r.pause(c.took, c.cpu); got != c.want || got+c.took < topShare*c.cpu {
 			t.Errorf("after %v with %v of processor time: %v, want %v", c.took, c.cpu, got, c.want)
@@ -300,8 +301,8 @@ func TestTopPause(t *testing.T) {
 	}
 }
 
-// A job that gave a sign of life just now is running; when it gives none for
-// some time it is not, though no file has changed.
+// A job with recent activity is running; without activity for some time it is
+// not, although no file has changed.
 func TestTopSeesThatAJobStopped(t *testing.T) {
 	dir := makeJob(t, t.TempDir(), simjob.Attempt{Ranks: 2, Steps: 100, Killed: true, Start: noon.Add(-8 * time.Second)})
 	now := noon

@@ -59,7 +59,7 @@ func createTrace(ctx context.Context, a *ui.App, path string, force bool, inputs
 	return t, nil
 }
 
-// finish ends the trace; err is why it is not complete, if it is not.
+// finish ends the trace; err is why it is not complete, or nil.
 func (t *traceFile) finish(err error) error {
 	if closeErr := t.Close(); err == nil {
 		err = closeErr

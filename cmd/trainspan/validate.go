@@ -88,7 +88,7 @@ type problemLine struct {
 	Text string `json:"text"`
 }
 
-// checked is what became of one file.
+// checked is the result for one file.
 type checked struct {
 	dftracer.Report
 	dialect string
@@ -99,7 +99,7 @@ func runValidate(ctx context.Context, a *ui.App, args []string, o *validateOptio
 	if o.show < 0 || o.show > 100 {
 		return ui.Usage("--show %d: use a number from 0 to 100", o.show)
 	}
-	files, err := read.Expand(ctx, args)
+	files, err := read.ExpandTraces(ctx, args)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func runValidate(ctx context.Context, a *ui.App, args []string, o *validateOptio
 	for i := range done {
 		done[i] = make(chan struct{})
 	}
-	var advance errgroup.Group // only it touches the bar
+	var advance errgroup.Group // guards the bar
 	advance.Go(func() error {
 		for i, path := range files {
 			bar.File(path, 1)
@@ -137,7 +137,7 @@ func runValidate(ctx context.Context, a *ui.App, args []string, o *validateOptio
 	return showVerdicts(ctx, a, files, results, o)
 }
 
-// check validates one file.
+// checkTrace validates one file.
 func checkTrace(ctx context.Context, path string, o *validateOptions) (c checked) {
 	if err := ctx.Err(); err != nil {
 		c.err = err
@@ -165,7 +165,7 @@ func (c *checked) add(rule, format string, args ...any) {
 	c.Groups = append([]dftracer.ProblemGroup{{Rule: rule, Count: 1, First: p}}, c.Groups...)
 }
 
-// checkRecords looks whether every line of a file of JSON lines is a record.
+// checkRecords checks that every line of a file of JSON lines is a record.
 func checkRecords(ctx context.Context, path string) (c checked) {
 	c.dialect = "JSON lines"
 	if !fsread.Is(path, fsread.Records) {
@@ -249,8 +249,8 @@ func showVerdict(a *ui.App, path string, c *checked, o *validateOptions) {
 	}
 }
 
-// numbers counts what is in a trace as info does: spans, samples, and metadata
-// with the start and end records.
+// numbers returns the counts of a trace like info: spans, samples, and metadata
+// including the start and end records.
 func (c *checked) numbers() string {
 	return display.Plural(c.Spans, "event") + ", " + display.Plural(c.Counters, "sample") + ", " + display.Plural(c.metadata(), "metadata record")
 }

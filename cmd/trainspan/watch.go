@@ -125,7 +125,7 @@ func runWatch(ctx context.Context, a *ui.App, dir string, o *importOptions, wo t
 	return nil
 }
 
-// watchOnce looks twice: a file counts as finished when it did not change.
+// watchOnce scans twice: a file counts as finished if it did not change.
 func watchOnce(ctx context.Context, w *torch.Watcher, interval time.Duration) error {
 	if _, _, err := w.Scan(ctx); err != nil {
 		return err

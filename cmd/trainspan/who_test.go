@@ -16,7 +16,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// lines are the objects that a command prints.
+// lines returns the objects that a command prints.
 func lines[T any](t *testing.T, args ...string) (all []T) {
 	t.Helper()
 	code, out, problems := call(args...)
@@ -40,7 +40,7 @@ type ranked struct {
 	Attempt int    `json:"attempt"`
 }
 
-// Every verb says the same of whose a span is.
+// Every command assigns a span to the same process.
 func TestVerbsAgreeOnRanks(t *testing.T) {
 	const (
 		host  = `{"id":9,"name":"HH","cat":"dftracer","pid":11,"tid":0,"ph":"M","args":{"hhash":"aa","name":"node","value":"aa"}}`
@@ -122,11 +122,11 @@ func TestVerbsAgreeOnRanks(t *testing.T) {
 	}
 }
 
-// Attempts are counted alike, from 1, by the summary and by the report. Launchers count
+// Attempts are counted from 1 by the summary and by the report. Launchers count
 // from 0, or not at all.
 func TestVerbsAgreeOnAttempts(t *testing.T) {
 	for name, c := range map[string]struct {
-		recorded, want []int // -1: not recorded
+		recorded, want []int // -1 means not recorded
 	}{
 		"counted":                   {[]int{0, 1, 2}, []int{1, 2, 3}},
 		"not counted":               {[]int{0, 0, 0}, []int{1, 2, 3}},
@@ -187,8 +187,8 @@ func TestVerbsAgreeOnAttempts(t *testing.T) {
 	}
 }
 
-// Neither the order in which files are given nor the number of processors makes a
-// difference to what is printed.
+// Neither the order of the files nor the number of processors changes the
+// output.
 func TestOrderOfFilesOfVerbs(t *testing.T) {
 	dir := t.TempDir()
 	step := dftracer.NewKey("pipeline", "train.iteration")

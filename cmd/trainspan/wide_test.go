@@ -13,9 +13,9 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
-// TestWideNames: tables and screens with names in Chinese, Japanese and Korean, with emoji and
-// accents, fit on 40 to 200 columns, in a pipe and with LANG=C, which adds no letters that
-// ASCII has not.
+// TestWideNames checks that tables and screens with names in Chinese, Japanese
+// and Korean, with emoji and accents, fit in 40 to 200 columns, in a pipe and
+// with LANG=C, which adds no characters beyond ASCII.
 func TestWideNames(t *testing.T) {
 	dir := t.TempDir()
 	at := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)

@@ -37,7 +37,7 @@ func main() {
 	os.Exit(run(context.Background(), os.Args[1:], asked.Done(), os.Stdout, os.Stderr))
 }
 
-// run is the whole program; it returns the exit status.
+// run returns the whole program; it returns the exit status.
 func run(ctx context.Context, args []string, stop <-chan struct{}, stdout, stderr io.Writer) int {
 	opts, err := parseOptions(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {

@@ -39,7 +39,7 @@ type options struct {
 	progress        string
 }
 
-// modelConfig is the shape of the model.
+// modelConfig returns the shape of the model.
 func (o *options) modelConfig() model.Config {
 	return model.Config{Vocab: data.Vocab, Context: o.context, Embed: o.embed, Hidden: o.hidden, Layers: o.layers}
 }

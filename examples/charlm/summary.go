@@ -60,7 +60,7 @@ func summarize(path string) (categories []category, run time.Duration, err error
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// covered is the time that the intervals cover together. It sorts them.
+// covered returns the time that the intervals cover together. It sorts them.
 func covered(times []interval) (sum int64) {
 	slices.SortFunc(times, func(a, b interval) int { return cmp.Compare(a.start, b.start) })
 	var until int64

@@ -124,7 +124,7 @@ func placeOutputs(outs *config.Outputs, opts options) error {
 	return err
 }
 
-// nextTrace is the first of trace.pfw.gz, trace-2.pfw.gz, trace-3.pfw.gz, ...
+// nextTrace returns the first of trace.pfw.gz, trace-2.pfw.gz, trace-3.pfw.gz, ...
 // in dir that does not exist, or that remove has removed.
 func nextTrace(dir string, remove bool) (string, error) {
 	for n := 1; ; n++ {

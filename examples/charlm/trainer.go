@@ -230,7 +230,7 @@ func (t *trainer) each(f func(rank int) error) error {
 	return errors.Join(errs...)
 }
 
-// share is the range of rows that rank works on.
+// share returns the range of rows that rank works on.
 func (t *trainer) share(rank, rows int) (lo, hi int) {
 	n := t.opts.replicas
 	return rows * rank / n, rows * (rank + 1) / n

@@ -180,7 +180,7 @@ func (p *program) strike(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// childOf is the child of trainspan run that is the program.
+// childOf returns the child of trainspan run that is the program.
 func childOf(t *testing.T, parent int) (child int) {
 	t.Helper()
 	until.True(t, "the program below trainspan run", func() bool {
@@ -242,7 +242,7 @@ func pulses(journal string) int {
 	return bytes.Count(text, []byte("pulse"))
 }
 
-// path is the trace below a folder, empty while there is none.
+// path returns the trace below a folder, empty while there is none.
 func (*missing) path(dir string) (path string) {
 	_ = filepath.WalkDir(dir, func(at string, _ os.DirEntry, _ error) error {
 		if strings.HasSuffix(at, ".pfw.gz") && filepath.Base(at) != "resources.pfw.gz" {
@@ -351,7 +351,7 @@ func library(t *testing.T, dir string) string {
 		"../library_program/main.go": testdata(t, "library.go.txt"), "../library_program/journal.go": testdata(t, "journal.go.txt")})
 }
 
-// frontDoor is the README's program, which goes on for ever.
+// frontDoor returns the README's program, which goes on for ever.
 func frontDoor(t *testing.T, dir string) string {
 	return overlay(t, dir, "first", "main.go", "range 200 {", "range 1 << 40 {", "\t\tstep.End()\n", "\t\ttime.Sleep(2 * time.Millisecond)\n\t\tstep.End()\n\t\trecorded()\n",
 		"\t\"log\"\n", "\t\"log\"\n\t\"time\"\n")

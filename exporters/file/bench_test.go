@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// iteration are the records of one training iteration with metrics.
+// iteration returns the records of one training iteration with metrics.
 func iteration() (begin, end, metrics *outputs.Record) {
 	s := spanData(spans.TrainingIteration, 1)
 	s.ParentID = s.SpanID
@@ -39,7 +39,7 @@ func TestExportDoesNotAllocate(t *testing.T) {
 	}{
 		{"default", file.Options{FlushInterval: time.Hour}, []*outputs.Record{begin, end, metrics}, 0},
 		{"each record at once", file.Options{FlushInterval: -1}, []*outputs.Record{begin, end, metrics}, 0},
-		// The id as a UUID, once a line.
+		// Ids are UUIDs, once per line.
 		{"compat", file.Options{Compat: true, FlushInterval: time.Hour}, []*outputs.Record{begin, end, metrics}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestExportDoesNotAllocate(t *testing.T) {
 					}
 				}
 			}
-			for range 2000 { // both buffers have their size then
+			for range 2000 { // then both buffers have their final size
 				run()
 			}
 			if n := testing.AllocsPerRun(2000, run); n > c.most {

@@ -19,7 +19,7 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// TestDiskFull writes to a device that takes nothing, ever.
+// TestDiskFull writes to a device that never takes anything.
 func TestDiskFull(t *testing.T) {
 	const full = "/dev/full"
 	if _, err := os.Stat(full); err != nil {
@@ -59,7 +59,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded holds back what a full disk does not take, up to a bound.
+// TestMemoryIsBounded keeps what a full disk does not take, up to a bound.
 func TestMemoryIsBounded(t *testing.T) {
 	const full = "/dev/full"
 	if _, err := os.Stat(full); err != nil {
@@ -87,8 +87,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// quota lets this process's files grow to the given size only, so that a write
-// beyond it is a short one. It is for child processes.
+// quota limits the file size of this process, so that a write beyond it is
+// short. It is for child processes.
 func quota(limit uint64) {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &l); err != nil {
@@ -102,8 +102,8 @@ func quota(limit uint64) {
 	}
 }
 
-// outages is what a child does to a file: it runs into the limit in the middle
-// of a line, again and again.
+// outages is the child of a test: its file reaches the limit in the middle of a
+// line, repeatedly.
 func outages(e *file.Exporter, path string) error {
 	s := spanData("s", 1)
 	var errs []error
@@ -123,14 +123,13 @@ func outages(e *file.Exporter, path string) error {
 			errs = append(errs, err)
 		}
 	}
-	if st := e.Stats().File; st.Lost != 0 || st.Records != 800 || st.Errors < 200 || st.Outages != 200 || toldOf.Load() != 400 {
-		errs = append(errs, fmt.Errorf("got stats %+v, %d reports", st, toldOf.Load()))
+	if st := e.Stats().File; st.Lost != 0 || st.Records != 800 || st.Errors < 200 || st.Outages != 200 || reported.Load() != 400 {
+		errs = append(errs, fmt.Errorf("got stats %+v, %d reports", st, reported.Load()))
 	}
 	return errors.Join(errs...)
 }
 
-// overflow is what a child does to a file: it loses records while the file
-// cannot grow.
+// overflow is the child of a test: it loses records while the file cannot grow.
 func overflow(e *file.Exporter, path string) error {
 	_ = e.Write([]outputs.Record{*dataError("before")})
 	_ = e.Flush()
@@ -149,18 +148,18 @@ func overflow(e *file.Exporter, path string) error {
 		}
 	}
 	lost := e.Stats().File.Lost
-	if toldOf.Load() != 1 || lost == 0 {
-		return fmt.Errorf("got %d reports, %d lost records", toldOf.Load(), lost)
+	if reported.Load() != 1 || lost == 0 {
+		return fmt.Errorf("got %d reports, %d lost records", reported.Load(), lost)
 	}
 	quota(0)
 	fmt.Println(lost)
-	if err := e.Shutdown(context.Background()); !errors.Is(err, syscall.EFBIG) { // recovers, but something is missing
+	if err := e.Shutdown(context.Background()); !errors.Is(err, syscall.EFBIG) { // the file recovers, but something is missing
 		return fmt.Errorf("Shutdown: %w", err)
 	}
 	return nil
 }
 
-// half is what a child does to a file: it ends while half a line is written.
+// half is the child of a test: it ends while half a line is written.
 func half(e *file.Exporter, path string) error {
 	_ = e.Write([]outputs.Record{*dataError("before")})
 	_ = e.Flush()
@@ -173,7 +172,8 @@ func half(e *file.Exporter, path string) error {
 	if err := e.Flush(); !errors.Is(err, syscall.EFBIG) {
 		return fmt.Errorf("Flush: %w", err)
 	}
-	// A retry in the background may just have written a part, which it takes back.
+	// A retry in the background may just have written a part, which it removes
+	// again.
 	for {
 		now, err := os.Stat(path)
 		if err != nil {
@@ -182,7 +182,7 @@ func half(e *file.Exporter, path string) error {
 		if now.Size() == info.Size() {
 			break
 		}
-		time.Sleep(time.Millisecond) // until then: the parent's deadline ends this
+		time.Sleep(time.Millisecond) // the parent's deadline ends this loop
 	}
 	if err := e.Shutdown(context.Background()); !errors.Is(err, syscall.EFBIG) {
 		return fmt.Errorf("Shutdown: %w", err)

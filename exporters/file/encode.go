@@ -56,7 +56,7 @@ func (e *encoder) span(dst []byte, kind string, s *outputs.SpanData, start, stop
 	before := len(dst)
 	dst = e.attributes(append(dst, key...), s.Attributes)
 	if len(dst) == before+len(key)+len("{}") {
-		dst = dst[:before] // none
+		dst = dst[:before] // the event has no attributes
 	}
 	if start != nil {
 		dst = append(dst, `,"start_event":`...)
@@ -103,7 +103,7 @@ func (e *encoder) dataError(dst []byte, ev *outputs.Event) []byte {
 	return append(dst, "}\n"...)
 }
 
-// appendOwnFields appends what our records say beyond the reference's.
+// appendOwnFields appends the fields that one-logger does not have.
 func (e *encoder) appendOwnFields(dst []byte, s *outputs.SpanData) []byte {
 	if s.ParentID.IsValid() {
 		dst = append(dst, `,"parent_id":"`...)
@@ -127,7 +127,7 @@ func (e *encoder) where(dst []byte) []byte {
 	return dst
 }
 
-// heartbeat appends the record that says that the process lives.
+// heartbeat appends a record that the process is alive.
 func (e *encoder) heartbeat(dst []byte, ns int64) []byte {
 	dst = e.begin(dst, "heartbeat")
 	dst = append(dst, `,"event":`...)
@@ -151,8 +151,8 @@ func (e *encoder) id(dst []byte, s *outputs.SpanData) []byte {
 	return append(dst, '"')
 }
 
-// event appends an event. Its time comes last, or in the place of an
-// attribute of that name.
+// event appends an event. Its time comes last, or in place of an attribute with
+// that name.
 func (e *encoder) event(dst []byte, ev *outputs.Event) []byte {
 	dst = append(dst, `{"name":`...)
 	dst = appendString(dst, ev.Name)
@@ -284,8 +284,9 @@ func appendList[T any](dst []byte, items []T, one func([]byte, T) []byte) []byte
 	return append(dst, ']')
 }
 
-// float appends a float as Python writes it. JSON has no word for NaN and the
-// infinities: the reference writes its own, we write them as strings.
+// float appends a float in Python's form. JSON has no NaN and no infinity: in
+// compatible form they are written bare, as by one-logger, otherwise as
+// strings.
 func (e *encoder) float(dst []byte, f float64) []byte {
 	word := ""
 	switch {
@@ -304,7 +305,7 @@ func (e *encoder) float(dst []byte, f float64) []byte {
 	return appendString(dst, word)
 }
 
-// gap appends the record of what is missing in the file.
+// gap appends the record of missing lines.
 func (e *encoder) gap(dst []byte, g fswrite.Gap) []byte {
 	return e.dataError(dst, &outputs.Event{
 		Name: spans.EventTelemetryDataError,
@@ -319,7 +320,7 @@ func (e *encoder) gap(dst []byte, g fswrite.Gap) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// plain are the bytes that stand for themselves in a JSON string in ASCII.
+// plain marks the bytes that need no escape in an ASCII JSON string.
 var plain = func() (t [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		t[c] = c != '"' && c != '\\'
@@ -327,9 +328,9 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// appendString appends a JSON string in ASCII, as the reference does: escapes
-// for quotes, backslashes and control characters, \u for everything beyond
-// ASCII. Invalid UTF-8 becomes U+FFFD.
+// appendString appends an ASCII JSON string, as one-logger does: escapes for
+// quotes, backslashes and control characters, \u for everything beyond ASCII.
+// Invalid UTF-8 becomes U+FFFD.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for {
@@ -381,14 +382,14 @@ func appendEscape(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
 
-// appendRaw appends JSON that was made elsewhere, on one line and in ASCII.
-// What is not JSON becomes a string.
+// appendRaw appends existing JSON on one line and in ASCII. Invalid JSON
+// becomes a string.
 func appendRaw(dst []byte, raw json.RawMessage) []byte {
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, raw); err != nil {
 		return appendString(dst, string(raw))
 	}
-	for _, r := range compact.String() { // beyond ASCII there are strings only
+	for _, r := range compact.String() { // only strings have characters beyond ASCII
 		if r < utf8.RuneSelf {
 			dst = append(dst, byte(r))
 		} else {

@@ -11,6 +11,8 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/file"
 	"github.com/trainspan/trainspan/telemetry"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
 func Example() {
@@ -53,4 +55,18 @@ func Example() {
 	// <nil> telemetry-0.jsonl
 	// start tokenize
 	// stop tokenize
+}
+
+// A program with an SDK of its own writes JSON lines beside what it sends.
+func ExampleNew_besideOTLP() {
+	ctx := context.Background()
+	path := filepath.Join(os.TempDir(), "telemetry-{pid}.jsonl")
+	sent, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpoint("localhost:4317"), otlptracegrpc.WithInsecure())
+	if err != nil {
+		panic(err)
+	}
+	tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(sent), sdktrace.WithBatcher(file.New(path, nil)))
+	defer tp.Shutdown(ctx) //nolint:errcheck // the SDK has logged it
+	_, span := tp.Tracer("example.com/job").Start(ctx, "training_loop")
+	span.End()
 }

@@ -7,6 +7,11 @@
 // By default each record is written when it happens, spans name their parent,
 // trace and rank, and every line is valid JSON. [Options.Compat] writes what
 // one-logger itself would write, byte for byte.
+//
+// An [Exporter] is a span exporter for any OpenTelemetry program too:
+//
+//	tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(file.New("telemetry.jsonl", nil)))
+//	defer tp.Shutdown(ctx) // closes the file too
 package file
 
 import (
@@ -25,61 +30,61 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// Defaults of [Options]. DefaultFlushInterval is 200 ms, less than the 500 ms of a trace: a
-// line costs the same whenever it is written, a gzip member does not.
+// Defaults of [Options]. DefaultFlushInterval is 200 ms, less than the 500 ms
+// of a trace: the cost of a line does not depend on the interval, unlike that
+// of a gzip member.
 const (
 	DefaultFlushInterval = fswrite.FlushInterval * 2 / 5
 	defaultHeartbeat     = 10 * time.Second
 )
 
-// writeAt is the size at which the caller hands the buffer on.
+// writeAt is the size at which the caller passes the buffer to the sink.
 const writeAt = 256 << 10
 
 // Options are the options of [New]. The zero value is the default.
 type Options struct {
-	// Compat writes the file as one-logger does: a span's start is held back
-	// until its end or another record, ids are UUIDs, NaN is written bare, and
-	// our extensions are left out.
+	// Compat writes the file like one-logger: a span's start is held back until its
+	// end or another record, ids are UUIDs, NaN is written bare, and our extensions
+	// are left out.
 	Compat bool
 
-	// Append goes on at the end of a file that is already there, unless another
-	// process is writing it. Without it such a file is left alone, and the
-	// records go to the next free name: telemetry.run2.jsonl.
+	// Append appends to an existing file, unless another process is writing it.
+	// Without it an existing file is not changed, and the records go to the next
+	// free name: telemetry.run2.jsonl.
 	Append bool
 
 	// FlushInterval is how long a record may wait in memory. Zero means
 	// DefaultFlushInterval; a negative interval writes every record at once.
-	// Records of spans that last for long, errors and metrics never wait for
-	// the interval.
+	// Records of long spans, errors and metrics never wait for the interval.
 	FlushInterval time.Duration
 
 	// Heartbeat is the time between two records that the process is alive, also
-	// while nothing else is recorded. Zero means ten seconds. A negative time and
-	// Compat switch these records off.
+	// while nothing else is recorded. Zero means 10 s. A negative time and Compat
+	// switch these records off.
 	Heartbeat time.Duration
 
-	// StallMemory is how many bytes wait in memory while the file takes
-	// nothing or fails; zero means 64 MiB. StallWait is for how
-	// long, in all, calls wait once that is full, before records are lost; zero
-	// means 100 ms, and a negative time means that calls wait until there is room.
+	// StallMemory is how many bytes wait in memory while the file fails or takes
+	// nothing; zero means 64 MiB. StallWait is for how long, in all, calls wait
+	// once that memory is full, before records are lost; zero means 100 ms, and a
+	// negative time means that calls wait until there is room.
 	StallMemory int
 	StallWait   time.Duration
 
-	// OnError is called when an outage of the file begins and when it is over,
-	// with an error that matches *Outage. It may be called on any goroutine and
-	// must not call the exporter. Nil logs a warning, with the logger of the
-	// telemetry that the exporter is attached to.
+	// OnError is called when an outage of the file begins and when it ends, with an
+	// error that matches *Outage. It may be called on any goroutine and must not
+	// call the exporter. Nil logs a warning, with the logger of the telemetry that
+	// the exporter is attached to.
 	OnError func(error)
-	// OnPath is called when the records go to another file than the one asked
-	// for, at the start and later. It must not call the exporter. Nil logs it.
+	// OnPath is called when the records go to another file than the one asked for,
+	// at the start and later. It must not call the exporter. Nil logs the path.
 	OnPath func(path string)
 }
 
-// Outage is an error about a time in which the file could not be written. It is reported
-// when that time begins and when it is over: Path is the file, Cause the error behind
-// it, which Unwrap returns, and Over is true at the end. For is then how long it lasted,
-// and Lost the number of lines that are missing because of it. Error describes it in one
-// line.
+// Outage is an error about a time in which the file could not be written. It is
+// reported when that time begins and when it ends: Path is the file, Cause the
+// error behind it, which Unwrap returns, and Over is true at the end. For is
+// then how long it lasted, and Lost how many lines are missing because of it.
+// Error describes it in one line.
 type Outage = fswrite.Outage
 
 // ErrStalled is the cause of an Outage in which the file takes nothing.
@@ -94,31 +99,35 @@ type Exporter struct {
 	options Options
 	wake    chan struct{}
 
+	export sync.Mutex // one ExportSpans at a time
+	failed error      // of the first ExportSpans
+
 	life    sync.Mutex   // one Open or Shutdown at a time
 	blocked atomic.Int64 // nanoseconds that callers waited for the file
 
 	mu      sync.Mutex
-	sink    *fswrite.Sink // also when it is closed
+	sink    *fswrite.Sink // kept after it is closed
 	started bool
+	closed  bool // Shutdown was called
 	open    bool // records are taken
 	enc     encoder
 	buf     []byte
-	lines   int               // in buf
-	records int64             // encoded
-	gaps    []fswrite.Gap     // that no record reports yet
+	lines   int               // lines in buf
+	records int64             // encoded records
+	gaps    []fswrite.Gap     // gaps that no record reports yet
 	now     func() int64      // nanoseconds since the Unix epoch
-	pending *outputs.SpanData // the start that is held back, as the span is now
+	pending *outputs.SpanData // the span whose start is held back, in its current state
 	stop    chan struct{}
 	done    chan struct{}
 }
 
-// New makes an exporter for the file at path. In the path, {rank}, {pid} and {host}
-// stand for those of the process, and any other name in braces is an error of
-// [Exporter.Open]. If the job has several ranks and the path has no {rank}, "-rank2"
-// goes before the extension. Missing folders are made. A file that is already there is
-// not touched, see [Options.Append] and [Exporter.Path]. Pipes, devices and "-", the
-// standard output, are opened as they are. Nothing is opened before the exporter is
-// opened.
+// New returns an exporter for the file at path. In the path, {rank}, {pid} and
+// {host} stand for those of the process; another name in braces is an error of
+// [Exporter.Open]. If the job has several ranks and the path has no {rank},
+// "-rank2" (for rank 2) goes before the extension. Missing folders are made. An
+// existing file is not changed, see [Options.Append] and [Exporter.Path].
+// Pipes, devices and "-", the standard output, are opened as they are. Open
+// opens the file, New does not.
 func New(path string, options *Options) *Exporter {
 	e := &Exporter{path: path, wake: make(chan struct{}, 1)}
 	if options != nil {
@@ -162,10 +171,11 @@ func (e *Exporter) Stats() outputs.Stats {
 	return outputs.Stats{File: f}
 }
 
-// Write implements outputs.Output. It waits for a file that is slow, and no longer than
-// a second for one that takes nothing. An error means that the exporter is not attached,
-// or that the record is invalid. Records that the file does not take are reported by
-// [Options.OnError] and [Exporter.Stats], and in the file once it works again.
+// Write implements outputs.Output. It waits for a slow file, but at most a
+// second for one that takes nothing. An error means that the exporter is not
+// attached, or that the record is invalid. Records that the file does not take
+// are reported by [Options.OnError] and [Exporter.Stats], and in the file once
+// it works again.
 func (e *Exporter) Write(records []outputs.Record) error {
 	var failed error
 	for i := range records {
@@ -184,7 +194,7 @@ func (e *Exporter) write(r *outputs.Record) error {
 		e.take(r)
 		e.mu.Unlock()
 		if e.options.FlushInterval < 0 {
-			e.wait(func() { _ = sink.Drain(context.Background()) }) // OnError is called
+			e.wait(func() { _ = sink.Drain(context.Background()) }) // it calls OnError
 		}
 		return nil
 	}
@@ -204,14 +214,14 @@ func (e *Exporter) write(r *outputs.Record) error {
 	return err
 }
 
-// wait counts how long a caller waits for the file.
+// wait calls f and adds its time to blocked.
 func (e *Exporter) wait(f func()) {
 	start := time.Now()
 	f()
 	e.blocked.Add(int64(time.Since(start)))
 }
 
-// check reports whether a record can be taken.
+// check returns an error if a record cannot be accepted.
 func (e *Exporter) check(r *outputs.Record) error {
 	if !e.open {
 		return errors.New("file: the exporter is not started or already shut down")
@@ -222,7 +232,7 @@ func (e *Exporter) check(r *outputs.Record) error {
 	return nil
 }
 
-// take puts a record into the buffer.
+// take adds a record to the buffer.
 func (e *Exporter) take(r *outputs.Record) {
 	if r.Kind == outputs.KindUpdate {
 		if e.options.Compat && e.holds(r.Span) {
@@ -242,8 +252,8 @@ func (e *Exporter) take(r *outputs.Record) {
 	}
 }
 
-// hand gives the buffer to the sink. The lock is held, which keeps the order;
-// nothing waits.
+// hand passes the buffer to the sink and does not wait. The caller holds the
+// lock, which keeps the order.
 func (e *Exporter) hand() {
 	for _, g := range e.gaps {
 		e.buf = e.enc.gap(e.buf, g)
@@ -259,15 +269,15 @@ func (e *Exporter) hand() {
 	}
 }
 
-// lose drops a record that the sink has counted. A start that is held back goes
-// with its stop, because the span may not be looked at after that.
+// lose drops a record that the sink has counted as lost. A start that is held
+// back is dropped with its stop, because the span may not be read after that.
 func (e *Exporter) lose(r *outputs.Record) {
 	if r.Kind == outputs.KindStop && e.holds(r.Span) {
 		e.pending = nil
 	}
 }
 
-// append encodes one record and reports whether it is one to write soon.
+// append encodes one record and reports whether it should be written soon.
 func (e *Exporter) append(r *outputs.Record) (urgent bool) {
 	if e.options.Compat && e.holdBack(r) {
 		return true
@@ -292,9 +302,9 @@ func (e *Exporter) append(r *outputs.Record) (urgent bool) {
 
 func (e *Exporter) encoded() { e.records, e.lines = e.records+1, e.lines+1 }
 
-// holdBack does as one-logger does: the latest start is held back. Its end makes one
-// record of both; any other record of a span writes it first. It reports whether that
-// is all there is to do.
+// holdBack implements one-logger's order: the latest start is held back. Its
+// end makes one record of both; any other record of a span writes the start
+// first. It reports whether nothing else is to be done.
 func (e *Exporter) holdBack(r *outputs.Record) bool {
 	switch {
 	case r.Extension || r.Span != nil && isExtension(r.Span.Name):
@@ -314,7 +324,7 @@ func (e *Exporter) holdBack(r *outputs.Record) bool {
 	return r.Kind == outputs.KindStart
 }
 
-// holds reports whether the start that is held back is that of a span.
+// holds reports whether the start of a span is held back.
 func (e *Exporter) holds(s *outputs.SpanData) bool {
 	return e.pending != nil && e.pending.SpanID == s.SpanID
 }
@@ -324,8 +334,8 @@ func isExtension(name string) bool {
 	return ok && info.Extension
 }
 
-// release writes the start that is held back, with the attributes that the
-// span has by now.
+// release writes the start that is held back, with the current attributes of
+// the span.
 func (e *Exporter) release() {
 	if e.pending == nil {
 		return
@@ -340,7 +350,7 @@ func startOf(s *outputs.SpanData) outputs.Event {
 	return outputs.Event{Name: spans.EventSpanStart, Time: s.Start, Attributes: s.StartAttributes}
 }
 
-// open opens the file that a path stands for, and gives the name asked for.
+// open opens the file of a path, and returns the output and the path asked for.
 func open(path string, id outputs.Identity, add bool) (out fswrite.Output, asked string, err error) {
 	name := fswrite.Name{Path: path, PID: id.PID, Host: id.Host}
 	if id.RankKnown {
@@ -361,12 +371,12 @@ func open(path string, id outputs.Identity, add bool) (out fswrite.Output, asked
 	return out, asked, err
 }
 
-// maxTail is how far back repair looks for the beginning of the last line.
+// maxTail is how far back repair looks for the start of the last line.
 const maxTail = 4 << 20
 
-// repair takes the torn last line off a file that is appended to, so that no half
-// line stands before new ones. A last line that is whole, or that is none of
-// ours, is left alone; then repair reports that a line end is missing.
+// repair removes the torn last line of a file that is appended to, so that no
+// incomplete line precedes new ones. A complete last line, or one that is not
+// ours, is kept; then repair reports that a line feed is missing.
 func repair(out fswrite.Output) (missing bool) {
 	size := out.Size()
 	if size == 0 {

@@ -23,7 +23,7 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// TestRemovedFolder takes the file away, with all that is in it.
+// TestRemovedFolder removes the folder of the file with its contents.
 func TestRemovedFolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "deep", "t.jsonl")
 	var told atomic.Int64
@@ -65,7 +65,7 @@ func TestPipeNobodyReads(t *testing.T) {
 	e := started(t, path, &file.Options{StallMemory: 1 << 20, OnError: func(error) {}})
 	r := event(spanData("s", 1), "ev", attrvalue.String("k", strings.Repeat("x", 16<<10)))
 	const n = 1000
-	for range n { // 16 MB: returns although nothing is taken
+	for range n { // 16 MB; returns although the pipe takes nothing
 		export(t, e, r)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -78,7 +78,8 @@ func TestPipeNobodyReads(t *testing.T) {
 	}
 }
 
-// What says that data are missing is in the file though memory was full when it came.
+// The record of a loss is in the file although memory was full when it was
+// made.
 func TestMemoryIsReservedForLosses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

@@ -13,13 +13,13 @@ import (
 )
 
 // Open implements outputs.Output: it opens the file. An exporter can be
-// attached again after its Shutdown. Records carry the attempt of the identity,
-// and heartbeats its job and session tag too.
+// attached again after its Shutdown. Records have the attempt of the identity;
+// heartbeats also have its job and session tag.
 func (e *Exporter) Open(_ context.Context, t *outputs.Telemetry) (outputs.Traits, error) {
 	return outputs.Traits{Ordered: true, Inline: true}, e.start(t)
 }
 
-// reports returns the functions that get reports of outages and of other paths.
+// reports returns the functions that report outages and changed paths.
 func (e *Exporter) reports(log *slog.Logger) (onError func(error), onPath func(string)) {
 	if log == nil {
 		log = slog.Default()
@@ -71,7 +71,7 @@ func (e *Exporter) start(t *outputs.Telemetry) error {
 		n := id.Attempt.Get()
 		attempt = &n
 	}
-	e.sink, e.started, e.open = sink, true, true
+	e.sink, e.started, e.closed, e.open = sink, true, false, true
 	e.blocked.Store(0)
 	e.enc = encoder{compat: e.options.Compat, pid: id.PID, rank: id.Rank.Or(0), attempt: attempt, job: id.Job, tag: id.SessionTag}
 	e.buf, e.lines, e.records, e.gaps, e.pending = e.buf[:0], 0, 0, nil, nil
@@ -85,7 +85,7 @@ func (e *Exporter) start(t *outputs.Telemetry) error {
 	return nil
 }
 
-// flusher hands on the buffer at intervals, and at once when it is woken, and
+// flusher passes the buffer on at intervals, and at once when it is woken, and
 // writes the heartbeats. It never waits for the file.
 func (e *Exporter) flusher(stop <-chan struct{}, done chan<- struct{}) {
 	defer close(done)
@@ -110,7 +110,8 @@ func (e *Exporter) flusher(stop <-chan struct{}, done chan<- struct{}) {
 	}
 }
 
-// ticker is none for an interval that is not above zero.
+// ticker returns a ticker and its stop function. An interval of zero or less
+// never ticks.
 func ticker(every time.Duration) (<-chan time.Time, func()) {
 	if every <= 0 {
 		return nil, func() {}
@@ -120,7 +121,7 @@ func ticker(every time.Duration) (<-chan time.Time, func()) {
 }
 
 func (e *Exporter) heartbeat() {
-	now := e.now() // the program's clock, which may use telemetry
+	now := e.now() // the program's clock, which may call telemetry
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.open {
@@ -130,11 +131,10 @@ func (e *Exporter) heartbeat() {
 }
 
 // Flush writes what is held in memory, except for a start that Compat holds
-// back. It returns why the file takes nothing, if that is so; the records are
-// still held then.
+// back. If the file takes nothing, it returns the reason and keeps the records.
 func (e *Exporter) Flush() error { return e.ForceFlush(context.Background()) }
 
-// ForceFlush implements outputs.Output. It is Flush until ctx is done.
+// ForceFlush implements outputs.Output. It is Flush with a context.
 func (e *Exporter) ForceFlush(ctx context.Context) error {
 	e.mu.Lock()
 	sink := e.sink
@@ -150,15 +150,16 @@ func (e *Exporter) ForceFlush(ctx context.Context) error {
 	return nil
 }
 
-// format tells in the file what is missing there.
+// format writes the records of losses.
 type format struct{ e *Exporter }
 
 func (format) Begin(fswrite.Part) fswrite.Block { return fswrite.Block{} }
 func (format) Encode(data []byte) []byte        { return data }
 func (format) End(fswrite.Part) fswrite.Block   { return fswrite.Block{} }
 
-// Gap leaves the record to the next that hands on the buffer, so that records
-// are in the order of their counts. At the end nobody does.
+// Gap leaves the record to the next call that passes on the buffer, so that
+// records are in the order of their counts. At the end it writes the record
+// itself.
 func (f format) Gap(g fswrite.Gap) fswrite.Block {
 	e := f.e
 	e.mu.Lock()
@@ -178,13 +179,14 @@ func (f format) Gap(g fswrite.Gap) fswrite.Block {
 	return fswrite.Block{Data: e.enc.gap(nil, g), Lines: 1}
 }
 
-// Shutdown implements outputs.Output: it writes what is held back and
-// closes the file. It ends with ctx; what is not in the file then is lost, and
+// Shutdown implements outputs.Output: it writes what is held back and closes
+// the file. It returns when ctx ends; what is not in the file then is lost, and
 // counted. A second Shutdown does nothing.
 func (e *Exporter) Shutdown(ctx context.Context) error {
 	e.life.Lock()
 	defer e.life.Unlock()
 	e.mu.Lock()
+	e.closed = true
 	if !e.started {
 		e.mu.Unlock()
 		return nil

@@ -51,7 +51,7 @@ func TestFlushInterval(t *testing.T) {
 	}
 }
 
-// docs/explain/reliability.md says what a kill may cost.
+// docs/explain/reliability.md promises how much a killed process loses.
 func TestDefaultFlushInterval(t *testing.T) {
 	if file.DefaultFlushInterval > fswrite.FlushInterval {
 		t.Errorf("records wait for %v, want at most %v", file.DefaultFlushInterval, fswrite.FlushInterval)
@@ -81,7 +81,7 @@ func TestUrgentRecords(t *testing.T) {
 					t.Fatal(err)
 				}
 				export(t, e, c.record)
-				synctest.Wait() // no time passes
+				synctest.Wait() // synthetic time does not pass
 				if written := size(t, path) > 0; written != c.urgent {
 					t.Errorf("written at once: %t", written)
 				}
@@ -150,7 +150,7 @@ func TestManyGoroutines(t *testing.T) {
 				name := strings.Repeat("x", 8*w) + fmt.Sprint("worker", w)
 				for i := range each {
 					s := spanData(name, byte(w))
-					begin, end := start(s), stop(s, 1) // nobody changes a span while others export
+					begin, end := start(s), stop(s, 1) // a span must not change while others export it
 					if err := e.Write([]outputs.Record{*begin}); err != nil {
 						t.Error(err)
 					}
@@ -183,8 +183,8 @@ func TestManyGoroutines(t *testing.T) {
 	}
 }
 
-// TestShutdownRace lets exporters race with the shutdown: each record that was
-// taken is in the file.
+// TestShutdownRace exports during the shutdown: each accepted record is in the
+// file.
 func TestShutdownRace(t *testing.T) {
 	for round := range 20 {
 		path := temporary(t)

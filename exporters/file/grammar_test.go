@@ -49,7 +49,7 @@ func TestDefaultGrammar(t *testing.T) {
 	}
 }
 
-// Ids as the reference writes them, made of trace and span id by hand.
+// Ids in one-logger's form, made of trace and span id by hand.
 const (
 	uuid1 = "01020304-0506-4607-9801-1a1b1c1d1e1f"
 	uuid2 = "01020304-0506-4607-9802-1a1b1c1d1e1f"
@@ -65,7 +65,7 @@ func TestCompatHoldsStartBack(t *testing.T) {
 		name string
 		run  func(e *file.Exporter, one, two, three *outputs.SpanData)
 		want []string
-		last []string // more lines that Shutdown writes
+		last []string // lines that Shutdown adds
 	}{
 		{"a start waits", func(e *file.Exporter, one, _, _ *outputs.SpanData) {
 			export(t, e, start(one))
@@ -158,7 +158,7 @@ func TestValues(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		attr          attributes.Attr
-		want, compat_ string // compat_ when it differs
+		want, compat_ string // compat_ is set if it differs
 	}{
 		{"int", attrvalue.Int("k", math.MinInt64), "-9223372036854775808", ""},
 		{"bool", attrvalue.Bool("k", true), "true", ""},

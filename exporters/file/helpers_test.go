@@ -21,7 +21,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// childVariable makes the test program play a child process instead.
+// childVariable makes the test program a child process.
 const childVariable = "TRAINSPAN_FILE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,7 @@ const (
 	traceID = "101112131415161718191a1b1c1d1e1f"
 )
 
-// spanData is a span whose id ends in n.
+// spanData returns a span whose id ends in n.
 func spanData(name string, n byte) *outputs.SpanData {
 	s := &outputs.SpanData{Name: name, SpanID: trace.SpanID{1, 2, 3, 4, 5, 6, 7, n}, Start: base}
 	for i := range s.TraceID {
@@ -52,7 +52,7 @@ func start(s *outputs.SpanData) *outputs.Record {
 		Event: outputs.Event{Name: spans.EventSpanStart, Time: s.Start, Attributes: s.StartAttributes}}
 }
 
-// stop ends the span after the given number of nanoseconds.
+// stop returns the record of the span's end after a number of nanoseconds.
 func stop(s *outputs.SpanData, ns int64) *outputs.Record {
 	s.Stop = s.Start + ns
 	s.Attributes = append(s.Attributes, attrvalue.Int(onelogger.DurationMsec, ns/1e6))
@@ -103,7 +103,7 @@ func shutdown(t testing.TB, e *file.Exporter) {
 	}
 }
 
-// contents is the text of a file that holds whole lines only.
+// contents returns the text of a file that must have only complete lines.
 func contents(t testing.TB, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -116,7 +116,7 @@ func contents(t testing.TB, path string) string {
 	return string(b)
 }
 
-// record is what the tests read of a line.
+// record has the fields of a line that the tests read.
 type record struct {
 	Type       string
 	ID         string
@@ -129,7 +129,7 @@ type record struct {
 	Rank       int
 }
 
-// decode reads lines as strict JSON in ASCII.
+// decode parses lines as strict JSON in ASCII.
 func decode(t testing.TB, text string) []record {
 	t.Helper()
 	var out []record
@@ -152,7 +152,7 @@ func decode(t testing.TB, text string) []record {
 	return out
 }
 
-// counted checks that the counts of the records are 1, 2, 3 and so on.
+// counted checks that the records are numbered 1, 2, 3 and so on.
 func counted(t testing.TB, records []record, want int) {
 	t.Helper()
 	if len(records) != want {

@@ -138,7 +138,7 @@ func TestTwoExportersOnOnePath(t *testing.T) {
 	for _, compat := range []bool{false, true} {
 		path := temporary(t)
 		options := &file.Options{Compat: compat}
-		options.Append = true // the lock guards here
+		options.Append = true // the lock protects it
 		first := started(t, path, options)
 		second := started(t, path, options)
 		if want := strings.TrimSuffix(path, ".jsonl") + ".run2.jsonl"; second.Path() != want {

@@ -2,5 +2,5 @@
 
 package file_test
 
-// child plays no part where the tests of processes do not run.
+// child does nothing on systems where the process tests do not run.
 func child(string, string) int { return 2 }

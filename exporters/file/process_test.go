@@ -23,14 +23,14 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// toldOf counts what a child is told about outages.
-var toldOf atomic.Int64
+// reported counts the outages reported in a child.
+var reported atomic.Int64
 
-// child plays a process of its own.
+// child runs the part of a child process.
 func child(role, path string) int {
 	signal.Ignore(syscall.SIGXFSZ)
-	tell := func(error) { toldOf.Add(1) }
-	options := &file.Options{FlushInterval: time.Hour, StallMemory: 8 << 20, OnError: tell}
+	note := func(error) { reported.Add(1) }
+	options := &file.Options{FlushInterval: time.Hour, StallMemory: 8 << 20, OnError: note}
 	run := map[string]func(*file.Exporter, string) error{
 		"outages": outages, "outages at once": outages, "overflow": overflow, "half": half,
 		"write": writeMany, "write compat": writeMany, "until killed": writeUntilKilled,
@@ -122,8 +122,8 @@ func TestTwoProcessesOnOnePath(t *testing.T) {
 	}
 }
 
-// writeUntilKilled writes a record every other millisecond, and tells of each
-// when it was given to the exporter.
+// writeUntilKilled writes a record every 2 ms, and prints each one that the
+// exporter has accepted.
 func writeUntilKilled(e *file.Exporter, _ string) error {
 	for i := 1; ; i++ {
 		if err := e.Write([]outputs.Record{*start(spanData(fmt.Sprint("span", i), byte(i)))}); err != nil {
@@ -134,8 +134,8 @@ func writeUntilKilled(e *file.Exporter, _ string) error {
 	}
 }
 
-// Records come to the file by themselves, and a process that is killed leaves them
-// there.
+// Records get into the file without a flush, and remain there if the process is
+// killed.
 func TestKilledProcess(t *testing.T) {
 	path := temporary(t)
 	c := command(t, "until killed", path)
@@ -168,7 +168,7 @@ func TestKilledProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(b)
-	text = text[:strings.LastIndexByte(text, '\n')+1] // possibly half a line after it
+	text = text[:strings.LastIndexByte(text, '\n')+1] // it may be followed by an incomplete line
 	records := decode(t, text)
 	if len(records) < safe {
 		t.Errorf("%d records are in the file, %d were", len(records), safe)

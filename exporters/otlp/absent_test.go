@@ -17,8 +17,8 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 )
 
-// A backend that takes spans only, such as Jaeger, is reported by a line each
-// and not asked again; nothing fails because of it.
+// A backend that only takes spans, such as Jaeger, is reported by one line per
+// signal and not tried again; nothing fails because of it.
 func TestBackendWithoutLogsAndMetrics(t *testing.T) {
 	var asked atomic.Int64
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

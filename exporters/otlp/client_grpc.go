@@ -15,21 +15,21 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// connectParams keep a connection from staying away long after its backend
-// came back; gRPC's own pauses grow to two minutes.
+// connectParams make a connection retry soon after its backend has come back;
+// gRPC's own pauses grow to two minutes.
 var connectParams = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 500 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
 	MinConnectTimeout: 10 * time.Second,
 }
 
-// newGRPC makes a client that sends requests by gRPC. Every setting is given,
-// because the client would take the missing ones from the environment.
+// newGRPC returns a client that sends requests by gRPC. It sets every option,
+// because the client would take missing ones from the environment.
 func newGRPC(c *Config, t target) otlptrace.Client {
 	options := []otlptracegrpc.Option{
 		otlptracegrpc.WithEndpoint(t.url.Host),
 		otlptracegrpc.WithHeaders(c.Headers),
 		otlptracegrpc.WithTimeout(c.Timeout),
-		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: false}), // package delivery does
+		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: false}), // package delivery retries
 		otlptracegrpc.WithDialOption(dialOptions(c)...),
 	}
 	if t.tls != nil {
@@ -40,7 +40,7 @@ func newGRPC(c *Config, t target) otlptrace.Client {
 	return otlptracegrpc.NewClient(options...)
 }
 
-// dialOptions are those that the clients of all signals share.
+// dialOptions returns the options that the clients of all signals share.
 func dialOptions(c *Config) []grpc.DialOption {
 	compressor := encoding.Identity
 	if c.Compression == "gzip" {
@@ -56,11 +56,11 @@ func dialOptions(c *Config) []grpc.DialOption {
 // noteGRPC is an interceptor that notes the outcome of each call.
 func noteGRPC(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, next grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	if delivery.Ending(ctx) {
-		// While a connection waits to be made again, calls fail with what was
-		// found seconds ago. There may be no later time to look.
+		// While a connection waits to be made again, calls fail with an error found
+		// seconds ago. There may be no later attempt.
 		conn.ResetConnectBackoff()
 	}
-	var header, trailer metadata.MD // of an answer; an error may come with either
+	var header, trailer metadata.MD // of a response; an error may come with either
 	options = append(options, grpc.Header(&header), grpc.Trailer(&trailer))
 	err := next(ctx, method, request, reply, conn, options...)
 	o := outcomeOf(ctx)

@@ -16,22 +16,21 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// maxAnswer bounds what is read of an answer.
+// maxAnswer bounds how much of a response is read.
 const maxAnswer = 1 << 20
 
-// newHTTP makes a client that sends requests by http/protobuf. Every setting
-// is given, because the client would take the missing ones from the
-// environment.
+// newHTTP returns a client that sends requests by http/protobuf. It sets every
+// option, because the client would take missing ones from the environment.
 func newHTTP(c *Config, t target, transport *http.Transport) otlptrace.Client {
 	options := []otlptracehttp.Option{
 		otlptracehttp.WithEndpoint(t.url.Host),
-		otlptracehttp.WithURLPath("/"), // noteHTTP puts the whole URL
+		otlptracehttp.WithURLPath("/"), // noteHTTP sets the whole URL
 		otlptracehttp.WithHeaders(c.Headers),
 		otlptracehttp.WithTimeout(c.Timeout),
 		otlptracehttp.WithEncoding(otlptracehttp.EncodingProtobuf),
 		otlptracehttp.WithCompression(otlptracehttp.NoCompression),
-		otlptracehttp.WithTLSClientConfig(nil), // the transport has it
-		otlptracehttp.WithInsecure(),           // noteHTTP puts the scheme
+		otlptracehttp.WithTLSClientConfig(nil), // set in the transport
+		otlptracehttp.WithInsecure(),           // noteHTTP sets the scheme
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}),
 		otlptracehttp.WithHTTPClient(newHTTPClient(c, t, transport)),
 	}
@@ -41,7 +40,7 @@ func newHTTP(c *Config, t target, transport *http.Transport) otlptrace.Client {
 	return otlptracehttp.NewClient(options...)
 }
 
-// newTransport makes the connections of one client.
+// newTransport returns the connections of one client.
 func newTransport(c *Config, t target) *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
@@ -55,13 +54,13 @@ func newTransport(c *Config, t target) *http.Transport {
 	}
 }
 
-// newHTTPClient makes a client that sends everything to the target, whatever
-// address a request has.
+// newHTTPClient returns a client that sends every request to the target,
+// whatever its address.
 func newHTTPClient(c *Config, t target, transport *http.Transport) *http.Client {
 	return &http.Client{
 		Transport: &noteHTTP{transport, t.url},
 		Timeout:   c.Timeout,
-		// A redirect would carry the headers to a place that nobody chose.
+		// A redirect would send the headers to another place.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -83,7 +82,7 @@ func (n *noteHTTP) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	_ = answer.Body.Close() // what matters of it was read
+	_ = answer.Body.Close() // the part that matters was read
 	if err != nil {
 		o.answered, o.retry = true, true
 		return nil, fmt.Errorf("read the response: %w", err)
@@ -95,15 +94,15 @@ func (n *noteHTTP) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("%s, but the response is not OTLP (%w): nothing was accepted; check that the endpoint is an OTLP receiver", answer.Status, err)
 		}
 		o.partial(o.answer)
-		body = nil // what it says is known
+		body = nil // its content is known
 	}
 	answer.Body = io.NopCloser(bytes.NewReader(body))
 	answer.ContentLength = int64(len(body))
 	return answer, nil
 }
 
-// readAnswer reads a body into an answer. A body of no bytes is an answer that
-// says nothing, as protobuf has it.
+// readAnswer parses a response body. An empty body is an empty response, as in
+// protobuf.
 func readAnswer(r proto.Message, contentType string, body []byte) error {
 	if r == nil || len(body) == 0 {
 		return nil
@@ -115,8 +114,8 @@ func readAnswer(r proto.Message, contentType string, body []byte) error {
 	case "application/json":
 		return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(body, r)
 	}
-	// Receivers that name no type, or the wrong one, are believed if they wrote
-	// an answer, and nothing that only might be one.
+	// Without a valid content type, a body counts only if it parses as a JSON
+	// response, not if it merely could be a protobuf one.
 	if protojson.Unmarshal(body, r) == nil {
 		return nil
 	}

@@ -119,7 +119,7 @@ func TestNewWaitsForNobody(t *testing.T) {
 		for _, address := range []string{closedPort(t), silentPort(t), "no-such-host.invalid:4317"} {
 			r.url = "http://" + address
 			ctx, cancel := context.WithCancel(t.Context())
-			cancel() // it is not kept either
+			cancel() // New must not keep the context
 			e, err := otlp.New(ctx, quick(r))
 			if err != nil {
 				t.Fatal(err)
@@ -177,7 +177,7 @@ func TestTLS(t *testing.T) {
 				tc.set(&cfg)
 				p := newPipeline(t, cfg, nil)
 				p.record(3)
-				_ = p.ForceFlush(t.Context()) // its loss is looked at below
+				_ = p.ForceFlush(t.Context()) // the loss is checked below
 				if err := p.Shutdown(t.Context()); err != nil {
 					t.Error(err)
 				}

@@ -27,7 +27,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// What answers 200 and is no receiver took nothing.
+// A server that answers 200 and is not a receiver took nothing.
 func TestOnlyAnAnswerOfOTLPCountsAsTaken(t *testing.T) {
 	for _, tc := range []struct {
 		name, contentType, body string
@@ -70,7 +70,7 @@ func TestOnlyAnAnswerOfOTLPCountsAsTaken(t *testing.T) {
 	}
 }
 
-// A receiver that asks for an hour of peace gets it, from all signals.
+// A receiver that asks for a pause of an hour gets it, from all signals.
 func TestRetryAfterHoldsBackEverything(t *testing.T) {
 	var calls atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -97,8 +97,8 @@ func TestRetryAfterHoldsBackEverything(t *testing.T) {
 			t.Error("no report of the spans that were not sent")
 		}
 	})
-	// There is no later time to look, so one more is made at the end, unless the
-	// answer to the first came only then; package delivery tests that one.
+	// At the end there is no later attempt, so one more is made, unless the answer
+	// to the first came only then; package delivery tests that one.
 	if n := calls.Load(); n > 2 {
 		t.Errorf("%d requests", n)
 	}
@@ -113,7 +113,7 @@ func TestRetryAfterHoldsBackEverything(t *testing.T) {
 	counter, _ := provider.Meter("m").Int64Counter("c")
 	counter.Add(t.Context(), 1)
 	for range 5 {
-		_ = provider.ForceFlush(t.Context()) // tells the failure
+		_ = provider.ForceFlush(t.Context()) // reports the failure
 	}
 	_ = provider.Shutdown(t.Context())
 	if n := calls.Load(); n != 1 || e.Stats().Failures != 6 {
@@ -121,7 +121,7 @@ func TestRetryAfterHoldsBackEverything(t *testing.T) {
 	}
 }
 
-// A receiver for which everything is too large is not asked span by span.
+// If everything is too large for a receiver, it is not asked span by span.
 func TestEverythingIsTooLarge(t *testing.T) {
 	forProtocols(t, func(t *testing.T, r *receiver) {
 		r.script = func(int, []*tracepb.Span) reply { return full }
@@ -142,7 +142,7 @@ func TestEverythingIsTooLarge(t *testing.T) {
 
 const bad = "a\xffb"
 
-// One bad byte in what every request holds loses nothing.
+// One invalid byte in the resource, which every request has, loses nothing.
 func TestInvalidTextInTheResource(t *testing.T) {
 	id := identity
 	id.ApplicationName, id.SessionTag = bad, bad
@@ -212,7 +212,7 @@ func TestInvalidTextInTheResource(t *testing.T) {
 	})
 }
 
-// measure makes one data point of each kind, with a bad attribute.
+// measure records one data point of each kind, with an invalid attribute.
 func measure(t *testing.T, m metric.Meter) {
 	t.Helper()
 	with := metric.WithAttributes(attribute.String("k"+bad, bad))

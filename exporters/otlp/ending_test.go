@@ -16,8 +16,8 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// A backend that says something is there, whatever it says; nothing else tells
-// one that is busy from one that is gone.
+// A backend that answers is reachable, whatever the answer; only an answer
+// distinguishes a busy backend from one that is gone.
 func TestAnswersAreToldFromSilence(t *testing.T) {
 	silent, closed := silentPort(t), closedPort(t)
 	for _, tc := range []struct {
@@ -42,7 +42,7 @@ func TestAnswersAreToldFromSilence(t *testing.T) {
 					cfg.Endpoint = "http://" + tc.address
 				}
 				if tc.none {
-					cfg.Timeout = 100 * time.Millisecond // or any other: there is no answer
+					cfg.Timeout = 100 * time.Millisecond // any limit works: there is no answer
 				}
 				err := newExporter(t, cfg).ExportSpans(t.Context(), tracetest.SpanStubs{{Name: "s"}}.Snapshots())
 				var f *delivery.Error
@@ -54,8 +54,9 @@ func TestAnswersAreToldFromSilence(t *testing.T) {
 	}
 }
 
-// A backend that has just come back gets what a job has left at its end, though
-// it was away when the job last looked. gRPC would not look again for seconds.
+// A backend that has just come back gets what a job still has at its end,
+// although it was unreachable at the last attempt. gRPC alone would not try
+// again for seconds.
 func TestTheEndOfAJobLooksAgain(t *testing.T) {
 	forProtocols(t, func(t *testing.T, r *receiver) {
 		address, dials, free := turningAway(t)
@@ -82,8 +83,8 @@ func TestTheEndOfAJobLooksAgain(t *testing.T) {
 	})
 }
 
-// Log records do not wait for a backend that was never there, although there
-// would be time; whoever finishes them tells what was lost.
+// Log records do not wait for a backend that was never reachable, although
+// there would be time; Shutdown reports what was lost.
 func TestLogsFinishWithoutABackend(t *testing.T) {
 	forSignals(t, func(t *testing.T, s *signals) {
 		s.url = "http://" + closedPort(t)
@@ -108,8 +109,8 @@ func TestLogsFinishWithoutABackend(t *testing.T) {
 	})
 }
 
-// An export of metrics to a place where nobody has ever been is one attempt; to
-// a backend that was there it is tried again.
+// An export of metrics to a backend that was never reachable is one attempt; a
+// backend that was reachable is retried.
 func TestMetricsForNobody(t *testing.T) {
 	forSignals(t, func(t *testing.T, s *signals) {
 		there := s.start(t, nil)

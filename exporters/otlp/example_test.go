@@ -61,7 +61,7 @@ func ExampleFromEnv() {
 	// false <nil>
 }
 
-// Log records and metrics go beside the spans, with the same settings.
+// Log records and metrics use the same settings as the spans.
 func ExampleNewLogs() {
 	ctx := context.Background()
 	settings := otlp.Config{OTLP: config.OTLP{Endpoint: "http://127.0.0.1:4318"}, RetryFor: -1}

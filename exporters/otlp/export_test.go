@@ -1,4 +1,4 @@
 package otlp
 
-// MetricExporter is what NewMetricExporter returns.
+// MetricExporter is the result of NewMetricExporter.
 type MetricExporter = metricExporter

@@ -27,8 +27,8 @@ import (
 
 // Exporter sends spans to an OTLP receiver. Give it to
 // TrainingTelemetryBuilder.WithSpanExporter, which feeds it in batches from a
-// bounded queue. It is safe for concurrent use. A nil Exporter takes spans and
-// forgets them.
+// bounded queue. It is safe for concurrent use. A nil Exporter accepts spans
+// and drops them.
 type Exporter struct {
 	cfg    Config
 	client otlptrace.Client
@@ -37,10 +37,10 @@ type Exporter struct {
 
 var _ delivery.Tuner = (*Exporter)(nil)
 
-// New makes an exporter. It reads the certificates and nothing else: the connection is
-// made when the first batch is sent, so that a backend that is away blocks nobody. ctx
-// is not kept. An error names each wrong setting and how to correct it, one a line, and
-// shows no header value.
+// New returns an exporter. It only reads the certificates: the connection is
+// made when the first batch is sent, so that an unreachable backend blocks
+// nothing. ctx is not kept. An error names each wrong setting and how to
+// correct it, one a line, and has no header values.
 func New(ctx context.Context, cfg Config) (*Exporter, error) {
 	if info, err := os.Stat(cfg.SpillDir); err == nil && !info.IsDir() {
 		return nil, fmt.Errorf("otlp: spill directory: %s is not a directory", cfg.SpillDir)
@@ -63,8 +63,8 @@ func New(ctx context.Context, cfg Config) (*Exporter, error) {
 	return e, nil
 }
 
-// prepare checks the settings and finds the place where a signal goes. Headers
-// are copied.
+// prepare checks the settings and returns the address for a signal. Headers are
+// copied.
 func prepare(cfg *Config, s signal) (target, error) {
 	if err := cfg.validate(); err != nil {
 		return target{}, fmt.Errorf("otlp: %w", err)
@@ -75,14 +75,14 @@ func prepare(cfg *Config, s signal) (target, error) {
 	cfg.OTLP = settings.OTLP(cfg.OTLP)
 	cfg.Headers = maps.Clone(cfg.Headers)
 	if s.field != traces.field {
-		delete(cfg.Headers, environ.TokenHeader) // it is for the receiver of spans alone
+		delete(cfg.Headers, environ.TokenHeader) // only the receiver of spans may have it
 	}
 	return newTarget(cfg, s)
 }
 
-// checkEnvironment refuses header variables that cannot be read, used or not:
-// OpenTelemetry's clients read them in any case and print what they cannot
-// understand, secrets included.
+// checkEnvironment returns an error for header variables that cannot be parsed,
+// used or not: OpenTelemetry's clients read them in any case and print what
+// they cannot parse, including secrets.
 func checkEnvironment(lookup func(string) (string, bool)) error {
 	const general = "OTEL_EXPORTER_OTLP_HEADERS"
 	for _, name := range [...]string{
@@ -90,7 +90,7 @@ func checkEnvironment(lookup func(string) (string, bool)) error {
 	} {
 		_, err := config.Load(config.LoadOptions{
 			Partial: true,
-			LookupEnv: func(asked string) (string, bool) { // all are written alike
+			LookupEnv: func(asked string) (string, bool) { // all have the same form
 				if asked != general {
 					return "", false
 				}
@@ -104,10 +104,10 @@ func checkEnvironment(lookup func(string) (string, bool)) error {
 	return nil
 }
 
-// ExportSpans sends a batch in one request, within the configured timeout, and does not
-// try again: the provider does. The error is for the provider, which learns from it
-// whether the backend may take the batch later or in smaller pieces, or how many spans
-// of it were rejected.
+// ExportSpans sends a batch in one request, within the configured timeout. It
+// does not retry; the provider does. The error lets the provider know whether
+// the backend may take the batch later or in smaller pieces, or how many of its
+// spans were rejected.
 func (e *Exporter) ExportSpans(ctx context.Context, batch []sdktrace.ReadOnlySpan) error {
 	if e == nil || len(batch) == 0 {
 		return nil
@@ -115,8 +115,8 @@ func (e *Exporter) ExportSpans(ctx context.Context, batch []sdktrace.ReadOnlySpa
 	return e.Upload(ctx, transform(batch))
 }
 
-// Upload sends spans that are in the protocol's form, in one request as
-// [Exporter.ExportSpans] does, with the same errors.
+// Upload sends spans in the form of the protocol, in one request like
+// [Exporter.ExportSpans], with the same errors.
 func (e *Exporter) Upload(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	f, _ := e.wire.attempt(ctx, new(collectorpb.ExportTraceServiceResponse), func(ctx context.Context) error {
 		return e.client.UploadTraces(ctx, spans)
@@ -127,11 +127,11 @@ func (e *Exporter) Upload(ctx context.Context, spans []*tracepb.ResourceSpans) e
 	return f
 }
 
-// longestError keeps a page of HTML out of the log.
+// longestError keeps pages of HTML out of the log.
 const longestError = 300
 
-// oneLine makes a line of a text that holds no header value, even if the
-// backend sent one back.
+// oneLine returns a text as one line without header values, in case the backend
+// returned one.
 func oneLine(text string, headers map[string]string) string {
 	for _, value := range headers {
 		if len(value) >= 4 {
@@ -145,7 +145,7 @@ func oneLine(text string, headers map[string]string) string {
 	return text
 }
 
-// Shutdown ends the exporter. Requests under way are cancelled when ctx is
+// Shutdown ends the exporter. Requests in progress are cancelled when ctx is
 // done.
 func (e *Exporter) Shutdown(ctx context.Context) error {
 	if e == nil {
@@ -156,11 +156,12 @@ func (e *Exporter) Shutdown(ctx context.Context) error {
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("otlp: %s: shutdown: %w", e.wire.place, err)
 	}
-	return nil // a second Stop is no error
+	return nil // a second Stop is not an error
 }
 
-// Delivery returns how the provider feeds this exporter: the queue, batch and retry
-// settings of the [Config], and the spill directory. It is for package telemetry.
+// Delivery returns how the provider feeds this exporter: the queue, batch and
+// retry settings of the [Config], and the spill directory. Package telemetry
+// calls it.
 func (e *Exporter) Delivery() delivery.Options {
 	if e == nil {
 		return delivery.Options{}
@@ -184,35 +185,35 @@ const (
 // Config configures where spans, logs and metrics go, and how. The zero Config sends
 // spans by http/protobuf to http://localhost:4318/v1/traces.
 type Config struct {
-	// OTLP holds the settings that a file or the environment can make:
-	// protocol, endpoint, headers, compression, timeout, certificates, the size
-	// of queue and batches, and the spill directory. Enabled is not looked at.
+	// OTLP holds the settings that a file or the environment can have: protocol,
+	// endpoint, headers, compression, timeout, certificates, the size of queue and
+	// batches, and the spill directory. Enabled is ignored.
 	config.OTLP
 
-	// TLS is the base of the TLS settings; nil is the system's authorities and
-	// no client certificate. Certificates named in OTLP are added to a copy of
-	// it. It cannot be combined with an http:// endpoint.
+	// TLS is the base of the TLS settings; nil means the system's authorities and
+	// no client certificate. Certificates named in OTLP are added to a copy of it.
+	// It cannot be combined with an http:// endpoint.
 	TLS *tls.Config
 
-	// RetryFor bounds the time in which a batch is tried again; zero is one
-	// minute, negative means one attempt only. RetryFirst and RetryMost are the
-	// first and the longest pause; zero is 500 ms and 10 s.
+	// RetryFor bounds the time in which a batch is retried; zero means one minute,
+	// negative means one attempt only. RetryFirst and RetryMost are the first and
+	// the longest pause; zero means 500 ms and 10 s.
 	RetryFor, RetryFirst, RetryMost time.Duration
 
-	// QueueBytes bounds the estimated size of the spans that wait. Zero is 64
-	// MiB.
+	// QueueBytes bounds the estimated size of the waiting spans. Zero means 64 MiB.
 	QueueBytes int
 
-	// SpillFileBytes is the size at which the next file of OTLP.SpillDir is
-	// begun; zero is 16 MiB. See [Replay].
+	// SpillFileBytes is the size at which the next file of OTLP.SpillDir begins;
+	// zero means 16 MiB. See [Replay].
 	SpillFileBytes int64
 }
 
-// FromEnv reads the standard OTEL_* variables, and the TRAINSPAN_OTLP_* variables beside
-// them, through lookup, such as os.LookupEnv. on reports whether they ask for OTLP at
-// all: an endpoint is given or OTEL_TRACES_EXPORTER names otlp, and neither that
-// variable nor OTEL_SDK_DISABLED forbids it. The error names every variable that cannot
-// be used, and shows no header value. Unknown exporters are logged with slog.Default.
+// FromEnv reads the standard OTEL_* variables, and the TRAINSPAN_OTLP_*
+// variables, with lookup, such as os.LookupEnv. on reports whether they ask for
+// OTLP: an endpoint is set or OTEL_TRACES_EXPORTER names otlp, and neither that
+// variable nor OTEL_SDK_DISABLED forbids it. The error names every invalid
+// variable, and has no header values. Unknown exporters are logged with
+// slog.Default.
 func FromEnv(lookup func(string) (string, bool)) (cfg Config, on bool, err error) {
 	if lookup == nil {
 		lookup = os.LookupEnv
@@ -242,13 +243,13 @@ func FromEnv(lookup func(string) (string, bool)) (cfg Config, on bool, err error
 	return cfg, true, nil
 }
 
-// validate names every field that cannot be used.
+// validate returns an error that names every invalid field.
 func (c *Config) validate() error {
 	return settings.Validate(&config.Config{Outputs: config.Outputs{OTLP: c.OTLP}}, "outputs.otlp.", "outputs.")
 }
 
-// transform makes protocol messages of spans, as OpenTelemetry's own exporter
-// does, with valid text only.
+// transform converts spans to protocol messages, as OpenTelemetry's own
+// exporter does, with valid text only.
 func transform(batch []sdktrace.ReadOnlySpan) []*tracepb.ResourceSpans {
 	var c catcher
 	_ = otlptrace.NewUnstarted(&c).ExportSpans(context.Background(), batch) // the catcher never fails
@@ -256,7 +257,7 @@ func transform(batch []sdktrace.ReadOnlySpan) []*tracepb.ResourceSpans {
 	return c.spans
 }
 
-// catcher is a client that keeps what it is given.
+// catcher is a client that keeps the spans it gets.
 type catcher struct{ spans []*tracepb.ResourceSpans }
 
 var _ otlptrace.Client = (*catcher)(nil)

@@ -56,7 +56,7 @@ func (p *pipeline) record(n int) {
 	}
 }
 
-// plenty is a deadline that no test is meant to reach.
+// plenty is a deadline that no test should reach.
 const plenty = 5 * time.Minute
 
 // quick retries without delay.
@@ -75,7 +75,7 @@ func forProtocols(t *testing.T, f func(t *testing.T, r *receiver)) {
 	}
 }
 
-// check compares the counts with the script's outcome.
+// check compares the counts with the expected ones.
 func check(t *testing.T, s delivery.Stats, ended, exported, spilled int64, cause delivery.Cause, dropped int64) {
 	t.Helper()
 	var want [delivery.Causes]int64
@@ -90,7 +90,7 @@ func TestSpansArrive(t *testing.T) {
 	forProtocols(t, func(t *testing.T, r *receiver) {
 		for _, compression := range []string{"", "none", "gzip"} {
 			r := (&receiver{t: t, protocol: r.protocol}).start("")
-			// A setting of the environment must not win over code.
+			// A setting of the environment must not replace one in code.
 			t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", map[string]string{"": "gzip", "none": "gzip", "gzip": "none"}[compression])
 			t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-env=1")
 			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "https://127.0.0.1:1")
@@ -154,7 +154,7 @@ func TestAnswers(t *testing.T) {
 		exported int64
 		cause    delivery.Cause
 		dropped  int64
-		calls    int // 0: any number
+		calls    int // 0 means any number
 	}{
 		{
 			name: "busy twice",
@@ -210,7 +210,7 @@ func TestAnswers(t *testing.T) {
 				}
 				return accept
 			},
-			exported: 10, // with two calls, unless the machine is too busy for the second
+			exported: 10, // in two calls, unless the machine is too busy for the second
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -261,7 +261,7 @@ func TestBackendAway(t *testing.T) {
 					r.url = "http://" + address(t)
 					cfg := quick(r)
 					cfg.SpillDir = dir
-					cfg.Timeout = 100 * time.Millisecond // or any other: there is no answer
+					cfg.Timeout = 100 * time.Millisecond // any limit works: there is no answer
 					p := newPipeline(t, cfg, nil)
 					p.record(200)
 					within(t, func() {
@@ -294,7 +294,8 @@ func TestBackendDiesHalfWay(t *testing.T) {
 		before := p.p.Stats().Attempts
 		p.record(70)
 		over, ended := make(chan struct{}), make(chan error, 1)
-		// Of the processor: the provider asks none to end once the deadline is over.
+		// Called on the processor, because the provider does not shut processors down
+		// after the deadline.
 		go func() { ended <- p.p.Shutdown(deadline{context.Background(), over}) }()
 		until.True(t, "two attempts that fail", func() bool { return p.p.Stats().Attempts >= before+2 })
 		close(over)
@@ -382,7 +383,7 @@ func TestNoHeaderIsLogged(t *testing.T) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { handled = append(handled, err) }))
 	defer otel.SetErrorHandler(previous)
 
-	// OpenTelemetry's own reader prints what it cannot read.
+	// OpenTelemetry's own reader prints what it cannot parse.
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", secret)
 	_, err := otlp.New(t.Context(), otlp.Config{})
 	if err == nil || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_HEADERS") {

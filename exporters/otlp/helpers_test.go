@@ -22,7 +22,7 @@ import (
 
 var otelVersion = trace.WithInstrumentationVersion("1.2.3")
 
-// redirecting is a server that sends everybody elsewhere.
+// redirecting returns a server that redirects every request.
 func redirecting(t *testing.T, to string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -32,7 +32,7 @@ func redirecting(t *testing.T, to string) string {
 	return s.URL
 }
 
-// authority is a certificate authority made for a test, with its files.
+// authority is a certificate authority for a test, with its files.
 type authority struct {
 	t    *testing.T
 	dir  string
@@ -86,7 +86,7 @@ func (a *authority) pool() *x509.CertPool {
 	return pool
 }
 
-// issue makes name.pem and name.key, for a server on loopback or a client.
+// issue writes name.pem and name.key, for a server on loopback or a client.
 func (a *authority) issue(name string) tls.Certificate {
 	a.t.Helper()
 	key := a.newKey()

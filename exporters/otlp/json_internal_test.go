@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// richBatch has every kind of value that a span can hold.
+// richBatch has every kind of value that a span can have.
 func richBatch() []sdktrace.ReadOnlySpan {
 	remote := trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{9, 8, 7}, SpanID: trace.SpanID{6, 5}, TraceFlags: trace.FlagsSampled, Remote: true,
@@ -117,7 +117,7 @@ func FuzzReadJSON(f *testing.F) {
 		}
 		again, err := otlpform.AppendJSON(nil, spans)
 		if err != nil {
-			return // a message that has no JSON form, as a time out of range
+			return // a message without a JSON form, such as a time out of range
 		}
 		back, err := otlpform.ReadJSON(again)
 		if err != nil {

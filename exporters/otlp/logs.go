@@ -31,31 +31,31 @@ import (
 // logScope is the instrumentation scope of the log records.
 const logScope = "github.com/trainspan/trainspan/telemetry"
 
-// LogsOptions are settings of [NewLogs] that a [Config] does not hold. The zero value and
-// nil are the defaults.
+// LogsOptions are settings of [NewLogs] that a [Config] does not have. The zero
+// value and nil are the defaults.
 type LogsOptions struct {
-	// Resource holds attributes that win over those that are found, or nil.
+	// Resource, if not nil, holds attributes that replace the detected ones.
 	Resource *resource.Resource
 	// PerfTags are the performance tags of the training, for the resource.
 	PerfTags []string
-	// Logger gets a warning for losses. Nil is slog.Default.
+	// Logger logs warnings about losses. Nil means slog.Default.
 	Logger *slog.Logger
-	// ShutdownTimeout bounds a Shutdown whose context has no earlier deadline. Zero is
-	// 5 s.
+	// ShutdownTimeout bounds a Shutdown whose context has no earlier deadline. Zero
+	// means 5 s.
 	ShutdownTimeout time.Duration
 }
 
 // Logs is a native exporter that makes a run visible while it runs: it sends
 // the starts of long spans, and the events and errors of all spans, as
-// OpenTelemetry log records the moment they happen. Each record is an event of
-// the Logs API with the name, the time and the attributes of the native one, in
-// the trace and span that it belongs to; span.name and parent_span_id say the
-// rest. Starts and stops of short spans, and stops of long ones, are not sent:
-// the span itself, which follows at its end, has them.
+// OpenTelemetry log records when they happen. Each record is an event of the
+// Logs API with the name, the time and the attributes of the native one, in its
+// trace and span; span.name and parent_span_id identify the span. Starts and
+// stops of short spans, and stops of long ones, are not sent, because the span
+// itself has them.
 //
-// Export never waits. Records go through a bounded queue to one goroutine,
-// which sends, tries again and counts what is lost. All methods are safe for
-// concurrent use. A nil Logs takes records and forgets them.
+// Write never waits. Records go through a bounded queue to one goroutine, which
+// sends, retries and counts losses. All methods are safe for concurrent use. A
+// nil Logs accepts records and drops them.
 type Logs struct {
 	outputs.None
 
@@ -64,7 +64,7 @@ type Logs struct {
 	o      LogsOptions
 
 	mu       sync.Mutex
-	segment  func(trace.SpanID) trace.SpanContext // nil: nothing cuts spans
+	segment  func(trace.SpanID) trace.SpanContext // nil if spans have no segments
 	queue    *logQueue                            // nil before Open
 	before   LogStats                             // of earlier attachments
 	client   *logClient
@@ -73,18 +73,18 @@ type Logs struct {
 	ending   *ending // nil while open
 }
 
-// ending is a shutdown that is under way, or over.
+// ending is a shutdown in progress, or a finished one.
 type ending struct {
-	cut  context.CancelFunc // gives up what has not been sent
+	cut  context.CancelFunc // drops what has not been sent
 	done chan struct{}
 	err  error // set before done is closed
 }
 
 var _ outputs.Output = (*Logs)(nil)
 
-// NewLogs makes an exporter of log records for the address config.OTLP.LogsURL,
-// with the same settings as [New]; of the settings of batches, BatchDelay
-// counts where it is shorter than one second. It makes no connection. Give it
+// NewLogs returns an exporter of log records for the address
+// config.OTLP.LogsURL, with the same settings as [New]; of the batch settings,
+// only a BatchDelay below one second is used. It makes no connection. Give it
 // to TrainingTelemetryBuilder.WithExporter. ctx is not kept.
 func NewLogs(_ context.Context, cfg Config, o *LogsOptions) (*Logs, error) {
 	l := &Logs{cfg: cfg}
@@ -104,7 +104,7 @@ func NewLogs(_ context.Context, cfg Config, o *LogsOptions) (*Logs, error) {
 	return l, nil
 }
 
-// Open implements outputs.Output. It starts the goroutine that sends.
+// Open implements outputs.Output. It starts the sending goroutine.
 func (l *Logs) Open(ctx context.Context, t *outputs.Telemetry) (outputs.Traits, error) {
 	traits := outputs.Traits{Ordered: true, Inline: true, Remote: true}
 	if l == nil {
@@ -142,8 +142,8 @@ func (l *Logs) start(ctx context.Context, t *outputs.Telemetry) error {
 }
 
 // Write implements outputs.Output. It puts the records into the queue, or
-// counts them as dropped; it gives no error, so that a backend that is away does
-// not make the recorder give the exporter up.
+// counts them as dropped. It returns no error, so that the recorder does not
+// disable the exporter while the backend is unreachable.
 func (l *Logs) Write(records []outputs.Record) error {
 	if l == nil {
 		return nil
@@ -171,7 +171,7 @@ func (l *Logs) emit(r *outputs.Record) {
 	logger.Emit(context.WithValue(ctx, sizeKey{}, sizeOf(&record)), record)
 }
 
-// ForceFlush sends what waits, until ctx is done.
+// ForceFlush sends the waiting records, until ctx is done.
 func (l *Logs) ForceFlush(ctx context.Context) error {
 	if l == nil {
 		return nil
@@ -200,8 +200,8 @@ func (l *Logs) Shutdown(ctx context.Context) error {
 	return l.end(ctx).wait(ctx)
 }
 
-// end begins the shutdown; later calls join it. It gives nil if there is nothing
-// to end.
+// end begins the shutdown; later calls return the same ending. It returns nil
+// if there is nothing to end.
 func (l *Logs) end(ctx context.Context) *ending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -218,8 +218,8 @@ func (l *Logs) end(ctx context.Context) *ending {
 	return l.ending
 }
 
-// wait waits for the end until ctx is done, and then for no more than what it
-// takes to give up.
+// wait waits for the end until ctx is done, and then only until sending is
+// cancelled.
 func (e *ending) wait(ctx context.Context) error {
 	if e == nil {
 		return nil
@@ -233,12 +233,12 @@ func (e *ending) wait(ctx context.Context) error {
 	return e.err
 }
 
-// finish is the goroutine of a shutdown.
+// finish runs a shutdown on its own goroutine.
 func (l *Logs) finish(ctx context.Context, e *ending, queue *logQueue, client *logClient, provider *sdklog.LoggerProvider) {
 	defer close(e.done)
 	defer e.cut()
 	_ = provider.Shutdown(ctx)
-	_ = queue.Shutdown(ctx) // where the time is over already the provider left it alone; its counts tell more
+	_ = queue.Shutdown(ctx) // after the deadline the provider did not call it; the queue's counts report more
 	counts := queue.Stats()
 	l.mu.Lock()
 	s := l.before.plus(counts)
@@ -281,7 +281,7 @@ func (l *Logs) Stats() outputs.Stats {
 // logClient sends batches of log records, one request each.
 type logClient struct {
 	wire
-	absent   atomic.Bool // the backend does not know log records
+	absent   atomic.Bool // the backend does not support log records
 	exporter sdklog.Exporter
 }
 
@@ -301,14 +301,14 @@ func newLogClient(ctx context.Context, c *Config, t target) (*logClient, error) 
 	return client, nil
 }
 
-// newLogGRPC gives every setting, because the client would take the missing
-// ones from the environment.
+// newLogGRPC sets every option, because the client would take missing ones from
+// the environment.
 func newLogGRPC(ctx context.Context, c *Config, t target) (sdklog.Exporter, error) {
 	options := []otlploggrpc.Option{
 		otlploggrpc.WithEndpoint(t.url.Host),
 		otlploggrpc.WithHeaders(c.Headers),
 		otlploggrpc.WithTimeout(c.Timeout),
-		otlploggrpc.WithRetry(otlploggrpc.RetryConfig{Enabled: false}), // the queue does
+		otlploggrpc.WithRetry(otlploggrpc.RetryConfig{Enabled: false}), // the queue retries
 		otlploggrpc.WithDialOption(dialOptions(c)...),
 	}
 	if t.tls != nil {
@@ -319,7 +319,7 @@ func newLogGRPC(ctx context.Context, c *Config, t target) (sdklog.Exporter, erro
 	return otlploggrpc.New(ctx, options...)
 }
 
-// newLogHTTP gives every setting, for the same reason.
+// newLogHTTP sets every option, for the same reason.
 func newLogHTTP(ctx context.Context, c *Config, t target, transport *http.Transport) (sdklog.Exporter, error) {
 	compression := otlploghttp.NoCompression
 	if c.Compression == "gzip" {
@@ -327,12 +327,12 @@ func newLogHTTP(ctx context.Context, c *Config, t target, transport *http.Transp
 	}
 	return otlploghttp.New(ctx,
 		otlploghttp.WithEndpoint(t.url.Host),
-		otlploghttp.WithURLPath("/"), // noteHTTP puts the whole URL
+		otlploghttp.WithURLPath("/"), // noteHTTP sets the whole URL
 		otlploghttp.WithHeaders(c.Headers),
 		otlploghttp.WithTimeout(c.Timeout),
 		otlploghttp.WithCompression(compression),
-		otlploghttp.WithTLSClientConfig(nil), // the transport has it
-		otlploghttp.WithInsecure(),           // noteHTTP puts the scheme
+		otlploghttp.WithTLSClientConfig(nil), // set in the transport
+		otlploghttp.WithInsecure(),           // noteHTTP sets the scheme
 		otlploghttp.WithRetry(otlploghttp.RetryConfig{Enabled: false}),
 		otlploghttp.WithHTTPClient(newHTTPClient(c, t, transport)),
 	)
@@ -357,27 +357,27 @@ func (c *logClient) export(ctx context.Context, batch []sdklog.Record) error {
 }
 
 func (c *logClient) close(ctx context.Context) error {
-	_ = c.exporter.Shutdown(ctx) // nothing is under way, and ctx may be over
+	_ = c.exporter.Shutdown(ctx) // nothing is in progress, and ctx may be done
 	c.closeIdle()
 	return nil
 }
 
 // Bounds of the queue of log records that differ from those of spans. An event
-// is wanted at once, so it waits less for others than a span does.
+// is needed at once, so it waits less for others than a span does.
 const (
 	logQueueBytes = 16 << 20
 	logDelay      = time.Second
 )
 
-// LogStats are exact counts of log records. At every moment Recorded =
-// Exported + Dropped + Pending.
+// LogStats are exact counts of log records. At every moment Recorded = Exported
+// + Dropped + Pending.
 type LogStats struct {
-	Recorded int64            // records that were to be sent
+	Recorded int64            // records given to the exporter
 	Exported int64            // records that the backend took
-	Dropped  int64            // records that are lost, for the causes of Drops
-	Pending  int64            // records that wait or are on their way
-	Drops    map[string]int64 // by cause, in the words of the spans' drops
-	// LastError is of the latest attempt that failed.
+	Dropped  int64            // lost records, by cause in Drops
+	Pending  int64            // records that wait or are being sent
+	Drops    map[string]int64 // by cause, with the same words as for spans
+	// LastError is the error of the latest failed attempt.
 	LastError error
 }
 
@@ -426,7 +426,7 @@ func newLogQueue(c *Config, client *logClient, log *slog.Logger) *logQueue {
 	return &logQueue{delivery.NewQueue(delivery.Sink[sdklog.Record]{Unit: "log records", Export: client.export, Close: client.close}, &o)}
 }
 
-// sizeKey is the key of the estimated size of a record in its context.
+// sizeKey is the context key of a record's estimated size.
 type sizeKey struct{}
 
 // OnEmit implements the SDK's Processor.

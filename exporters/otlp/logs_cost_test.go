@@ -27,8 +27,8 @@ func TestShortSpansCostNothing(t *testing.T) {
 	}
 }
 
-// allocations is how often f allocates. The least of some measurements counts:
-// what is sent in the background meanwhile allocates too.
+// allocations returns how often f allocates. It takes the least of some
+// measurements, because sending in the background also allocates.
 func allocations(f func()) float64 {
 	least := testing.AllocsPerRun(100, f)
 	for range 9 {
@@ -37,8 +37,8 @@ func allocations(f func()) float64 {
 	return least
 }
 
-// What an event costs the goroutine of the training: its record, and no more
-// when the queue is full.
+// An event costs the training goroutine its record, and no more when the queue
+// is full.
 func TestAnEventCostsItsRecord(t *testing.T) {
 	s := &signals{protocol: config.OTLPHTTP, script: func(int, int) reply { return hang }}
 	s.start(t, nil)
@@ -72,7 +72,7 @@ func BenchmarkAnEvent(b *testing.B) {
 	for b.Loop() {
 		_ = l.Write([]outputs.Record{*update})
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // or any other: nobody listens
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // any limit works: nothing listens
 	defer cancel()
 	_ = l.Shutdown(ctx)
 }

@@ -14,16 +14,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Attributes of a log record that say which span it belongs to.
+// Attributes of a log record that identify its span.
 const (
 	logSpanName   = "span.name"
 	logParentSpan = "parent_span_id"
-	logSegmentOf  = "segment.of" // the first segment of a span that was cut
+	logSegmentOf  = "segment.of" // the first segment of a span with segments
 )
 
-// wanted reports the records that are sent: every event and error, and the
-// starts of the spans that stay open for long. A short span is there soon, and
-// so is a stop: the span that ends says both.
+// wanted reports whether a record is sent: every event and error, and the start
+// of long spans. Short spans, and stops, need no record: the span follows soon.
 func wanted(r *outputs.Record) bool {
 	switch r.Kind {
 	case outputs.KindEvent, outputs.KindError, outputs.KindDataError:
@@ -35,9 +34,9 @@ func wanted(r *outputs.Record) bool {
 	return false
 }
 
-// logRecord makes an event of the Logs API of a native record. The context
-// carries the trace and span that the event belongs to; in is the segment of a
-// span that was cut, else invalid.
+// logRecord converts a native record to an event of the Logs API. The context
+// has the event's trace and span; in is the current segment of a span with
+// segments, otherwise invalid.
 func logRecord(r *outputs.Record, in trace.SpanContext) (context.Context, otellog.Record) {
 	var out otellog.Record
 	name, _ := attrvalue.CleanString(r.Event.Name)
@@ -54,7 +53,7 @@ func logRecord(r *outputs.Record, in trace.SpanContext) (context.Context, otello
 		body = span + " " + name
 		kvs = append(kvs, attribute.String(logSpanName, span))
 		switch {
-		case in.IsValid(): // the span went on there, perhaps in another trace
+		case in.IsValid(): // the span continues in that segment, perhaps in another trace
 			kvs = append(kvs, attribute.String(logSegmentOf, s.SpanID.String()))
 		case s.ParentID.IsValid():
 			kvs = append(kvs, attribute.String(logParentSpan, s.ParentID.String()))
@@ -62,7 +61,7 @@ func logRecord(r *outputs.Record, in trace.SpanContext) (context.Context, otello
 		if !in.IsValid() {
 			in = trace.NewSpanContext(trace.SpanContextConfig{TraceID: s.TraceID, SpanID: s.SpanID, TraceFlags: trace.FlagsSampled})
 		}
-		if r.Kind == outputs.KindStart { // nothing else shows them before the end
+		if r.Kind == outputs.KindStart { // nothing else shows the attributes before the end
 			kvs = appendClean(kvs, s.Attributes)
 		}
 		ctx = trace.ContextWithSpanContext(ctx, in)
@@ -78,8 +77,8 @@ func logRecord(r *outputs.Record, in trace.SpanContext) (context.Context, otello
 	return ctx, out
 }
 
-// appendClean appends attributes that a backend can take; one bad character
-// would lose the whole request.
+// appendClean appends attributes without invalid text, because one invalid
+// character would lose the whole request.
 func appendClean(dst []attribute.KeyValue, attrs []attributes.Attr) []attribute.KeyValue {
 	for i := range attrs {
 		kv, _ := attrvalue.CleanKeyValue(attrs[i].KeyValue)
@@ -98,13 +97,13 @@ func severityOf(k outputs.Kind) otellog.Severity {
 	return otellog.SeverityInfo
 }
 
-// Estimated bytes of a record and of an attribute, besides their text.
+// Estimated bytes of a record and of an attribute, without their text.
 const (
 	recordBytes    = 256
 	attributeBytes = 64
 )
 
-// sizeOf estimates what a record holds in memory.
+// sizeOf estimates the memory of a record.
 func sizeOf(r *otellog.Record) int {
 	n := recordBytes + len(r.EventName()) + len(r.Body().AsString())
 	r.WalkAttributes(func(kv attribute.KeyValue) bool {

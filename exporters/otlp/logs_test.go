@@ -71,7 +71,7 @@ func startLogs(t *testing.T, cfg otlp.Config, log *notes) *otlp.Logs {
 	return l
 }
 
-// shut is a shutdown with a deadline that no test is meant to reach.
+// shut calls Shutdown with a deadline that no test should reach.
 func shut(t *testing.T, l *otlp.Logs, limit time.Duration) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -125,7 +125,7 @@ func TestEventsOfOpenSpansArriveAsLogs(t *testing.T) {
 			event(nil, outputs.KindDataError, "telemetry_data_error", attrvalue.String(onelogger.ErrorMessage, "a gap")),
 			event(&outputs.SpanData{Name: spans.CheckpointSaveSync, TraceID: span.TraceID, SpanID: trace.SpanID{5}}, outputs.KindEvent, "save_checkpoint_success"),
 			late,
-			// Not sent: the span says these itself.
+			// Not sent: the span has these itself.
 			event(span, outputs.KindStop, "span_stop"),
 			event(&outputs.SpanData{Name: spans.CheckpointSaveSync}, outputs.KindStart, "span_start"),
 			event(&outputs.SpanData{Name: "mine"}, outputs.KindStart, "span_start"),
@@ -250,8 +250,8 @@ func TestAnswersToLogs(t *testing.T) {
 	}
 }
 
-// The caller is never held up, memory is bounded and every drop is counted,
-// whatever the backend does; the shutdown keeps to its deadline.
+// The caller is never blocked, memory is bounded and every drop is counted,
+// whatever the backend does; the shutdown keeps its deadline.
 func TestLogsWithoutABackend(t *testing.T) {
 	silent, closed := silentPort(t), closedPort(t)
 	for _, place := range []struct{ name, address string }{{"silent", silent}, {"closed", closed}} {
@@ -268,7 +268,7 @@ func TestLogsWithoutABackend(t *testing.T) {
 				if st := l.LogStats(); st.Pending > 64+16 || st.Recorded != 1000 || st.Dropped+st.Pending != 1000 {
 					t.Errorf("%+v", st)
 				}
-				// Or any other limit: there is no answer.
+				// Any limit works: there is no answer.
 				if err := shut(t, l, 200*time.Millisecond); err == nil || !strings.Contains(err.Error(), "not sent before shutdown") {
 					t.Errorf("shutdown: %v", err)
 				}
@@ -287,7 +287,7 @@ func TestLogsWithoutABackend(t *testing.T) {
 	}
 }
 
-// A shutdown ends by its own limit, or by that of a later one that joins it.
+// A shutdown ends at its own limit, or at that of a later call that joins it.
 func TestShutdownOfLogsIsBounded(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		forSignals(t, func(t *testing.T, s *signals) { shutSilent(t, s, cut) })
@@ -296,7 +296,7 @@ func TestShutdownOfLogsIsBounded(t *testing.T) {
 
 func shutSilent(t *testing.T, s *signals, cut bool) {
 	t.Helper()
-	limit := 10 * time.Millisecond // or any other: there is no answer
+	limit := 10 * time.Millisecond // any limit works: there is no answer
 	if cut {
 		limit = time.Hour
 	}
@@ -324,8 +324,8 @@ func shutSilent(t *testing.T, s *signals, cut bool) {
 	}
 }
 
-// A shutdown for which there is no time left counts what was not sent all the
-// same, and ends the goroutines.
+// A shutdown without any time left still counts what was not sent, and ends the
+// goroutines.
 func TestShutdownOfLogsWithoutTime(t *testing.T) {
 	forSignals(t, func(t *testing.T, s *signals) {
 		s.script = func(int, int) reply { return hang }
@@ -343,8 +343,8 @@ func TestShutdownOfLogsWithoutTime(t *testing.T) {
 	})
 }
 
-// A pause between two attempts is cut short by the shutdown, and the backend
-// that has come back gets everything.
+// The shutdown cuts a pause between two attempts short, and the backend that
+// has come back gets everything.
 func TestShutdownCutsThePause(t *testing.T) {
 	forSignals(t, func(t *testing.T, s *signals) {
 		var back sync.Map
@@ -383,7 +383,7 @@ func TestLogsCanBeStartedAgain(t *testing.T) {
 				t.Error(err)
 			}
 			_ = l.Write([]outputs.Record{*event(loop(), outputs.KindEvent, "too late")})
-			if err := attach(t.Context(), l, identity); err != nil { // a builder that was corrected
+			if err := attach(t.Context(), l, identity); err != nil { // a corrected builder
 				t.Fatal(err)
 			}
 		}
@@ -462,8 +462,8 @@ func TestNewLogsNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// attach starts the goroutine that sends. Events of the span that loop gives are
-// in another segment when their name is late.
+// attach opens the exporter. Events of the span from loop are in another
+// segment if their name is late.
 func attach(ctx context.Context, l *otlp.Logs, id outputs.Identity) error {
 	_, err := l.Open(ctx, &outputs.Telemetry{Identity: id, Segment: func(of trace.SpanID) trace.SpanContext {
 		if of == cutSpan {
@@ -474,7 +474,7 @@ func attach(ctx context.Context, l *otlp.Logs, id outputs.Identity) error {
 	return err
 }
 
-// cutSpan is a span that was cut, lateSegment its open segment.
+// cutSpan is a span with segments, lateSegment its open segment.
 var (
 	cutSpan     = trace.SpanID{7, 7}
 	lateSegment = trace.NewSpanContext(trace.SpanContextConfig{

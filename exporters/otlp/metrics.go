@@ -23,7 +23,7 @@ import (
 
 // metricExporter sends metrics to an OTLP receiver. Give it to a periodic
 // reader of OpenTelemetry's metrics SDK. Sums and histograms are cumulative, so
-// that the next export makes up for one that failed. It is safe for concurrent use.
+// the next export makes up for a failed one. It is safe for concurrent use.
 type metricExporter struct {
 	wire
 	next   sdkmetric.Exporter
@@ -33,17 +33,18 @@ type metricExporter struct {
 
 	mu    sync.Mutex
 	stats metricStats
-	last  error // of the latest export, nil if it succeeded
-	// absent reports that the backend takes no metrics: nothing is sent any more.
+	last  error // of the latest export, nil after success
+	// absent means that the backend does not support metrics; then nothing is sent
+	// any more.
 	absent bool
 }
 
 // metricStats are counts of exports.
 type metricStats struct {
-	Exports  int64 // exports that the backend took
-	Failures int64 // exports that it did not take, after all attempts
-	// Missing are the failures since the latest export that the backend took:
-	// what they were to tell has not arrived.
+	Exports  int64 // successful exports
+	Failures int64 // failed exports, after all attempts
+	// Missing is the number of failures since the latest success: their values have
+	// not arrived.
 	Missing int64
 	// LastError is the latest failure.
 	LastError error
@@ -51,11 +52,11 @@ type metricStats struct {
 
 var _ sdkmetric.Exporter = (*metricExporter)(nil)
 
-// NewMetricExporter makes an exporter of metrics for the address of
-// config.OTLP.MetricsURL, with the same settings as [New]. The result implements
-// metric.Exporter of OpenTelemetry's SDK; give it to a periodic reader. It makes no
-// connection. The first failure is logged, with slog.Default if log is nil, and all are
-// counted. ctx is not kept.
+// NewMetricExporter returns an exporter of metrics for the address
+// config.OTLP.MetricsURL, with the same settings as [New]. The result
+// implements metric.Exporter of OpenTelemetry's SDK; give it to a periodic
+// reader. It makes no connection. All failures are counted; the first is
+// logged, with slog.Default if log is nil. ctx is not kept.
 func NewMetricExporter(ctx context.Context, cfg Config, log *slog.Logger) (*metricExporter, error) {
 	t, err := prepare(&cfg, metrics)
 	if err != nil {
@@ -79,14 +80,14 @@ func NewMetricExporter(ctx context.Context, cfg Config, log *slog.Logger) (*metr
 	return e, nil
 }
 
-// newMetricGRPC gives every setting, because the client would take the missing
-// ones from the environment.
+// newMetricGRPC sets every option, because the client would take missing ones
+// from the environment.
 func newMetricGRPC(ctx context.Context, c *Config, t target) (sdkmetric.Exporter, error) {
 	options := []otlpmetricgrpc.Option{
 		otlpmetricgrpc.WithEndpoint(t.url.Host),
 		otlpmetricgrpc.WithHeaders(c.Headers),
 		otlpmetricgrpc.WithTimeout(c.Timeout),
-		otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{Enabled: false}), // Export does
+		otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{Enabled: false}), // Export retries
 		otlpmetricgrpc.WithTemporalitySelector(sdkmetric.DefaultTemporalitySelector),
 		otlpmetricgrpc.WithAggregationSelector(sdkmetric.DefaultAggregationSelector),
 		otlpmetricgrpc.WithDialOption(dialOptions(c)...),
@@ -99,7 +100,7 @@ func newMetricGRPC(ctx context.Context, c *Config, t target) (sdkmetric.Exporter
 	return otlpmetricgrpc.New(ctx, options...)
 }
 
-// newMetricHTTP gives every setting, for the same reason.
+// newMetricHTTP sets every option, for the same reason.
 func newMetricHTTP(ctx context.Context, c *Config, t target, transport *http.Transport) (sdkmetric.Exporter, error) {
 	compression := otlpmetrichttp.NoCompression
 	if c.Compression == "gzip" {
@@ -107,12 +108,12 @@ func newMetricHTTP(ctx context.Context, c *Config, t target, transport *http.Tra
 	}
 	return otlpmetrichttp.New(ctx,
 		otlpmetrichttp.WithEndpoint(t.url.Host),
-		otlpmetrichttp.WithURLPath("/"), // noteHTTP puts the whole URL
+		otlpmetrichttp.WithURLPath("/"), // noteHTTP sets the whole URL
 		otlpmetrichttp.WithHeaders(c.Headers),
 		otlpmetrichttp.WithTimeout(c.Timeout),
 		otlpmetrichttp.WithCompression(compression),
-		otlpmetrichttp.WithTLSClientConfig(nil), // the transport has it
-		otlpmetrichttp.WithInsecure(),           // noteHTTP puts the scheme
+		otlpmetrichttp.WithTLSClientConfig(nil), // set in the transport
+		otlpmetrichttp.WithInsecure(),           // noteHTTP sets the scheme
 		otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{Enabled: false}),
 		otlpmetrichttp.WithTemporalitySelector(sdkmetric.DefaultTemporalitySelector),
 		otlpmetrichttp.WithAggregationSelector(sdkmetric.DefaultAggregationSelector),
@@ -130,10 +131,10 @@ func (e *metricExporter) Aggregation(k sdkmetric.InstrumentKind) sdkmetric.Aggre
 	return e.next.Aggregation(k)
 }
 
-// Export sends the metrics, and tries again until ctx is done or the time for
-// retries is over; only once if the backend has been away for longer than that,
-// or has never been there. It gives no error: a failure is counted, the first
-// one is logged, and a flush or shutdown right after it gives it.
+// Export sends the metrics, and retries until ctx is done or the time for
+// retries is over; only once if the backend has been unreachable for longer
+// than that, or was never reachable. It returns no error: failures are counted,
+// the first one is logged, and a flush or shutdown right after it returns it.
 func (e *metricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetrics) error {
 	if len(rm.ScopeMetrics) == 0 {
 		return nil // nothing was measured yet
@@ -148,7 +149,7 @@ func (e *metricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 	absent, err := e.send(ctx, rm)
 	e.mu.Lock()
 	if absent && err != nil && e.stats.Exports == 0 {
-		// Jaeger, for one, takes spans only. That is no failure of the job's.
+		// Jaeger, for example, only takes spans. That is not a failure of the job.
 		e.absent = true
 		e.stats.Failures++
 		e.stats.Missing++
@@ -158,7 +159,7 @@ func (e *metricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 		return nil
 	}
 	e.last = err
-	if err != nil && errors.Is(ctx.Err(), context.Canceled) { // a shutdown cut it short, and sends all again
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) { // a shutdown cancelled it, and sends everything again
 		e.mu.Unlock()
 		return nil
 	}
@@ -179,7 +180,7 @@ func (e *metricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 }
 
 // send makes attempts, unless the backend has asked for a pause. absent reports
-// that it knows no metrics.
+// that the backend does not support metrics.
 func (e *metricExporter) send(ctx context.Context, rm *metricdata.ResourceMetrics) (absent bool, err error) {
 	if d := e.health.Held(); d > 0 {
 		return false, e.errorf("not sent: the backend asked for a pause that lasts %v more", d.Round(time.Second))
@@ -199,23 +200,23 @@ func (e *metricExporter) send(ctx context.Context, rm *metricdata.ResourceMetric
 			return nil
 		}
 		if e.health.Unreachable(e.cfg.RetryFor) {
-			f.Retry = false // the next export has the same and more
+			f.Retry = false // the next export has the same values and more
 		}
 		return f
 	})
 	return absent, err
 }
 
-// ForceFlush returns the error of the latest export: nothing is held back here.
+// ForceFlush returns the error of the latest export; nothing is buffered here.
 func (e *metricExporter) ForceFlush(context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.last
 }
 
-// Shutdown ends the exporter, and gives the error of the latest export.
+// Shutdown ends the exporter, and returns the error of the latest export.
 func (e *metricExporter) Shutdown(ctx context.Context) error {
-	_ = e.next.Shutdown(ctx) // nothing is under way, and ctx may be over
+	_ = e.next.Shutdown(ctx) // nothing is in progress, and ctx may be done
 	e.closeIdle()
 	return e.ForceFlush(ctx)
 }
@@ -227,7 +228,7 @@ func (e *metricExporter) Stats() metricStats {
 	return e.stats
 }
 
-// Delivery returns the counts as telemetry has them.
+// Delivery returns the counts in telemetry's form.
 func (e *metricExporter) Delivery() outputs.Delivery {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 )
 
-// newMeters is a meter provider that sends when it is told to.
+// newMeters returns a meter provider that sends only on request.
 func newMeters(t *testing.T, cfg otlp.Config, log *notes) (*sdkmetric.MeterProvider, *otlp.MetricExporter) {
 	t.Helper()
 	e, err := otlp.NewMetricExporter(t.Context(), cfg, slog.New(slog.NewTextHandler(log, nil)))
@@ -85,7 +85,7 @@ func TestMetricsThatFail(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		script func(call, records int) reply
-		silent bool // and the time is over when the request is under way
+		silent bool // and the time is over while the request is in progress
 	}{
 		{"refused", func(int, int) reply { return refuse }, false},
 		{"too large", func(int, int) reply { return full }, false},

@@ -18,19 +18,19 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// outcome is what one request came to, in the protocol's own terms. The
-// clients hide it behind error texts, so it is noted on the way back, in the
-// context of the request.
+// outcome is the result of one request, in the protocol's terms. The clients
+// hide it behind error texts, so it is noted on the way back, in the context of
+// the request.
 type outcome struct {
-	answer proto.Message // what an answer by http is read into
+	answer proto.Message // destination for an HTTP response
 
 	answered bool // the backend answered, or the connection failed
-	noAnswer bool // it is known that nothing came back
+	noAnswer bool // it is known that no response came
 	retry    bool
 	tooLarge bool
-	absent   bool // the backend does not know the signal at all
+	absent   bool // the backend does not support the signal
 	after    time.Duration
-	rejected int64  // of an answer that took the rest
+	rejected int64  // in a response that accepted the rest
 	message  string // of a partial success
 }
 
@@ -40,7 +40,7 @@ func withOutcome(ctx context.Context, o *outcome) context.Context {
 	return context.WithValue(ctx, outcomeKey{}, o)
 }
 
-// outcomeOf returns the note of a request; one that nobody reads if it has none.
+// outcomeOf returns the outcome in a request's context, or an unused one.
 func outcomeOf(ctx context.Context) *outcome {
 	if o, ok := ctx.Value(outcomeKey{}).(*outcome); ok {
 		return o
@@ -48,25 +48,25 @@ func outcomeOf(ctx context.Context) *outcome {
 	return new(outcome)
 }
 
-// failure returns the reason why the client returned an error, nil if the backend took
+// failure returns why the client returned an error, or nil if the backend took
 // everything.
 func (o *outcome) failure(ctx context.Context, err error, w *wire) *delivery.Error {
 	switch {
 	case o.rejected > 0:
 		return &delivery.Error{Err: w.errorf("rejected %d %s: %s", o.rejected, w.unit, o.message), Rejected: int(o.rejected)}
-	case o.message != "" || err == nil: // a warning of a backend that took all
+	case o.message != "" || err == nil: // a warning of a backend that took everything
 		return nil
 	case !o.answered && ctx.Err() != nil:
 		return &delivery.Error{Err: w.errorf("no response in time"), Retry: true, NoAnswer: true}
 	}
 	var place *url.Error
-	if errors.As(err, &place) { // it names a URL that is not the one used
+	if errors.As(err, &place) { // its URL is not the one used
 		err = place.Err
 	}
 	return &delivery.Error{Err: w.errorf("%v", err), Retry: o.retry, NoAnswer: o.noAnswer, After: o.after, TooLarge: o.tooLarge}
 }
 
-// partial notes what a backend says of a request that it took.
+// partial notes the partial success in a response.
 func (o *outcome) partial(answer any) {
 	switch r := answer.(type) {
 	case *collectorpb.ExportTraceServiceResponse:
@@ -79,8 +79,9 @@ func (o *outcome) partial(answer any) {
 	o.rejected = max(0, o.rejected)
 }
 
-// grpc notes the status of a call, by the OTLP specification's table. from reports
-// whether the status came from the other side; if not, the client made it.
+// grpc notes the status of a call, by the OTLP specification's table. from
+// reports whether the status came from the server; otherwise the client made
+// it.
 func (o *outcome) grpc(err error, from bool) {
 	o.answered, o.noAnswer = true, !from
 	s := status.Convert(err)
@@ -91,8 +92,8 @@ func (o *outcome) grpc(err error, from bool) {
 	case codes.Unimplemented:
 		o.absent = true
 	case codes.ResourceExhausted:
-		// Without a pause it is the size of the message that the server, or
-		// its limit on memory, minds.
+		// Without a pause the problem is the size of the message, or the server's
+		// memory limit.
 		o.retry, o.tooLarge, o.after = asked, !asked, pause
 	}
 }
@@ -106,7 +107,7 @@ func retryInfo(s *status.Status) (time.Duration, bool) {
 	return 0, false
 }
 
-// http notes the status of an answer, by the OTLP specification's table.
+// http notes the status of a response, by the OTLP specification's table.
 func (o *outcome) http(r *http.Response) {
 	o.answered = true
 	switch r.StatusCode {
@@ -119,7 +120,7 @@ func (o *outcome) http(r *http.Response) {
 	}
 }
 
-// retryAfter reads the header of that name: seconds or a date.
+// retryAfter parses a Retry-After header: seconds or a date.
 func retryAfter(text string) time.Duration {
 	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
 		return time.Duration(max(0, n)) * time.Second

@@ -30,8 +30,8 @@ func newProvider(t *testing.T, e *otlp.Exporter) *telemetry.Provider {
 	return tel
 }
 
-// The provider repairs what a backend could not take; the rest of the batch is
-// not harmed.
+// The provider repairs values that a backend could not take; the rest of the
+// batch is unharmed.
 func TestProviderWithOddValues(t *testing.T) {
 	forProtocols(t, func(t *testing.T, r *receiver) {
 		r.start("")
@@ -71,8 +71,8 @@ func TestProviderWithOddValues(t *testing.T) {
 	})
 }
 
-// A backend that never answers costs the shutdown its deadline, and no more;
-// every span is reported, or waits in the spill directory.
+// A backend that never answers costs the shutdown at most its deadline; every
+// span is reported, or waits in the spill directory.
 func TestProviderWithSilentBackend(t *testing.T) {
 	for _, dir := range []string{"", t.TempDir()} {
 		forProtocols(t, func(t *testing.T, r *receiver) {
@@ -80,8 +80,8 @@ func TestProviderWithSilentBackend(t *testing.T) {
 			r.start("")
 			cfg := quick(r)
 			cfg.SpillDir = dir
-			limit := 200 * time.Millisecond // or any other: there is no answer
-			if dir != "" {                  // and time to write
+			limit := 200 * time.Millisecond // any limit works: there is no answer
+			if dir != "" {                  // time to write
 				cfg.Timeout, limit = limit, plenty
 			}
 			e, err := otlp.New(t.Context(), cfg)

@@ -21,23 +21,23 @@ import (
 
 // ReplayResult counts what [Replay] and [ReplayFile] did.
 type ReplayResult struct {
-	Files    int // files that were sent in full
-	Kept     int // of them those that no exporter made; they are still there
+	Files    int // files that were sent completely
+	Kept     int // sent files that are kept, because no exporter made them
 	Sent     int // spans that the receiver took
-	Rejected int // spans of batches that it took except for these; they are gone
+	Rejected int // rejected spans of batches that were otherwise taken; they are gone
 	Left     int // spans that are still in the directory
-	Broken   int // lines that cannot be read; they are left
+	Broken   int // lines that cannot be parsed; they are kept
 	InUse    int // files that a process is writing, or another replay is sending
 }
 
-// Replay sends the spans that a spill directory keeps, file by file, and
-// deletes each file of an exporter when the receiver took all of it; of a file
-// that was sent in part the rest is kept. Files that a living process is still
-// writing are left alone, and files with other names than an exporter gives are
-// sent and kept as they are. A receiver that is away is tried again for as long
-// as the exporter's Config says; Replay then stops with its error. A batch that
-// the receiver refuses stays and does not keep the others. Spans may arrive twice
-// when a receiver took them but its answer was lost.
+// Replay sends the spans in a spill directory, file by file, and deletes each
+// file of an exporter when the receiver took all of it; of a partly sent file
+// the rest is kept. Files that a living process is writing are skipped, and
+// files with other names than an exporter's are sent and kept. An unreachable
+// receiver is retried for as long as the exporter's Config sets; Replay then
+// stops with the error. A batch that the receiver refuses is kept and does not
+// stop the others. Spans may arrive twice if a receiver took them but its
+// answer was lost.
 //
 // Memory is bounded by the longest line; lines above 64 MiB count as broken.
 func Replay(ctx context.Context, dir string, to *Exporter) (ReplayResult, error) {
@@ -62,8 +62,8 @@ func Replay(ctx context.Context, dir string, to *Exporter) (ReplayResult, error)
 	return r, refused
 }
 
-// ReplayFile is [Replay] for one file, which it never changes: what is left of
-// it when the receiver takes only a part is sent again by the next one.
+// ReplayFile is [Replay] for one file, which it never changes: spans of it that
+// the receiver did not take are sent again by the next call.
 func ReplayFile(ctx context.Context, path string, to *Exporter) (ReplayResult, error) {
 	var r ReplayResult
 	if to == nil {
@@ -76,8 +76,8 @@ func ReplayFile(ctx context.Context, path string, to *Exporter) (ReplayResult, e
 	return r, err
 }
 
-// file sends one file. It reports whether to go on is useless. A file to keep
-// is only read.
+// file sends one file. stop reports that further attempts are useless. With
+// keep the file is only read.
 func (r *ReplayResult) file(ctx context.Context, path string, to *Exporter, keep bool) (stop bool, first error) {
 	mode := os.O_RDWR
 	if keep {
@@ -90,7 +90,7 @@ func (r *ReplayResult) file(ctx context.Context, path string, to *Exporter, keep
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = f.Close() }() // read only, or written and synced
+	defer func() { _ = f.Close() }() // only read, or written and synced
 	if !fswrite.Lock(f) {
 		r.InUse++
 		return false, nil
@@ -155,20 +155,20 @@ func (r *ReplayResult) count(text []byte) {
 	}
 }
 
-// remainder is what stays of a file that is sent. It makes a file of its own only
-// once something of the old one goes.
+// remainder is the unsent part of a file. It is written to a file of its own
+// only if some of the old file was sent.
 type remainder struct {
 	path   string
 	from   *os.File
-	frozen bool // the old file is not touched
+	frozen bool // the old file must not change
 
 	to    *fswrite.Draft
 	out   *bufio.Writer
-	at    int64 // what was taken of the old file
-	split bool  // something of it goes
+	at    int64 // how much of the old file was handled
+	split bool  // a part of it is dropped
 }
 
-// take says what becomes of the next n bytes.
+// take handles the next n bytes: they stay or are dropped.
 func (r *remainder) take(n int64, stays bool) error {
 	at := r.at
 	r.at += n
@@ -202,7 +202,7 @@ func (r *remainder) copy(at, n int64) error {
 	return err
 }
 
-// replace puts what stays in the place of the old file.
+// replace replaces the old file by what stays.
 func (r *remainder) replace() error {
 	if r.to == nil {
 		return nil // all of it
@@ -214,10 +214,10 @@ func (r *remainder) replace() error {
 	if err == nil {
 		err = r.to.Publish(fswrite.Same(r.from))
 	}
-	return err // discard follows
+	return err // the caller discards
 }
 
-// discard gives up a remainder that was not put in place.
+// discard removes a remainder that did not replace the file.
 func (r *remainder) discard() {
 	if r.to != nil {
 		r.to.Discard() // the old file is still there
@@ -234,7 +234,8 @@ func changed(f *os.File, path string) bool {
 	return err != nil || !os.SameFile(now, before)
 }
 
-// line sends one line. keep: it must stay; stop: the receiver is away.
+// line sends one line. keep reports that it must stay, stop that the receiver
+// is unreachable.
 func (r *ReplayResult) line(ctx context.Context, text []byte, to *Exporter) (keep, stop bool, err error) {
 	spans, err := otlpform.ReadJSON(text)
 	if err != nil {
@@ -254,7 +255,7 @@ func (r *ReplayResult) line(ctx context.Context, text []byte, to *Exporter) (kee
 }
 
 // replay sends spans with retries, in halves if they are too many for one
-// request. Of halves that went different ways all are sent again some day.
+// request. If only one half was taken, both are sent again later.
 func (e *Exporter) replay(ctx context.Context, spans []*tracepb.ResourceSpans) (rejected int, err error) {
 	err = delivery.Retry(ctx, e.wire.retry(), func(ctx context.Context) error { return e.Upload(ctx, spans) })
 	var f *delivery.Error
@@ -288,7 +289,7 @@ func countSpans(spans []*tracepb.ResourceSpans) (n int) {
 	return n
 }
 
-// halve parts spans after the first n.
+// halve splits spans after the first n.
 func halve(spans []*tracepb.ResourceSpans, n int) (a, b []*tracepb.ResourceSpans) {
 	for _, rs := range spans {
 		for _, ss := range rs.GetScopeSpans() {

@@ -50,7 +50,7 @@ func TestReplayKeepsFilesOfOthers(t *testing.T) {
 	}
 }
 
-// A file that cannot be sent, and a line that never ends, take no memory.
+// A file that cannot be sent, and a line without an end, take no memory.
 func TestReplayStreams(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "spans-h-1-2-3.otlp.jsonl")
@@ -84,7 +84,7 @@ func TestReplayStreams(t *testing.T) {
 	}
 }
 
-// idle is an exporter to a place where nothing listens.
+// idle returns an exporter to an address where nothing listens.
 func idle(t testing.TB) *otlp.Exporter {
 	t.Helper()
 	e, err := otlp.New(context.Background(), otlp.Config{
@@ -97,8 +97,8 @@ func idle(t testing.TB) *otlp.Exporter {
 	return e
 }
 
-// Whatever a spill file holds: each span in it is counted, the file stays as it
-// is, and memory is bounded by what it holds.
+// For any spill file: each span is counted, the file is unchanged, and memory
+// is bounded by its contents.
 func FuzzReplay(f *testing.F) {
 	f.Add([]byte(oneSpan + "\n" + oneSpan + "\n\n{\n"))
 	f.Add([]byte(strings.Repeat("[", 1000)))
@@ -116,13 +116,13 @@ func FuzzReplay(f *testing.F) {
 		case got.Files == 1 && errors.Is(err, fs.ErrNotExist): // nothing is left
 		case err != nil:
 			t.Errorf("%+v, %v", got, err)
-		case got.Sent == 0 && string(text(after)) != string(text(data)): // but for empty lines
+		case got.Sent == 0 && string(text(after)) != string(text(data)): // except for empty lines
 			t.Errorf("%+v, and the file holds %q", got, after)
 		}
 	})
 }
 
-// text is what lines hold.
+// text returns the content of lines.
 func text(lines []byte) (out []byte) {
 	for line := range bytes.Lines(lines) {
 		out = append(out, bytes.TrimSpace(line)...)
@@ -130,7 +130,7 @@ func text(lines []byte) (out []byte) {
 	return out
 }
 
-// Lines of a spill file, when the receiver is away.
+// Lines of a spill file, while the receiver is unreachable.
 func BenchmarkGrowthReplay(b *testing.B) {
 	const n = 1000
 	e, paths := idle(b), map[int]string{}

@@ -24,20 +24,20 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// reply is what a receiver does with a request.
+// reply is how a receiver answers a request.
 type reply int
 
 const (
 	accept     reply = iota
 	reject2          // takes all but two spans
-	busy             // asks to come again
-	full             // says the request is too large
-	refuse           // takes nothing, ever
+	busy             // asks for a retry
+	full             // answers that the request is too large
+	refuse           // always refuses
 	hang             // never answers
 	disconnect       // closes the connection (with gRPC: unavailable)
 )
 
-// callNote tells of the compression and the path of each gRPC call.
+// callNote is called with the compression and the path of each gRPC call.
 type callNote func(zipped bool, path string)
 
 func (f callNote) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
@@ -76,7 +76,7 @@ func serveHTTP(listener net.Listener, conf *tls.Config, handler http.HandlerFunc
 	return func() { s.CloseClientConnections(); s.Close() }
 }
 
-// incoming are the headers of a gRPC call.
+// incoming returns the headers of a gRPC call.
 func incoming(ctx context.Context) map[string]string {
 	headers := map[string]string{}
 	md, _ := metadata.FromIncomingContext(ctx)
@@ -86,7 +86,7 @@ func incoming(ctx context.Context) map[string]string {
 	return headers
 }
 
-// refusal is what gRPC answers for a reply that takes nothing.
+// refusal returns the gRPC error for a reply that takes nothing.
 func refusal(ctx context.Context, do reply, release <-chan struct{}) error {
 	switch do {
 	case busy, disconnect:
@@ -95,15 +95,15 @@ func refusal(ctx context.Context, do reply, release <-chan struct{}) error {
 		return status.Error(codes.ResourceExhausted, "message larger than max")
 	case refuse:
 		return status.Error(codes.PermissionDenied, "you sent "+incoming(ctx)["x-key"]+"\nand a second line")
-	case hang: // also when the call's time is over: the client shall see that first
+	case hang: // the client must notice the end of the call's time first
 		<-release
 		return status.Error(codes.Aborted, "too late")
 	}
 	return nil
 }
 
-// readRequest reads a request by http, and reports whether it was compressed. One
-// that cannot be read is answered.
+// readRequest reads an HTTP request, and reports whether it was compressed. An
+// invalid request is answered.
 func readRequest(w http.ResponseWriter, q *http.Request, request proto.Message) (zipped, ok bool) {
 	zipped = q.Header.Get("Content-Encoding") == "gzip"
 	var body io.Reader = q.Body
@@ -124,7 +124,7 @@ func readRequest(w http.ResponseWriter, q *http.Request, request proto.Message) 
 	return zipped, err == nil
 }
 
-// headersOf are the headers of a request by http, in lower case as gRPC has them.
+// headersOf returns the headers of an HTTP request, in lower case as in gRPC.
 func headersOf(q *http.Request) map[string]string {
 	headers := map[string]string{}
 	for name := range q.Header {
@@ -133,7 +133,7 @@ func headersOf(q *http.Request) map[string]string {
 	return headers
 }
 
-// writeReply answers by http.
+// writeReply answers an HTTP request.
 func writeReply(w http.ResponseWriter, q *http.Request, do reply, partial proto.Message, release <-chan struct{}) {
 	switch do {
 	case accept:
@@ -159,7 +159,7 @@ func writeReply(w http.ResponseWriter, q *http.Request, do reply, partial proto.
 	}
 }
 
-// closedPort is an address where nobody listens.
+// closedPort returns an address where nothing listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -170,15 +170,15 @@ func closedPort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// silentPort takes connections and never says a word.
+// silentPort accepts connections and never answers.
 func silentPort(t *testing.T) string {
 	t.Helper()
 	address, _ := silentServer(t)
 	return address
 }
 
-// silentServer is a silentPort, and a context whose deadline is over when somebody
-// has come.
+// silentServer returns a silentPort, and a context that is done when a client
+// has connected.
 func silentServer(t *testing.T) (address string, until context.Context) {
 	t.Helper()
 	came, once := make(chan struct{}), sync.Once{}
@@ -212,8 +212,8 @@ func silentServer(t *testing.T) (address string, until context.Context) {
 	return l.Addr().String(), deadline{context.Background(), came}
 }
 
-// turningAway is an address that says nothing and closes each connection, and how
-// many have come and gone. close frees the address.
+// turningAway returns an address that closes each connection without an answer,
+// and the number of closed connections. close frees the address.
 func turningAway(t *testing.T) (address string, gone *atomic.Int64, close func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -229,7 +229,7 @@ func turningAway(t *testing.T) (address string, gone *atomic.Int64, close func()
 				return
 			}
 			_ = c.(*net.TCPConn).CloseWrite()
-			_, _ = io.Copy(io.Discard, c) // until who came has understood
+			_, _ = io.Copy(io.Discard, c) // until the client has noticed
 			c.Close()
 			gone.Add(1)
 		}
@@ -263,7 +263,7 @@ func within(t *testing.T, f func()) {
 	go func() { defer close(done); f() }()
 	select {
 	case <-done:
-	case <-time.After(5 * time.Minute): // only a stop
+	case <-time.After(5 * time.Minute): // only a safeguard
 		t.Fatal("hangs")
 	}
 }

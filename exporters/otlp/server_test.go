@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// protocols are what every test of a transport runs over.
+// protocols are the transports of every transport test.
 var protocols = []string{config.OTLPGRPC, config.OTLPHTTP}
 
 // receiver is a backend on 127.0.0.1 that follows a script.
@@ -42,7 +42,7 @@ type receiver struct {
 	clients int // requests with a client certificate
 }
 
-// start begins to serve; address may name a port to take again.
+// start begins to serve; address may have a port to use again.
 func (r *receiver) start(address string) *receiver {
 	if address == "" {
 		address = "127.0.0.1:0"
@@ -116,7 +116,7 @@ func (r *receiver) serveHTTP(w http.ResponseWriter, q *http.Request) {
 	writeReply(w, q, r.take(headersOf(q), &request), partialAnswer(), r.release)
 }
 
-// take notes a request and tells what to do with it.
+// take notes a request and returns how to answer it.
 func (r *receiver) take(headers map[string]string, request *collectorpb.ExportTraceServiceRequest) reply {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,7 +132,7 @@ func (r *receiver) take(headers map[string]string, request *collectorpb.ExportTr
 	return do
 }
 
-// names are those of the spans that were taken.
+// names returns the names of the accepted spans.
 func (r *receiver) names() (names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

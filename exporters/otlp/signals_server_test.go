@@ -72,7 +72,7 @@ func (s *signals) note(zipped bool, _ string) {
 	s.gzip = zipped
 }
 
-// take notes a request and tells what to do with it.
+// take notes a request and returns how to answer it.
 func (s *signals) take(headers map[string]string, request proto.Message) reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func partialLogs() *logscollector.ExportLogsServiceResponse {
 	}
 }
 
-// answer is the part of a gRPC call that both services share.
+// answer handles a gRPC call for both services.
 func (s *signals) answer(ctx context.Context, request proto.Message) (reply, error) {
 	do := s.take(incoming(ctx), request)
 	return do, refusal(ctx, do, s.release)
@@ -162,7 +162,7 @@ func recordsOf(all []*logspb.ResourceLogs) (records []*logspb.LogRecord) {
 	return records
 }
 
-// taken are the log records that were accepted.
+// taken returns the accepted log records.
 func (s *signals) taken() []*logspb.LogRecord {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,18 +18,18 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// spillSuffix ends the names of spill files: JSON lines, each the OTLP form of
-// one batch.
+// spillSuffix is the end of the names of spill files: JSON lines, each the OTLP
+// form of one batch.
 const spillSuffix = ".otlp.jsonl"
 
-// spillPrefix begins the names of files that exporters made. Others belong to
-// somebody else, and nothing deletes them.
+// spillPrefix is the start of the names of files that exporters made. Other
+// files are never deleted.
 const spillPrefix = "spans-"
 
 var errSpillFull = errors.New("the spill directory is full")
 
-// spill writes batches to files of a directory, up to a bound for all files of
-// it. It implements delivery.Spill.
+// spill writes batches to files of a directory, within a bound for all its
+// files. It implements delivery.Spill.
 type spill struct {
 	dir       string
 	maxBytes  int64
@@ -39,7 +39,7 @@ type spill struct {
 	file   *os.File
 	size   int64 // of file
 	spans  int   // in file
-	others int64 // bytes of the other files when file was made
+	others int64 // bytes of the other files when file was created
 	made   int
 	closed bool
 }
@@ -55,8 +55,8 @@ func newSpill(c *Config) *spill {
 	return s
 }
 
-// Keep writes a batch as one line: all of it or nothing, and nothing once ctx is
-// done, since it counts as lost then.
+// Keep writes a batch as one line, all of it or nothing. Once ctx is done it
+// writes nothing, because the batch then counts as lost.
 func (s *spill) Keep(ctx context.Context, batch []sdktrace.ReadOnlySpan) (int, error) {
 	line, err := otlpform.AppendJSON(nil, transform(batch))
 	if err != nil {
@@ -76,14 +76,14 @@ func (s *spill) Keep(ctx context.Context, batch []sdktrace.ReadOnlySpan) (int, e
 	return len(batch), gone
 }
 
-// missing notices that the file was removed, with all that is in it. The next
-// batch goes to a new one.
+// missing detects that the file was removed with its contents. The next batch
+// goes to a new one.
 func (s *spill) missing() error {
 	if s.file == nil || !changed(s.file, s.file.Name()) {
 		return nil
 	}
 	lost := &delivery.SpillLost{Spans: s.spans, Err: fmt.Errorf("otlp: spill: %s was removed", s.file.Name())}
-	_ = s.file.Close() // what was in it is gone
+	_ = s.file.Close() // its contents are gone
 	s.file, s.spans = nil, 0
 	return lost
 }
@@ -107,7 +107,7 @@ func (s *spill) write(line []byte) error {
 	}
 	n, err := s.file.Write(line)
 	if err != nil {
-		// Half a line would hide the next one.
+		// An incomplete line would hide the next one.
 		if n > 0 && s.file.Truncate(s.size) == nil {
 			_, _ = s.file.Seek(s.size, 0)
 		}
@@ -117,7 +117,7 @@ func (s *spill) write(line []byte) error {
 	return nil
 }
 
-// begin makes the next file, and locks it against a replay.
+// begin creates the next file, and locks it against a replay.
 func (s *spill) begin() error {
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (s *spill) begin() error {
 		if err != nil {
 			return err
 		}
-		// Locked it is in use. A replay that finds it before deletes it, since it
+		// Locked, it is in use. A replay that finds it earlier deletes it, because it
 		// is empty.
 		if !fswrite.Lock(f) || changed(f, f.Name()) {
 			return errors.Join(fs.ErrExist, f.Close())
@@ -151,7 +151,7 @@ func (s *spill) begin() error {
 	return err
 }
 
-// end closes the file; an empty one is removed.
+// end closes the file, and removes it if it is empty.
 func (s *spill) end() error {
 	if s.file == nil {
 		return nil
@@ -180,8 +180,8 @@ type spillFile struct {
 	size int64
 }
 
-// spillFiles lists the spill files of a directory by name, which is by age for
-// the files of one process.
+// spillFiles lists the spill files of a directory by name, which for the files
+// of one process is by age.
 func spillFiles(dir string) ([]spillFile, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

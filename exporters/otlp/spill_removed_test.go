@@ -10,8 +10,8 @@ import (
 	"github.com/trainspan/trainspan/internal/export/delivery"
 )
 
-// TestSpillNoticesThatItsFolderIsGone removes it between two batches, and once
-// more before the end.
+// TestSpillNoticesThatItsFolderIsGone removes the folder between two batches,
+// and again before the end.
 func TestSpillNoticesThatItsFolderIsGone(t *testing.T) {
 	r := &receiver{t: t, protocol: protocols[1]}
 	dir := filepath.Join(t.TempDir(), "spill")

@@ -18,20 +18,20 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// spilled records n spans for a backend that refuses them all, and gives the
+// spilled records n spans for a backend that refuses them all, and returns the
 // counts after the shutdown.
 func spilled(t *testing.T, cfg otlp.Config, n int, o *delivery.Options) delivery.Stats {
 	t.Helper()
 	p := newPipeline(t, cfg, o)
 	p.record(n)
-	_ = p.ForceFlush(t.Context()) // tells of losses, if any
+	_ = p.ForceFlush(t.Context()) // returns losses, if any
 	if err := p.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
 	return p.p.Stats()
 }
 
-// away is a Config for a backend that is not there.
+// away returns a Config for an unreachable backend.
 func away(t *testing.T, r *receiver, dir string) otlp.Config {
 	r.url = "http://" + closedPort(t)
 	cfg := quick(r)
@@ -120,7 +120,7 @@ func TestSpillIsBounded(t *testing.T) {
 	if _, bytes := files(t, dir); bytes > 20_000 {
 		t.Errorf("%d bytes", bytes)
 	}
-	// What was counted as spilled is there, no more and no less.
+	// Exactly what was counted as spilled is there.
 	if err := os.Remove(filepath.Join(dir, "spans-of-an-earlier-run.otlp.jsonl")); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestReplayKeepsWhatIsNotTaken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		broken := append(slices.Clone(whole), []byte(`{"resourceSpans":[{"scope`)...) // a process died while writing
+		broken := append(slices.Clone(whole), []byte(`{"resourceSpans":[{"scope`)...) // a process died while it wrote
 		if err := os.WriteFile(path, broken, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -236,8 +236,7 @@ func TestReplayLeavesALivingProcessAlone(t *testing.T) {
 	})
 }
 
-// A replay beside it, at any moment, loses nothing: each file that is made is
-// kept or sent.
+// A concurrent replay at any moment loses nothing: each file is kept or sent.
 func TestReplayBesideASpill(t *testing.T) {
 	dir := t.TempDir()
 	r := (&receiver{t: t, protocol: protocols[0]}).start("")
@@ -271,7 +270,7 @@ func TestReplayBesideASpill(t *testing.T) {
 	for over := false; !over; {
 		select {
 		case <-spilled:
-			over = true // and looks once more
+			over = true // and checks once more
 		default:
 		}
 		replay()
@@ -291,7 +290,7 @@ func TestReplayOfNothing(t *testing.T) {
 	}
 }
 
-// A replay that is cancelled stops at once and keeps everything.
+// A cancelled replay stops at once and keeps everything.
 func TestReplayIsCancelled(t *testing.T) {
 	r := &receiver{t: t, protocol: protocols[1]}
 	dir := t.TempDir()

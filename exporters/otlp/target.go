@@ -18,18 +18,18 @@ import (
 
 // target is where requests go.
 type target struct {
-	url *url.URL    // with grpc only the host counts
+	url *url.URL    // with gRPC only the host is used
 	tls *tls.Config // nil for a plain connection
 }
 
-// place names the target in messages: no path, no headers.
+// place returns the target for messages, without path and headers.
 func (t *target) place() string { return t.url.Scheme + "://" + t.url.Host }
 
-// signal is one of the three kinds of telemetry, each with an address.
+// signal is one of the three signals of telemetry, each with an address.
 type signal struct {
 	url   func(*config.OTLP) string
-	own   func(*config.OTLP) string // the address given for this signal alone
-	field string                    // the field that holds it
+	own   func(*config.OTLP) string // the address for this signal alone
+	field string                    // the field with this address
 }
 
 var (
@@ -59,7 +59,7 @@ func newTarget(c *Config, s signal) (target, error) {
 		field = "otlp.traces_endpoint"
 	}
 	u, err := url.Parse(address)
-	if err != nil || u.Host == "" { // err shows the URL, which may hold a password
+	if err != nil || u.Host == "" { // err has the URL, which may have a password
 		return target{}, fmt.Errorf(`otlp: %s: is not a URL such as "http://localhost:4318"`, field)
 	}
 	if u.User != nil {
@@ -111,17 +111,18 @@ func newTLS(c *Config) (*tls.Config, error) {
 	return out, nil
 }
 
-// wire is what the clients of all signals have in common: how a request is made
-// and what its failure is called.
+// wire is what the clients of all signals share: how a request is made and how
+// its failure is described.
 type wire struct {
 	cfg       *Config
-	place     string          // for messages: no path, no headers
-	unit      string          // what is sent, in words
-	transport *http.Transport // nil with grpc
+	place     string          // for messages, without path and headers
+	unit      string          // the name of the items sent
+	transport *http.Transport // nil with gRPC
 }
 
-// attempt makes one request with call, within the configured timeout. The answer
-// is read into answer. absent reports that the backend does not know the signal.
+// attempt makes one request with call, within the configured timeout. The
+// response is parsed into answer. absent reports that the backend does not
+// support the signal.
 func (w *wire) attempt(ctx context.Context, answer proto.Message, call func(context.Context) error) (f *delivery.Error, absent bool) {
 	o := outcome{answer: answer}
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
@@ -130,19 +131,19 @@ func (w *wire) attempt(ctx context.Context, answer proto.Message, call func(cont
 	return o.failure(ctx, err, w), o.absent
 }
 
-// retry are the settings of pauses.
+// retry returns the settings of pauses.
 func (w *wire) retry() delivery.Options {
 	return delivery.Options{RetryFor: w.cfg.RetryFor, RetryFirst: w.cfg.RetryFirst, RetryMost: w.cfg.RetryMost}
 }
 
-// closeIdle closes the connections over which nothing is under way.
+// closeIdle closes idle connections.
 func (w *wire) closeIdle() {
 	if w.transport != nil {
 		w.transport.CloseIdleConnections()
 	}
 }
 
-// errorf makes an error that names the place and shows no header value.
+// errorf returns an error that names the place and has no header values.
 func (w *wire) errorf(format string, args ...any) error {
 	return errors.New("otlp: " + w.place + ": " + oneLine(fmt.Sprintf(format, args...), w.cfg.Headers))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/environ"
 )
 
-// The token for the receiver of spans goes nowhere else.
+// The token for the receiver of spans is only sent with spans.
 func TestTokenGoesWithSpansAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		s    signal

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -36,7 +36,7 @@ func TestAllocations(t *testing.T) {
 	}
 	kind := p.ScopeKind("compute", "forward")
 	ctx := context.Background()
-	if n := testing.AllocsPerRun(2000, func() { kind.Start(ctx, nil, direct.ScopeStart{}).End() }); n > 1 {
+	if n := testing.AllocsPerRun(2000, func() { kind.Start(ctx, nil, dispatch.ScopeStart{}).End() }); n > 1 {
 		t.Errorf("a scope allocates %v times, want at most 1", n)
 	}
 }

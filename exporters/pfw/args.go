@@ -30,9 +30,13 @@ const stackArgs = 10
 // maxLinks bounds the links of one span that are written.
 const maxLinks = 32
 
-// appendSpan appends what an ended span says: its attributes, status and links.
-// Those that name the event are given apart.
-func appendSpan(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, attrs []attribute.KeyValue) (args []dftracer.Arg, cat, event string) {
+// appendSpan appends the arguments of an ended span: epoch and step, -1 if they are not
+// known, its attributes, status and links. It returns the span's category and name too.
+func (d *traceWriter) appendSpan(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, epoch, step int64, truncated bool) (args []dftracer.Arg, key *dftracer.Key) {
+	attrs, first := s.Attributes(), len(dst)
+	dst = appendProgress(dst, epoch, step, attrs)
+	from := len(dst)
+	var cat, event string
 	for i := range attrs {
 		switch kv := &attrs[i]; kv.Key {
 		case spans.AttrCategory:
@@ -43,9 +47,19 @@ func appendSpan(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, attrs []attribute.K
 			dst = appendArg(dst, kv)
 		}
 	}
-	links := s.Links()
-	dst = appendLinks(appendStatus(dst, s.Status()), links)
-	return appendDropped(dst, s, len(links)), cat, event
+	to, links := len(dst), s.Links()
+	dst = appendDropped(appendLinks(appendStatus(dst, s.Status()), links), s, len(links))
+	if truncated && !has(attrs, argTruncated) {
+		dst = append(dst, dftracer.Int(argTruncated, 1))
+	}
+	if d.opts.TraceIDs {
+		sc := s.SpanContext()
+		dst = append(dst, dftracer.String(argTraceID, sc.TraceID().String()), dftracer.String(argSpanID, sc.SpanID().String()))
+	}
+	if to < len(dst) { // trace_id of the program becomes user_trace_id
+		tracefile.Distinct(dst[first:], from-first, to-first, "user_")
+	}
+	return dst, d.keys.find(s.InstrumentationScope().Name, s.Name(), cat, event)
 }
 
 // appendInt appends an integer under a name that needs no escapes.
@@ -167,25 +181,4 @@ func appendDropped(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, links int) []dft
 		dst = append(dst, dftracer.Int(place.ArgDroppedLinks, int64(n)))
 	}
 	return dst
-}
-
-// appendIDs adds the ids of the span in OpenTelemetry.
-func appendIDs(dst []dftracer.Arg, s sdktrace.ReadOnlySpan) []dftracer.Arg {
-	sc := s.SpanContext()
-	return append(dst,
-		dftracer.String(argTraceID, sc.TraceID().String()), dftracer.String(argSpanID, sc.SpanID().String()))
-}
-
-// distinct renames the attributes of a span, which begin at args[from:], whose
-// keys are those of arguments that follow them: trace_id becomes user_trace_id.
-func distinct(args []dftracer.Arg, from int, attrs []attribute.KeyValue) {
-	to := from + len(attrs)
-	for i := range attrs {
-		if k := attrs[i].Key; k == spans.AttrCategory || k == spans.AttrName {
-			to--
-		}
-	}
-	if to < len(args) {
-		tracefile.Distinct(args, from, to, "user_")
-	}
 }

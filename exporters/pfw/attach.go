@@ -3,14 +3,13 @@ package pfw
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
-	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
@@ -24,23 +23,10 @@ func (e *Exporter) Open(ctx context.Context, t *outputs.Telemetry) (outputs.Trai
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	w := e.w
-	if w == nil || e.path != "" { // a builder that was corrected attaches again
-		var err error
-		trace := e.opts.traceFor(t)
-		if w, err = dftracer.Create(e.path, trace); err != nil {
-			return outputs.Traits{}, err
-		}
-		if len(e.opts.Cores) > 0 {
-			tracefile.WriteCores(w, e.opts.Cores)
-		}
-		tracefile.WriteCustom(w, tracefile.KeyFlushInterval, strconv.FormatInt(cmp.Or(trace.FlushInterval, dftracer.DefaultFlushInterval).Microseconds(), 10))
+	if err := e.open(t, nil); err != nil { // also again, for a builder that was corrected
+		return outputs.Traits{}, err
 	}
-	e.use(w)
 	e.closed, e.err = false, nil
-	opts := e.opts
-	opts.Writer = w
-	e.live = newProcessor(opts)
 	return e.live.Open(ctx, t)
 }
 
@@ -67,13 +53,14 @@ func (o *Options) traceFor(t *outputs.Telemetry) *dftracer.Options {
 	trace.Process.SessionTag = cmp.Or(trace.Process.SessionTag, id.SessionTag)
 	trace.Process.PID = cmp.Or(trace.Process.PID, id.PID)
 	trace.Process.Host = cmp.Or(trace.Process.Host, id.Host)
-	if trace.OnError == nil && t.Logger != nil {
+	log := func() *slog.Logger { return cmp.Or(t.Logger, slog.Default()) }
+	if trace.OnError == nil {
 		trace.OnError = func(err error) {
-			t.Logger.Warn("telemetry cannot write the trace file", "error", err, "see", helptopic.File)
+			log().Warn("telemetry cannot write the trace file", "error", err, "see", helptopic.File)
 		}
 	}
-	if trace.OnPath == nil && t.Logger != nil {
-		trace.OnPath = func(path string) { t.Logger.Info("telemetry writes the trace to another file", "path", path) }
+	if trace.OnPath == nil {
+		trace.OnPath = func(path string) { log().Info("telemetry writes the trace to another file", "path", path) }
 	}
 	if trace.Now == nil && t.Clock != nil {
 		trace.Now = t.Clock
@@ -103,7 +90,7 @@ func (e *Exporter) Writer() *dftracer.Writer {
 	if e.live != nil {
 		return e.live.Writer()
 	}
-	return e.w
+	return e.opts.Writer
 }
 
 // ForceFlush implements outputs.Output: what was written so far is in the file

@@ -8,7 +8,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"go.opentelemetry.io/otel/attribute"
@@ -22,7 +22,7 @@ func TestOpenSpansAreVisible(t *testing.T) {
 		p, path := newTrace(t, &pfw.Options{BeginAfter: 5 * time.Millisecond})
 		tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 		ctx, s := tp.Tracer("example.com/db").Start(context.Background(), "migrate", trace.WithAttributes(attribute.Int("n", 7)))
-		scope := p.ScopeKind("comm", "all_reduce").Start(ctx, nil, direct.ScopeStart{})
+		scope := p.ScopeKind("comm", "all_reduce").Start(ctx, nil, dispatch.ScopeStart{})
 		begun := make(map[string]dftracer.Event)
 		time.Sleep(time.Second)
 		if err := tp.ForceFlush(context.Background()); err != nil {
@@ -53,7 +53,7 @@ func TestOpenSpansAreVisible(t *testing.T) {
 func TestNoBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, path := newTrace(t, &pfw.Options{NoBegin: true, BeginAfter: time.Millisecond})
-		s := p.ScopeKind("pipeline", "train").Start(context.Background(), nil, direct.ScopeStart{})
+		s := p.ScopeKind("pipeline", "train").Start(context.Background(), nil, dispatch.ScopeStart{})
 		time.Sleep(5 * time.Second) // no heartbeat yet
 		s.End()
 		if err := p.Shutdown(context.Background()); err != nil {

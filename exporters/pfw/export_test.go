@@ -1,9 +1,9 @@
 package pfw
 
-import "github.com/trainspan/trainspan/internal/record/direct"
+import "github.com/trainspan/trainspan/internal/record/dispatch"
 
 // ScopeKind prepares scopes as an attached processor does.
-func (p *Processor) ScopeKind(category, name string) direct.ScopeKind {
+func (p *Processor) ScopeKind(category, name string) dispatch.ScopeKind {
 	return scopes{p}.ScopeKind(category, name)
 }
 
@@ -11,4 +11,4 @@ func (p *Processor) ScopeKind(category, name string) direct.ScopeKind {
 func (p *Processor) EndScopes() { p.endScopes() }
 
 // FileLog returns what records calls on files.
-func (p *Processor) FileLog() direct.FileLog { return p.fileLog() }
+func (p *Processor) FileLog() dispatch.FileLog { return p.fileLog() }

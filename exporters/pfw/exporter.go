@@ -1,15 +1,16 @@
 package pfw
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/tracefile"
-	"github.com/trainspan/trainspan/internal/tracefile/place"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
@@ -24,38 +25,22 @@ import (
 //
 //	tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(pfw.New("trace.pfw.gz", nil)))
 //
-// There, spans are written as they come. A child that comes before its parent names
-// it by an id that is given out there and then and kept for the parent. A
-// child that ended after its parent becomes a child of the nearest ancestor that
-// contains it. A parent that never comes, because it is open at the end or was
-// dropped on the way, is written as the event "unfinished" around its
-// children, with the argument truncated. Events have no level: it is not known
-// before the parents are.
-//
-// It has to remember spans for that, see Options.MaxParents; a child that
-// comes after its parent was forgotten gets an "unfinished" parent of its own.
-// A span that is exported twice is written once.
+// There, spans are written as they come, by the same [Processor] as elsewhere: as spans
+// whose start it has not seen.
 //
 // The methods are safe for concurrent use. A [Processor] shows more of a
 // program that is killed and does not lose spans when it is busy.
 type Exporter struct {
-	*live // once it is attached to telemetry: all but what is done here is done there
+	*live // nil before the file is open
 
 	path string
 	opts Options
 
 	mu      sync.Mutex
-	w       *dftracer.Writer // nil until there is something to write
-	asm     *place.Assembler
-	keys    keyTable
 	closed  bool
 	started bool // the trace begins with its first span and ends with Shutdown
 	err     error
-
-	// Memory of one batch, used again.
-	spans  []place.Span
-	args   []dftracer.Arg
-	events []place.Event
+	records []outputs.Record // memory of one batch, used again
 }
 
 // live is a Processor that is part of an Exporter.
@@ -72,49 +57,42 @@ var (
 // path is not.
 func New(path string, o *Options) *Exporter {
 	e := &Exporter{path: path, opts: o.withDefaults()}
-	e.keys.standard = standardKeys()
 	if e.opts.Writer != nil {
 		e.path = ""
-		e.use(e.opts.Writer)
 	} else {
 		e.opts.OwnWriter = true
 	}
 	return e
 }
 
-func (e *Exporter) use(w *dftracer.Writer) {
-	e.w = w
-	e.asm = place.New(w, place.Options{
-		TID: int64(os.Getpid()), MaxWaiting: maxBatch, MaxParents: e.opts.MaxParents,
-		TraceIDs: e.opts.TraceIDs, NoBegin: e.opts.NoBegin,
-	})
-}
-
-// create makes the file. Its first spans have begun before that, and the trace
-// begins with the earliest.
-func (e *Exporter) create(batch []sdktrace.ReadOnlySpan) error {
-	o := e.opts.trace()
-	e.started = o.Start.IsZero()
-	if e.started {
-		o.Start = batch[0].StartTime()
-		for _, s := range batch {
-			if s.StartTime().Before(o.Start) {
-				o.Start = s.StartTime()
+// open opens the file, unless the options have a writer, and makes the processor that
+// writes to it. With a batch the trace begins with the earliest of its spans, which have
+// begun before there was a file.
+func (e *Exporter) open(t *outputs.Telemetry, batch []sdktrace.ReadOnlySpan) (err error) {
+	opts := e.opts
+	e.started = false
+	if opts.Writer == nil {
+		trace := opts.traceFor(t)
+		if len(batch) > 0 && trace.Start.IsZero() {
+			e.started = true
+			for _, s := range batch {
+				if at := s.StartTime(); trace.Start.IsZero() || at.Before(trace.Start) {
+					trace.Start = at
+				}
 			}
+			trace.Heartbeat = cmp.Or(trace.Heartbeat, tracefile.DefaultHeartbeat) // the process is alive
 		}
-		if o.Heartbeat == 0 {
-			o.Heartbeat = tracefile.DefaultHeartbeat // the process is alive
+		if opts.Writer, err = dftracer.Create(e.path, trace); err != nil {
+			return err
 		}
+		if len(opts.Cores) > 0 {
+			tracefile.WriteCores(opts.Writer, opts.Cores)
+		}
+		tracefile.WriteCustom(opts.Writer, tracefile.KeyFlushInterval, strconv.FormatInt(cmp.Or(trace.FlushInterval, dftracer.DefaultFlushInterval).Microseconds(), 10))
 	}
-	w, err := dftracer.Create(e.path, o)
-	if err == nil {
-		e.use(w)
-	}
-	return err
+	e.live = newProcessor(opts)
+	return nil
 }
-
-// maxBatch is how many spans are put together at once.
-const maxBatch = 4096
 
 // ExportSpans implements sdktrace.SpanExporter. It waits for the disk only if
 // that is slower than the program. All spans are written when it returns, so
@@ -128,72 +106,19 @@ func (e *Exporter) ExportSpans(_ context.Context, batch []sdktrace.ReadOnlySpan)
 	if e.closed || e.err != nil || len(batch) == 0 {
 		return e.err
 	}
-	if e.w == nil {
-		if e.err = e.create(batch); e.err != nil {
+	if e.live == nil {
+		if e.err = e.open(&outputs.Telemetry{}, batch); e.err != nil {
 			return e.err
 		}
+		e.ended.first = int64(os.Getpid()) // no other spans come
 	}
-	for len(batch) > 0 {
-		n := min(len(batch), maxBatch)
-		e.write(batch[:n])
-		batch = batch[n:]
+	for _, s := range batch {
+		e.records = append(e.records, outputs.Record{Kind: outputs.KindStop, Snapshot: s})
 	}
-	return nil
-}
-
-// write writes spans, which hang together or not.
-func (e *Exporter) write(batch []sdktrace.ReadOnlySpan) {
-	if cap(e.spans) < len(batch) {
-		e.spans = make([]place.Span, len(batch))
-	}
-	e.args, e.events = e.args[:0], e.events[:0]
-	spans := e.spans[:len(batch)]
-	for i, s := range batch {
-		e.convert(&spans[i], s)
-		if len(batch) == 1 {
-			e.asm.Write(&spans[i])
-		} else {
-			e.asm.Add(&spans[i], time.Time{})
-		}
-	}
-	e.asm.WriteAll()
-	// What was written must not be kept alive.
-	clear(e.args)
-	clear(e.events)
-}
-
-// convert makes dst what s is.
-func (e *Exporter) convert(dst *place.Span, s sdktrace.ReadOnlySpan) {
-	sc, parent := s.SpanContext(), s.Parent()
-	dst.Key = place.Key{Trace: sc.TraceID(), Span: sc.SpanID()}
-	dst.Parent = place.Key{}
-	if parent.HasSpanID() && !parent.IsRemote() {
-		dst.Parent = place.Key{Trace: parent.TraceID(), Span: parent.SpanID()}
-	}
-	dst.Start, dst.End = s.StartTime().UnixMicro(), s.EndTime().UnixMicro()
-
-	from := len(e.args)
-	args, cat, event := appendSpan(e.args, s, s.Attributes())
-	if n := s.DroppedEvents(); n > 0 {
-		args = append(args, dftracer.Int(place.ArgDroppedEvents, int64(n)))
-	}
-	if e.opts.TraceIDs {
-		args = appendIDs(args, s)
-	}
-	e.args, dst.Args = args, args[from:len(args):len(args)]
-	dst.Name = e.keys.find(s.InstrumentationScope().Name, s.Name(), cat, event)
-
-	events := s.Events()
-	from = len(e.events)
-	for i := range events {
-		ev := &events[i]
-		first := len(e.args)
-		for j := range ev.Attributes {
-			e.args = appendArg(e.args, &ev.Attributes[j])
-		}
-		e.events = append(e.events, place.Event{Name: ev.Name, Time: ev.Time.UnixNano(), Args: e.args[first:len(e.args):len(e.args)]})
-	}
-	dst.Events = e.events[from:len(e.events):len(e.events)]
+	err := e.Write(e.records)
+	clear(e.records) // what was written must not be kept alive
+	e.records = e.records[:0]
+	return err
 }
 
 // Shutdown implements sdktrace.SpanExporter. It completes the file, and closes
@@ -205,26 +130,14 @@ func (e *Exporter) Shutdown(ctx context.Context) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.live != nil {
-		e.closed = true
-		return e.live.Shutdown(ctx)
-	}
-	if e.closed || e.w == nil {
+	if e.closed || e.live == nil {
 		e.closed = true
 		return e.err
 	}
 	e.closed = true
-	e.asm.Finish()
-	if n := e.asm.Counts().Unfinished; n > 0 {
-		e.w.SetEnd(time.Time{}, dftracer.Int("spans_unfinished", n))
-	}
 	if e.started {
-		e.w.SetEnd(time.Now())
+		e.live.Writer().SetEnd(time.Now())
 	}
-	last := e.w.FlushContext
-	if e.opts.OwnWriter {
-		last = e.w.CloseContext
-	}
-	e.err = errors.Join(e.err, last(ctx))
+	e.err = errors.Join(e.err, e.live.Shutdown(ctx))
 	return e.err
 }

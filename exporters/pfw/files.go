@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
@@ -40,8 +40,8 @@ const (
 )
 
 // fileKeys are the names of all calls.
-var fileKeys = func() (keys [direct.FileOps]dftracer.Key) {
-	for op := range direct.FileOps {
+var fileKeys = func() (keys [dispatch.FileOps]dftracer.Key) {
+	for op := range dispatch.FileOps {
 		keys[op] = tracefile.WithType(dftracer.NewKey(op.Category(), op.String()), tracefile.TypeLibcIO)
 	}
 	return keys
@@ -80,11 +80,11 @@ func cleanDir(dir string) string {
 	return filepath.Clean(dir)
 }
 
-// Now implements direct.FileLog.
+// Now implements dispatch.FileLog.
 func (l *fileLog) Now() int64 { return l.d.clock.nanoseconds() }
 
-// File implements direct.FileLog.
-func (l *fileLog) File(path string) direct.File {
+// File implements dispatch.FileLog.
+func (l *fileLog) File(path string) dispatch.File {
 	if !l.includes(path) {
 		return nil
 	}
@@ -129,7 +129,7 @@ type file struct {
 // fileTotals are the calls on a file that began in one second.
 type fileTotals struct {
 	second int64 // since the Unix epoch
-	ops    [direct.FileOps]tracefile.CallTotal
+	ops    [dispatch.FileOps]tracefile.CallTotal
 }
 
 // crossing is how far, in microseconds, the begin of a call may lie before that of
@@ -137,10 +137,10 @@ type fileTotals struct {
 // the other.
 const crossing = 50
 
-// Record implements direct.File.
-func (f *file) Record(ctx context.Context, c direct.FileCall) {
+// Record implements dispatch.File.
+func (f *file) Record(ctx context.Context, c dispatch.FileCall) {
 	d := f.log.d
-	if d.cut.Load() || c.Op >= direct.FileOps {
+	if d.cut.Load() || c.Op >= dispatch.FileOps {
 		return
 	}
 	if std := c.Op.Std(); std && f.log.opts.NoSTDIO || !std && f.log.opts.NoPOSIX {
@@ -156,15 +156,15 @@ func (f *file) Record(ctx context.Context, c direct.FileCall) {
 	d.w.WriteEncoded(&fileKeys[c.Op], at, f.appendCall(text[:0], &c))
 }
 
-func (f *file) appendCall(dst []byte, c *direct.FileCall) []byte {
+func (f *file) appendCall(dst []byte, c *dispatch.FileCall) []byte {
 	dst = appendInt(append(dst, f.head...), argRet, c.Ret)
 	if c.Size >= 0 {
 		dst = appendInt(dst, argSize, c.Size)
 	}
-	if c.Offset >= 0 || c.Op == direct.FileSeek || c.Op == direct.FileStdSeek {
+	if c.Offset >= 0 || c.Op == dispatch.FileSeek || c.Op == dispatch.FileStdSeek {
 		dst = appendInt(dst, argOffset, c.Offset)
 	}
-	if c.Op == direct.FileSeek || c.Op == direct.FileStdSeek {
+	if c.Op == dispatch.FileSeek || c.Op == dispatch.FileStdSeek {
 		dst = appendInt(dst, argWhence, int64(c.Whence))
 	}
 	return dst

@@ -8,7 +8,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
@@ -24,13 +24,13 @@ func TestFilesInEveryDialect(t *testing.T) {
 					t.Fatal(err)
 				}
 				log := p.FileLog()
-				for op := range direct.FileOps {
+				for op := range dispatch.FileOps {
 					f := log.File(fmt.Sprintf("/data/%q %s", "quoted", op))
 					for i := range int64(3) {
-						f.Record(context.Background(), direct.FileCall{Op: op, Start: log.Now(), Ret: 10 + i, Size: 20, Offset: -1})
+						f.Record(context.Background(), dispatch.FileCall{Op: op, Start: log.Now(), Ret: 10 + i, Size: 20, Offset: -1})
 					}
 				}
-				log.File("/x").Record(context.Background(), direct.FileCall{Op: direct.FileOps}) // no such call
+				log.File("/x").Record(context.Background(), dispatch.FileCall{Op: dispatch.FileOps}) // no such call
 				if err := p.Shutdown(context.Background()); err != nil {
 					t.Fatal(err)
 				}
@@ -58,7 +58,7 @@ func TestFilesInEveryDialect(t *testing.T) {
 					}
 					counts[e.Cat+" "+e.Name] += n
 				}
-				if len(counts) != int(direct.FileOps) {
+				if len(counts) != int(dispatch.FileOps) {
 					t.Errorf("calls %v", counts)
 				}
 				for name, n := range counts {
@@ -80,7 +80,7 @@ func TestManyFiles(t *testing.T) {
 	log := p.FileLog()
 	const files = 70_000
 	for i := range files {
-		log.File(fmt.Sprint("/data/", i)).Record(context.Background(), direct.FileCall{Op: direct.FileClose, Start: log.Now(), Size: -1, Offset: -1})
+		log.File(fmt.Sprint("/data/", i)).Record(context.Background(), dispatch.FileCall{Op: dispatch.FileClose, Start: log.Now(), Size: -1, Offset: -1})
 	}
 	if err := p.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
@@ -113,8 +113,8 @@ func TestFolders(t *testing.T) {
 func TestSeekArguments(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true})
 	log := p.FileLog()
-	for op := range direct.FileOps {
-		log.File("/data/a").Record(context.Background(), direct.FileCall{Op: op, Start: log.Now(), Size: -1, Offset: -1, Whence: 2})
+	for op := range dispatch.FileOps {
+		log.File("/data/a").Record(context.Background(), dispatch.FileCall{Op: op, Start: log.Now(), Size: -1, Offset: -1, Whence: 2})
 	}
 	if err := p.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestSeekArguments(t *testing.T) {
 		if e.Cat != "POSIX" && e.Cat != "STDIO" {
 			continue
 		}
-		seeks := e.Name == direct.FileSeek.String() || e.Name == direct.FileStdSeek.String()
+		seeks := e.Name == dispatch.FileSeek.String() || e.Name == dispatch.FileStdSeek.String()
 		whence, moves := e.Arg("whence")
 		if _, offset := e.Arg("offset"); moves != seeks || offset != seeks || seeks && whence.Int64() != 2 {
 			t.Errorf("%s %s: whence %v, offset %v", e.Cat, e.Name, moves, offset)

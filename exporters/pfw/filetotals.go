@@ -4,12 +4,12 @@ import (
 	"os"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // add counts a call that ends now, in microseconds.
-func (f *file) add(c *direct.FileCall, now int64) {
+func (f *file) add(c *dispatch.FileCall, now int64) {
 	start := c.Start / 1000
 	second := start / 1e6
 	f.mu.Lock()
@@ -29,7 +29,7 @@ func (f *file) add(c *direct.FileCall, now int64) {
 // write writes what was added up. f.mu is held.
 func (f *file) write() {
 	w := f.log.d.w
-	for op := range direct.FileOps {
+	for op := range dispatch.FileOps {
 		t := &f.totals.ops[op]
 		if t.Calls() == 0 {
 			continue
@@ -39,7 +39,7 @@ func (f *file) write() {
 		w.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Type: tracefile.TypeLibcIO, Cat: op.Category(), Name: op.String(),
 			TID: int64(os.Getpid()), TS: f.totals.second * 1e6, Args: args})
 	}
-	f.totals.ops = [direct.FileOps]tracefile.CallTotal{}
+	f.totals.ops = [dispatch.FileOps]tracefile.CallTotal{}
 }
 
 // flush writes what was added up in seconds before one.

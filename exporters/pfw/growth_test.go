@@ -9,7 +9,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/internal/testkit/growth"
 	"go.opentelemetry.io/otel/attribute"
@@ -35,7 +35,7 @@ func discarding(t testing.TB) *pfw.Processor {
 
 // setOneByOne gives one scope n ever new arguments.
 func setOneByOne(p *pfw.Processor, n int) {
-	s := p.ScopeKind("c", "n").Start(context.Background(), nil, direct.ScopeStart{})
+	s := p.ScopeKind("c", "n").Start(context.Background(), nil, dispatch.ScopeStart{})
 	for i := range n {
 		s.Set([]attribute.KeyValue{attribute.Int(fmt.Sprint("key", i), i)})
 	}
@@ -44,9 +44,9 @@ func setOneByOne(p *pfw.Processor, n int) {
 
 // nested starts n scopes below each other and ends them.
 func nested(p *pfw.Processor, n int) {
-	kind, all, ctx := p.ScopeKind("c", "n"), make([]direct.Scope, n), context.Background()
+	kind, all, ctx := p.ScopeKind("c", "n"), make([]dispatch.Scope, n), context.Background()
 	for i := range all {
-		all[i] = kind.Start(ctx, nil, direct.ScopeStart{})
+		all[i] = kind.Start(ctx, nil, dispatch.ScopeStart{})
 		ctx = all[i].Context()
 	}
 	for i := range all {
@@ -66,7 +66,7 @@ func TestManyScopeArguments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := p.ScopeKind("c", "many").Start(context.Background(), nil, direct.ScopeStart{})
+	s := p.ScopeKind("c", "many").Start(context.Background(), nil, dispatch.ScopeStart{})
 	for i := range 600 {
 		s.Set([]attribute.KeyValue{attribute.Int(fmt.Sprint("k", i), i), attribute.Int("k7", i)})
 	}

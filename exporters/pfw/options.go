@@ -1,12 +1,10 @@
 package pfw
 
 import (
-	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
 )
 
@@ -46,9 +44,9 @@ type Options struct {
 	// integrations/iofs are recorded.
 	Files FileOptions
 
-	// MaxParents bounds the memory of an [Exporter]: how many parents that have
-	// not ended yet, and how many spans that have, it remembers to find the
-	// parents of others; 0 means DefaultMaxParents. A Processor needs no bound.
+	// MaxParents bounds the memory of spans whose start was not seen, as those of an
+	// [Exporter]: how many parents that have not ended yet, and how many spans that
+	// have, are remembered to find the parents of others; 0 means DefaultMaxParents.
 	MaxParents int
 }
 
@@ -57,23 +55,6 @@ const DefaultMaxParents = 1 << 16
 
 // DefaultBeginAfter is the BeginAfter of the zero Options.
 const DefaultBeginAfter = time.Second
-
-// trace is the configuration of a writer that is made here.
-func (o *Options) trace() *dftracer.Options {
-	var t dftracer.Options
-	if o.Trace != nil {
-		t = *o.Trace
-	}
-	if t.OnError == nil {
-		t.OnError = func(err error) {
-			slog.Warn("telemetry cannot write the trace file", "error", err, "see", helptopic.File)
-		}
-	}
-	if t.OnPath == nil {
-		t.OnPath = func(path string) { slog.Info("telemetry writes the trace to another file", "path", path) }
-	}
-	return &t
-}
 
 func (o *Options) withDefaults() Options {
 	var opts Options

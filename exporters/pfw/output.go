@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -16,13 +16,13 @@ import (
 func (p *Processor) Open(ctx context.Context, t *outputs.Telemetry) (outputs.Traits, error) {
 	if p != nil {
 		p.desk.attach(t)
-		direct.OfferShortcuts(ctx, direct.Shortcuts{Scopes: scopes{p}, Files: p.fileLog()})
+		dispatch.OfferScopes(ctx, scopes{p}, p.fileLog())
 	}
 	return outputs.Traits{Snapshots: true, All: true}, nil
 }
 
-// Write implements outputs.Output: it is OnStart and OnEnd for a span that starts and
-// ends. An event of an open span is written at once, as a metadata record whose name is
+// Write implements outputs.Output: it is OnStart and OnEnd for spans that start and
+// end. An event of an open span is written at once, as a metadata record whose name is
 // the event's and whose value is its time in microseconds; without telemetry the events
 // of a span are written when it ends. What other outputs have lost is repeated in the
 // trace's end record.
@@ -30,12 +30,20 @@ func (p *Processor) Write(records []outputs.Record) error {
 	if p == nil {
 		return nil
 	}
-	for i := range records {
+	for i := 0; i < len(records); i++ {
 		switch r := &records[i]; r.Kind {
 		case outputs.KindStart:
 			p.start(r.Context, r.Snapshot)
 		case outputs.KindStop:
-			p.OnEnd(r.Snapshot)
+			if p.desk.endSpan(r.Snapshot) {
+				continue
+			}
+			n := 1 // those that come together are placed together
+			for i+n < len(records) && records[i+n].Kind == outputs.KindStop && p.desk.findSpan(records[i+n].Snapshot) == nil {
+				n++
+			}
+			p.writeEnded(records[i : i+n])
+			i += n - 1
 		case outputs.KindEvent:
 			p.event(r.Snapshot, &r.Event)
 		case outputs.KindLosses:
@@ -68,19 +76,19 @@ func (p *Processor) event(s sdktrace.ReadOnlySpan, e *outputs.Event) {
 // scopes records scopes of package ai that are not OpenTelemetry spans.
 type scopes struct{ p *Processor }
 
-// ScopeKind implements direct.Scopes.
-func (s scopes) ScopeKind(category, name string) direct.ScopeKind {
+// ScopeKind implements dispatch.Scopes.
+func (s scopes) ScopeKind(category, name string) dispatch.ScopeKind {
 	p := s.p
 	p.scoped.Store(true)
 	info, _ := vocab.ByEvent(category, name)
 	return &kind{d: p.desk, key: dftracer.NewKey(vocab.SafeCategory(category), name), long: info.Long}
 }
 
-// EndScopes implements direct.Scopes.
+// EndScopes implements dispatch.Scopes.
 func (s scopes) EndScopes() { s.p.endScopes() }
 
 // fileLog returns what records calls on files, nil if the options switch them off.
-func (p *Processor) fileLog() direct.FileLog {
+func (p *Processor) fileLog() dispatch.FileLog {
 	if p.files == nil {
 		return nil
 	}

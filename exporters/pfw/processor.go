@@ -2,6 +2,7 @@ package pfw
 
 import (
 	"context"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -9,8 +10,8 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/record/filter"
+	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -27,10 +28,24 @@ import (
 //
 // Spans that are still open at Shutdown are written by it, with the argument
 // truncated set to 1.
+//
+// A span whose start the Processor has not seen, because it began before the Processor
+// was registered or comes from a span exporter, is written too, when it comes. Such spans
+// come in any order. A child that comes before its parent names
+// it by an id that is given out there and then and kept for the parent. A
+// child that ended after its parent becomes a child of the nearest ancestor that
+// contains it. A parent that never comes, because it is open at the end or was
+// dropped on the way, is written as the event "unfinished" around its
+// children, with the argument truncated. Events have no level: it is not known
+// before the parents are.
+// Spans are remembered for that, see Options.MaxParents; a child that
+// comes after its parent was forgotten gets an "unfinished" parent of its own.
+// A span that comes twice is written once.
 type Processor struct {
 	outputs.None
 
 	desk    *traceWriter
+	ended   endedSpans
 	files   *fileLog // nil when calls on files are not recorded
 	watcher watcher
 
@@ -38,7 +53,6 @@ type Processor struct {
 	closed  atomic.Bool
 	down    sync.Once
 	downErr error
-	orphans atomic.Int64                      // ends of spans whose start was not seen
 	losses  atomic.Pointer[[]attributes.Attr] // of other outputs
 }
 
@@ -54,7 +68,7 @@ var (
 func Create(path string, o *Options) (*Processor, error) {
 	opts := o.withDefaults()
 	if opts.Writer == nil {
-		w, err := dftracer.Create(path, opts.trace())
+		w, err := dftracer.Create(path, opts.traceFor(&outputs.Telemetry{}))
 		if err != nil {
 			return nil, err
 		}
@@ -66,6 +80,7 @@ func Create(path string, o *Options) (*Processor, error) {
 // newProcessor makes a processor over the writer of the options.
 func newProcessor(o Options) *Processor {
 	p := &Processor{desk: newTraceWriter(o)}
+	p.ended.first = int64(os.Getpid()) + tracefile.LaneDistance
 	p.files = newFileLog(p.desk, o.Files)
 	if !o.NoBegin {
 		p.watcher.start(p.desk, p.files)
@@ -95,8 +110,8 @@ func (p *Processor) start(ctx context.Context, s sdktrace.ReadOnlySpan) {
 	d := p.desk
 	if d.offer.Load() == nil {
 		// A decorator that shows only the span processor was attached.
-		if t := dispatch.Offered(ctx); t != nil {
-			d.attach(t)
+		if started := filter.Started(ctx); started != nil {
+			d.attach(started.Telemetry())
 			p.scoped.Store(true) // nobody asks it for kinds of scopes
 		}
 	}
@@ -148,16 +163,8 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 	if p == nil {
 		return
 	}
-	d := p.desk
-	e := d.open.find(s.SpanContext().SpanID())
-	if e == nil {
-		if !p.closed.Load() {
-			p.orphans.Add(1)
-		}
-		return
-	}
-	if e.finish(&d.beginning) {
-		d.write(e, s, s.EndTime().UnixMicro(), d.cut.Load() && has(s.Attributes(), argTruncated))
+	if !p.desk.endSpan(s) {
+		p.writeEnded([]outputs.Record{{Kind: outputs.KindStop, Snapshot: s}})
 	}
 }
 
@@ -188,7 +195,8 @@ func (p *Processor) Shutdown(ctx context.Context) error {
 		p.watcher.end()
 		d.truncate()
 		d.settled(ctx)
-		if args := p.endArgs(); len(args) > 0 {
+		unfinished := p.finishEnded()
+		if args := p.endArgs(unfinished); len(args) > 0 {
 			d.w.SetEnd(time.Time{}, args...)
 		}
 		last := d.w.FlushContext
@@ -200,14 +208,14 @@ func (p *Processor) Shutdown(ctx context.Context) error {
 	return p.downErr
 }
 
-// endArgs are the arguments of the trace's end: what was cut short or lost, here
-// and on the way to a backend, as otlp_dropped_<key>.
-func (p *Processor) endArgs() (args []dftracer.Arg) {
+// endArgs are the arguments of the trace's end: what was cut short or did not come, and
+// what was lost on the way to a backend, as otlp_dropped_<key>.
+func (p *Processor) endArgs(unfinished int64) (args []dftracer.Arg) {
 	if n := p.desk.truncated.Load(); n > 0 {
 		args = append(args, dftracer.Int("spans_truncated", n))
 	}
-	if n := p.orphans.Load(); n > 0 {
-		args = append(args, dftracer.Int("spans_lost", n))
+	if unfinished > 0 {
+		args = append(args, dftracer.Int("spans_unfinished", unfinished))
 	}
 	if lost := p.losses.Load(); lost != nil {
 		for _, a := range *lost {

@@ -16,7 +16,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/spans"
@@ -224,7 +224,7 @@ func TestRemoteParentIsRootWhateverIsOpen(t *testing.T) {
 	p, path := newTrace(t, nil)
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 	tracer := tp.Tracer("x")
-	scope := p.ScopeKind("compute", "scope").Start(context.Background(), nil, direct.ScopeStart{Ambient: true})
+	scope := p.ScopeKind("compute", "scope").Start(context.Background(), nil, dispatch.ScopeStart{Ambient: true})
 	ctx, client := tracer.Start(context.Background(), "client")
 	called := trace.ContextWithRemoteSpanContext(context.Background(), client.SpanContext())
 	_, served := tracer.Start(called, "served")
@@ -255,14 +255,14 @@ func TestShutdownWritesOpenSpans(t *testing.T) {
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 	ctx, root := tp.Tracer("x").Start(context.Background(), spans.TrainingLoop)
 	ctx, inner := tp.Tracer("x").Start(ctx, "inner", trace.WithAttributes(attribute.Int("k", 1)))
-	scope := p.ScopeKind("compute", "forward").Start(ctx, nil, direct.ScopeStart{})
+	scope := p.ScopeKind("compute", "forward").Start(ctx, nil, dispatch.ScopeStart{})
 	if err := tp.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	inner.End()
 	root.End()
 	scope.End()
-	if s := p.ScopeKind("compute", "forward").Start(ctx, nil, direct.ScopeStart{}); s != nil {
+	if s := p.ScopeKind("compute", "forward").Start(ctx, nil, dispatch.ScopeStart{}); s != nil {
 		t.Error("a scope was started after Shutdown")
 	}
 	report := dftest.Check(t, path)
@@ -408,7 +408,7 @@ func TestEventIsWrittenAtOnce(t *testing.T) {
 type mix struct {
 	tel    *telemetry.Provider
 	tracer trace.Tracer
-	kinds  []direct.ScopeKind
+	kinds  []dispatch.ScopeKind
 	wg     sync.WaitGroup
 	strict bool // nothing outlives its parent
 }
@@ -424,7 +424,7 @@ func (m *mix) run(ctx context.Context, r *rand.Rand, depth int, count *int) {
 		c, s := m.tracer.Start(ctx, "plain"+strconv.Itoa(r.IntN(4)))
 		ctx, end = c, func() { s.End() }
 	default:
-		s := m.kinds[r.IntN(len(m.kinds))].Start(ctx, nil, direct.ScopeStart{})
+		s := m.kinds[r.IntN(len(m.kinds))].Start(ctx, nil, dispatch.ScopeStart{})
 		ctx, end = s.Context(), func() { s.End() }
 	}
 	for range r.IntN(4) {
@@ -434,7 +434,7 @@ func (m *mix) run(ctx context.Context, r *rand.Rand, depth int, count *int) {
 	}
 	if !m.strict && r.IntN(10) == 0 { // a child that may outlive this one
 		*count++
-		s := m.kinds[0].Start(ctx, nil, direct.ScopeStart{})
+		s := m.kinds[0].Start(ctx, nil, dispatch.ScopeStart{})
 		m.wg.Go(func() { s.End() })
 	}
 	end()

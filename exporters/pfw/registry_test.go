@@ -9,7 +9,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -32,9 +32,9 @@ func TestMoreOpenThanPlaces(t *testing.T) {
 		}
 		kind := p.ScopeKind("compute", "deep")
 		ctx := context.Background()
-		scopes := make([]direct.Scope, depth)
+		scopes := make([]dispatch.Scope, depth)
 		for i := range scopes {
-			scopes[i] = kind.Start(ctx, nil, direct.ScopeStart{})
+			scopes[i] = kind.Start(ctx, nil, dispatch.ScopeStart{})
 			ctx = scopes[i].Context()
 		}
 		time.Sleep(100 * time.Millisecond) // by then all are begun

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -42,10 +42,10 @@ func TestFirstChildrenOfRoots(t *testing.T) {
 	root, child := p.ScopeKind("compute", "root"), p.ScopeKind("compute", "child")
 	const rounds, children = 300, 3
 	for range rounds {
-		s := root.Start(context.Background(), nil, direct.ScopeStart{})
+		s := root.Start(context.Background(), nil, dispatch.ScopeStart{})
 		var wg sync.WaitGroup
 		for range children {
-			wg.Go(func() { child.Start(s.Context(), nil, direct.ScopeStart{}).End() })
+			wg.Go(func() { child.Start(s.Context(), nil, dispatch.ScopeStart{}).End() })
 		}
 		wg.Go(s.End)
 		wg.Wait()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -23,12 +23,12 @@ import (
 func TestRecordsThatHaveEndedHaveLanes(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true})
 	kind := p.ScopeKind("c", "after")
-	root := p.ScopeKind("c", "root").Start(context.Background(), nil, direct.ScopeStart{})
+	root := p.ScopeKind("c", "root").Start(context.Background(), nil, dispatch.ScopeStart{})
 	root.End()
 	kind.Record(context.Background(), nil, 0, kind.Now())
-	var open []direct.Scope
+	var open []dispatch.Scope
 	for range 12 { // more than have a lane without a lock
-		open = append(open, p.ScopeKind("c", "open").Start(context.Background(), nil, direct.ScopeStart{}))
+		open = append(open, p.ScopeKind("c", "open").Start(context.Background(), nil, dispatch.ScopeStart{}))
 	}
 	kind.Record(context.Background(), nil, 0, kind.Now())
 	for _, s := range open {
@@ -60,8 +60,8 @@ func TestRecordsThatHaveEndedHaveLanes(t *testing.T) {
 func TestOverlapStaysWhereItIs(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true})
 	ctx, span := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p)).Tracer("x").Start(context.Background(), "span")
-	start := func(ctx context.Context, name string) direct.Scope {
-		return p.ScopeKind("c", name).Start(ctx, nil, direct.ScopeStart{Ambient: true})
+	start := func(ctx context.Context, name string) dispatch.Scope {
+		return p.ScopeKind("c", name).Start(ctx, nil, dispatch.ScopeStart{Ambient: true})
 	}
 	record := func(ctx context.Context, name string) {
 		kind := p.ScopeKind("c", name)
@@ -95,7 +95,7 @@ func TestScopesSayThatTheyWereCut(t *testing.T) {
 	for _, key := range []string{"plain", `o"dd`} {
 		p, path := newTrace(t, &pfw.Options{NoBegin: true})
 		for _, name := range []string{"cut", "whole"} {
-			s := p.ScopeKind("c", name).Start(context.Background(), nil, direct.ScopeStart{})
+			s := p.ScopeKind("c", name).Start(context.Background(), nil, dispatch.ScopeStart{})
 			s.Set([]attribute.KeyValue{attribute.Int(key, 1)})
 			if name == "whole" {
 				s.End()

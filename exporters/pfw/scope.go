@@ -6,7 +6,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
 	"go.opentelemetry.io/otel/attribute"
@@ -31,8 +31,8 @@ type scope struct {
 	d      *traceWriter
 }
 
-// Start implements direct.ScopeKind.
-func (k *kind) Start(ctx context.Context, args *direct.LiveArgs, o direct.ScopeStart) direct.Scope {
+// Start implements dispatch.ScopeKind.
+func (k *kind) Start(ctx context.Context, args *dispatch.LiveArgs, o dispatch.ScopeStart) dispatch.Scope {
 	d := k.d
 	if d.cut.Load() {
 		return nil
@@ -78,14 +78,14 @@ func (s *scope) place(carried *open, start int64, ambient bool) {
 	if ambient {
 		d.ambient.enter(&s.open, parent)
 	}
-	if !d.direct.Load() {
-		d.direct.Store(true)
+	if !d.scoped.Load() {
+		d.scoped.Store(true)
 	}
 	d.open.addScope(&s.scopeEntry, tid)
 }
 
-// Record implements direct.ScopeKind.
-func (k *kind) Record(ctx context.Context, args *direct.LiveArgs, count, start int64) {
+// Record implements dispatch.ScopeKind.
+func (k *kind) Record(ctx context.Context, args *dispatch.LiveArgs, count, start int64) {
 	d := k.d
 	if d.cut.Load() {
 		return
@@ -101,7 +101,7 @@ func (k *kind) Record(ctx context.Context, args *direct.LiveArgs, count, start i
 	d.w.WriteComplete(&k.key, at, s.appendArgs(d, stack[:0])...)
 }
 
-// Now implements direct.ScopeKind.
+// Now implements dispatch.ScopeKind.
 func (k *kind) Now() int64 { return k.d.clock.nanoseconds() }
 
 // enclosing finds the open span or scope that the context of a new scope leads
@@ -120,7 +120,7 @@ func (d *traceWriter) enclosing(ctx context.Context, outer *trace.SpanID) *open 
 		if o := d.parentOf(ctx, span); o != nil {
 			return o
 		}
-	} else if d.direct.Load() {
+	} else if d.scoped.Load() {
 		// A scope may lie below values of the user.
 		if sc, _ := ctx.Value(d).(*scopeEntry); sc != nil {
 			*outer = sc.outer
@@ -156,7 +156,7 @@ func (d *traceWriter) leaf(ctx context.Context, start, end int64) dftracer.Span 
 	return at
 }
 
-// Note implements direct.ScopeKind.
+// Note implements dispatch.ScopeKind.
 func (k *kind) Note(_ context.Context, key string) {
 	d := k.d
 	if !d.cut.Load() {
@@ -234,7 +234,7 @@ func upsert(attrs []attribute.KeyValue, kv attribute.KeyValue) []attribute.KeyVa
 }
 
 // current are the arguments that the scope shares with others of its kind.
-func (s *scopeEntry) current() *direct.ScopeArgs {
+func (s *scopeEntry) current() *dispatch.ScopeArgs {
 	if s.args == nil {
 		return nil
 	}
@@ -312,15 +312,15 @@ func (s *scopeEntry) appendArgs(d *traceWriter, dst []dftracer.Arg) []dftracer.A
 	return dst
 }
 
-var _ direct.Scope = (*scope)(nil)
+var _ dispatch.Scope = (*scope)(nil)
 
-// Context implements direct.Scope.
+// Context implements dispatch.Scope.
 func (s *scope) Context() context.Context { return s }
 
-// Set implements direct.Scope.
+// Set implements dispatch.Scope.
 func (s *scope) Set(attrs []attribute.KeyValue) { s.set(attrs) }
 
-// Fail implements direct.Scope.
+// Fail implements dispatch.Scope.
 func (s *scope) Fail(err error) {
 	if s.ended() {
 		return
@@ -330,14 +330,14 @@ func (s *scope) Fail(err error) {
 	})
 }
 
-// End implements direct.Scope.
+// End implements dispatch.Scope.
 func (s *scope) End() {
 	if s.finish(&s.d.beginning) {
 		s.d.writeScope(&s.scopeEntry, s.d.clock.now(), false)
 	}
 }
 
-// Abandon implements direct.Scope.
+// Abandon implements dispatch.Scope.
 func (s *scope) Abandon() {
 	if s.finish(&s.d.beginning) {
 		s.d.writeScope(&s.scopeEntry, s.d.clock.now(), true)

@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -24,7 +24,7 @@ import (
 func TestScopeArguments(t *testing.T) {
 	attrs := func(kvs ...attribute.KeyValue) []attribute.KeyValue { return kvs }
 	for _, c := range []struct {
-		kind  direct.ScopeArgs
+		kind  dispatch.ScopeArgs
 		count int64
 		own   []attribute.KeyValue
 		want  map[string]string
@@ -32,13 +32,13 @@ func TestScopeArguments(t *testing.T) {
 		{want: map[string]string{}},
 		{count: 3, want: map[string]string{"count": "3"}},
 		{count: 3, own: attrs(attribute.Int("count", 9)), want: map[string]string{"count": "9"}},
-		{count: 3, kind: direct.ScopeArgs{Attrs: attrs(attribute.Int("count", 5))}, want: map[string]string{"count": "3"}},
-		{kind: direct.ScopeArgs{Attrs: attrs(attribute.Int("count", 5))}, want: map[string]string{"count": "5"}},
-		{kind: direct.ScopeArgs{Attrs: attrs(attribute.Int("a", 1), attribute.Int("b", 2))}, own: attrs(attribute.Int("b", 3)), want: map[string]string{"a": "1", "b": "3"}},
-		{kind: direct.ScopeArgs{Epoch: config.Value(int64(0)), Step: config.Value(int64(0))}, want: map[string]string{"epoch": "0", "step": "0"}},
-		{kind: direct.ScopeArgs{Epoch: config.Value(int64(0)), Step: config.Value(int64(0))}, own: attrs(attribute.Int("epoch", 5), attribute.Int("step", 6)), want: map[string]string{"epoch": "5", "step": "6"}},
-		{kind: direct.ScopeArgs{Epoch: config.Value(int64(1)), Attrs: attrs(attribute.Int("step", 7))}, want: map[string]string{"epoch": "1", "step": "7"}},
-		{kind: direct.ScopeArgs{Epoch: config.Value(int64(1)), Step: config.Value(int64(2)), Attrs: attrs(attribute.Int("step", 7))}, want: map[string]string{"epoch": "1", "step": "7"}},
+		{count: 3, kind: dispatch.ScopeArgs{Attrs: attrs(attribute.Int("count", 5))}, want: map[string]string{"count": "3"}},
+		{kind: dispatch.ScopeArgs{Attrs: attrs(attribute.Int("count", 5))}, want: map[string]string{"count": "5"}},
+		{kind: dispatch.ScopeArgs{Attrs: attrs(attribute.Int("a", 1), attribute.Int("b", 2))}, own: attrs(attribute.Int("b", 3)), want: map[string]string{"a": "1", "b": "3"}},
+		{kind: dispatch.ScopeArgs{Epoch: config.Value(int64(0)), Step: config.Value(int64(0))}, want: map[string]string{"epoch": "0", "step": "0"}},
+		{kind: dispatch.ScopeArgs{Epoch: config.Value(int64(0)), Step: config.Value(int64(0))}, own: attrs(attribute.Int("epoch", 5), attribute.Int("step", 6)), want: map[string]string{"epoch": "5", "step": "6"}},
+		{kind: dispatch.ScopeArgs{Epoch: config.Value(int64(1)), Attrs: attrs(attribute.Int("step", 7))}, want: map[string]string{"epoch": "1", "step": "7"}},
+		{kind: dispatch.ScopeArgs{Epoch: config.Value(int64(1)), Step: config.Value(int64(2)), Attrs: attrs(attribute.Int("step", 7))}, want: map[string]string{"epoch": "1", "step": "7"}},
 	} {
 		for _, odd := range []bool{false, true} { // a key that cannot be copied as it is
 			p, path := newTrace(t, &pfw.Options{NoBegin: true})
@@ -47,9 +47,9 @@ func TestScopeArguments(t *testing.T) {
 				own = append(attrs(attribute.Int(`o"dd`, 1)), own...)
 				want[`o"dd`] = "1"
 			}
-			var live direct.LiveArgs
+			var live dispatch.LiveArgs
 			live.Store(&c.kind)
-			s := p.ScopeKind("compute", "scope").Start(context.Background(), &live, direct.ScopeStart{Count: c.count})
+			s := p.ScopeKind("compute", "scope").Start(context.Background(), &live, dispatch.ScopeStart{Count: c.count})
 			s.Set(own)
 			s.End()
 			if err := p.Shutdown(context.Background()); err != nil {
@@ -110,14 +110,14 @@ func TestTotalsOfCalls(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true, Files: pfw.FileOptions{Aggregate: true}})
 	f := p.FileLog().File("/data")
 	at := time.Now().Add(-time.Hour).Truncate(time.Second)
-	call := func(op direct.FileOp, after time.Duration, ret int64) {
-		f.Record(context.Background(), direct.FileCall{Op: op, Start: at.Add(after).UnixNano(), Ret: ret, Size: -1, Offset: -1})
+	call := func(op dispatch.FileOp, after time.Duration, ret int64) {
+		f.Record(context.Background(), dispatch.FileCall{Op: op, Start: at.Add(after).UnixNano(), Ret: ret, Size: -1, Offset: -1})
 	}
-	call(direct.FileRead, 0, 7)
-	call(direct.FileRead, time.Second/2, 5)
-	call(direct.FileRead, time.Second-time.Microsecond, -1)
-	call(direct.FileRead, time.Second, 9)
-	call(direct.FileClose, time.Second, 0)
+	call(dispatch.FileRead, 0, 7)
+	call(dispatch.FileRead, time.Second/2, 5)
+	call(dispatch.FileRead, time.Second-time.Microsecond, -1)
+	call(dispatch.FileRead, time.Second, 9)
+	call(dispatch.FileClose, time.Second, 0)
 	if err := p.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -160,13 +160,13 @@ func TestScopesAndSpansNest(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true})
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p)).Tracer("x")
 	ctx, outer := tracer.Start(context.Background(), "outer")
-	a := p.ScopeKind("c", "a").Start(ctx, nil, direct.ScopeStart{})
-	b := p.ScopeKind("c", "b").Start(a.Context(), nil, direct.ScopeStart{})
+	a := p.ScopeKind("c", "a").Start(ctx, nil, dispatch.ScopeStart{})
+	b := p.ScopeKind("c", "b").Start(a.Context(), nil, dispatch.ScopeStart{})
 	_, inner := tracer.Start(b.Context(), "inner")
 	inner.End()
-	loose := p.ScopeKind("c", "loose").Start(b.Context(), nil, direct.ScopeStart{Ambient: true})
+	loose := p.ScopeKind("c", "loose").Start(b.Context(), nil, dispatch.ScopeStart{Ambient: true})
 	log := p.FileLog()
-	log.File("/data").Record(b.Context(), direct.FileCall{Op: direct.FileRead, Start: log.Now(), Ret: 1, Size: 1, Offset: -1})
+	log.File("/data").Record(b.Context(), dispatch.FileCall{Op: dispatch.FileRead, Start: log.Now(), Ret: 1, Size: 1, Offset: -1})
 	for _, s := range []interface{ End() }{loose, b, a} {
 		s.End()
 	}
@@ -226,9 +226,9 @@ func TestFilesOfAnExporter(t *testing.T) {
 			if log.Now() != now {
 				t.Errorf("it is %d, not %d", log.Now(), now)
 			}
-			for _, op := range []direct.FileOp{direct.FileRead, direct.FileStdRead} {
+			for _, op := range []dispatch.FileOp{dispatch.FileRead, dispatch.FileStdRead} {
 				if f := log.File("/data"); f != nil {
-					f.Record(t.Context(), direct.FileCall{Op: op, Start: now, Ret: 1, Size: 1, Offset: -1})
+					f.Record(t.Context(), dispatch.FileCall{Op: op, Start: now, Ret: 1, Size: 1, Offset: -1})
 				}
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/exporters/pfw"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -25,7 +25,7 @@ func TestShutdownAtAnyMoment(t *testing.T) {
 		p, path := newTrace(t, &pfw.Options{BeginAfter: time.Millisecond})
 		tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 		tracer := tp.Tracer("example.com/early")
-		kinds := []direct.ScopeKind{p.ScopeKind("compute", "forward"), p.ScopeKind("pipeline", "train"), p.ScopeKind("data", "item")}
+		kinds := []dispatch.ScopeKind{p.ScopeKind("compute", "forward"), p.ScopeKind("pipeline", "train"), p.ScopeKind("data", "item")}
 		stop, now := make(chan struct{}), make(chan struct{})
 		var started atomic.Int64
 		var wg sync.WaitGroup
@@ -46,7 +46,7 @@ func TestShutdownAtAnyMoment(t *testing.T) {
 							s.End()
 							continue
 						}
-						s := kinds[(g+i+depth)%len(kinds)].Start(ctx, nil, direct.ScopeStart{})
+						s := kinds[(g+i+depth)%len(kinds)].Start(ctx, nil, dispatch.ScopeStart{})
 						if s == nil {
 							continue
 						}
@@ -86,10 +86,10 @@ func TestCut(t *testing.T) {
 	_, done := tp.Tracer("x").Start(ctx, "done")
 	done.End()
 	kind := p.ScopeKind("compute", "forward")
-	kind.Start(ctx, nil, direct.ScopeStart{})
+	kind.Start(ctx, nil, dispatch.ScopeStart{})
 	p.EndScopes()
 	p.EndScopes()
-	if s := kind.Start(ctx, nil, direct.ScopeStart{}); s != nil {
+	if s := kind.Start(ctx, nil, dispatch.ScopeStart{}); s != nil {
 		t.Error("a scope was started after the cut")
 	}
 	_, after := tp.Tracer("x").Start(ctx, "after")

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/record/filter"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -28,7 +28,7 @@ type traceWriter struct {
 	args    argNames
 
 	offer     atomic.Pointer[outputs.Telemetry] // nil: attached to no telemetry
-	direct    atomic.Bool                       // a scope was started
+	scoped    atomic.Bool                       // a scope was started
 	cut       atomic.Bool                       // no scope starts any more
 	truncated atomic.Int64
 	beginning sync.Mutex // held while a begin is written
@@ -58,7 +58,7 @@ func (d *traceWriter) progress() *outputs.Progress {
 }
 
 // standing is the epoch and step that hold now.
-func (d *traceWriter) standing(args *direct.ScopeArgs) (epoch, step int64) {
+func (d *traceWriter) standing(args *dispatch.ScopeArgs) (epoch, step int64) {
 	at := d.progress()
 	if args == nil {
 		return at.Epoch(), at.Step()
@@ -69,7 +69,7 @@ func (d *traceWriter) standing(args *direct.ScopeArgs) (epoch, step int64) {
 // parentOf finds the open span or scope that encloses what starts with ctx.
 func (d *traceWriter) parentOf(ctx context.Context, parent trace.SpanContext) *open {
 	var sc *scopeEntry
-	if d.direct.Load() {
+	if d.scoped.Load() {
 		if sc, _ = ctx.Value(d).(*scopeEntry); sc != nil && (sc.outer == parent.SpanID() || parent.HasSpanID() && sc.outer == trace.SpanContextFromContext(ctx).SpanID()) {
 			// No span was started between the scope and here.
 			return sc.alive()

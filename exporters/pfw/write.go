@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
 	"github.com/trainspan/trainspan/spans"
@@ -14,6 +14,24 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
+
+// findSpan returns what is known of a span that is open.
+func (d *traceWriter) findSpan(s sdktrace.ReadOnlySpan) *spanEntry {
+	return d.open.find(s.SpanContext().SpanID())
+}
+
+// endSpan writes a span that has ended. It returns false if the span is not open: its
+// start was not seen.
+func (d *traceWriter) endSpan(s sdktrace.ReadOnlySpan) bool {
+	e := d.findSpan(s)
+	if e == nil {
+		return false
+	}
+	if e.finish(&d.beginning) {
+		d.write(e, s, s.EndTime().UnixMicro(), d.cut.Load() && has(s.Attributes(), argTruncated))
+	}
+	return true
+}
 
 // write writes an ended span. The SDK passes either a snapshot or, at
 // Shutdown, the span itself.
@@ -61,18 +79,8 @@ func (d *traceWriter) writeText(e *spanEntry, s sdktrace.ReadOnlySpan, at *dftra
 // writeArgs writes any span.
 func (d *traceWriter) writeArgs(e *spanEntry, s sdktrace.ReadOnlySpan, at *dftracer.Span, truncated bool) {
 	var stack [stackArgs]dftracer.Arg
-	attrs := s.Attributes()
-	args := appendProgress(stack[:0], e.epoch, e.step, attrs)
-	from := len(args)
-	args, cat, event := appendSpan(args, s, attrs)
-	if truncated && !has(attrs, argTruncated) {
-		args = append(args, dftracer.Int(argTruncated, 1))
-	}
-	if d.opts.TraceIDs {
-		args = appendIDs(args, s)
-	}
-	distinct(args, from, attrs)
-	d.w.WriteComplete(d.keys.find(s.InstrumentationScope().Name, s.Name(), cat, event), *at, args...)
+	args, key := d.appendSpan(stack[:0], s, e.epoch, e.step, truncated)
+	d.w.WriteComplete(key, *at, args...)
 }
 
 // writeScope writes a scope that has ended. Shutdown waits for scopes that are in
@@ -183,7 +191,7 @@ type spanEntry struct {
 type scopeEntry struct {
 	open
 	key        *dftracer.Key
-	args       *direct.LiveArgs
+	args       *dispatch.LiveArgs
 	count      int64
 	outer      trace.SpanID // the innermost span of the context
 	prev, next *scopeEntry  // in the registry

@@ -14,7 +14,7 @@ import (
 	gomlxspan "github.com/trainspan/trainspan/integrations/gomlx"
 )
 
-// twoLayers is a model whose step takes about a millisecond.
+// twoLayers returns a model whose step takes about a millisecond.
 func twoLayers(scope *model.Scope, x *graph.Node) *graph.Node {
 	x = activation.Apply(activation.TypeTanh, layers.DenseWithBias(scope.In("first"), x, 64))
 	return layers.DenseWithBias(scope.In("second"), x, 1)

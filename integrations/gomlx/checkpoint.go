@@ -56,7 +56,7 @@ func (s *Saver) Save() error {
 	return err
 }
 
-// size is that of the newest checkpoint's files.
+// size returns that of the newest checkpoint's files.
 func (s *Saver) size() (size int64, ok bool) {
 	list, err := s.handler.ListCheckpoints()
 	if err != nil || len(list) == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/gomlx/compute/distributed"
 	"github.com/gomlx/gomlx/ml/train"
 	"github.com/trainspan/trainspan/callbacks"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 )
 
 // Train wraps the dataset of the loop. There is no hook at the start of a step or an
@@ -121,7 +121,7 @@ func watch[B any](r *Run, as role, inner iter.Seq2[B, error], take func(B) int64
 type pass struct {
 	r       *Run
 	as      role
-	waiting direct.Scope
+	waiting dispatch.Scope
 	inBatch bool
 	failed  error // of the dataset
 }
@@ -145,7 +145,7 @@ func (p *pass) begin() {
 // fetch begins the wait for a batch.
 func (p *pass) fetch() {
 	if p.r.fetch != nil {
-		p.waiting = p.r.fetch.Start(current, nil, direct.ScopeStart{Ambient: true})
+		p.waiting = p.r.fetch.Start(current, nil, dispatch.ScopeStart{Ambient: true})
 	}
 }
 

@@ -94,7 +94,7 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// noThree is a model whose graph cannot be built for a batch of three.
+// noThree returns a model whose graph cannot be built for a batch of three.
 func noThree(panics any) func(*model.Scope, *graph.Node) *graph.Node {
 	return func(s *model.Scope, x *graph.Node) *graph.Node {
 		y := linear(s, x)
@@ -105,7 +105,7 @@ func noThree(panics any) func(*model.Scope, *graph.Node) *graph.Node {
 	}
 }
 
-// runJob is a program with deferred ends.
+// runJob returns a program with deferred ends.
 func runJob(tel *telemetry.Provider, loop *train.Loop, data train.Dataset, epochs bool, hook func(*gomlxspan.Run, *train.Loop)) (panicked bool, err error) {
 	defer func() {
 		panicked = recover() != nil

@@ -74,7 +74,7 @@ func (g *graphs) take(b train.Batch) bool {
 // takeNone notes that nothing is known of the batch.
 func (g *graphs) takeNone() { g.shapes, g.spec = g.shapes[:0], nil }
 
-// signature is a hash of the shapes of the batch.
+// signature returns a hash of the shapes of the batch.
 func (g *graphs) signature() uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)

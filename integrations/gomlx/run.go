@@ -13,7 +13,7 @@ import (
 	"github.com/gomlx/gomlx/ml/train"
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/telemetry"
 	"go.opentelemetry.io/otel/attribute"
 )
@@ -59,8 +59,8 @@ type Run struct {
 	ctx  context.Context
 	opts Options
 
-	fetch, step, evaluate direct.ScopeKind // nil: not recorded
-	stepArgs              direct.LiveArgs
+	fetch, step, evaluate dispatch.ScopeKind // nil: not recorded
+	stepArgs              dispatch.LiveArgs
 	alone                 bool // the job has one rank
 
 	loop    *train.Loop
@@ -92,9 +92,9 @@ func Start(tel *telemetry.Provider, o *Options) *Run {
 	if r.opts.Context != nil {
 		r.ctx = r.opts.Context
 	}
-	scopes := direct.SourceOf(tel.TracerProvider())
+	scopes := dispatch.SourceOf(tel.TracerProvider())
 	r.fetch, r.step, r.evaluate = scopes.ScopeKind("dataloader", "fetch.iter"), scopes.ScopeKind("compute", "step"), scopes.ScopeKind("compute", "evaluate")
-	r.stepArgs.Store(&direct.ScopeArgs{Attrs: []attribute.KeyValue{attribute.String(Fused, fused)}})
+	r.stepArgs.Store(&dispatch.ScopeArgs{Attrs: []attribute.KeyValue{attribute.String(Fused, fused)}})
 	r.alone = tel.Enabled() && tel.Config().WorldSize.Or(1) == 1
 	if !r.opts.NoApplication {
 		r.ctx, _ = r.cb.OnAppStart(r.ctx) // what is wrong with it is in the log
@@ -189,7 +189,7 @@ func (r *Run) endStep(metrics []*tensors.Tensor) {
 	s.last = r.now()
 }
 
-// now is the time by the clock of the telemetry.
+// now returns the time by the clock of the telemetry.
 func (r *Run) now() time.Time {
 	if r.step != nil {
 		return time.Unix(0, r.step.Now())
@@ -197,7 +197,7 @@ func (r *Run) now() time.Time {
 	return time.Now()
 }
 
-// scalar is the loss of a step: the first metric.
+// scalar returns the loss of a step: the first metric.
 func scalar(metrics []*tensors.Tensor) (float64, bool) {
 	if len(metrics) == 0 || metrics[0] == nil {
 		return 0, false

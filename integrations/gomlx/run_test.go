@@ -161,7 +161,7 @@ func arg(e dftracer.Event, key string) string {
 	return a.Text()
 }
 
-// failures are the spans that failed, in order of their names.
+// failures returns the spans that failed, in order of their names.
 func (tr *trace) failures() string {
 	var list []string
 	for name, events := range tr.events {

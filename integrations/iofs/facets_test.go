@@ -38,7 +38,7 @@ func newFacetReader(n *int) (seeks, readAt, sends, closes) {
 	return seeks{s}, readAt{s}, sends{s}, closes{n}
 }
 
-// interfaces are the optional ones that a value has.
+// interfaces returns the optional ones that a value has.
 func interfaces(x any) string {
 	var list []string
 	add := func(name string, ok bool) {

@@ -7,21 +7,21 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
 // Files wraps what a program reads from and writes to. The zero Files and nil
 // record nothing.
 type Files struct {
-	log direct.FileLog
+	log dispatch.FileLog
 	ctx context.Context
 }
 
 // New makes wrappers that record with a provider. If the provider is nil or off, or has
 // no trace file, they record nothing.
 func New(tel *telemetry.Provider) *Files {
-	return &Files{log: direct.SourceOf(tel.TracerProvider()).FileLog()}
+	return &Files{log: dispatch.SourceOf(tel.TracerProvider()).FileLog()}
 }
 
 // With returns wrappers whose calls nest below the span of ctx as long as it is open,
@@ -36,12 +36,12 @@ func (f *Files) With(ctx context.Context) *Files {
 
 // recorder records the calls on one file. The zero recorder records nothing.
 type recorder struct {
-	file direct.File
-	log  direct.FileLog
+	file dispatch.File
+	log  dispatch.FileLog
 	ctx  context.Context
 }
 
-// recorderFor is the recorder of a file.
+// recorderFor returns the recorder of a file.
 func (f *Files) recorderFor(path string) recorder {
 	if f == nil || f.log == nil {
 		return recorder{}
@@ -53,7 +53,7 @@ func (f *Files) recorderFor(path string) recorder {
 	return recorder{file: file, log: f.log, ctx: f.ctx}
 }
 
-// absolute is the path by which a file is known, from wherever it is opened.
+// absolute returns the path by which a file is known, from wherever it is opened.
 func absolute(path string) string {
 	if strings.Contains(path, "://") {
 		return path
@@ -69,7 +69,7 @@ func absolute(path string) string {
 
 func (r *recorder) isRecording() bool { return r.file != nil }
 
-// now is the time at which a call begins.
+// now returns the time at which a call begins.
 func (r *recorder) now() int64 {
 	if r.file == nil {
 		return 0
@@ -79,22 +79,22 @@ func (r *recorder) now() int64 {
 
 // moved records a call that moved n of size bytes; size and offset are -1 where
 // the call has none.
-func (r *recorder) moved(op direct.FileOp, start int64, n, size, offset int64, err error) {
+func (r *recorder) moved(op dispatch.FileOp, start int64, n, size, offset int64, err error) {
 	if r.file == nil {
 		return
 	}
 	if n == 0 && err != nil && !errors.Is(err, io.EOF) {
 		n = -1
 	}
-	r.file.Record(r.ctx, direct.FileCall{Op: op, Start: start, Ret: n, Size: size, Offset: offset})
+	r.file.Record(r.ctx, dispatch.FileCall{Op: op, Start: start, Ret: n, Size: size, Offset: offset})
 }
 
 // done records a call that only succeeds or fails.
-func (r *recorder) done(op direct.FileOp, start int64, err error) {
+func (r *recorder) done(op dispatch.FileOp, start int64, err error) {
 	if r.file == nil {
 		return
 	}
-	c := direct.FileCall{Op: op, Start: start, Size: -1, Offset: -1}
+	c := dispatch.FileCall{Op: op, Start: start, Size: -1, Offset: -1}
 	if err != nil {
 		c.Ret = -1
 	}
@@ -103,16 +103,16 @@ func (r *recorder) done(op direct.FileOp, start int64, err error) {
 
 // listed records the reading of a folder, which returned n entries.
 func (r *recorder) listed(start int64, n int, err error) {
-	r.moved(direct.FileReadDir, start, int64(n), -1, -1, err)
+	r.moved(dispatch.FileReadDir, start, int64(n), -1, -1, err)
 }
 
 // sought records a seek.
-func (r *recorder) sought(op direct.FileOp, start, offset int64, whence int, at int64, err error) {
+func (r *recorder) sought(op dispatch.FileOp, start, offset int64, whence int, at int64, err error) {
 	if r.file == nil {
 		return
 	}
 	if err != nil {
 		at = -1
 	}
-	r.file.Record(r.ctx, direct.FileCall{Op: op, Start: start, Ret: at, Size: -1, Offset: offset, Whence: whence})
+	r.file.Record(r.ctx, dispatch.FileCall{Op: op, Start: start, Ret: at, Size: -1, Offset: offset, Whence: whence})
 }

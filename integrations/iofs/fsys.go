@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 )
 
 // maxNames bounds the names that a file system remembers.
@@ -19,14 +19,14 @@ type names struct {
 	root  string
 
 	mu    sync.RWMutex
-	known map[string]direct.File // nil for a file that is not recorded
+	known map[string]dispatch.File // nil for a file that is not recorded
 }
 
 func newNames(f *Files, root string) *names {
-	return &names{files: f, root: strings.TrimRight(absolute(root), "/"), known: make(map[string]direct.File)}
+	return &names{files: f, root: strings.TrimRight(absolute(root), "/"), known: make(map[string]dispatch.File)}
 }
 
-// path is the path by which a name is known. A name never leads out of the root.
+// path returns the path by which a name is known. A name never leads out of the root.
 func (n *names) path(name string) string {
 	name = path.Clean("/" + name)
 	if name == "/" {
@@ -84,7 +84,7 @@ func (f *fsys) Open(name string) (fs.File, error) {
 	rec := f.names.recorderFor(name)
 	start := rec.now()
 	file, err := f.of.Open(name)
-	rec.done(direct.FileOpen, start, err)
+	rec.done(dispatch.FileOpen, start, err)
 	if err != nil || !rec.isRecording() {
 		return file, err
 	}
@@ -96,7 +96,7 @@ func (f *fsys) Stat(name string) (fs.FileInfo, error) {
 	rec := f.names.recorderFor(name)
 	start := rec.now()
 	info, err := fs.Stat(f.of, name)
-	rec.done(direct.FileStat, start, err)
+	rec.done(dispatch.FileStat, start, err)
 	return info, err
 }
 
@@ -108,7 +108,7 @@ func (f *fsys) ReadFile(name string) ([]byte, error) {
 	rec := f.names.recorderFor(name)
 	start := rec.now()
 	data, err := fs.ReadFile(f.of, name)
-	rec.moved(direct.FileRead, start, int64(len(data)), int64(len(data)), -1, err)
+	rec.moved(dispatch.FileRead, start, int64(len(data)), int64(len(data)), -1, err)
 	return data, err
 }
 
@@ -146,7 +146,7 @@ func (f *linked) Lstat(name string) (fs.FileInfo, error) {
 	rec := f.names.recorderFor(name)
 	start := rec.now()
 	info, err := fs.Lstat(f.of, name)
-	rec.done(direct.FileStat, start, err)
+	rec.done(dispatch.FileStat, start, err)
 	return info, err
 }
 
@@ -180,7 +180,7 @@ func (f *httpFS) Open(name string) (http.File, error) {
 	rec := f.names.recorderFor(name)
 	start := rec.now()
 	opened, err := f.of.Open(name)
-	rec.done(direct.FileOpen, start, err)
+	rec.done(dispatch.FileOpen, start, err)
 	if err != nil || !rec.isRecording() {
 		return opened, err
 	}

@@ -71,7 +71,7 @@ func (j *job) events() (list []dftracer.Event) {
 	return list
 }
 
-// calls are the events as text: name, file, arguments.
+// calls returns the events as text: name, file, arguments.
 func (j *job) calls() (list []string) {
 	j.t.Helper()
 	events := j.events()

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 )
 
 // File is an *os.File whose calls are recorded; it has all of its methods.
@@ -26,7 +26,7 @@ func (f *Files) OpenFile(name string, flag int, perm fs.FileMode) (*File, error)
 	rec := f.recorderFor(name)
 	start := rec.now()
 	file, err := os.OpenFile(name, flag, perm)
-	rec.done(direct.FileOpen, start, err)
+	rec.done(dispatch.FileOpen, start, err)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (f *Files) File(file *os.File) *File { return newOSFile(file, f.recorderFor
 func (f *File) Read(p []byte) (int, error) {
 	start := f.rec.now()
 	n, err := f.File.Read(p)
-	f.rec.moved(direct.FileRead, start, int64(n), int64(len(p)), -1, err)
+	f.rec.moved(dispatch.FileRead, start, int64(n), int64(len(p)), -1, err)
 	return n, err
 }
 
@@ -79,7 +79,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) { return f.readAt(p, off
 func (f *File) Write(p []byte) (int, error) {
 	start := f.rec.now()
 	n, err := f.File.Write(p)
-	f.rec.moved(direct.FileWrite, start, int64(n), int64(len(p)), -1, err)
+	f.rec.moved(dispatch.FileWrite, start, int64(n), int64(len(p)), -1, err)
 	return n, err
 }
 
@@ -87,7 +87,7 @@ func (f *File) Write(p []byte) (int, error) {
 func (f *File) WriteString(s string) (int, error) {
 	start := f.rec.now()
 	n, err := f.File.WriteString(s)
-	f.rec.moved(direct.FileWrite, start, int64(n), int64(len(s)), -1, err)
+	f.rec.moved(dispatch.FileWrite, start, int64(n), int64(len(s)), -1, err)
 	return n, err
 }
 
@@ -117,9 +117,9 @@ func (f *File) ReadFrom(r io.Reader) (int64, error) {
 		}
 	}
 	n, err := f.File.ReadFrom(r)
-	f.rec.moved(direct.FileCopy, start, n, -1, -1, err)
+	f.rec.moved(dispatch.FileCopy, start, n, -1, -1, err)
 	if from != nil {
-		from.rec.moved(direct.FileSend, start, n, -1, -1, err)
+		from.rec.moved(dispatch.FileSend, start, n, -1, -1, err)
 	}
 	return n, err
 }
@@ -131,7 +131,7 @@ func (f *File) Seek(offset int64, whence int) (int64, error) { return f.seek(off
 func (f *File) Stat() (fs.FileInfo, error) {
 	start := f.rec.now()
 	info, err := f.File.Stat()
-	f.rec.done(direct.FileStat, start, err)
+	f.rec.done(dispatch.FileStat, start, err)
 	return info, err
 }
 
@@ -150,7 +150,7 @@ func (f *File) Readdir(n int) ([]fs.FileInfo, error) {
 func (f *File) Sync() error {
 	start := f.rec.now()
 	err := f.File.Sync()
-	f.rec.done(direct.FileSync, start, err)
+	f.rec.done(dispatch.FileSync, start, err)
 	return err
 }
 
@@ -158,7 +158,7 @@ func (f *File) Sync() error {
 func (f *File) Truncate(size int64) error {
 	start := f.rec.now()
 	err := f.File.Truncate(size)
-	f.rec.done(direct.FileTruncate, start, err)
+	f.rec.done(dispatch.FileTruncate, start, err)
 	return err
 }
 

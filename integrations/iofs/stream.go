@@ -5,7 +5,7 @@ import (
 	"io"
 	"io/fs"
 
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 )
 
 // stream is what the wrappers of readers, writers and files have in common.
@@ -24,7 +24,7 @@ func newStream(x any, rec recorder) stream {
 	return stream{x, rec, false}
 }
 
-func (s *stream) op(posix, std direct.FileOp) direct.FileOp {
+func (s *stream) op(posix, std dispatch.FileOp) dispatch.FileOp {
 	if s.std {
 		return std
 	}
@@ -34,35 +34,35 @@ func (s *stream) op(posix, std direct.FileOp) direct.FileOp {
 func (s *stream) seek(offset int64, whence int) (int64, error) {
 	start := s.rec.now()
 	at, err := s.inner.(io.Seeker).Seek(offset, whence)
-	s.rec.sought(s.op(direct.FileSeek, direct.FileStdSeek), start, offset, whence, at, err)
+	s.rec.sought(s.op(dispatch.FileSeek, dispatch.FileStdSeek), start, offset, whence, at, err)
 	return at, err
 }
 
 func (s *stream) readAt(p []byte, off int64) (int, error) {
 	start := s.rec.now()
 	n, err := s.inner.(io.ReaderAt).ReadAt(p, off)
-	s.rec.moved(direct.FilePread, start, int64(n), int64(len(p)), off, err)
+	s.rec.moved(dispatch.FilePread, start, int64(n), int64(len(p)), off, err)
 	return n, err
 }
 
 func (s *stream) writeAt(p []byte, off int64) (int, error) {
 	start := s.rec.now()
 	n, err := s.inner.(io.WriterAt).WriteAt(p, off)
-	s.rec.moved(direct.FilePwrite, start, int64(n), int64(len(p)), off, err)
+	s.rec.moved(dispatch.FilePwrite, start, int64(n), int64(len(p)), off, err)
 	return n, err
 }
 
 func (s *stream) writeTo(w io.Writer) (int64, error) {
 	start := s.rec.now()
 	n, err := s.inner.(io.WriterTo).WriteTo(w)
-	s.rec.moved(s.op(direct.FileSend, direct.FileStdRead), start, n, -1, -1, err)
+	s.rec.moved(s.op(dispatch.FileSend, dispatch.FileStdRead), start, n, -1, -1, err)
 	return n, err
 }
 
 func (s *stream) readFrom(r io.Reader) (int64, error) {
 	start := s.rec.now()
 	n, err := s.inner.(io.ReaderFrom).ReadFrom(r)
-	s.rec.moved(s.op(direct.FileCopy, direct.FileStdWrite), start, n, -1, -1, err)
+	s.rec.moved(s.op(dispatch.FileCopy, dispatch.FileStdWrite), start, n, -1, -1, err)
 	return n, err
 }
 
@@ -76,7 +76,7 @@ func (s *stream) readDir(n int) ([]fs.DirEntry, error) {
 func (s *stream) closeIt() error {
 	start := s.rec.now()
 	err := s.inner.(io.Closer).Close()
-	s.rec.done(s.op(direct.FileClose, direct.FileStdClose), start, err)
+	s.rec.done(s.op(dispatch.FileClose, dispatch.FileStdClose), start, err)
 	return err
 }
 
@@ -90,7 +90,7 @@ type file struct {
 func (f *file) Read(p []byte) (int, error) {
 	start := f.rec.now()
 	n, err := f.of.Read(p)
-	f.rec.moved(direct.FileRead, start, int64(n), int64(len(p)), -1, err)
+	f.rec.moved(dispatch.FileRead, start, int64(n), int64(len(p)), -1, err)
 	return n, err
 }
 
@@ -98,7 +98,7 @@ func (f *file) Read(p []byte) (int, error) {
 func (f *file) Stat() (fs.FileInfo, error) {
 	start := f.rec.now()
 	info, err := f.of.Stat()
-	f.rec.done(direct.FileStat, start, err)
+	f.rec.done(dispatch.FileStat, start, err)
 	return info, err
 }
 
@@ -115,7 +115,7 @@ type reader struct {
 func (r *reader) Read(p []byte) (int, error) {
 	start := r.rec.now()
 	n, err := r.of.Read(p)
-	r.rec.moved(r.op(direct.FileRead, direct.FileStdRead), start, int64(n), int64(len(p)), -1, err)
+	r.rec.moved(r.op(dispatch.FileRead, dispatch.FileStdRead), start, int64(n), int64(len(p)), -1, err)
 	return n, err
 }
 
@@ -129,7 +129,7 @@ type writer struct {
 func (w *writer) Write(p []byte) (int, error) {
 	start := w.rec.now()
 	n, err := w.of.Write(p)
-	w.rec.moved(w.op(direct.FileWrite, direct.FileStdWrite), start, int64(n), int64(len(p)), -1, err)
+	w.rec.moved(w.op(dispatch.FileWrite, dispatch.FileStdWrite), start, int64(n), int64(len(p)), -1, err)
 	return n, err
 }
 

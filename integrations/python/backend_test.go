@@ -73,7 +73,7 @@ func newBackend(t *testing.T) *backend {
 	return b
 }
 
-// text1 is the value in "int_value:3".
+// text1 returns the value in "int_value:3".
 func text1(s string) string {
 	_, value, _ := strings.Cut(s, ":")
 	return strings.Trim(value, `"`)
@@ -85,7 +85,7 @@ func (b *backend) all() []*sentSpan {
 	return slices.Clone(b.spans)
 }
 
-// config is the configuration that sends everything there.
+// config returns the configuration that sends everything there.
 func (b *backend) config(export config.Export) func(config.Config) (config.Config, error) {
 	return func(code config.Config) (config.Config, error) {
 		if export.Mode != "" {
@@ -198,7 +198,7 @@ func traced(t *testing.T, st pyring.Stats, export config.Export) map[string]int 
 	return all
 }
 
-// traces0 are the counts with the traces alone.
+// traces0 returns the counts with the traces alone.
 func traces0(st pyring.Stats) pyring.Stats {
 	st.Files = slices.DeleteFunc(slices.Clone(st.Files), func(f string) bool { return !strings.Contains(f, ".pfw") })
 	return st

@@ -185,7 +185,7 @@ func benchmarkDrain(b *testing.B, send func(config.Config) (config.Config, error
 	}
 }
 
-// memory is a folder for rings, in shared memory if there is some.
+// memory returns a folder for rings, in shared memory if there is some.
 func memory(b *testing.B) string {
 	dir, err := os.MkdirTemp("/dev/shm", "trainspan-bench-")
 	if err != nil {
@@ -195,7 +195,7 @@ func memory(b *testing.B) string {
 	return dir
 }
 
-// processor is the time that this process has used, in nanoseconds.
+// processor returns the time that this process has used, in nanoseconds.
 func processor() int64 {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

@@ -164,7 +164,7 @@ with ai:
 	}
 }
 
-// text is what a trace holds that may still be written.
+// text returns what a trace holds that may still be written.
 func text(path string) string {
 	var b strings.Builder
 	r, err := dftracer.OpenReader(path, nil)

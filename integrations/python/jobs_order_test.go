@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// rank is what the process says it is, 0 where it has none.
+// rank returns what the process says it is, 0 where it has none.
 func (tr *trace) rank() string { return cmp.Or(tr.meta["rank"], "0") }
 
-// main is the number of the thread that trains, 0 in a process that does not.
+// main returns the number of the thread that trains, 0 in a process that does not.
 func (tr *trace) main() int64 {
 	for _, s := range tr.spans {
 		if s.name == "ai_root/ai_root" {
@@ -32,7 +32,7 @@ func numbered(s *span) bool {
 	return s.Cat == "comm" && s.Name != "wait" && s.Name != "send" && s.Name != "receive" && s.Name != "comm.init"
 }
 
-// beside are the words of what other threads did, sorted.
+// beside returns the words of what other threads did, sorted.
 func (tr *trace) beside() (out []string) {
 	for _, s := range tr.spans {
 		if text := word(s); text != "" && s.TID != tr.main() {
@@ -43,7 +43,7 @@ func (tr *trace) beside() (out []string) {
 	return out
 }
 
-// word is what an order says of a span: nothing of those that hold the others.
+// word returns what an order says of a span: nothing of those that hold the others.
 func word(s *span) string {
 	if s.Cat == "startup" && s.Name != "rendezvous" {
 		return ""
@@ -63,7 +63,7 @@ func word(s *span) string {
 	return s.Name
 }
 
-// order is what happened on the thread that trains, as job.order says it.
+// order returns what happened on the thread that trains, as job.order says it.
 func (tr *trace) order() (out []string) {
 	type mark struct {
 		at, last int64 // of two at a time, the outer one begins first

@@ -17,7 +17,7 @@ const (
 	sixCompiledLate = "zero [forward compile backward compile step] 5([zero forward backward step])"
 )
 
-// always is what is not seen rightly in any version.
+// always returns what is not seen rightly in any version.
 func always(what, order string) map[string]fault {
 	return map[string]fault{"all": {what: what, order: order}}
 }

@@ -68,7 +68,7 @@ type fault struct {
 // The delay of small.py, in µs.
 const delay = 80_000
 
-// label is what a test calls it.
+// label returns what a test calls it.
 func (j *jobProgram) label() string { return cmp.Or(j.name, j.run) }
 
 // versions in their order.
@@ -110,7 +110,7 @@ func TestTorchJobs(t *testing.T) {
 	}
 }
 
-// fault is what is expected to be wrong with a version, or nil.
+// fault returns what is expected to be wrong with a version, or nil.
 func (j *jobProgram) fault(version string) *fault {
 	for _, key := range []string{version, "2", "all"} {
 		if f, ok := j.fails[key]; ok && (key != "2" || version != "1.13") {
@@ -169,7 +169,7 @@ type outcome struct {
 	work        string // the folder that it may write to
 }
 
-// freePort is one that nobody listens on, and below those that the system gives to
+// freePort returns one that nobody listens on, and below those that the system gives to
 // others until the ranks have come.
 func freePort(t *testing.T) string {
 	t.Helper()

@@ -14,7 +14,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// interpreters are those that the tests find: the usual one and, where they are installed,
+// interpreters returns those that the tests find: the usual one and, where they are installed,
 // the oldest and the newest that the client runs in.
 func interpreters(t *testing.T) (paths []string) {
 	t.Helper()

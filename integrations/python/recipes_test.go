@@ -52,7 +52,7 @@ func newKitchen(t *testing.T) *kitchen {
 	return k
 }
 
-// shell is a command of the shell in the environment of the recipes, where trainspan is on the path.
+// shell returns a command of the shell in the environment of the recipes, where trainspan is on the path.
 func (k *kitchen) shell(t *testing.T, text string) *exec.Cmd {
 	t.Helper()
 	env, err := filepath.Abs(filepath.Join("testdata", "recipes", "env.sh"))

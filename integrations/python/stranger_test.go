@@ -24,6 +24,8 @@ type told struct {
 			} `json:"ranks_table"`
 		}
 	}
+	Ranks  []struct{ Rank int }
+	Steps  struct{ Count int }
 	Ledger struct {
 		Categories map[string]int64 `json:"categories_ns"`
 	}

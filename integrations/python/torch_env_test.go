@@ -56,7 +56,7 @@ cp "`+filepath.Join(bin, "all")+`" "$folder/usr/bin/env"
 	}, cache
 }
 
-// asked is how often the maker was.
+// asked returns how often the maker was.
 func asked(t *testing.T, cache string) int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(cache, "asked"))

@@ -24,14 +24,14 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 )
 
-// torchPython is the interpreter for which Debian has PyTorch, or that of the
+// torchPython returns the interpreter for which Debian has PyTorch, or that of the
 // variable TRAINSPAN_TORCH_PYTHON.
 func torchPython() (string, error) {
 	t, err := torchInstalled()
 	return t.path, err
 }
 
-// torchVersion is 1.13, 2.6 or new: what a test may expect of torchPython.
+// torchVersion returns 1.13, 2.6 or new: what a test may expect of torchPython.
 func torchVersion() (string, error) {
 	t, err := torchInstalled()
 	return t.version, err

@@ -34,3 +34,16 @@ func TestTorchImportedAgain(t *testing.T) {
 		})
 	}
 }
+
+// TestTorchParent: a parent that waits for the processes that train, and evaluates what they trained, is no rank.
+func TestTorchParent(t *testing.T) {
+	for _, method := range []string{"fork", "forkserver"} {
+		t.Run(method, func(t *testing.T) {
+			j := jobProgram{run: "parent.py " + method}
+			r, trainers, _ := j.report(t)
+			if len(trainers) != 3 || len(r.Ranks) != 2 || r.Steps.Count != 12 {
+				t.Errorf("%d processes with spans of a training, %d ranks, %d steps, want 3, 2, 12", len(trainers), len(r.Ranks), r.Steps.Count)
+			}
+		})
+	}
+}

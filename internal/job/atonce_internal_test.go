@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// plainlyAtOnce is atOnce, each attempt compared with all before.
+// plainlyAtOnce is a simple atOnce that compares each attempt with all before.
 func plainlyAtOnce(j *Job) {
 	list := j.attemptStarts()
 	for i, b := range list {

@@ -14,8 +14,8 @@ import (
 // doubts are the values of Process.Doubt, by two flags.
 var doubts = [4]string{"", identity.Rank.String(), identity.WorldSize.String(), identity.Attempt.String()}
 
-// AppendBinary implements [encoding.BinaryAppender]. It holds what is known of
-// the process once [Set.Processes] has returned; the digest format documents it.
+// AppendBinary implements [encoding.BinaryAppender]. It encodes what is known
+// about the process after [Set.Processes]; the digest format documents it.
 func (p *Process) AppendBinary(dst []byte) ([]byte, error) {
 	flag := func(v bool, bit uint64) uint64 {
 		if v {
@@ -70,7 +70,7 @@ func (p *Process) AppendBinary(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// transfers are the parts of u in the order in which they are stored.
+// transfers returns the parts of u in the order in which they are stored.
 func (u *FileUse) transfers() [3]*Transfer { return [...]*Transfer{&u.Read, &u.Written, &u.Other} }
 
 func (t *Transfer) numbers() [6]*int64 {
@@ -88,7 +88,7 @@ func (p *Process) UnmarshalBinary(src []byte) error {
 	p.who, p.Doubt, p.Profile = nil, doubts[flags>>8&3], flags>>10&1 == 1
 	p.Steps.Begun, p.Steps.GoesOn, p.Cut = flags>>11&1 == 1, flags>>12&1 == 1, flags>>13&1 == 1
 	small := func() int {
-		// More ranks and attempts than fit in an int32 are no numbers of a job.
+		// Ranks and attempts that do not fit in an int32 are invalid.
 		v := r.Int()
 		if v != int64(int32(v)) {
 			r.Fail()

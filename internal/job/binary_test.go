@@ -46,7 +46,7 @@ func TestProcessGoesThroughBytes(t *testing.T) {
 		if err := got.UnmarshalBinary(packed); err != nil {
 			t.Fatal(err)
 		}
-		// What is not exported besides the hash is of no use once a set was read.
+		// Unexported fields other than the hash are not needed once a set was read.
 		again, err := got.AppendBinary(nil)
 		if err != nil || !reflect.DeepEqual(again, packed) || !reflect.DeepEqual(got.Files, want.Files) || !sameSamples(got.Samples, want.Samples) || got.Host != want.Host || got.End != want.End {
 			t.Errorf("%+v, %v\nwant %+v", got, err, want)

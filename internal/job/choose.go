@@ -10,8 +10,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// All returns the steps by start, as far as spans have been added: after the last
-// one they are final. They are valid until the next call.
+// All returns the steps by start, for the spans added so far: after the last
+// span they are final. They are valid until the next call.
 func (s *Steps) All() []Step {
 	if s.made {
 		return s.list
@@ -28,8 +28,8 @@ func (s *Steps) All() []Step {
 	return s.list
 }
 
-// Find returns the index in All of the step whose span has that start and ID, -1
-// where that is none.
+// Find returns the index in All of the step whose span has that start and ID,
+// or -1.
 func (s *Steps) Find(start int64, id uint64) int {
 	list := s.All()
 	for i := sort.Search(len(list), func(i int) bool { return list[i].Start >= start }); i < len(list) && list[i].Start == start; i++ {
@@ -40,8 +40,8 @@ func (s *Steps) Find(start int64, id uint64) int {
 	return -1
 }
 
-// Shown returns the number by which an answer calls step i of All: its number or,
-// where that of any is not known, its place in the process.
+// Shown returns the displayed number of step i of All: its number or, if any
+// number is unknown, its index in the process.
 func (s *Steps) Shown(i int) int64 {
 	if list := s.All(); s.Unnumbered == 0 {
 		return list[i].Number
@@ -49,12 +49,12 @@ func (s *Steps) Shown(i int) int64 {
 	return int64(i)
 }
 
-// Loops returns the loops of training by start, at least one where there is a
-// step. It is valid after All, as long as its result is.
+// Loops returns the training loops by start, at least one if there is a step.
+// It is valid after All, as long as its result is.
 func (s *Steps) Loops() []Loop { return s.loops }
 
-// Then is what s, which is of some files of a process, and those of its next one tell
-// without the single steps. All of next was called before.
+// Then merges s, which covers some files of a process, with the steps of its
+// next file, without the single steps. next.All must have been called.
 func (s *Steps) Then(next *Steps) Steps {
 	restored := s.restored || next.restored
 	return Steps{
@@ -63,14 +63,15 @@ func (s *Steps) Then(next *Steps) Steps {
 	}
 }
 
-// drop gives up the single steps.
+// drop drops the single steps.
 func (s *Steps) drop() {
 	*s = Steps{made: true, Begun: s.Begun, GoesOn: s.GoesOn, Rule: s.Rule, Contradiction: s.Contradiction, Count: s.Count, Unnumbered: s.Unnumbered, Local: s.Local}
 }
 
-// united sorts spans and makes one of a span and the note of its begin, or a copy. A
-// span without an end is none where the next one of its thread has its number: the program
-// gave it up, as a batch that was asked for and not used.
+// united sorts spans and merges a span with the record of its begin, or a copy.
+// A span without an end is dropped if the next one of its thread has its
+// number: the program abandoned it, for example a batch that was requested and
+// not used.
 func united(list []Step) []Step {
 	slices.SortFunc(list, func(a, b Step) int {
 		if c := cmp.Compare(a.Start, b.Start); c != 0 {
@@ -93,7 +94,7 @@ func united(list []Step) []Step {
 	return out
 }
 
-// choose finds the rule and its steps.
+// choose determines the rule and its steps.
 func (s *Steps) choose() {
 	take := func(r vocab.StepRule, list []Step) {
 		if s.Rule, s.list = r, list; s.Contradiction || len(list) == 0 {
@@ -139,8 +140,8 @@ func (s *Steps) choose() {
 	}
 }
 
-// withoutTail returns the steps of a profiler without the one that it opened when it was
-// about to be stopped.
+// withoutTail returns the steps of a profiler without the one that it opened
+// just before it was stopped.
 func withoutTail(steps []Step) []Step {
 	n := len(steps) - 1
 	var before []int64
@@ -153,8 +154,9 @@ func withoutTail(steps []Step) []Step {
 	return steps
 }
 
-// outermost returns the spans of one thread that are in no other of them: a step may be
-// a call of a function of the same kind. Of several threads it is the one with most time.
+// outermost returns the spans of one thread that are not inside others, because
+// a step may call a function of the same kind. Of several threads it uses the
+// one with most time.
 func outermost(list []Step) (out []Step) {
 	time := make(map[int64]int64)
 	for _, c := range list {
@@ -187,9 +189,9 @@ func busiest(time map[int64]int64) int64 {
 	return thread
 }
 
-// fromMarks returns a step for each number that spans of a thread say they are part of:
-// from the first of them to the last. Of several threads it is the one with most time. Numbers
-// that do not come one after the other are no steps.
+// fromMarks returns a step for each number that spans of a thread have: from
+// the first of these spans to the last. Of several threads it uses the one with
+// most time. Numbers that are not consecutive are not steps.
 func (s *Steps) fromMarks() (out []Step) {
 	time := make(map[int64]int64)
 	for _, m := range s.marks {
@@ -238,13 +240,13 @@ func (s *Steps) bodies() (out []Step) {
 	return out
 }
 
-// innermost returns the bodies that hold no other. A loop over a generator that loops
-// itself has one body in each body: these are the same steps, and before the inner
-// one begins lies all that is waited for. More than one in another contradict that
-// they are steps.
+// innermost returns the bodies that contain no other. A loop over a generator
+// that loops itself has one body in each body: these are the same steps, and
+// the wait comes before the inner one. More than one body inside another
+// contradicts that they are steps.
 func (s *Steps) innermost(bodies []Step) []Step {
 	out := bodies[:0]
-	around := int64(math.MinInt64) // until when the outermost lasts that holds the last of out
+	around := int64(math.MinInt64) // the end of the outermost body around the last of out
 	for _, c := range bodies {
 		if c.Start >= around || around == NoEnd && c.End != NoEnd {
 			out, around = append(out, c), c.End
@@ -262,18 +264,18 @@ func (s *Steps) inPause(t int64) bool {
 	return i < len(s.paused) && s.paused[i].Start <= t
 }
 
-// joined sorts intervals and makes one of those that overlap.
+// joined sorts intervals and joins those that overlap.
 func joined(list []nest.Interval) []nest.Interval {
 	slices.SortFunc(list, func(a, b nest.Interval) int { return cmp.Compare(a.Start, b.Start) })
 	return nest.Union(list[:0], list, nil)
 }
 
-// betweenOptimizers returns a step for each step of the optimizer: from the end of the one
-// before, or of what the training paused for after it.
+// betweenOptimizers returns a step for each optimizer step: from the end of the
+// previous one, or of an interruption of the training after it.
 func (s *Steps) betweenOptimizers() (out []Step) {
 	next, from := 0, s.first
 	for i, c := range s.found[vocab.StepOptimizer] {
-		if i > 0 && c.End <= from || c.End == NoEnd { // inside of another one, or it never ended
+		if i > 0 && c.End <= from || c.End == NoEnd { // inside another one, or without an end
 			continue
 		}
 		for ; next < len(s.paused) && s.paused[next].End <= c.Start; next++ {

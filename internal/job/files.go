@@ -14,7 +14,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 )
 
-// direction is what a call does to the content of a file.
+// direction is what a call does with the content of a file.
 type direction uint8
 
 const (
@@ -28,7 +28,7 @@ var directions = map[string]direction{
 	"write": writes, "pwrite": writes, "pwrite64": writes, "writev": writes, "pwritev": writes, "pwritev64": writes, "fwrite": writes, "copy_file_range": writes,
 }
 
-// fileCall counts an event that stands for one call on a file, or for several.
+// fileCall counts an event for one file call, or for several.
 func (t *traceReader) fileCall(p *traceProcess, ev *dftracer.Event) {
 	std := len(ev.Cat) == 5 && strings.EqualFold(ev.Cat, "stdio")
 	if !std && !(len(ev.Cat) == 5 && strings.EqualFold(ev.Cat, "posix")) {
@@ -104,7 +104,7 @@ func (p *traceProcess) fileUse(hash string) *fileUse {
 	return u
 }
 
-// nameFiles makes the list of files, now that all their names are known.
+// nameFiles makes the list of files after all their names are known.
 func (t *traceReader) nameFiles(p *traceProcess) {
 	for _, hash := range slices.Sorted(maps.Keys(p.files)) {
 		u := p.files[hash]
@@ -117,27 +117,27 @@ func (t *traceReader) nameFiles(p *traceProcess) {
 	}
 }
 
-// What is wrong with a file says something of its process only where nothing else explains
-// it. It distinguishes these endings without an end record:
+// An error of a file concerns its process only if nothing else explains it.
+// These endings without an end record are distinguished:
 //
-//	the writer was killed, or writes on   whole gzip members, or a stream that stops at a flush; whole lines
-//	the file was cut or damaged           a stream that stops elsewhere, a wrong checksum, bytes that
-//	                                      are no gzip, half a line, lines that are no records
+//	the writer was killed, or still writes   whole gzip members, or a stream that stops at a flush; whole lines
+//	the file was cut or damaged              a stream that stops elsewhere, a wrong checksum, bytes that
+//	                                         are not gzip, incomplete lines, lines that are not records
 //
-// A file that was cut exactly between two members, at a flush or at the end of a line looks
-// like that of a killed writer. A writer that does not flush at the end of a record and was
-// killed looks like a file that was cut.
+// A file that was cut exactly between two members, at a flush or at the end of
+// a line looks like that of a killed writer. The file of a killed writer that
+// does not flush at the end of a record looks like one that was cut.
 
-// fewBad is the share of records, one in so many, up to which unreadable lines leave a rank
-// comparable: none of its steps may lack one, or some.
+// fewBad is the share of unreadable lines, one in this many records, up to
+// which a rank stays comparable: its steps may lack none, or a few.
 const fewBad = 100
 
-// EndLost reports whether the files of a process show neither how it ended nor where it
-// stood then: no end is on record, and they are damaged or cut off.
+// EndLost reports whether the files of a process show neither how it ended nor
+// its last state: there is no record of the end, and they are damaged or cut.
 func (p *Process) EndLost() bool { return p.Cut && p.End == NoEnd }
 
-// tear notes how one of the files ends that is torn, by what ended its gzip stream: nil for
-// half a line.
+// tear notes how a torn file ends, by the error that ended its gzip stream, nil
+// for an incomplete line.
 func (p *Process) tear(path string, torn bool, cause error) {
 	switch {
 	case !torn, errors.Is(cause, io.ErrUnexpectedEOF) && endsFlushed(path):
@@ -148,8 +148,8 @@ func (p *Process) tear(path string, torn bool, cause error) {
 	}
 }
 
-// settleDamage decides whether records are missing, once the end is known: nothing of a
-// trace stands behind its end record.
+// settleDamage decides whether records are missing, once the end is known:
+// nothing of a trace comes after its end record.
 func (p *Process) settleDamage() {
 	if p.End == NoEnd {
 		p.Cut = p.Cut || p.tail || p.Bad > 0

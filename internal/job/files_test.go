@@ -10,8 +10,8 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// TestFileUse: calls on a file add up by what they do to its content, whether an
-// event stands for one or for several.
+// TestFileUse checks that file calls add up by what they do with the content,
+// whether an event stands for one call or for several.
 func TestFileUse(t *testing.T) {
 	const name = `{"id":%d,"name":"FH","cat":"dftracer","pid":PID,"tid":1,"ph":"M","args":{"hhash":"h","name":"/data/%s","value":"%[2]s"}}`
 	n := 100
@@ -21,9 +21,9 @@ func TestFileUse(t *testing.T) {
 	}
 	r := readAll(t, files(t, map[string]string{"a.pfw": process(4, 0, 1000, "", app,
 		fmt.Sprintf(name, 90, "a"), fmt.Sprintf(name, 91, "b"),
-		call("POSIX", "open64", "a", 5, `"ret":17`), // a number of a file
+		call("POSIX", "open64", "a", 5, `"ret":17`), // a file number
 		call("POSIX", "read", "a", 20, `"ret":300`), call("POSIX", "read", "a", 10, `"ret":100`), call("POSIX", "read", "a", 15, `"ret":200`), call("POSIX", "pread", "a", 1, `"ret":-1`),
-		call("STDIO", "fread", "a", 90, `"ret":600`), // the same bytes once more
+		call("STDIO", "fread", "a", 90, `"ret":600`), // the same bytes again
 		call("POSIX", "read", "b", 1, `"dft_cnt":8,"dur_sum":70,"dur_max":30,"size_sum":4000,"size_min":10,"size_max":900,"failed":2`),
 		call("STDIO", "fwrite", "c", 7, `"ret":50`),
 	)}))
@@ -38,8 +38,9 @@ func TestFileUse(t *testing.T) {
 	}
 }
 
-// TestRecordsThatComeAgain: a copy of a record counts once; an id that is used
-// again later is another span; what has no time is none.
+// TestRecordsThatComeAgain checks that a copy of a record counts once, that an
+// id that is reused later is another span, and that a record without a time is
+// ignored.
 func TestRecordsThatComeAgain(t *testing.T) {
 	const ms = base / 1000
 	start := func(id, name string, at int64) string {
@@ -50,14 +51,14 @@ func TestRecordsThatComeAgain(t *testing.T) {
 	}
 	text := start("1", "application", ms) +
 		start("2", "model_forward", ms+10) + stop("2", "model_forward", ms+20) +
-		start("2", "model_forward", ms+10) + stop("2", "model_forward", ms+20) + // the same once more
+		start("2", "model_forward", ms+10) + stop("2", "model_forward", ms+20) + // the same again
 		start("2", "model_forward", ms+30) + stop("2", "model_forward", ms+45) +
 		start("3", "model_backward", 0) + stop("3", "model_backward", ms+50) +
 		start("4", "optimizer_update", 0) +
 		stop("1", "application", ms+100)
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
-	_, _ = z.Write([]byte(text)) // to memory
+	_, _ = z.Write([]byte(text)) // bytes.Buffer does not fail
 	_ = z.Close()
 	for name, text := range map[string]string{"a.jsonl": text, "a.jsonl.gz": packed.String()} {
 		r := readAll(t, files(t, map[string]string{name: text}))

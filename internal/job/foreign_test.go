@@ -9,8 +9,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// foreign writes a trace as programs do that trace themselves: no start record, metadata
-// without a process, and the number of the step as an argument.
+// foreign writes a trace like programs that trace themselves: no start record,
+// metadata without a process, and the step number as an argument.
 type foreign struct {
 	lines []string
 	id    int
@@ -29,7 +29,8 @@ func (f *foreign) text() string {
 	return out
 }
 
-// step is one step of 100 microseconds in its parts, with a span around it if it has a name.
+// step writes a step of 100 microseconds in parts, with a span around it if it
+// has a name.
 func (f *foreign) step(around string, at int64, epoch, step int) {
 	args := fmt.Sprintf(`,"epoch":%d,"step":%d`, epoch, step)
 	f.span("IO", "data_loading", 12, at, 5, args)
@@ -50,8 +51,8 @@ func (f *foreign) evaluate(at int64, epoch int) {
 	f.span("APP", "validation", 11, at, 100, fmt.Sprintf(`,"epoch":%d`, epoch))
 }
 
-// Traces of programs that trace themselves have steps and ranks by common names and by
-// the arguments of their spans.
+// Traces of programs that trace themselves have steps and ranks by common names
+// and by the arguments of their spans.
 func TestForeignTraces(t *testing.T) {
 	two := func(around string, more func(f *foreign)) *foreign {
 		f := &foreign{}

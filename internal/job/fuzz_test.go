@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/growth"
 )
 
-// FuzzLines reads what may be JSON lines, or a trace, as a job.
+// FuzzLines reads arbitrary data as JSON lines, or a trace, of a job.
 func FuzzLines(f *testing.F) {
 	f.Add([]byte(`{"type":"start","count":1,"id":"a","name":"training_loop","pid":3,"start_event":{"attributes":{"timestamp_msec":1704067200000}}}
 {"type":"stop","count":2,"id":"a","name":"training_loop","pid":3,"rank":1,"attempt":2,"stop_event":{"attributes":{"timestamp_msec":1704067200100}}}

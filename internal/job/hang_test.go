@@ -8,8 +8,8 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
-// TestOutcomeOfHang: what ended a job that hung is not why it ended, unless it is what
-// the others waited for.
+// TestOutcomeOfHang checks that what ended a hanging job is not its cause,
+// unless it is what the others waited for.
 func TestOutcomeOfHang(t *testing.T) {
 	base := time.Unix(1_700_000_000, 0)
 	ended := func(rank int, by, signal string, status int, says string) *job.Outcome {

@@ -1,5 +1,5 @@
-// Package job puts a training job together from the files that its processes
-// left: job, attempts, ranks, spans, events, the last sign of life of each
+// Package job reads the files of a training job's processes and assembles the
+// job: its attempts, ranks, spans and events, the last heartbeat of each
 // process, and what is missing.
 package job
 
@@ -15,27 +15,29 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// Job is one run: all attempts of all ranks with one session tag that belong together.
+// Job is one run: all attempts of all ranks with one session tag that belong
+// together.
 type Job struct {
-	ID         string // of the launcher, empty when it is not known
-	SessionTag string // empty when it is not known
-	Ranks      int    // how many it should have, 0 when that is not known
+	ID         string // the launcher's id, empty if unknown
+	SessionTag string // empty if unknown
+	Ranks      int    // the expected number, 0 if unknown
 
-	// Processes are those of the training, by rank, attempt and start.
+	// Processes are the training processes, by rank, attempt and start.
 	Processes []*Process
 
-	// Helpers are processes that only serve one of those, such as workers of
-	// a data loader. No ledger counts them.
+	// Helpers are processes that only serve training processes, such as workers of
+	// a data loader. Goodput accounting ignores them.
 	Helpers []*Process
 
-	// Starts are how its commands were started and ended, as run.json files say it, in
+	// Starts are how its commands were started and ended, from run.json files, in
 	// the order of time.
 	Starts []*rundir.Run
 
 	// Silent are the attempts that ended before anything of them was recorded.
 	Silent []Silent
-	// Label is the name of the run beside others: that of what was started and the number
-	// of its first attempt, or what else there is. Empty without a process.
+	// Label is the displayed name of the run: the name of what was started and the
+	// number of its first attempt, or other known properties. Empty without a
+	// process.
 	Label string
 	// Group is how many processes the runs with its session tag have.
 	Group int
@@ -45,7 +47,7 @@ type Job struct {
 
 // Silent is an attempt without records except of how its commands were started.
 type Silent struct {
-	Attempt     int // from 1; 0 where another has the number that it was given
+	Attempt     int // from 1; 0 if its number belongs to another attempt
 	Start, Stop int64
 	Starts      int // on all nodes
 
@@ -53,92 +55,94 @@ type Silent struct {
 	job    string
 }
 
-// Process is what is known of one process of a job: one attempt of one rank.
+// Process is what is known about one process of a job: one attempt of one rank.
 // Its fields are complete once [Set.Read] has returned; Rank and Attempt may
 // change until then, the times are final when its [Sink] is closed.
 type Process struct {
 	Rank      int
-	RankKnown bool // a record or the file's name said it
+	RankKnown bool // a record or the file's name has it
 
-	// Attempt counts from 1, also where the launcher counts from 0.
+	// Attempt counts from 1, even if the launcher counts from 0.
 	Attempt      int
-	AttemptKnown bool // a record said it; otherwise it follows from the order in time
+	AttemptKnown bool // a record has it; otherwise it follows from the order in time
 
-	// Run is the Label of its job where there are several.
+	// Run is the Label of its job if there are several jobs.
 	Run string
 
-	Host       string // name or, where no record says it, hash
+	Host       string // name or, if no record has it, hash
 	PID        int64
-	ParentPID  int64 // 0 when it is not known
+	ParentPID  int64 // 0 if unknown
 	JobID      string
 	SessionTag string
-	WorldSize  int // 0 when it is not known
+	WorldSize  int // 0 if unknown
 
 	Start    int64 // the earliest time of any record, nanoseconds since the epoch
-	End      int64 // when the application ended properly, or NoEnd
+	End      int64 // when the application ended regularly, or NoEnd
 	LastSeen int64 // the latest time of any record or heartbeat
 
-	Heartbeats bool // there was one
-	// Flush is for how long a record may have waited in the memory of the process, so
-	// that its last ones may be missing where it was killed; 0 where no record says it.
+	Heartbeats bool // it has heartbeats
+	// Flush is how long a record may wait in the memory of the process: the last
+	// records of a killed process may be missing for this time. 0 if unknown.
 	Flush int64
-	Spans int64 // in its files, copies included; of a trace those that ended or were given an end
+	Spans int64 // in its files, including copies; in a trace only spans with an end
 
-	// Training says that there was a training loop, an iteration or another
-	// span that only the training itself has.
+	// Training is true if there is a training loop, an iteration or another span
+	// that only training has.
 	Training bool
 
-	// Profile says that its records are what a profiler saw of some steps, and not
-	// what a program tells from its beginning to its end.
+	// Profile is true if its records come from a profiler of some steps, not from a
+	// recording of the whole program.
 	Profile bool
 
-	// Exported marks a process whose records are spans that were sent by OTLP: another file
+	// Exported marks a process whose records are spans sent by OTLP: another file
 	// of the process may have copies of them.
 	Exported bool
 	// OtherSignals counts the lines of log records and metrics beside its spans.
 	OtherSignals int64
 
-	// Facts are what the client for Python wrote about its process, as JSON, by the
-	// names that begin with Fact; nil for none.
+	// Facts are what the Python client wrote about its process, as JSON, by the
+	// keys that begin with Fact; may be nil.
 	Facts map[string]string
 
 	// Steps are the training steps.
 	Steps Steps
 
-	// Failures are the errors that it ended with, and what it tells of others that failed.
+	// Failures are the errors that it ended with, and its reports of other failed
+	// processes.
 	Failures []Failure
 
-	// Files is what the process did with files, where its traces say that. Of
-	// more than 4096 files the rest is one without a path.
+	// Files is the process's use of files, if its traces have it. Of more than 4096
+	// files the rest is one without a path.
 	Files []FileUse
 
-	// BadLoss is where the loss stopped being a finite number, if it never was one again.
+	// BadLoss is where the loss stopped being a finite number permanently.
 	BadLoss BadLoss
-	// Samples are what trainspan run saw of it from outside, nil without any.
+	// Samples are the samples that trainspan run took of the process, nil without
+	// any.
 	Samples *Samples
 
 	Sources []string // the telemetry files
 	Damage
 
-	// What its records have said on the way, from which the rest follows.
-	who *identity.Identity // what was said of it, while it is read
+	// State while its records are read, from which the other fields follow.
+	who *identity.Identity // the evidence of its identity, while it is read
 
-	tail             bool   // something stands behind the last gzip member of a file
-	lived            bool   // spans say of it what no profiler does
+	tail             bool   // something follows after the last gzip member of a file
+	lived            bool   // some spans cannot come from a profiler
 	recorded         int    // see recordedAttempt
-	appStart, appEnd int64  // of the application span, Unknown when there is none
-	fileEnd          int64  // of the end record, Unknown when there is none
-	digest           uint64 // of what its spans are, in any order
+	appStart, appEnd int64  // of the application span, Unknown if there is none
+	fileEnd          int64  // of the end record, Unknown if there is none
+	digest           uint64 // a hash of its spans, independent of their order
 }
 
-// BadLoss is the first of the last losses on record that are all NaN or infinite. Its zero
-// value means that the last loss is a number, or that none is on record.
+// BadLoss is the first of the final losses if all of them are NaN or infinite.
+// Its zero value means that the last loss is finite, or that there is none.
 type BadLoss struct {
 	At   int64 // nanoseconds since the epoch
 	Step int64 // Unknown without a number
 }
 
-// addLoss takes the loss of a moment.
+// addLoss notes the loss at a time.
 func (p *traceProcess) addLoss(at, step int64, finite bool) {
 	switch {
 	case finite:
@@ -152,33 +156,32 @@ func (p *traceProcess) addLoss(at, step int64, finite bool) {
 
 // The keys of Process.Facts.
 const (
-	FactInjected = "injected"   // delays that trainspan run --inject asked for, and that were made
-	FactCode     = "other_code" // lines of the program between which steps spend long
+	FactInjected = "injected"   // delays that trainspan run --inject requested, and those that were made
+	FactCode     = "other_code" // lines of the program between which steps spend much time
 	FactDataset  = "dataset"    // what its data loader reads
 )
 
-// Damage is what is wrong with the files of a process.
+// Damage describes defects of the files of a process.
 type Damage struct {
 	Torn    bool  // one of them ends in the middle of a record
-	Cut     bool  // damage has taken or changed records: see damage.go
-	Bad     int   // lines that are no record
-	Dropped int64 // spans that the files say are missing
+	Cut     bool  // damage has removed or changed records: see damage.go
+	Bad     int   // lines that are not records
+	Dropped int64 // spans that the files report as missing
 
-	// Aside counts the spans and other records that were left out because they
-	// end before they begin, or lie more than [MaxApart] from the median of the
-	// times of their file. BadNumbers counts ranks, world sizes and attempts that
-	// are none: see [MaxRanks].
+	// Aside counts the spans and other records that were left out because they end
+	// before they begin, or are more than [MaxApart] from the median of the times
+	// of their file. BadNumbers counts invalid ranks, world sizes and attempts: see
+	// [MaxRanks].
 	Aside      int
 	BadNumbers int
-	// Doubt is on what evidence disagrees: the rank, the world size or the attempt.
-	// The stronger counts. Empty is on nothing.
+	// Doubt names what evidence disagrees on: the rank, the world size or the
+	// attempt. The stronger evidence is used. Empty if there is no disagreement.
 	Doubt string
-	// RelativeClock says that the times of its file count from something that the
-	// file does not say.
+	// RelativeClock is true if the times of its file count from an unknown start.
 	RelativeClock bool
 }
 
-// add adds what is wrong with further files of the same process.
+// add adds the defects of further files of the same process.
 func (d *Damage) add(o *Damage) {
 	d.Torn, d.Cut, d.RelativeClock = d.Torn || o.Torn, d.Cut || o.Cut, d.RelativeClock || o.RelativeClock
 	d.Bad, d.Dropped, d.Aside, d.BadNumbers = d.Bad+o.Bad, d.Dropped+o.Dropped, d.Aside+o.Aside, d.BadNumbers+o.BadNumbers
@@ -192,7 +195,7 @@ func newProcess() *Process {
 	}
 }
 
-// widen widens the time in which the process gave signs of life.
+// widen extends the lifetime of the process to a time.
 func (p *Process) widen(t int64) {
 	if t < 0 || t == NoEnd {
 		return
@@ -200,7 +203,7 @@ func (p *Process) widen(t int64) {
 	p.Start, p.LastSeen = min(p.Start, t), max(p.LastSeen, t)
 }
 
-// command is what the processes without a rank of one start on one host have in common.
+// command identifies the processes without a rank of one start on one host.
 type command struct {
 	job, host string
 	attempt   int
@@ -208,11 +211,12 @@ type command struct {
 
 func (p *Process) command() command { return command{p.JobID, p.Host, p.recordedAttempt()} }
 
-// preparations returns what reports whether a process is what a start ran before the
-// program that trains, as in sh -c 'prep; train': it made no step. Where a launcher gave
-// ranks it may be an attempt that failed as it began, which the launcher started again.
+// preparations returns a function that reports whether a process ran before the
+// program that trains, as in sh -c 'prep; train': it made no step. If a
+// launcher gave ranks, it may instead be an attempt that failed early, which
+// the launcher restarted.
 func preparations(all []*Process) func(p *Process) bool {
-	trained := make(map[command]int64) // the latest start of what made steps
+	trained := make(map[command]int64) // the latest start of a process with steps
 	for _, o := range all {
 		if at, ok := trained[o.command()]; !o.RankKnown && o.Steps.Count > 0 && (!ok || o.Start > at) {
 			trained[o.command()] = o.Start
@@ -224,6 +228,34 @@ func preparations(all []*Process) func(p *Process) bool {
 		}
 		at, ok := trained[p.command()]
 		return ok && p.LastSeen <= at
+	}
+}
+
+// relatives returns what reports whether a process is none of the training's, but the parent of one that made
+// steps, or its child: it waits and evaluates, or evaluates beside the training. It made no step itself. Where a
+// launcher gave it a rank it is that rank, and a child that did not end well may have been one.
+func relatives(all []*Process) func(p *Process) bool {
+	type place struct {
+		host string
+		pid  int64
+	}
+	trained := make(map[place][]*Process)
+	parents := make(map[place][]*Process) // of these
+	for _, o := range all {
+		if o.Steps.Count > 0 && o.PID > 0 && o.Host != "" {
+			trained[place{o.Host, o.PID}] = append(trained[place{o.Host, o.PID}], o)
+			parents[place{o.Host, o.ParentPID}] = append(parents[place{o.Host, o.ParentPID}], o)
+		}
+	}
+	return func(p *Process) bool {
+		if p.RankKnown || p.Host == "" || p.Steps.Count > 0 || p.Steps.Begun {
+			return false
+		}
+		began := func(parent, child *Process) bool {
+			return parent.Start <= child.Start && child.Start <= parent.LastSeen
+		}
+		return slices.ContainsFunc(parents[place{p.Host, p.PID}], func(o *Process) bool { return began(p, o) }) ||
+			p.End != NoEnd && len(p.Failures) == 0 && slices.ContainsFunc(trained[place{p.Host, p.ParentPID}], func(o *Process) bool { return began(o, p) })
 	}
 }
 
@@ -243,20 +275,20 @@ func (p *Process) finish() {
 	}
 	p.settleDamage()
 	if p.appStart != Unknown {
-		// What the files say of the time before the application, such as when
-		// they were opened, is not part of the attempt.
+		// Times in the files before the application, such as when they were opened, are
+		// not part of the attempt.
 		p.Start = p.appStart
 	}
 }
 
-// byTime orders processes by start, and those that began together by
-// whatever tells them apart.
+// byTime orders processes by start, and those that began together by other
+// properties.
 func byTime(a, b *Process) int {
 	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.LastSeen, b.LastSeen), cmp.Compare(a.Rank, b.Rank),
 		cmp.Compare(a.PID, b.PID), cmp.Compare(a.Host, b.Host), slices.Compare(a.Sources, b.Sources))
 }
 
-// recordedAttempt is the attempt that records said, 0 without one: what Attempt is
+// recordedAttempt returns the attempt in the records, or 0; Attempt also
 // depends on the job.
 func (p *Process) recordedAttempt() int {
 	if p.AttemptKnown && p.recorded == 0 {
@@ -265,29 +297,31 @@ func (p *Process) recordedAttempt() int {
 	return p.recorded
 }
 
-// Failure is an error that a process ended with, or the end of one that it had started.
+// Failure is an error with which a process ended, or the end of a process that
+// it had started.
 type Failure struct {
 	Time int64  // nanoseconds since the epoch
 	Type string // of the exception, with its module
-	Text string // the line that says what was wrong, without secrets; empty where nothing does
+	Text string // the line with the error message, without secrets; may be empty
 
-	// Place is the file and line of the program's own code in which the exception came up, and
-	// Code that line of its source, without secrets; both may be empty.
+	// Place is the file and line in the program's own code that raised the
+	// exception, and Code the text of that line, without secrets; both may be
+	// empty.
 	Place, Code string
 
-	// Child is the process that failed where that is another one, as a launcher tells, and
-	// zero for the process itself. Rank is its rank, Unknown where that is not said, and
-	// Status its exit status, or less than zero the signal that ended it.
+	// Child is the failed process if it is another one, as a launcher reports it,
+	// and zero for the process itself. Rank is its rank, Unknown if not known, and
+	// Status its exit status, or the negated signal that ended it.
 	Child  int64
 	Rank   int64
 	Status int64
 }
 
-// running knows the latest attempt that was running at any moment, of the
-// processes that were put into it.
+// running finds the latest attempt that was running at any time, among the
+// added processes.
 type running struct {
 	edges  []int64 // where processes begin and end
-	latest []int   // a tree of stretches between edges, the leaves behind
+	latest []int   // a tree of intervals between edges, the leaves last
 }
 
 func (j *Job) add(p *Process) {
@@ -301,15 +335,15 @@ func (j *Job) add(p *Process) {
 // maxFiles bounds the files of a process that are counted separately.
 const maxFiles = 4096
 
-// FileUse is what one or more processes did with one file, as far as their
-// traces say: DFTracer's events of the categories POSIX and STDIO. Where a file
-// has both, those of STDIO are left out, because the C library's calls end in
-// calls to the system.
+// FileUse is what one or more processes did with one file, according to their
+// traces: DFTracer's events of the categories POSIX and STDIO. If a file has
+// both, those of STDIO are left out, because the C library's calls result in
+// system calls.
 type FileUse struct {
-	Path    string // the hash where no record has the name; empty for calls that name no file
+	Path    string // the hash if no record has the name; empty for calls without a file
 	Read    Transfer
 	Written Transfer
-	Other   Transfer // calls that move nothing: open64, stat, lseek64; their Bytes are 0
+	Other   Transfer // calls that transfer nothing: open64, stat, lseek64; their Bytes are 0
 	Failed  int64    // calls of all kinds
 }
 
@@ -317,7 +351,7 @@ type FileUse struct {
 type Transfer struct {
 	Calls int64 `json:"calls"`
 	Bytes int64 `json:"bytes"`
-	Time  int64 `json:"time_ns"` // of all calls together, whether they overlap or not
+	Time  int64 `json:"time_ns"` // of all calls together, even if they overlap
 	Least int64 `json:"least"`   // bytes of the smallest call
 	Most  int64 `json:"most"`    // bytes of the largest call
 	// Longest is the time of the longest call.
@@ -345,18 +379,18 @@ func (u *FileUse) Add(o *FileUse) {
 	u.Failed += o.Failed
 }
 
-// Time is that of all calls together.
+// Time returns the time of all calls together.
 func (u *FileUse) Time() int64 { return u.Read.Time + u.Written.Time + u.Other.Time }
 
 func (u *FileUse) used() bool { return u.Read.Calls+u.Written.Calls+u.Other.Calls > 0 }
 
-// fileUse is what is known of a file while its trace is read.
+// fileUse is the use of a file while its trace is read.
 type fileUse struct{ posix, stdio FileUse }
 
-// MaxRanks bounds ranks, world sizes and attempts: a number from it on is none.
+// MaxRanks bounds ranks, world sizes and attempts: larger numbers are ignored.
 const MaxRanks = identity.MaxRanks
 
-// hear takes what an event of a trace says of its process.
+// hear adds the evidence of a trace event about its process.
 func (p *Process) hear(ev *dftracer.Event) {
 	switch {
 	case ev.Phase == dftracer.PhaseMetadata:
@@ -366,7 +400,7 @@ func (p *Process) hear(ev *dftracer.Event) {
 			p.say(identity.Record, key, value)
 		case ev.Name == tracefile.NameCustom && key == spans.EventOneLoggerInitialization:
 			p.arguments(identity.Event, ev)
-		case ev.Name == tracefile.NameCustom && !at && key != argRank: // which is that of PR
+		case ev.Name == tracefile.NameCustom && !at && key != argRank: // which belongs to PR
 			p.say(identity.Record, key, value)
 		}
 	case ev.Cat == dftracer.CatDFTracer && ev.Name == tracefile.NameStart:
@@ -380,7 +414,7 @@ func (p *Process) arguments(from identity.Source, ev *dftracer.Event) {
 	}
 }
 
-// attributes takes what the attributes of an event of JSON lines say.
+// attributes adds the evidence of attributes of a JSON-lines event.
 func (p *Process) attributes(all arguments) {
 	for _, a := range all {
 		switch n, whole := tracefile.Whole(a); {
@@ -402,14 +436,15 @@ func (p *Process) sayNumber(from identity.Source, f identity.Field, n int) {
 	p.applyEvidence()
 }
 
-// named takes what the name of its file says of a process.
+// named adds the evidence of its file's name.
 func (p *Process) named(path string) {
 	if rank := identity.RankInName(path); rank >= 0 {
 		p.sayNumber(identity.Name, identity.Rank, rank)
 	}
 }
 
-// applyEvidence tells what the evidence so far says. Recorded attempts count from 0.
+// applyEvidence sets the fields from the evidence so far. Recorded attempts
+// count from 0.
 func (p *Process) applyEvidence() {
 	id := p.who
 	p.Rank, p.RankKnown = id.Rank.Get(), id.Rank.IsSet()

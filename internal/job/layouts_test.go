@@ -13,14 +13,13 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// Traces and JSON lines that earlier writers wrote stay readable: whole ones and
+// Traces and JSON lines of earlier writers stay readable: complete ones and
 // those of killed processes. The fixtures are the example job (examples/charlm)
-// as it was when writers changed:
+// at the times when writers changed:
 //
-//   - first: the first writers; the whole job in one file, roots and their
-//     children share lanes, one command line with its arguments
+//   - first: the first writers; the whole job in one file, roots and their children share lanes, one command line with its arguments
 //   - one-path: members as the disk takes them, and one rule for names
-//   - attempts: attempt and session in the start, one key once in a record
+//   - attempts: attempt and session in the start record, one key once in a record
 func TestEarlierLayouts(t *testing.T) {
 	dirs, err := filepath.Glob("testdata/layouts/*")
 	if err != nil || len(dirs) != 6 {
@@ -78,7 +77,7 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// standard counts the spans of one file that have a standard name.
+// standard returns the number of spans of one file by standard name.
 func standard(t *testing.T, path string) map[string]int {
 	t.Helper()
 	r := readAll(t, path)
@@ -90,7 +89,7 @@ func standard(t *testing.T, path string) map[string]int {
 		if p.Bad > 0 {
 			t.Errorf("%s: %d lines cannot be read", path, p.Bad)
 		}
-		seen := map[uint64]bool{} // a span comes when it begins, too
+		seen := map[uint64]bool{} // a span also comes when it begins
 		for i := range s.spans {
 			if sp := &s.spans[i]; !seen[sp.ID] {
 				seen[sp.ID] = true

@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// heapSink looks at the heap when it gets the first span.
+// heapSink samples the heap at the first span.
 type heapSink struct {
 	t      *testing.T
 	heap   uint64
@@ -39,7 +39,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// The spans of JSON lines are not held in memory, and come by start all the same.
+// The spans of JSON lines are not held in memory, but are delivered by start.
 func TestMemoryOfLines(t *testing.T) {
 	const n = 120_000
 	var text strings.Builder
@@ -68,8 +68,8 @@ func TestMemoryOfLines(t *testing.T) {
 	t.Logf("%d KiB", (s.heap-before)>>10)
 }
 
-// The events of a file come in its order, however many processors parse it: of two
-// spans over the same time it says which is in which.
+// The events of a file come in order, however many processors parse it, because
+// the order decides how spans with equal times nest.
 func TestOrderOfEvents(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.pfw.gz")
 	w, err := dftracer.Create(path, &dftracer.Options{MemberSize: 4 << 10, Process: dftracer.Process{PID: 7, Host: "h"}})

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// number gives the steps their numbers in the job. Nothing is guessed: what no
-// record says stays unknown.
+// number sets the job-wide numbers of the steps. Nothing is guessed: numbers
+// without a record stay unknown.
 func (s *Steps) number() {
 	s.loops = append(s.loops[:0], s.starts...)
 	slices.SortFunc(s.loops, func(a, b Loop) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.From, a.From)) })
@@ -64,12 +64,12 @@ func (s *Steps) numberLoop(i int, lp *Loop, steps []Step) {
 	}
 }
 
-// inEpochs gives steps that do not name their epoch the one around them.
+// inEpochs sets the epoch of steps without one to the epoch around them.
 func (s *Steps) inEpochs() {
 	slices.SortFunc(s.epochs, func(a, b epoch) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End), cmp.Compare(b.number, a.number))
 	})
-	s.epochs = slices.CompactFunc(s.epochs, func(a, b epoch) bool { return a.Start == b.Start }) // and the note that it began
+	s.epochs = slices.CompactFunc(s.epochs, func(a, b epoch) bool { return a.Start == b.Start }) // and the record of its begin
 	at := -1
 	for i := range s.list {
 		st := &s.list[i]
@@ -84,8 +84,8 @@ func (s *Steps) inEpochs() {
 	}
 }
 
-// loaded is the step of the last checkpoint loaded before loop i and after the
-// loop before it, or Unknown.
+// loaded returns the step of the last checkpoint loaded before loop i and after
+// the loop before it, or Unknown.
 func (s *Steps) loaded(i int) int64 {
 	at, step := int64(math.MinInt64), Unknown
 	for _, l := range s.loads {

@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/growth"
 )
 
-// plainly numbers processes as number does, each compared with all others.
+// plainly is a simple number that compares each process with all others.
 func plainly(procs []*Process) {
 	last := make(map[int]*Process)
 	note := func(p *Process) {
@@ -91,9 +91,9 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-// Jobs whose records say neither ranks nor attempts.
+// Jobs whose records have neither ranks nor attempts.
 var many = map[string]func(n int){
-	"Processes": func(n int) { // at once
+	"Processes": func(n int) { // at the same time
 		var list []*Process
 		for i := range n {
 			list = append(list, &Process{Start: int64(i), LastSeen: int64(i + 2*n), PID: int64(i), Spans: 1, Training: true, Host: "h"})

@@ -24,50 +24,51 @@ import (
 // Set is the telemetry files of one or more jobs. It is not safe for
 // concurrent use.
 type Set struct {
-	// Skipped lists the files that are no telemetry or cannot be read.
+	// Skipped lists the files that are not telemetry or cannot be read.
 	Skipped []*FileError
 
 	// Workers is how many files are read at a time; 0 means one per processor.
 	Workers int
 
-	// Stop, when not nil, is asked now and then while files are read, from
-	// several goroutines. Its error ends Read, which returns it: give it a
-	// context's Err. It must go on to return an error once it has.
+	// Stop, if not nil, is called now and then while files are read, from several
+	// goroutines. Its error ends Read, which returns it. The Err method of a
+	// context fits. After an error it must continue to return one.
 	Stop func() error
 
-	// Arguments, when not nil, is called for each process of JSON lines, from several
-	// goroutines. What it returns is given the arguments of each span, as recorded and
-	// by key, before the Sink gets the span. They are valid during the call.
+	// Arguments, if not nil, is called for each process of JSON lines, from several
+	// goroutines. The function it returns gets the arguments of each span, as
+	// recorded and by key, before the Sink gets the span. They are valid during the
+	// call.
 	Arguments func(*Process) func([]dftracer.Arg)
 
-	// Events, when not nil, is called for each process of the trace files, from
-	// several goroutines. What it returns is given each event of the process,
-	// metadata and framing included, one at a time, in the order of the file and
-	// before anything is made of it. The event is valid during the call; its strings stay valid. The last
-	// of the Sources of the process is the file that it comes from.
+	// Events, if not nil, is called for each process of the trace files, from
+	// several goroutines. The function it returns gets each event of the process,
+	// including metadata and framing, one at a time, in the order of the file and
+	// before it is processed. The event is valid during the call; its strings stay
+	// valid. The last of the Sources of the process is the event's file.
 	Events func(*Process) func(*dftracer.Event)
 
 	traces  []*group // trace files, those of one process together
 	records []string // files of JSON lines
 }
 
-// group is the trace files of one process, or a file with several.
+// group is the trace files of one process, or a file with several processes.
 type group struct {
 	paths []string
-	same  map[string][]string // files with the same bytes as one of paths: they are not read
-	owner Key                 // who wrote them: the first start record is of it, or the first record
-	host  string              // hash, the first in them
-	who   *Process            // what the beginning says of the owner
-	start int64               // of the start record, Unknown without one
-	scale int64               // nanoseconds of a unit of time
+	same  map[string][]string // files with the same contents as one of paths: they are not read
+	owner Key                 // the writer: the process of the first start record, or of the first record
+	host  string              // hash, the first in the files
+	who   *Process            // what the beginning shows of the owner
+	start int64               // of the start record, or Unknown
+	scale int64               // nanoseconds per time unit
 	part  bool                // a later part of a rotated trace
 	otlp  bool                // the files of OTLP spans, all of a set together
 	extra []*records
 
-	workers int // that decode OTLP spans
+	workers int // goroutines that decode OTLP spans
 }
 
-// Key tells the processes of a trace apart.
+// Key identifies a process within a trace.
 type Key struct {
 	Host string // hash
 	PID  int64
@@ -75,8 +76,9 @@ type Key struct {
 
 func compareKeys(a, b Key) int { return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.PID, b.PID)) }
 
-// key is whose an event is. One without a host is of that of the file, and metadata
-// without a process is of the process that wrote the file.
+// key returns the process of an event. An event without a host has that of the
+// file, and metadata without a process belongs to the process that wrote the
+// file.
 func (g *group) key(ev *dftracer.Event) Key {
 	key := Key{cmp.Or(ev.HostHash, g.host), ev.PID}
 	if key.PID == 0 && ev.Phase == dftracer.PhaseMetadata {
@@ -87,19 +89,18 @@ func (g *group) key(ev *dftracer.Event) Key {
 
 var partName = regexp.MustCompile(`\.\d+(\.pfw(?:\.gz)?)$`)
 
-// ErrForeign is why files are skipped that are no telemetry at all.
+// ErrForeign is returned for files that are not telemetry.
 var ErrForeign = errors.New("neither a trace nor JSON lines of this format")
 
-// ErrNoTelemetry is why [Open] fails where paths can be read and hold none: a
-// job that has just begun may not have written any.
+// ErrNoTelemetry is returned by [Open] if the paths can be read and have no
+// telemetry: a job that has just begun may not have written any.
 var ErrNoTelemetry = errors.New("no trace file and no JSON lines")
 
 // Open finds the telemetry files among paths, which are files or folders.
-// Folders are searched with all folders below them; a pattern stands for the files
-// that match it. Files are recognized by what is
-// in them, not by their names. An error means that a path cannot be read at
-// all, or that there is no telemetry in any: [ErrNoTelemetry], with
-// an empty Set whose Skipped says what there is.
+// Folders are searched recursively; a pattern stands for the files that match
+// it. Files are recognized by their contents, not by their names. An error
+// means that a path cannot be read, or that there is no telemetry:
+// [ErrNoTelemetry], with an empty Set whose Skipped has what was found.
 func Open(paths ...string) (*Set, error) {
 	s := &Set{}
 	found, err := fsread.Walk(slices.Sorted(slices.Values(paths))...)
@@ -115,7 +116,7 @@ func Open(paths ...string) (*Set, error) {
 			files = append(files, f.Path)
 		}
 	}
-	slices.Sort(files) // the order in which they are named says nothing
+	slices.Sort(files) // the order of the arguments has no meaning
 	s.sniff(files)
 	s.join()
 	if len(s.traces)+len(s.records) == 0 {
@@ -131,15 +132,15 @@ func Open(paths ...string) (*Set, error) {
 	return s, nil
 }
 
-// sniffEvents bounds the search for the start record of a trace, and
-// sniffMore what is read behind it: the other records about the process.
+// sniffEvents bounds the search for the start record of a trace, and sniffMore
+// how many records about the process are read after it.
 const (
 	sniffEvents = 4096
 	sniffMore   = 64
 )
 
-// sniff looks into files, several at a time, and notes them in their order. A
-// file that is gone by then is none: it was there under a temporary name.
+// sniff identifies files, several at a time, and adds them in order. A file
+// that has disappeared is ignored: it had a temporary name.
 func (s *Set) sniff(paths []string) {
 	groups, errs := make([]*group, len(paths)), make([]error, len(paths))
 	s.each(len(paths), func(i int) { groups[i], errs[i] = look(paths[i]) })
@@ -159,17 +160,19 @@ func (s *Set) sniff(paths []string) {
 // workers returns how many files are read at a time.
 func (s *Set) workers() int { return cmp.Or(max(s.Workers, 0), runtime.GOMAXPROCS(0)) }
 
-// each calls do for 0 to n-1 on several goroutines and returns when all calls have returned.
+// each calls do for 0 to n-1 on several goroutines and returns when all calls
+// have returned.
 func (s *Set) each(n int, do func(int)) {
 	var g errgroup.Group
 	g.SetLimit(s.workers())
 	for i := range n {
 		g.Go(func() error { do(i); return nil })
 	}
-	_ = g.Wait() // no function fails
+	_ = g.Wait() // no function returns an error
 }
 
-// look says who wrote a trace; of JSON lines nothing is known yet.
+// look identifies a file and the writer of a trace; for JSON lines nothing is
+// known yet.
 func look(path string) (*group, error) {
 	f, err := fsread.Open(path)
 	if err != nil {
@@ -178,7 +181,7 @@ func look(path string) (*group, error) {
 	defer f.Close() //nolint:errcheck // only read
 	switch {
 	case f.Kind == fsread.Trace:
-		return header(path, f.Reader) // which has a buffer already
+		return header(path, f.Reader) // it has a buffer already
 	case f.Kind == fsread.Records:
 		return nil, nil
 	case f.Kind == fsread.Spans, f.Kind == fsread.Signals:
@@ -189,8 +192,8 @@ func look(path string) (*group, error) {
 	return nil, fmt.Errorf("%w: %v", ErrForeign, f.Kind)
 }
 
-// join puts the files of one process together: copies of a trace, and the
-// parts of a rotated one.
+// join groups the files of one process: copies of a trace, and the parts of a
+// rotated one.
 func (s *Set) join() {
 	type process struct {
 		start int64
@@ -256,11 +259,11 @@ func (s *Set) join() {
 	}
 }
 
-// stemOf is the name of the first part of a rotated trace.
+// stemOf returns the name of the first part of a rotated trace.
 func stemOf(path string) string { return partName.ReplaceAllString(path, "$1") }
 
-// addCopy adds another file of the same process. It returns false where that is
-// the same as one it has.
+// addCopy adds another file of the same process. It returns false if the
+// contents equal those of a file it has.
 func (g *group) addCopy(path string) bool {
 	for _, have := range g.paths {
 		if sameBytes(have, path) {
@@ -275,7 +278,8 @@ func (g *group) addCopy(path string) bool {
 	return true
 }
 
-// sameBytes compares two files; what cannot be read is not the same.
+// sameBytes reports whether two files have the same contents; unreadable files
+// do not.
 func sameBytes(a, b string) bool {
 	x, errX := os.Open(a)
 	if errX != nil {
@@ -306,7 +310,7 @@ func sameBytes(a, b string) bool {
 	}
 }
 
-// header reads who wrote a trace.
+// header reads the writer of a trace.
 func header(path string, text io.Reader) (*group, error) {
 	r, err := dftracer.NewReader(text, nil)
 	if err != nil {
@@ -322,7 +326,7 @@ func header(path string, text io.Reader) (*group, error) {
 		}
 		g.host = cmp.Or(g.host, ev.HostHash)
 		key := g.key(ev)
-		if g.owner.PID == 0 { // metadata may say only the host
+		if g.owner.PID == 0 { // metadata may only have the host
 			g.owner = key
 		}
 		if heard[key] == nil {
@@ -361,7 +365,7 @@ func header(path string, text io.Reader) (*group, error) {
 	return g, nil
 }
 
-// metrics are the units of time that a trace may announce.
+// metrics are the time units that a trace may declare.
 var metrics = map[string]int64{"NS": 1, "US": 1000, "MS": 1e6, "SEC": 1e9}
 
 func (s *Set) stopped() error {
@@ -371,22 +375,23 @@ func (s *Set) stopped() error {
 	return s.Stop()
 }
 
-// Sink takes what one process recorded. Its methods are called one at a time.
+// Sink receives the records of one process. Its methods are called one at a
+// time.
 type Sink interface {
-	// Span is called for each span, in any order. A span whose begin was
-	// recorded may come twice, open and then ended, with the same ID. It is
-	// valid during the call; its strings stay valid.
+	// Span is called for each span, in any order. A span with a begin record may
+	// come twice, open and then ended, with the same ID. It is valid during the
+	// call; its strings stay valid.
 	Span(*Span)
 
 	// Event is called for each event, in any order.
 	Event(*Event)
 
-	// Close is called once, after the last call and when the times of the
-	// process are known.
+	// Close is called once, after the last call and when the times of the process
+	// are known.
 	Close() error
 }
 
-// FileError says why a file was left out.
+// FileError is why a file was left out.
 type FileError struct {
 	Path string
 	Err  error
@@ -394,14 +399,14 @@ type FileError struct {
 
 func (e *FileError) Error() string { return e.Path + ": " + e.Err.Error() }
 
-// Unwrap returns the reason.
+// Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// Latest returns until when a process of the job may have lived. It is its end if it ended
-// in good order, and LastSeen if its records are complete. A process that was
-// killed takes with it what it had not written, so that it may have lived for its flush
-// interval more, but not beyond the end of its command. Where trainspan run waited for
-// the process itself, the end is known: exact is set.
+// Latest returns until when a process of the job may have lived. It is its end
+// if it ended regularly, and LastSeen if its records are complete. A killed
+// process loses what it had not written, so it may have lived for its flush
+// interval longer, but not beyond the end of its command. If trainspan run
+// waited for the process itself, the end is known and exact is true.
 func (j *Job) Latest(p *Process) (at int64, exact bool) {
 	if p.End != NoEnd {
 		return p.End, true // LastSeen may be later: a save in the background that ended after it

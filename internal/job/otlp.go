@@ -27,16 +27,16 @@ import (
 )
 
 const (
-	// maxExported bounds the memory for dropping copies of spans.
+	// maxExported bounds the memory for detecting copies of spans.
 	maxExported = 1 << 22
-	// maxObjects bounds the objects in one line: each takes memory.
+	// maxObjects bounds the objects in one line, because each takes memory.
 	maxObjects = 1 << 21
 	// batchText is how much text is decoded at a time by several goroutines.
 	batchText = 4 << 20
 )
 
-// otlpReader makes events of the spans in OTLP files, as the trace has them that a
-// receiver writes of the same spans.
+// otlpReader converts the spans in OTLP files to the trace events that a
+// receiver would write for them.
 type otlpReader struct {
 	workers int
 	stop    func() error
@@ -50,7 +50,7 @@ type otlpReader struct {
 	signals int // lines of log records or metrics
 }
 
-// otlpOwner tells the processes in OTLP files apart.
+// otlpOwner identifies a process in OTLP files.
 type otlpOwner struct {
 	place.Sender
 	attempt      int
@@ -62,7 +62,7 @@ type otlpProcess struct {
 	hash  string
 	pid   int64
 	conv  otlpspan.Converter
-	path  string // the last file that it was met in
+	path  string // the last file with it
 	begun bool
 }
 
@@ -108,7 +108,7 @@ type otlpLine struct {
 	text  []byte
 	spans []*tracepb.ResourceSpans
 	err   error
-	torn  bool // it has no line end
+	torn  bool // it has no line feed
 }
 
 var (
@@ -127,8 +127,8 @@ func (l *otlpLine) decode() {
 	}
 }
 
-// lines decodes those lines of a file that are wanted, several at a time, and gives them
-// to take in their order. It returns what ended the text, nil for its end.
+// lines decodes the wanted lines of a file, several at a time, and passes them
+// to take in order. It returns the error that ended the text, or nil.
 func (o *otlpReader) lines(path string, wanted func([]byte) bool, take func(*otlpLine) error) error {
 	f, err := fsread.Open(path)
 	if err != nil {
@@ -147,7 +147,7 @@ func (o *otlpReader) lines(path string, wanted func([]byte) bool, take func(*otl
 				g.Go(func() error { batch[i].decode(); return nil })
 			}
 		}
-		_ = g.Wait() // no function fails
+		_ = g.Wait() // no function returns an error
 		for i := range batch {
 			if err := take(&batch[i]); err != nil {
 				return err
@@ -196,8 +196,9 @@ func (o *otlpReader) lines(path string, wanted func([]byte) bool, take func(*otl
 	}
 }
 
-// findSegments notes to which spans the segments in a file belong: spans below a segment
-// come before it. What is wrong with the file is found when it is read for good.
+// findSegments notes the spans of the segments in a file, because spans below a
+// segment come before it. Errors of the file are reported when it is read
+// again.
 func (o *otlpReader) findSegments(path string) {
 	_ = o.lines(path, func(text []byte) bool { return bytes.Contains(text, []byte(otlpform.SegmentOf)) }, func(l *otlpLine) error {
 		for _, rs := range l.spans {
@@ -214,7 +215,7 @@ func (o *otlpReader) findSegments(path string) {
 	})
 }
 
-// read gives the events of one file to take, several processes mixed.
+// read passes the events of one file to take, with several processes mixed.
 func (o *otlpReader) read(path string, take func(*dftracer.Event) error) (st dftracer.ReadStats, err error) {
 	signals := o.signals
 	o.path = path
@@ -251,14 +252,15 @@ func (o *otlpReader) read(path string, take func(*dftracer.Event) error) (st dft
 	return st, err
 }
 
-// takeSignals returns how many lines held other signals since it was asked.
+// takeSignals returns how many lines with other signals were read since the
+// last call.
 func (o *otlpReader) takeSignals() int {
 	n := o.signals
 	o.signals = 0
 	return n
 }
 
-// resource gives the events of the spans of one resource.
+// resource passes the events of one resource's spans to take.
 func (o *otlpReader) resource(rs *tracepb.ResourceSpans, take func(*dftracer.Event) error) (n int, err error) {
 	p := o.process(rs)
 	emit := func(ev *dftracer.Event) {
@@ -268,7 +270,7 @@ func (o *otlpReader) resource(rs *tracepb.ResourceSpans, take func(*dftracer.Eve
 			n++
 		}
 	}
-	if p.path != o.path { // each file is one of its sources, also one of copies
+	if p.path != o.path { // each file is one of its sources, also if it only has copies
 		p.path = o.path
 		p.begin(rs, emit)
 	}
@@ -280,7 +282,7 @@ func (o *otlpReader) resource(rs *tracepb.ResourceSpans, take func(*dftracer.Eve
 	return n, err
 }
 
-// process is the one that a resource describes.
+// process returns the process of a resource.
 func (o *otlpReader) process(rs *tracepb.ResourceSpans) *otlpProcess {
 	id := otlpspan.Resource(rs.GetResource().GetAttributes()).Identity()
 	owner := otlpOwner{place.SenderOf(&id, identity.UnknownHost, 0), id.Attempt.Or(-1), id.Job, id.Session}
@@ -296,7 +298,7 @@ func (o *otlpReader) process(rs *tracepb.ResourceSpans) *otlpProcess {
 	return p
 }
 
-// begin gives the records about a process with which its trace would begin.
+// begin emits the records about a process with which its trace would begin.
 func (p *otlpProcess) begin(rs *tracepb.ResourceSpans, emit func(*dftracer.Event)) {
 	first := uint64(math.MaxInt64)
 	for _, ss := range rs.GetScopeSpans() {
@@ -336,7 +338,8 @@ func (p *otlpProcess) begin(rs *tracepb.ResourceSpans, emit func(*dftracer.Event
 	emit(&start)
 }
 
-// spanNumber makes a number of an id, small enough for the parent of an event.
+// spanNumber converts an id to a number that is small enough for the parent of
+// an event.
 func spanNumber(id []byte) uint64 {
 	var b [8]byte
 	copy(b[:], id)
@@ -346,7 +349,8 @@ func spanNumber(id []byte) uint64 {
 	return max(binary.BigEndian.Uint64(b[:])&math.MaxInt64, 1)
 }
 
-// ownNumber is spanNumber of the span that an id, or its segment, is of.
+// ownNumber returns spanNumber of the span to which an id, or its segment,
+// belongs.
 func (o *otlpReader) ownNumber(id []byte) uint64 {
 	n := spanNumber(id)
 	if own, ok := o.own[n]; ok {
@@ -355,7 +359,7 @@ func (o *otlpReader) ownNumber(id []byte) uint64 {
 	return n
 }
 
-// twice reports whether something came before, as far as that is remembered.
+// twice reports whether a key came before, if that is remembered.
 func (o *otlpReader) twice(key [2]uint64) bool {
 	if _, ok := o.seen[key]; ok {
 		return true
@@ -372,7 +376,7 @@ func hashText(text string) uint64 {
 	return h.Sum64()
 }
 
-// span gives a span and its events.
+// span emits a span and its events.
 func (o *otlpReader) span(p *otlpProcess, src *tracepb.Span, scope string, emit func(*dftracer.Event)) {
 	at := spanNumber(src.GetSpanId())
 	if event, _, ok := otlpspan.Folded(src, scope); ok {
@@ -406,7 +410,7 @@ func (o *otlpReader) span(p *otlpProcess, src *tracepb.Span, scope string, emit 
 		case a.Key == otlpform.SegmentOf, a.Key == otlpform.SegmentTrace, a.Key == otlpform.TraceWindow, a.Key == otlpform.TracePart:
 		case a.Key == argThread && tracefile.KindOf(a) == tracefile.KindInt:
 			ev.TID = a.Int64()
-		case a.Key == "file" && ofFile: // as it is called where the name is not a hash
+		case a.Key == "file" && ofFile: // the name if it is not a hash
 			a.Key = "fhash"
 			fallthrough
 		default:
@@ -424,7 +428,7 @@ func (o *otlpReader) span(p *otlpProcess, src *tracepb.Span, scope string, emit 
 	}
 }
 
-// argThread is the attribute of the thread, or of the lane of a trace.
+// argThread is the attribute for the thread, or for the lane of a trace.
 const argThread = "thread.id"
 
 // segment adds a segment to its span.
@@ -448,8 +452,8 @@ func (o *otlpReader) segment(ev *dftracer.Event, index int64, final bool) {
 	l.ev.TS, l.ev.Dur = start, end-start
 }
 
-// event gives an event of a span, as its record in a trace. Where it may come by itself
-// too, it is given once.
+// event emits an event of a span, as its record in a trace. If it may also come
+// separately, it is emitted once.
 func (o *otlpReader) event(e *place.Event, of uint64, once bool, emit func(*dftracer.Event)) {
 	if once && o.twice([2]uint64{hashText(e.Name) ^ of, uint64(e.Time)}) {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// otlpLine is a line of an exporter: spans of a process of rank 3.
+// otlpLine returns a line of an exporter: spans of a process of rank 3.
 func otlpLine(spans ...string) string {
 	return `{"resourceSpans":[{"resource":{"attributes":[{"key":"host.name","value":{"stringValue":"n1"}},{"key":"process.pid","value":{"intValue":"77"}},` +
 		`{"key":"training.rank","value":{"intValue":"3"}},{"key":"training.job","value":{"stringValue":"j"}}]},` +
@@ -22,7 +22,7 @@ func otlpLine(spans ...string) string {
 
 const otlpStart = int64(1_700_000_000)
 
-// otlpSpan is a span from one second to another.
+// otlpSpan returns a span between two seconds.
 func otlpSpan(id, parent, name string, from, to int64, attributes ...string) string {
 	return fmt.Sprintf(`{"traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"%016s","parentSpanId":"%s","name":"%s","startTimeUnixNano":"%d","endTimeUnixNano":%d,"attributes":[%s]}`,
 		id, parent, name, (otlpStart+from)*1e9, (otlpStart+to)*1e9, strings.Join(attributes, ","))
@@ -39,7 +39,7 @@ func (s *spanSink) Span(sp *job.Span) { s.spans = append(s.spans, *sp) }
 func (*spanSink) Event(*job.Event)    {}
 func (*spanSink) Close() error        { return nil }
 
-// readOTLP writes files and reads them; each is a line of the result for a span.
+// readOTLP writes files and reads them; each line of the result is a span.
 func readOTLP(t *testing.T, files ...string) (*job.Set, []*job.Process, []string) {
 	t.Helper()
 	dir := t.TempDir()

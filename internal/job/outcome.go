@@ -26,7 +26,7 @@ const (
 	argStatus = "exit_status"
 )
 
-// failure reads the record of an error.
+// failure parses the record of an error.
 func failure(at int64, args []dftracer.Arg) *Failure {
 	f := &Failure{Time: at, Rank: Unknown}
 	message := ""
@@ -59,10 +59,10 @@ func failure(at int64, args []dftracer.Arg) *Failure {
 	return f
 }
 
-// maxFailures bounds what is kept of a process: a launcher tells of each rank.
+// maxFailures bounds the failures of a process: a launcher reports each rank.
 const maxFailures = 1024
 
-// settleFailures drops the errors after which the training went on.
+// settleFailures drops the errors after which training continued.
 func (p *Process) settleFailures() {
 	last := int64(0)
 	for _, s := range p.Steps.All() {
@@ -71,23 +71,23 @@ func (p *Process) settleFailures() {
 	p.Failures = slices.DeleteFunc(p.Failures, func(f Failure) bool { return f.Child == 0 && f.Time < last })
 }
 
-// How says how something ended.
+// How is the way in which something ended.
 type How string
 
 // The values of [How].
 const (
 	Completed   How = "completed"
-	Failed      How = "failed"        // by an exception or with a status
-	Killed      How = "killed"        // by a signal that nobody sends to have it end in good order
-	OutOfMemory How = "out_of_memory" // the system's out-of-memory killer struck
+	Failed      How = "failed"        // by an exception or with an exit status
+	Killed      How = "killed"        // by a signal that is not sent to end it regularly
+	OutOfMemory How = "out_of_memory" // by the system's out-of-memory killer
 	Stopped     How = "stopped"       // by a person or a scheduler
 	NotStarted  How = "not_started"
 	Unfinished  How = "running" // when its files were written
-	Lost        How = "unknown" // nobody saw how it ended
+	Lost        How = "unknown" // the end was not observed
 	Hung        How = "hung"    // its ranks wait for one that does not come, or did when it was ended
 )
 
-// Bad reports whether something ended that nobody asked to end, before it was done.
+// Bad reports whether something ended early without a request to end.
 func (h How) Bad() bool {
 	switch h {
 	case Failed, Killed, OutOfMemory, NotStarted:
@@ -100,29 +100,30 @@ func (h How) Bad() bool {
 type Outcome struct {
 	How  How    `json:"how"`
 	Text string `json:"text"`
-	At   int64  `json:"at_ns"` // the end, or the last record or heartbeat
+	At   int64  `json:"at_ns"` // the end, or the last heartbeat
 
-	// Of what failed first: its rank, host, exit status, signal and the line of its
-	// exception, as far as they are known.
+	// About the first failure: rank, host, exit status, signal and the exception's
+	// line, as far as known.
 	Rank   *int   `json:"rank,omitempty"`
 	Host   string `json:"host,omitempty"`
 	Status *int   `json:"exit_status,omitempty"`
 	Signal string `json:"signal,omitempty"`
 	Error  string `json:"error,omitempty"`
-	// ErrorAt is the file and line of the program's own code in which the exception came up, as
-	// in "train.py:12", and ErrorCode that line of its source, without secrets.
+	// ErrorAt is the file and line in the program's own code that raised the
+	// exception, such as "train.py:12", and ErrorCode the text of that line,
+	// without secrets.
 	ErrorAt   string `json:"error_at,omitempty"`
 	ErrorCode string `json:"error_code,omitempty"`
-	// Ranks is how many failed, where more than one did.
+	// Ranks is how many failed, if more than one did.
 	Ranks int `json:"failed_ranks,omitempty"`
 
 	where, head, tail string
-	seen              int64  // the last record of what ended without an end record
-	weight            int    // of what explains it
+	seen              int64  // the last heartbeat of what ended silently
+	weight            int    // of the evidence that explains it
 	what, then        string // of a hang: in what they stopped, and how it ended
 }
 
-// Sentence says it with how long it took.
+// Sentence returns it as a sentence with its duration.
 func (o *Outcome) Sentence(took int64) string {
 	text := strings.ToUpper(o.head[:1]) + o.head[1:]
 	if o.How != Unfinished && took > 0 {
@@ -134,30 +135,31 @@ func (o *Outcome) Sentence(took int64) string {
 	return strings.TrimRight(text, ".…") + "."
 }
 
-// An end that somebody or something saw. What weighs more explains what weighs less: the
-// other ranks fail when one is killed, and are ended then.
+// end is an observed end. Evidence with more weight explains the rest: the
+// other ranks fail when one is killed, and are then ended.
 type end struct {
-	own    bool // said by what ended, of itself
+	own    bool // reported by what ended
 	weight int
 	at     int64
 	o      Outcome
 }
 
 const (
-	onlySeen   = iota // alive, or without a word
-	wasEnded          // by SIGTERM and its like
-	hasStatus         // which says nothing of why
+	onlySeen   = iota // alive, or ended silently
+	wasEnded          // by SIGTERM and similar signals
+	hasStatus         // without a cause
 	hasNoticed        // that another process has gone
 	hasFailed         // or was stopped
 	wasDropped        // by the system
 )
 
-// stopping is how long after a signal that asks for it an end is taken to be what was
-// asked for: a checkpoint may be written first.
+// stopping is how long after a signal that asks for the end an end counts as
+// requested: a checkpoint may be written first.
 const stopping = 10 * time.Minute
 
-// OutcomeOf says how commands ended that belong together, and why, by what trainspan run
-// saw of them and what their processes recorded. It is nil where nothing says so.
+// OutcomeOf returns how related commands ended, and why, by what trainspan run
+// observed and what their processes recorded. It returns nil if nothing shows
+// it.
 func OutcomeOf(starts []*rundir.Run, procs []*Process) *Outcome {
 	var ends []end
 	well, last := 0, int64(0)
@@ -188,7 +190,7 @@ func OutcomeOf(starts []*rundir.Run, procs []*Process) *Outcome {
 		return o.say()
 	}
 	for i := range ends {
-		e := &ends[i] // what a rank says of itself counts, also where it was aborted at its end then
+		e := &ends[i] // a rank's own report counts, also if it was then aborted at its end
 		if !e.own && e.o.Rank != nil && e.o.How != OutOfMemory && e.o.How != Stopped && slices.ContainsFunc(procs, func(p *Process) bool { return p.says(*e.o.Rank) }) {
 			e.weight = min(e.weight, hasStatus)
 		}
@@ -229,9 +231,9 @@ func OutcomeOf(starts []*rundir.Run, procs []*Process) *Outcome {
 	return o.say()
 }
 
-// OutcomeOfCut returns the rank whose end is lost with the end of its files, nil where that
-// of no rank is: only then the ends of the others are that of all of them. A process that
-// serves a rank of which there is more tells nothing of its end.
+// OutcomeOfCut returns the outcome for the rank whose end is lost with the end
+// of its files, or nil if no rank's end is lost: only then the ends of the
+// others are all ends. A helper of a rank with other files does not count.
 func OutcomeOfCut(procs []*Process) *Outcome {
 	var lost []*Process
 	for _, p := range procs {
@@ -251,7 +253,8 @@ func OutcomeOfCut(procs []*Process) *Outcome {
 	return o
 }
 
-// silent blames the rank that ended without an end record where the others noticed that one had.
+// silent blames the rank that ended silently if the others noticed that one had
+// gone.
 func (o *Outcome) silent(procs []*Process, noticed bool) {
 	var quiet []*Process
 	for _, p := range procs {
@@ -265,7 +268,8 @@ func (o *Outcome) silent(procs []*Process, noticed bool) {
 	}
 }
 
-// OutcomeOfStart says how one start ended; of the processes it takes its own.
+// OutcomeOfStart returns how one start ended; it uses only the start's own
+// processes.
 func OutcomeOfStart(s *rundir.Run, procs []*Process) *Outcome {
 	var own []*Process
 	for _, p := range procs {
@@ -276,7 +280,7 @@ func OutcomeOfStart(s *rundir.Run, procs []*Process) *Outcome {
 	return OutcomeOf([]*rundir.Run{s}, own)
 }
 
-// endOf is what trainspan run saw of a command.
+// endOf returns what trainspan run observed of a command.
 func endOf(s *rundir.Run) end {
 	e := end{at: s.Seen.UnixNano(), weight: hasFailed, o: Outcome{Rank: s.Rank, Host: s.Host, Status: s.ExitStatus, Signal: s.Signal, Error: s.Error}}
 	asked := s.StoppedAt != nil && s.Seen.Sub(*s.StoppedAt) < stopping
@@ -302,21 +306,21 @@ func endOf(s *rundir.Run) end {
 	return e
 }
 
-// signals are those that end processes, by their numbers on Linux.
+// signals are the signals that end processes, by their numbers on Linux.
 var signals = map[int64]string{
 	1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE",
 	15: "SIGTERM", 24: "SIGXCPU", 31: "SIGSYS",
 }
 
-// noticed finds what a rank says whose peer has gone.
+// noticed matches the messages of a rank whose peer has gone.
 var noticed = regexp.MustCompile(`(?i)connection (?:was )?(?:reset|closed|refused)|broken pipe|remote process exited|peer (?:has )?(?:died|left)|socket (?:timeout|closed)|pair closure|collective operation timeout`)
 
-// says reports whether the process is that of a rank, and tells of an error.
+// says reports whether the process has this rank and reports an error.
 func (p *Process) says(rank int) bool {
 	return p.RankKnown && p.Rank == rank && slices.ContainsFunc(p.Failures, func(f Failure) bool { return f.Child == 0 })
 }
 
-// bySignal is what a signal says of what it ended.
+// bySignal returns how a signal ended a process, and its weight.
 func bySignal(name string) (How, int) {
 	switch name {
 	case "SIGTERM", "SIGHUP", "SIGPIPE":
@@ -329,13 +333,13 @@ func bySignal(name string) (How, int) {
 
 const keyboardInterrupt = "KeyboardInterrupt"
 
-// base is the type of the exception without its module.
+// base returns the type of the exception without its module.
 func (f *Failure) base() string { return f.Type[strings.LastIndexByte(f.Type, '.')+1:] }
 
 // Interrupt reports whether Ctrl-C ended the process itself.
 func (f *Failure) Interrupt() bool { return f.Child == 0 && f.base() == keyboardInterrupt }
 
-// end is what a record of an error says.
+// end returns the end shown by an error record.
 func (f *Failure) end(p *Process, all []*Process) end {
 	e := end{own: f.Child == 0, at: f.Time, weight: hasFailed, o: Outcome{How: Failed, Host: p.Host, Error: f.Text, ErrorAt: f.Place, ErrorCode: f.Code}}
 	if noticed.MatchString(f.Text) {
@@ -351,7 +355,7 @@ func (f *Failure) end(p *Process, all []*Process) end {
 			e.o.ErrorAt, e.o.ErrorCode = "", ""
 		case "SignalException": // a launcher was asked to end
 			e.o.How, e.weight = Killed, wasEnded
-		case "ChildFailedError", "ProcessRaisedException", "ProcessExitedException": // it tells of others
+		case "ChildFailedError", "ProcessRaisedException", "ProcessExitedException": // it reports other processes
 			e.weight = wasEnded
 		}
 		return e
@@ -372,7 +376,7 @@ func (f *Failure) end(p *Process, all []*Process) end {
 	return e
 }
 
-// say makes the text.
+// say sets the text.
 func (o *Outcome) say() *Outcome {
 	var parts []string
 	if o.Rank != nil && o.How != Completed && o.How != Stopped {
@@ -417,7 +421,7 @@ func (o *Outcome) say() *Outcome {
 		parts = append(parts, o.Error)
 	} else if o.How == Failed && o.Status != nil {
 		text := fmt.Sprintf("status %d", *o.Status)
-		if signal := signals[int64(*o.Status)-128]; signal != "" { // as shells say it
+		if signal := signals[int64(*o.Status)-128]; signal != "" { // the convention of shells
 			text += fmt.Sprintf(" (%s of what it ran)", signal)
 		}
 		parts = append(parts, text)
@@ -432,26 +436,26 @@ func (o *Outcome) say() *Outcome {
 	return o
 }
 
-// Hang is what is known of ranks that hung when they were last seen.
+// Hang is what is known about ranks that hung when they were last seen.
 type Hang struct {
-	Ranks []int // that the others wait for, empty where all wait in one collective
+	Ranks []int // that the others wait for, empty if all wait in one collective
 	Host  string
-	What  string        // they stopped in, empty where that is not known
-	At    int64         // the last record of any
+	What  string        // the operation they stopped in, empty if unknown
+	At    int64         // the last heartbeat of any
 	Until map[int]int64 // and of each rank
 }
 
-// outlived is how far apart the last signs of life of two ranks may be that were ended
-// together: heartbeats are ten seconds apart.
+// outlived is how far apart the last heartbeats of two ranks may be that were
+// ended together: heartbeats are ten seconds apart.
 const outlived = int64(15e9)
 
-// timedOut finds what a rank says that waited for too long.
+// timedOut matches the messages of a rank that waited for too long.
 var timedOut = regexp.MustCompile(`(?i)timed? ?out`)
 
-// OutcomeOfHang says how something ended whose ranks were hanging when they were last
-// seen: it hung, whatever ended it then. o is how it ended, nil where it goes on or
-// nobody saw that. It stays where it is what the others waited for: that a rank failed,
-// or was killed before they were.
+// OutcomeOfHang returns the outcome of something whose ranks were hanging when
+// they were last seen: it hung, whatever ended it then. o is how it ended, nil
+// if it continues or the end was not observed. o is kept if it is what the
+// others waited for: a rank that failed, or was killed before they were.
 func OutcomeOfHang(o *Outcome, h *Hang) *Outcome {
 	if o != nil && !o.follows(h) {
 		return o
@@ -473,7 +477,7 @@ func OutcomeOfHang(o *Outcome, h *Hang) *Outcome {
 	return out.say()
 }
 
-// follows reports whether an end may be what a hang led to.
+// follows reports whether an end may be the consequence of a hang.
 func (o *Outcome) follows(h *Hang) bool {
 	guilty := o.Rank != nil && slices.Contains(h.Ranks, *o.Rank)
 	switch o.How {
@@ -483,7 +487,7 @@ func (o *Outcome) follows(h *Hang) bool {
 		if o.Rank == nil {
 			return true
 		}
-		// A rank that was killed lived as long as the others, or is what they wait for.
+		// A killed rank lived as long as the others, or is what they wait for.
 		return !guilty && len(h.Ranks) > 0 || h.At-h.Until[*o.Rank] < outlived
 	case Failed:
 		return !guilty && (o.weight <= hasNoticed || timedOut.MatchString(o.Error))

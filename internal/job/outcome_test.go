@@ -10,11 +10,11 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
-// TestOutcome: what is known of starts and of errors, in any order, gives one answer.
+// TestOutcome checks that starts and errors give one outcome, in any order.
 func TestOutcome(t *testing.T) {
 	base := time.Unix(1_700_000_000, 0).UTC()
 	at := func(s float64) time.Time { return base.Add(time.Duration(s * 1e9)) }
-	// A start from second 0, seen last at another, as a run.json says it.
+	// A start from second 0, last seen at another second, as in a run.json.
 	start := func(rank int, seen float64, end string) *rundir.Run {
 		r := &rundir.Run{Version: 1, State: rundir.Ended}
 		if err := json.Unmarshal([]byte(end), r); err != nil {

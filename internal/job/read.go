@@ -11,13 +11,13 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
-// Read reads all files once and puts the jobs together. It calls open for
-// each process that it meets, gives the sink what the process recorded, and
-// closes it. Several processes are read at a time: open must be safe for
-// concurrent use, a sink need not be. A nil sink is not allowed.
+// Read reads all files once and assembles the jobs. It calls open for each
+// process that it finds, passes the process's records to the sink, and closes
+// it. Several processes are read at a time: open must be safe for concurrent
+// use, a sink need not be. A nil sink is not allowed.
 //
 // What a process wrote both as a trace and as JSON lines is taken from the
-// trace; the lines add what only they say. Files that turn out to be
+// trace; the lines add what only they have. Files that turn out to be
 // unreadable are left out and listed in Skipped.
 func (s *Set) Read(open func(*Process) Sink) ([]*Job, error) {
 	procs, err := s.Processes(open)
@@ -27,7 +27,7 @@ func (s *Set) Read(open func(*Process) Sink) ([]*Job, error) {
 	return Assemble(procs, s.Starts()...), nil
 }
 
-// Starts reads the run.json among the files that are no telemetry.
+// Starts reads the run.json files among the files that are not telemetry.
 func (s *Set) Starts() (out []*rundir.Run) {
 	for _, f := range s.Skipped {
 		if !rundir.IsRun(f.Path) {
@@ -40,8 +40,8 @@ func (s *Set) Starts() (out []*rundir.Run) {
 	return out
 }
 
-// Processes is Read without putting the processes together: for those who do so
-// later, with processes of other sets. See [Assemble].
+// Processes is Read without assembling jobs: for callers that do so later, with
+// processes of other sets. See [Assemble].
 func (s *Set) Processes(open func(*Process) Sink) ([]*Process, error) {
 	r := &reading{set: s, open: open}
 	r.eachParallel(len(s.records), func(i int) { r.lines(s.records[i]) })
@@ -55,7 +55,7 @@ func (s *Set) Processes(open func(*Process) Sink) ([]*Process, error) {
 	for _, g := range s.traces {
 		g.extra = nil
 	}
-	// Files are read side by side and come in any order.
+	// Files are read concurrently and come in any order.
 	slices.SortStableFunc(s.Skipped, func(a, b *FileError) int { return cmp.Compare(a.Path, b.Path) })
 	slices.SortFunc(r.procs, byTime)
 	return r.procs, nil
@@ -92,7 +92,7 @@ func (r *reading) add(err error, procs ...*Process) {
 	r.err = errors.Join(r.err, err)
 }
 
-// lines reads a file of JSON lines. Processes that have a trace too are kept
+// lines reads a file of JSON lines. Processes that also have a trace are kept
 // until it is read.
 func (r *reading) lines(path string) {
 	from, err := readRecords(path, r.set.Arguments != nil)
@@ -128,7 +128,7 @@ func (r *reading) lines(path string) {
 			if to == nil {
 				return
 			}
-			s.mark() // as it was taken
+			s.mark() // as it was read
 			arguments(s.args)
 			x.proc.hand(&s.Span, to)
 		})
@@ -157,9 +157,9 @@ func (r *reading) traces(g *group) {
 	r.add(err, procs...)
 }
 
-// Assemble makes jobs of processes and gives the numbers that no record says:
-// it changes the processes. Their order is irrelevant; a copy of a process that
-// is there changes nothing. Starts tell which attempts are of one run; of the runs of
+// Assemble makes jobs of processes and sets the numbers without a record: it
+// changes the processes. Their order is irrelevant; a copy of a process changes
+// nothing. Starts determine which attempts belong to one run; of the runs of
 // one session tag the latest comes first.
 func Assemble(procs []*Process, starts ...*rundir.Run) []*Job {
 	procs = withoutCopies(slices.SortedFunc(slices.Values(procs), byTime))
@@ -170,7 +170,7 @@ func Assemble(procs []*Process, starts ...*rundir.Run) []*Job {
 	for _, p := range procs {
 		key := ident{p.JobID, p.SessionTag}
 		if p.SessionTag != "" {
-			key.id = "" // a restart may have another id at the launcher
+			key.id = "" // a restart may have another launcher id
 		}
 		if key == (ident{}) {
 			rest = append(rest, p)
@@ -185,8 +185,8 @@ func Assemble(procs []*Process, starts ...*rundir.Run) []*Job {
 		j.add(p)
 	}
 	if len(rest) > 0 {
-		// What does not say to which job it belongs is of the only one there
-		// is, or a job of its own.
+		// A process without a job belongs to the only job there is, or to a separate
+		// one.
 		if len(order) != 1 {
 			order = append(order, &Job{})
 		}
@@ -210,8 +210,9 @@ func Assemble(procs []*Process, starts ...*rundir.Run) []*Job {
 	return out
 }
 
-// withoutCopies leaves out the processes whose spans were sent by OTLP where another file
-// of the process has the same: they must not count twice.
+// withoutCopies leaves out the processes whose spans were sent by OTLP if
+// another file of the process has the same spans, so that they do not count
+// twice.
 func withoutCopies(procs []*Process) []*Process {
 	own := make(map[int64][]*Process)
 	for _, p := range procs {
@@ -234,7 +235,7 @@ func withoutCopies(procs []*Process) []*Process {
 	})
 }
 
-// unite makes one process of those that are copies of each other.
+// unite merges processes that are copies of each other.
 func (j *Job) unite() {
 	type ident struct {
 		start, seen, end, pid int64
@@ -257,11 +258,12 @@ func (j *Job) unite() {
 	j.Processes = out
 }
 
-// single takes one account of each process: the same may have been recorded in two
-// ways, by its own spans and by a profiler's file, and must not count twice. That
-// of the training wins, then one with spans, then the one that knows more of the time. A
-// file that has no span of a process, as one of samples of its processor, is one more
-// source of the process and no process by itself.
+// single keeps one record of each process, because the same process may have
+// been recorded in two ways, by its own spans and by a profiler's file, and
+// must not count twice. The record of the training wins, then one with spans,
+// then the one that covers more time. A file without spans of a process, such
+// as one of processor samples, is an additional source of the process, not a
+// process.
 func (j *Job) single() {
 	type ident struct {
 		host string
@@ -280,7 +282,7 @@ func (j *Job) single() {
 		})
 		switch {
 		case i < 0:
-		case p.spanned(), len(p.Failures) > 0: // it may tell how another failed
+		case p.spanned(), len(p.Failures) > 0: // it may report how another process failed
 			j.Helpers = append(j.Helpers, p)
 		default:
 			list[i].Sources = append(list[i].Sources, p.Sources...)
@@ -291,10 +293,11 @@ func (j *Job) single() {
 	})
 }
 
-// spanned reports whether a span is on record, ended or not.
+// spanned reports whether there is a span, ended or not.
 func (p *Process) spanned() bool { return p.digest != 0 }
 
-// betterThan is a strict order among accounts of one process.
+// betterThan reports whether p is the better of two records of one process. The
+// order is strict.
 func (p *Process) betterThan(o *Process) bool {
 	if p.Training != o.Training {
 		return p.Training
@@ -305,15 +308,15 @@ func (p *Process) betterThan(o *Process) bool {
 	return cmp.Or(cmp.Compare(p.LastSeen-p.Start, o.LastSeen-o.Start), cmp.Compare(p.Spans, o.Spans), -byTime(p, o)) > 0
 }
 
-// settle tells the training processes from their helpers and numbers them.
+// settle separates training processes from helpers and numbers them.
 func (j *Job) settle() {
 	slices.SortStableFunc(j.Processes, byTime)
 	j.unite()
 	j.single()
-	prepares := preparations(j.Processes)
+	prepares, beside := preparations(j.Processes), relatives(j.Processes)
 	trains := slices.ContainsFunc(j.Processes, func(p *Process) bool { return p.Training })
 	j.Processes = slices.DeleteFunc(j.Processes, func(p *Process) bool {
-		helper := trains && !p.Training || p.Spans == 0 && !p.Training || prepares(p)
+		helper := trains && !p.Training || p.Spans == 0 && !p.Training || prepares(p) || beside(p)
 		if helper {
 			j.Helpers = append(j.Helpers, p)
 		}
@@ -325,17 +328,17 @@ func (j *Job) settle() {
 	})
 }
 
-// number gives ranks and attempts to processes whose records do not say them.
-// Processes come by start. Those without a rank that run at the same time are
-// different ranks; a process that begins when the one before of its rank has
-// given its last sign of life is the next attempt.
+// number sets ranks and attempts of processes without recorded ones. Processes
+// come by start. Those without a rank that run at the same time are different
+// ranks; a process that begins after the last heartbeat of the previous one of
+// its rank is the next attempt.
 //
-// Where a launcher does not count, every attempt records the same number. One that
-// follows another of its rank and records no higher number is such: then the recorded
-// numbers of the job are no more than the least that an attempt can be, and the times
-// count.
+// If a launcher does not count, every attempt records the same number. An
+// attempt that follows another of its rank and records no higher number shows
+// this: then the recorded numbers of the job are only lower bounds, and the
+// times decide.
 func (j *Job) number() {
-	ofJob := make(map[string]*freeRanks) // what has another id is no other rank
+	ofJob := make(map[string]*freeRanks) // processes with another id are not other ranks
 	for _, p := range j.Processes {
 		ranks := ofJob[p.JobID]
 		if ranks == nil {
@@ -353,8 +356,8 @@ func (j *Job) number() {
 	j.atOnce()
 }
 
-// attempts returns numbers to the attempts, and returns false where the recorded ones
-// cannot be trusted.
+// attempts sets the numbers of the attempts, and returns false if the recorded
+// ones cannot be trusted.
 func (j *Job) attempts(trusted bool) bool {
 	last := make(map[int]*Process) // by rank
 	now := newRunning(j.Processes)
@@ -384,7 +387,7 @@ func (j *Job) attempts(trusted bool) bool {
 	return true
 }
 
-// AttemptAt is the latest attempt that runs at a time, 0 without one.
+// AttemptAt returns the latest attempt that runs at a time, or 0.
 func (j *Job) AttemptAt(t int64) int {
 	if j.at == nil {
 		j.at = newRunning(j.Processes)
@@ -395,19 +398,19 @@ func (j *Job) AttemptAt(t int64) int {
 	return j.at.latestAt(t)
 }
 
-// attemptOf infers the attempt of p, which comes after another of its rank, while
-// others of an attempt run.
+// attemptOf infers the attempt of p, which comes after another process of its
+// rank, while others processes of an attempt run.
 func attemptOf(p, before *Process, others int) int {
 	switch {
 	case before == nil:
 		return max(1, others)
 	case p.Start < before.LastSeen:
-		return before.Attempt // both at once: two writers
+		return before.Attempt // both at the same time: two writers
 	}
 	return max(before.Attempt+1, others)
 }
 
-// Sinks is a [Sink] that gives what it gets to several.
+// Sinks is a [Sink] that passes everything to several sinks.
 type Sinks []Sink
 
 // Span implements Sink.
@@ -424,7 +427,7 @@ func (all Sinks) Event(e *Event) {
 	}
 }
 
-// Close closes all of them, and gives the first error.
+// Close closes all of them, and returns the first error.
 func (all Sinks) Close() error {
 	var failed error
 	for _, to := range all {

@@ -23,7 +23,7 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// readRecords reads a file of JSON lines. Its reader has to be closed.
+// readRecords reads a file of JSON lines. Its reader must be closed.
 func readRecords(path string, arguments bool) (*recordReader, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -52,7 +52,7 @@ func readRecords(path string, arguments bool) (*recordReader, error) {
 	return r, nil
 }
 
-// lines reads all lines. One that is too long is skipped, and no record.
+// lines reads all lines. A line that is too long is skipped.
 func (r *recordReader) lines(text io.Reader) error {
 	var in fsread.Lines
 	in.Reset(text, nil)
@@ -69,8 +69,8 @@ func (r *recordReader) lines(text io.Reader) error {
 	}
 }
 
-// judge sets aside what lies too far from the other times of the file, and what
-// ended before it began.
+// judge drops spans too far from the other times of the file, and those that
+// ended before they began.
 func (r *recordReader) judge() {
 	for _, p := range r.order {
 		for _, s := range p.open {
@@ -101,7 +101,7 @@ func (r *recordReader) line(line []byte) {
 	}
 	var rec record
 	if err := json.Unmarshal(line, &rec); err != nil {
-		// The reference writes NaN and the infinities bare.
+		// one-logger writes NaN and infinities bare.
 		if clean := strict(line); clean == nil || json.Unmarshal(clean, &rec) != nil {
 			r.bad++
 			return
@@ -144,7 +144,7 @@ func (r *recordReader) line(line []byte) {
 	}
 }
 
-// strict replaces the words that JSON does not know by null, or returns nil.
+// strict replaces the words that are not valid JSON by null, or returns nil.
 func strict(line []byte) []byte {
 	var out []byte
 	quoted, from := false, 0
@@ -171,7 +171,7 @@ func strict(line []byte) []byte {
 	return append(out, line[from:]...)
 }
 
-// time is the time of an event in nanoseconds, 0 without one.
+// time returns the time of an event in nanoseconds, or 0.
 func (e *recordEvent) time() int64 {
 	if e == nil {
 		return 0
@@ -183,7 +183,7 @@ func (e *recordEvent) time() int64 {
 	return ms * 1e6
 }
 
-// spanID makes a number of an id: the text itself where it is 64 bits in hex.
+// spanID converts an id to a number: the value itself if it is 64 bits in hex.
 func spanID(id string) uint64 {
 	if id == "" {
 		return 0
@@ -207,7 +207,7 @@ func (p *recordProcess) span(rec *record, s *heldSpan) {
 		event = rec.Name
 	}
 	s.mean(cat, p.names.Of(cat, event))
-	s.Nested = rec.ParentID == "" && rec.Rank == nil // the reference says no parents
+	s.Nested = rec.ParentID == "" && rec.Rank == nil // one-logger writes no parents
 	s.Step, s.First, s.Epoch = Unknown, Unknown, Unknown
 	for i := range rec.Attributes {
 		a := &rec.Attributes[i]
@@ -221,7 +221,7 @@ func (p *recordProcess) span(rec *record, s *heldSpan) {
 	slices.SortFunc(s.args, byKey)
 }
 
-// argDuration is what a stop says of the length; the times say it as well.
+// argDuration is the length in a stop record; the times have it as well.
 const argDuration = "duration_msec"
 
 func byKey(a, b dftracer.Arg) int { return cmp.Compare(a.Key, b.Key) }
@@ -267,7 +267,7 @@ func (p *recordProcess) stop(rec *record) {
 	}
 }
 
-// maxKnown bounds the memory for dropping copies of records.
+// maxKnown bounds the memory for detecting copies of records.
 const maxKnown = 1 << 20
 
 func (p *recordProcess) close(s, end *heldSpan) {
@@ -302,7 +302,7 @@ func (p *recordProcess) event(rec *record) {
 	}
 }
 
-// split makes the processes that shared a number, one for each application.
+// split makes the processes that shared a process id, one for each application.
 func (p *recordProcess) split() {
 	p.eachSpan(func(s *heldSpan) {
 		if s.Name == spans.Application && (len(p.starts) == 0 || p.starts[len(p.starts)-1] != s.Start) {
@@ -345,7 +345,7 @@ func (p *recordProcess) split() {
 	}
 }
 
-// processAt returns the process of a time.
+// processAt returns the process at a time.
 func (p *recordProcess) processAt(t int64) *records {
 	i, found := slices.BinarySearch(p.starts, t)
 	if !found {
@@ -354,8 +354,8 @@ func (p *recordProcess) processAt(t int64) *records {
 	return p.parts[max(i, 0)]
 }
 
-// twin finds the trace of the process that wrote the records: the same
-// number, the same rank, begun at the same time.
+// twin finds the trace of the process that wrote the records: the same process
+// id and rank, begun at the same time.
 func (x *records) twin(traces []*group) *group {
 	const apart = 60e9
 	for _, g := range traces {
@@ -367,14 +367,14 @@ func (x *records) twin(traces []*group) *group {
 	return nil
 }
 
-// records is what a file of JSON lines says of one process.
+// records is the content of a file of JSON lines about one process.
 type records struct {
 	proc   *Process
 	events []Event
 }
 
-// record is one line of a file in the one-logger grammar, ours or the
-// reference's. Ours have what follows pid.
+// record is one line in one-logger's grammar, by this library or one-logger.
+// The fields after pid are this library's.
 type record struct {
 	Type       string       `json:"type"`
 	ID         string       `json:"id"`
@@ -396,53 +396,53 @@ type recordEvent struct {
 	Attributes arguments `json:"attributes"`
 }
 
-// writer tells the processes of one file apart.
+// writer identifies a process of one file.
 type writer struct {
 	pid  int64
 	rank int
 }
 
-// recordReader puts the records of a file together.
+// recordReader assembles the records of a file.
 type recordReader struct {
 	path    string
-	spans   *extsort.Sorter[heldSpan] // of all, by writer and time
-	times   *filetime.Judge           // of their starts, and of the events
+	spans   *extsort.Sorter[heldSpan] // of all processes, by writer and time
+	times   *filetime.Judge           // of span starts and events
 	failed  error                     // of a temporary file
 	writers map[writer]*recordProcess
 	order   []*recordProcess
 	bad     int
-	torn    error // what ended a torn gzip stream
+	torn    error // the error of a torn gzip stream
 
 	arguments bool // they are kept
 }
 
-// recordProcess is what one writer wrote: a process, or several that had the
-// same number one after the other.
+// recordProcess is the output of one writer: a process, or several that had the
+// same process id one after the other.
 type recordProcess struct {
 	*recordReader
 	group  uint32
 	events []Event
 	key    writer
-	open   map[uint64]heldSpan // those without an end, by id
+	open   map[uint64]heldSpan // spans without an end, by id
 	ends   map[uint64]heldSpan // ends whose start has not come
 	lives  []int64             // heartbeats
-	known  map[uint64]int64    // start of spans that ended, to drop copies
+	known  map[uint64]int64    // start of ended spans, to detect copies
 	inits  []recordEvent       // with their times
 	ranked bool
 	number *int
 
-	aside    int  // what judge left out
+	aside    int  // spans that judge dropped
 	spanned  bool // it has spans
 	relative bool
 	names    vocab.Book
 
 	starts []int64    // of the applications
-	parts  []*records // the processes, one for each
+	parts  []*records // one per process
 }
 
 // heldSpan is a span of a writer.
 type heldSpan struct {
 	Span
 	group uint32
-	args  []dftracer.Arg // where they are asked for
+	args  []dftracer.Arg // if they are requested
 }

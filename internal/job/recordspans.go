@@ -12,8 +12,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// recordMemory is what the spans of a file of JSON lines may take in memory. They
-// can be judged and given to their processes when all are read.
+// recordMemory bounds the memory for the spans of a file of JSON lines. They
+// can be judged and assigned to their processes only after all are read.
 const recordMemory = 8 << 20
 
 func newRecordReader(path string) *recordReader {
@@ -30,7 +30,7 @@ func newRecordReader(path string) *recordReader {
 	}
 }
 
-// done takes a span that is complete, or will never be.
+// done handles a span that is complete, or will never be.
 func (p *recordProcess) done(s *heldSpan) {
 	p.times.Has(s.Start)
 	p.spanned, s.group = true, p.group
@@ -39,7 +39,8 @@ func (p *recordProcess) done(s *heldSpan) {
 	}
 }
 
-// eachSpan returns the spans whose times can be, by start, and returns how many cannot.
+// eachSpan calls fn with the spans that have possible times, by start, and
+// returns how many have not.
 func (p *recordProcess) eachSpan(fn func(*heldSpan)) (aside int) {
 	it := p.spans.Merge(p.group)
 	for s := it.Next(); s != nil; s = it.Next() {
@@ -87,7 +88,7 @@ func appendSpan(dst []byte, s *heldSpan) []byte {
 
 var errSpan = errors.New("a span is damaged")
 
-// decodeSpan reads a span. Of its words the first ones are kept once for all.
+// decodeSpan decodes a span. Its first strings are interned.
 func decodeSpan(src []byte, s *heldSpan, words map[string]string) error {
 	bad := false
 	skip := func(n int) []byte {

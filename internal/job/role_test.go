@@ -8,14 +8,14 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// event is one event of process 4 with arguments of its own.
+// event returns one event of process 4 with its own arguments.
 func event(id int, name, cat, args string) string {
 	return fmt.Sprintf(`{"id":%d,"name":%q,"cat":%q,"pid":4,"tid":1,"ts":%d,"dur":10,"ph":"X","args":{"hhash":"h","level":1,"p_idx":-1,%s}}`,
 		id, name, cat, base+int64(id), args)
 }
 
-// TestRolesAndDevices: what tells ranks apart that do different work, and what
-// an import of profiles adds.
+// TestRolesAndDevices checks what distinguishes ranks that do different work,
+// and what an import of profiles adds.
 func TestRolesAndDevices(t *testing.T) {
 	text := strings.Join([]string{
 		process(4, 0, 100, "", app),
@@ -32,7 +32,7 @@ func TestRolesAndDevices(t *testing.T) {
 		11: {Role: "decoder", Step: 7},
 		12: {Step: job.Unknown, Profiling: job.Profiling{Device: 40_500, DeviceComm: 8_000}},
 		13: {Step: 6, Group: "tp", GroupSize: 2},
-		14: {Step: job.Unknown, Profiling: job.Profiling{Launch: (base+14)*1000 - 3_500}}, // it began so much after the host had asked for it
+		14: {Step: job.Unknown, Profiling: job.Profiling{Launch: (base+14)*1000 - 3_500}}, // it began this much after the host had requested it
 		15: {Step: job.Unknown},
 	}
 	for _, sp := range r.sinks[r.jobs[0].Processes[0]].spans {

@@ -11,8 +11,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// Processes of other ids that are the same rank of the same attempt at the same time
-// are of other jobs; a process that says no id is of the first.
+// Processes with other ids that are the same rank of the same attempt at the
+// same time belong to other jobs; a process without an id belongs to the first.
 func TestApart(t *testing.T) {
 	type proc struct {
 		id             string
@@ -52,7 +52,7 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// An attempt lasts from its first process to its last, and knows each id once.
+// An attempt lasts from its first process to its last, and has each id once.
 func TestAttemptStarts(t *testing.T) {
 	var j Job
 	for i, id := range []string{"b", "", "a", "b"} {
@@ -72,8 +72,8 @@ func TestAttemptStarts(t *testing.T) {
 	}
 }
 
-// Starts of which nothing was recorded are one attempt where they are of one folder and
-// one id of the launcher.
+// Starts without any record are one attempt if they share a folder and a
+// launcher id.
 func TestSilentAttempts(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0).UTC() }
 	failed := 1
@@ -96,7 +96,7 @@ func TestSilentAttempts(t *testing.T) {
 	}
 }
 
-// An error is dropped where a step began after it, not where there were no steps.
+// An error is dropped if a step began after it, not if there were no steps.
 func TestSettledFailures(t *testing.T) {
 	for _, steps := range []int{0, 1} {
 		p := newProcess()
@@ -111,7 +111,7 @@ func TestSettledFailures(t *testing.T) {
 	}
 }
 
-// What tells of steps is kept when spans are added up by name.
+// Events that show steps are kept when spans are added up by name.
 func TestSaysSteps(t *testing.T) {
 	for categoryName, want := range map[[2]string]bool{
 		{"pipeline", "train"}: true, {"pipeline", "train.iteration"}: true, {"pipeline", "epoch.block"}: true, {"", "training_loop"}: true,
@@ -130,8 +130,8 @@ func TestSaysSteps(t *testing.T) {
 	}
 }
 
-// A checkpoint that is written behind the training is in the background, and the step
-// that a span says is kept where something asks for it.
+// A checkpoint written while training continues is in the background, and the
+// step of a span is kept if something uses it.
 func TestMark(t *testing.T) {
 	for categoryName, want := range map[[2]string]Span{
 		{"", "checkpoint_save_finalization"}: {Background: true, Step: 3},
@@ -148,7 +148,7 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// A loop begins with its first step, also where both begin at one time.
+// A loop begins with its first step, also if both begin at one time.
 func TestLoopOfItsFirstStep(t *testing.T) {
 	for _, before := range []int64{0, 1} {
 		var s Steps
@@ -167,8 +167,8 @@ func TestLoopOfItsFirstStep(t *testing.T) {
 	}
 }
 
-// Steps are found once, and again when a span has come. Numbers are local where a loop
-// that goes on counts from 0.
+// Steps are determined once, and again after a new span. Numbers are local if a
+// continued loop counts from 0.
 func TestStepsAreFoundOnce(t *testing.T) {
 	for _, first := range []int64{Unknown, 0, 100} {
 		var s Steps

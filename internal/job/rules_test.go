@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// A stop without a time is none: the span ends with the stop that has one.
+// A stop without a time is ignored: the span ends with the stop that has one.
 func TestStopWithoutATime(t *testing.T) {
 	const ms = base / 1000
 	start := fmt.Sprintf(`{"type":"start","id":"5","name":"training_loop","start_event":{"attributes":{"timestamp_msec":%d}},"count":1,"pid":4}`, ms)
@@ -22,8 +22,8 @@ func TestStopWithoutATime(t *testing.T) {
 	}
 }
 
-// Applications that had one number after each other are processes of their own, each
-// with what happened in its time.
+// Applications that had one process id one after the other are separate
+// processes, each with the events of its time.
 func TestOneNumberTwice(t *testing.T) {
 	const ms = base / 1000
 	span := func(id, name string, from, to int64) string {
@@ -42,11 +42,11 @@ func TestOneNumberTwice(t *testing.T) {
 	}
 }
 
-// A host is called what the trace calls it, and by its hash where it says no name. A file
+// A host has its name in the trace, or its hash if there is no name. A file
 // that is read again because of a wrong clock has its processes once.
 func TestHostsAndFilesReadAgain(t *testing.T) {
 	named := `{"id":ID,"name":"HH","cat":"dftracer","pid":PID,"tid":1,"ph":"M","args":{"hhash":"h","name":"node-7","value":"h"}}`
-	var wrong strings.Builder // most of the file lies far from its begin
+	var wrong strings.Builder // most of the file is far from its begin
 	for i := range int64(99) {
 		wrong.WriteString(at(int(100+i), 5, 5))
 	}
@@ -76,7 +76,7 @@ func TestHostsAndFilesReadAgain(t *testing.T) {
 	}
 }
 
-// What an evaluation over a loader took is no part of the step after it.
+// The time of an evaluation over a loader is not part of the step after it.
 func TestStepsAroundEvaluations(t *testing.T) {
 	p := newProgram()
 	p.batch()
@@ -89,7 +89,8 @@ func TestStepsAroundEvaluations(t *testing.T) {
 	p.steps(t, 0, 35, 63, 98, 98, 133)
 }
 
-// One process whose records contradict each other is told of, whichever of them it is.
+// A single process whose records contradict each other is reported, whichever
+// it is.
 func TestContradictionIsTold(t *testing.T) {
 	for odd := range 3 {
 		var procs []*job.Process

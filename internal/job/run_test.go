@@ -15,7 +15,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// sink keeps what a process recorded.
+// sink keeps the records of a process.
 type sink struct {
 	spans  []job.Span
 	events []job.Event
@@ -75,7 +75,8 @@ func files(t *testing.T, content map[string]string) string {
 
 const base = 1704067200000000 // microseconds
 
-// process is a trace: a start, an application if it trains, and more lines.
+// process returns a trace: a start, an application if it trains, and more
+// lines.
 func process(pid int, from, to int64, start string, more ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[\n"+`{"id":1,"name":"start","cat":"dftracer","pid":%d,"tid":1,"ts":%d,"dur":0,"ph":"X","args":{"hhash":"h","level":1,"p_idx":-1%s}}`+"\n", pid, base+from, start)
@@ -105,8 +106,8 @@ func describe(j *job.Job) (out []string) {
 	return out
 }
 
-// A job that runs replaces files by renaming others to them. Those that were
-// there under a name for a moment are nothing that is left out.
+// A running job replaces files by renaming others. Temporary names that have
+// disappeared are not reported as left out.
 func TestFilesThatComeAndGo(t *testing.T) {
 	dir := files(t, map[string]string{"a.pfw": process(11, 0, 100, "", app), "run.json": "{}"})
 	stop := make(chan struct{})
@@ -143,8 +144,8 @@ func TestFilesThatComeAndGo(t *testing.T) {
 	writer.Wait()
 }
 
-// One of the files of a process that is gone when it is to be read costs what
-// was in it, not the report.
+// If one of the files of a process has disappeared when it is to be read, only
+// its contents are missing, not the report.
 func TestFileGoneBeforeItIsRead(t *testing.T) {
 	dir := files(t, map[string]string{"a.pfw": process(11, 0, 100, "", app), "b.pfw": process(11, 0, 200, "", app)})
 	for n, path := range []string{"a.pfw", "b.pfw"} {
@@ -172,7 +173,7 @@ func TestJobs(t *testing.T) {
 	r := readAll(t, files(t, map[string]string{
 		"x/1.pfw": process(11, 0, 100, `,"session_tag":"x","job_id":"7","attempt":0,"rank":0`, app),
 		"x/2.pfw": process(12, 200, 300, `,"session_tag":"x","job_id":"8","attempt":1,"rank":0`, app),
-		"x/3.pfw": process(13, 1, 90, `,"session_tag":"x","rank":1`, app), // no attempt number
+		"x/3.pfw": process(13, 1, 90, `,"session_tag":"x","rank":1`, app), // without an attempt number
 		"x/4.pfw": process(14, 201, 290, `,"session_tag":"x","rank":1`, app),
 		"x/5.pfw": process(15, 202, 295, `,"session_tag":"x","rank":2`, app), // not in the first attempt
 		"x/6.pfw": process(16, 205, 295, `,"session_tag":"x"`, fetch),        // a worker
@@ -192,7 +193,7 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestWithoutNames: nothing says job, rank or attempt; the times do.
+// TestWithoutNames has records without job, rank and attempt; the times decide.
 func TestWithoutNames(t *testing.T) {
 	r := readAll(t, files(t, map[string]string{
 		"a.pfw": process(1, 0, 100, "", app), "b.pfw": process(2, 5, 95, "", app),
@@ -206,18 +207,18 @@ func TestWithoutNames(t *testing.T) {
 	}
 }
 
-// TestLauncherDoesNotCount: every attempt says that it is the first.
+// TestLauncherDoesNotCount has attempts that all record to be the first.
 func TestLauncherDoesNotCount(t *testing.T) {
 	first := `,"session_tag":"x","attempt":0,"rank":%d`
 	r := readAll(t, files(t, map[string]string{
 		"a.pfw": process(1, 0, 100, fmt.Sprintf(first, 0), app), "b.pfw": process(2, 200, 300, fmt.Sprintf(first, 0), app),
-		"c.pfw": process(3, 195, 310, fmt.Sprintf(first, 1), app), // first of its attempt, and not in the one before
+		"c.pfw": process(3, 195, 310, fmt.Sprintf(first, 1), app), // first of its attempt, and not in the previous one
 		"d.pfw": process(4, 400, 500, fmt.Sprintf(first, 0), app), "e.pfw": process(5, 401, 500, fmt.Sprintf(first, 1), app),
 	}))
 	if have, want := describe(r.jobs[0]), []string{"r0 a1 pid1", "r0 a2 pid2", "r0 a3 pid4", "r1 a2 pid3", "r1 a3 pid5"}; !slices.Equal(have, want) {
 		t.Errorf("%v, want %v", have, want)
 	}
-	r = readAll(t, files(t, map[string]string{ // at the same time: two writers, which the ledger reports
+	r = readAll(t, files(t, map[string]string{ // at the same time: two writers, which goodput accounting reports
 		"a.pfw": process(1, 0, 100, fmt.Sprintf(first, 0), app), "b.pfw": process(2, 20, 120, fmt.Sprintf(first, 0), app),
 	}))
 	if have, want := describe(r.jobs[0]), []string{"r0 a1 pid1", "r0 a1 pid2"}; !slices.Equal(have, want) || !r.jobs[0].Processes[0].AttemptKnown {
@@ -270,8 +271,8 @@ func TestSavedCheckpoints(t *testing.T) {
 	}
 }
 
-// TestInitOfATrace: who a process is may stand in the event that says so, and in
-// no other.
+// TestInitOfATrace checks that the identity of a process is taken from the
+// event for it, and from no other.
 func TestInitOfATrace(t *testing.T) {
 	said := func(name string, rank int) string {
 		return fmt.Sprintf(`{"id":93,"name":"CM","cat":"dftracer","pid":PID,"tid":1,"ph":"M","args":{"hhash":"h","name":%q,"value":"TO","span":9,"rank":%d,"world_size":%d,"session_tag":"s%[2]d"}}`, name, rank, 8*rank)
@@ -318,8 +319,8 @@ func TestJSONLines(t *testing.T) {
 	}
 }
 
-// TestTraceAndLines: what a process wrote twice counts once, and what only the
-// lines say is added.
+// TestTraceAndLines checks that what a process wrote twice counts once, and
+// that what only the lines have is added.
 func TestTraceAndLines(t *testing.T) {
 	const ms = base / 1000
 	event := func(name, more string) string {
@@ -353,7 +354,8 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// TestStartedByHand: nobody counted the attempts, so that all say the first.
+// TestStartedByHand has attempts that were not counted, so that all record the
+// first.
 func TestStartedByHand(t *testing.T) {
 	const same = `,"attempt":0,"rank":%d`
 	r := readAll(t, files(t, map[string]string{
@@ -366,7 +368,7 @@ func TestStartedByHand(t *testing.T) {
 	}
 }
 
-// TestStop: reading ends soon after somebody asks for it.
+// TestStop checks that reading ends soon after a request.
 func TestStop(t *testing.T) {
 	var more []string
 	for range 20_000 {
@@ -396,8 +398,7 @@ func (c counting) Span(*job.Span)   { c.n.Add(1) }
 func (c counting) Event(*job.Event) {}
 func (c counting) Close() error     { return nil }
 
-// A number that is no rank makes no rank: it is counted, and what else says the
-// rank holds.
+// An invalid rank is counted, and other evidence of the rank is used.
 func TestNumbersThatAreNoRanks(t *testing.T) {
 	for _, test := range []struct {
 		name, file, args, line string
@@ -424,8 +425,8 @@ func TestNumbersThatAreNoRanks(t *testing.T) {
 	}
 }
 
-// TestLinesSayWhatTracesSay: a span of JSON lines has the fields that it has in a
-// trace.
+// TestLinesSayWhatTracesSay checks that a span of JSON lines has the same
+// fields as in a trace.
 func TestLinesSayWhatTracesSay(t *testing.T) {
 	const ms = base / 1000
 	start := fmt.Sprintf(`"start_event":{"name":"span_start","attributes":{"timestamp_msec":%d}}`, ms)

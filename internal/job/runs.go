@@ -11,17 +11,17 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
-// Two starts with one session tag, which is the name of what was started, are attempts
-// of one run only if a launcher says so, or if the earlier is known to be dead, the
-// command is the same, and the later goes on where it was. Otherwise they are two runs,
-// and the time between them is nobody's downtime. What no run.json tells of is left as
-// its records say.
+// Two starts with one session tag, which is the name of what was started, are
+// attempts of one run only if a launcher shows it, or if the earlier is known
+// to be dead, the command is the same, and the later continues its training.
+// Otherwise they are two runs, and the time between them is not downtime.
+// Records without a run.json are left as they are.
 
-// runs divides a job into its runs, by time. Attempts keep their numbers.
+// runs splits a job into its runs, by time. Attempts keep their numbers.
 func (j *Job) runs(all []*rundir.Run) []*Job {
 	list := j.attemptStarts()
 	starts := j.starts(all)
-	var rest []*rundir.Run // which no process recorded
+	var rest []*rundir.Run // not recorded by any process
 	for _, s := range starts {
 		during := func(a *attemptStarts) bool {
 			return matchesAny(s, a.jobs) && s.During(a.number, a.start, a.stop)
@@ -72,7 +72,8 @@ func (j *Job) runs(all []*rundir.Run) []*Job {
 	return out
 }
 
-// match adds a start to the attempts that it is of, and reports whether there are any.
+// match adds a start to the attempts that it belongs to, and reports whether
+// there are any.
 func match(list []*attemptStarts, s *rundir.Run, is func(*attemptStarts) bool) (any bool) {
 	for _, a := range list {
 		if is(a) {
@@ -82,9 +83,10 @@ func match(list []*attemptStarts, s *rundir.Run, is func(*attemptStarts) bool) (
 	return any
 }
 
-// silent adds the starts that ended before anything of them was recorded: those of which
-// the launcher says that they are of the run, and those between two of its attempts that
-// had the same command. One that ended well had nothing to say.
+// silent adds the starts that ended before anything of them was recorded: those
+// that belong to the run according to the launcher, and those between two of
+// its attempts with the same command. One that ended well had nothing to
+// record.
 func (j *Job) silent(rest []*rundir.Run, list []*attemptStarts) {
 	known := j.Starts
 	for _, s := range rest {
@@ -115,7 +117,8 @@ func (j *Job) silent(rest []*rundir.Run, list []*attemptStarts) {
 	slices.SortStableFunc(j.Starts, func(a, b *rundir.Run) int { return a.Started.Compare(b.Started) })
 }
 
-// name gives each run a Label of its own, with the name that the folder of its job has, and their processes where there are several.
+// name sets a unique Label of each run, with the name of its job's folder, and
+// of their processes if there are several.
 func name(all []*Job) {
 	taken := make(map[string]bool)
 	for _, j := range all {
@@ -141,11 +144,11 @@ func name(all []*Job) {
 	}
 }
 
-// splitDuplicates divides a job in which processes with other ids are the same rank of the same
-// attempt at the same time: somebody else has called a job the same.
+// splitDuplicates splits a job in which processes with other ids are the same
+// rank of the same attempt at the same time: another job has the same name.
 func (j *Job) splitDuplicates() []*Job {
 	type place struct {
-		attempt, rank int // rank -1 is unknown
+		attempt, rank int // rank -1 means unknown
 		host          string
 	}
 	type group struct {
@@ -195,7 +198,7 @@ func (j *Job) splitDuplicates() []*Job {
 	return out
 }
 
-// starts are those of the job in the order of time.
+// starts returns the starts of the job in the order of time.
 func (j *Job) starts(all []*rundir.Run) (out []*rundir.Run) {
 	for _, s := range all {
 		if j.SessionTag == "" || s.Session == j.SessionTag {
@@ -206,16 +209,16 @@ func (j *Job) starts(all []*rundir.Run) (out []*rundir.Run) {
 	return out
 }
 
-// attemptStarts is what decides whether an attempt goes on with the one before.
+// attemptStarts has what decides whether an attempt continues the previous one.
 type attemptStarts struct {
 	number      int
 	start, stop int64
-	jobs        []string // ids that its processes say
+	jobs        []string // ids in the records of its processes
 	procs       []*Process
 	starts      []*rundir.Run
 }
 
-// attemptStarts are the attempts of a job by number.
+// attemptStarts returns the attempts of a job by number.
 func (j *Job) attemptStarts() (list []*attemptStarts) {
 	byNumber := make(map[int]*attemptStarts)
 	for _, p := range j.Processes {
@@ -235,13 +238,13 @@ func (j *Job) attemptStarts() (list []*attemptStarts) {
 	return list
 }
 
-// matchesAny reports whether a start may be that of processes which say these ids: others of
-// the same name may run at the same time.
+// matchesAny reports whether a start may belong to processes with these ids:
+// others of the same name may run at the same time.
 func matchesAny(s *rundir.Run, jobs []string) bool {
 	return s.Job == "" || len(jobs) == 0 || slices.Contains(jobs, s.Job)
 }
 
-// precedes reports whether the next attempt is one of the same run.
+// precedes reports whether the next attempt belongs to the same run.
 func (a *attemptStarts) precedes(next *attemptStarts) bool {
 	dead, same, recorded := false, false, false
 	for _, s := range a.starts {
@@ -252,7 +255,7 @@ func (a *attemptStarts) precedes(next *attemptStarts) bool {
 			}
 			recorded = true
 			dead = dead || failed && (s.State != rundir.Running || s.Seen.Before(n.Started))
-			if s == n || s.Continues(n) { // or one command, of which something started a part again
+			if s == n || s.Continues(n) { // or one command, part of which was restarted
 				return true
 			}
 			same = same || sameCommand(s, n)
@@ -261,14 +264,14 @@ func (a *attemptStarts) precedes(next *attemptStarts) bool {
 	return !recorded || dead && same && slices.ContainsFunc(next.procs, func(p *Process) bool { return p.Steps.GoesOn })
 }
 
-// sameCommand reports whether two starts are of one command, of which the later may have
-// more flags, as one to resume. Their values are on no record.
+// sameCommand reports whether two starts are of one command; the later may have
+// more flags, such as one to resume. The values of flags are not recorded.
 func sameCommand(s, later *rundir.Run) bool {
 	return s.Program == later.Program && s.Script == later.Script &&
 		!slices.ContainsFunc(s.Flags, func(f string) bool { return !slices.Contains(later.Flags, f) })
 }
 
-// part is the part of a job with some of its attempts.
+// part returns the part of a job with some of its attempts.
 func (j *Job) part(list []*attemptStarts) *Job {
 	out := &Job{ID: j.ID, SessionTag: j.SessionTag}
 	from, to := int64(math.MaxInt64), int64(0)
@@ -291,12 +294,12 @@ func (j *Job) part(list []*attemptStarts) *Job {
 	return out
 }
 
-// atOnce makes one attempt of those that ran at the same time on nodes of one job: where
-// a launcher gave no id, the start on each node has a number and an id of its own, and
-// what they have in common is the size of the world, of which each has other ranks.
+// atOnce merges attempts that ran at the same time on nodes of one job: if a
+// launcher set no id, the start on each node has a separate number and id, and
+// they share only the size of the world, of which each has other ranks.
 func (j *Job) atOnce() {
 	var kept []*nodes
-	var reach []int64 // the latest stop of those up to each of kept
+	var reach []int64 // the latest stop of kept up to each
 	for _, a := range j.attemptStarts() {
 		b := nodesOf(a)
 		if b == nil {
@@ -319,7 +322,7 @@ func (j *Job) atOnce() {
 	}
 }
 
-// nodes are attempts at one time that have some of the ranks of a world, each others.
+// nodes are concurrent attempts that each have some of the ranks of a world.
 type nodes struct {
 	*attemptStarts
 	world int
@@ -328,8 +331,8 @@ type nodes struct {
 	ids   map[string]bool
 }
 
-// nodesOf returns nil for an attempt whose records do not say which ranks of which world
-// and which job it has.
+// nodesOf returns nil for an attempt whose ranks, world or job are not
+// recorded.
 func nodesOf(a *attemptStarts) *nodes {
 	if len(a.jobs) == 0 {
 		return nil
@@ -347,14 +350,14 @@ func nodesOf(a *attemptStarts) *nodes {
 	return n
 }
 
-// meets reports whether b, which may be one more of the nodes, is of another world, or has
-// a rank, a host or an id of theirs.
+// meets reports whether b, which may be another of the nodes, belongs to
+// another world, or shares a rank, a host or an id with them.
 func (n *nodes) meets(b *nodes) bool {
 	return n.world != b.world || slices.ContainsFunc(b.jobs, func(id string) bool { return n.ids[id] }) ||
 		slices.ContainsFunc(b.procs, func(p *Process) bool { return n.ranks[p.Rank] || n.of[p.Host] })
 }
 
-// add makes b one of the nodes, and its attempt theirs.
+// add adds b to the nodes.
 func (n *nodes) add(b *nodes) {
 	for _, p := range b.procs {
 		p.Attempt = n.number

@@ -12,32 +12,33 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/columns"
 )
 
-// Measure is one thing that trainspan run samples of a process, a system or a GPU.
+// Measure is one quantity that trainspan run samples of a process, a system or
+// a GPU.
 type Measure uint8
 
-// The measures. Shares are of the time since the sample before.
+// The measures. Shares are of the time since the previous sample.
 const (
-	RunDelay       Measure = iota // share in which a thread was ready and had no processor, of the one that waited longest
-	IODelay                       // share of waiting for blocks
-	MajorFaults                   // a second
-	UserCores                     // that were used
-	SystemCores                   // by the system for the process
-	AllowedCores                  // that the process may run on
+	RunDelay       Measure = iota // share of time in which a thread was runnable without a CPU, for the thread that waited longest
+	IODelay                       // share of time waiting for block I/O
+	MajorFaults                   // per second
+	UserCores                     // CPU cores in use
+	SystemCores                   // CPU cores the system used for the process
+	AllowedCores                  // CPU cores that the process may run on
 	CoreLimit                     // of the control group
-	Throttled                     // share of the periods in which that held it back
-	Runnable                      // threads of the whole system that run or want to
+	Throttled                     // share of the periods in which that limit applied
+	Runnable                      // threads of the whole system that run or are runnable
 	OnlineCores                   // of the system
-	Steal                         // share of the processors that the host of a virtual machine took
-	IOPressure                    // share in which a thread waited for reads and writes
-	MemoryPressure                // for memory
+	Steal                         // share of CPU time that the host of a virtual machine took
+	IOPressure                    // share of time in which a thread waited for I/O
+	MemoryPressure                // share of time in which a thread waited for memory
 	Clock                         // of a GPU, MHz
 	ClockMax                      // MHz
-	Slowed                        // 1 where a GPU says that heat or power lower its clock
-	Measures                      // how many there are
+	Slowed                        // 1 if heat or power lower the clock of a GPU
+	Measures                      // the number of measures
 )
 
-// measures are the arguments of counter events that are kept, by the name of the event and
-// theirs; gpu is that of each GPU.
+// measures are the arguments of counter events that are kept, by the names of
+// event and argument; gpu stands for each GPU.
 var measures = map[string]map[string]Measure{
 	"sched":       {"run_delay_share": RunDelay, "io_delay_share": IODelay, "allowed_cores": AllowedCores, "cpu_limit_cores": CoreLimit, "throttled_share": Throttled},
 	"page_faults": {"major_per_s": MajorFaults},
@@ -49,19 +50,20 @@ var measures = map[string]map[string]Measure{
 // catResources is the category of these counter events.
 const catResources = "resources"
 
-// Sample is what was measured in the time since the sample before; NaN is not known.
+// Sample holds the measures since the previous sample; NaN means unknown.
 type Sample struct {
 	At     int64 // nanoseconds since the epoch
 	Values [Measures]float32
 }
 
-// Samples are those of a process, by time, and those of its GPUs; those of a system are
-// of the process that took them. They do not change once a set has been read.
+// Samples are the samples of a process, by time, and of its GPUs; those of a
+// system belong to the process that took them. They do not change once a set
+// has been read.
 type Samples struct {
 	Rows []Sample
 	GPUs map[string][]Sample // by index
-	// Device is the index of the GPU that the process computes on, empty if that is not
-	// known and [SeveralDevices] if it is more than one.
+	// Device is the index of the GPU that the process computes on, empty if
+	// unknown, and [SeveralDevices] if there are several.
 	Device string
 }
 
@@ -75,10 +77,10 @@ func (s *Samples) device(index string) {
 	}
 }
 
-// maxSamples bounds the samples of a series. Beyond it neighbours become one.
+// maxSamples bounds the samples of a series. Above it neighbours are merged.
 const maxSamples = 256
 
-// sample takes a counter event.
+// sample handles a counter event.
 func (t *traceReader) sample(p *traceProcess, ev *dftracer.Event) {
 	name, gpu := ev.Name, ""
 	if index, ok := strings.CutPrefix(name, "gpu"); ok && index != "" {
@@ -147,7 +149,8 @@ func noSample(at int64) Sample {
 	return s
 }
 
-// halve makes one sample of each two neighbours: the mean, at the time of the later one.
+// halve merges each two neighbours into their mean, at the time of the later
+// one.
 func halve(rows []Sample) []Sample {
 	out := rows[:0]
 	for i := 0; i < len(rows); i += 2 {
@@ -173,8 +176,8 @@ func halve(rows []Sample) []Sample {
 	return out
 }
 
-// settle puts samples in the order of time, one for each moment: goroutines may have read
-// them in another one.
+// settle sorts samples by time, one for each time, because goroutines may have
+// read them in another order.
 func (s *Samples) settle() {
 	if s == nil {
 		return
@@ -202,7 +205,7 @@ func settled(rows []Sample) []Sample {
 	return out
 }
 
-// With are the samples of both. Neither changes.
+// With returns the samples of both. Neither is changed.
 func (s *Samples) With(o *Samples) *Samples {
 	if s == nil {
 		return o
@@ -232,10 +235,10 @@ func (s *Samples) With(o *Samples) *Samples {
 	return out
 }
 
-// unit is what a measure is stored in: ten thousandths.
+// unit is the unit in which measures are stored: 1/10000.
 const unit = 1e4
 
-// append adds the samples to a digest.
+// append appends the samples to a digest.
 func (s *Samples) append(dst []byte) []byte {
 	if s == nil {
 		s = &Samples{}
@@ -275,7 +278,7 @@ func appendSamples(dst []byte, rows []Sample) []byte {
 	return dst
 }
 
-// readSamples reads what append wrote, nil where there are none.
+// readSamples reads the result of append, nil if there are none.
 func readSamples(r *columns.Reader) *Samples {
 	s := &Samples{Rows: readRows(r)}
 	for range r.Small(maxGPUs) {

@@ -11,8 +11,8 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// The samples of a process lie in another file than its spans. They are of the process
-// all the same, those of the system of the one that took them.
+// The samples of a process are in another file than its spans, but belong to
+// the process; those of the system belong to the process that took them.
 func TestSamples(t *testing.T) {
 	dir := t.TempDir()
 	start := time.Unix(1_800_000_000, 0)
@@ -34,7 +34,7 @@ func TestSamples(t *testing.T) {
 		trace.Write(&dftracer.Event{Phase: dftracer.PhaseComplete, Cat: "pipeline", Name: "train.iteration", PID: 11, TID: 11, ID: uint64(i + 1), TS: start.Add(time.Duration(i) * time.Second).UnixMicro(), Dur: 900_000})
 	}
 	closed(trace)
-	const many = 5000 // more than are kept one by one
+	const many = 5000 // more than are kept individually
 	res := open("resources.pfw.gz", 10)
 	count := func(pid int64, at time.Time, name string, args ...dftracer.Arg) {
 		res.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: "resources", Name: name, PID: pid, TID: pid, TS: at.UnixMicro(), Args: args})
@@ -64,7 +64,7 @@ func TestSamples(t *testing.T) {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}
 	s := jobs[0].Processes[0].Samples
-	if s == nil || len(s.Rows) != 136 { // 128 after the last time that 256 were made 128, then one by one
+	if s == nil || len(s.Rows) != 136 { // 128 after the last time that 256 became 128, then individual ones
 		t.Fatalf("the process has the samples %+v", s)
 	}
 	last := s.Rows[len(s.Rows)-1]

@@ -9,7 +9,8 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// The kind of a span is settled at its end, whatever was said while it was open.
+// The kind of a span is determined at its end, whatever it was while it was
+// open.
 func TestKindIsSettledAtTheEnd(t *testing.T) {
 	const (
 		opened = `{"id":ID,"name":"CM","cat":"dftracer","pid":PID,"tid":1,"ph":"M","args":{"hhash":"h","level":2,"p_idx":-1,"name":"span.begin","value":"%s","begin_id":%d,"begin_cat":"pipeline","begin_ts":%d,"step":%d}}`
@@ -73,7 +74,7 @@ func TestKindIsSettledAtTheEnd(t *testing.T) {
 	}
 }
 
-// settled keeps the steps as they are when all is read.
+// settled keeps the steps as they are after reading.
 type settled struct {
 	sink
 	proc  *job.Process
@@ -91,7 +92,7 @@ func (s *settled) Close() error {
 	return s.sink.Close()
 }
 
-// The step that a profiler opened when it was stopped is no step.
+// The step that a profiler opened when it was stopped does not count.
 func TestTheTailOfAProfilerIsNoStep(t *testing.T) {
 	for _, c := range []struct {
 		last int64
@@ -109,6 +110,41 @@ func TestTheTailOfAProfilerIsNoStep(t *testing.T) {
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("with a last step of %d ns: steps %v, want %v", c.last, got, c.want)
+		}
+	}
+}
+
+// A process without steps is no rank where its parent or child made some: it waits and evaluates. What a
+// launcher gave a rank is one, and so is a child that failed.
+func TestRelativesAreNoRanks(t *testing.T) {
+	const (
+		step     = `{"id":ID,"name":"train.iteration","cat":"pipeline","pid":PID,"tid":1,"ts":FROM,"dur":LEN,"ph":"X","args":{"hhash":"h","level":2,"p_idx":-1,"step":0}}`
+		evaluate = `{"id":ID,"name":"evaluate","cat":"pipeline","pid":PID,"tid":1,"ts":TO,"dur":1,"ph":"X","args":{"hhash":"h","level":2,"p_idx":-1}}`
+		failure  = `{"id":ID,"name":"CM","cat":"dftracer","pid":PID,"tid":1,"ph":"M","args":{"hhash":"h","name":"error","value":"TO","exception_type":"ValueError","exception_message":"x"}}`
+	)
+	parent := func(pid int) string { return fmt.Sprintf(`,"ppid":%d`, pid) }
+	child := process(8, 100, 200, parent(7), app, step)
+	for _, c := range []struct {
+		name string
+		text []string
+		want []string
+	}{
+		{"a parent that evaluates", []string{process(7, 0, 300, "", app, evaluate), child, process(9, 110, 210, parent(7), app, step)}, []string{"r0 a1 pid8", "r1 a1 pid9"}},
+		{"a parent of ranks", []string{process(7, 0, 300, "", app), process(8, 100, 200, parent(7)+`,"rank":0`, app, step)}, []string{"r0 a1 pid8"}},
+		{"a parent that trains", []string{process(7, 0, 300, "", app, step), child}, []string{"r0 a1 pid7", "r1 a1 pid8"}},
+		{"an evaluation beside the training", []string{process(7, 0, 300, "", app, step), process(8, 100, 200, parent(7), app, evaluate)}, []string{"r0 a1 pid7"}},
+		{"a child that failed", []string{process(7, 0, 300, "", app, step), process(8, 100, 200, parent(7), app, failure)}, []string{"r0 a1 pid7", "r1 a1 pid8"}},
+		{"a rank that only evaluates", []string{process(7, 0, 300, `,"rank":1`, app, evaluate), process(8, 100, 200, parent(7)+`,"rank":0`, app, step)}, []string{"r0 a1 pid8", "r1 a1 pid7"}},
+		{"another process with the number of the parent", []string{process(7, 0, 50, "", app, evaluate), child}, []string{"r0 a1 pid7", "r0 a2 pid8"}},
+		{"processes that only evaluate", []string{process(7, 0, 300, "", app, evaluate), process(8, 100, 200, parent(7), app, evaluate)}, []string{"r0 a1 pid7", "r1 a1 pid8"}},
+	} {
+		all := make(map[string]string)
+		for i, text := range c.text {
+			all[fmt.Sprintf("%d.pfw", i)] = text
+		}
+		r := readAll(t, files(t, all))
+		if len(r.jobs) != 1 || !slices.Equal(describe(r.jobs[0]), c.want) {
+			t.Errorf("%s: %d jobs, got %q, want %q", c.name, len(r.jobs), describe(r.jobs[0]), c.want)
 		}
 	}
 }

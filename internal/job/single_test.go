@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// nothing takes what a process recorded.
+// nothing ignores all records.
 type nothing struct{}
 
 func (nothing) Span(*job.Span)   {}
@@ -18,7 +18,7 @@ func (nothing) Event(*job.Event) {}
 func (nothing) Close() error     { return nil }
 
 // A process that was recorded in two ways at once counts once; a later process
-// with its number is another one.
+// with its process id is another one.
 func TestOneProcessRecordedTwice(t *testing.T) {
 	dir := t.TempDir()
 	base := time.Unix(1_700_000_000, 0)
@@ -60,7 +60,7 @@ func TestOneProcessRecordedTwice(t *testing.T) {
 	}
 }
 
-// One process is one record however many files it has: samples of its processor that
+// One process is one record however many files it has: processor samples that
 // begin before its first span take nothing from it.
 func TestSamplesAreOfTheirProcess(t *testing.T) {
 	sample := func(at int64) string {
@@ -88,8 +88,8 @@ func TestSamplesAreOfTheirProcess(t *testing.T) {
 	}
 }
 
-// A launcher that has no span of its own and reports how a rank failed is heard, although
-// samples of its processor know more of its time.
+// A launcher without spans of its own that reports how a rank failed is used,
+// even if samples of its processor cover more of its time.
 func TestSamplesDoNotHideAFailure(t *testing.T) {
 	sample := func(at int64) string {
 		return fmt.Sprintf(`{"id":ID,"name":"cpu","cat":"resources","pid":7,"tid":7,"ts":%d,"ph":"C","args":{"hhash":"h","user_cores":1}}`, base+at)

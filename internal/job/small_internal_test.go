@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
-// Words that JSON does not know become null, but not within strings.
+// Words that are not valid JSON become null, but not within strings.
 func TestStrictJSON(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"a":1}`:                             "",
@@ -27,7 +27,7 @@ func TestStrictJSON(t *testing.T) {
 	}
 }
 
-// Only no id is the number 0: it stands for no span.
+// Only a missing id is the number 0, which means no span.
 func TestSpanID(t *testing.T) {
 	for id, want := range map[string]uint64{"": 0, "00000000000000ff": 255} {
 		if got := spanID(id); got != want {
@@ -44,7 +44,8 @@ func TestSpanID(t *testing.T) {
 	}
 }
 
-// The same command has the same program and script; the later one may have more flags.
+// The same command has the same program and script; the later one may have more
+// flags.
 func TestSameCommand(t *testing.T) {
 	first := rundir.Run{Program: "python", Script: "train.py", Flags: []string{"--lr", "--seed"}}
 	for name, c := range map[string]struct {
@@ -65,8 +66,9 @@ func TestSameCommand(t *testing.T) {
 	}
 }
 
-// An attempt goes on with the one before where the launcher says so, where it says nothing,
-// and where the same command died before and the next goes on with its training.
+// An attempt continues the previous one if the launcher shows it, if there is
+// no evidence, and if the same command died before and the next continues its
+// training.
 func TestBefore(t *testing.T) {
 	failed, well := 1, 0
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
@@ -100,7 +102,8 @@ func TestBefore(t *testing.T) {
 	}
 }
 
-// Attempts that complement each other are of other ids, ranks and hosts of one world.
+// Attempts that complement each other have other ids, ranks and hosts of one
+// world.
 func TestComplements(t *testing.T) {
 	proc := func(rank int, host string) *Process {
 		p := newProcess()
@@ -131,7 +134,7 @@ func TestComplements(t *testing.T) {
 	}
 }
 
-// Files are the same to the last byte, also where they are longer than one read.
+// Files are compared to the last byte, also if they are longer than one read.
 func TestSameBytes(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, b []byte) string {
@@ -172,7 +175,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// A time beyond the year 2255 is none: in nanoseconds it may not fit.
+// A time after the year 2255 is ignored, because it may not fit in nanoseconds.
 func TestTimeOfARecord(t *testing.T) {
 	for ms, want := range map[string]int64{"-1": 0, "0": 0, "1": 1e6, "9000000000000": 9e18, "9000000000001": 0, "9300000000000": 0} {
 		var e recordEvent

@@ -10,118 +10,116 @@ import (
 // NoEnd is the End of a span whose end was not recorded.
 const NoEnd int64 = math.MaxInt64
 
-// Unknown stands for a number that the records do not give.
+// Unknown is the value of an unknown number.
 const Unknown int64 = -1
 
-// Span is one span of one process, from whatever file it came.
+// Span is one span of one process, from any kind of file.
 //
 // Times are integer nanoseconds since the Unix epoch on the clock of its
-// process. Set Step, Epoch and First to Unknown where there is no number: zero is a
-// step.
+// process. Set Step, Epoch and First to Unknown if there is no number, because
+// zero is a step.
 type Span struct {
-	// ID is unique in its process, never zero. Parent is the ID of the
-	// enclosing span, zero for a root and for a parent that is not known.
+	// ID is unique in its process, never zero. Parent is the ID of the enclosing
+	// span, zero for a root and for an unknown parent.
 	ID, Parent uint64
 
-	// Name is the standard name (package spans) where both vocabularies have
-	// one, otherwise the name in the file. Cat is the DFTracer category, empty
-	// in JSON lines.
+	// Name is the standard name (package spans) if there is one, otherwise the name
+	// in the file. Cat is the DFTracer category, empty in JSON lines.
 	Name, Cat string
 
-	// Class says what the time was spent on, Kind which collective it is, and For
-	// what a device did it for: see [vocab.Meaning].
+	// Class is what the time was spent on, Kind the kind of collective, and For
+	// what a device did the work for: see [vocab.Meaning].
 	Class, For vocab.Class
 	Kind       string
 
 	// StepRule is the rule by which the span may be a training step, or mark one.
-	// Which spans are steps [Process.Steps] decides.
+	// [Process.Steps] decides which spans are steps.
 	StepRule vocab.StepRule
 
-	Start, End int64 // End is NoEnd when it was not recorded
+	Start, End int64 // End is NoEnd if it was not recorded
 
 	// Step is the zero-based number of a training iteration, the step of the
-	// checkpoint that is saved or loaded, or that of a collective: a device
-	// runs it later than the host that went on to the next iteration.
+	// checkpoint that is saved or loaded, or that of a collective: a device runs it
+	// later than the host, which may already be in the next iteration.
 	Step int64
 
-	// Within is the step that a span of another kind says it is part of, plus one:
-	// zero where it says none.
+	// Within is the step of which another kind of span is a part, plus one: zero if
+	// unknown.
 	Within int64
 
-	// Epoch is the number of the epoch, Unknown without one.
+	// Epoch is the number of the epoch, or Unknown.
 	Epoch int64
 
 	// First is train_iterations_start of a training loop.
 	First int64
 
 	// Tokens is how many tokens or samples the process worked on in a training
-	// iteration, zero when that is not known.
+	// iteration, zero if unknown.
 	Tokens int64
 
-	// Group is the process group of a collective, and GroupSize how many ranks
-	// it has. Empty and zero mean that the record does not say.
+	// Group is the process group of a collective, and GroupSize its number of
+	// ranks. Empty and zero mean unknown.
 	Group     string
 	GroupSize int
 
-	// Role is what tells ranks apart that do different work, such as the stages
-	// of a pipeline: the arguments role, pipeline_stage (or pp_rank) and
-	// expert_group of the application, the training loop or an iteration.
+	// Role distinguishes ranks that do different work, such as the stages of a
+	// pipeline: the arguments role, pipeline_stage (or pp_rank) and expert_group of
+	// the application, the training loop or an iteration.
 	Role string
 
 	Profiling
 
-	// Thread is the thread or lane, zero when it is not known: see [ThreadOf].
+	// Thread is the thread or lane, zero if unknown: see [ThreadOf].
 	Thread int64
 
-	// Background marks a span that runs beside the training thread.
+	// Background marks a span that runs concurrently with the training thread.
 	Background bool
 
-	// Async marks a collective that was only asked for here: what waits for it is
+	// Async marks a collective that was only started here: the wait for it is
 	// another span.
 	Async bool
 
-	// Loader is how a data loader works, of the span that starts one.
+	// Loader is how a data loader works, for the span that starts one.
 	Loader Loader
 
-	// Nested says that the file has no parents: the parent is the innermost
-	// open span of the same thread that encloses this one.
+	// Nested means that the file has no parents: the parent is the innermost open
+	// span of the same thread that encloses this one.
 	Nested bool
 }
 
 // Loader is how a data loader works.
 type Loader uint8
 
-// A loader fetches a batch when it is asked for, or its workers fetch batches ahead of the
-// training. Zero is not known.
+// A loader fetches a batch when it is requested, or its workers fetch batches
+// ahead of the training. Zero means unknown.
 const (
 	LoaderDirect Loader = 1 + iota
 	LoaderAhead
 )
 
-// Profiling is what a profiler says of a span: nothing in a record of another source.
+// Profiling is what a profiler recorded about a span: zero for other sources.
 type Profiling struct {
-	// Profiled marks the records of a profiler, and what was concluded from them.
+	// Profiled marks the records of a profiler, and what was derived from them.
 	Profiled bool
 
-	// OnDevice marks what a device did, of those; Span.For says then what it
-	// was, and Operator what the host asked for, empty where that is not
-	// known. Their Class is ClassDetail, because spans of other names stand for them
-	// where that is more.
+	// OnDevice marks profiler records of a device's work; Span.For is then the
+	// class of the work, and Operator what the host requested, empty if unknown.
+	// Their Class is ClassDetail, because other spans represent this time.
 	OnDevice bool
 	Operator string
 
 	// Device is how long a device worked for what this span launched, in
-	// nanoseconds, and DeviceComm the part of it that collectives took, with
-	// their waits; zero where no profiler recorded it.
+	// nanoseconds, and DeviceComm the part of collectives, including their waits;
+	// zero if no profiler recorded it.
 	Device, DeviceComm int64
 
-	// Launch is when the host asked for what a device did in this span, zero
-	// where that is not recorded. Start and End are the device's then.
+	// Launch is when the host requested a device's work in this span, zero if not
+	// recorded. Start and End are then the device's times.
 	Launch int64
 }
 
-// SetName gives a span its name, its category and what they mean, by the name that
-// it has in a trace file, or by its standard name with an empty category.
+// SetName sets the name of a span, its category and their meaning, by its name
+// in a trace file, or by its standard name with an empty category.
 func (s *Span) SetName(category, name string) {
 	m := vocab.Of(category, name)
 	s.mean(category, &m)
@@ -131,25 +129,25 @@ func (s *Span) mean(category string, m *vocab.Meaning) {
 	s.Name, s.Cat, s.Class, s.Kind, s.For, s.StepRule = m.Name, category, m.Class, m.Kind, m.For, m.Step
 }
 
-// ThreadOf returns the thread of a lane: spans of one thread that overlap lie on
-// lanes of its own, as [tracefile.LaneDistance] says.
+// ThreadOf returns the thread of a lane: overlapping spans of one thread are on
+// several lanes, see [tracefile.LaneDistance].
 func ThreadOf(lane int64) int64 { return lane % tracefile.LaneDistance }
 
-// Event is something that happened at a moment.
+// Event is an instant event.
 type Event struct {
 	Name string // of package spans, or the program's own
 	Time int64  // nanoseconds since the epoch
-	Span uint64 // the ID of its span, zero when it is not known
+	Span uint64 // the ID of its span, zero if unknown
 
-	// Step is the step that the event names, Unknown without one. Through is,
-	// for a checkpoint that was saved, the last iteration that it holds.
+	// Step is the step in the event, or Unknown. Through is, for a saved
+	// checkpoint, the last iteration in it.
 	Step, Through int64
 
-	// Iterations is, of an update of the metrics of the training, how many there have
-	// been so far, and Took how long they took together, in nanoseconds; zero where it
-	// does not say.
+	// Iterations is, for an update of the training metrics, how many iterations
+	// there were so far, and Took how long they took together, in nanoseconds; zero
+	// if unknown.
 	Iterations, Took int64
-	// Finished is when the last of them ended, zero where it does not say.
+	// Finished is when the last of them ended, zero if unknown.
 	Finished int64
 
 	failure *Failure

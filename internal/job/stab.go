@@ -18,7 +18,7 @@ func newRunning(procs []*Process) *running {
 	return r
 }
 
-// put says which attempt p is. It may be said again, of a later one.
+// put adds a process with its attempt. A later attempt may be put again.
 func (r *running) put(p *Process) {
 	from, _ := slices.BinarySearch(r.edges, p.Start)
 	to, _ := slices.BinarySearch(r.edges, p.LastSeen)
@@ -35,7 +35,7 @@ func (r *running) put(p *Process) {
 	}
 }
 
-// latestAt is the latest attempt of those that run at a moment, 0 without one.
+// latestAt returns the latest attempt that runs at a time, or 0.
 func (r *running) latestAt(t int64) (latest int) {
 	i, found := slices.BinarySearch(r.edges, t)
 	if !found {
@@ -50,8 +50,8 @@ func (r *running) latestAt(t int64) (latest int) {
 	return latest
 }
 
-// During returns what gives those of some processes that lived in an interval, its
-// ends included, in their order.
+// During returns a function that returns those of some processes that lived in
+// an interval, including its ends, in their order.
 func During(procs []*Process) func(from, to int64) []*Process {
 	n := len(procs)
 	byStart := make([]int, n)
@@ -59,7 +59,7 @@ func During(procs []*Process) func(from, to int64) []*Process {
 		byStart[i] = i
 	}
 	slices.SortStableFunc(byStart, func(a, b int) int { return cmp.Compare(procs[a].Start, procs[b].Start) })
-	seen := make([]int64, 2*n) // a tree of the latest signs of life; i is above 2i and 2i+1
+	seen := make([]int64, 2*n) // a tree of the latest heartbeats; i is above 2i and 2i+1
 	for i, of := range byStart {
 		seen[n+i] = procs[of].LastSeen
 	}
@@ -98,16 +98,16 @@ func During(procs []*Process) func(from, to int64) []*Process {
 	}
 }
 
-// freeRanks finds the lowest rank that no process has at a moment. It is asked
-// with moments in their order.
+// freeRanks finds the lowest rank that no process has at a time. Times must not
+// decrease.
 type freeRanks struct {
-	last map[int]*Process // of each rank, by the last sign of life
-	busy rankHeap         // by that
+	last map[int]*Process // of each rank, by the last heartbeat
+	busy rankHeap         // by last heartbeat
 	free rankHeap         // by rank
-	next int              // no rank below it was never had
+	next int              // all lower ranks have been used
 }
 
-// take says that p has its rank.
+// take marks the rank of p as used.
 func (f *freeRanks) take(p *Process) {
 	if before := f.last[p.Rank]; before == nil || p.LastSeen > before.LastSeen {
 		f.last[p.Rank] = p
@@ -115,7 +115,7 @@ func (f *freeRanks) take(p *Process) {
 	}
 }
 
-// lowest is the lowest rank that is free when p starts.
+// lowest returns the lowest rank that is free when p starts.
 func (f *freeRanks) lowest(p *Process) int {
 	for len(f.busy) > 0 && f.busy[0].by <= p.Start {
 		rank := heap.Pop(&f.busy).(rankAt).rank

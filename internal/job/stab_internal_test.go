@@ -8,7 +8,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/growth"
 )
 
-// TestDuring: those that lived in a stretch of time are those that a look at each finds.
+// TestDuring compares with checking each process.
 func TestDuring(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {
@@ -29,7 +29,8 @@ func TestDuring(t *testing.T) {
 	}
 }
 
-// BenchmarkGrowthDuring is of helpers beside as many attempts, one of which lives all the time.
+// BenchmarkGrowthDuring has helpers and as many attempts, one of which lives
+// all the time.
 func BenchmarkGrowthDuring(b *testing.B) {
 	growth.Bench(b, 1<<13, func(n int) {
 		procs := []*Process{{LastSeen: int64(10 * n)}}

@@ -14,83 +14,84 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// Steps are the training steps of one process: the one place that decides which
-// spans these are and which numbers they have. It is filled while files are read
-// and final when the sinks of the process are closed; a [Sink] takes what it needs
-// of the single steps in its Close, because they are dropped after that.
+// Steps determines the training steps of one process: it is the only place that
+// decides which spans are steps and which numbers they have. It is filled while
+// files are read and final when the sinks of the process are closed; a [Sink]
+// takes what it needs of the single steps in its Close, because they are
+// dropped after that.
 //
-// Of the rules of [vocab.StepRule] the first one applies that the process has
-// spans for. The body of a loop over a loader is a step where a gradient is
-// computed or applied in it, if any has one: those of an evaluation are none.
-// Several bodies inside of another, and optimizer steps outside of the bodies, of different
-// optimizers, or more often than a batch was waited for, contradict what the rule
-// says: then no span is a step.
+// The first rule of [vocab.StepRule] for which the process has spans applies.
+// The body of a loop over a loader is a step if a gradient is computed or
+// applied in it, or if no body has one, so that evaluations do not count.
+// Several bodies inside another, and optimizer steps outside of the bodies, by
+// different optimizers, or more often than a batch was waited for, contradict
+// the rule: then no span is a step.
 //
 // The zero value is ready for use. It is not safe for concurrent use.
 type Steps struct {
-	// Rule is the one by which the steps are known, [vocab.StepNone] without any.
+	// Rule is the rule that determined the steps, or [vocab.StepNone].
 	Rule vocab.StepRule
-	// Contradiction says that there are no steps because the spans for a rule, or
-	// others, contradict it.
+	// Contradiction is true if there are no steps because spans contradict the
+	// rule.
 	Contradiction bool
-	// Count is how many there are, unfinished ones included, and Unnumbered how
+	// Count is the number of steps, including unfinished ones, and Unnumbered how
 	// many of them have no number.
 	Count, Unnumbered int
-	// Begun says that a loop of training is on record, or an epoch.
+	// Begun is true if there is a training loop or an epoch.
 	Begun bool
-	// GoesOn says that a checkpoint was loaded, or that the first step is above 0.
+	// GoesOn is true if a checkpoint was loaded, or if the first step is above 0.
 	GoesOn bool
-	// Local says that the program restarts its count in each loop, so that the numbers in
-	// its files are not those of the job.
+	// Local is true if the program restarts its count in each loop, so that the
+	// numbers in its files are not those of the job.
 	Local bool
 
 	found     [vocab.StepRules][]Step
-	starts    []Loop // as they were read
+	starts    []Loop // in the order of reading
 	epochs    []epoch
 	loads     []load
-	restored  bool            // a checkpoint, whether its step is known or not
-	updates   []Event         // of the metrics of the training
-	held      []nest.Interval // what iterations are held up by
-	work      []int64         // when gradients were computed or applied
+	restored  bool            // a checkpoint was loaded, with or without a known step
+	updates   []Event         // of the training metrics
+	held      []nest.Interval // interruptions of iterations
+	work      []int64         // times at which gradients were computed or applied
 	paused    []nest.Interval
-	waits     int    // for batches
+	waits     int    // waits for batches
 	mixed     bool   // optimizers have different names
 	optimizer string // the name of one
-	first     int64  // when the training began with a batch, 0 without one
-	marks     []mark // spans that say of which step they are
+	first     int64  // when training began with a batch, or 0
+	marks     []mark // spans with a step argument
 
 	list  []Step
 	loops []Loop
-	made  bool // these are up to date
+	made  bool // the fields below are up to date
 }
 
 // Step is one training step of one process.
 type Step struct {
-	ID, Parent uint64 // of its span; zero where it is none, as of [vocab.StepOptimizer]
+	ID, Parent uint64 // of its span; zero if it has none, as for [vocab.StepOptimizer]
 	Thread     int64
-	Start, End int64 // End is NoEnd when it never finished
+	Start, End int64 // End is NoEnd if it never finished
 
-	// Number is the one that it has in the job, over loops and attempts, or
-	// Unknown. Raw is what was recorded.
+	// Number is the step's number in the job, over loops and attempts, or Unknown.
+	// Raw is the recorded number.
 	Number, Raw int64
 
-	// Epoch is the number that was recorded, or else that of the epoch's span in
-	// which it begins; these are counted where they have none. Unknown without one.
+	// Epoch is the recorded number, or that of the epoch's span in which it begins;
+	// epochs without numbers are counted. Unknown without one.
 	Epoch  int64
 	Tokens int64 // see [Span.Tokens]
 	Loop   int   // index of its loop
 }
 
-// Loop is a loop of training.
+// Loop is a training loop.
 type Loop struct {
 	Start int64
-	From  int64 // the number of its first step, Unknown
-	Given bool  // From was written down, not concluded
+	From  int64 // the number of its first step, or Unknown
+	Given bool  // From was recorded, not derived
 }
 
 type load struct{ time, through int64 }
 
-// mark is spans of a thread, one after the other, that say they are of one step.
+// mark is successive spans of a thread with the same step argument.
 type mark struct {
 	thread, step, epoch int64
 	nest.Interval
@@ -98,10 +99,10 @@ type mark struct {
 
 type epoch struct {
 	nest.Interval
-	number int64 // Unknown without one
+	number int64 // or Unknown
 }
 
-// Add takes a span of the process. Spans may come in any order, and twice.
+// Add adds a span of the process. Spans may come in any order, and twice.
 func (s *Steps) Add(sp *Span) {
 	s.made = false
 	switch sp.Class {
@@ -158,16 +159,16 @@ func (s *Steps) Add(sp *Span) {
 		c.Raw = n
 	}
 	if r == vocab.StepCompute {
-		c.Epoch = Unknown // what DLIO says there is 0 in all of them
+		c.Epoch = Unknown // DLIO writes 0 in all of them
 	}
 	s.found[r] = append(s.found[r], c)
-	if r == vocab.StepIteration && len(s.found[r]) == 1 { // what the others need is not needed any more
+	if r == vocab.StepIteration && len(s.found[r]) == 1 { // drops what only other rules need
 		*s = Steps{found: [vocab.StepRules][]Step{vocab.StepIteration: s.found[r]}, starts: s.starts, epochs: s.epochs, loads: s.loads, restored: s.restored}
 	}
 }
 
-// SaysSteps reports whether spans like an event, which has that meaning, tell which spans
-// are steps, or what numbers these have.
+// SaysSteps reports whether spans like an event, which has that meaning, help
+// to determine the steps or their numbers.
 func SaysSteps(m *vocab.Meaning, ev *dftracer.Event) bool {
 	if _, named := ev.Arg(argStep); named && inStep(m.Class) {
 		return true
@@ -179,7 +180,7 @@ func SaysSteps(m *vocab.Meaning, ev *dftracer.Event) bool {
 	return m.Step != vocab.StepNone || m.Name == spans.TrainingLoop || m.Name == spans.Epoch
 }
 
-// mark adds a span that says of which step it is.
+// mark adds a span with a step argument.
 func (s *Steps) mark(sp *Span) {
 	m := mark{ThreadOf(sp.Thread), sp.Within - 1, sp.Epoch, nest.Interval{Start: sp.Start, End: sp.End}}
 	if n := len(s.marks); n > 0 {
@@ -202,10 +203,10 @@ func (s *Steps) began(t int64) {
 	}
 }
 
-// StepRules returns by which rules the steps of some processes are known, as words
-// with ", " between them, empty without any; and what has to be said of them: what
-// the steps are where no span is called one, and where they cannot be known. Helpers of
-// training processes have none to begin with and are not meant to be among them.
+// StepRules returns the rules for the steps of some processes, separated by ",
+// ", or ""; and remarks about them: what the steps are if no span is named as
+// one, and why they are unknown. Do not pass helpers of training processes,
+// which have none.
 func StepRules(procs []*Process) (rules string, remarks []string) {
 	var list []vocab.StepRule
 	contradiction := false
@@ -240,8 +241,8 @@ func StepRules(procs []*Process) (rules string, remarks []string) {
 	return strings.Join(words, ", "), remarks
 }
 
-// AddUpdate takes an event of the process. It is used where it is an update of the
-// metrics of the training.
+// AddUpdate adds an event of the process. It is used if it is an update of the
+// training metrics.
 func (s *Steps) AddUpdate(e *Event) {
 	if e.Name == spans.EventTrainingMetricsUpdate && e.Iterations > 0 && e.Took > 0 && !s.explicit() {
 		s.updates = append(s.updates, *e)
@@ -259,8 +260,8 @@ func (s *Steps) AddRecord(ev *dftracer.Event) {
 	}
 }
 
-// Record returns an event as the record that a trace has of it, of the parts that
-// this package reads.
+// Record returns an event as its record in a trace, with the parts that this
+// package reads.
 func (e *Event) Record() *dftracer.Event {
 	args := []dftracer.Arg{dftracer.String("name", e.Name), dftracer.String("value", strconv.FormatInt(e.Time/1000, 10))}
 	for _, a := range [...]struct {
@@ -283,18 +284,18 @@ func (e *Event) Record() *dftracer.Event {
 	return &dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: tracefile.NameCustom, Parent: dftracer.NoParent, Args: args}
 }
 
-// updateStep begins the IDs of steps that no span stands for.
+// updateStep is the first ID of steps without a span.
 const updateStep uint64 = 1 << 62
 
-// maxUpdated bounds the steps that an update may tell of: programs log every ten to
-// thousand steps.
+// maxUpdated bounds the steps per update: programs log every ten to thousand
+// steps.
 const maxUpdated = 1 << 12
 
-// fromUpdates returns the steps that updates of the metrics tell of, where the program
-// did not export the steps themselves. Those between two updates are as long as
-// their mean, and lie before the second one, without what held them up. So their number
-// and their time are right, while single ones are not known; nor are those after
-// the last update.
+// fromUpdates returns the steps between updates of the metrics, for a program
+// that did not export the steps themselves. The steps between two updates have
+// their mean length, and end at the second one, without interruptions. So their
+// number and total time are right, while single steps are unknown; so are those
+// after the last update.
 func (s *Steps) fromUpdates() (out []Step) {
 	slices.SortFunc(s.updates, func(a, b Event) int {
 		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Iterations, b.Iterations))
@@ -322,7 +323,7 @@ func (s *Steps) fromUpdates() (out []Step) {
 				end = min(end, s.held[hold-1].Start)
 			}
 			if end = max(end, before.Time); end-length < before.Time {
-				length = end - before.Time // more than there was time
+				length = end - before.Time // more than the available time
 			}
 			st := Step{ID: updateStep + uint64(u.Iterations-k), Start: end - length, End: end, Raw: Unknown, Epoch: Unknown}
 			if u.Step >= 0 {
@@ -338,8 +339,8 @@ func (s *Steps) fromUpdates() (out []Step) {
 	return out
 }
 
-// AddEvent is Add for an event of a trace with times in microseconds, whose
-// meaning is known.
+// AddEvent is Add for an event of a trace with times in microseconds and a
+// known meaning.
 func (s *Steps) AddEvent(ev *dftracer.Event, m *vocab.Meaning) {
 	sp := Span{ID: ev.ID, Start: ev.TS * 1000, End: ev.End() * 1000, Step: Unknown, Epoch: Unknown, First: Unknown, Thread: ev.TID}
 	sp.mean(ev.Cat, m)

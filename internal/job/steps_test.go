@@ -17,14 +17,14 @@ type program struct {
 	all []job.Span
 	now int64
 	id  uint64
-	// Of the spans that follow:
+	// For the following spans:
 	step, epoch int64
 }
 
 func newProgram() *program { return &program{now: 1e18, step: job.Unknown, epoch: job.Unknown} }
 
-// span makes a span of so many nanoseconds around others; with a step those that
-// begin after it have it.
+// span makes a span of a duration around others; with a step, those that begin
+// after it have it.
 func (p *program) span(categoryName string, lasts int64, inside ...func()) {
 	p.id++
 	s := job.Span{ID: p.id, Start: p.now, Thread: 1, First: job.Unknown}
@@ -41,7 +41,7 @@ func (p *program) span(categoryName string, lasts int64, inside ...func()) {
 	p.all = append(p.all, s)
 }
 
-// steps checks where the steps of what was recorded start and end.
+// steps checks where the recorded steps start and end.
 func (p *program) steps(t *testing.T, want ...int64) {
 	t.Helper()
 	var steps job.Steps
@@ -57,7 +57,7 @@ func (p *program) steps(t *testing.T, want ...int64) {
 	}
 }
 
-// batch is a step of a program that annotates computing only.
+// batch makes a step of a program that annotates only computing.
 func (p *program) batch() {
 	p.span("compute/forward", 10)
 	p.span("compute/backward", 20)
@@ -182,7 +182,7 @@ func TestStepRules(t *testing.T) {
 	} {
 		p := newProgram()
 		c.program(p)
-		for seed := range uint64(3) { // whatever the order, and with what was begun
+		for seed := range uint64(3) { // in any order, and including begins
 			list := slices.Clone(p.all)
 			for _, s := range p.all[:len(p.all)/2] {
 				s.End = job.NoEnd
@@ -213,8 +213,8 @@ func TestStepRules(t *testing.T) {
 	}
 }
 
-// A process that loaded a checkpoint, or whose first step is not the first of a training,
-// goes on with one.
+// A process that loaded a checkpoint, or whose first step is not the first of a
+// training, continues one.
 func TestGoesOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		steps []int64
@@ -247,8 +247,8 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// TestStepsOfOptimizers: a step lasts from the end of the one before, or of what
-// the training paused for.
+// TestStepsOfOptimizers checks that a step lasts from the end of the previous
+// one, or of an interruption of the training.
 func TestStepsOfOptimizers(t *testing.T) {
 	p := newProgram()
 	p.batch()
@@ -257,13 +257,13 @@ func TestStepsOfOptimizers(t *testing.T) {
 	p.batch()
 	p.steps(t, 0, 35, 95, 130, 130, 165)
 	p.span("pipeline/evaluate", 60)
-	p.all[len(p.all)-1].End = job.NoEnd // of which it is not known how long
+	p.all[len(p.all)-1].End = job.NoEnd // with an unknown length
 	p.batch()
 	p.steps(t, 0, 35, 95, 130, 130, 165, 165, 260)
 }
 
-// TestUpdates: where a program did not export its iterations, updates of its metrics
-// say how many there were and how long they took.
+// TestUpdates checks that for a program that did not export its iterations,
+// updates of its metrics show how many there were and how long they took.
 func TestUpdates(t *testing.T) {
 	const ms = int64(1e6)
 	update := func(at, iterations, took, current int64) job.Event {

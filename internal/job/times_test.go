@@ -10,14 +10,15 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 )
 
-// at is a span of a trace.
+// at returns a span of a trace.
 func at(id int, ts, dur int64) string {
 	return fmt.Sprintf(`{"id":%d,"name":"train.iteration","cat":"pipeline","pid":7,"tid":1,"ts":%d,"dur":%d,"ph":"X","args":{"hhash":"h","level":1,"p_idx":-1}}`+"\n", id, ts, dur)
 }
 
 const dayMicros = 24 * 3600 * 1_000_000
 
-// A clock that was not set, and records that are damaged, make no time of a job.
+// Times from a clock that was not set, and from damaged records, are not times
+// of a job.
 func TestTimesThatCannotBe(t *testing.T) {
 	var steps strings.Builder
 	relative := ""
@@ -60,7 +61,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 	}
 }
 
-// The end of a file ends its process, unless it is at a time that cannot be.
+// The end of a file ends its process, unless its time is impossible.
 func TestEndsThatCannotBe(t *testing.T) {
 	var steps strings.Builder
 	for i := range int64(100) {
@@ -81,7 +82,7 @@ func TestEndsThatCannotBe(t *testing.T) {
 	}
 }
 
-// readAll2 is readAll where a file may be read again, for new sinks.
+// readAll2 is readAll for files that may be read again, for new sinks.
 func readAll2(t *testing.T, paths ...string) *read {
 	t.Helper()
 	set, err := job.Open(paths...)
@@ -104,8 +105,8 @@ func readAll2(t *testing.T, paths ...string) *read {
 	return r
 }
 
-// The same holds of heartbeats, in a process that wrote spans, and in one that wrote
-// events only. Of one that wrote nothing else they are all that there is.
+// The same holds for heartbeats, in a process with spans, and in one with
+// events only. For a process without other records they are used.
 func TestHeartbeatsThatCannotBe(t *testing.T) {
 	const ms = base / 1000
 	beat := func(at int64) string {
@@ -131,7 +132,7 @@ func TestHeartbeatsThatCannotBe(t *testing.T) {
 	}
 }
 
-// The same holds of JSON lines, and a line that is too long is no record and
+// The same holds for JSON lines, and a line that is too long is skipped and
 // hides no other.
 func TestLinesThatCannotBe(t *testing.T) {
 	line := func(id int, ms, took int64) string {
@@ -161,7 +162,7 @@ func TestLinesThatCannotBe(t *testing.T) {
 		{"all near zero", relative, 50, 0, 0, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			head := `{"type":"heartbeat","count":0}` + "\n" // so that it is told from other files
+			head := `{"type":"heartbeat","count":0}` + "\n" // to recognize the file
 			r := readAll(t, files(t, map[string]string{"a.jsonl": head + test.text}))
 			var p *job.Process
 			for q, s := range r.sinks {

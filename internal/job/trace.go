@@ -18,8 +18,8 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// readTraces reads the files of one group and gives their processes. It skips
-// those of which nothing can be read.
+// readTraces reads the files of one group and returns their processes. It skips
+// unreadable ones.
 func (s *Set) readTraces(g *group, open func(*Process) Sink, skip func(path string, err error)) ([]*Process, error) {
 	t := &traceReader{
 		open: open, group: g, procs: make(map[Key]*traceProcess), hosts: make(map[string]string), paths: make(map[string]string),
@@ -70,8 +70,8 @@ func (t *traceReader) all() (failed error) {
 	return failed
 }
 
-// reset makes the reader as it was before any file was read, but for what it
-// knows of their times. Who gets the raw events has got them.
+// reset resets the reader to the state before any file was read, except for
+// what it knows about their times. Receivers of raw events have them already.
 func (t *traceReader) reset() (failed error) {
 	for _, p := range t.order {
 		failed = errors.Join(failed, p.sink.Close())
@@ -84,7 +84,7 @@ func (t *traceReader) reset() (failed error) {
 	return failed
 }
 
-// supplement adds what only the JSON lines of the same process say.
+// supplement adds what only the JSON lines of the same process have.
 func (p *traceProcess) supplement(x *records) {
 	from := x.proc
 	p.Sources = append(p.Sources, from.Sources...)
@@ -94,7 +94,7 @@ func (p *traceProcess) supplement(x *records) {
 	if p.appEnd == Unknown && p.fileEnd == Unknown && from.appEnd != Unknown {
 		p.appEnd = from.appEnd
 	}
-	p.Bad, p.Torn = p.Bad+from.Bad, p.Torn || from.Torn // not Cut: the trace has what the lines would say
+	p.Bad, p.Torn = p.Bad+from.Bad, p.Torn || from.Torn // not Cut: the trace has what is missing in the lines
 	p.widen(from.LastSeen)
 	for i := range x.events {
 		if !p.events[x.events[i].Name] {
@@ -125,7 +125,7 @@ func (t *traceReader) file(path string) error {
 	if t.times = filetime.New(unit); known {
 		t.times = filetime.With(unit, median)
 	}
-	// Of equal spans it is the file that says which is in which.
+	// For equal spans the order in the file decides how they nest.
 	opts := &dftracer.ReaderOptions{Workers: t.workers, Concurrent: t.events == nil}
 	st, err := t.read(path, opts, take)
 	if !known {
@@ -186,7 +186,7 @@ func (t *traceReader) read(path string, opts *dftracer.ReaderOptions, take func(
 	}
 }
 
-// goOn asks every few thousand events whether reading is to go on.
+// goOn calls Stop every few thousand events.
 func (t *traceReader) goOn() error {
 	if t.read4k++; t.read4k < 4096 {
 		return nil
@@ -242,7 +242,7 @@ func (t *traceReader) take(p *traceProcess, ev *dftracer.Event) {
 
 // end reads the last record of a file.
 func (t *traceReader) end(p *traceProcess, ev *dftracer.Event) {
-	proper, later := true, false // written later, by somebody else
+	proper, later := true, false // written later, by another program
 	for i := range ev.Args {
 		a := &ev.Args[i]
 		switch a.Key {
@@ -305,7 +305,7 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 		if p.Facts == nil {
 			p.Facts = make(map[string]string)
 		}
-		p.Facts[key] = value // the last one has all
+		p.Facts[key] = value // the last one is complete
 		return
 	}
 	p.hear(ev)
@@ -323,10 +323,10 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 	p.deliver(e, p.sink)
 }
 
-// mostFlush bounds the flush interval that a record can say, in microseconds.
+// mostFlush bounds the recorded flush interval, in microseconds.
 const mostFlush = int64(time.Hour / time.Microsecond)
 
-// arguments takes what the record of an event says.
+// arguments sets the fields from an event's record.
 func (e *Event) arguments(args []dftracer.Arg) {
 	if e.Name == spans.EventError {
 		e.failure = failure(e.Time, args)
@@ -351,7 +351,7 @@ func (e *Event) arguments(args []dftracer.Arg) {
 	e.setSavedThrough(productive)
 }
 
-// inSeconds makes nanoseconds of seconds, zero of what cannot be.
+// inSeconds converts seconds to nanoseconds, impossible values to zero.
 func inSeconds(s float64) int64 {
 	if !(s > 0 && s < 9e9) {
 		return 0
@@ -360,7 +360,7 @@ func inSeconds(s float64) int64 {
 	return int64(whole)*1e9 + int64(math.Round(part*1e9))
 }
 
-// ofMicros is a time of a value, which is in microseconds, in the unit of events.
+// ofMicros converts a time in microseconds to the unit of events.
 func (t *traceReader) ofMicros(us int64) int64 {
 	if t.scale >= 1000 {
 		return us / (t.scale / 1000)
@@ -371,7 +371,7 @@ func (t *traceReader) ofMicros(us int64) int64 {
 	return us * (1000 / t.scale)
 }
 
-// setSavedThrough says which iterations a saved checkpoint holds: those that were
+// setSavedThrough sets which iterations a saved checkpoint has: those that were
 // productive when it was saved or, without that, those before its step.
 func (e *Event) setSavedThrough(productive int64) {
 	if e.Name != spans.EventSaveCheckpointSuccess {
@@ -385,7 +385,7 @@ func (e *Event) setSavedThrough(productive int64) {
 	}
 }
 
-// traceReader turns trace files into spans and events, process by process.
+// traceReader converts trace files to spans and events, process by process.
 type traceReader struct {
 	open    func(*Process) Sink
 	group   *group
@@ -393,17 +393,17 @@ type traceReader struct {
 	order   []*traceProcess
 	hosts   map[string]string
 	paths   map[string]string // of files, by hash
-	scale   int64             // nanoseconds of one unit of time
-	latest  int64             // that nanoseconds can say, in units of time
-	times   *filetime.Judge   // of the file that is read
+	scale   int64             // nanoseconds per time unit
+	latest  int64             // the largest time in units that fits in nanoseconds
+	times   *filetime.Judge   // of the current file
 	medians map[string]int64  // of the times of files that are read again
 	wrong   bool              // a file was not judged by the median of all its times
 	stopped func() error
 	skip    func(path string, err error)
 	events  func(*Process) func(*dftracer.Event)
-	// exported makes the events where the files are OTLP.
+	// exported makes the events if the files are OTLP.
 	exported *otlpReader
-	read4k   int // events since stopped was asked, which costs a lock
+	read4k   int // events since the last check of stopped, which costs a lock
 	// workers is how many goroutines parse a file.
 	workers int
 	names   vocab.Book
@@ -417,21 +417,21 @@ type traceProcess struct {
 	key    Key
 	sink   Sink
 	raw    func(*dftracer.Event)
-	events map[string]bool // names of the events that the trace has
+	events map[string]bool // names of the events in the trace
 	files  map[string]*fileUse
 
-	begun map[uint64]Span     // by ID, of which the end was not read yet
-	ended map[uint64]struct{} // IDs of spans, where an end may be read before its begin
+	begun map[uint64]Span     // by ID, those without an end so far
+	ended map[uint64]struct{} // IDs of ended spans, because an end may be read before its begin
 
-	lastLoss int64 // when the last loss was that is a finite number
+	lastLoss int64 // when the last finite loss was
 }
 
 // maxBegun bounds the begins that wait for their ends.
 const maxBegun = 1 << 14
 
-// hold keeps a span that has begun until its end is read, because only the end says
-// what it was: a program may call it otherwise when it knows what it did. Beyond
-// maxBegun the begin is delivered at once.
+// hold keeps an open span until its end is read, because the name may change at
+// the end, when the program knows what it did. Above maxBegun the begin is
+// delivered at once.
 func (t *traceReader) hold(p *traceProcess, s *Span) {
 	if _, ended := p.ended[s.ID]; ended {
 		return
@@ -446,7 +446,8 @@ func (t *traceReader) hold(p *traceProcess, s *Span) {
 	p.begun[s.ID] = *s
 }
 
-// mayBeRenamed reports whether spans of a class may be called otherwise when they end.
+// mayBeRenamed reports whether spans of a class may have another name at their
+// end.
 func mayBeRenamed(c vocab.Class) bool {
 	switch c {
 	case vocab.ClassFrame, vocab.ClassStep, vocab.ClassBody, vocab.ClassEvaluation, vocab.ClassTesting:
@@ -455,8 +456,8 @@ func mayBeRenamed(c vocab.Class) bool {
 	return false
 }
 
-// settle takes the place of the begin of a span that has ended, and keeps from it what
-// the end does not repeat.
+// settle removes the held begin of an ended span, and copies from it what the
+// end does not repeat.
 func (t *traceReader) settle(p *traceProcess, s *Span) {
 	if t.workers > 1 && mayBeRenamed(s.Class) {
 		if p.ended == nil {
@@ -477,7 +478,7 @@ func (t *traceReader) settle(p *traceProcess, s *Span) {
 	s.Parent, s.Thread = cmp.Or(s.Parent, b.Parent), cmp.Or(s.Thread, b.Thread)
 }
 
-// unfinished delivers the spans that have begun and did not end.
+// unfinished delivers the open spans.
 func (t *traceReader) unfinished(p *traceProcess) {
 	for _, s := range slices.SortedFunc(maps.Values(p.begun), func(a, b Span) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.ID, b.ID)) }) {
 		t.deliver(p, &s)
@@ -485,7 +486,7 @@ func (t *traceReader) unfinished(p *traceProcess) {
 	p.begun, p.ended = nil, nil
 }
 
-// noteHeartbeat notes a sign of life, unless its time cannot be.
+// noteHeartbeat notes a heartbeat, unless its time is impossible.
 func (t *traceReader) noteHeartbeat(p *traceProcess, at int64) bool {
 	if !t.has(p, at) {
 		return false
@@ -494,7 +495,7 @@ func (t *traceReader) noteHeartbeat(p *traceProcess, at int64) bool {
 	return true
 }
 
-// framed is seen for a record of the trace itself: no event is set aside with it.
+// framed is seen for framing records: no event is dropped with it.
 func (t *traceReader) framed(p *traceProcess, at int64) bool {
 	if at < 0 || at > t.latest || !t.times.Has(at) {
 		return false
@@ -503,7 +504,7 @@ func (t *traceReader) framed(p *traceProcess, at int64) bool {
 	return true
 }
 
-// has reports whether a time can be; it counts where not.
+// has reports whether a time is possible; it counts impossible ones.
 func (t *traceReader) has(p *traceProcess, at int64) bool {
 	if at < 0 || at > t.latest || !t.times.Has(at) {
 		p.Aside++

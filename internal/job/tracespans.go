@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// begin reads the note that a span has begun.
+// begin reads the record of an open span.
 func (t *traceReader) begin(p *traceProcess, ev *dftracer.Event, name string) {
 	s := &t.span
 	*s = Span{End: NoEnd, Step: Unknown, Epoch: Unknown, First: Unknown, Thread: ev.TID}
@@ -97,15 +97,15 @@ func (t *traceReader) complete(p *traceProcess, ev *dftracer.Event) {
 	t.deliver(p, s)
 }
 
-// earliest is the first moment, in nanoseconds, that is taken for the time of
-// a file: the year 2000. Some producers write times that are relative.
+// earliest is the first time, in nanoseconds, that counts as absolute: the year
+// 2000. Some producers write relative times.
 const earliest = 946684800e9
 
-// MaxApart is how far from the median of the times of its file a record may lie.
+// MaxApart is how far a record may be from the median of the times of its file.
 const MaxApart = filetime.MaxApart
 
-// OnDevice returns the meaning of an event that is a row of a device in an imported
-// profile, ok is false for others: see [vocab.OnDevice].
+// OnDevice returns the meaning of an event that is a device's row in an
+// imported profile; ok is false for others: see [vocab.OnDevice].
 func OnDevice(ev *dftracer.Event) (m vocab.Meaning, ok bool) {
 	var kind, class string
 	collective := false
@@ -122,14 +122,14 @@ func OnDevice(ev *dftracer.Event) (m vocab.Meaning, ok bool) {
 	return vocab.OnDevice(kind, class, ev.Name, collective)
 }
 
-// catProfiler is the category of the rows of PyTorch's profiler, and profile the
-// source of what is concluded from them.
+// catProfiler is the category of the rows of PyTorch's profiler, and profile
+// the source of what is derived from them.
 const (
 	catProfiler = "pp"
 	profile     = "kineto"
 )
 
-// profiled takes what a row of a profile says of a device.
+// profiled sets the fields from a profiler's row of a device.
 func (s *Span) profiled(ev *dftracer.Event) {
 	s.Profiled = true
 	m, ok := OnDevice(ev)
@@ -145,7 +145,7 @@ func (s *Span) profiled(ev *dftracer.Event) {
 	}
 }
 
-// contentID is an ID for a span without one: the same for a copy of it.
+// contentID returns an ID for a span without one: the same for a copy of it.
 func (s *Span) contentID() uint64 {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, s.Cat+"\x00"+s.Name+"\x00")
@@ -157,19 +157,19 @@ func (s *Span) contentID() uint64 {
 	return h.Sum64() | 1<<63
 }
 
-// deliver gives a span to the sink.
+// deliver passes a span to the sink.
 func (t *traceReader) deliver(p *traceProcess, s *Span) {
 	p.take(s)
 	p.hand(s, p.sink)
 }
 
-// hand gives a span to the steps of its process, and to a sink.
+// hand passes a span to the steps of its process, and to a sink.
 func (p *Process) hand(s *Span, to Sink) {
 	p.Steps.Add(s)
 	to.Span(s)
 }
 
-// deliver gives an event to the steps of its process, and to a sink.
+// deliver passes an event to the steps of its process, and to a sink.
 func (p *Process) deliver(e *Event, to Sink) {
 	p.Steps.AddUpdate(e)
 	if e.failure != nil && len(p.Failures) < maxFailures {
@@ -186,7 +186,7 @@ func (p *Process) shut(sink Sink) error {
 	return sink.Close()
 }
 
-// take notes what a span says of its process.
+// take updates a process with the properties of its span.
 func (p *Process) take(s *Span) {
 	p.digest ^= (s.ID*0x9e3779b97f4a7c15 + uint64(s.Start)) * 0xff51afd7ed558ccd
 	p.widen(s.Start)
@@ -209,9 +209,9 @@ func (p *Process) take(s *Span) {
 	s.mark()
 }
 
-// mark completes what the records of a span say.
+// mark completes the derived fields of a span.
 func (s *Span) mark() {
-	// It lasts while the checkpoint is written behind the training.
+	// It lasts while the checkpoint is written and training continues.
 	s.Background = s.Background || s.Name == spans.CheckpointSaveFinalization
 	switch s.Class {
 	case vocab.ClassCollective, vocab.ClassCheckpointLoad, vocab.ClassCheckpointSave:

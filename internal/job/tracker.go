@@ -9,17 +9,17 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
-// Tracker tells whose the events of trace files are, for those who read files event
-// by event. What the beginning of a file says of its writer is known at once, what
-// comes later from there on. It is not safe for concurrent use.
+// Tracker determines the processes of trace events, for readers that go event
+// by event. The records at the beginning of a file are known at once, later
+// records from there on. It is not safe for concurrent use.
 type Tracker struct {
 	groups map[string]*group // of trace files
 	files  map[string]*FileTracker
 	latest map[Key]*Process
 }
 
-// NewTracker looks at the beginnings of files. Those that are no traces, as JSON
-// lines, say nothing there.
+// NewTracker reads the beginnings of files. Files that are not traces, such as
+// JSON lines, are ignored.
 func NewTracker(paths ...string) *Tracker {
 	t := &Tracker{groups: make(map[string]*group), files: make(map[string]*FileTracker), latest: make(map[Key]*Process)}
 	s := &Set{}
@@ -27,7 +27,7 @@ func NewTracker(paths ...string) *Tracker {
 	s.join()
 	for _, g := range s.traces {
 		if g.otlp {
-			continue // its records say it
+			continue // its records have it
 		}
 		for _, path := range g.paths {
 			t.groups[path] = g
@@ -39,7 +39,7 @@ func NewTracker(paths ...string) *Tracker {
 	return t
 }
 
-// Processes are those of all files that were read, in no order.
+// Processes returns the processes of all files that were read, in no order.
 func (t *Tracker) Processes() (all []*Process) {
 	for _, f := range t.files {
 		for _, p := range f.procs {
@@ -49,8 +49,8 @@ func (t *Tracker) Processes() (all []*Process) {
 	return all
 }
 
-// ByStart puts files in the order in which their processes began, so that it makes
-// no difference in which they were given.
+// ByStart sorts files by the start of their processes, so that the order of
+// arguments does not matter.
 func (t *Tracker) ByStart(paths []string) []string {
 	start := func(path string) int64 {
 		if g := t.groups[path]; g != nil {
@@ -68,8 +68,8 @@ type FileTracker struct {
 	in      *Tracker
 	group   *group
 	procs   map[Key]*Process
-	latest  int64 // that nanoseconds can say, in units of time
-	learns  bool  // the host, where the beginning was not looked at
+	latest  int64 // the largest time in units that fits in nanoseconds
+	learns  bool  // the host, if the beginning was not read
 	lastKey Key
 	last    *Process
 }
@@ -88,18 +88,18 @@ func (t *Tracker) File(path string) *FileTracker {
 	return f
 }
 
-// Host is the hash of the host of the file, which is that of lines without one.
+// Host returns the hash of the file's host, which is that of lines without one.
 func (f *FileTracker) Host() string { return f.group.host }
 
-// Key is the process of an event as the file says it.
+// Key returns the process of an event according to the file.
 func (f *FileTracker) Key(ev *dftracer.Event) Key { return f.group.key(ev) }
 
-// Owner is the process that wrote the file.
+// Owner returns the process that wrote the file.
 func (f *FileTracker) Owner() *Process { return f.Process(f.group.owner) }
 
-// Process is what is known of a process. A file that begins when the process of its
-// number has given its last sign of life is of another one: numbers come again, in
-// containers with every start.
+// Process returns what is known about a process. A file that begins after the
+// last heartbeat of the process with this id belongs to another process: ids
+// are reused, in containers with every start.
 func (f *FileTracker) Process(key Key) *Process {
 	p := f.procs[key]
 	if p != nil {
@@ -118,7 +118,8 @@ func (f *FileTracker) Process(key Key) *Process {
 	return p
 }
 
-// Of returns the process of an event, after it has taken what the event says of it.
+// Of returns the process of an event, after adding the event's evidence about
+// it.
 func (f *FileTracker) Of(ev *dftracer.Event) *Process {
 	if f.learns && f.group.host == "" {
 		f.group.host = ev.HostHash
@@ -138,7 +139,7 @@ func (f *FileTracker) Of(ev *dftracer.Event) *Process {
 	return p
 }
 
-// Named reports whether nothing but the name of a file says the rank.
+// Named reports whether only the name of a file has the rank.
 func (p *Process) Named() bool {
 	from, known := p.who.From(identity.Rank)
 	return known && from == identity.Name

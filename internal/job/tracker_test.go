@@ -8,14 +8,14 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// A process may write several files. One that begins when the process of its number was
-// seen for the last time is of another one; what is no event of the program is no sign
-// of life.
+// A process may write several files. One that begins after the process with its
+// id was last seen belongs to another process; events that are not the
+// program's are not heartbeats.
 func TestTracker(t *testing.T) {
 	late := `{"id":ID,"name":"end","cat":"dftracer","pid":PID,"tid":1,"ts":1704067200900000,"dur":0,"ph":"X","args":{"hhash":"h"}}`
 	for name, c := range map[string]struct {
 		second string
-		other  bool // process
+		other  bool // another process
 		seen   int64
 	}{
 		"at the same time":      {process(7, 100, 600, "", app), false, 600},

@@ -11,17 +11,17 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// fact is a record about a process.
+// fact returns a record about a process.
 func fact(kind, key, value string) string {
 	return fmt.Sprintf(`{"id":93,"name":%q,"cat":"dftracer","pid":PID,"tid":1,"ph":"M","args":{"hhash":"h","name":%q,"value":%q}}`, kind, key, value)
 }
 
-// A world size counts wherever it was written, and so do rank and attempt (D5).
+// A world size is used wherever it was written, and so are rank and attempt.
 func TestWhereEvidenceIs(t *testing.T) {
 	const jsonl = `{"type":"event","count":1,"pid":7,"rank":3,"attempt":1,"event":{"id":"1","name":"one_logger_initialization","attributes":{"timestamp_msec":1704067200000,"world_size":8,"rank":3%s}}}` + "\n"
 	for _, c := range []struct {
 		name, file, text string
-		rank, world      int // -1, 0: not known
+		rank, world      int // -1 and 0 mean unknown
 		attempt          int
 		doubt            string
 	}{
@@ -61,8 +61,7 @@ func TestWhereEvidenceIs(t *testing.T) {
 	}
 }
 
-// The order in which files are named, and how many are read at a time, makes no
-// difference.
+// The order of files, and how many are read at a time, makes no difference.
 func TestOrderOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	var paths []string
@@ -110,8 +109,8 @@ func TestOrderOfFiles(t *testing.T) {
 	}
 }
 
-// The rank in the name is that of the process that wrote the file, whatever comes
-// first in it, and a line without a host is of the host of the file.
+// The rank in the name is that of the process that wrote the file, whatever
+// comes first in it, and a line without a host has the host of the file.
 func TestWhoWroteTheFile(t *testing.T) {
 	line := func(pid, ts int, name, host string) string {
 		return fmt.Sprintf(`{"id":%d,"name":%q,"cat":"pipeline","pid":%d,"tid":1,"ts":%d,"dur":5,"ph":"X","args":{%s"level":1,"p_idx":-1}}`+"\n", ts, name, pid, base+ts, host)
@@ -122,7 +121,7 @@ func TestWhoWroteTheFile(t *testing.T) {
 	const h = `"hhash":"h",`
 	for name, c := range map[string]struct {
 		text string
-		rank map[int64]int // of those that have one
+		rank map[int64]int // of processes that have one
 	}{
 		"the earlier start":       {"[\n" + start(22, 1) + start(11, 0) + line(22, 10, "train.iteration", h) + line(11, 20, "train.iteration", h), map[int64]int{11: 3}},
 		"no start":                {"[\n" + line(22, 10, "train.iteration", h) + line(11, 5, "train.iteration", h), map[int64]int{22: 3}},

@@ -10,8 +10,9 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// TestWhatIsNotUnderstoodIsSaid: each file that is left out comes with what was found in
-// it, and where there is nothing else the error says it.
+// TestWhatIsNotUnderstoodIsSaid checks that each file that is left out is
+// reported with what was found in it, and that the error has it if there is
+// nothing else.
 func TestWhatIsNotUnderstoodIsSaid(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"a.pfw.gz": "Dear diary", "b": "PK\x03\x04", "c": "", "d": `{"schemaVersion":1}`} {

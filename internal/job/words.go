@@ -27,7 +27,7 @@ const (
 	argAsync      = "async"
 	argTruncated  = "truncated"
 	argRank       = "rank"
-	argSpan       = "span" // of an event: the span that it is of
+	argSpan       = "span" // of an event: its span
 	argTokens     = "tokens"
 	argSamples    = "samples"
 	argGroup      = "pg"
@@ -46,17 +46,18 @@ const (
 	argLatestLoss = "latest_loss"
 )
 
-// keyHeartbeat is the metadata of a sign of life: its value is the time in
+// keyHeartbeat is the metadata key of a heartbeat: its value is the time in
 // microseconds.
 const keyHeartbeat = "heartbeat"
 
-// Trains reports whether only the process that trains has spans of a name.
+// Trains reports whether only a training process has spans with a name.
 func Trains(name string) bool {
 	info, ok := spans.Lookup(name)
 	return ok && info.Name != spans.DataLoading && info.Name != spans.Application
 }
 
-// number reads the number of a step or an epoch. Some producers write -1 for none.
+// number reads the number of a step or an epoch. Some producers write -1 for
+// none.
 func number(a *dftracer.Arg) int64 {
 	if n, ok := tracefile.Whole(*a); ok {
 		return max(n, Unknown)
@@ -64,11 +65,12 @@ func number(a *dftracer.Arg) int64 {
 	return Unknown
 }
 
-// nanoseconds reads a number of microseconds, which may have a fraction.
+// nanoseconds converts microseconds, which may have a fraction.
 func nanoseconds(a *dftracer.Arg) int64 { return int64(math.Round(a.Float64() * 1000)) }
 
-// SetStep notes the number in a step argument, after SetName. It is the number of a step
-// or a collective, unless that has one of its own, and the step that other work is in.
+// SetStep sets the number from a step argument, after SetName. It is the number
+// of a step or a collective, unless that has its own, and for other work the
+// step around it.
 func (s *Span) SetStep(n int64) {
 	if s.Step == Unknown && (s.StepRule != vocab.StepNone || s.Class == vocab.ClassCollective) {
 		s.Step = n
@@ -78,13 +80,14 @@ func (s *Span) SetStep(n int64) {
 	}
 }
 
-// isFinite reports whether a number is one: JSON has no NaN and no infinity, which are texts.
+// isFinite reports whether a number is finite: NaN and infinities are strings
+// in JSON.
 func isFinite(a *dftracer.Arg) bool {
 	v, err := strconv.ParseFloat(a.Text(), 64)
 	return err != nil || !math.IsNaN(v) && !math.IsInf(v, 0)
 }
 
-// argument takes what an argument says of a span.
+// argument sets the fields for an argument of a span.
 func (s *Span) argument(a *dftracer.Arg) {
 	switch a.Key {
 	case argStep:
@@ -133,7 +136,8 @@ func (s *Span) argument(a *dftracer.Arg) {
 	}
 }
 
-// inStep reports whether spans of a class that name a step are part of it.
+// inStep reports whether spans of a class with a step argument are part of that
+// step.
 func inStep(c vocab.Class) bool {
 	switch c {
 	case vocab.ClassOther, vocab.ClassForward, vocab.ClassBackward, vocab.ClassOptimizer, vocab.ClassCompute, vocab.ClassCollective, vocab.ClassInputWait, vocab.ClassTransfer:
@@ -142,14 +146,14 @@ func inStep(c vocab.Class) bool {
 	return false
 }
 
-// hasRole says whether a span is one that says what its rank does; on others,
-// which are many, these arguments may mean anything.
+// hasRole reports whether a span shows what its rank does; on other spans these
+// arguments may mean anything.
 func hasRole(name string) bool {
 	return name == spans.TrainingIteration || name == spans.TrainingLoop || name == spans.Application
 }
 
-// addRole adds one part of the role. The parts are put in order by their
-// words, because the order of arguments says nothing.
+// addRole adds one part of the role. The parts are sorted, because the order of
+// arguments has no meaning.
 func (s *Span) addRole(key, value string) {
 	if value == "" {
 		return
@@ -185,7 +189,7 @@ func (a *arguments) UnmarshalJSON(text []byte) error {
 
 var errAttributes = errors.New("attributes are not an object")
 
-// get returns an attribute, the last of that name, or an empty text.
+// get returns the last attribute with that name, or an empty text.
 func (a arguments) get(key string) dftracer.Arg {
 	for i := len(a) - 1; i >= 0; i-- {
 		if a[i].Key == key {

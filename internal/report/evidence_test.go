@@ -113,7 +113,7 @@ func TestWitness(t *testing.T) {
 			t.Errorf("%+v", r.Quality)
 		}
 		var screen bytes.Buffer
-		if err := report.Text(&screen, r); err != nil || !strings.Contains(screen.String(), "Stack      Rank 2 was in train.py:5 (load) after 30.0 s") || !strings.Contains(screen.String(), "HUNG · 4 ranks") || !strings.Contains(screen.String(), "\nHANG  ") {
+		if err := report.Text(&screen, r); err != nil || !strings.Contains(screen.String(), "Stack      Rank 2 was in train.py:5 (load) after 30.0 s") || !strings.Contains(screen.String(), "Next       Read train.py:5 (load): rank 2 does not get past it.\n") || !strings.Contains(screen.String(), "HUNG · 4 ranks") || !strings.Contains(screen.String(), "\nHANG  ") {
 			t.Errorf("%v\n%s", err, &screen)
 		}
 	})

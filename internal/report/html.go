@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -37,6 +38,7 @@ type page struct {
 	Why         linked
 	Stacks      []string // where ranks are that hang
 	Moment      *moment  // where the traces show the finding
+	Traces      []traceLink
 	Next, Said  []linked
 	Title       string
 	Bar         []barPart
@@ -95,11 +97,16 @@ type rankRow struct {
 
 // HTML writes a report as one page with pictures. It needs no network: the
 // page forbids itself to load anything.
-func HTML(w io.Writer, r *Report) error {
+func HTML(w io.Writer, r *Report) error { return writeHTML(w, r, "") }
+
+// writeHTML writes the page for a folder, empty if it has none: the traces that the page links to
+// are named relative to it.
+func writeHTML(w io.Writer, r *Report, folder string) error {
 	p, err := newPage(r)
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
+	p.Traces = p.Moment.links(folder)
 	ranks := int64(max(len(r.Ranks), 1))
 	t := template.New("page.html.tmpl").Funcs(template.FuncMap{
 		"duration": display.Duration,
@@ -349,7 +356,11 @@ func WritePage(path string, r *Report) error {
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	if err := HTML(d, r); err != nil {
+	folder, err := filepath.Abs(filepath.Dir(path))
+	if err == nil {
+		err = writeHTML(d, r, folder)
+	}
+	if err != nil {
 		d.Discard()
 		return err
 	}

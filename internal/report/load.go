@@ -52,11 +52,6 @@ func LoadWith(stop func() error, imports importer, paths ...string) (*State, err
 	if err != nil && !errors.Is(err, job.ErrNoTelemetry) {
 		return nil, err
 	}
-	if err != nil && imports != nil {
-		if s, ok, err := fromProfiles(set, stop, imports, paths); ok {
-			return s, err
-		}
-	}
 	var digests []string
 	set.Skipped = slices.DeleteFunc(set.Skipped, func(f *job.FileError) bool {
 		// A file that calls itself a digest is not left out without a word.
@@ -66,6 +61,11 @@ func LoadWith(stop func() error, imports importer, paths ...string) (*State, err
 		}
 		return is
 	})
+	if err != nil && imports != nil {
+		if s, ok, err := fromProfiles(set, stop, imports, paths); ok {
+			return s.withDigests(stop, digests, err)
+		}
+	}
 	if err != nil && len(digests) == 0 {
 		return nil, err
 	}
@@ -81,12 +81,8 @@ func LoadWith(stop func() error, imports importer, paths ...string) (*State, err
 			}
 		}
 	}
-	parts, err := readDigests(stop, digests)
-	if err != nil {
+	if s, err = s.withDigests(stop, digests, nil); err != nil {
 		return nil, err
-	}
-	for _, part := range parts {
-		s.merge(part)
 	}
 	if imports != nil && !slices.ContainsFunc(s.procs, func(p *process) bool { return p.proc.Training }) {
 		// What no import takes is one of the files that are left out.
@@ -136,6 +132,21 @@ func fromProfiles(set *job.Set, stop func() error, imports importer, paths []str
 		s.merge(&State{names: []string{path}})
 	}
 	return s, true, nil
+}
+
+// withDigests adds digests to what was read, unless that failed.
+func (s *State) withDigests(stop func() error, digests []string, err error) (*State, error) {
+	if err != nil {
+		return nil, err
+	}
+	parts, err := readDigests(stop, digests)
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range parts {
+		s.merge(part)
+	}
+	return s, nil
 }
 
 // readDigests reads several at a time.

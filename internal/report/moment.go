@@ -3,6 +3,9 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -156,6 +159,35 @@ func (m *moment) addFiles(procs []*job.Process, lanes *Lanes) {
 			}
 		}
 	}
+}
+
+// traceLink is a link from a page to a trace.
+type traceLink struct {
+	Name string
+	To   string // relative to the folder of the page
+}
+
+// links are the traces that a page in a folder can link to: those that are there. The folder may be
+// moved or copied with the page and the traces in it.
+func (m *moment) links(folder string) (out []traceLink) {
+	if m == nil || folder == "" {
+		return nil
+	}
+	for _, f := range m.files {
+		path, err := filepath.Abs(f)
+		if err != nil {
+			continue
+		}
+		to, err := filepath.Rel(folder, path)
+		if info, missing := os.Stat(path); err == nil && missing == nil && info.Mode().IsRegular() {
+			parts := strings.Split(filepath.ToSlash(to), "/")
+			for i := range parts {
+				parts[i] = url.PathEscape(parts[i])
+			}
+			out = append(out, traceLink{f, strings.Join(parts, "/")})
+		}
+	}
+	return out
 }
 
 // What describes the moment in a sentence.

@@ -3,6 +3,7 @@ package report_test
 import (
 	"bytes"
 	"html"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,7 +15,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-var momentLine = regexp.MustCompile(`In the trace: ([^<]*)\. This command opens it:<br><code class="command">([^<]*)</code>`)
+var momentLine = regexp.MustCompile(`In the trace: ([^<]*)\. This command opens it in Perfetto: <button[^>]*>Copy</button><br><code class="command">([^<]*)</code>`)
 
 // TestMoment: the page names the moment at which the traces show the finding, and the command
 // that opens it with the guilty rank and one that waits for it.
@@ -69,6 +70,48 @@ func TestMoment(t *testing.T) {
 		}
 		if !strings.HasPrefix(command, "trainspan open '") || !strings.Contains(command, `a job'\''s/`) {
 			t.Errorf("%s: the files are not quoted: %s", name, command)
+		}
+	}
+}
+
+// TestMomentLinks: a page links to the traces of the moment from its own folder, as long as they
+// are there, and a page without a folder to none.
+func TestMomentLinks(t *testing.T) {
+	a := simjob.Attempt{Ranks: 4, Steps: 120, Slow: 2, Extra: [4]float64{14}, Start: time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)}
+	dir := t.TempDir()
+	traces := filepath.Join(dir, "50 % done", "rank #")
+	if _, err := a.Write(traces); err != nil {
+		t.Fatal(err)
+	}
+	r := report.Build(read(t, traces))
+	link := regexp.MustCompile(`<a href="([^"]*)" download>`)
+	if got := link.FindAllString(page(t, r), -1); got != nil {
+		t.Errorf("a page without a folder links to %q", got)
+	}
+	for _, at := range []string{"report.html", "pages/report.html"} {
+		path := filepath.Join(dir, at)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := report.WritePage(path, r); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := link.FindAllStringSubmatch(string(text), -1)
+		if len(found) != 2 {
+			t.Errorf("%s has %d links, want those of two ranks", at, len(found))
+		}
+		for _, m := range found {
+			to, err := url.PathUnescape(html.UnescapeString(m[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(path), to)); err != nil {
+				t.Errorf("%s: %v", at, err)
+			}
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/report"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
@@ -294,5 +295,27 @@ func TestWindowedDigest(t *testing.T) {
 	screen(t, have)
 	if err := report.HTML(io.Discard, have); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDigestWithoutTimes: a process none of whose times are possible, as what a clock wrote that
+// is years from those of the spans, is in a digest as it is in the report.
+func TestDigestWithoutTimes(t *testing.T) {
+	dir := t.TempDir()
+	for name, start := range map[string]time.Time{"now": time.Now(), "relative": time.UnixMicro(0)} {
+		w, err := dftracer.Create(filepath.Join(dir, name+".pfw"), &dftracer.Options{Start: start, Process: dftracer.Process{PID: 7, Host: name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range int64(10) {
+			w.Write(&dftracer.Event{Phase: dftracer.PhaseComplete, Cat: "pipeline", Name: "train.iteration", PID: 8, TS: i * 1000, Dur: 900, Args: []dftracer.Arg{dftracer.Int("step", i)}})
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s := collect(t, filepath.Join(dir, name+".pfw"))
+		if got, want := asJSON(t, throughFile(t, s)), asJSON(t, s); got != want {
+			t.Errorf("%s: %s", name, firstDifference(got, want))
+		}
 	}
 }

@@ -18,7 +18,7 @@ const (
 	KindUint               // uint64 above the range of int64, or made by Uint
 	KindFloat              // float64
 	KindString             // string
-	KindRaw                // any JSON text: object, array, true, false, null
+	KindRaw                // other JSON: object, array, true, false, null
 	KindHash               // Hash: a bare number in V1, sixteen quoted hex digits otherwise
 )
 
@@ -49,8 +49,8 @@ func Float(key string, v float64) Arg {
 // String returns a string argument.
 func String(key, v string) Arg { return Arg{Key: key, kind: KindString, str: v} }
 
-// Bool returns the integer 1 or 0, as the reference does for a Python bool:
-// its readers know no booleans.
+// Bool returns the integer 1 or 0, as DFTracer writes a Python bool: its
+// readers do not accept JSON booleans.
 func Bool(key string, v bool) Arg {
 	if v {
 		return Int(key, 1)
@@ -69,7 +69,8 @@ func HashArg(key string, h Hash) Arg { return Arg{Key: key, kind: KindHash, num:
 func KindOf(a Arg) Kind { return a.kind }
 
 // Int64 returns the value as an integer: floats are truncated and saturated,
-// decimal strings are parsed (old producers quote all numbers), anything else is 0.
+// decimal strings are parsed (old producers quote all numbers), other values
+// give 0.
 func (a Arg) Int64() int64 {
 	switch a.kind {
 	case KindInt:
@@ -89,8 +90,8 @@ func (a Arg) Int64() int64 {
 	return 0
 }
 
-// Whole returns the integer that the value says: itself, a float without a
-// fraction, or the text of either. ok is false of anything else.
+// Whole returns the integer that a value stands for: an integer, a float
+// without a fraction, or the text of either. ok is false for other values.
 func Whole(a Arg) (n int64, ok bool) {
 	switch a.kind {
 	case KindInt:
@@ -124,7 +125,8 @@ func Uint64(a Arg) uint64 {
 	return uint64(max(a.Int64(), 0))
 }
 
-// Float64 returns the value as a float; strings are parsed, anything else is 0.
+// Float64 returns the value as a float; strings are parsed, other values give
+// 0.
 func (a Arg) Float64() float64 {
 	switch a.kind {
 	case KindInt:
@@ -184,8 +186,8 @@ func clampInt64(f float64) int64 {
 	return int64(f)
 }
 
-// appendRaw copies valid JSON. Bytes below space can only stand between
-// tokens there, so leaving them out keeps the value and the line whole.
+// appendRaw appends valid JSON without bytes below space. Valid JSON has them
+// only between tokens, so the value stays the same and the line stays one line.
 func appendRaw(dst []byte, s string) []byte {
 	if !json.Valid([]byte(s)) {
 		return jsontext.AppendString(dst, s)
@@ -198,9 +200,8 @@ func appendRaw(dst []byte, s string) []byte {
 	return dst
 }
 
-// Plain reports whether an argument of that name is written under it whatever
-// the others are: the name is short, needs no escapes, and the format does not
-// own it.
+// Plain reports whether an argument with this name is always written under it:
+// the name is short, needs no escapes, and is not reserved by the format.
 func Plain(key string) bool {
 	if len(key) > 32 || owned(key) {
 		return false

@@ -9,7 +9,7 @@ import (
 
 // AssignLanes sets the TID of finished complete events so that the events of
 // one process never overlap partially on a lane, numbering lanes from first.
-// Parents (by ID) and children share a lane where they nest. Other phases keep
+// Parents (by ID) and children share a lane if they nest. Other phases keep
 // their TID. The order of events does not change.
 func AssignLanes(events []Event, first int64) {
 	order := make([]*Event, 0, len(events))
@@ -43,8 +43,7 @@ func compareSpans(a, b *Event) int {
 	return cmp.Compare(a.Level, b.Level)
 }
 
-// assignLanes begins and ends the spans of one process, which are in order, at
-// their times.
+// assignLanes begins and ends the sorted spans of one process at their times.
 func assignLanes(spans []*Event, lanes *Lanes) {
 	type ending struct {
 		at   int64
@@ -52,7 +51,7 @@ func assignLanes(spans []*Event, lanes *Lanes) {
 	}
 	open := make([]Lane, len(spans))
 	places := make(map[uint64]int)        // by id
-	ends := make([]ending, 0, len(spans)) // of spans with a length, the inner ones first
+	ends := make([]ending, 0, len(spans)) // of spans with a length; inner spans first
 	for i, s := range spans {
 		if s.Dur > 0 {
 			ends = append(ends, ending{s.End(), i})
@@ -71,7 +70,7 @@ func assignLanes(spans []*Event, lanes *Lanes) {
 				above, parent = at, open[at]
 			}
 		}
-		last := false // a span without a length is still in a parent that ends at that moment
+		last := false // a span without a length is still inside a parent that ends at that moment
 		for ; len(ends) > 0 && ends[0].at <= s.TS; ends = ends[1:] {
 			if e := ends[0]; e.span == above {
 				last = true

@@ -1,18 +1,19 @@
 package tracefile
 
-// ArgCalls is the argument of a record that stands for several calls: how many.
+// ArgCalls is the argument with the number of calls, in a record that stands
+// for several.
 const ArgCalls = "dft_cnt"
 
-// CallTotal adds up calls of one kind on one file, for a record of phase
-// [PhaseCounter] in place of an event for each. The zero value has none. It is not
-// safe for concurrent use.
+// CallTotal adds up calls of one kind on one file, for one record of phase
+// [PhaseCounter] instead of an event per call. The zero value is empty. It is
+// not safe for concurrent use.
 type CallTotal struct {
 	calls, failed int64
 	bytes, dur    extent
 	moves         bool
 }
 
-// extent is a sum with the least and the largest of what was added.
+// extent is a sum with the least and the largest value added.
 type extent struct{ sum, least, most int64 }
 
 func (e *extent) add(v int64, first bool) {
@@ -23,9 +24,9 @@ func (e *extent) add(v int64, first bool) {
 	e.least, e.most = min(e.least, v), max(e.most, v)
 }
 
-// Add adds a call that took dur, in the unit of the trace. What it returned is less
-// than zero when it failed; where moves says that it moves the content of the file it
-// is a number of bytes.
+// Add adds a call that took dur, in the time unit of the trace. A negative
+// returned value means that the call failed. If moves is true, returned is a
+// number of bytes of file content.
 func (t *CallTotal) Add(dur, returned int64, moves bool) {
 	first := t.calls == 0
 	t.calls++
@@ -39,11 +40,12 @@ func (t *CallTotal) Add(dur, returned int64, moves bool) {
 	}
 }
 
-// Calls is how many were added.
+// Calls returns how many calls were added.
 func (t *CallTotal) Calls() int64 { return t.calls }
 
-// AppendArgs appends the arguments of the record: how many calls, sum, least and
-// largest of their times and bytes, and how many failed.
+// AppendArgs appends the arguments of the record: the number of calls, the sum,
+// the least and the largest of their times and bytes, and the number of failed
+// calls.
 func (t *CallTotal) AppendArgs(dst []Arg) []Arg {
 	dst = append(dst, Int(ArgCalls, t.calls))
 	dst = t.dur.append(dst, "dur")

@@ -35,7 +35,7 @@ func TestOutlineTellsNoValue(t *testing.T) {
 }
 
 func TestTheCommandLineIsOptIn(t *testing.T) {
-	if len(Arguments()) < 2 { // go test gives some
+	if len(Arguments()) < 2 { // go test passes some
 		t.Fatalf("%q", Arguments())
 	}
 	if got := CommandLine(); !strings.HasPrefix(got, Arguments()[0]+";-") || strings.Contains(got, "=") {

@@ -5,13 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// userPrefix stands in front of a user's key that the format or a record of
-// this package uses itself.
+// userPrefix is put before a user's key that the format or a record of this
+// package uses itself.
 const userPrefix = "user_"
 
-// Distinct renames what is the user's, args[from:to], where its key is also that
-// of an argument outside of that range: it gets the prefix, and a number after
-// it if another argument has that key too.
+// Distinct renames the user's arguments, args[from:to], whose keys other
+// arguments have too: the key gets the prefix, and a number after it if that
+// key is also used.
 func Distinct(args []Arg, from, to int, prefix string) {
 	var k *taken
 	for i := from; i < to; i++ {
@@ -33,7 +33,7 @@ func holds(args []Arg, key string) bool {
 	return false
 }
 
-// taken are the names that arguments of one record have.
+// taken holds the keys in use in one record.
 type taken struct {
 	names map[string]struct{}
 	tried map[string]int // how often a key was renamed
@@ -47,7 +47,7 @@ func takenBy(args []Arg) *taken {
 	return k
 }
 
-// unused returns a key another name, which nobody has, and takes it.
+// unused returns an unused replacement for a key, and marks it as used.
 func (k *taken) unused(prefix, key string) string {
 	for n := k.tried[key] + 1; ; n++ {
 		name := prefix + key
@@ -62,14 +62,14 @@ func (k *taken) unused(prefix, key string) string {
 	}
 }
 
-// owned reports whether the format has a meaning of its own for a key.
+// owned reports whether the format reserves a key.
 func owned(key string) bool {
 	return len(key) == 5 && (key == "level" || key == "p_idx" || key == "hhash")
 }
 
-// distinct returns arguments of which some have keys that cannot be written: names
-// that the format owns, or that are no UTF-8. Two keys may be equal once they are
-// repaired; every key is once in a record.
+// distinct returns args with replacements for keys that cannot be written:
+// reserved keys and invalid UTF-8. Keys that are equal after the repair also
+// get distinct replacements.
 func distinct(args []Arg) []Arg {
 	all := make([]Arg, len(args))
 	k := &taken{names: make(map[string]struct{}, len(args)), tried: make(map[string]int)}
@@ -95,5 +95,5 @@ func distinct(args []Arg) []Arg {
 	return all
 }
 
-// repaired is a text as JSON can hold it: U+FFFD for each byte that is no UTF-8.
+// repaired returns s with U+FFFD for each byte that is not valid UTF-8.
 func repaired(s string) string { return string([]rune(s)) }

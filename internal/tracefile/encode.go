@@ -6,12 +6,12 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/jsontext"
 )
 
-// Encoder turns events into lines of one dialect. It holds only what never
-// changes after it was made, so goroutines share it.
+// Encoder encodes events as lines of one dialect. It is immutable, so
+// goroutines may share it.
 type Encoder struct {
 	dialect Dialect
-	args    bool // metadata is on: events carry args
-	nest    bool // args carry level and p_idx
+	args    bool // events have args (metadata is on)
+	nest    bool // args have level and p_idx
 	NoTIDs  bool // every event is on lane 0
 	Pid     int64
 	host    string // this host's hash as JSON
@@ -20,10 +20,11 @@ type Encoder struct {
 	tailX   string // from the phase to the host hash
 	tailC   string
 	tailM   string
-	closing string // what ends an X or C line
+	closing string // the end of an X or C line
 }
 
-// NewEncoder returns an Encoder of a process: noMetadata leaves arguments out, nest adds levels and parents.
+// NewEncoder returns the Encoder of a process. noMetadata leaves arguments out;
+// nest adds levels and parents.
 func NewEncoder(d Dialect, noMetadata, nest bool, pid int, host string) *Encoder {
 	e := &Encoder{dialect: d, args: !noMetadata, nest: nest && !noMetadata, Pid: int64(pid)}
 	e.host = string(AppendHash(HashOf(d, host), nil, d))
@@ -38,12 +39,12 @@ func NewEncoder(d Dialect, noMetadata, nest bool, pid int, host string) *Encoder
 	return e
 }
 
-// HasID reports whether records of a phase carry an id.
+// HasID reports whether records of a phase have an id.
 func (e *Encoder) HasID(p Phase) bool {
 	return p <= PhaseComplete || p == PhaseMetadata && e.dialect != V22
 }
 
-// phase returns the member of a line that says what it is.
+// phase returns the member of a line with the phase.
 func (e *Encoder) phase(p Phase) string {
 	if e.dialect == V22 {
 		return `,"ph":` + string(rune('0'+p))
@@ -51,8 +52,8 @@ func (e *Encoder) phase(p Phase) string {
 	return `,"ph":"` + string(rune(p.letter())) + `"`
 }
 
-// AppendSpan is Append for a complete event whose names are encoded already, as
-// some of its arguments may be: text.
+// AppendSpan is like Append for a complete event with an encoded Key. text
+// holds arguments that are already encoded.
 func (e *Encoder) AppendSpan(dst []byte, c *Clock, key *Key, s *Span, args []Arg, text []byte) []byte {
 	dst = append(dst, `{"id":`...)
 	dst = jsontext.AppendUint(dst, s.ID)
@@ -80,7 +81,7 @@ func (e *Encoder) AppendSpan(dst []byte, c *Clock, key *Key, s *Span, args []Arg
 	return append(dst, "}}\n"...)
 }
 
-// Append encodes any event. ID must be set for the phases that carry one.
+// Append encodes any event. The ID must be set for phases that have one.
 func (e *Encoder) Append(dst []byte, c *Clock, ev *Event) []byte {
 	switch ev.Phase {
 	case PhaseMetadata:
@@ -113,8 +114,8 @@ func (e *Encoder) Append(dst []byte, c *Clock, ev *Event) []byte {
 	return append(dst, e.closing...)
 }
 
-// appendCounter encodes a sample. Counters have no id and no duration; their
-// phase stands before pid and tid.
+// appendCounter encodes a counter sample. Counters have no id and no duration;
+// their phase comes before pid and tid.
 func (e *Encoder) appendCounter(dst []byte, c *Clock, ev *Event) []byte {
 	dst = append(dst, `{"name":`...)
 	dst = jsontext.AppendString(dst, ev.Name)
@@ -135,8 +136,8 @@ func (e *Encoder) appendCounter(dst []byte, c *Clock, ev *Event) []byte {
 	return append(dst, e.closing...)
 }
 
-// appendMetadata encodes a fact. Metadata keeps its arguments even when event
-// arguments are off: it would say nothing without them.
+// appendMetadata encodes a metadata record. It has its arguments even if event
+// arguments are off, because it would be useless without them.
 func (e *Encoder) appendMetadata(dst []byte, ev *Event, nest bool) []byte {
 	cat := ev.Cat
 	if cat == "" {
@@ -168,8 +169,8 @@ func (e *Encoder) appendMetadata(dst []byte, ev *Event, nest bool) []byte {
 	return append(dst, "}}\n"...)
 }
 
-// isBegin reports whether a record is about a span that has begun. Where that was on its
-// lane is said in every dialect: nothing else could tell it.
+// isBegin reports whether a metadata record announces an open span. Its level
+// and parent are written in every dialect, because nothing else has them.
 func (ev *Event) isBegin() bool { return len(ev.Args) > 0 && ev.Args[0].str == KeySpanBegin }
 
 func (e *Encoder) appendProcess(dst []byte, ev *Event) []byte {
@@ -183,7 +184,7 @@ func (e *Encoder) appendProcess(dst []byte, ev *Event) []byte {
 	return jsontext.AppendUint(dst, e.lane(ev.TID))
 }
 
-// lane is what is written as the tid of an event.
+// lane returns the tid that is written for an event.
 func (e *Encoder) lane(tid int64) uint64 {
 	if e.NoTIDs {
 		return 0
@@ -191,7 +192,7 @@ func (e *Encoder) lane(tid int64) uint64 {
 	return uint64(max(tid, 0))
 }
 
-// appendForeign writes the tail of an event that happened on another host.
+// appendForeign writes the end of an event that happened on another host.
 func (e *Encoder) appendForeign(dst []byte, ev *Event, p Phase) []byte {
 	dst = append(dst, e.phase(p)...)
 	if !e.args && p != PhaseMetadata {
@@ -253,7 +254,8 @@ func (e *Encoder) appendArgs(dst []byte, args []Arg) []byte {
 	return dst
 }
 
-// appendDistinct is appendArgs for keys that cannot be written as they are.
+// appendDistinct is appendArgs for args with keys that cannot be written as
+// they are.
 func (e *Encoder) appendDistinct(dst []byte, args []Arg) []byte {
 	args = distinct(args)
 	for i := range args {
@@ -278,8 +280,8 @@ func appendValue(dst []byte, a *Arg, d Dialect) []byte {
 	return AppendArg(*a, dst, d)
 }
 
-// Clock appends timestamps. Neighbouring events share their seconds, so those
-// digits are made once and copied. The same goes for their process and lane.
+// Clock appends timestamps. Neighbouring events share their seconds, process
+// and lane, so this text is made once and copied.
 type Clock struct {
 	sec  int64
 	n    int

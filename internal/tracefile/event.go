@@ -4,7 +4,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/jsontext"
 )
 
-// Phase says what kind of record a line is. Its numbers are those of the V22
+// Phase is the kind of record of a line. The values are those of the V22
 // dialect; the other dialects write a letter.
 type Phase uint8
 
@@ -14,10 +14,11 @@ const (
 	PhaseComplete   Phase = 1 // X: a span with a start and a duration
 	PhaseCounter    Phase = 2 // C: a sample of values at one moment
 	PhaseAggregated Phase = 3 // A: many events folded into one, read but never written
-	PhaseMetadata   Phase = 4 // M: a fact about the process or a name behind a hash
+	PhaseMetadata   Phase = 4 // M: a property of the process, or the name of a hash
 )
 
-// Letter returns the one-letter form that V1 and V2 write, or 0 for an unknown phase.
+// letter returns the one-letter form that V1 and V2 write, or 0 for an unknown
+// phase.
 func (p Phase) letter() byte {
 	if int(p) < len(phaseLetters) {
 		return phaseLetters[p]
@@ -38,8 +39,8 @@ const phaseLetters = "\x00XCAM"
 // Type is the producer column of the V22 dialect. Other dialects do not write it.
 type Type uint8
 
-// The producers known to the V22 dialect. The zero Type means "not said";
-// events are then written as TypeCPPApp and framing as TypeDFTracer.
+// The producers known to the V22 dialect. The zero Type means unknown; then
+// events are written as TypeCPPApp and framing as TypeDFTracer.
 const (
 	TypeUnknown     Type = 0
 	TypeDFTracer    Type = 1
@@ -58,7 +59,7 @@ const (
 	TypeCUDA        Type = 14
 )
 
-// Category and names of the records that the format itself defines.
+// Category and names of the records that the format defines.
 const (
 	CatDFTracer     = "dftracer"     // category of all framing and metadata
 	NameHostHash    = "HH"           // host name and its hash
@@ -85,16 +86,19 @@ type Event struct {
 	Phase Phase
 	// Type is the producer, written by V22 only.
 	Type Type
-	// ID is unique in its file, from Writer.NextID at the start of the span. Zero lets the Writer take one.
+	// ID is unique in its file, from Writer.NextID at the start of the span. With
+	// zero the Writer assigns one.
 	ID uint64
-	// Name and Cat are what analyzers group by. Cat "dftracer" is for framing only.
+	// Name and Cat are the keys by which analyzers group events. Cat "dftracer" is
+	// for framing only.
 	Name, Cat string
 	// PID is the process; zero means the Writer's own.
 	PID int64
 	// TID is the lane: see Lanes. It must not be negative.
 	TID int64
-	// TS is wall-clock microseconds since the Unix epoch; Dur is microseconds. Below
-	// zero, as a reader returns it of a damaged trace, it is written as zero.
+	// TS is wall-clock microseconds since the Unix epoch; Dur is microseconds. A
+	// Reader may return negative values of a damaged trace; a Writer writes them as
+	// zero.
 	TS, Dur int64
 	// Level is the depth of nesting, 1 for a root; zero means unknown and is not written.
 	Level int
@@ -102,8 +106,8 @@ type Event struct {
 	Parent int64
 	// HostHash is the text of args.hhash. Empty means the Writer's own host.
 	HostHash string
-	// Args are the remaining arguments in file order. hhash, level and p_idx are not among them.
-	// A metadata record has at least "name" and "value".
+	// Args are the other arguments in file order, without hhash, level and p_idx. A
+	// metadata record has at least "name" and "value".
 	Args []Arg
 }
 
@@ -127,8 +131,8 @@ func (e *Event) Meta() (name, value string) {
 	return n.Text(), v.Text()
 }
 
-// Span is what a complete event has besides its Key and its arguments.
-// The fields are those of Event.
+// Span holds the fields of a complete event other than its Key and its
+// arguments. They have the same meaning as in Event.
 type Span struct {
 	ID      uint64
 	TID     int64
@@ -175,7 +179,7 @@ func appendHead(dst []byte, cat, name string) []byte {
 	return jsontext.AppendString(dst, cat)
 }
 
-// Long returns the complete event of a Key whose line may be too long.
+// Long returns a complete event whose line may be too long.
 func Long(k *Key, s Span, args []Arg) *Event {
 	return &Event{ID: s.ID, Name: k.name, Cat: k.cat, Type: k.typ, TID: s.TID, TS: s.TS, Dur: s.Dur,
 		Level: s.Level, Parent: s.Parent, Args: append([]Arg(nil), args...)}

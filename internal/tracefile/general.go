@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// general reads any JSON object, whatever its spacing, key order and number
-// forms. It is lenient about types, as the known readers are: numbers may be
+// general parses any JSON object, whatever its spacing, key order and number
+// forms. It accepts the same type errors as known readers: numbers may be
 // quoted or have a fraction.
 func (p *Parser) general(line []byte, ev *Event) error {
 	if trimmed := bytes.TrimSpace(line); len(trimmed) == 0 || trimmed[0] != '{' {
@@ -56,8 +56,8 @@ func (p *Parser) general(line []byte, ev *Event) error {
 	return err
 }
 
-// withoutCommas returns a line without the commas before closing braces, which the
-// first versions of DFTracer wrote at the end of arguments. Nil without any.
+// withoutCommas returns a line without the commas before closing braces that
+// the first versions of DFTracer wrote, or nil if there are none.
 func withoutCommas(line []byte) []byte {
 	if !bytes.Contains(line, []byte(",}")) {
 		return nil
@@ -95,7 +95,7 @@ func (ev *Event) setPhase(a Arg) error {
 
 func (p *Parser) generalArgs(raw json.RawMessage, ev *Event) error {
 	if raw[0] != '{' {
-		return nil // args: null and the like say nothing
+		return nil // args may be null or another value without members
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	return p.members(dec, func(key string, raw json.RawMessage) error {
@@ -115,7 +115,7 @@ func (p *Parser) generalArgs(raw json.RawMessage, ev *Event) error {
 	})
 }
 
-// members calls f with each member of the object that dec stands before.
+// members calls f with each member of the next object of dec.
 func (p *Parser) members(dec *json.Decoder, f func(key string, raw json.RawMessage) error) error {
 	if _, err := dec.Token(); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (p *Parser) members(dec *json.Decoder, f func(key string, raw json.RawMessa
 	return nil
 }
 
-// generalValue types one valid JSON value.
+// generalValue converts one valid JSON value.
 func generalValue(raw json.RawMessage) Arg {
 	switch c := raw[0]; {
 	case c == '"':

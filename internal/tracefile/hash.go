@@ -19,7 +19,7 @@ const (
 	// id, level and p_idx, framed by a line "[" and a last line "]".
 	// Every known reader accepts it.
 	V2 Dialect = iota
-	// V1 is the first generation: as V2, with hashes as bare 64-bit numbers.
+	// V1 is the first generation: like V2, but with hashes as bare 64-bit numbers.
 	V1
 	// V22 is the newest: integer phases, a type column, no brackets, no
 	// level and p_idx unless Options.Nesting asks for them.
@@ -58,7 +58,7 @@ func HashOf(d Dialect, s string) Hash {
 	return Hash(binary.BigEndian.Uint64(h[:]))
 }
 
-// HashText returns the hash as the dialect spells it, without quotes.
+// HashText returns the hash in the dialect's form, without quotes.
 func HashText(h Hash, d Dialect) string { return string(h.appendText(nil, d)) }
 
 // AppendHash appends the hash as the dialect writes it: a number in V1, a string otherwise.
@@ -82,7 +82,8 @@ func (h Hash) appendText(dst []byte, d Dialect) []byte {
 }
 
 // Hashes resolves the hashes of a trace to the names behind them, as far as
-// their records were read. It is safe for concurrent use; a nil Hashes knows nothing.
+// their records were read. It is safe for concurrent use; a nil Hashes resolves
+// nothing.
 type Hashes struct {
 	mu    sync.RWMutex
 	names map[hashKey]string
@@ -96,13 +97,15 @@ type hashKey struct {
 // Host returns the host name behind the text of a hash.
 func (h *Hashes) Host(text string) (string, bool) { return h.lookup(NameHostHash, text) }
 
-// File returns the file name behind the text of a hash, such as that of an fhash argument.
+// File returns the file name behind the text of a hash, such as an fhash
+// argument.
 func (h *Hashes) File(text string) (string, bool) { return h.lookup(NameFileHash, text) }
 
-// String returns the string behind the text of a hash, such as that of a cmd_hash argument.
+// String returns the string behind the text of a hash, such as a cmd_hash
+// argument.
 func (h *Hashes) String(text string) (string, bool) { return h.lookup(NameStringHash, text) }
 
-// Len returns how many hashes are known.
+// Len returns how many hashes have names.
 func (h *Hashes) Len() int {
 	if h == nil {
 		return 0
@@ -122,7 +125,7 @@ func (h *Hashes) lookup(kind, text string) (string, bool) {
 	return name, ok
 }
 
-// Note remembers a hash record; other events are none of its business.
+// Note adds a hash record; it ignores other events.
 func (h *Hashes) Note(ev *Event) {
 	if h == nil || ev.Phase != PhaseMetadata || len(ev.Name) != 2 || ev.Name[1] != 'H' {
 		return
@@ -141,13 +144,13 @@ func (h *Hashes) Note(ev *Event) {
 	h.names[hashKey{ev.Name[0], text}] = name
 }
 
-// interner turns bytes into strings and remembers the recent ones: a trace
-// repeats few names millions of times. It forgets, so its size is bounded.
+// interner converts bytes to strings and reuses recent ones, because a trace
+// repeats few names millions of times. Its size is bounded.
 type interner struct {
 	table [1024]string
 }
 
-// maxInterned is the longest string worth remembering.
+// maxInterned is the length of the longest string that is kept.
 const maxInterned = 64
 
 func (t *interner) get(b []byte) string {
@@ -175,5 +178,6 @@ func (t *interner) get(b []byte) string {
 	return *slot
 }
 
-// view lets strconv look at bytes without a copy. The string must not be kept.
+// view returns bytes as a string without a copy, for strconv. The string must
+// not be kept.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// JSON returns the text of a list or an object (a slice or a map) for [Raw]. Of floats
-// that JSON has no words for it writes those of [Float]. What cannot be JSON at all, such
-// as a function, is a string that shows it.
+// JSON returns the JSON text of a list or an object (a slice or a map) for
+// [Raw]. NaN and infinities become the strings of [Float]. A value that JSON
+// cannot represent, such as a function, becomes a descriptive string.
 func JSON(v any) string {
 	text, err := encodeJSON(v)
 	if err != nil {
@@ -31,7 +31,7 @@ func encodeJSON(v any) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
-// finite returns a copy of a value with words in place of floats that are none.
+// finite returns a copy of a value with strings in place of NaN and infinities.
 func finite(v reflect.Value) any {
 	switch v.Kind() {
 	case reflect.Float32, reflect.Float64:
@@ -45,7 +45,7 @@ func finite(v reflect.Value) any {
 		}
 	case reflect.Slice, reflect.Array:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
-			break // bytes are one text
+			break // bytes become one string
 		}
 		list := make([]any, v.Len())
 		for i := range list {
@@ -64,9 +64,9 @@ func finite(v reflect.Value) any {
 	return v.Interface()
 }
 
-// FromJSON returns the argument for one value of valid JSON: numbers without a
-// fraction are integers where one can hold them, truth values those of [Bool], and
-// null, lists and objects stay JSON.
+// FromJSON returns the argument for one value of valid JSON. Numbers without a
+// fraction become integers if they fit, booleans become the integers of [Bool],
+// and null, lists and objects stay JSON.
 func FromJSON(key string, text []byte) Arg {
 	a := Raw("", "null")
 	if len(text) > 0 {
@@ -76,7 +76,7 @@ func FromJSON(key string, text []byte) Arg {
 	return a.truth()
 }
 
-// truth makes a number of a truth value.
+// truth converts a boolean to an integer.
 func (a Arg) truth() Arg {
 	if a.kind == KindRaw && (a.str == "true" || a.str == "false") {
 		return Bool(a.Key, a.str == "true")
@@ -84,9 +84,9 @@ func (a Arg) truth() Arg {
 	return a
 }
 
-// AppendObject appends the members of a JSON object as arguments, each as
-// [FromJSON] makes it, in their order. ok is false where the text is no such object:
-// then it appends the members before the damage. It keeps nothing of text.
+// AppendObject appends the members of a JSON object as arguments, converted by
+// [FromJSON], in their order. If text is not a valid object, ok is false and
+// the members before the error are appended. It keeps no part of text.
 func AppendObject(dst []Arg, text []byte) (args []Arg, ok bool) {
 	p := objects.Get().(*Parser)
 	defer objects.Put(p)
@@ -103,10 +103,10 @@ func AppendObject(dst []Arg, text []byte) (args []Arg, ok bool) {
 	return dst, err == nil && json.Valid(text)
 }
 
-// objects are parsers that have words to share.
+// objects holds parsers whose interned strings can be reused.
 var objects = sync.Pool{New: func() any { return &Parser{} }}
 
-// object reads the common form of an object, in one pass over the bytes.
+// object parses the common form of an object in one pass.
 func (p *Parser) object(dst []Arg, b []byte) ([]Arg, bool) {
 	if len(b) < 2 || b[0] != '{' {
 		return dst, false

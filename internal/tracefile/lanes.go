@@ -5,30 +5,31 @@ import (
 	"sync"
 )
 
-// LaneDistance is what a writer adds to the id of a thread for each further lane
-// that its overlapping spans need: thread ids of Linux end there. The writer of
-// Python's rings does.
+// LaneDistance is what a writer adds to a thread's id for each further lane
+// that its overlapping spans need. It is the limit of thread ids on Linux. The
+// writer of Python's ring buffers uses it.
 const LaneDistance = 1 << 22
 
 // Lanes assigns every open span a lane, the tid of its record, such that spans
 // on one lane nest: a span goes to its parent's lane when the parent is the
 // innermost open span there, otherwise to the lowest lane on which nothing is
-// open. Few lanes are made and they are reused. Viewers and call trees that
-// nest spans by containment then show the real nesting for any number of goroutines.
+// open. Lanes are reused. Viewers and call trees that nest spans by containment
+// then show the real nesting for any number of goroutines.
 //
-// Begin and End may be called concurrently. A nil Lanes returns lane 0 for all.
+// Begin and End may be called concurrently. A nil Lanes returns lane 0 for
+// every span.
 type Lanes struct {
 	first int64
 
-	mu    sync.Mutex // taken before any row's lock
+	mu    sync.Mutex // locked before any row's lock
 	rows  []*row
-	free  []uint64      // bit i: nothing is open on row i
-	taken int           // how many of the first of these have no bit
-	moved map[Lane]*row // spans that are no longer on the row of their handle
+	free  []uint64      // bit i: row i has no open span
+	taken int           // the first words of free without a bit
+	moved map[Lane]*row // spans that were moved from the row of their handle
 }
 
-// Lane is the handle of an open span. The zero Lane is no span: a root's parent.
-// A handle may be used after End, and then changes nothing.
+// Lane is the handle of an open span. The zero Lane is no span and serves as
+// the parent of a root. After End a handle may still be used and has no effect.
 type Lane struct {
 	row *row
 	seq uint64
@@ -40,23 +41,23 @@ type row struct {
 	tid   int64
 	index int
 	seq   uint64
-	end   int64 // of the last span that ended here
+	end   int64 // of the last ended span on the row
 	open  []openSpan
 	_     [40]byte
 }
 
 type openSpan struct {
-	lane  Lane // its handle; lane.row is another row when the span was moved
+	lane  Lane // its handle; lane.row differs if the span was moved
 	start int64
 }
 
-// NewLanes returns lanes numbered from first. The process id is a good first:
-// it is the id of the main thread.
+// NewLanes returns lanes numbered from first. The process id, which is the id
+// of the main thread, is a good first number.
 func NewLanes(first int64) *Lanes { return &Lanes{first: max(first, 0)} }
 
 // Begin opens a span at start (microseconds, or any unit used throughout) and
-// returns its handle and lane. The lane is final only when End returns it:
-// a span that outlives its parent is moved away.
+// returns its handle and lane. End returns the final lane, because a span that
+// outlives its parent is moved.
 func (l *Lanes) Begin(parent Lane, start int64) (Lane, int64) {
 	if l == nil {
 		return Lane{}, 0
@@ -88,9 +89,9 @@ func (l *Lanes) Begin(parent Lane, start int64) (Lane, int64) {
 	return lane, r.tid
 }
 
-// End closes a span at end and returns the lane to write it with. Spans may
-// end in any order. Ending a span twice, or the zero Lane, returns the lane of
-// the handle and changes nothing.
+// End closes a span and returns the lane to write it with. Spans may end in any
+// order. Ending a span twice, or the zero Lane, has no effect and returns the
+// lane of the handle.
 func (l *Lanes) End(lane Lane, end int64) int64 {
 	r := lane.row
 	if l == nil || r == nil {
@@ -107,8 +108,8 @@ func (l *Lanes) End(lane Lane, end int64) int64 {
 	return l.endSlow(lane, end)
 }
 
-// LaneOf returns the lane that an open span is on at the moment, and the lane
-// it began on once it has ended.
+// LaneOf returns the current lane of an open span, or the lane on which an
+// ended span began.
 func LaneOf(l *Lanes, lane Lane) int64 {
 	if l == nil || lane.row == nil {
 		return 0
@@ -121,7 +122,7 @@ func LaneOf(l *Lanes, lane Lane) int64 {
 	return lane.row.tid
 }
 
-// Count returns how many lanes there are.
+// Count returns the number of lanes.
 func (l *Lanes) Count() int {
 	if l == nil {
 		return 0
@@ -131,8 +132,8 @@ func (l *Lanes) Count() int {
 	return len(l.rows)
 }
 
-// endSlow ends the last span of a row, one with open spans above it, one
-// that was moved or one whose end lies before that of a span inside it.
+// endSlow ends the last span of a row, a span below other open spans, a moved
+// span, or a span with an end before that of a span inside it.
 func (l *Lanes) endSlow(lane Lane, end int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,7 +168,7 @@ func (l *Lanes) endSlow(lane Lane, end int64) int64 {
 	if !overlapped {
 		return r.tid
 	}
-	// Something that ended here earlier reaches beyond this span.
+	// A span that ended here earlier reaches beyond this one.
 	other := l.takeFree(start)
 	other.mu.Lock()
 	other.end = end
@@ -176,7 +177,7 @@ func (l *Lanes) endSlow(lane Lane, end int64) int64 {
 	return other.tid
 }
 
-// move puts spans that outlived the one below them on a lane of their own.
+// move puts spans that outlived the span below them on a new lane.
 func (l *Lanes) move(spans []openSpan) {
 	r := l.takeFree(spans[0].start)
 	r.mu.Lock()
@@ -194,8 +195,8 @@ func (l *Lanes) move(spans []openSpan) {
 	}
 }
 
-// takeFree returns the lowest row on which nothing is open and everything
-// ended by start, or a new one. It is no longer free.
+// takeFree returns the lowest row without open spans whose spans all ended by
+// start, or a new row. The row is then in use.
 func (l *Lanes) takeFree(start int64) *row {
 	for w := l.taken; w < len(l.free); w++ {
 		set := l.free[w]
@@ -205,7 +206,7 @@ func (l *Lanes) takeFree(start int64) *row {
 		for set != 0 {
 			b := bits.TrailingZeros64(set)
 			set &^= 1 << b
-			// Nobody else touches a free row: to open a span on it takes l.mu.
+			// A free row is safe to read: opening a span on it requires l.mu.
 			if r := l.rows[w*64+b]; r.end <= start {
 				l.free[w] &^= 1 << b
 				return r

@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 )
 
-// LineError says why a line of a trace was skipped.
+// LineError describes a line of a trace that was skipped.
 type LineError struct {
 	Line int // counted from 1
 	Err  error
@@ -19,11 +19,11 @@ type LineError struct {
 
 func (e *LineError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
 
-// Unwrap returns the reason.
+// Unwrap returns the cause.
 func (e *LineError) Unwrap() error { return e.Err }
 
-// TrimLine removes what may surround a record: blanks, commas of writers
-// that separate records, and the framing brackets.
+// TrimLine removes what may surround a record: blanks, commas between records,
+// and the framing brackets.
 func TrimLine(line []byte) []byte {
 	if n := len(line); n > 1 && line[0] == '{' && line[n-1] == '}' {
 		return line
@@ -37,7 +37,8 @@ func TrimLine(line []byte) []byte {
 	return line
 }
 
-// GuessDialect returns the dialect of a line that was parsed into ev; before is that of the lines before it.
+// GuessDialect returns the dialect of a line that was parsed into ev; before is
+// the dialect of the previous lines.
 func GuessDialect(line []byte, ev *Event, before Dialect) Dialect {
 	if bytes.Contains(line, []byte(`"ph":"`)) {
 		if ev.HostHash != "" && bytes.Contains(line, []byte(`"hhash":"`)) {
@@ -54,26 +55,26 @@ func GuessDialect(line []byte, ev *Event, before Dialect) Dialect {
 	return before
 }
 
-// Piece is a part of a trace file that is read by itself: a gzip member, or some plain
-// text.
+// Piece is a part of a trace file that can be read independently: a gzip
+// member, or some plain text.
 type Piece struct {
-	Offset int64 `json:"offset"` // in the file
-	Size   int64 `json:"size"`   // in the file
-	Text   int64 `json:"text"`   // decompressed
-	Lines  int64 `json:"lines"`  // that end in it
+	Offset int64 `json:"offset"` // bytes of the file
+	Size   int64 `json:"size"`   // bytes of the file
+	Text   int64 `json:"text"`   // bytes after decompression
+	Lines  int64 `json:"lines"`  // line ends in the piece
 	Gzip   bool  `json:"-"`
-	Across bool  `json:"-"` // its first line begins in the piece before
+	Across bool  `json:"-"` // its first line begins in the previous piece
 }
 
-// MemberFinder finds where gzip members with the same kind of header as head
-// begin. Ten equal bytes inside compressed data are as good as impossible;
-// open copes with them anyway.
+// MemberFinder finds the starts of gzip members with the same kind of header as
+// head. Ten equal bytes inside compressed data are very unlikely, and the open
+// method of a scan handles them.
 type MemberFinder struct {
 	R    io.ReaderAt
 	Head [10]byte
 	Size int64
-	buf  []byte // what was read last
-	at   int64  // its place in the file
+	buf  []byte // the bytes read last
+	at   int64  // their offset in the file
 }
 
 // Next returns the first member at or after off, or the size of the file.
@@ -116,7 +117,7 @@ func (m *MemberFinder) fill(off int64) error {
 	return err
 }
 
-// sameHeader compares all but the time, unless that is zero.
+// sameHeader compares headers without the time, unless that is zero.
 func sameHeader(b []byte, head [10]byte) bool {
 	if !bytes.Equal(head[4:8], []byte{0, 0, 0, 0}) {
 		return b[9] == head[9]
@@ -124,15 +125,16 @@ func sameHeader(b []byte, head [10]byte) bool {
 	return bytes.Equal(b[4:8], head[4:8]) && b[9] == head[9]
 }
 
-// Members reads gzip members, one after the other, until they reach a given length.
+// Members reads gzip members one after the other, until they reach a given
+// length.
 type Members struct {
 	src  fsread.Counter
-	buf  *bufio.Reader // the decompressor takes no more from it than it needs
+	buf  *bufio.Reader // the decompressor reads no more from it than it needs
 	z    *gzip.Reader
 	Room int64
 }
 
-// Start begins to read at off. The memory of an earlier use is used again.
+// Start begins to read at off. It reuses memory.
 func (m *Members) Start(r io.ReaderAt, off, size int64) {
 	m.src = fsread.Counter{R: io.NewSectionReader(r, off, size-off)}
 	if m.buf == nil {
@@ -145,7 +147,7 @@ func (m *Members) Start(r io.ReaderAt, off, size int64) {
 // Consumed returns how many compressed bytes were used.
 func (m *Members) Consumed() int64 { return m.src.N - int64(m.buf.Buffered()) }
 
-// Next begins the next member.
+// Next starts the next member.
 func (m *Members) Next() (err error) {
 	if m.z == nil {
 		m.z, err = gzip.NewReader(m.buf)

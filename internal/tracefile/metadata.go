@@ -15,34 +15,37 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/jsontext"
 )
 
-// Custom metadata keys that the Writer uses.
+// Keys of custom metadata that the Writer uses.
 const (
-	// KeySpanBegin marks a record about a span that has begun. Its value is
-	// the span's name; begin_id, begin_cat and begin_ts, level and p_idx
-	// describe it, and its own arguments follow.
+	// KeySpanBegin marks a record that announces an open span. Its value is the
+	// span's name; begin_id, begin_cat, begin_ts, level and p_idx describe the
+	// span, and its own arguments follow.
 	KeySpanBegin = "span.begin"
-	// KeyEventsLost marks a gap: its value is how many lines are missing;
-	// reason, from_ts and to_ts (microseconds) say why and when.
+	// KeyEventsLost marks a gap: its value is how many lines are missing; reason,
+	// from_ts and to_ts (microseconds) are the cause and the time.
 	KeyEventsLost = "events.lost"
 	// KeyPart marks the continuation of a rotated trace: its value is the
 	// number of the part, counted from 1. Parents may be in earlier parts.
 	KeyPart = "trace.part"
-	// KeyHeartbeat says that the process is alive: its value is a time in microseconds.
+	// KeyHeartbeat marks a record that the process is alive: its value is a time in
+	// microseconds.
 	KeyHeartbeat = "heartbeat"
-	// KeyFlushInterval says what may be missing of a process that was killed: its value
-	// is for how many microseconds an event may wait in memory.
+	// KeyFlushInterval marks a record with the longest time, in microseconds, that
+	// an event waits in memory: the last events of a killed process may be missing
+	// for this time.
 	KeyFlushInterval = "flush_interval_us"
 )
 
-// ArgLost is how many lines the end event says are missing.
+// ArgLost is the argument of the end event with the number of missing lines.
 const ArgLost = "events_lost"
 
-// ArgEndUnknown is the argument of an end event that is not the program's own: the trace
-// was made of one that does not show how the program ended.
+// ArgEndUnknown is an argument of an end event that the program did not write:
+// the trace was converted from a source that does not show how the program
+// ended.
 const ArgEndUnknown = "end_unknown"
 
-// KeyDamaged is the key of the custom record that says of a process: records of it were
-// lost by damage before this trace was made, and with them its end.
+// KeyDamaged marks a record about a process: before this trace was made, damage
+// destroyed records of it, including its end.
 const KeyDamaged = "damaged"
 
 // Record returns a metadata record of a kind, with a name and a value.
@@ -51,8 +54,8 @@ func Record(kind, name string, value Arg) Event {
 	return Event{Phase: PhaseMetadata, Type: TypeDFTracer, Name: kind, Cat: CatDFTracer, Args: []Arg{String("name", name), value}}
 }
 
-// BeginOf returns the span that a begin record, as Writer.Begin writes it, is
-// about, and whether ev is one. The span has no duration yet.
+// BeginOf returns the span that a begin record, as Writer.Begin writes it,
+// announces, and whether ev is such a record. The span has no duration yet.
 func BeginOf(ev *Event) (Event, bool) {
 	if ev == nil || ev.Phase != PhaseMetadata || ev.Name != NameCustom || len(ev.Args) < 5 {
 		return Event{}, false
@@ -76,15 +79,15 @@ func BeginOf(ev *Event) (Event, bool) {
 	return span, true
 }
 
-// CommandLine returns what can get a report of this process's command line without
-// telling a secret: the program and the names of its flags, joined by ";". No
-// value of a flag and no other argument is in it: no rule finds all secrets
-// among them. A trace has it if it is asked for:
+// CommandLine returns a description of this process's command line that is safe
+// to publish: the program and the names of its flags, joined by ";". It has no
+// values of flags and no other arguments, because no rule finds all secrets
+// among them. A trace has it only if the program sets it:
 //
 //	dftracer.Options{Process: dftracer.Process{Command: tracefile.CommandLine()}}
 func CommandLine() string { return strings.Join(outline(Arguments()), ";") }
 
-// Arguments returns the arguments of this process, with the program in front.
+// Arguments returns the command line of this process, the program first.
 func Arguments() []string {
 	line, err := os.ReadFile("/proc/self/cmdline")
 	line = bytes.TrimRight(line, "\x00")
@@ -97,23 +100,23 @@ func Arguments() []string {
 	return []string{"DEFAULT"}
 }
 
-// outline keeps the program and the names of flags; of those with one dash, the ones that
-// package flag knows.
+// outline keeps the program and the names of flags. Flags with one dash are
+// kept only if package flag defines them.
 func outline(args []string) []string {
 	known := func(name string) bool { return flag.Lookup(name) != nil }
 	return append(args[:1:1], redact.Flags(args[1:], known)...)
 }
 
-// ErrClosed is why a Writer that was closed does nothing more.
+// ErrClosed is returned by a Writer after Close.
 var ErrClosed = errors.New("dftracer: writer is closed")
 
 // DefaultHeartbeat is the time between two records that a process is alive.
 const DefaultHeartbeat = 10 * time.Second
 
-// OwnLane as the TID of metadata is the lane of the process that the trace is about.
+// OwnLane as the TID of metadata means the lane of the trace's process.
 const OwnLane = math.MinInt64
 
-// Sink is what takes events: a Writer, which copies what it needs.
+// Sink takes events. It copies what it needs, like a Writer.
 type Sink interface{ Write(*Event) }
 
 // WriteRank writes the PR record of the process's rank and its display name.
@@ -123,7 +126,7 @@ func WriteRank(w Sink, rank int) {
 	write(w, Record(NameProcessName, "Rank "+text, String("", NameProcessName)))
 }
 
-// WriteCores writes the PR record of the processor cores that the process may run on.
+// WriteCores writes the PR record of the CPU cores that the process may run on.
 func WriteCores(w Sink, cores []int) {
 	list := []byte{'['}
 	for i, c := range cores {
@@ -140,21 +143,22 @@ func write(w Sink, ev Event) {
 	w.Write(&ev)
 }
 
-// OfProcess reports whether an event is a fact about the process, which every file of
-// its trace repeats.
+// OfProcess reports whether a record describes the process. Every file of its
+// trace repeats it.
 func OfProcess(e *Event) bool { return e.Name == NameProcess || e.Name == NameProcessName }
 
-// WriteCustom writes custom metadata, a CM record: a key and a text, and further
-// arguments, on the lane of the process itself. Readers expect text even for numbers.
+// WriteCustom writes custom metadata, a CM record: a key and a text, and
+// further arguments, on the lane of the process. Readers expect text even for
+// numbers.
 func WriteCustom(w Sink, key, value string, args ...Arg) {
 	all := append([]Arg{String("name", key), String("value", value)}, args...)
 	write(w, Event{Phase: PhaseMetadata, Name: NameCustom, Cat: CatDFTracer, Args: all})
 }
 
-// WriteBegin writes a record that a span has begun, for spans that last: when the
-// process dies, readers see it and Recover closes it. ev is the span as far as
-// it is known; its ID must be the one that Write or WriteComplete will get at
-// the end. The record is a CM line:
+// WriteBegin writes a record that a long span has begun. If the process dies,
+// readers see the span and Recover closes it. ev is the span so far; its ID
+// must be the one that Write or WriteComplete gets at the end. The record is a
+// CM line:
 //
 //	{"id":9,"name":"CM","cat":"dftracer","pid":1,"tid":1,"ph":"M","args":{"hhash":"…",
 //	 "level":1,"p_idx":-1,"name":"span.begin","value":"train","begin_id":7,"begin_cat":"pipeline","begin_ts":1700000000000000}}

@@ -12,7 +12,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/jsontext"
 )
 
-// Parse fills ev from one line without its line feed. Args reuse ev's memory.
+// Parse fills ev from one line without its line feed. It reuses the memory of
+// ev.Args.
 func (p *Parser) Parse(line []byte, ev *Event) error {
 	args := ev.Args[:0]
 	*ev = Event{Parent: NoParent, Args: args}
@@ -27,8 +28,8 @@ func (p *Parser) Parse(line []byte, ev *Event) error {
 	return p.general(line, ev)
 }
 
-// The members of a line as the first eight bytes at their place, so that one
-// comparison finds each of them.
+// The members of a line as the first eight bytes at their place, so that each
+// is found by one comparison.
 const (
 	five, six, seven = 1<<40 - 1, 1<<48 - 1, 1<<56 - 1
 
@@ -47,7 +48,7 @@ const (
 	textIndex = '"' | 'p'<<8 | '_'<<16 | 'i'<<24 | 'd'<<32 | 'x'<<40 | '"'<<48 | ':'<<56
 )
 
-// eight are the eight bytes at i; behind the end of the line are zeros.
+// eight returns the eight bytes at i, with zeros after the end of the line.
 func eight(b []byte, i int) uint64 {
 	if i+8 > len(b) {
 		return loadTail(b, i)
@@ -62,7 +63,8 @@ func loadTail(b []byte, i int) (w uint64) {
 	return w
 }
 
-// Fast reports whether it understood the line. A line it takes is valid JSON.
+// Fast parses the common form and reports whether it could. A line it accepts
+// is valid JSON.
 func (p *Parser) Fast(b []byte, ev *Event) bool {
 	if len(b) < 2 || b[0] != '{' {
 		return false
@@ -144,7 +146,7 @@ func (p *Parser) fastArgs(b []byte, i int, ev *Event) (int, bool) {
 	return p.fastMembers(b, i, ev)
 }
 
-// fastMembers reads the arguments from the one at i, and what closes them.
+// fastMembers parses the arguments from index i, and the closing braces.
 func (p *Parser) fastMembers(b []byte, i int, ev *Event) (int, bool) {
 	p.Seen |= HasArgs
 	for {
@@ -163,7 +165,7 @@ func (p *Parser) fastMembers(b []byte, i int, ev *Event) (int, bool) {
 			if i += 8; i < len(b) && b[i] == '-' {
 				var n int64
 				n, i, ok = posInt(b, i+1)
-				ok = ok && n > 0 // -0 is 0
+				ok = ok && n > 0 // -0 is an ordinary 0
 				ev.Parent = NoParent
 			} else {
 				ev.Parent, i, ok = posInt(b, i)
@@ -195,8 +197,9 @@ func (p *Parser) fastMembers(b []byte, i int, ev *Event) (int, bool) {
 	}
 }
 
-// sameLane returns the length of the text before the time where b begins like the
-// line before: with the same process on the same lane. If not, it learns.
+// sameLane returns the length of the text before the time if b begins like the
+// previous line: the same process and lane. Otherwise it stores the new
+// beginning and returns 0.
 func (p *Parser) sameLane(b []byte, ev *Event) int {
 	if len(p.lane) == 0 || !bytes.HasPrefix(b, p.lane) {
 		pid, i, ok := posInt(b, 6)
@@ -214,8 +217,9 @@ func (p *Parser) sameLane(b []byte, ev *Event) int {
 	return len(p.lane)
 }
 
-// sameTail returns the length of the text before the second argument where b begins
-// like the line before: with the same phase on the same host. If not, it learns.
+// sameTail returns the length of the text before the second argument if b
+// begins like the previous line: the same phase and host. Otherwise it stores
+// the new beginning and returns 0.
 func (p *Parser) sameTail(b []byte, ev *Event) int {
 	if len(p.tail) == 0 || !bytes.HasPrefix(b, p.tail) {
 		const args = `,"args":{"hhash":`
@@ -234,13 +238,14 @@ func (p *Parser) sameTail(b []byte, ev *Event) int {
 	return len(p.tail)
 }
 
-// holdsString reports whether the string s, which is plain, stands at i with its quotes.
+// holdsString reports whether the string s, which needs no escapes, is at i
+// with its quotes.
 func holdsString(b []byte, i int, s string) bool {
 	end := i + 1 + len(s)
 	return end < len(b) && b[i] == '"' && b[end] == '"' && string(b[i+1:end]) == s
 }
 
-// name reads the name of the n-th argument and the colon behind it.
+// name parses the name of the n-th argument and the colon after it.
 func (p *Parser) name(b []byte, i, n int) (string, int, bool) {
 	slot := &p.names[n%len(p.names)]
 	if end := i + len(*slot) + 2; holdsString(b, i, *slot) && end < len(b) && b[end] == ':' {
@@ -254,7 +259,7 @@ func (p *Parser) name(b []byte, i, n int) (string, int, bool) {
 	return *slot, next + 1, true
 }
 
-// value reads any value into a. It leaves a's key alone.
+// value parses any value into a. It does not change a.Key.
 func (p *Parser) value(b []byte, i int, a *Arg) (int, bool) {
 	if i >= len(b) {
 		return i, false
@@ -283,8 +288,8 @@ func (p *Parser) value(b []byte, i int, a *Arg) (int, bool) {
 	return i, false
 }
 
-// plainString returns the bytes of the string at i and the index behind it,
-// or -1 when it is none or has anything but plain characters.
+// plainString returns the bytes of the string at i and the index after it. The
+// index is -1 if there is no string or it has escapes or bytes that need them.
 func plainString(b []byte, i int) ([]byte, int) {
 	if i >= len(b) || b[i] != '"' {
 		return nil, -1
@@ -308,7 +313,7 @@ func plainString(b []byte, i int) ([]byte, int) {
 	return nil, -1
 }
 
-// str reads the string at i, escapes and all.
+// str parses the string at i, including escapes.
 func (p *Parser) str(b []byte, i int) (string, int, bool) {
 	if s, next := plainString(b, i); next >= 0 {
 		return p.intern.get(s), next, true
@@ -335,7 +340,7 @@ func (p *Parser) hashText(b []byte, i int) (string, int, bool) {
 	return p.intern.get(b[i:next]), next, true
 }
 
-// Digits reads an unsigned integer that is written in the one way JSON allows.
+// Digits parses an unsigned integer in the only form that JSON allows.
 func Digits(b []byte, i int) (uint64, int, bool) {
 	if i+8 <= len(b) {
 		w := binary.LittleEndian.Uint64(b[i:])
@@ -348,7 +353,7 @@ func Digits(b []byte, i int) (uint64, int, bool) {
 	return longDigits(b, i)
 }
 
-// longDigits is digits of any length, at any place.
+// longDigits is like Digits for any length and position.
 func longDigits(b []byte, i int) (uint64, int, bool) {
 	start := i
 	var v uint64
@@ -381,13 +386,13 @@ func longDigits(b []byte, i int) (uint64, int, bool) {
 	return v, i, true
 }
 
-// leading returns the number that the first of eight bytes spell, and how many
-// of them are digits.
+// leading returns the number at the start of eight bytes, and how many of the
+// bytes are digits.
 func leading(w uint64) (v uint64, n uint) {
 	w ^= 0x3030303030303030 // digits become 0 to 9
 	other := (w | (w + 0x7676767676767676)) & 0x8080808080808080
 	n = uint(bits.TrailingZeros64(other)) / 8
-	w <<= 64 - 8*n // what is behind goes, zeros come before
+	w <<= 64 - 8*n // drops the bytes after the digits and shifts in leading zeros
 	w = w * (10<<8 + 1) >> 8 & 0x00ff00ff00ff00ff
 	w = w * (100<<16 + 1) >> 16 & 0x0000ffff0000ffff
 	return w * (10000<<32 + 1) >> 32, n
@@ -398,7 +403,7 @@ func posInt(b []byte, i int) (int64, int, bool) {
 	return int64(v), i, ok && v <= math.MaxInt64
 }
 
-// number reads any JSON number.
+// number parses any JSON number.
 func number(b []byte, i int, a *Arg) (int, bool) {
 	if v, next, ok := Digits(b, i); ok {
 		a.num = v
@@ -422,7 +427,7 @@ func number(b []byte, i int, a *Arg) (int, bool) {
 	}
 	f, err := strconv.ParseFloat(view(b[i:end]), 64)
 	if err != nil {
-		return i, false // out of range: the general way keeps it as text
+		return i, false // out of range: the general parser keeps it as text
 	}
 	a.kind, a.num = KindFloat, math.Float64bits(f)
 	return end, true
@@ -442,7 +447,7 @@ func phaseAt(b []byte, i int) (Phase, int, bool) {
 	return ph, i + 3, ph != PhaseUnknown
 }
 
-// closing returns the index behind the bracket that matches the one at i, or -1.
+// closing returns the index after the bracket that matches the one at i, or -1.
 func closing(b []byte, i int) int {
 	depth := 0
 	for ; i < len(b); i++ {
@@ -470,17 +475,19 @@ var (
 	errNotObject = errors.New("not a JSON object")
 )
 
-// Parser turns lines into events. The common form, compact and with plain
-// values, takes one pass over the bytes; everything else that is valid JSON
-// goes through encoding/json.
+// Parser parses lines into events. The common form, compact and with plain
+// values, takes one pass over the bytes; other valid JSON goes through
+// encoding/json. The zero value is ready for use. It is not safe for concurrent
+// use.
 type Parser struct {
 	intern  interner
 	scratch []byte
-	Slow    int  // lines that took the general way
-	Seen    Keys // of the line that was parsed last; set by the fast way only
+	Slow    int  // lines that took the general parser
+	Seen    Keys // of the last line; only the fast parser sets it
 
-	// Of the lines before, since neighbours are alike: the text from the process to
-	// the time, that from the phase to the first argument, and the names of arguments.
+	// Remembered from earlier lines, because neighbouring lines are alike: the text
+	// from the process to the time, the text from the phase to the first argument,
+	// and the names of arguments.
 	lane, tail []byte
 	pid, tid   int64  // in lane
 	phase      Phase  // in tail
@@ -488,10 +495,10 @@ type Parser struct {
 	names      [8]string
 }
 
-// Keys says which members a record has.
+// Keys is a set of members of a record.
 type Keys uint16
 
-// The members that [Keys] can have.
+// The members in [Keys].
 const (
 	HasID Keys = 1 << iota // id
 	HasName
@@ -500,7 +507,7 @@ const (
 	HasTID
 	HasTS
 	HasDur
-	HasArgs // with something in them
+	HasArgs // not empty
 	HasHost
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// plainText is an event without the spacing of raw values, in which the two
-// parsers may differ.
+// plainText returns an event without the spacing of raw values, which may
+// differ between the two parsers.
 func plainText(ev *Event) string {
 	args := make([]string, 0, len(ev.Args))
 	for _, a := range ev.Args {
@@ -26,8 +26,8 @@ func plainText(ev *Event) string {
 	return fmt.Sprintf("%+v %q", copied, args)
 }
 
-// FuzzParse compares the two parsers: the fast one may give up, but must not
-// accept what the general one refuses, nor read anything else.
+// FuzzParse compares the two parsers: the fast one may reject lines, but must
+// not accept what the general one rejects, or give another result.
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"v1", "v2", "v22"} {
 		text, err := os.ReadFile("../../dftracer/testdata/" + name + ".pfw")
@@ -79,7 +79,7 @@ func FuzzParse(f *testing.F) {
 		if a, b := plainText(&fast), plainText(&general); a != b {
 			t.Fatalf("%q\nfast    %s\ngeneral %s", line, a, b)
 		}
-		// What a parser remembers of the lines before makes no difference.
+		// What a parser remembers of earlier lines must not change the result.
 		for _, before := range append(neighbours, line) {
 			var other Event
 			_ = p.Parse([]byte(before), &other)

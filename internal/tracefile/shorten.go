@@ -5,14 +5,16 @@ import (
 	"unicode/utf8"
 )
 
-// MaxLine is the longest line, its line feed included, that readers take.
+// MaxLine is the length of the longest line, including its line feed, that
+// readers accept.
 const MaxLine = 16*1024 - 1
 
-// MaxArgs is how much text of arguments fits into a line whatever its names are.
+// MaxArgs is how many bytes of arguments fit into a line with names of any
+// length.
 const MaxArgs = MaxLine - 6*2*maxKeyPart - 512
 
-// shorten returns s cut to at most limit bytes with a note of how much is
-// missing, and whether it had to. It never splits a character.
+// shorten returns s cut to at most limit bytes, with a note of how many bytes
+// are missing, and whether it was cut. It never splits a character.
 func shorten(s string, limit int) (string, bool) {
 	if len(s) <= limit {
 		return s, false
@@ -25,14 +27,14 @@ func shorten(s string, limit int) (string, bool) {
 	return s[:cut] + "...[+" + strconv.Itoa(len(s)-cut) + " bytes]", true
 }
 
-// QuickSize bounds, without looking at any byte, what an event can take:
-// every byte of a string may become six.
+// QuickSize returns an upper bound of the encoded size of an event without
+// looking at its bytes: every byte of a string may become six.
 func QuickSize(ev *Event) int {
 	n := 512 + 6*(len(ev.Name)+len(ev.Cat)+len(ev.HostHash))
 	return n + ArgsSize(ev.Args)
 }
 
-// ArgsSize returns an upper bound of the bytes that arguments take.
+// ArgsSize returns an upper bound of the encoded size of arguments.
 func ArgsSize(args []Arg) int {
 	n := 0
 	for i := range args {
@@ -41,10 +43,11 @@ func ArgsSize(args []Arg) int {
 	return n
 }
 
-// AppendFitting encodes an event whose line may be too long. It looks for the
+// AppendFitting encodes an event whose line may be too long. It finds the
 // greatest length to which strings can be cut so that the line fits; shorter
-// strings stay whole. It reports how many strings were cut or left out. The work
-// is bounded by the size of the event: what cannot fit is not encoded.
+// strings are not cut. It returns how many strings were cut or left out. The
+// work is bounded by the size of the event: text that cannot fit is not
+// encoded.
 func AppendFitting(dst []byte, ev *Event, encode func([]byte, *Event) []byte) ([]byte, int) {
 	start := len(dst)
 	try := func(ev *Event, limit int) (line []byte, cuts int, fits bool) {
@@ -71,7 +74,7 @@ func AppendFitting(dst []byte, ev *Event, encode func([]byte, *Event) []byte) ([
 	if line, cuts, fits = try(ev, lo); fits {
 		return line, cuts
 	}
-	// Cut strings do not suffice: there are too many arguments.
+	// Cutting strings is not enough: there are too many arguments.
 	small := *ev
 	for keep := min(len(ev.Args)/2, MaxLine/leastArg); ; keep /= 2 {
 		small.Args = append(append([]Arg(nil), ev.Args[:keep]...), Int("args_dropped", int64(len(ev.Args)-keep)))
@@ -85,13 +88,13 @@ func AppendFitting(dst []byte, ev *Event, encode func([]byte, *Event) []byte) ([
 	}
 }
 
-// leastArg is the least that an argument takes in a line.
+// leastArg is the size of the smallest argument in a line.
 const leastArg = len(`,"":0`)
 
-// leastSize is what a line takes at least whose strings are cut to limit. It
-// stops counting where that is too long.
+// leastSize returns a lower bound of the line's size with strings cut to limit.
+// It stops counting when the line is too long.
 func (ev *Event) leastSize(limit int) int {
-	const note = 48 // a cut string may be so much shorter than the limit
+	const note = 48 // a cut string may be this much shorter than the limit
 	long, key := max(limit-note, 0), max(limit/4-note, 0)
 	n := min(len(ev.Name), long) + min(len(ev.Cat), long)
 	for i := range ev.Args {
@@ -100,7 +103,7 @@ func (ev *Event) leastSize(limit int) int {
 		}
 		a := &ev.Args[i]
 		n += leastArg + min(len(a.Key), key)
-		if a.kind == KindString || len(a.str) > limit { // of raw values line ends are left out
+		if a.kind == KindString || len(a.str) > limit { // line breaks of raw values are left out
 			n += min(len(a.str), long)
 		}
 	}
@@ -124,7 +127,7 @@ func (ev *Event) cut(limit int) (Event, int) {
 	for i, a := range ev.Args {
 		a.Key = short(a.Key, max(limit/4, 48))
 		if len(a.str) > limit {
-			a.kind = KindString // cut JSON is no longer JSON
+			a.kind = KindString // JSON that was cut is not valid JSON
 			a.str = short(a.str, limit)
 		}
 		small.Args[i] = a

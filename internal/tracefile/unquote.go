@@ -7,9 +7,9 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/jsontext"
 )
 
-// unquote appends the JSON string whose first byte after the quote is b[i]
-// and returns the index behind its closing quote, or -1 when it is not valid.
-// Like encoding/json it replaces invalid UTF-8 and lone surrogates by U+FFFD.
+// unquote appends the JSON string whose first byte after the quote is b[i] and
+// returns the index after its closing quote, or -1 if it is invalid. Like
+// encoding/json it replaces invalid UTF-8 and lone surrogates by U+FFFD.
 func unquote(dst, b []byte, i int) ([]byte, int) {
 	for i < len(b) {
 		switch c := b[i]; {

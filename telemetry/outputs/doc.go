@@ -1,7 +1,6 @@
-// Package outputs is the contract between telemetry and the places that it
-// writes to: trace files, JSON lines, backends. There is one
-// interface, [Output], and one unit, the [Record]. This output counts the spans of each
-// name:
+// Package outputs defines the contract between telemetry and its destinations:
+// trace files, JSON lines, backends. There is one interface, [Output], and one
+// unit, the [Record]. This output counts the spans of each name:
 //
 //	type counter struct {
 //		ended map[string]int
@@ -27,8 +26,8 @@
 //
 //	var _ outputs.Output = (*counter)(nil)
 //
-// A program gives it to the builder with WithExporter. Embed [None] for methods that do
-// nothing.
+// A program gives it to the builder with WithExporter. Embed [None] for methods
+// that do nothing.
 //
 // A decorator embeds an Output and overrides what it changes; everything else
 // passes through, because everything that an output can do is in the interface.

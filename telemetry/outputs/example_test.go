@@ -9,7 +9,8 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// printer is an output that prints the records of spans and where the training is.
+// printer is an output that prints the records of spans and the progress of the
+// training.
 type printer struct {
 	outputs.None
 	at *outputs.Progress
@@ -63,7 +64,7 @@ func (c *counting) Write(records []outputs.Record) error {
 	return c.Output.Write(records)
 }
 
-// An output is tried out without a provider.
+// An output can be used without a provider.
 func ExampleOutput() {
 	ctx := context.Background()
 	t := &outputs.Telemetry{Progress: new(outputs.Progress)}

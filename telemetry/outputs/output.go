@@ -10,33 +10,35 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Output is a place that telemetry writes to. The provider calls Open once,
-// before everything else, then Write, and Shutdown once at the end. An output gets the
-// spans that its filter selects. Embed [None] to get methods that do nothing.
+// Output is a destination of telemetry. The provider calls Open once, before
+// everything else, then Write, and Shutdown once at the end. An output gets the
+// spans that its filter selects. Embed [None] for methods that do nothing.
 //
 // No method is called while telemetry holds a lock, so an output may use
-// telemetry itself. A panic of a method is recovered and counts as a failure.
+// telemetry. A panic of a method is recovered and counts as a failure.
 type Output interface {
-	// Open opens the output. Telemetry is what the provider offers; the
-	// pointer and its fields may be kept. An error makes ConfigureProvider
-	// fail. An output of a rank that is switched off is never opened, but
-	// its Shutdown is called.
+	// Open opens the output. The provider's functions are in t; the pointer and its
+	// fields may be kept. An error makes ConfigureProvider fail. An output of a
+	// rank that is switched off is never opened, but its Shutdown is called.
 	Open(ctx context.Context, t *Telemetry) (Traits, error)
 
-	// Write takes records at the moment they happen, as the [Traits] ask for them.
-	// The slice is reused after the call and must not be changed. What a record points to never changes and may
-	// be kept, except for its Snapshot before KindStop, which shows the span as it is.
+	// Write gets records when they happen, as the [Traits] ask for them. The slice
+	// is reused after the call and must not be changed. What a record points to
+	// never changes and may be kept, except for its Snapshot before KindStop, which
+	// shows the current state of the span.
 	Write(records []Record) error
 
 	// ForceFlush writes or sends what the output holds in memory, until ctx is done.
 	ForceFlush(ctx context.Context) error
 
-	// Shutdown writes or sends what the output holds in memory, closes the output, and
-	// returns by the deadline of ctx. Afterwards Stats does not change. Remote outputs
-	// are shut down first, concurrently; the local ones follow. Later calls do nothing.
+	// Shutdown writes or sends what the output holds in memory, closes the output,
+	// and returns by the deadline of ctx. Afterwards Stats does not change. Remote
+	// outputs are shut down first, concurrently; then the local ones. Later calls
+	// do nothing.
 	Shutdown(ctx context.Context) error
 
-	// Stats returns the counts so far. It is called concurrently.
+	// Stats returns the counts so far. It may be called concurrently with the other
+	// methods.
 	Stats() Stats
 }
 
@@ -48,59 +50,59 @@ type Traits struct {
 	// of them.
 	Ordered bool
 
-	// Inline promises that an ordered Write returns at once or within a bound of the
-	// output's own, whatever its disk or network does: it is then called on
-	// the goroutine that records, and what was recorded is with the output
-	// when the call that recorded it returns. Other outputs are written to
-	// on a goroutine of their own behind a bounded queue.
+	// Inline promises that an ordered Write returns at once or within a bound,
+	// whatever the output's disk or network does. Write is then called on the
+	// recording goroutine, so the output has a record when the call that recorded
+	// it returns. Other outputs are called on their own goroutine behind a bounded
+	// queue.
 	Inline bool
 
-	// Snapshots asks for spans as the OpenTelemetry SDK has them: a record with a Snapshot
-	// when a span starts, has an event, and ends, on the goroutines that do these
-	// things, concurrently for different spans. The start and the end of a span may come
-	// from different goroutines. The parent of a span is the nearest one above it that
-	// the output gets too.
+	// Snapshots asks for spans as the OpenTelemetry SDK has them: a record with a
+	// Snapshot when a span starts, has an event, and ends, on the goroutines that
+	// do this, concurrently for different spans. The start and the end of a span
+	// may come from different goroutines. The parent of a span is its nearest
+	// ancestor that the output gets too.
 	Snapshots bool
 
-	// Remote marks an output whose data goes over a network: it is shut down
+	// Remote marks an output that sends its data over a network: it is shut down
 	// before the local ones, and gets no report of losses.
 	Remote bool
 
-	// Metrics marks the output that sends metrics: it is shut down after the
-	// other remote outputs, so that it can send what became of them.
+	// Metrics marks the output that sends metrics: it is shut down after the other
+	// remote outputs, so that it can send their final counts.
 	Metrics bool
 
-	// All asks for everything where the program gave no filter of its own.
-	// Without it an output gets what the export customization of the provider
-	// selects.
+	// All asks for all spans if the program sets no filter. Without it an output
+	// gets what the export customization of the provider selects.
 	All bool
 }
 
-// Telemetry is what a provider offers to an output that it opens.
+// Telemetry is what a provider offers to an output.
 type Telemetry struct {
 	Identity Identity
 	Clock    func() time.Time // safe for concurrent use
-	Now      func() int64     // the time of Clock in nanoseconds since the Unix epoch, at less cost
+	Now      func() int64     // the time of Clock in nanoseconds since the Unix epoch, faster
 	Logger   *slog.Logger
 
-	// Progress is the epoch and the step that new events get.
+	// Progress is the current epoch and step.
 	Progress *Progress
 
-	// Metrics is where an output makes instruments of its own, nil if the program has
-	// no metrics.
+	// Metrics is where an output creates its own instruments, nil if the program
+	// has no metrics.
 	Metrics metric.MeterProvider
 
-	// Current is the span under which a callback without a context would
-	// start its span, or the nearest one above it that the output gets: the parent of a
-	// scope whose context carries none. The result is invalid if no such span is open.
+	// Current returns the span under which a callback without a context would start
+	// its span, or the nearest ancestor of it that the output gets: the parent of a
+	// scope whose context has no span. The result is invalid if no such span is
+	// open.
 	Current func() trace.SpanContext
 
-	// Segment identifies the segment of an open long span that span exporters
-	// have open now: the parent of spans that start below it. The result is zero for
-	// a span without segments. Segment is nil if no exporter has segments.
+	// Segment returns the current segment of an open long span for span exporters:
+	// the parent of spans that start below it. The result is zero for a span
+	// without segments. Segment is nil if no exporter has segments.
 	Segment func(trace.SpanID) trace.SpanContext
 
-	// Lost reports data that is lost for good: what was lost and the cause, in a word
+	// Lost reports data that is lost permanently: the kind and the cause, in a word
 	// or two, the number, and the last error.
 	Lost func(what, cause string, n int64, err error)
 }
@@ -118,8 +120,8 @@ func (nothing) ForceFlush(context.Context) error                 { return nil }
 func (nothing) Shutdown(context.Context) error                   { return nil }
 func (nothing) Stats() Stats                                     { return Stats{} }
 
-// Identity is the process that writes and its place in the job. A zero
-// field is filled in by ConfigureProvider from the operating system, the
+// Identity identifies the writing process and its place in the job.
+// ConfigureProvider fills zero fields in from the operating system, the
 // launcher's environment variables and the configuration.
 type Identity struct {
 	Host    string // host name
@@ -128,8 +130,8 @@ type Identity struct {
 
 	// Ranks is the process's place in the job.
 	config.Ranks
-	// RankKnown reports that the program or the launcher gave Rank. Otherwise Rank is
-	// 0, and the names of files do not differ by rank.
+	// RankKnown is true if the program or the launcher set Rank. Otherwise Rank is
+	// 0, and file names do not depend on the rank.
 	RankKnown bool
 
 	SessionTag      string // of the configuration

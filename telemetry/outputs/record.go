@@ -18,12 +18,12 @@ const (
 	KindEvent                     // something happened in an open span
 	KindError                     // something failed in an open span
 	KindDataError                 // telemetry itself is incomplete; no span
-	KindUpdate                    // an open span got other attributes
-	KindLosses                    // what the remote outputs have lost for good; no span
+	KindUpdate                    // the attributes of an open span changed
+	KindLosses                    // the final losses of the remote outputs; no span
 )
 
-// String is the kind's word in the one-logger grammar, which has none for
-// KindUpdate and KindLosses.
+// String returns the kind in one-logger's words, which has none for KindUpdate
+// and KindLosses.
 func (k Kind) String() string {
 	switch k {
 	case KindStart:
@@ -44,21 +44,22 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Record is one step in the life of a span.
+// Record is one event in the life of a span.
 type Record struct {
 	Kind Kind
-	// Span is the span concerned as it is at this record; nil for
-	// KindDataError, KindLosses and a Snapshot. It never changes: a later record has
-	// another SpanData with the same SpanID.
+	// Span is the state of the span at this record; nil for KindDataError,
+	// KindLosses and a Snapshot. It never changes: a later record has another
+	// SpanData with the same SpanID.
 	Span *SpanData
-	// Snapshot is the span as the OpenTelemetry SDK has it, for [Traits].Snapshots. Its
-	// kinds are KindStart, when it is an sdktrace.ReadWriteSpan too, KindEvent and
-	// KindStop. The Event is that of KindEvent.
+	// Snapshot is the span as the OpenTelemetry SDK has it, for [Traits].Snapshots.
+	// Its kinds are KindStart, for which it is also an sdktrace.ReadWriteSpan,
+	// KindEvent and KindStop. Event is set for KindEvent.
 	Snapshot sdktrace.ReadOnlySpan
-	// Context is the one that the span of a Snapshot is started with; nil after the start.
+	// Context is the context with which the span of a Snapshot is started; nil
+	// after the start.
 	Context context.Context
 	// Event is the start, stop, error or other event; empty for KindUpdate. The
-	// attributes of KindLosses are counts by what was lost and why: spans by the cause
+	// attributes of KindLosses are counts by kind and cause: spans by the cause
 	// alone, "logs <cause>" for log records, "metric exports".
 	Event Event
 	// Extension marks a record that one-logger never writes. Outputs in
@@ -70,7 +71,7 @@ type Record struct {
 type Event struct {
 	Name string
 	Time int64 // nanoseconds since the Unix epoch
-	// Attributes in the order given, without the timestamp.
+	// Attributes are in the order in which they were set, without the timestamp.
 	Attributes []attributes.Attr
 }
 
@@ -83,8 +84,8 @@ type SpanData struct {
 	Start    int64        // nanoseconds since the Unix epoch
 	Stop     int64        // nanoseconds since the Unix epoch; zero while open
 
-	// Attributes in the order in which they were first set.
+	// Attributes are in the order in which they were first set.
 	Attributes []attributes.Attr
-	// StartAttributes are those of the start event.
+	// StartAttributes are the attributes of the start event.
 	StartAttributes []attributes.Attr
 }

@@ -4,7 +4,7 @@
 //
 //	cd test/bench && go run ./cmd/table
 //
-// prints the table of docs/maintain/benchmarks.md in some minutes, and with -cases every way to
+// prints the table of docs/maintain/releasing.md in some minutes, and with -cases every way to
 // record a span. All ratios are from one run: the cases take turns, so that a busy machine slows them all.
 package bench
 

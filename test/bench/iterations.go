@@ -52,7 +52,7 @@ type takesAll struct{}
 func (takesAll) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return nil }
 func (takesAll) Shutdown(context.Context) error                             { return nil }
 
-// twoBareSpans is the yardstick of the iterations.
+// twoBareSpans returns the yardstick of the iterations.
 func twoBareSpans(string) (func(int), func() error, error) {
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.AlwaysSample()))
 	tracer := tp.Tracer("github.com/trainspan/trainspan/benchmarks")
@@ -65,7 +65,7 @@ func twoBareSpans(string) (func(int), func() error, error) {
 	}, func() error { return tp.Shutdown(ctx) }, nil
 }
 
-// iterationCase is a pair of callbacks in a training loop with throughput on
+// iterationCase returns a pair of callbacks in a training loop with throughput on
 // and metrics every 50 iterations.
 func iterationCase(with func(*telemetry.TrainingTelemetryBuilder, string)) func(string) (func(int), func() error, error) {
 	return func(dir string) (func(int), func() error, error) {

@@ -157,12 +157,8 @@ func writePage(t *testing.T) string {
 
 func save(t *testing.T, dir string, r *report.Report) string {
 	t.Helper()
-	var out bytes.Buffer
-	if err := report.HTML(&out, r); err != nil {
-		t.Fatal(err)
-	}
 	path := filepath.Join(dir, "report.html")
-	if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
+	if err := report.WritePage(path, r); err != nil {
 		t.Fatal(err)
 	}
 	return (&url.URL{Scheme: "file", Path: path}).String()
@@ -245,6 +241,31 @@ func TestSections(t *testing.T) {
 	eval[bool](t, ctx, `dispatchEvent(new Event("beforeprint"))`)
 	for _, chart := range []string{"ledger", "heat", "comm", "saves"} {
 		drawn(chart)
+	}
+	for _, b := range bad() {
+		t.Error(b)
+	}
+}
+
+// TestMoment: a click copies the command that opens the moment of the finding, or selects it, and
+// links lead to the traces from where the page is.
+func TestMoment(t *testing.T) {
+	ctx := browser(t)
+	bad := watch(t, ctx)
+	open(t, ctx, writePage(t))
+	want := []string{"Copied", "Selected"}
+	got := eval[string](t, ctx, `new Promise(done => { const b = document.querySelector("button.copy"); b.click(); const look = () => b.textContent === "Copy" ? setTimeout(look, 20) : done(b.textContent); look(); })`)
+	if !slices.Contains(want, got) {
+		t.Errorf("the button says %q, want one of %q", got, want)
+	}
+	links := eval[[]string](t, ctx, `[...document.querySelectorAll("a[download]")].map(a => decodeURIComponent(new URL(a.href).pathname))`)
+	if len(links) == 0 {
+		t.Error("no link to a trace")
+	}
+	for _, path := range links {
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("a link leads nowhere: %v", err)
+		}
 	}
 	for _, b := range bad() {
 		t.Error(b)

@@ -55,12 +55,12 @@ func TestPictures(t *testing.T) {
 	ctx := browser(t)
 	dir := t.TempDir()
 	bad := watch(t, ctx)
-	slow := readReport(t, faults, "out/demo-faults")
+	slow := readReport(t, faults, "runs/demo-faults")
 	if slow.ExitCode() != 3 || len(slow.Attempts) != 2 {
 		t.Fatalf("the machine was too busy for pictures of this run: %s", slow.Verdict.Sentence)
 	}
 	faulty := save(t, dir, slow)
-	screen := terminal(t, dir, "trainspan report out/demo-faults", readReport(t, faults, "out/demo-faults"))
+	screen := terminal(t, dir, "trainspan report runs/demo-faults", readReport(t, faults, "runs/demo-faults"))
 	var total int64
 	for _, p := range []picture{
 		{name: "screen", address: screen, width: 900, height: 440},

@@ -209,28 +209,3 @@ func TestFlagsInProse(t *testing.T) {
 		}
 	}
 }
-
-var commandRow = regexp.MustCompile("(?m)^\\| \\[?`([a-z ]+)`")
-
-// TestListOfCommands compares the table of docs/reference/cli.md with the command.
-func TestListOfCommands(t *testing.T) {
-	p := builtProgram(t)
-	for _, page := range pages(t) {
-		if page.name != "docs/reference/cli.md" {
-			continue
-		}
-		table, _, _ := strings.Cut(page.text, "## For all commands")
-		var listed []string
-		for _, m := range commandRow.FindAllStringSubmatch(table, -1) {
-			listed = append(listed, m[1])
-			if _, ok := p.flags[m[1]]; !ok {
-				t.Errorf("the page lists %s, which is no command", m[1])
-			}
-		}
-		for cmd := range p.flags {
-			if cmd != "" && cmd != "help" && cmd != "trace" && !slices.Contains(listed, cmd) {
-				t.Errorf("the page does not list %s", cmd)
-			}
-		}
-	}
-}

@@ -52,7 +52,7 @@ var (
 	quoted  = regexp.MustCompile("`([^`\n]+)`")
 )
 
-// prose is a page without its blocks of code.
+// prose returns a page without its blocks of code.
 func (p page) prose() string { return fence.ReplaceAllString(p.text, "") }
 
 // commands returns the lines of the shell blocks, without prompts and comments.
@@ -70,7 +70,7 @@ func (p page) commands() (lines []string) {
 	return lines
 }
 
-// anchor is what GitHub makes of a heading.
+// anchor returns what GitHub makes of a heading.
 func anchor(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -88,6 +88,9 @@ func TestLinks(t *testing.T) {
 	for _, p := range pages(t) {
 		for _, m := range linkTo.FindAllStringSubmatch(p.prose(), -1) {
 			target := filepath.Join(root, filepath.Dir(p.name), m[1])
+			if m[1] == "" && m[2] == "" {
+				t.Errorf("%s has an empty link", p.name)
+			}
 			if m[1] == "" {
 				target = filepath.Join(root, p.name)
 			}

@@ -45,7 +45,7 @@ func TestSnippets(t *testing.T) {
 	}
 }
 
-// region is the marked part of a source file, without its indentation; "main"
+// region returns the marked part of a source file, without its indentation; "main"
 // is the body of the main function, "file" all from its package clause on.
 func region(path, name string) (string, error) {
 	text, err := os.ReadFile(path)

@@ -11,9 +11,9 @@ import (
 
 var row = regexp.MustCompile(`(?m)^\| (\w+) \| (\w+) \| ([\w.]+) \|$`)
 
-// TestTableOfNames compares the table of docs/explain/steps.md with package spans.
+// TestTableOfNames compares the table of docs/explain/goodput.md with package spans.
 func TestTableOfNames(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs", "explain", "steps.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "explain", "goodput.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

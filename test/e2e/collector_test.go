@@ -207,7 +207,7 @@ func served(ctx context.Context, address string) error {
 	return nil
 }
 
-// traceIn is the one trace file of a folder.
+// traceIn returns the one trace file of a folder.
 func traceIn(t *testing.T, dir string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.pfw.gz"))

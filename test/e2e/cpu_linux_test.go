@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadTime is the processor time of this thread.
+// threadTime returns the processor time of this thread.
 func threadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
@@ -15,7 +15,7 @@ func threadTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// processTime is the processor time of the whole process.
+// processTime returns the processor time of the whole process.
 func processTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {
@@ -24,7 +24,7 @@ func processTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// timesTaken is how often the system took the processor from this thread to
+// timesTaken returns how often the system took the processor from this thread to
 // give it to another program.
 func timesTaken() int64 {
 	var r unix.Rusage

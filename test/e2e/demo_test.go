@@ -44,7 +44,7 @@ func newBuilder(service string) *telemetry.TrainingTelemetryBuilder {
 	return telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(cfg.Base).WithRanks(cfg.Ranks).WithExportCustomization(cfg.Export)
 }
 
-// send is the configuration of an exporter to an address.
+// send returns the configuration of an exporter to an address.
 func send(protocol string, url string) otlp.Config {
 	return otlp.Config{OTLP: config.OTLP{
 		Protocol: protocol, Endpoint: url, Timeout: 5 * time.Second, BatchDelay: 100 * time.Millisecond,

@@ -17,7 +17,7 @@ import (
 // TestDFAnalyzer has DFAnalyzer itself read traces, and holds the number and time of the
 // events of each of its layers against `trainspan trace summary`: they are equal within 1 %, and
 // but for the calls on files that it leaves out by their paths equal in number.
-// TRAINSPAN_DFANALYZER_PYTHON is a python3 with dftracer-analyzer, as docs/guide/scale.md says;
+// TRAINSPAN_DFANALYZER_PYTHON is a python3 with dftracer-analyzer, as docs/guide/clusters.md says;
 // TRAINSPAN_DFANALYZER_TRACES are folders of traces, a made-up job without it.
 func TestDFAnalyzer(t *testing.T) {
 	python := os.Getenv("TRAINSPAN_DFANALYZER_PYTHON")

@@ -17,7 +17,7 @@ import (
 // fence finds the blocks of code in a page.
 var fence = regexp.MustCompile("(?s)```(sh|go)\n(.*?)```")
 
-// doors returns the blocks of the README's part about installing as they stand there:
+// doors returns the blocks of the README from the installation on as they are there:
 // make install, PyTorch, the program in Go, how it is run, and files.
 func doors(t *testing.T) []string {
 	t.Helper()
@@ -26,7 +26,7 @@ func doors(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	_, part, _ := strings.Cut(string(text), "## Install")
-	part, _, _ = strings.Cut(part, "\n## ")
+	part, _, _ = strings.Cut(part, "\n## Read on")
 	var out, languages []string
 	for _, m := range fence.FindAllStringSubmatch(part, -1) {
 		languages, out = append(languages, m[1]), append(out, m[2])

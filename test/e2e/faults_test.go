@@ -156,7 +156,7 @@ func prefer(t *testing.T) (undo func()) {
 
 func newTraining() *network { return newNetwork(128, 96, 384) }
 
-// plainLoss is the loss after so many steps of a job without telemetry.
+// plainLoss returns the loss after so many steps of a job without telemetry.
 func plainLoss(steps int) (loss float64) {
 	l := &loop{net: newTraining()}
 	for range steps {
@@ -165,7 +165,7 @@ func plainLoss(steps int) (loss float64) {
 	return loss
 }
 
-// train is the training loop: pairs of steps, one with telemetry and one
+// train returns the training loop: pairs of steps, one with telemetry and one
 // without, in turns one or the other first.
 func (r *row) train(ctx context.Context, cb *callbacks.Callbacks, pairs int, halfway func()) (loss float64) {
 	l := &loop{net: newTraining()}
@@ -198,7 +198,7 @@ func (r *row) train(ctx context.Context, cb *callbacks.Callbacks, pairs int, hal
 	return loss
 }
 
-// slower is the median over the pairs of how much longer the step with
+// slower returns the median over the pairs of how much longer the step with
 // telemetry took, in parts of the one without.
 func (r *row) slower() float64 {
 	all := make([]float64, len(r.with.steps))
@@ -208,7 +208,7 @@ func (r *row) slower() float64 {
 	return median(all)
 }
 
-// run is a whole job, and the account of its spans and log records.
+// run returns a whole job, and the account of its spans and log records.
 func (r *row) run(t *testing.T, f fault, pairs int) (loss float64) {
 	t.Helper()
 	name := service(t)

@@ -26,7 +26,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The size of the fleet. docs/guide/scale.md has what large ones took.
+// The size of the fleet. docs/guide/clusters.md has what large ones took.
 const (
 	fleetRanksVariable = "TRAINSPAN_FLEET_RANKS"
 	fleetStepsVariable = "TRAINSPAN_FLEET_STEPS"
@@ -34,7 +34,7 @@ const (
 	fleetBatchVariable = "TRAINSPAN_FLEET_BATCH" // steps in a request
 	fleetAgentVariable = "TRAINSPAN_FLEET_AGENT" // ranks to an agent
 
-	stepSpans = 20 // of a step, as docs/guide/scale.md assumes
+	stepSpans = 20 // of a step, as docs/guide/clusters.md assumes
 )
 
 // written is laid over the agent's configuration: a rank hears that a batch is
@@ -133,7 +133,7 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// fleetSetting is a number from the environment.
+// fleetSetting returns a number from the environment.
 func fleetSetting(t *testing.T, name string, n int) int {
 	t.Helper()
 	if text := os.Getenv(name); text != "" {
@@ -230,7 +230,7 @@ func (f *fleet) send(ctx context.Context, rank int) error {
 	return nil
 }
 
-// requestSize is how many bytes a span takes in a request, as it is and compressed.
+// requestSize returns how many bytes a span takes in a request, as it is and compressed.
 func (f *fleet) requestSize(t *testing.T) (plain, packed float64) {
 	t.Helper()
 	text, err := proto.Marshal(fleetBatch(0, 0, f.batch, time.Now()))
@@ -241,7 +241,7 @@ func (f *fleet) requestSize(t *testing.T) (plain, packed float64) {
 	return float64(len(text)) / spans, float64(len(gziptest.Pack(text))) / spans
 }
 
-// fileSize is how many bytes the agents' trace files have.
+// fileSize returns how many bytes the agents' trace files have.
 func (f *fleet) fileSize(t *testing.T) (n int64) {
 	t.Helper()
 	for _, dir := range f.dirs {
@@ -258,7 +258,7 @@ func (f *fleet) fileSize(t *testing.T) (n int64) {
 	return n
 }
 
-// fleetBatch is the spans of some steps: of each the parts, then the iteration.
+// fleetBatch returns the spans of some steps: of each the parts, then the iteration.
 func fleetBatch(rank, first, n int, began time.Time) *collector.ExportTraceServiceRequest {
 	whole := func(key string, v int) *common.KeyValue {
 		return &common.KeyValue{Key: key, Value: &common.AnyValue{Value: &common.AnyValue_IntValue{IntValue: int64(v)}}}
@@ -322,7 +322,7 @@ func (s *fleetSeen) mark(rank, seq int64) {
 	}
 }
 
-// total is how many different spans have come, -1 when there are strange ones.
+// total returns how many different spans have come, -1 when there are strange ones.
 func (s *fleetSeen) total() int64 {
 	if s.others.Load() > 0 {
 		return -1

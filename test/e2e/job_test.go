@@ -101,7 +101,7 @@ type loop struct {
 	watch *stopwatch // nil: nobody measures
 }
 
-// step is one training iteration.
+// step returns one training iteration.
 func (l *loop) step(ctx context.Context) (loss float64) {
 	l.watch.around(func() { l.cb.OnTrainingSingleIterationStart(ctx) })
 	l.watch.around(func() { l.cb.OnDataLoadingStart(ctx) })
@@ -166,7 +166,7 @@ func (w *stopwatch) around(callback func()) {
 	w.outside += time.Since(first) - d
 }
 
-// mean is the mean time of a callback.
+// mean returns the mean time of a callback.
 func (w *stopwatch) mean() time.Duration {
 	return w.total / time.Duration(max(1, w.calls))
 }

@@ -75,7 +75,7 @@ func untilDeadline(t *testing.T) context.Context {
 	return ctx
 }
 
-// service is a name that no other test uses.
+// service returns a name that no other test uses.
 func service(t *testing.T) string {
 	return filepath.Base(t.Name()) + fmt.Sprintf("-%x", time.Now().UnixNano())
 }

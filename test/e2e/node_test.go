@@ -82,7 +82,7 @@ func TestNodeSendsToRun(t *testing.T) {
 	}
 }
 
-// iterations are the steps of a trace in order, each of them with a step of the optimizer.
+// iterations returns the steps of a trace in order, each of them with a step of the optimizer.
 func iterations(t *testing.T, path string) (steps []string) {
 	t.Helper()
 	r, err := dftracer.OpenReader(path, nil)

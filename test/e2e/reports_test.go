@@ -62,7 +62,7 @@ func (r *reports) lost() (single, atEnd int64) {
 	return single, atEnd
 }
 
-// lostRecords is the number of log records that the line at shutdown tells of.
+// lostRecords returns the number of log records that the line at shutdown tells of.
 func (r *reports) lostRecords() (n int64) {
 	for _, l := range r.lines() {
 		n += l.Records

@@ -29,7 +29,7 @@ func report(t *testing.T, rows []*row, pairs, runs int) {
 	}
 }
 
-// render is the table with what its columns mean.
+// render returns the table with what its columns mean.
 func render(rows []*row, pairs, runs int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d runs per row, each of %d pairs of steps, one with telemetry (%d spans, %d callbacks) and one without; %d processors, %s\n\n",

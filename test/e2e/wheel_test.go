@@ -122,7 +122,7 @@ func TestWheelTools(t *testing.T) {
 	}
 }
 
-// manifests are those of the agent and of docs/guide/clusters.md, but for kinds that are not
+// manifests returns those of the agent and of docs/guide/clusters.md, but for kinds that are not
 // Kubernetes's own.
 func manifests(t *testing.T) (all [][]byte) {
 	t.Helper()

@@ -32,7 +32,7 @@ type job struct {
 	train bool           // no recording: the example charlm runs
 }
 
-// input is the archive or the script of a job, empty if it has none.
+// input returns the archive or the script of a job, empty if it has none.
 func (j *job) input() (string, error) {
 	for _, name := range []string{"rings.tar.gz", "requests.tar.gz", "profiles.tar.gz", "script.txt"} {
 		path := filepath.Join("testdata", cmp.Or(j.of, j.name), name)
@@ -124,7 +124,7 @@ func (j *job) text(outs *outputs, f *form) (string, error) {
 	return b.String(), nil
 }
 
-// form is what of the outputs is compared: of a script neither who records, and where, nor lines of
+// form returns what of the outputs is compared: of a script neither who records, and where, nor lines of
 // this test; of a training no times either, and nothing that follows from them.
 func (j *job) form() *form {
 	path, err := j.input()

@@ -52,7 +52,7 @@ func newCollector(t testing.TB) *collector {
 	return c
 }
 
-// unpacked is the body without its compression.
+// unpacked returns the body without its compression.
 func (r *request) unpacked() ([]byte, error) {
 	if r.encoding != "gzip" {
 		return r.body, nil

@@ -611,7 +611,7 @@ func (s *script) otel(at *handle, plain []string, options map[string]string, kvs
 	return &handle{ctx: ctx, otel: span}, nil
 }
 
-// node is the node of the tree of scopes that is called category.name.
+// node returns the node of the tree of scopes that is called category.name.
 func (s *script) node(path string) *ai.Node {
 	category, name, _ := strings.Cut(path, ".")
 	if category == "ai_root" {

@@ -161,7 +161,7 @@ func compareEvents(a, b *event) int {
 		cmp.Compare(plainArgs(a.Args), plainArgs(b.Args)), cmp.Compare(a.ID, b.ID))
 }
 
-// plainArgs is what can break a tie between two events: arguments that are the same in
+// plainArgs returns what can break a tie between two events: arguments that are the same in
 // each run.
 func plainArgs(args map[string]any) string {
 	var b strings.Builder
@@ -378,7 +378,7 @@ func (f *form) siblings(b *strings.Builder, n int, write func(b *strings.Builder
 	}
 }
 
-// host is the host of an event, unless it is that of most events of the file.
+// host returns the host of an event, unless it is that of most events of the file.
 func (t *trace) host(e *event) string {
 	hash, ok := e.Args["hhash"].(string)
 	switch {
@@ -454,7 +454,7 @@ func (f *form) value(t *trace, key string, v any) string {
 // Numbers between these are times in microseconds: from 1998, as scripts begin in 2000, to 2065.
 const minTime, maxTime = 9e14, 3e15
 
-// shortened is a text, of a long one the beginning and what tells it from others.
+// shortened returns a text, of a long one the beginning and what tells it from others.
 func shortened(text string) string {
 	const most = 1000
 	if len(text) <= most {

@@ -51,7 +51,7 @@ type call struct {
 	end bool
 }
 
-// calls are those of a program in the order that is given, as in "+a +b -b -a", or else
+// calls returns those of a program in the order that is given, as in "+a +b -b -a", or else
 // in that of their times: a span begins after its parent and ends before it where these
 // are at one moment.
 func calls(t *testing.T, spans []span, order string) (all []call) {

@@ -219,7 +219,7 @@ func (c *Config) validateFileName() error {
 	return nil
 }
 
-// options are the writer's, without the process.
+// options returns the writer's, without the process.
 func (c *Config) options() dftracer.Options {
 	return dftracer.Options{
 		Dialect:       dftracer.Dialect(max(indexFold([]string{"V2", "V1", "V22"}, c.Dialect), 0)),

@@ -29,7 +29,7 @@ const (
 // holds, which a broken sender could give, are its largest.
 func micros(t pcommon.Timestamp) int64 { return int64(min(uint64(t), math.MaxInt64) / 1000) }
 
-// keyOf is a span's key for the assembler.
+// keyOf returns a span's key for the assembler.
 func keyOf(trace pcommon.TraceID, span pcommon.SpanID) place.Key {
 	return place.Key{Trace: trace, Span: span}
 }

@@ -179,7 +179,7 @@ func survey(rs ptrace.ResourceSpans) (n int, first pcommon.Timestamp) {
 	return n, first
 }
 
-// timeOf is the time of a timestamp, zero if there is none.
+// timeOf returns the time of a timestamp, zero if there is none.
 func timeOf(t pcommon.Timestamp) time.Time {
 	if t == 0 {
 		return time.Time{}
@@ -291,7 +291,7 @@ func identify(attrs pcommon.Map) identity.Identity {
 	return identity.FromResource(func(key string) string { return text(attrs, key) })
 }
 
-// text is the text of an attribute, empty where it is not there.
+// text returns the text of an attribute, empty where it is not there.
 func text(attrs pcommon.Map, key string) string {
 	v, ok := attrs.Get(key)
 	if !ok {
@@ -300,7 +300,7 @@ func text(attrs pcommon.Map, key string) string {
 	return v.AsString()
 }
 
-// pathOf is the file of a process by the pattern of the configuration.
+// pathOf returns the file of a process by the pattern of the configuration.
 func pathOf(s *place.Sender, directory, pattern string) string {
 	name := strings.NewReplacer(
 		"{host}", place.SafeName(s.Host), "{service}", place.SafeName(s.Service),

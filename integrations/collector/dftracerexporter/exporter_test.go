@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
-// iteration is a training iteration in the order in which its spans end.
+// iteration returns a training iteration in the order in which its spans end.
 func iteration(first byte, parent byte, start int64) []testSpan {
 	return []testSpan{
 		{id: first + 1, parent: first, name: "data_loading", start: start + 1, end: start + 10},

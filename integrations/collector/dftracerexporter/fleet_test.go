@@ -20,7 +20,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
-// turn is the batch of a process in one turn: an iteration of a loop that
+// turn returns the batch of a process in one turn: an iteration of a loop that
 // stays open, and at last the loop.
 func turn(pid, round int, last bool) ptrace.Traces {
 	list := iteration(byte(10+4*round), 2, int64(20+200*round))

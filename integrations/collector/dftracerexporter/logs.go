@@ -17,7 +17,7 @@ const (
 	logParentSpan = "parent_span_id"
 )
 
-// eventName is what a log record is an event of: its name, or the attribute
+// eventName returns what a log record is an event of: its name, or the attribute
 // that came before there was such a field. It is empty for ordinary logs.
 func eventName(lr plog.LogRecord) string {
 	if name := lr.EventName(); name != "" {
@@ -31,7 +31,7 @@ func isEvent(lr plog.LogRecord) bool {
 	return !lr.SpanID().IsEmpty() && !lr.TraceID().IsEmpty() && eventName(lr) != ""
 }
 
-// timestamp is when a record's event was, or was seen.
+// timestamp returns when a record's event was, or was seen.
 func timestamp(lr plog.LogRecord) pcommon.Timestamp {
 	if at := lr.Timestamp(); at != 0 {
 		return at

@@ -4,7 +4,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// counter is the value of one of the exporter's own metrics, 0 if it was never
+// counter returns the value of one of the exporter's own metrics, 0 if it was never
 // counted.
 func (r *harness) counter(name string) (total int64) {
 	r.t.Helper()

@@ -17,7 +17,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/recovery"
 )
 
-// open is how many files are open.
+// open returns how many files are open.
 func (r *harness) open() (n int) {
 	for _, f := range r.inner.store.Files() {
 		if f.Open() {
@@ -27,7 +27,7 @@ func (r *harness) open() (n int) {
 	return n
 }
 
-// only is the one file.
+// only returns the one file.
 func (r *harness) only() *place.File[place.Sender] {
 	r.t.Helper()
 	for _, f := range r.inner.store.Files() {

@@ -1,4 +1,4 @@
-"""Spans of this process, written to shared memory. The format is docs/maintain/ring.md.
+"""Spans of this process, written to shared memory. The format is docs/maintain/architecture.md.
 
 Nothing here raises, and nothing waits for a reader. What is written survives
 the death of the process, because the pages belong to the file. The functions
@@ -96,6 +96,14 @@ def _folders(log):
     return [os.path.dirname(log), "/dev/shm", tempfile.gettempdir()], os.path.basename(log)
 
 
+@quiet
+def _parent():
+    """The process that started this one: with forkserver, the one that multiprocessing did it for."""
+    made = sys.modules.get("multiprocessing.process")
+    parent = made and made.parent_process()
+    return parent and parent.pid
+
+
 def _who():
     """What the side file says of the process."""
     # Nothing of the command line, which may hold secrets anywhere: no value of an
@@ -106,7 +114,7 @@ def _who():
         path = os.path.dirname(path) if module.name == "__main__" else module.name.replace(".__main__", "")
     program = os.path.basename(path)
     who = {"host": os.uname().nodename, "exec": program, "command": sys.executable or "python",
-           "ppid": os.getppid(), "dir": quiet(os.getcwd)() or "", "python": sys.version.split()[0]}  # fmt: skip
+           "ppid": _parent() or os.getppid(), "dir": quiet(os.getcwd)() or "", "python": sys.version.split()[0]}  # fmt: skip
     # Its number is one of this namespace, which may be that of a container.
     who["pidns"] = quiet(lambda: os.stat("/proc/self/ns/pid").st_ino)() or 0
     who["env"] = {key: os.environ[key] for key in _PLACE if key in os.environ}

@@ -113,6 +113,9 @@ class Loop:
         self.held = None        # the samples of a batch that was not trained on before an evaluation came
         self.asked = self.came = None  # the iterator that an evaluation began with, and when; when the last batch came
         self.evaluated = False  # a forward has evaluated in it
+        self.ahead = set()      # the iterators that are asked for a batch before the one at hand is used, as accelerate does
+        self.rest = False       # that of the training is exhausted, and its last batch not used
+        self.last = 0           # when that of the evaluation was exhausted, -1 once its last batch is used
         self.until = None       # when the last backward was over, where there is no optimizer
         self.lines = None       # the code, while steps are looked at
         self.code.reset()
@@ -168,6 +171,8 @@ class Loop:
 
     def end(self, key, why=None, name=None, at=None):
         self.flow = 0
+        if key == "evaluation":
+            at, self.last = self.last if self.last > 0 else at, 0
         token, self.tokens[key] = self.tokens[key], None
         self.alone = False
         if token is not None:
@@ -362,7 +367,7 @@ class Loop:
             elif self.root() is None:  # it has generated before
                 self.root, self.model = weakref.ref(module), id(module)
             return
-        self.evaluated = True
+        self.uses()
         if self.is_open and not self.by_batch and not trained:
             self.is_open, self.work = False, 0
             self.drop("iteration")
@@ -375,10 +380,27 @@ class Loop:
             if self.root() is None:
                 self.root = weakref.ref(module)
 
-    def generates(self):
+    def uses(self):
+        """The batch at hand is used for something else than training."""
+        self.evaluated, self.last = True, -1 if self.last else 0
+
+    def judged(self):
+        """A forward outside of any iteration is over, and with it an evaluation whose loader has no batch more."""
+        self.end("evaluated")
+        if self.last:
+            self.end("evaluation")
+            if self.held is not None:
+                self.resume()
+
+    def generates(self, model):
         """A model generates: what it does with a batch where nothing is trained is evaluation. Gives
-        whether an evaluation is under way."""
-        self.evaluated = True
+        whether it is part of an evaluation."""
+        if self.grad() and model.training:
+            if self.tokens["evaluation"] is not None:
+                self.mistaken()
+            if self.rest and not self.is_open:
+                self.resume()
+        self.uses()
         if self.is_open and self.by_batch and not self.work & FORWARD:
             self.work |= EVALUATED
             self.quick = 0
@@ -434,6 +456,8 @@ class Loop:
         """A batch is asked for, or (None) a loader for an iterator."""
         waits = self.is_open and self.by_batch and not self.work and self.source == self.feeder
         samples = self.samples
+        if self.is_open and self.by_batch and not self.work and self.source == id(iterator):
+            self.ahead.add(self.source)
         self.boundary()
         root = self.root()
         if not self.grad() or root is not None and not root.training:
@@ -465,7 +489,7 @@ class Loop:
             self.follow(iterator, id(iterator))
         self.source = id(iterator)
         if self.source == self.feeder:
-            self.held = None
+            self.held, self.rest = None, False
         if not self.is_open:
             self.open(True)
         self.came = _ring.now()
@@ -488,8 +512,14 @@ class Loop:
             return
         if self.by_batch:
             self.boundary(False, at)
+        rest = key in self.ahead
+        self.ahead.discard(key)
+        if rest and self.tokens["evaluation"] is not None:
+            self.last = at or _ring.now()
+            return
         self.end("evaluation", None, None, at)
         if key == self.feeder:
+            self.rest = rest
             self.end_epoch(at)
         elif self.held is not None and not self.is_open:
             self.resume()

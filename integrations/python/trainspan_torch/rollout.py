@@ -13,7 +13,8 @@ def _watch(owner, name, event):
     def before(args, kwargs):
         if loop.here():
             loop.start_up.other()
-            if loop.generates():
+            owner = args[0]
+            if loop.generates(owner if hasattr(owner, "training") else owner.model):
                 return evaluates()
         return trains()
 

@@ -89,7 +89,7 @@ func (b *Builder) UnmarshalBinary(src []byte) error {
 			r.Fail()
 		}
 	}
-	if r.Err() == nil && r.Len() == 0 && a.stop >= a.Start && a.Start > 0 && len(a.names) <= int(kindCount)+maxNamed && len(a.meets) <= maxMeetKinds {
+	if r.Err() == nil && r.Len() == 0 && a.stop >= a.Start && a.Start >= 0 && len(a.names) <= int(kindCount)+maxNamed && len(a.meets) <= maxMeetKinds {
 		if a.packed.sound(len(a.names), len(a.loops), len(a.meets)) {
 			*b = Builder{done: a}
 			return nil

@@ -86,7 +86,7 @@ func (p *Part) Words() string {
 	return strings.ReplaceAll(p.Kind, "_", " ")
 }
 
-// Brief is the answer on one line, for the end of a run; empty where nothing is sure.
+// Brief returns the answer on one line, for the end of a run; empty where nothing is sure.
 func (r *Result) Brief() string {
 	by := r.Median
 	if r.byMean() {
@@ -195,7 +195,7 @@ func signed(v float64, digits int) string {
 	return text
 }
 
-// Words are the name as people read it: of operators and kernels as it is.
+// Words returns the name as people read it: of operators and kernels as it is.
 func (c *NamedChange) Words() string {
 	if strings.Contains(c.Name, "exposed_") {
 		return strings.ReplaceAll(c.Name, "_", " ")

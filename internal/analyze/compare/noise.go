@@ -57,7 +57,7 @@ func correlations(a, b []float64) (float64, float64) {
 	return of(ra, n), of(rb, m)
 }
 
-// free is as how many independent steps n count that are correlated by rho.
+// free returns as how many independent steps n count that are correlated by rho.
 func free(n int, rho float64) float64 { return float64(n) * (1 - rho) / (1 + rho) }
 
 func waves(n int) int { return max(min(mostWaves, n/wavesPart), 2) }
@@ -93,7 +93,7 @@ func meanOf(x []float64, rho float64) estimate {
 	return estimate{stats.Mean(x), meanVariance(x, rho), float64(waves(len(x)))}
 }
 
-// logMeanOf is that of the logarithm of the mean.
+// logMeanOf returns that of the logarithm of the mean.
 func logMeanOf(x []float64, rho float64) estimate {
 	e := meanOf(x, rho)
 	return estimate{math.Log(e.value), e.variance / e.value / e.value, e.freedom}

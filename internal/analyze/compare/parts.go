@@ -206,7 +206,7 @@ func compareAccounts(a, b []Share) (out []AccountChange) {
 	return out
 }
 
-// Rows are the changes of the account as a table shows them: at most so many by name, and the
+// Rows returns the changes of the account as a table shows them: at most so many by name, and the
 // sum of the others.
 func (r *Result) Rows(most int) []AccountChange {
 	if len(r.Account) <= most {

@@ -63,7 +63,7 @@ type Result struct {
 	failOver, floor float64
 }
 
-// ExitCode is 0 for no difference and for a faster run, 3 for a run that is
+// ExitCode returns 0 for no difference and for a faster run, 3 for a run that is
 // slower by FailOver or more and by the floor, 4 when nothing can be said.
 func (r *Result) ExitCode() int {
 	switch r.Kind {

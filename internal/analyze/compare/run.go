@@ -37,7 +37,7 @@ const minSteps = 40
 // they are compared by what is in them.
 const minWaves = 3
 
-// reasons are those why runs cannot be compared, each once.
+// reasons returns those why runs cannot be compared, each once.
 func reasons(base, next []*Run) (out []string) {
 	switch {
 	case len(base) == 0:

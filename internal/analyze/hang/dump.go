@@ -130,7 +130,7 @@ func (d *Dump) entry(e map[string]any, of map[[2]string]*Group) {
 	}
 }
 
-// where is the innermost frame that is not PyTorch's own.
+// where returns the innermost frame that is not PyTorch's own.
 func where(frames []any) string {
 	for _, f := range frames {
 		of := dict(f)

@@ -85,7 +85,7 @@ func Meet(dumps []*Dump) *Meeting {
 	return &Meeting{Text: fmt.Sprintf("all ranks with a dump came to %s, and it did not end", s.name(s.here[0].op))}
 }
 
-// standing are the groups that stand, by name.
+// standing returns the groups that stand, by name.
 func standing(dumps map[int]*Dump) (out []*stuck) {
 	type key struct{ name, desc, ranks string }
 	of := make(map[key]*stuck)
@@ -196,7 +196,7 @@ func (s *stuck) opOf(rank int) Op {
 	return s.here[0].op
 }
 
-// name is a collective with its number and group.
+// name returns a collective with its number and group.
 func (s *stuck) name(op Op) string {
 	out := fmt.Sprintf("%s %d of group %s", op.Name, s.seq, s.group.label())
 	if op.Where != "" {

@@ -55,7 +55,7 @@ func TestRealDumps(t *testing.T) {
 	}
 }
 
-// group is a group of four ranks as one of them sees it, with one collective open.
+// group returns a group of four ranks as one of them sees it, with one collective open.
 func group(name string, enqueued int64, open ...hang.Op) hang.Group {
 	return hang.Group{Name: name, Ranks: []int{0, 1, 2, 3}, Enqueued: enqueued, Open: open}
 }

@@ -57,7 +57,7 @@ func newGrid(ranks []Rank) *grid {
 
 func (g *grid) windows() int { return max(len(g.first)-1, 0) }
 
-// lateIn is by what share of the time of some steps the rank was late, NaN where that is not
+// lateIn returns by what share of the time of some steps the rank was late, NaN where that is not
 // known.
 func (r *Rank) lateIn(from, to int) float64 {
 	if to >= len(r.Starts) || to > len(r.Excess) {
@@ -74,7 +74,7 @@ func (r *Rank) lateIn(from, to int) float64 {
 	return sum / took
 }
 
-// values are the mean of some samples of a rank in each window, NaN where they cover less than
+// values returns the mean of some samples of a rank in each window, NaN where they cover less than
 // half of it; nil where none does.
 func (g *grid) values(i int, of func(*Rank) []job.Sample, value func(*job.Sample) float64) []float64 {
 	r := &g.ranks[i]
@@ -110,7 +110,7 @@ func (g *grid) values(i int, of func(*Rank) []job.Sample, value func(*job.Sample
 	return out
 }
 
-// mean is that of some samples of a rank over all windows, 0 where nothing is known.
+// mean returns that of some samples of a rank over all windows, 0 where nothing is known.
 func (g *grid) mean(i int, of func(*Rank) []job.Sample, value func(*job.Sample) float64) float64 {
 	sum, n := 0.0, 0.0
 	for _, v := range g.values(i, of, value) {

@@ -112,7 +112,7 @@ func own(r *Rank) []job.Sample    { return r.Own }
 func system(r *Rank) []job.Sample { return r.System }
 func gpu(r *Rank) []job.Sample    { return r.GPU }
 
-// lostClock is the share of the time that a lower clock costs.
+// lostClock returns the share of the time that a lower clock costs.
 func lostClock(s *job.Sample) float64 {
 	return 1 - float64(s.Values[job.Clock])/float64(s.Values[job.ClockMax])
 }
@@ -260,7 +260,7 @@ func judge(dx, dy, ox, lx []float64, kd kind) *Cause {
 	return c
 }
 
-// byChance is how likely it is that k of n or more differences are above 0 where either sign
+// byChance returns how likely it is that k of n or more differences are above 0 where either sign
 // is as likely.
 func byChance(k, n int) float64 {
 	p, sum := math.Pow(0.5, float64(n)), 0.0

@@ -91,7 +91,7 @@ func NumberGroups(ranks [][]Group) *Groups {
 	return out
 }
 
-// Expected is how many members a meeting of the group has in a job of so many ranks.
+// Expected returns how many members a meeting of the group has in a job of so many ranks.
 func (m *Members) Expected(ranks int) int {
 	switch {
 	case m.Name == "":
@@ -125,7 +125,7 @@ func (m *Meeting) Enter(rank int, op uint32, took int64) {
 	m.Members++
 }
 
-// Wait is how long a member that was in the collective for so long waited for Last.
+// Wait returns how long a member that was in the collective for so long waited for Last.
 func (m *Meeting) Wait(took int64) int64 { return max(took-m.Least, 0) }
 
 // IsWhole reports whether as many members as expected entered the same collective, each of

@@ -84,7 +84,7 @@ const MaxOperators = 64
 // maxNames bounds the operators that are counted separately while a process is read.
 const maxNames = 1 << 14
 
-// Hidden is the share of the communication that computing covers, 0 to 1, NaN
+// Hidden returns the share of the communication that computing covers, 0 to 1, NaN
 // where there was none.
 func (u *Use) Hidden() float64 {
 	return 1 - float64(u.Parts[Communication])/float64(u.Collectives)

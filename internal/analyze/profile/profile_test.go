@@ -17,7 +17,7 @@ type in struct {
 	from, to int64
 }
 
-// use is what a profile of these is.
+// use returns what a profile of these is.
 func use(t *testing.T, list []in) *profile.Use {
 	t.Helper()
 	p := &job.Process{Profile: true, Start: 0, LastSeen: 100e6}

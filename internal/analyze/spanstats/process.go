@@ -94,7 +94,7 @@ func (e *epoch) note(n *name, start, end int64) {
 	}
 }
 
-// allSteps is what is known of its steps by those of all files.
+// allSteps returns what is known of its steps by those of all files.
 func (p *process) allSteps() job.Steps {
 	p.steps.All()
 	return p.kept.Then(&p.steps)

@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/nest"
 )
 
-// rank is the rank as text, empty where it is not known.
+// rank returns the rank as text, empty where it is not known.
 func (p *process) rank() string {
 	if !p.who.RankKnown {
 		return ""

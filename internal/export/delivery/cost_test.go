@@ -13,7 +13,7 @@ func TestOnEndAllocatesNothing(t *testing.T) {
 	b := &backend{}
 	p := delivery.New(b, &delivery.Options{MaxQueue: 4096, MaxBatch: 4096, Delay: time.Hour})
 	s := span("x", attribute.String("k", "v"), attribute.Int("n", 1))
-	for range 4096 { // the queue grows to its size
+	for range 4096 { // the queue grows to its final size
 		p.OnEnd(s)
 	}
 	if err := p.ForceFlush(t.Context()); err != nil {

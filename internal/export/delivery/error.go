@@ -7,27 +7,28 @@ import (
 	"time"
 )
 
-// Error is how an exporter tells the processor what became of a batch. Any
-// other error counts as a refusal of the whole batch, except for one that
-// comes after the attempt's time ran out, which counts as [Error.Retry].
+// Error is the result of a failed export. Any other error of an exporter counts
+// as a refusal of the whole batch, except after the attempt's time limit, when
+// it counts as [Error.Retry].
 type Error struct {
-	// Err is what happened, in one line.
+	// Err describes the failure in one line.
 	Err error
-	// Retry: the backend may take the batch later.
+	// Retry means that the backend may take the batch later.
 	Retry bool
-	// NoAnswer: nothing came back. There was no connection, or no answer in
-	// time. It goes with Retry.
+	// NoAnswer means that no response came: no connection, or no response in time.
+	// It is set together with Retry.
 	NoAnswer bool
-	// After is the pause that the backend asks for; zero leaves it to us.
+	// After is the pause that the backend asks for; with zero the processor chooses
+	// it.
 	After time.Duration
-	// TooLarge: the backend may take the batch in smaller pieces.
+	// TooLarge means that the backend may take the batch in smaller pieces.
 	TooLarge bool
-	// Rejected: the backend took the batch except for this many spans of it.
-	// It does not tell which. Zero means that it took none.
+	// Rejected means that the backend took the batch except for this many spans. It
+	// does not report which. Zero means that it took none.
 	Rejected int
 }
 
-// Error is the text of Err.
+// Error returns the text of Err.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return "delivery failed"
@@ -38,7 +39,7 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// judge makes an Error of what an exporter returned, nil for nil. attempt is
+// judge converts an error of an exporter to an Error, nil to nil. attempt is
 // the context of the export.
 func judge(attempt context.Context, err error) *Error {
 	if err == nil {
@@ -52,7 +53,7 @@ func judge(attempt context.Context, err error) *Error {
 	return &Error{Err: err, Retry: late, NoAnswer: late}
 }
 
-// guard turns a panic of somebody else's code into an error.
+// guard converts a panic of foreign code to an error.
 func guard(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

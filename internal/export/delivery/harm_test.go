@@ -53,7 +53,7 @@ func TestPanicsOfOthersHarmNobody(t *testing.T) {
 	})
 	p.OnEnd(span("large", attribute.String("k", strings.Repeat("x", 1<<20))))
 	p.OnEnd(span("small"))
-	_ = p.ForceFlush(t.Context()) // tells of the loss
+	_ = p.ForceFlush(t.Context()) // returns the loss
 	if err := p.Shutdown(t.Context()); err == nil || !strings.Contains(err.Error(), "close") {
 		t.Errorf("shutdown: %v", err)
 	}

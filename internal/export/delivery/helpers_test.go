@@ -26,7 +26,7 @@ type backend struct {
 	mu    sync.Mutex
 	calls int
 	sizes []int
-	names []string // of spans taken
+	names []string // names of the accepted spans
 	shut  int
 }
 
@@ -62,13 +62,13 @@ func (b *backend) Delivery() delivery.Options { return b.tuning }
 type shelf struct {
 	mu     sync.Mutex
 	names  []string
-	room   int           // negative: without end
-	slow   time.Duration // what a batch takes
+	room   int           // negative means no limit
+	slow   time.Duration // the time for one batch
 	closed int
 }
 
 func (s *shelf) Keep(ctx context.Context, batch []sdktrace.ReadOnlySpan) (int, error) {
-	time.Sleep(s.slow) // in a bubble
+	time.Sleep(s.slow) // in synthetic time
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := ctx.Err(); err != nil {

@@ -11,12 +11,13 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// A pause that a backend asks for holds for everything that goes there, however
-// long it is; what waits is kept, as far as the queue goes, and the rest counted.
+// A pause that a backend asks for holds for everything sent to it, however long
+// it is; waiting items are kept, within the bounds of the queue, and the rest
+// is counted.
 func TestABackendThatAsksForAPauseIsLeftAlone(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
-		after, want time.Duration // asked for, and kept to
+		after, want time.Duration // the pause asked for, and the pause kept
 	}{
 		{"a minute and a half", 90 * time.Second, 90 * time.Second},
 		{"an hour", time.Hour, time.Hour},
@@ -33,7 +34,7 @@ func TestABackendThatAsksForAPauseIsLeftAlone(t *testing.T) {
 					return nil
 				}}
 				p := delivery.New(b, &delivery.Options{MaxQueue: 20, MaxBatch: 10})
-				for range 100 { // all the time that the backend is to be left alone
+				for range 100 { // the whole pause
 					end(p, 1)
 					time.Sleep(tc.want / 50)
 				}
@@ -52,7 +53,7 @@ func TestABackendThatAsksForAPauseIsLeftAlone(t *testing.T) {
 	}
 }
 
-// One that asks again and again costs one request for each pause.
+// A backend that asks again and again costs one request per pause.
 func TestABackendThatAlwaysAsksForAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &backend{answer: always(&delivery.Error{Err: errors.New("busy"), Retry: true, After: time.Hour})}
@@ -76,7 +77,7 @@ func TestABackendThatAlwaysAsksForAPause(t *testing.T) {
 	})
 }
 
-// A shutdown that comes before the end of the pause waits for it, if it can.
+// A shutdown before the end of a pause waits for it, if it can.
 func TestShutdownWaitsForTheEndOfAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &backend{answer: func(_ context.Context, call int, _ []sdktrace.ReadOnlySpan) error {
@@ -95,7 +96,7 @@ func TestShutdownWaitsForTheEndOfAPause(t *testing.T) {
 	})
 }
 
-// A backend that finds everything too large is believed soon.
+// If a backend finds everything too large, halving ends soon.
 func TestEverythingIsTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &backend{answer: always(&delivery.Error{Err: errors.New("too large"), TooLarge: true})}
@@ -111,8 +112,8 @@ func TestEverythingIsTooLarge(t *testing.T) {
 	})
 }
 
-// Huge spans cost themselves and nothing else, and it is forgotten what a
-// backend said once it takes something.
+// Only the huge spans themselves are lost, and an answer is forgotten once the
+// backend takes something.
 func TestHugeSpansAreFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		huge := map[string]bool{"s0": true, "s1": true, "s77": true, "s511": true}

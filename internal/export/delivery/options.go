@@ -17,7 +17,7 @@ const (
 	DefaultMaxQueue        = 2048
 	DefaultMaxQueueBytes   = 64 << 20
 	DefaultMaxBatch        = 512
-	DefaultMaxBatchBytes   = 3 << 20 // gRPC servers take 4 MiB unless set otherwise
+	DefaultMaxBatchBytes   = 3 << 20 // gRPC servers accept 4 MiB by default
 	DefaultDelay           = 5 * time.Second
 	DefaultExportTimeout   = 30 * time.Second
 	DefaultRetryFor        = time.Minute
@@ -26,77 +26,76 @@ const (
 	DefaultShutdownTimeout = 5 * time.Second
 )
 
-// Options say how a [Processor] works. A zero field takes the exporter's wish
-// (see [Tuner]), then the environment, then the default.
+// Options configures a [Processor]. A zero field takes the exporter's value
+// (see [Tuner]), then the environment's, then the default.
 type Options struct {
-	// MaxQueue is the number of spans that may wait. With a Spill it is the
-	// number from which they move there; until they have, 16 times as many may
-	// wait. It is at most 1<<24.
+	// MaxQueue is the number of spans that may wait. With a Spill, spans above this
+	// number move there; up to 16 times as many may wait for that. It is at most
+	// 1<<24.
 	MaxQueue int
-	// MaxQueueBytes bounds the estimated size of the spans that wait. One span
-	// is let into an empty queue whatever its size.
+	// MaxQueueBytes bounds the estimated size of the waiting spans. An empty queue
+	// accepts one span of any size.
 	MaxQueueBytes int
-	// MaxBatch is the most spans of one export, at most MaxQueue.
+	// MaxBatch is the maximum number of spans per export, at most MaxQueue.
 	MaxBatch int
-	// MaxBatchBytes bounds the estimated size of one export; a single span
-	// may exceed it.
+	// MaxBatchBytes bounds the estimated size of one export; a single span may
+	// exceed it.
 	MaxBatchBytes int
-	// Delay is the longest that a span waits for its batch to fill.
+	// Delay is the longest time that a span waits for its batch to fill.
 	Delay time.Duration
 	// ExportTimeout bounds one attempt to export a batch.
 	ExportTimeout time.Duration
-	// RetryFor bounds the time in which one batch is tried again and again.
-	// Negative means one attempt only.
+	// RetryFor bounds the time in which one batch is retried. Negative means one
+	// attempt only.
 	RetryFor time.Duration
-	// RetryFirst and RetryMost are the first and the longest pause between
-	// two attempts. A pause that the backend asks for counts instead.
+	// RetryFirst and RetryMost are the first and the longest pause between two
+	// attempts. A pause that the backend asks for replaces them.
 	RetryFirst, RetryMost time.Duration
-	// ShutdownTimeout bounds Shutdown and ForceFlush when their context has no
+	// ShutdownTimeout bounds Shutdown and ForceFlush if their context has no
 	// deadline.
 	ShutdownTimeout time.Duration
 
-	// Clean repairs a span that the exporter could not take, and tells how many
-	// values it repaired. It is called once for each span, off the goroutine of
-	// the span except for spans of more than 64 KiB, which are cut before they
-	// fill the queue. Nil repairs nothing.
+	// Clean repairs a span that the exporter could not accept, and returns how many
+	// values it repaired. It is called once for each span, not on the goroutine of
+	// the span except for spans of more than 64 KiB, which are cut before they fill
+	// the queue. Nil repairs nothing.
 	Clean func(sdktrace.ReadOnlySpan) (sdktrace.ReadOnlySpan, int)
-	// Spill keeps what cannot be delivered. Nil drops it.
+	// Spill, if not nil, keeps what cannot be delivered; otherwise it is dropped.
 	Spill Spill
-	// OnLoss is called for dropped items with the cause, how many since the last call
-	// for this cause, and the latest error, nil for a full queue. It is never
-	// called on the goroutine of a span, nor twice at a time; every drop up to
-	// the end of Shutdown has been reported when Shutdown returns.
+	// OnLoss is called for dropped items with the cause, how many since the last
+	// call for this cause, and the latest error, nil for a full queue. It is never
+	// called on the goroutine of a span, nor twice at a time; every drop up to the
+	// end of Shutdown has been reported when Shutdown returns.
 	OnLoss func(cause Cause, spans int64, err error)
-	// LookupEnv finds the OTEL_BSP_* variables, which are read for exporters
-	// that are no [Tuner]. Nil reads none.
+	// LookupEnv looks up the OTEL_BSP_* variables, which are read for exporters
+	// that are not a [Tuner]. Nil reads none.
 	LookupEnv func(name string) (string, bool)
 }
 
-// Tuner is a SpanExporter that knows how it wants to be fed. Delivery is
-// called once, by [New].
+// Tuner is a SpanExporter with its own options. [New] calls Delivery once.
 type Tuner interface {
 	sdktrace.SpanExporter
 	Delivery() Options
 }
 
-// Spill keeps spans that could not be delivered. Keep is called by several
-// goroutines; it gives the number of spans kept, the first ones of batch, and
-// why others were not. Once ctx is done it keeps nothing: by then the spans count
-// as lost. It must not call back into the processor. Close is
-// called once, after the last Keep. An error of either that matches [SpillLost]
-// tells of spans that were kept before.
+// Spill keeps spans that could not be delivered. Keep may be called by several
+// goroutines; it returns the number of spans kept, the first ones of batch, and
+// why others were not. Once ctx is done it keeps nothing, because then the
+// spans count as lost. It must not call the processor. Close is called once,
+// after the last Keep. An error of either that matches [SpillLost] is about
+// spans that were kept before.
 type Spill interface {
 	Keep(ctx context.Context, batch []sdktrace.ReadOnlySpan) (kept int, err error)
 	Close() error
 }
 
-// SpillLost is an error about spans that a [Spill] had kept and that are gone.
+// SpillLost is an error about lost spans that a [Spill] had kept.
 type SpillLost struct {
 	Spans int
 	Err   error
 }
 
-// Error is the text of Err, with the number.
+// Error returns the text of Err, with the number.
 func (e *SpillLost) Error() string { return fmt.Sprintf("%v: %d spans are lost", e.Err, e.Spans) }
 
 // Unwrap returns Err.
@@ -132,7 +131,7 @@ func fill[T int | time.Duration](field *T, weaker T) {
 	}
 }
 
-// withDefaults completes o.
+// withDefaults sets the remaining zero fields to their defaults.
 func (o Options) withDefaults() Options {
 	o = o.or(Options{
 		MaxQueue: DefaultMaxQueue, MaxQueueBytes: DefaultMaxQueueBytes,
@@ -148,8 +147,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// fromEnv reads the OTEL_BSP_* variables. As the specification has it, a value
-// that makes no sense counts as not set.
+// fromEnv reads the OTEL_BSP_* variables. As the specification requires, an
+// invalid value counts as not set.
 func fromEnv(lookup func(string) (string, bool)) (o Options) {
 	if lookup == nil {
 		return o

@@ -8,7 +8,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Processor is a span processor over one exporter: a [Queue] of spans. Make it
+// Processor is a span processor for one exporter: a [Queue] of spans. Create it
 // with [New]; a nil Processor does nothing. It is safe for concurrent use.
 type Processor struct {
 	queue *Queue[sdktrace.ReadOnlySpan]
@@ -16,8 +16,8 @@ type Processor struct {
 
 var _ sdktrace.SpanProcessor = (*Processor)(nil)
 
-// New makes a processor that feeds e, and starts its goroutines, which
-// Shutdown ends. Options are copied; nil is none.
+// New returns a processor that feeds e, and starts its goroutines, which
+// Shutdown ends. Options are copied; nil means none.
 func New(e sdktrace.SpanExporter, options *Options) *Processor {
 	var o Options
 	if options != nil {
@@ -32,7 +32,7 @@ func New(e sdktrace.SpanExporter, options *Options) *Processor {
 	if spill := o.Spill; spill != nil {
 		sink.Keep = spill.Keep
 		sink.Close = func(ctx context.Context) error {
-			kept := spill.Close() // does not wait for the backend
+			kept := spill.Close() // this does not wait for the backend
 			return errors.Join(guard(func() error { return e.Shutdown(ctx) }), kept)
 		}
 	}
@@ -61,7 +61,7 @@ func (p *Processor) Put(s sdktrace.ReadOnlySpan) {
 	p.queue.put(s, size, repaired)
 }
 
-// Stats returns the counts of this moment.
+// Stats returns the current counts.
 func (p *Processor) Stats() Stats {
 	if p == nil {
 		return Stats{}
@@ -69,7 +69,7 @@ func (p *Processor) Stats() Stats {
 	return p.queue.Stats()
 }
 
-// ForceFlush sends the spans that wait, and returns when their fate is known or
+// ForceFlush sends the waiting spans, and returns when their result is known or
 // ctx is done. The error is that of ctx, or reports that spans were lost
 // meanwhile.
 func (p *Processor) ForceFlush(ctx context.Context) error {
@@ -87,7 +87,8 @@ func (p *Processor) ForceFlush(ctx context.Context) error {
 	return nil
 }
 
-// Shutdown is [Queue.Shutdown]; it shuts the exporter and the spill down.
+// Shutdown calls [Queue.Shutdown], which also shuts the exporter and the spill
+// down.
 func (p *Processor) Shutdown(ctx context.Context) error {
 	if p == nil {
 		return nil

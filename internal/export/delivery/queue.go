@@ -1,21 +1,17 @@
 // Package delivery feeds finished spans and log records to a backend without
-// ever harming the program that makes them: a bounded queue, one goroutine that
-// sends, and an exact account of what became of every item. [Queue] is for any
-// kind of item, [Processor] is one of spans.
+// ever harming the program that makes them: with a bounded queue, one sending
+// goroutine, and exact counts of what became of every item. [Queue] is for any
+// kind of item, [Processor] is for spans.
 //
-// It takes the place of the SDK's batch processors, which drop in silence and
-// leave retries to the exporter. Here
+// It replaces the SDK's batch processors, which drop silently and leave retries
+// to the exporter. Here
 //
-//   - putting an item never waits: the queue is bounded by number and by bytes,
-//     and what does not fit is counted as dropped;
-//   - a batch that the backend cannot take now is tried again, with growing
-//     pauses, for a bounded time; a batch that is too large is halved;
-//   - a pause that the backend asks for holds for all that goes there;
+//   - putting an item never waits: the queue is bounded in number and bytes, and what does not fit is counted as dropped;
+//   - a batch that the backend cannot take now is retried, with growing pauses, for a bounded time; a batch that is too large is halved;
+//   - a pause that the backend asks for holds for everything sent to it;
 //   - what cannot be delivered goes to a [Spill], if there is one;
-//   - Shutdown keeps to its deadline even if the backend never answers, and
-//     does not wait for one that has long been away;
-//   - [Stats] adds up at every moment: items put are items exported, spilled,
-//     dropped for some cause, or pending.
+//   - Shutdown keeps its deadline even if the backend never answers, and does not wait for one that has been unreachable for long;
+//   - [Stats] adds up at every moment: items put are items exported, spilled, dropped for some cause, or pending.
 package delivery
 
 import (
@@ -29,23 +25,23 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// burst is how many times MaxQueue items may wait where a spill takes what is
-// more than that as soon as it can.
+// burst is how many times MaxQueue items may wait if a spill takes the excess
+// as soon as it can.
 const burst = 16
 
 // largeItem is the size in bytes from which an item is cleaned before it waits.
 const largeItem = 64 << 10
 
-// Sink is where the items of a [Queue] go. Export is required, the other
-// functions may be nil. A panic of any of them counts as its error.
+// Sink is the destination of a [Queue]. Export is required, the other functions
+// may be nil. A panic of any of them counts as its error.
 type Sink[T any] struct {
-	// Unit is what the items are called in errors, as "spans".
+	// Unit is the name of the items in errors, such as "spans".
 	Unit string
-	// Export sends a batch and may keep it no longer than the call. One call is
-	// made at a time.
+	// Export sends a batch and must not keep it after the call. Calls do not
+	// overlap.
 	Export func(ctx context.Context, batch []T) error
-	// Clean repairs an item that the backend could not take, and gives the number of
-	// values that it repaired.
+	// Clean repairs an item that the backend could not accept, and returns the
+	// number of repaired values.
 	Clean func(T) (T, int)
 	// Keep is the Keep of a [Spill].
 	Keep func(ctx context.Context, batch []T) (kept int, err error)
@@ -53,53 +49,53 @@ type Sink[T any] struct {
 	Close func(ctx context.Context) error
 }
 
-// Queue is a bounded queue of items in front of one backend.
-// Make it with [NewQueue]. It is safe for concurrent use.
+// Queue is a bounded queue of items for one backend. Create it with [NewQueue].
+// It is safe for concurrent use.
 type Queue[T any] struct {
 	sink   Sink[T]
 	opts   Options
 	sender *sender
 
-	wake     chan struct{} // a batch is full
-	overflow chan struct{} // the queue is nearly full
+	wake     chan struct{} // signals that a batch is full
+	overflow chan struct{} // signals that the queue is nearly full
 	flushes  chan *flush
 	stop     chan struct{} // closed by Shutdown
 	sent     chan struct{} // closed when nothing is sent any more
 	work     sync.WaitGroup
-	sending  context.Context // of every attempt; cancelled before the deadline of Shutdown
+	sending  context.Context // the context of every attempt; cancelled before the deadline of Shutdown
 	cancel   context.CancelFunc
 	once     sync.Once
 	shutErr  error
 
-	oversize int // of the goroutine that sends: answers in a row that a request is too large
+	oversize int // used by the sending goroutine: successive answers that a request is too large
 
 	ending ending          // set before stop is closed
-	rescue context.Context // of the spill after the stop
+	rescue context.Context // the context of the spill after the stop
 
-	account // its lock guards what follows too
+	account // its lock also guards the fields below
 	queue   bounded.Queue[T]
 	stopped bool // nothing is queued any more
 
 	flight flight[T]
-	relief sync.Mutex // held while items go from the queue to the spill
+	relief sync.Mutex // held while items move from the queue to the spill
 }
 
-// ending are the times of Shutdown. What was not taken goes to the spill while
-// there is time for that.
+// ending holds the times of Shutdown. What was not sent goes to the spill while
+// there is time.
 type ending struct {
 	began   time.Time
 	sending time.Duration // for attempts
-	keeping time.Duration // for the spill, from the beginning as well
+	keeping time.Duration // for the spill, from the same start
 }
 
-// flush is a request to send everything that waits.
+// flush is a request to send all waiting items.
 type flush struct {
 	done chan struct{}
 }
 
-// NewQueue makes a queue in front of a sink, and starts its goroutines, which
-// Shutdown ends. Options are copied; nil is none. Their Clean, Spill and
-// LookupEnv are for a [Processor] and mean nothing here.
+// NewQueue returns a queue for a sink, and starts its goroutines, which
+// Shutdown ends. Options are copied; nil means none. Their Clean, Spill and
+// LookupEnv are for a [Processor] and are ignored here.
 func NewQueue[T any](sink Sink[T], options *Options) *Queue[T] {
 	var o Options
 	if options != nil {
@@ -118,8 +114,8 @@ func NewQueue[T any](sink Sink[T], options *Options) *Queue[T] {
 		queue:    bounded.Queue[T]{MaxItems: o.MaxQueue, MaxBytes: o.MaxQueueBytes},
 	}
 	if sink.Keep != nil {
-		// A burst may outrun the goroutine that moves items to the spill, and
-		// what would be kept a moment later should not be dropped.
+		// A burst may be faster than the goroutine that moves items to the spill; items
+		// that would be kept a moment later should not be dropped.
 		q.queue.MaxItems = burst * o.MaxQueue
 	}
 	q.sending, q.cancel = context.WithCancel(context.Background())
@@ -130,8 +126,8 @@ func NewQueue[T any](sink Sink[T], options *Options) *Queue[T] {
 	return q
 }
 
-// Put queues an item of such an estimated size, or counts it as dropped. It
-// never waits for the backend.
+// Put queues an item with an estimated size in bytes, or counts it as dropped.
+// It never waits for the backend.
 func (q *Queue[T]) Put(value T, bytes int) { q.put(value, bytes, 0) }
 
 func (q *Queue[T]) put(value T, bytes, repaired int) {
@@ -155,8 +151,8 @@ func (q *Queue[T]) put(value T, bytes, repaired int) {
 	}
 }
 
-// crowded reports whether more than num/den of what may wait does. The lock is
-// held.
+// crowded reports whether the queue is filled to more than num/den. The caller
+// holds the lock.
 func (q *Queue[T]) crowded(num, den int) bool {
 	return q.queue.Len()*den > q.opts.MaxQueue*num || q.queue.Bytes()/num > q.opts.MaxQueueBytes/den
 }
@@ -168,7 +164,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Stats returns the counts of this moment.
+// Stats returns the current counts.
 func (q *Queue[T]) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -178,9 +174,9 @@ func (q *Queue[T]) Stats() Stats {
 	return s
 }
 
-// Flush sends what waits, and returns when its fate is known or ctx is done; the
-// error is that of ctx, or tells at once that the backend has asked for a pause
-// that ends later.
+// Flush sends the waiting items, and returns when their result is known or ctx
+// is done. The error is that of ctx, or reports at once that the backend has
+// asked for a pause that ends later.
 func (q *Queue[T]) Flush(ctx context.Context) error {
 	ctx, cancel := q.bounded(ctx)
 	defer cancel()
@@ -203,11 +199,11 @@ func (q *Queue[T]) Flush(ctx context.Context) error {
 	}
 }
 
-// Shutdown sends what waits, gives the rest to the spill or counts it as
+// Shutdown sends the waiting items, gives the rest to the spill or counts it as
 // dropped, closes the sink and ends the goroutines. It returns by the deadline
-// of ctx, even if the sink does not heed its own context, and much sooner if
-// the backend has long been away or asks for a pause beyond the deadline. Later
-// and concurrent calls give the same result.
+// of ctx, even if the sink ignores its own context, and much sooner if the
+// backend has been unreachable for long or asks for a pause beyond the
+// deadline. Later and concurrent calls return the same result.
 func (q *Queue[T]) Shutdown(ctx context.Context) error {
 	q.once.Do(func() { q.shutErr = q.shutdown(ctx) })
 	return q.shutErr
@@ -250,9 +246,9 @@ func (q *Queue[T]) shutdown(ctx context.Context) error {
 	return err
 }
 
-// times divides what Shutdown has. Some time is left for closing: a twentieth, at
-// most a quarter of a second; with a spill, which has to write what is left before
-// that, sending ends with three quarters, at most two seconds before the end.
+// times divides the time of Shutdown. A twentieth, at most 250 ms, is left for
+// closing. With a spill, which has to write the rest before that, sending ends
+// after three quarters, at most two seconds before the end.
 func (q *Queue[T]) times(ctx context.Context) ending {
 	deadline, _ := ctx.Deadline()
 	now := time.Now()
@@ -276,7 +272,7 @@ func (q *Queue[T]) close(ctx context.Context) error {
 	return err
 }
 
-// bounded returns ctx a deadline if it has none.
+// bounded returns ctx, with a deadline if it had none.
 func (q *Queue[T]) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -284,7 +280,7 @@ func (q *Queue[T]) bounded(ctx context.Context) (context.Context, context.Cancel
 	return context.WithTimeout(ctx, q.opts.ShutdownTimeout)
 }
 
-// clean repairs an item. If that fails the item goes out as it is.
+// clean repairs an item. If that fails, the item is sent as it is.
 func (q *Queue[T]) clean(value T) (repaired T, n int) {
 	if q.sink.Clean == nil {
 		return value, 0
@@ -297,8 +293,8 @@ func (q *Queue[T]) clean(value T) (repaired T, n int) {
 	return q.sink.Clean(value)
 }
 
-// Estimated bytes of what every span, event, link, attribute and list item
-// costs besides its text.
+// Estimated bytes of every span, event, link, attribute and list item without
+// their text.
 const (
 	spanBytes = 160
 	partBytes = 48
@@ -306,8 +302,8 @@ const (
 	itemBytes = 12
 )
 
-// sizeOf estimates what a span holds in memory and takes on the wire. It looks
-// at lengths only, except that OpenTelemetry copies a list to show it.
+// sizeOf estimates the size of a span in memory and on the wire. It only looks
+// at lengths, except that OpenTelemetry copies a list to return it.
 func sizeOf(s sdktrace.ReadOnlySpan) int {
 	n := spanBytes + len(s.Name()) + len(s.Status().Description) + sizeOfAttributes(s.Attributes())
 	for _, e := range s.Events() {

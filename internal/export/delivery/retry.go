@@ -9,12 +9,12 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// pauses returns the growing pauses between the attempts for one batch, until
-// their time is over.
+// pauses determines the growing pauses between the attempts for one batch,
+// until their time is over.
 type pauses struct {
 	next  backoff.ExponentialBackOff
 	until time.Time
-	last  bool // no attempt comes after the next one
+	last  bool // the next attempt is the last one
 }
 
 func newPauses(o *Options) *pauses {
@@ -32,8 +32,8 @@ func newPauses(o *Options) *pauses {
 	return p
 }
 
-// wait pauses for as long as the error asks, else longer each time, and less
-// if hurry is closed. It reports whether another attempt is due.
+// wait pauses for as long as the error asks, or longer each time, and less if
+// hurry is closed. It reports whether another attempt is due.
 func (p *pauses) wait(ctx context.Context, e *Error, hurry <-chan struct{}) bool {
 	d := p.next.NextBackOff()
 	if e.After > 0 {
@@ -45,8 +45,8 @@ func (p *pauses) wait(ctx context.Context, e *Error, hurry <-chan struct{}) bool
 	return sleep(ctx, d, hurry)
 }
 
-// outlives reports whether a batch is tried again after a pause that the backend
-// asked for: once at least, however long that pause is.
+// outlives reports whether a batch is retried after a pause that the backend
+// asked for: at least once, however long that pause is.
 func (p *pauses) outlives(d time.Duration) bool {
 	if p.last {
 		return false
@@ -55,8 +55,8 @@ func (p *pauses) outlives(d time.Duration) bool {
 	return true
 }
 
-// sleep waits for a time, and less if hurry is closed. It reports whether ctx
-// still holds.
+// sleep waits for d, or until hurry is closed or ctx is done. It reports
+// whether ctx is not done.
 func sleep(ctx context.Context, d time.Duration, hurry <-chan struct{}) bool {
 	if ctx.Err() != nil {
 		return false
@@ -73,8 +73,8 @@ func sleep(ctx context.Context, d time.Duration, hurry <-chan struct{}) bool {
 	}
 }
 
-// Retry calls f until it succeeds, fails for good, or the time for retries is
-// over. Zero fields of o are the defaults. It returns the last error of f.
+// Retry calls f until it succeeds, fails permanently, or the time for retries
+// is over. Zero fields of o mean the defaults. It returns the last error of f.
 func Retry(ctx context.Context, o Options, f func(context.Context) error) error {
 	o = o.withDefaults()
 	p := newPauses(&o)
@@ -89,9 +89,10 @@ func Retry(ctx context.Context, o Options, f func(context.Context) error) error 
 	}
 }
 
-// Patient returns an exporter for programs that wait for each batch: it tries one again
-// for as long as to says, and in halves while it is too large. Once a backend has been
-// away for all of that time, what comes later fails at once.
+// Patient returns an exporter for programs that wait for each batch: it retries
+// a batch for as long as to sets, and in halves if it is too large. Once a
+// backend has been unreachable for all of that time, later batches fail at
+// once.
 func Patient(to Tuner) sdktrace.SpanExporter { return &patient{Tuner: to, o: to.Delivery()} }
 
 type patient struct {

@@ -24,7 +24,7 @@ func TestRetry(t *testing.T) {
 		answer  func(ctx context.Context, call int, batch []sdktrace.ReadOnlySpan) error
 		want    delivery.Stats
 		retries int64
-		least   time.Duration // of fake time
+		least   time.Duration // of synthetic time
 		most    time.Duration
 	}{
 		{
@@ -77,7 +77,7 @@ func TestRetry(t *testing.T) {
 			answer: func(ctx context.Context, call int, _ []sdktrace.ReadOnlySpan) error {
 				if call == 1 {
 					<-ctx.Done()
-					return errors.New("stream reset") // says nothing of time
+					return errors.New("stream reset") // it does not mention the time
 				}
 				return nil
 			},
@@ -156,7 +156,7 @@ func (w *waited) ExportSpans(_ context.Context, batch []sdktrace.ReadOnlySpan) e
 
 func (w *waited) Shutdown(context.Context) error { return nil }
 
-// All batches share one time in which a backend may be away.
+// All batches share the time in which a backend may be unreachable.
 func TestPatientGivesUpOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &waited{o: delivery.Options{RetryFor: 2 * time.Second}, answer: func(int, int) error {
@@ -178,7 +178,7 @@ func TestPatientGivesUpOnce(t *testing.T) {
 	})
 }
 
-// A batch is sent again, and in halves where it is too large.
+// A batch is retried, and in halves if it is too large.
 func TestPatientDelivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &waited{answer: func(call, n int) error {

@@ -7,52 +7,50 @@ import (
 	"time"
 )
 
-// UnreachableShare is the part of the time for sending, as its divisor, that an
-// unreachable backend gets at the end: a job need not wait for one that is gone.
+// UnreachableShare is the part of the sending time at the end, as a divisor,
+// that an unreachable backend gets, so that a job does not wait for one that is
+// gone.
 const UnreachableShare = 5
 
-// sender is the way to one backend: attempts, the pauses between them, and the
-// decision to give up.
+// sender makes the attempts to one backend, with pauses between them, and
+// decides when to give up.
 type sender struct {
 	o      Options
-	spills bool // what is given up is not lost
+	spills bool // what is given up goes to a spill
 	health Health
 	stop   chan struct{} // closed by end
 	// Set before stop is closed.
 	until time.Time     // the end of the time for sending
-	least time.Duration // less time than this is too little for another attempt
+	least time.Duration // with less time than this no further attempt is made
 
-	// Of the goroutine that sends.
+	// Used by the sending goroutine.
 	last   *Error  // the latest failure
-	atEnd  *pauses // after the stop; nil before the first one
-	asked  bool    // an attempt was made at the end although the backend wants to be left alone
-	looked bool    // the second look at an unreachable backend was taken
-	gaveUp *Error  // why nothing is tried any more
+	atEnd  *pauses // set after the stop
+	asked  bool    // one attempt was made at the end although the backend asked for a pause
+	looked bool    // the second attempt at an unreachable backend was made
+	gaveUp *Error  // why no further attempts are made
 }
 
-// newSender makes a sender that pauses as o says. Where it spills, nothing is tried
-// again after the stop: the spill can take it.
+// newSender returns a sender with the pauses of o. With spills, nothing is
+// retried after the stop, because the spill can take it.
 func newSender(o Options, spills bool) *sender {
 	return &sender{o: o, spills: spills, stop: make(chan struct{})}
 }
 
-// send makes attempts until one settles the matter, the time for retries is
-// over, or there is no point in another one. ok reports that the last one
-// succeeded. Else err is the latest failure, nil if there was none, and cause
-// what the loss is to be counted as. One goroutine may send at a time.
+// send makes attempts until one gets a final result, the time for retries is
+// over, or another attempt is useless. ok reports that the last one succeeded.
+// Otherwise err is the latest failure, nil if there was none, and cause is the
+// cause under which the loss is counted. One goroutine may send at a time.
 //
 // Before the stop an attempt is repeated for Options.RetryFor, with growing
-// pauses. A pause that the backend asks for holds for everything that goes
-// there: nothing is sent before it is over ([Health.Held]), and a batch for
-// which it is too long gets one attempt more, or goes to the spill. The stop cuts our own pauses
-// short, and what comes then is
+// pauses. A pause that the backend asks for holds for everything sent to it:
+// nothing is sent before it is over ([Health.Held]), and a batch for which it
+// is too long gets one more attempt, or goes to the spill. The stop cuts our
+// own pauses short, and then there are
 //
-//   - for a backend that answered lately: attempts until the time is over, less
-//     than a second apart as a rule, since it may be starting again just now;
-//   - for an unreachable one ([Health.Unreachable]): one attempt and a second look, and
-//     nothing any more, for this batch and all others;
-//   - for one that asked for a pause: one attempt, and nothing any more if it
-//     asks for a pause beyond the end.
+//   - for a backend that answered lately: attempts until the time is over, mostly less than a second apart, because it may be starting again;
+//   - for an unreachable one ([Health.Unreachable]): one attempt and a second one, and then no more, for this batch and all others;
+//   - for one that asked for a pause: one attempt, and no more if it asks for a pause beyond the end.
 func (s *sender) send(ctx context.Context, attempt func(ctx context.Context, first bool) *Error) (err *Error, cause Cause, ok bool) {
 	p := newPauses(&s.o)
 	for first := true; ; first = false {
@@ -92,10 +90,10 @@ func (s *sender) ready(ctx context.Context) bool {
 		case d <= 0:
 			return true
 		case !s.stopped() && s.spills && d > s.o.RetryFor:
-			return false // it is safer there
+			return false // the spill is safer
 		case !s.stopped():
 			sleep(ctx, d, s.stop)
-		case !s.asked && !s.spills: // there may be no later time to look
+		case !s.asked && !s.spills: // there may be no later attempt
 			s.asked = true
 			return true
 		case s.spills, d >= time.Until(s.until):
@@ -107,9 +105,9 @@ func (s *sender) ready(ctx context.Context) bool {
 	return false
 }
 
-// end begins the end of the sending: at most so much time is left for sending,
-// and for an unreachable backend a fifth of it. cut is called when it is over, once
-// or more often. release stops the clock. end may be called once.
+// end begins the end of sending: at most most time is left for sending, and a
+// fifth of it for an unreachable backend. cut is called when it is over, once
+// or more often. release stops the timer. end may be called once.
 func (s *sender) end(most time.Duration, cut func()) (release func()) {
 	s.until, s.least = time.Now().Add(most), most/20
 	close(s.stop)
@@ -134,7 +132,7 @@ func (s *sender) stopped() bool {
 	}
 }
 
-// late is the cause of what came to the end of its retries.
+// late returns the cause for items whose retries ended.
 func (s *sender) late() Cause {
 	if s.stopped() {
 		return Shutdown
@@ -142,12 +140,12 @@ func (s *sender) late() Cause {
 	return TimedOut
 }
 
-// pause waits until another attempt is due, and reports whether one is. atEnd says
-// that the one before was made after the stop.
+// pause waits until another attempt is due, and reports whether one is. atEnd
+// means that the last attempt was made after the stop.
 func (s *sender) pause(ctx context.Context, p *pauses, e *Error, atEnd bool) bool {
 	if !s.stopped() {
 		if e.After > 0 {
-			return p.outlives(s.health.Held()) // ready waits, or does not
+			return p.outlives(s.health.Held()) // ready waits, or not
 		}
 		return p.wait(ctx, e, s.stop)
 	}
@@ -159,7 +157,7 @@ func (s *sender) pause(ctx context.Context, p *pauses, e *Error, atEnd bool) boo
 		return false
 	}
 	if unreachable && !atEnd && e.After <= 0 {
-		return true // what was under way at the stop is no look
+		return true // an attempt in progress at the stop does not count
 	}
 	if unreachable && s.looked {
 		s.gaveUp = e
@@ -178,8 +176,8 @@ func (s *sender) pause(ctx context.Context, p *pauses, e *Error, atEnd bool) boo
 	return sleep(ctx, d, nil)
 }
 
-// nextAtEnd is the pause before another attempt after the stop. All batches
-// share them.
+// nextAtEnd returns the pause before another attempt after the stop. All
+// batches share these pauses.
 func (s *sender) nextAtEnd() time.Duration {
 	if s.atEnd == nil {
 		o := s.o
@@ -191,7 +189,7 @@ func (s *sender) nextAtEnd() time.Duration {
 
 type endingKey struct{}
 
-// mark tells attempts after the stop apart.
+// mark marks the context of attempts after the stop.
 func (s *sender) mark(ctx context.Context) context.Context {
 	if s.stopped() {
 		return context.WithValue(ctx, endingKey{}, true)
@@ -200,11 +198,11 @@ func (s *sender) mark(ctx context.Context) context.Context {
 }
 
 // Ending reports whether the context is that of an attempt after the stop. Such
-// an attempt must find out how things are, and not repeat what was found before.
+// an attempt must try again instead of returning an earlier error.
 func Ending(ctx context.Context) bool { return ctx.Value(endingKey{}) != nil }
 
-// send is the goroutine that exports. It ends after Shutdown, when the queue
-// is empty.
+// send is the sending goroutine. It ends after Shutdown, when the queue is
+// empty.
 func (q *Queue[T]) send() {
 	defer close(q.sent)
 	timer := time.NewTimer(q.opts.Delay)
@@ -232,8 +230,8 @@ func (q *Queue[T]) send() {
 	}
 }
 
-// drain exports what waits now: all of it, or whole batches only. What comes
-// meanwhile is left for the next turn, so that a flush ends.
+// drain exports what waits now: all of it, or whole batches only. Later items
+// are left for the next call, so that a flush ends.
 func (q *Queue[T]) drain(all bool) {
 	q.mu.Lock()
 	left := q.queue.Len()
@@ -247,7 +245,7 @@ func (q *Queue[T]) drain(all bool) {
 		q.deliver(batch)
 		q.report()
 	}
-	if all { // what the other goroutine took belongs to it too
+	if all { // includes what the other goroutine took
 		q.relief.Lock()
 		defer q.relief.Unlock()
 	}
@@ -261,7 +259,7 @@ func (q *Queue[T]) take(partial bool) []T {
 		return nil
 	}
 	batch := make([]T, 0, min(q.opts.MaxBatch, q.queue.Len()))
-	cleaned := make([]bool, 0, cap(batch)) // before they waited
+	cleaned := make([]bool, 0, cap(batch)) // those cleaned before they waited
 	for left := q.opts.MaxBatchBytes; len(batch) < cap(batch); {
 		bytes, _ := q.queue.First()
 		if left -= bytes; left < 0 && len(batch) > 0 {
@@ -287,11 +285,10 @@ func (q *Queue[T]) take(partial bool) []T {
 	return batch
 }
 
-// deliver sees to it that the fate of a batch is settled. What is too large for
-// one request is sent in halves, down to single items, so that one huge item
-// costs no other. A backend that says the same of everything is believed: once
-// it has said it as often in a row as it takes to find one item, nothing is
-// halved any more until it takes something.
+// deliver gets a final result for a batch. What is too large for one request is
+// sent in halves, down to single items, so that one huge item costs no other.
+// If the backend finds everything too large, as often in a row as it takes to
+// find one item, nothing is halved until it takes something.
 func (q *Queue[T]) deliver(batch []T) {
 	q.flight.add(batch)
 	for batch := q.flight.current(); batch != nil; batch = q.flight.current() {
@@ -365,7 +362,7 @@ func (q *Queue[T]) lose(batch []T, c Cause, e *Error) {
 }
 
 // relieve is the goroutine that moves items from a nearly full queue to the
-// spill while the other one waits for the backend, and at the end all of them.
+// spill while the sender waits for the backend, and at the end all of them.
 func (q *Queue[T]) relieve() {
 	for {
 		select {
@@ -394,10 +391,10 @@ func (q *Queue[T]) relieveOnce() bool {
 	return len(batch) > 0
 }
 
-// relieveAll moves what waits at the end to the spill, in time and without
-// waiting for the backend: as soon as that has taken nothing for half of the time
-// for sending, or when that time is over. An exporter that does not come back then
-// loses the batch that it has.
+// relieveAll moves the remaining items at the end to the spill, in time and
+// without waiting for the backend: as soon as it has taken nothing for half of
+// the sending time, or when that time is over. An exporter that does not return
+// then loses its batch.
 func (q *Queue[T]) relieveAll() {
 	before := q.Stats().Exported
 	e := q.ending
@@ -416,7 +413,8 @@ func (q *Queue[T]) relieveAll() {
 	}
 }
 
-// unsent waits until a time, and reports whether something is still being sent then.
+// unsent waits until a time, and reports whether something is still being sent
+// then.
 func (q *Queue[T]) unsent(until time.Time) bool {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
@@ -435,23 +433,24 @@ func (q *Queue[T]) spillAll(next func() []T) {
 	}
 }
 
-// waiting takes a batch of what waits.
+// waiting takes a batch of waiting items.
 func (q *Queue[T]) waiting() []T { return q.take(true) }
 
-// flight is what the sender has taken and not settled, the current batch last.
+// flight holds the batches that the sender has taken and that have no result
+// yet, the current one last.
 type flight[T any] struct {
 	mu      sync.Mutex
 	batches [][]T
 }
 
-// add notes what the sender is about to deliver, the last one first.
+// add adds batches that the sender is about to deliver, the first of them last.
 func (f *flight[T]) add(batches ...[]T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.batches = append(f.batches, batches...)
 }
 
-// current returns the batch to deliver next, nil for none.
+// current returns the batch to deliver next, or nil.
 func (f *flight[T]) current() []T {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -461,8 +460,8 @@ func (f *flight[T]) current() []T {
 	return f.batches[len(f.batches)-1]
 }
 
-// land returns the sender what it has just tried to deliver, to settle it. It
-// reports false where somebody else did.
+// land removes the batch that the sender has just tried to deliver. It returns
+// false if another goroutine has taken it.
 func (f *flight[T]) land() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -473,7 +472,7 @@ func (f *flight[T]) land() bool {
 	return true
 }
 
-// oldest takes a batch from the sender.
+// oldest takes a batch away from the sender.
 func (f *flight[T]) oldest() []T {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -25,18 +25,19 @@ func silent(ctx context.Context, _ int, _ []sdktrace.ReadOnlySpan) error {
 	return ctx.Err()
 }
 
-// What a backend costs the end of a job depends on how long it has been away.
+// What a backend costs the end of a job depends on how long it has been
+// unreachable.
 func TestShutdownWaitsForABackendThatMayComeBack(t *testing.T) {
 	type answer = func(context.Context, int, []sdktrace.ReadOnlySpan) error
 	const quick, fifth, whole = delivery.DefaultRetryFirst, 950 * time.Millisecond, 4750 * time.Millisecond
 	for _, tc := range []struct {
 		name     string
 		o        delivery.Options
-		before   answer        // what the backend does at first; nil takes everything
-		then     answer        // and from a second later on
-		after    time.Duration // how long the job goes on then
-		most     time.Duration // of fake time for the shutdown
-		attempts int64         // since right before the shutdown, at most, with one that was under way; zero: any number
+		before   answer        // how the backend answers at first; nil takes everything
+		then     answer        // and from one second later on
+		after    time.Duration // how long the job continues then
+		most     time.Duration // the most synthetic time for the shutdown
+		attempts int64         // the most attempts after the shutdown began, including one in progress; zero means any number
 	}{
 		{name: "never tried, not there", then: always(gone), most: quick, attempts: 3},
 		{name: "never there", before: always(gone), then: always(gone), after: 20 * time.Second, most: quick, attempts: 3},
@@ -53,7 +54,7 @@ func TestShutdownWaitsForABackendThatMayComeBack(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tried := tc.after > 0 // else the job is over before it sends anything
+				tried := tc.after > 0 // otherwise the job ends before it sends anything
 				began := time.Now()
 				b := &backend{answer: func(ctx context.Context, call int, batch []sdktrace.ReadOnlySpan) error {
 					do := tc.then
@@ -94,7 +95,7 @@ func TestShutdownWaitsForABackendThatMayComeBack(t *testing.T) {
 }
 
 // A backend that starts again while the job ends gets everything, whether it
-// was there a moment before or has been away for an hour.
+// was unreachable for a moment or for an hour.
 func TestShutdownFindsABackendThatIsBack(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
@@ -121,7 +122,7 @@ func TestShutdownFindsABackendThatIsBack(t *testing.T) {
 				time.Sleep(tc.away)
 				end(p, 40)
 				before := p.Stats()
-				lost := before.DroppedTotal() // in the hour
+				lost := before.DroppedTotal() // during the hour
 				if err := p.Shutdown(context.Background()); err != nil {
 					t.Error(err)
 				}
@@ -131,8 +132,8 @@ func TestShutdownFindsABackendThatIsBack(t *testing.T) {
 	}
 }
 
-// An attempt that is under way when the job ends is none of the two looks, of
-// which the first may find what was there before.
+// An attempt in progress when the job ends is not one of the two attempts,
+// because it may have an outdated result.
 func TestShutdownLooksTwiceAfterAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -160,7 +161,8 @@ func TestShutdownLooksTwiceAfterAnAttempt(t *testing.T) {
 	})
 }
 
-// With a spill nothing waits: what a backend that is away does not take is kept.
+// With a spill nothing waits: what an unreachable backend does not take is
+// kept.
 func TestShutdownSpillsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, s := &backend{answer: always(gone)}, &shelf{room: -1}
@@ -180,7 +182,7 @@ func TestShutdownSpillsAtOnce(t *testing.T) {
 	})
 }
 
-// An answer, whatever it says, shows that the backend lives.
+// Any answer shows that the backend is reachable.
 func TestHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h delivery.Health

@@ -36,7 +36,7 @@ func TestShutdownKeepsItsDeadline(t *testing.T) {
 					}
 					p := delivery.New(b, &o)
 					end(p, 1000)
-					time.Sleep(time.Second) // in the middle of the first batch
+					time.Sleep(time.Second) // during the first batch
 					began := time.Now()
 					err := p.Shutdown(context.Background())
 					if took := time.Since(began); took > delivery.DefaultShutdownTimeout {
@@ -59,7 +59,7 @@ func TestShutdownKeepsItsDeadline(t *testing.T) {
 					if again := p.Shutdown(context.Background()); again != err {
 						t.Errorf("second shutdown: %v", again)
 					}
-					time.Sleep(time.Hour) // what comes later changes no count
+					time.Sleep(time.Hour) // later events change no count
 					if later := p.Stats(); later.Exported != got.Exported || later.Dropped != got.Dropped {
 						t.Errorf("counts changed after shutdown: %+v", later)
 					}
@@ -69,12 +69,12 @@ func TestShutdownKeepsItsDeadline(t *testing.T) {
 	}
 }
 
-// What waits goes to the spill before the deadline, however slow that is, and what
-// counts as lost is not there.
+// Waiting items go to the spill before the deadline, however slow it is, and
+// what counts as lost is not there.
 func TestShutdownSpillsInTime(t *testing.T) {
 	for _, tc := range []struct {
 		slow  time.Duration // for a batch of 100
-		least int           // spans that are kept
+		least int           // the least number of kept spans
 	}{{0, 1000}, {150 * time.Millisecond, 1000}, {250 * time.Millisecond, 900}, {600 * time.Millisecond, 300}, {time.Minute, 0}} {
 		for _, busy := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v, not heeding %v", tc.slow, busy), func(t *testing.T) {

@@ -30,14 +30,14 @@ func TestNearlyFullQueueSpillsInsteadOfDropping(t *testing.T) {
 	})
 }
 
-// A burst that outruns the goroutine that moves spans to the spill is kept, as
-// far as memory is for it.
+// A burst that is faster than the goroutine that moves spans to the spill is
+// kept, within the memory bound.
 func TestBurstOutrunsTheSpill(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		spans  int64
 		bytes  int
-		atMost int64 // that wait, besides batches under way
+		atMost int64 // waiting spans, without batches in progress
 	}{
 		{"ten queues", 1000, 0, 1000},
 		{"twenty queues", 2000, 0, 1600},
@@ -48,7 +48,7 @@ func TestBurstOutrunsTheSpill(t *testing.T) {
 				b := &backend{answer: func(ctx context.Context, _ int, _ []sdktrace.ReadOnlySpan) error { <-ctx.Done(); return ctx.Err() }}
 				s := &shelf{room: -1}
 				p := delivery.New(b, &delivery.Options{MaxQueue: 100, MaxQueueBytes: tc.bytes, MaxBatch: 10, Spill: s})
-				s.mu.Lock() // the spill stands still
+				s.mu.Lock() // the spill is blocked
 				for range tc.spans {
 					p.OnEnd(span("x"))
 				}

@@ -13,23 +13,24 @@ type Cause uint8
 
 // The causes of drops.
 const (
-	// QueueFull: too many spans, or too large ones, waited.
+	// QueueFull means that too many spans, or too large ones, waited.
 	QueueFull Cause = iota
-	// Refused: the backend answered that it will not take them.
+	// Refused means that the backend answered that it will not take them.
 	Refused
-	// TimedOut: the backend did not take them within the time for retries.
+	// TimedOut means that the backend did not take them within the time for
+	// retries.
 	TimedOut
-	// Shutdown: they were not delivered by the deadline of Shutdown, or ended
-	// after it.
+	// Shutdown means that they were not delivered by the deadline of Shutdown, or
+	// ended after it.
 	Shutdown
-	// Unspilled: they were in a spill file that is gone.
+	// Unspilled means that they were in a spill file that is gone.
 	Unspilled
 
 	// Causes is the number of causes.
 	Causes = iota
 )
 
-// String is the cause in words.
+// String returns the cause in words.
 func (c Cause) String() string {
 	switch c {
 	case QueueFull:
@@ -46,24 +47,24 @@ func (c Cause) String() string {
 	return "unknown"
 }
 
-// Stats are exact counts since the processor was made. At every moment
-// Ended = Exported + Spilled + DroppedTotal() + Pending.
+// Stats are exact counts since the processor was created. At every moment Ended
+// = Exported + Spilled + DroppedTotal() + Pending.
 type Stats struct {
 	Ended    int64         // sampled spans that ended
 	Exported int64         // spans that the backend took
 	Spilled  int64         // spans that the spill keeps
-	Dropped  [Causes]int64 // spans that are lost, by Cause
-	Pending  int64         // spans that wait or are on their way
+	Dropped  [Causes]int64 // lost spans, by Cause
+	Pending  int64         // spans that wait or are being sent
 
-	PendingBytes int64 // estimated size of the spans that wait
+	PendingBytes int64 // estimated size of the waiting spans
 	Attempts     int64 // calls of the exporter
 	Retries      int64 // those that were not the first for their batch
 	Repaired     int64 // values that Clean repaired
-	SpillErrors  int64 // batches that the spill did not keep whole
+	SpillErrors  int64 // batches that the spill did not keep completely
 	LastError    error // of the latest failed attempt, nil if there was none
 }
 
-// DroppedTotal is the number of spans lost for whatever cause.
+// DroppedTotal returns the number of lost spans for all causes.
 func (s *Stats) DroppedTotal() (n int64) {
 	for _, d := range s.Dropped {
 		n += d
@@ -71,7 +72,7 @@ func (s *Stats) DroppedTotal() (n int64) {
 	return n
 }
 
-// Summary tells the losses in one line, "" if there were none:
+// Summary returns the losses in one line, or "" if there were none:
 //
 //	lost 12 of 340 spans: 10 queue full, 2 refused by the backend (last error: …)
 func (s *Stats) Summary() string {
@@ -100,16 +101,16 @@ func (s *Stats) Summary() string {
 // MaxHold bounds the pause that a backend can ask for.
 const MaxHold = time.Hour
 
-// Health is what the attempts tell of a backend. The zero Health knows nothing.
-// It is safe for concurrent use.
+// Health is the state of a backend, as far as attempts show it. The zero Health
+// is unknown. It is safe for concurrent use.
 type Health struct {
 	mu      sync.Mutex
-	reached bool      // it answered, once at least
-	failing time.Time // of the first failure since it took or refused something; zero if there is none
-	held    time.Time // until then it wants to be left alone
+	reached bool      // it answered at least once
+	failing time.Time // the first failure since the last answer; zero if there is none
+	held    time.Time // the end of the pause that it asked for
 }
 
-// Note takes the outcome of an attempt, nil for one that succeeded.
+// Note adds the result of an attempt, nil for success.
 func (h *Health) Note(e *Error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -128,10 +129,10 @@ func (h *Health) Note(e *Error) {
 	}
 }
 
-// Unreachable reports whether there is no point in waiting for the backend at the
-// end of a job: every attempt has failed for longer than retryFor, or it was
-// tried and has never answered at all. Zero and negative stand for
-// [DefaultRetryFor]. It says nothing of a backend that nobody has tried.
+// Unreachable reports whether waiting for the backend at the end of a job is
+// useless: every attempt has failed for longer than retryFor, or it never
+// answered at all. Zero and negative values mean [DefaultRetryFor]. It returns
+// false for a backend that was never tried.
 func (h *Health) Unreachable(retryFor time.Duration) bool {
 	if retryFor <= 0 {
 		retryFor = DefaultRetryFor
@@ -152,20 +153,20 @@ func (h *Health) Held() time.Duration {
 	return time.Until(h.held)
 }
 
-// account is what became of every item. Its lock is that of its [Queue].
+// account counts the results of all items. Its lock is that of its [Queue].
 type account struct {
 	onLoss func(Cause, int64, error)
 
 	mu        sync.Mutex
 	stats     Stats
-	abandoned bool          // what was pending is counted as dropped
-	reasons   [Causes]error // of the latest drop
+	abandoned bool          // pending items were counted as dropped
+	reasons   [Causes]error // the error of the latest drop
 
 	reporting sync.Mutex
 	reported  [Causes]int64
 }
 
-// pending is the number of items whose fate is open.
+// pending returns the number of items without a result.
 func (s *Stats) pending() int64 { return s.Ended - s.Exported - s.Spilled - s.DroppedTotal() }
 
 // attempted counts an attempt, with its error or nil.
@@ -181,7 +182,7 @@ func (a *account) attempted(e *Error, first bool) {
 	}
 }
 
-// unspill counts items that the spill has lost. The lock is held.
+// unspill counts items that the spill has lost. The caller holds the lock.
 func (a *account) unspill(err error) {
 	var lost *SpillLost
 	if errors.As(err, &lost) && !a.abandoned {
@@ -192,7 +193,7 @@ func (a *account) unspill(err error) {
 	}
 }
 
-// settle counts items whose fate is known.
+// settle counts items with a result.
 func (a *account) settle(exported, dropped int, c Cause, e *Error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -212,8 +213,8 @@ func (a *account) isAbandoned() bool {
 	return a.abandoned
 }
 
-// abandon counts what is still pending as dropped; whatever becomes of it
-// later is not counted any more.
+// abandon counts what is still pending as dropped; later results of it are not
+// counted.
 func (a *account) abandon() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

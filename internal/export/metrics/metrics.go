@@ -1,6 +1,6 @@
-// Package metrics is the one table of the metrics that this library makes: their
-// names, units and meanings. Instruments are made from it, and so are the tables of
-// docs/reference/signals.md, the alerts and the dashboards of deploy.
+// Package metrics is the table of all metrics of this library: their names,
+// units and meanings. The instruments, the tables of docs/reference/signals.md,
+// and the alerts and dashboards in deploy are made from it.
 package metrics
 
 import (
@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Kind is what a metric is to OpenTelemetry. Counters and histograms are cumulative.
+// Kind is the kind of an instrument. Counters and histograms are cumulative.
 type Kind string
 
 // The kinds in use.
@@ -26,53 +26,53 @@ type Metric struct {
 	Kind       Kind
 	Text       string // the meaning, which is the instrument's description
 	By         string // its attributes
-	OneLogger  string // one-logger's attributes for the same, in Markdown
-	Elsewhere  string // the names that others have for it, in Markdown
+	OneLogger  string // one-logger's attributes with the same meaning, in Markdown
+	Elsewhere  string // the names in other tools, in Markdown
 }
 
 // Group are the metrics of a namespace.
 type Group struct {
 	Namespace string
-	Why       string // what the namespace is for: for ours, why no standard one will do
+	Why       string // the purpose of the namespace: for ours, why no standard one fits
 	Metrics   []*Metric
 }
 
-// Maker makes instruments. What could not be made is in Err; the SDK gives instruments
-// that do nothing in its place.
+// Maker creates instruments. Err has what could not be created; the SDK then
+// returns instruments that do nothing.
 type Maker struct {
 	Meter metric.Meter
 	Err   error
 }
 
-// Bounds are the upper limits of the buckets of a histogram, in seconds: from a
-// millisecond to ten minutes.
+// Bounds are the upper limits of the buckets of a histogram, in seconds: from 1
+// ms to ten minutes.
 var Bounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50, 100, 250, 600}
 
-// Histogram is one of seconds with [Bounds].
+// Histogram returns a histogram of seconds with [Bounds].
 func (m *Maker) Histogram(of *Metric) metric.Float64Histogram {
 	i, err := m.Meter.Float64Histogram(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Text), metric.WithExplicitBucketBoundaries(Bounds...))
 	return keep(m, i, err)
 }
 
-// Int64Counter is a counter that is added to.
+// Int64Counter returns a counter.
 func (m *Maker) Int64Counter(of *Metric) metric.Int64Counter {
 	i, err := m.Meter.Int64Counter(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Text))
 	return keep(m, i, err)
 }
 
-// Float64Counter is a counter that is added to.
+// Float64Counter returns a counter that is added to.
 func (m *Maker) Float64Counter(of *Metric) metric.Float64Counter {
 	i, err := m.Meter.Float64Counter(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Text))
 	return keep(m, i, err)
 }
 
-// Float64Gauge is a gauge that is set.
+// Float64Gauge returns a gauge that is set.
 func (m *Maker) Float64Gauge(of *Metric) metric.Float64Gauge {
 	i, err := m.Meter.Float64Gauge(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Text))
 	return keep(m, i, err)
 }
 
-// Int64Observable is a counter or an up-down counter that is asked for.
+// Int64Observable returns an observable counter or up-down counter.
 func (m *Maker) Int64Observable(of *Metric) metric.Int64Observable {
 	if of.Kind == UpDown {
 		i, err := m.Meter.Int64ObservableUpDownCounter(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Text))
@@ -82,7 +82,7 @@ func (m *Maker) Int64Observable(of *Metric) metric.Int64Observable {
 	return keep[metric.Int64Observable](m, i, err)
 }
 
-// Float64Observable is a counter, an up-down counter or a gauge that is asked for.
+// Float64Observable returns an observable counter, up-down counter or gauge.
 func (m *Maker) Float64Observable(of *Metric) metric.Float64Observable {
 	switch of.Kind {
 	case UpDown:

@@ -58,8 +58,8 @@ func all() (rows []*metrics.Metric) {
 	return rows
 }
 
-// TestTable: each row is whole, and has a base unit and a namespace that is ours or
-// a standard's.
+// TestTable checks that each row is complete, and has a base unit and a
+// namespace that is ours or a standard's.
 func TestTable(t *testing.T) {
 	units := regexp.MustCompile(`^(s|By|1|\{[a-zA-Z_]+\}(/s)?)$`)
 	names, shown := map[string]bool{}, map[string]bool{}
@@ -107,7 +107,8 @@ func TestStandard(t *testing.T) {
 	}
 }
 
-// TestEachMetricIsInAGroup: one that is not would be in no document.
+// TestEachMetricIsInAGroup checks that every metric is in a group; without one
+// it would be in no document.
 func TestEachMetricIsInAGroup(t *testing.T) {
 	text, err := os.ReadFile("table.go")
 	if err != nil {

@@ -1,10 +1,11 @@
 package metrics
 
-// Semconv is the version of OpenTelemetry's semantic conventions that the standard
-// metrics are those of.
+// Semconv is the version of OpenTelemetry's semantic conventions that the
+// standard metrics follow.
 const Semconv = "v1.43.0"
 
-// The attributes that say what the standard metrics are of, and why something is lost.
+// The attributes that say what a standard metric is about, and why something is
+// lost.
 const (
 	ComponentName = "otel.component.name"
 	ComponentType = "otel.component.type"
@@ -14,7 +15,7 @@ const (
 	lossy     = component + ", and `error.type` of what is lost"
 )
 
-// Of the training.
+// Metrics of training.
 var (
 	IterationDuration = &Metric{
 		Name: "training.iteration.duration", Unit: "s", Kind: Histogram, Text: "length of completed training iterations",
@@ -90,7 +91,7 @@ var (
 	}
 )
 
-// Of telemetry itself, as the semantic conventions have it.
+// Metrics of telemetry in the semantic conventions.
 var (
 	SpansLive      = &Metric{Name: "otel.sdk.span.live", Unit: "{span}", Kind: UpDown, Text: "open spans"}
 	SpansStarted   = &Metric{Name: "otel.sdk.span.started", Unit: "{span}", Kind: Counter, Text: "spans started"}
@@ -114,7 +115,7 @@ var (
 	}
 )
 
-// Of telemetry itself, where the conventions have nothing.
+// Metrics of telemetry that the conventions do not have.
 var (
 	Records          = &Metric{Name: "trainspan.records", Unit: "{record}", Kind: Counter, Text: "native records handed to exporters"}
 	ExporterFailures = &Metric{Name: "trainspan.exporter.failures", Unit: "{failure}", Kind: Counter, Text: "failed exports of native exporters"}
@@ -134,8 +135,8 @@ var (
 	MetricsFailed = &Metric{Name: "trainspan.otlp.metrics.failed", Unit: "{export}", Kind: Counter, Text: "exports of metrics that a backend did not accept"}
 )
 
-// Of a job as its files show it, served by trainspan run --metrics and trainspan alert
-// --metrics.
+// Metrics of a job by its files, served by trainspan run --metrics and
+// trainspan alert --metrics.
 var (
 	GoodputRatio = &Metric{
 		Name: "training.goodput.ratio", Unit: "1", Kind: Gauge, Text: "share of the time of all ranks in productive steps, since the first attempt began",
@@ -143,7 +144,7 @@ var (
 	GoodputWindowRatio = &Metric{
 		Name: "training.goodput.window.ratio", Unit: "1", Kind: Gauge, By: "`window_s`", Text: "the same for the last `window_s` seconds",
 	}
-	Time = &Metric{ // a resume takes work back, so that a category can fall
+	Time = &Metric{ // a restart turns trained time into lost work, so a category can decrease
 		Name: "training.time", Unit: "s", Kind: UpDown, By: "`category`",
 		Text: "time of all ranks by `category`; the categories add up to the time since the first attempt began. A resume moves time from `productive` to `lost_work`",
 	}
@@ -166,8 +167,8 @@ var (
 	Ranks      = &Metric{Name: "training.ranks", Unit: "{rank}", Kind: Gauge, By: byRank, Text: "number of ranks that a series sums"}
 )
 
-// The attributes of series of a job that are of single ranks, as in the resource of a
-// program that sends its own.
+// The attributes of per-rank series of a job, as in the resource of a program
+// that sends its own metrics.
 const (
 	RankAttribute = "training.rank"
 	HostAttribute = "host.name"

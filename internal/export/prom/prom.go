@@ -1,4 +1,4 @@
-// Package prom serves metrics to a Prometheus server that fetches them.
+// Package prom serves metrics to a Prometheus server.
 package prom
 
 import (
@@ -25,8 +25,9 @@ type Server struct {
 	done   chan struct{} // closed when Serve has returned
 }
 
-// Listen serves the metrics of a reader, which belongs to a meter provider, on address
-// (host:port; port 0 takes a free one). The caller has checked who can reach the address.
+// Listen serves the metrics of a reader, which belongs to a meter provider, on
+// address (host:port; port 0 takes a free one). The caller must have checked
+// who can reach the address.
 func Listen(ctx context.Context, address string, options ...prometheus.Option) (*Server, sdkmetric.Reader, error) {
 	registry := prom.NewRegistry()
 	reader, err := prometheus.New(append(options, prometheus.WithRegisterer(registry))...)
@@ -56,7 +57,7 @@ func Listen(ctx context.Context, address string, options ...prometheus.Option) (
 	return s, reader, nil
 }
 
-// URL is the address of the metrics.
+// URL returns the address of the metrics.
 func (s *Server) URL() string {
 	if s == nil {
 		return ""
@@ -64,14 +65,14 @@ func (s *Server) URL() string {
 	return s.url
 }
 
-// visibleLabels replaces what cannot be shown in the values of labels: people look at the
-// page too.
+// visibleLabels sanitizes the values of labels, because people read the page
+// too.
 func visibleLabels(from prom.Gatherer) prom.Gatherer {
 	return prom.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		families, err := from.Gather()
 		for _, f := range families {
 			for _, m := range f.GetMetric() {
-				m.Label = slices.Clone(m.Label) // of a metric that does not change it is always the same
+				m.Label = slices.Clone(m.Label) // a metric that does not change is always the same
 				for i, l := range m.Label {
 					value := display.Text(l.GetValue())
 					m.Label[i] = &dto.LabelPair{Name: l.Name, Value: &value}
@@ -82,7 +83,7 @@ func visibleLabels(from prom.Gatherer) prom.Gatherer {
 	})
 }
 
-// Close ends the server. Requests may end until ctx is done.
+// Close ends the server. It waits for requests until ctx is done.
 func (s *Server) Close(ctx context.Context) error {
 	if s == nil {
 		return nil

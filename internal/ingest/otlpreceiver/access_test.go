@@ -23,7 +23,8 @@ import (
 
 const token = "0123456789abcdef0123456789abcdef"
 
-// Who does not know the token is refused, and so are pages of the web, whatever they know.
+// A request without the token is refused, and so are web pages, even with the
+// token.
 func TestAccess(t *testing.T) {
 	taken := 0
 	sink := func(context.Context, *otlpreceiver.Batch) error { taken++; return nil }
@@ -82,7 +83,8 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// The SDK's exporters bring the token from the variable as trainspan run sets it.
+// The SDK's exporters send the token from the variable as trainspan run sets
+// it.
 func TestAccessOfSDKs(t *testing.T) {
 	r := start(t, func(context.Context, *otlpreceiver.Batch) error { return nil }, &otlpreceiver.Options{Token: token + ",=%"})
 	for name, c := range map[string]struct {
@@ -117,7 +119,7 @@ func TestAccessOfSDKs(t *testing.T) {
 	}
 }
 
-// By gRPC the refusals have the codes that clients go by.
+// By gRPC the refusals have the codes that clients expect.
 func TestAccessByGRPC(t *testing.T) {
 	r := start(t, func(context.Context, *otlpreceiver.Batch) error { return nil }, &otlpreceiver.Options{Token: token})
 	address := strings.TrimPrefix(r.Endpoint(), "http://")

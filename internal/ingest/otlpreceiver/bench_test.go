@@ -17,11 +17,12 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// BenchmarkSpan reports what a span takes from a request to the closed trace, and how
-// many times that is what decoding the request takes: 512 spans a request with eight
-// attributes, each eighth the parent of those before it. The same is done with a journal
-// and without one, in turns: journal-x is how many times the processor time without a journal that
-// with one is, and journal-B/span what a span takes in it, in bytes: as much as in its request.
+// BenchmarkSpan reports what a span costs from the request to the closed trace,
+// and the ratio to decoding the request: 512 spans a request with eight
+// attributes, each eighth span the parent of those before it. This is done with
+// and without a journal, in turns: journal-x is the ratio of processor time
+// with a journal to that without one, and journal-B/span the bytes of a span in
+// the journal, which are as many as in its request.
 //
 //	go test -run '^$' -bench Span ./internal/ingest/otlpreceiver
 func BenchmarkSpan(b *testing.B) {
@@ -30,7 +31,7 @@ func BenchmarkSpan(b *testing.B) {
 	for n := range bodies {
 		list := make([]*tracepb.Span, perRequest)
 		for i := range list {
-			// One that ends behind seven others is around them.
+			// A span that ends after seven others contains them.
 			id, at := 1+perRequest*n+i, int64(1000*(perRequest*n+i))
 			s := span(id, perRequest*n+i/8*8+8, at, at+900)
 			if i%8 == 7 {
@@ -46,7 +47,7 @@ func BenchmarkSpan(b *testing.B) {
 		bodies[n] = body
 	}
 	var whole, alone time.Duration
-	var used [2]time.Duration // of the processor, without and with a journal
+	var used [2]time.Duration // processor time without and with a journal
 	pass := func(journal int) time.Duration {
 		begin, dir, before := time.Now(), b.TempDir(), processorTime(b)
 		files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: dir, Journal: journal == 1})
@@ -94,7 +95,7 @@ func BenchmarkSpan(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// processorTime is what this process has used so far.
+// processorTime returns the processor time of this process so far.
 func processorTime(b *testing.B) time.Duration {
 	var ru syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &ru); err != nil {

@@ -20,10 +20,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// unmarshal decodes a request. Most of what is in one are spans, and scalars as their
-// attributes: these are decoded here, for the library does it by reflection, which
-// takes more time than all that becomes of them. What is rare in a request goes
-// through the library by itself, and a request that has anything else, as a whole.
+// unmarshal decodes a request. Most of a request is spans with scalar
+// attributes: these are decoded here, because the library uses reflection,
+// which takes more time than the rest of the processing. Rare parts of a
+// request go through the library, and a request with anything unknown goes
+// through it as a whole.
 func unmarshal(body []byte) (*collectorpb.ExportTraceServiceRequest, error) {
 	req := &collectorpb.ExportTraceServiceRequest{}
 	var d decoder
@@ -34,17 +35,17 @@ func unmarshal(body []byte) (*collectorpb.ExportTraceServiceRequest, error) {
 	return req, proto.Unmarshal(body, req)
 }
 
-// decoder decodes one request. Its methods return false for what the library has to
-// judge.
+// decoder decodes one request. Its methods return false for what the library
+// has to decide.
 type decoder struct {
-	names [128]string // keys and names, of which there are few different ones, by how they look
+	names [128]string // recent keys and names by hash; there are few different ones
 	attrs slab[attribute]
 	spans slab[tracepb.Span]
-	bytes []byte // room for identifiers
+	bytes []byte // memory for identifiers
 	list  []*commonpb.KeyValue
 }
 
-// attribute is an attribute in one piece of memory.
+// attribute is an attribute in a single allocation.
 type attribute struct {
 	kv   commonpb.KeyValue
 	v    commonpb.AnyValue
@@ -52,7 +53,7 @@ type attribute struct {
 	n    commonpb.AnyValue_IntValue
 }
 
-// slab makes values of one type, many at a time.
+// slab allocates values of one type, many at a time.
 type slab[T any] struct{ room []T }
 
 func (s *slab[T]) next() *T {
@@ -65,10 +66,10 @@ func (s *slab[T]) next() *T {
 	return v
 }
 
-// maxIdentifier is more than identifiers have.
+// maxIdentifier is more than the length of identifiers.
 const maxIdentifier = 64
 
-// Tags of fields: their numbers and how they are encoded.
+// Tags of fields: their numbers and wire types.
 const (
 	bytesField   = protowire.Number(protowire.BytesType)
 	varintField  = protowire.Number(protowire.VarintType)
@@ -76,14 +77,15 @@ const (
 	fixed64Field = protowire.Number(protowire.Fixed64Type)
 )
 
-// field is one of a message.
+// field is a field of a message.
 type field struct {
-	tag  protowire.Number // eight times its number, and how it is encoded
-	n    uint64           // of a number
-	data []byte           // of bytes
+	tag  protowire.Number // eight times its number, plus the wire type
+	n    uint64           // of a numeric field
+	data []byte           // of a field of bytes
 }
 
-// take reads the next field of b and returns what follows; ok is false for a broken one.
+// take reads the next field of b and returns the rest; ok is false for an
+// invalid field.
 func take(b []byte) (f field, rest []byte, ok bool) {
 	number, kind, n := protowire.ConsumeTag(b)
 	if n < 0 {
@@ -110,8 +112,8 @@ func take(b []byte) (f field, rest []byte, ok bool) {
 	return f, b[n:], true
 }
 
-// eachField calls f with the fields of a message, and reports whether it and f can read all
-// of them.
+// eachField calls f with the fields of a message, and reports whether all of
+// them are valid and f returned true.
 func eachField(b []byte, f func(field) bool) bool {
 	for len(b) > 0 {
 		next, rest, ok := take(b)
@@ -228,7 +230,7 @@ func (d *decoder) span(b []byte, s *tracepb.Span) bool {
 	return true
 }
 
-// attribute has the loop of each for itself: there are many.
+// attribute has its own loop instead of eachField, because there are many.
 func (d *decoder) attribute(b []byte, a *attribute) bool {
 	for len(b) > 0 {
 		f, rest, ok := take(b)
@@ -250,7 +252,7 @@ func (d *decoder) attribute(b []byte, a *attribute) bool {
 	return true
 }
 
-// value decodes a value; the library does lists and maps.
+// value decodes a value; the library decodes lists and maps.
 func (a *attribute) value(b []byte) bool {
 	for whole := b; len(b) > 0; {
 		f, rest, ok := take(b)
@@ -278,12 +280,13 @@ func (a *attribute) value(b []byte) bool {
 	return true
 }
 
-// merge lets the library decode a message into m, which may have something already.
+// merge lets the library decode a message into m, which may have fields
+// already.
 func merge(b []byte, m proto.Message) bool {
 	return proto.UnmarshalOptions{Merge: true}.Unmarshal(b, m) == nil
 }
 
-// name returns a text that many have.
+// name returns an interned string.
 func (d *decoder) name(b []byte) (string, bool) {
 	if len(b) == 0 {
 		return "", true
@@ -311,17 +314,17 @@ func (d *decoder) identifier(b []byte) []byte {
 	return d.bytes[at:len(d.bytes):len(d.bytes)]
 }
 
-// An empty message is two bytes on its way and hundreds in memory, which is the
-// job's. So it is not the size of a request alone that is bounded.
+// An empty message is two bytes in a request and hundreds in memory. So not
+// only the size of a request is bounded.
 const (
-	// maxMessages is how many spans, attributes, values, events and links may be in
-	// a request.
+	// maxMessages is how many spans, attributes, values, events and links a request
+	// may have.
 	maxMessages = 1 << 20
 	// smallBody is the size of a request whose messages are not counted.
 	smallBody = 64 << 10
-	// largeBody is the size beyond which requests are taken one at a time.
+	// largeBody is the size above which requests are handled one at a time.
 	largeBody = 1 << 20
-	// maxNesting bounds values in values.
+	// maxNesting bounds nested values.
 	maxNesting = 64
 )
 
@@ -330,14 +333,14 @@ var errMany = &httpError{
 	fmt.Sprintf("the request contains more than %d spans, attributes, events and links", maxMessages),
 }
 
-// checkProtobuf refuses a request of too many messages before any memory is taken
-// for them.
+// checkProtobuf refuses a request with too many messages before memory is
+// allocated for them.
 func checkProtobuf(body []byte) error {
 	if len(body) <= smallBody {
 		return nil
 	}
-	// A message takes two bytes at least: fewer of them hold too many of none, and none
-	// that is nested too deep.
+	// A message takes at least two bytes: a shorter body cannot have too many
+	// messages, and is only checked for its depth.
 	c := messageCount{left: maxMessages, few: len(body) <= 2*maxMessages}
 	c.take(body, (&collectorpb.ExportTraceServiceRequest{}).ProtoReflect().Descriptor(), 0)
 	if c.left < 0 {
@@ -346,7 +349,7 @@ func checkProtobuf(body []byte) error {
 	return nil
 }
 
-// checkJSON is the same for JSON, in which every message is an object.
+// checkJSON is checkProtobuf for JSON, in which every message is an object.
 func checkJSON(body []byte) error {
 	if len(body) > smallBody && bytes.Count(body, []byte("{")) > maxMessages {
 		return errMany
@@ -354,13 +357,15 @@ func checkJSON(body []byte) error {
 	return nil
 }
 
-// messageCount counts messages down from the most that may be, until that is negative.
+// messageCount counts down from the maximum number of messages; negative means
+// too many.
 type messageCount struct {
 	left int
-	few  bool // there cannot be too many: only how deep they are nested counts
+	few  bool // too many are impossible: only the nesting depth is checked
 }
 
-// take counts what is in a message. What is broken ends it: the parser says so.
+// take counts the messages in b. It stops at invalid input, which the parser
+// reports.
 func (c *messageCount) take(b []byte, of protoreflect.MessageDescriptor, depth int) {
 	if depth > maxNesting {
 		c.left = -1
@@ -385,13 +390,13 @@ func (c *messageCount) take(b []byte, of protoreflect.MessageDescriptor, depth i
 	}
 }
 
-// turn is the right to take a large request. The zero value has it not.
+// turn is the right to handle a large request. The zero value does not have it.
 type turn struct {
 	r    *Receiver
 	mine bool
 }
 
-// wait waits for it for a moment, when a body is large.
+// wait waits for the turn for a moment, if a body is large.
 func (t *turn) wait(ctx context.Context, size int) error {
 	if size <= largeBody || t.mine {
 		return nil

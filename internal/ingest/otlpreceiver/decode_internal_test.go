@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// everything is a request that has each field of each message.
+// everything returns a request with each field of each message.
 func everything() *collectorpb.ExportTraceServiceRequest {
 	attributes := func() []*commonpb.KeyValue {
 		text := &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: "grün"}}
@@ -39,7 +39,8 @@ func everything() *collectorpb.ExportTraceServiceRequest {
 	}, {}}}
 }
 
-// same checks that a request is decoded as the library does, its errors included.
+// same checks that a request is decoded like the library does, including its
+// errors.
 func same(t *testing.T, body []byte) {
 	t.Helper()
 	want := &collectorpb.ExportTraceServiceRequest{}

@@ -29,52 +29,54 @@ const (
 	DefaultMaxMemory    = place.DefaultMaxBytes
 )
 
-// AttrRecorded is an attribute of resources: the value of FilesOptions.Recorded
-// says that the process writes trace files into the same directory by itself.
+// AttrRecorded is a resource attribute: with the value of FilesOptions.Recorded
+// the process writes its own trace files into the same directory.
 const AttrRecorded = "trainspan.recorded"
 
 // FilesOptions configures Files.
 type FilesOptions struct {
-	// Dir is where the files go, one for each process. It must exist.
+	// Dir is the directory for the files, one for each process. It must exist.
 	Dir string
-	// SessionTag, JobID and Attempt say to which job the processes belong, where
-	// their resources do not. Attempt counts from zero; nil is unknown.
+	// SessionTag, JobID and Attempt describe the job of processes whose resources
+	// do not. Attempt counts from zero; nil is unknown.
 	SessionTag, JobID string
 	Attempt           *int
-	// Recorded is the value of [AttrRecorded] of processes whose spans are in
-	// files of their own and are left out here. Empty leaves out none.
+	// Recorded is the value of [AttrRecorded] of processes that write their own
+	// files; their spans are left out. Empty leaves out none.
 	Recorded string
-	// PID finds the process at the other end of a connection, for spans that do
-	// not say whose they are. Nil, and a result of 0, is unknown.
+	// PID returns the process at the other end of a connection, for spans without a
+	// process id. Nil, and a result of 0, mean unknown.
 	PID func(net.Addr) int
-	// MaxOpenFiles bounds the files that are open at once; 0 is 64. To make room
-	// one is closed for now, as is that of a process that was silent for a minute.
-	// It is opened again when its process sends something.
+	// MaxOpenFiles bounds the files that are open at once; 0 means 64. Above it,
+	// and after a minute of silence of its process, a file is closed; it is opened
+	// again when its process sends something.
 	MaxOpenFiles int
-	// MaxProcesses bounds the processes that are known at once, their files open or
-	// not; 0 is 4,096. To make room the file of one that was silent for a minute is
-	// completed. While there is none, spans of further processes go to one file.
+	// MaxProcesses bounds the processes that are known at once, with open files or
+	// not; 0 means 4,096. To make room the file of a process that was silent for a
+	// minute is completed. If there is none, spans of further processes go to one
+	// shared file.
 	MaxProcesses int
-	// MaxFiles bounds the files that are made for the processes of a host; 0 is
-	// 16,384. Spans of further processes go to one file.
+	// MaxFiles bounds the files made for the processes of a host; 0 means 16,384.
+	// Spans of further processes go to one shared file.
 	MaxFiles int
 	// MaxMemory bounds, in bytes and over all processes, what waits to be written
-	// and what is remembered to find parents; 0 is 64 MiB. Beyond it what waits is
-	// written early, and where that does not help senders are asked to come back.
+	// and what is remembered to find parents; 0 means 64 MiB. Above it waiting
+	// spans are written early, and if that does not suffice senders are asked to
+	// retry later.
 	MaxMemory int64
 	// MaxAttributes, MaxEvents and MaxLinks bound what is kept of a span, and
-	// MaxAttributes what is kept of an event and of a process; 0 is 1,024. The first
-	// ones are kept, and what is over is added to the span's counts of what its
-	// sender left out. Links end where they would fill half a line of the file.
+	// MaxAttributes what is kept of an event and of a process; 0 means 1,024. The
+	// first ones are kept, and the rest is added to the span's counts of dropped
+	// items. Links end where they would fill half a line of the file.
 	MaxAttributes, MaxEvents, MaxLinks int
-	// Journal keeps what was taken in a journal in Dir until it is in the files: what
-	// Take has returned nil for outlives a kill of this process. [Replay] reads what is
-	// left of it.
+	// Journal keeps accepted spans in a journal in Dir until they are in the files:
+	// spans for which Take returned nil survive a kill of this process. [Replay]
+	// reads the rest of it.
 	Journal bool
-	// MaxJournal bounds it, in bytes; 0 is 64 MiB. Beyond it senders are asked to come
-	// back.
+	// MaxJournal bounds the journal, in bytes; 0 means 64 MiB. Above it senders are
+	// asked to retry later.
 	MaxJournal int64
-	// Logger gets outages of files, and once each limit that was met; nil is
+	// Logger logs outages of files, and each exceeded limit once; nil means
 	// slog.Default.
 	Logger *slog.Logger
 }
@@ -82,17 +84,17 @@ type FilesOptions struct {
 // FilesStats counts since the start.
 type FilesStats struct {
 	Processes  int64 // files that were made, one for each process
-	Spans      int64 // in the files
-	Recorded   int64 // left out: their processes write them
-	Duplicates int64 // left out: they came before
+	Spans      int64 // spans in the files
+	Recorded   int64 // left out, because their processes write them
+	Duplicates int64 // left out, because they came before
 	Lost       int64 // lines that the disk did not take
 
-	CutAttributes, CutEvents, CutLinks int64 // over the limits of their spans
+	CutAttributes, CutEvents, CutLinks int64 // items above the limits of their spans
 
-	SharedLane int64 // spans that found none of 256 lanes free
-	SharedFile int64 // spans of processes that are one too many
+	SharedLane int64 // spans for which none of 256 lanes was free
+	SharedFile int64 // spans of processes in the shared file
 	Reopened   int64 // times that a file was opened again
-	Full       int64 // requests that were refused because memory was full
+	Full       int64 // requests refused because memory was full
 }
 
 // Files writes received spans as trace files. It is safe for concurrent use.
@@ -103,8 +105,8 @@ type Files struct {
 	pool   *dftracer.Pool
 	store  *place.Store[place.Sender]
 
-	made    func(path string) // is called for each new file, unless nil
-	journal *journal          // nil without one
+	made    func(path string) // called for each new file, unless nil
+	journal *journal          // nil if there is none
 
 	stop    chan struct{}
 	stops   sync.Once
@@ -118,10 +120,10 @@ type Files struct {
 // orderWindow is how long a span waits for its parent, which ends later.
 const orderWindow = 2 * time.Second
 
-// NewFiles makes Files that no process has a file in yet.
+// NewFiles returns Files without any file.
 func NewFiles(options *FilesOptions) *Files { return newFiles(options, identity.HostName()) }
 
-// newFiles makes Files of a receiver on some host.
+// newFiles returns the Files of a receiver on a host.
 func newFiles(options *FilesOptions, host string) *Files {
 	f := &Files{o: *options, pool: dftracer.NewPool(), stop: make(chan struct{})}
 	f.limits = place.Limits{Attributes: f.o.MaxAttributes, Events: f.o.MaxEvents, Links: f.o.MaxLinks}.OrDefault()
@@ -150,8 +152,8 @@ func orDefault[N int | int64](n, otherwise N) N {
 	return n
 }
 
-// Take is a [Sink]. Its error matches [ErrLater] where memory is full, and [ErrUnsaved]
-// where the journal cannot be written.
+// Take is a [Sink]. Its error matches [ErrLater] if memory is full, and
+// [ErrUnsaved] if the journal cannot be written.
 func (f *Files) Take(_ context.Context, b *Batch) error {
 	var errs []error
 	r := request{pid: -1, body: b.Body}
@@ -175,7 +177,8 @@ func (f *Files) Take(_ context.Context, b *Batch) error {
 		}
 		at, err := f.take(place.SenderOf(&id, f.host, max(r.pid, 0)), rs)
 		if errors.Is(err, place.ErrFull) {
-			// What was taken of the request is recognized when it comes again.
+			// Spans of the request that were accepted are recognized when they are sent
+			// again.
 			f.full.Add(1)
 			return fmt.Errorf("%w: %w", ErrLater, err)
 		}
@@ -185,15 +188,15 @@ func (f *Files) Take(_ context.Context, b *Batch) error {
 	}
 	if f.journal != nil && written {
 		if err := f.save(&r, b.Spans); err != nil {
-			// In the files it will be all the same, if this process lives: when it comes
-			// again it is recognized.
+			// If this process survives, the spans get into the files anyway; when they are
+			// sent again they are recognized.
 			return fmt.Errorf("%w: %w", ErrUnsaved, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// save puts a request into the journal.
+// save writes a request to the journal.
 func (f *Files) save(r *request, spans []*tracepb.ResourceSpans) (err error) {
 	if r.body == nil {
 		if r.body, err = proto.Marshal(&collectorpb.ExportTraceServiceRequest{ResourceSpans: spans}); err != nil {
@@ -233,12 +236,12 @@ func (f *Files) with(from place.Sender, rs *tracepb.ResourceSpans, now time.Time
 	return err
 }
 
-// Recorded reports whether spans are of a process that writes files itself.
+// Recorded reports whether spans are from a process that writes its own files.
 func (f *Files) Recorded(rs *tracepb.ResourceSpans) bool {
 	return f.o.Recorded != "" && otlpspan.Resource(rs.GetResource().GetAttributes()).Text(AttrRecorded) == f.o.Recorded
 }
 
-// tick writes what has waited long enough.
+// tick writes spans that have waited long enough.
 func (f *Files) tick() {
 	ticker := time.NewTicker(orderWindow / 4)
 	defer ticker.Stop()
@@ -262,7 +265,7 @@ func (f *Files) tick() {
 	}
 }
 
-// Stats returns the counts of this moment.
+// Stats returns the current counts.
 func (f *Files) Stats() FilesStats {
 	c := f.watch.total()
 	return FilesStats{
@@ -272,8 +275,8 @@ func (f *Files) Stats() FilesStats {
 	}
 }
 
-// Close completes the files, at the latest with the context. It takes nothing
-// any more.
+// Close completes the files, at most until the context ends. Afterwards nothing
+// is accepted.
 func (f *Files) Close(ctx context.Context) error {
 	f.stops.Do(func() {
 		close(f.stop)
@@ -292,7 +295,7 @@ func (f *Files) Close(ctx context.Context) error {
 func (f *Files) create(from place.Sender, rs *tracepb.ResourceSpans) (place.Made, error) {
 	res := otlpspan.Resource(rs.GetResource().GetAttributes())
 	if from == place.SharedSender {
-		res = nil // it is not that of the one that came first
+		res = nil // the resource is another process's
 	}
 	o := dftracer.Options{Start: begin(rs), Heartbeat: -1, Pool: f.pool, Process: dftracer.Process{Attempt: f.o.Attempt, SessionTag: f.o.SessionTag, JobID: f.o.JobID}}
 	id := res.Identity()
@@ -322,7 +325,7 @@ func (f *Files) create(from place.Sender, rs *tracepb.ResourceSpans) (place.Made
 	return place.Made{Writer: w, TID: int64(from.PID), Cut: facts.End()}, nil
 }
 
-// begin is the earliest start of some spans, or now.
+// begin returns the earliest start of some spans, or now.
 func begin(rs *tracepb.ResourceSpans) time.Time {
 	var first uint64
 	for _, ss := range rs.GetScopeSpans() {
@@ -338,7 +341,7 @@ func begin(rs *tracepb.ResourceSpans) time.Time {
 	return time.UnixMicro(otlpspan.Micros(first))
 }
 
-// watcher counts what the store of Files tells it.
+// watcher counts what the store of Files reports.
 type watcher struct {
 	log                       *slog.Logger
 	processes, reopened, lost atomic.Int64
@@ -349,7 +352,7 @@ type watcher struct {
 
 var _ place.Watcher = (*watcher)(nil)
 
-// Counted implements [place.Watcher], as the others do.
+// Counted implements [place.Watcher].
 func (w *watcher) Counted(c place.Counts, lost uint64) {
 	w.lost.Add(int64(lost)) //nolint:gosec // lines
 	w.mu.Lock()
@@ -366,18 +369,18 @@ func (w *watcher) Opened(again bool) {
 	}
 }
 
-// Closed counts nothing.
+// Closed implements [place.Watcher].
 func (*watcher) Closed() {}
 
-// Outage counts nothing: the writer's own message says it.
+// Outage implements [place.Watcher]; the writer logs outages itself.
 func (*watcher) Outage() {}
 
-// Log logs for the receiver.
+// Log implements [place.Watcher].
 func (w *watcher) Log(level slog.Level, message string, args ...any) {
 	w.log.Log(context.Background(), level, "OTLP receiver: "+message, args...)
 }
 
-// total is what was counted in all files so far.
+// total returns the counts of all files so far.
 func (w *watcher) total() place.Counts {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -18,16 +18,17 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// perByte is how many bytes may be allocated for one of a request: a span without
-// anything in it is two bytes on its way, and becomes a line of the trace.
+// perByte is how many bytes may be allocated per byte of a request: a span
+// without any content is two bytes in a request, and becomes a line of the
+// trace.
 const perByte = 1000
 
-// compressors are those that every trace file needs, whatever is in it.
+// compressors is the memory of the compressors that every trace file needs.
 const compressors = 3 << 20
 
-// FuzzOTLP posts whatever comes. No file is broken, every span that was taken is
-// in one, and the work is at most a constant times the input. Run it with
-// -fuzzminimizetime 1x: the goroutines of the writer make coverage vary.
+// FuzzOTLP posts arbitrary bytes. No file becomes invalid, every accepted span
+// is in a file, and the work is at most a constant times the input. Run it with
+// -fuzzminimizetime 1x, because the writer's goroutines make coverage vary.
 func FuzzOTLP(f *testing.F) {
 	for _, in := range inputs {
 		body, err := proto.Marshal(&collectorpb.ExportTraceServiceRequest{ResourceSpans: in.make(200)})
@@ -44,9 +45,9 @@ func FuzzOTLP(f *testing.F) {
 	f.Add(false, nested(many("\x0a\x00"), 5, 2, 9, 2, 2, 1))           // values of a list
 	f.Add(false, nested(nested([]byte{0x12, 0}, 2), 1))                // one span
 	f.Add(true, []byte(jsonBody))                                      // a job
-	f.Add(true, []byte(strings.Repeat("[", 100_000)))                  // depth
-	f.Add(true, []byte(strings.Repeat(`{"resourceSpans":[`, 10_000)))  // depth that is known
-	f.Add(true, []byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[`)) // cut off
+	f.Add(true, []byte(strings.Repeat("[", 100_000)))                  // nesting
+	f.Add(true, []byte(strings.Repeat(`{"resourceSpans":[`, 10_000)))  // nesting of known fields
+	f.Add(true, []byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[`)) // truncated
 	f.Add(true, []byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[{}`+strings.Repeat(",{}", 20_000)+`]}]}]}`))
 	f.Fuzz(func(t *testing.T, json bool, body []byte) {
 		dir := t.TempDir()

@@ -21,15 +21,15 @@ import (
 // comeBack is the pause that senders are asked for.
 const comeBack = time.Second
 
-// grpcService is the gRPC side. Requests that are too large are refused by the
-// gRPC library, with the code that OTLP wants.
+// grpcService is the gRPC side. The gRPC library refuses requests that are too
+// large, with the code that OTLP requires.
 type grpcService struct {
 	collectorpb.UnimplementedTraceServiceServer
 	r *Receiver
 }
 
-// serviceDesc is the service with a decoder of our own: OTLP wants
-// InvalidArgument for broken requests, the library says Internal.
+// serviceDesc returns the service with our own decoder: OTLP requires
+// InvalidArgument for invalid requests, but the library returns Internal.
 func serviceDesc() *grpc.ServiceDesc {
 	desc := collectorpb.TraceService_ServiceDesc
 	desc.Methods = []grpc.MethodDesc{{MethodName: desc.Methods[0].MethodName, Handler: export}}
@@ -60,10 +60,10 @@ func export(service any, ctx context.Context, decode func(any) error, _ grpc.Una
 	return s.export(ctx, req, raw.body)
 }
 
-// rawMessage is a request that is not decoded yet.
+// rawMessage is an undecoded request.
 type rawMessage struct{ body []byte }
 
-// rawCodec leaves requests as they are.
+// rawCodec does not decode requests.
 type rawCodec struct{}
 
 func (rawCodec) Name() string { return "proto" }
@@ -80,7 +80,7 @@ func (s grpcService) Export(ctx context.Context, req *collectorpb.ExportTraceSer
 	return s.export(ctx, req, nil)
 }
 
-// export takes a request, with its text where that is known.
+// export accepts a request, with its encoded body if that is known.
 func (s grpcService) export(ctx context.Context, req *collectorpb.ExportTraceServiceRequest, body []byte) (*collectorpb.ExportTraceServiceResponse, error) {
 	b := &Batch{Spans: req.GetResourceSpans(), Body: body}
 	if p, ok := peer.FromContext(ctx); ok {
@@ -93,7 +93,7 @@ func (s grpcService) export(ctx context.Context, req *collectorpb.ExportTraceSer
 	return answer, nil
 }
 
-// laterStatus is a refusal that asks the sender to come back.
+// laterStatus returns a refusal that asks the sender to retry later.
 func laterStatus(err error) *status.Status {
 	e := errBusy
 	errors.As(err, &e)
@@ -104,7 +104,7 @@ func laterStatus(err error) *status.Status {
 	return s
 }
 
-// refuseGRPC answers a request that nobody reads, as trailers without a body.
+// refuseGRPC refuses a request that was not read, with trailers and no body.
 func refuseGRPC(w http.ResponseWriter, err error) {
 	e := errBusy
 	errors.As(err, &e)

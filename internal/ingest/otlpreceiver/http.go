@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Path is where spans are posted to.
+// Path is the path for posting spans.
 const Path = "/v1/traces"
 
 const (
@@ -27,7 +27,7 @@ const (
 	mediaJSON     = "application/json"
 )
 
-// serveHTTP serves a request by http.
+// serveHTTP handles an HTTP request.
 func (r *Receiver) serveHTTP(w http.ResponseWriter, req *http.Request) {
 	media := mediaOf(req)
 	t := turn{r: r}
@@ -89,7 +89,7 @@ func (r *Receiver) read(w http.ResponseWriter, req *http.Request, media string, 
 	return &Batch{Spans: message.GetResourceSpans(), Body: body, From: addr(req.RemoteAddr)}, nil
 }
 
-// body reads a body, unpacked, up to the limit.
+// body reads and decompresses a body, up to the limit.
 func (r *Receiver) body(w http.ResponseWriter, req *http.Request, t *turn) ([]byte, error) {
 	var from io.Reader = http.MaxBytesReader(w, req.Body, int64(r.o.MaxBody))
 	switch encoding := strings.ToLower(req.Header.Get("Content-Encoding")); encoding {
@@ -130,7 +130,7 @@ func (r *Receiver) bodyError(err error) error {
 	return broken(err)
 }
 
-// refuse answers with a Status in the form of the request.
+// refuse answers with a Status, encoded like the request.
 func refuse(w http.ResponseWriter, media string, err error) {
 	e := &httpError{http.StatusInternalServerError, codes.Internal, err.Error()}
 	errors.As(err, &e)
@@ -157,10 +157,10 @@ func reply(w http.ResponseWriter, media string, code int, m proto.Message) {
 	}
 	w.Header().Set("Content-Type", media)
 	w.WriteHeader(code)
-	_, _ = w.Write(text) // the sender went away
+	_, _ = w.Write(text) // the sender may be gone
 }
 
-// addr is the address in the text that package http gives.
+// addr converts an address from package http.
 func addr(text string) net.Addr {
 	host, port, err := net.SplitHostPort(text)
 	n, bad := strconv.Atoi(port)

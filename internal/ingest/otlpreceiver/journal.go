@@ -21,28 +21,30 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
-// A journal holds what was acknowledged and is not known to be in the trace files. It
-// is a few files in their directory, its segments. Each begins with a header, a JSON
-// object about the receiver, and goes on with entries, one for each request:
+// A journal holds spans that were acknowledged and are not known to be in the
+// trace files. It consists of a few files in their directory, its segments.
+// Each begins with a header, a JSON object about the receiver, followed by
+// entries, one for each request:
 //
 //	"tsJ1"  size of the payload, 4 bytes  CRC-32C of size and payload, 4 bytes  payload
 //
-// The payload of an entry has, as varints, its number and the process of the sender, and
-// for each resource with spans the name of its trace file and the ids that its spans have
-// there; then the request in protobuf. By the ids a replay knows which spans are in the
-// file already. An entry is written with one call before the request is answered: what
-// the system has taken outlives the process, not the machine.
+// The payload of an entry has, as varints, its number and the process of the
+// sender, and for each resource with spans the name of its trace file and the
+// ids of its spans there; then the request in protobuf. By the ids a replay
+// knows which spans are already in the file. An entry is written with one
+// system call before the request is answered, so it survives the process, but
+// not the machine.
 
 // Limits of a journal.
 const (
 	DefaultMaxJournal = 64 << 20
 
-	segmentSize = 4 << 20          // from which on another segment is begun
-	segmentAge  = 10 * time.Second // the same, from the first entry on
-	segmentIdle = 3 * time.Second  // the same, from the last entry on
+	segmentSize = 4 << 20          // size at which the next segment begins
+	segmentAge  = 10 * time.Second // age at which it begins, from the first entry
+	segmentIdle = 3 * time.Second  // idle time after which it begins, from the last entry
 	journalWait = time.Second      // how long a request waits for its entry to be written
 
-	maxSegment = 256 << 20 // that is read
+	maxSegment = 256 << 20 // the largest segment that is read
 	entryHead  = 12
 )
 
@@ -61,12 +63,13 @@ type journalHeader struct {
 	Attempt    *int   `json:"attempt,omitempty"`
 }
 
-// journalVersion grows when a field changes its meaning.
+// journalVersion is increased when a field changes its meaning.
 const journalVersion = 1
 
-// recorded says where spans of one resource are: the ids of their records in a trace file.
+// recorded is where the spans of one resource are: the ids of their records in
+// a trace file.
 type recorded struct {
-	file string // its name in the directory; empty for spans that are not ours
+	file string // its name in the directory; empty for foreign spans
 	ids  []uint64
 }
 
@@ -74,30 +77,30 @@ type recorded struct {
 type journal struct {
 	dir    string
 	log    *slog.Logger
-	header []byte // an entry
+	header []byte // encoded as an entry
 	most   int64
-	lost   func() int64 // lines that trace files have lost so far
+	lost   func() int64 // returns how many lines the trace files have lost so far
 	create func(path string) (segmentFile, error)
 
 	work   chan *entry
 	stop   chan struct{}
 	ended  chan struct{} // closed when nothing is written any more
-	full   chan struct{} // asks for a tick: a segment is retired
+	full   chan struct{} // requests a tick: a segment is retired
 	number atomic.Uint64 // of the last entry
 
-	looking sync.Mutex // held by tick, and taken before mu
+	looking sync.Mutex // held by tick, and locked before mu
 
 	mu      sync.Mutex // held while a segment is written
-	names   int        // that were taken
+	names   int        // names used so far
 	now     *segment
-	retired []*segment // wait for their spans to be in the files, the oldest first
-	kept    []*segment // with spans of which lines were lost
+	retired []*segment // wait for their spans to be in the files, oldest first
+	kept    []*segment // with spans whose lines were lost
 	free    []*segment // empty
-	bytes   int64      // of all
+	bytes   int64      // of all segments
 	failed  bool       // the last entry was not written
 }
 
-// segmentFile is what a journal needs of a file.
+// segmentFile is the part of a file that a journal uses.
 type segmentFile interface {
 	io.WriterAt
 	Truncate(size int64) error
@@ -111,20 +114,20 @@ type segment struct {
 	ours        fswrite.Proof
 	size        int64
 	entries     int
-	first, last time.Time // when entries were written
+	first, last time.Time // times of the entries
 	retired     time.Time
-	lost        int64 // lines that had been lost when it began
+	lost        int64 // lines lost before it began
 }
 
-// entry is one on its way to the file.
+// entry is an entry to be written.
 type entry struct {
 	text []byte
 	done chan error
 }
 
-// request is what an entry holds.
+// request is the content of an entry.
 type request struct {
-	pid    int // of the sender; 0 is unknown
+	pid    int // of the sender; 0 if unknown
 	places []recorded
 	body   []byte
 }
@@ -136,15 +139,14 @@ func newJournal(f *Files) *journal {
 	}
 	header, err := json.Marshal(journalHeader{Version: journalVersion, Host: f.host, PID: os.Getpid(), SessionTag: f.o.SessionTag, JobID: f.o.JobID, Attempt: f.o.Attempt})
 	if err != nil {
-		panic(err) // it holds texts and numbers
+		panic(err) // texts and numbers can always be encoded
 	}
 	j.header = seal(append(make([]byte, entryHead), header...))
 	go j.run()
 	return j
 }
 
-// createSegment makes a file that nobody else has, and locks it: an import takes none
-// that is locked.
+// createSegment creates and locks a file; an import skips locked files.
 func createSegment(path string) (segmentFile, error) {
 	f, err := fswrite.Create(path, 0o644)
 	if err != nil {
@@ -156,7 +158,7 @@ func createSegment(path string) (segmentFile, error) {
 	return f, nil
 }
 
-// seal fills in the head of an entry.
+// seal fills in the header of an entry.
 func seal(text []byte) []byte {
 	copy(text, entryMagic)
 	binary.LittleEndian.PutUint32(text[4:], uint32(len(text)-entryHead)) //nolint:gosec // requests are bounded
@@ -165,8 +167,8 @@ func seal(text []byte) []byte {
 	return text
 }
 
-// run writes the entries, one after the other: a disk that takes nothing holds it up,
-// and nothing else.
+// run writes the entries, one after the other. A disk that takes nothing only
+// blocks this goroutine.
 func (j *journal) run() {
 	defer close(j.ended)
 	for {
@@ -179,7 +181,7 @@ func (j *journal) run() {
 	}
 }
 
-// append writes an entry, or fails after a moment.
+// append writes an entry, or fails after journalWait.
 func (j *journal) append(r *request) error {
 	e := &entry{text: r.encode(j.number.Add(1)), done: make(chan error, 1)}
 	wait := time.NewTimer(journalWait)
@@ -205,7 +207,7 @@ var (
 	errJournalFull    = errors.New("the journal has reached its size limit")
 )
 
-// write writes an entry to the segment of this moment.
+// write writes an entry to the current segment.
 func (j *journal) write(text []byte, now time.Time) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -219,7 +221,7 @@ func (j *journal) write(text []byte, now time.Time) error {
 
 func (j *journal) writeLocked(text []byte, now time.Time) error {
 	for len(j.kept) > 0 && j.bytes+int64(len(text)) > j.most {
-		j.clearLocked(j.kept[0]) // what it has of lost lines was counted
+		j.clearLocked(j.kept[0]) // its lost lines were counted
 		j.kept = j.kept[1:]
 	}
 	if j.bytes+int64(len(text)+len(j.header)) > j.most {
@@ -253,7 +255,7 @@ func (j *journal) writeLocked(text []byte, now time.Time) error {
 	return nil
 }
 
-// settle asks for a look at the retired segments.
+// settle requests a check of the retired segments.
 func (j *journal) settle() {
 	select {
 	case j.full <- struct{}{}:
@@ -261,7 +263,7 @@ func (j *journal) settle() {
 	}
 }
 
-// beginLocked makes an empty segment that of this moment.
+// beginLocked makes an empty segment the current one.
 func (j *journal) beginLocked() error {
 	if n := len(j.free); n > 0 {
 		j.now, j.free = j.free[n-1], j.free[:n-1]
@@ -287,13 +289,13 @@ func (j *journal) beginLocked() error {
 	return nil
 }
 
-// addLocked writes to the end of a segment. What was written of an entry that failed is
-// taken back, or written over by the next one.
+// addLocked writes to the end of a segment. If it fails, the written part is
+// removed, or overwritten by the next entry.
 func (j *journal) addLocked(s *segment, text []byte) error {
 	n, err := s.file.WriteAt(text, s.size)
 	if err != nil {
 		if n > 0 {
-			_ = s.file.Truncate(s.size) // else a reader finds an entry that is cut off
+			_ = s.file.Truncate(s.size) // otherwise a reader finds a truncated entry
 		}
 		return err
 	}
@@ -302,14 +304,14 @@ func (j *journal) addLocked(s *segment, text []byte) error {
 	return nil
 }
 
-// retireLocked ends the segment of this moment.
+// retireLocked ends the current segment.
 func (j *journal) retireLocked(now time.Time) {
 	j.now.retired = now
 	j.retired = append(j.retired, j.now)
 	j.now = nil
 }
 
-// clearLocked empties a segment, for other entries.
+// clearLocked empties a segment for reuse.
 func (j *journal) clearLocked(s *segment) {
 	j.bytes -= s.size
 	if s.file.Truncate(0) != nil {
@@ -323,13 +325,13 @@ func (j *journal) clearLocked(s *segment) {
 // remove deletes a segment.
 func (j *journal) remove(s *segment) {
 	if s.ours != nil {
-		_ = fswrite.Remove(s.path, s.ours) // else a replay finds that the files have its spans
+		_ = fswrite.Remove(s.path, s.ours) // otherwise a replay finds its spans in the files
 	}
 	_ = s.file.Close()
 }
 
-// tick retires a segment that is old, and empties those whose spans are in the files, by
-// what settled says of what came by a time.
+// tick retires an old segment, and empties those whose spans are in the files;
+// settled reports whether everything that came before a time is in the files.
 func (j *journal) tick(now time.Time, settled func(at time.Time) bool) {
 	j.looking.Lock()
 	defer j.looking.Unlock()
@@ -356,8 +358,8 @@ func (j *journal) tick(now time.Time, settled func(at time.Time) bool) {
 	j.retired = slices.Delete(j.retired, 0, n)
 }
 
-// giveUpLocked empties a segment whose spans are in the files. Where a line was lost
-// since it began it is kept.
+// giveUpLocked empties a segment whose spans are in the files. If a line was
+// lost since it began, the segment is kept.
 func (j *journal) giveUpLocked(s *segment) {
 	if j.lost() > s.lost {
 		j.kept = append(j.kept, s)
@@ -366,15 +368,15 @@ func (j *journal) giveUpLocked(s *segment) {
 	}
 }
 
-// close ends the journal after the last entry. complete says that the trace files have
-// all that was taken. It returns the segments that are left with spans that they may
-// lack; the others are deleted.
+// close ends the journal after the last entry. complete means that the trace
+// files have everything accepted. It returns the remaining segments, whose
+// spans may be missing in the files; the others are deleted.
 func (j *journal) close(stalled <-chan struct{}, complete bool) (left []string) {
 	close(j.stop)
 	select {
 	case <-j.ended:
 	case <-stalled:
-		return []string{j.dir} // a write does not come back
+		return []string{j.dir} // a write does not return
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -398,7 +400,7 @@ func (j *journal) close(stalled <-chan struct{}, complete bool) (left []string) 
 	return left
 }
 
-// encode makes the text of an entry.
+// encode returns an entry.
 func (r *request) encode(number uint64) []byte {
 	size := entryHead + 8*binary.MaxVarintLen64 + len(r.body)
 	for i := range r.places {
@@ -414,7 +416,8 @@ func (r *request) encode(number uint64) []byte {
 	return seal(append(dst, r.body...))
 }
 
-// append appends the ids as runs of numbers that follow one another: most requests are one.
+// append appends the ids as runs of successive numbers: most requests are one
+// run.
 func (p *recorded) append(dst []byte) []byte {
 	dst = append(binary.AppendUvarint(dst, uint64(len(p.file))), p.file...)
 	runs := 0
@@ -438,13 +441,13 @@ func (p *recorded) append(dst []byte) []byte {
 // journalName is the name of a segment.
 const journalName = "otlp.%d.journal"
 
-// record is an entry as it is read.
+// record is a parsed entry.
 type record struct {
 	number uint64
 	request
 }
 
-// decode reads the payload of an entry.
+// decode parses the payload of an entry.
 func (r *record) decode(b []byte) error {
 	next := func() (v uint64) {
 		v, n := binary.Uvarint(b)
@@ -486,10 +489,11 @@ func (r *record) decode(b []byte) error {
 
 var errEntry = errors.New("cannot decode an entry")
 
-// readSegment reads the entries of a segment. damaged counts the bytes that are no
-// entry. One that is cut off at the end is none of them: it was not acknowledged.
+// readSegment parses the entries of a segment. damaged counts the bytes that
+// are not entries, except for a truncated entry at the end, which was not
+// acknowledged.
 func readSegment(text []byte) (h journalHeader, records []record, damaged int64, err error) {
-	work := 4 * len(text) // bytes that are looked at
+	work := 4 * len(text) // bound for the bytes that are examined
 	for at := 0; at < len(text); {
 		size, ok := entryAt(text[at:])
 		if !ok {
@@ -516,7 +520,7 @@ func readSegment(text []byte) (h journalHeader, records []record, damaged int64,
 		}
 		payload, first := text[at+entryHead:at+entryHead+size], at == 0
 		at += entryHead + size
-		if first { // where it is damaged the spans are saved all the same
+		if first { // the spans are saved even if the header is damaged
 			if err := json.Unmarshal(payload, &h); err != nil {
 				return h, nil, damaged, fmt.Errorf("its first entry is not that of a receiver: %w", err)
 			}
@@ -535,8 +539,8 @@ func readSegment(text []byte) (h journalHeader, records []record, damaged int64,
 	return h, records, damaged, nil
 }
 
-// entryAt returns the size of the payload of the entry that text begins with, and
-// reports whether it is whole.
+// entryAt returns the payload size of the entry at the start of text, and
+// whether it is complete.
 func entryAt(text []byte) (size int, ok bool) {
 	if !bytes.HasPrefix(entryMagic, text[:min(len(text), len(entryMagic))]) {
 		return 0, false

@@ -36,8 +36,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// numbered makes spans from..to-1 of a process, with their numbers as names. parent
-// says whose child one is, 0 for none.
+// numbered returns spans from..to-1 of a process, with their numbers as names.
+// parent returns the number of a span's parent, 0 for none.
 func numbered(pid, from, to int, parent func(int) int) []*tracepb.ResourceSpans {
 	var list []*tracepb.Span
 	for n := from; n < to; n++ {
@@ -58,8 +58,8 @@ func spanID(n int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n))
 
 func flat(int) int { return 0 }
 
-// journaled makes Files with a journal. The ticker does nothing by itself: each step is
-// one of the test.
+// journaled returns Files with a journal. The ticker does not run: the test
+// makes each step.
 func journaled(t *testing.T, dir string) *Files {
 	t.Helper()
 	f := NewFiles(&FilesOptions{Dir: dir, Journal: true, SessionTag: "job", Logger: slog.New(slog.DiscardHandler)})
@@ -74,8 +74,9 @@ func deliver(t *testing.T, f *Files, spans []*tracepb.ResourceSpans) {
 	}
 }
 
-// killed copies what a directory holds, as a kill of its writer would leave it: what
-// comes to a file after its journal was copied was acknowledged later.
+// killed copies the files of a directory, as a kill of its writer would leave
+// them: what gets into a file after its journal was copied was acknowledged
+// later.
 func killed(t *testing.T, dir string) (left string) {
 	t.Helper()
 	left = t.TempDir()
@@ -94,7 +95,7 @@ func killed(t *testing.T, dir string) (left string) {
 	return left
 }
 
-// replayed replays what is in a directory.
+// replayed replays the journals in a directory.
 func replayed(t *testing.T, dir string) ReplayStats {
 	t.Helper()
 	left, busy := FindJournals(dir)
@@ -109,8 +110,8 @@ func replayed(t *testing.T, dir string) ReplayStats {
 	return st
 }
 
-// counted counts the spans of the traces of a directory by name, without those that did
-// not end.
+// counted returns the number of spans in a directory's traces by name, without
+// unfinished ones.
 func counted(t *testing.T, dir string) map[string]int {
 	t.Helper()
 	paths, _ := filepath.Glob(filepath.Join(dir, "*.pfw.gz"))
@@ -129,7 +130,7 @@ func counted(t *testing.T, dir string) map[string]int {
 	return n
 }
 
-// once reports spans of 1..n that are not there exactly once.
+// once reports the spans 1..n that do not exist exactly once.
 func once(t *testing.T, n map[string]int, spans int) {
 	t.Helper()
 	lost, doubled := 0, 0
@@ -146,8 +147,8 @@ func once(t *testing.T, n map[string]int, spans int) {
 	}
 }
 
-// A receiver that is killed at any point has lost nothing that it acknowledged, and a
-// replay writes nothing twice.
+// A receiver that is killed at any point loses nothing that it acknowledged,
+// and a replay writes nothing twice.
 func TestReplay(t *testing.T) {
 	later := func(f *Files) { f.store.Tick(context.Background(), time.Now().Add(time.Hour)) }
 	flush := func(t *testing.T, f *Files) {
@@ -158,7 +159,7 @@ func TestReplay(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		do            func(t *testing.T, f *Files)
-		spans, placed int64 // that the replay adds, and finds
+		spans, placed int64 // spans that the replay adds, and that it finds
 	}{
 		"nothing is in the files": {func(t *testing.T, f *Files) {
 			deliver(t, f, numbered(7, 1, 101, flat))
@@ -233,7 +234,7 @@ func TestReplay(t *testing.T) {
 			if err := f.Close(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			once(t, counted(t, dir), 100) // where it was not killed
+			once(t, counted(t, dir), 100) // in the directory that was not killed
 			if j, _ := filepath.Glob(filepath.Join(dir, "*.journal")); len(j) > 0 {
 				t.Errorf("%v are left at the end", j)
 			}
@@ -241,8 +242,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// A replay that is killed is done again, and adds nothing twice: its own journal says
-// what it has written, beside the one that it has read.
+// A killed replay can be repeated, and adds nothing twice: its own journal has
+// what it has written, beside the one that it reads.
 func TestReplayIsKilled(t *testing.T) {
 	dir := t.TempDir()
 	deliver(t, journaled(t, dir), numbered(7, 1, 101, flat))
@@ -258,8 +259,8 @@ func TestReplayIsKilled(t *testing.T) {
 	once(t, counted(t, again), 100)
 }
 
-// Events are in a file beside the record of their span: where only that came to it, a
-// replay adds them.
+// Events are in the file as separate records beside the record of their span:
+// if only the span's record was written, a replay adds them.
 func TestReplayOfEvents(t *testing.T) {
 	dir := t.TempDir()
 	f := journaled(t, dir)
@@ -305,7 +306,7 @@ func fileNameOf(t *testing.T, dir string) string {
 	return filepath.Base(paths[0])
 }
 
-// without takes the lines with a text out of a trace.
+// without removes the lines with a text from a trace.
 func without(t *testing.T, path, text string) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -335,8 +336,8 @@ func without(t *testing.T, path, text string) {
 	}
 }
 
-// Damage costs the entries that it is in, and what it costs is counted. An entry that is
-// cut off was not acknowledged.
+// Damage costs only the damaged entries, and their bytes are counted. A
+// truncated entry was not acknowledged.
 func TestDamagedJournal(t *testing.T) {
 	dir := t.TempDir()
 	f := journaled(t, dir)
@@ -395,11 +396,11 @@ func TestDamagedJournal(t *testing.T) {
 	}
 }
 
-// faulty is a file of a journal that takes so many bytes more.
+// faulty is a journal file that accepts a limited number of bytes.
 type faulty struct {
 	*os.File
 	room *int
-	cut  bool // it can be cut
+	cut  bool // it can be truncated
 }
 
 func (f *faulty) WriteAt(p []byte, at int64) (int, error) {
@@ -417,8 +418,9 @@ func (f *faulty) Truncate(size int64) error {
 	return f.File.Truncate(size)
 }
 
-// A journal that cannot be written has spans refused, which are sent again, by each
-// protocol. When it works again they are taken, and each is in the files once.
+// If a journal cannot be written, spans are refused and sent again, with each
+// protocol. When it works again they are accepted, and each is in the files
+// once.
 func TestJournalThatFails(t *testing.T) {
 	for name, cut := range map[string]bool{"what was written of an entry is taken back": true, "it stays": false} {
 		t.Run(name, func(t *testing.T) {
@@ -482,7 +484,7 @@ func TestJournalThatFails(t *testing.T) {
 	}
 }
 
-// Neither a disk that takes nothing nor one of somebody else holds senders up.
+// Neither a disk that takes nothing nor a foreign file blocks senders.
 func TestJournalThatCannotBe(t *testing.T) {
 	stuck := make(chan struct{})
 	defer close(stuck)
@@ -503,7 +505,7 @@ func TestJournalThatCannotBe(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			if name == "a stall" {
-				time.AfterFunc(0, cancel) // what is written is waited for until then
+				time.AfterFunc(0, cancel) // the write is waited for until then
 			}
 			_ = f.Close(ctx)
 		})
@@ -517,8 +519,8 @@ func (s *stalled) WriteAt([]byte, int64) (int, error) { <-s.until; return 0, io.
 func (*stalled) Truncate(int64) error                 { return nil }
 func (*stalled) Close() error                         { return nil }
 
-// The size of a journal is bounded. What is in the files makes room, and until then
-// senders are asked to come back.
+// The size of a journal is bounded. Spans in the files make room, and until
+// then senders are asked to retry later.
 func TestSizeOfAJournal(t *testing.T) {
 	dir := t.TempDir()
 	f := NewFiles(&FilesOptions{Dir: dir, Journal: true, MaxJournal: 20_000, Logger: slog.New(slog.DiscardHandler)})
@@ -555,8 +557,8 @@ func TestSizeOfAJournal(t *testing.T) {
 	once(t, counted(t, dir), 1000)
 }
 
-// A journal that is being written is not replayed, and files of somebody else are left
-// alone.
+// A journal that is being written is not replayed, and foreign files are not
+// changed.
 func TestJournalInUse(t *testing.T) {
 	dir := t.TempDir()
 	f := journaled(t, dir)

@@ -27,7 +27,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// when is the start of the spans of these tests, in nanoseconds.
+// when is the start of the spans in these tests, in nanoseconds.
 const when = 1_700_000_000_000_000_000
 
 func number(key string, n int) *commonpb.KeyValue {
@@ -41,7 +41,7 @@ func numbers(n int) (list []*commonpb.KeyValue) {
 	return list
 }
 
-// span is one of a trace by its number; times are microseconds.
+// span returns a span of a trace by its number; times are microseconds.
 func span(id, parent int, start, end int64) *tracepb.Span {
 	s := &tracepb.Span{
 		TraceId: []byte("the trace of it.")[:16], SpanId: fmt.Appendf(nil, "%08d", id), Name: "n",
@@ -53,7 +53,7 @@ func span(id, parent int, start, end int64) *tracepb.Span {
 	return s
 }
 
-// of is a request with spans of a process.
+// of returns a request with spans of a process.
 func of(pid int, list ...*tracepb.Span) []*tracepb.ResourceSpans {
 	return []*tracepb.ResourceSpans{{
 		Resource:   &resourcepb.Resource{Attributes: []*commonpb.KeyValue{number("process.pid", pid)}},
@@ -61,7 +61,8 @@ func of(pid int, list ...*tracepb.Span) []*tracepb.ResourceSpans {
 	}}
 }
 
-// wide is a span with n attributes, events and links, and an event with n attributes.
+// wide returns a span with n attributes, events and links, and an event with n
+// attributes.
 func wide(n int) *tracepb.Span {
 	s := span(1, 0, 0, 10)
 	s.DroppedAttributesCount, s.DroppedEventsCount, s.DroppedLinksCount = 5, 6, 7
@@ -83,8 +84,8 @@ func arg(t *testing.T, ev *dftracer.Event, key string) int64 {
 	return a.Int64()
 }
 
-// Processes that do not say their number have one that no process of the system
-// has, made of what they say; each trace begins with its first span.
+// Processes without a process id get one that no real process has, derived from
+// their attributes; each trace begins with its first span.
 func TestProcessesWithoutANumber(t *testing.T) {
 	dir := t.TempDir()
 	files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
@@ -147,7 +148,7 @@ func TestLimitsOfASpan(t *testing.T) {
 			if err := files.Close(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			var over int64 // of attributes and events
+			var over int64 // attributes and events above the limits
 			if limit > 0 {
 				over = 300 - most
 			}
@@ -188,8 +189,8 @@ func TestLimitsOfASpan(t *testing.T) {
 	}
 }
 
-// What one-logger's exporter sends of an event as a span of its own is that event, also
-// where the span it is of never comes.
+// A span that one-logger's exporter sends for an event becomes that event, even
+// if the event's span never comes.
 func TestEventsThatComeAsSpans(t *testing.T) {
 	dir := t.TempDir()
 	files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: dir})
@@ -222,7 +223,8 @@ func TestEventsThatComeAsSpans(t *testing.T) {
 	}
 }
 
-// What analyzers look for keeps its name, whoever else is called so.
+// Arguments that analyzers look for keep their name, whatever other attributes
+// have it.
 func TestRenamedAttributes(t *testing.T) {
 	dir := t.TempDir()
 	files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: dir})
@@ -253,8 +255,8 @@ func TestRenamedAttributes(t *testing.T) {
 	}
 }
 
-// Every kind of value is in the file, lists in lists to a depth; a
-// parent in another process is none.
+// Every kind of value is in the file, nested lists up to a depth; a parent in
+// another process is left out.
 func TestValues(t *testing.T) {
 	float := func(f float64) *commonpb.AnyValue {
 		return &commonpb.AnyValue{Value: &commonpb.AnyValue_DoubleValue{DoubleValue: f}}
@@ -269,7 +271,7 @@ func TestValues(t *testing.T) {
 	for range 20 {
 		lists, tables = list(lists), table(tables)
 	}
-	const most = 17 // lists in each other
+	const most = 17 // nested lists
 	s := span(1, 2, 0, 10)
 	s.Flags = uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK | tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)
 	want := map[string]struct {
@@ -317,7 +319,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// inputs are what a sender can make much of in one request.
+// inputs are the kinds of items that a request can have many of.
 var inputs = []struct {
 	name string
 	n    int
@@ -369,7 +371,7 @@ var inputs = []struct {
 	}},
 }
 
-// taken has the files of a request.
+// taken writes the files of a request.
 func taken(t testing.TB, rs []*tracepb.ResourceSpans) {
 	files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	if err := files.Take(t.Context(), &otlpreceiver.Batch{Spans: rs}); err != nil {
@@ -380,7 +382,7 @@ func taken(t testing.TB, rs []*tracepb.ResourceSpans) {
 	}
 }
 
-// BenchmarkGrowth times what one request holds everybody up for.
+// BenchmarkGrowth measures for how long one request blocks all others.
 func BenchmarkGrowth(b *testing.B) {
 	for _, in := range inputs {
 		b.Run(in.name, func(b *testing.B) {
@@ -390,7 +392,7 @@ func BenchmarkGrowth(b *testing.B) {
 	}
 }
 
-// A sender whose spans cannot be taken now is asked to come back.
+// A sender whose spans cannot be accepted now is asked to retry later.
 func TestFullMemoryIsToldToTheSender(t *testing.T) {
 	full := true
 	r := start(t, func(context.Context, *otlpreceiver.Batch) error {
@@ -422,7 +424,7 @@ func TestFullMemoryIsToldToTheSender(t *testing.T) {
 	}
 }
 
-// Spans of any number of processes are in a file of their own each, though few are open.
+// Every process has its own file, even if only few can be open.
 func TestMoreProcessesThanOpenFiles(t *testing.T) {
 	dir := t.TempDir()
 	files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: dir, MaxOpenFiles: 4, Logger: slog.New(slog.DiscardHandler)})
@@ -457,8 +459,8 @@ func TestMoreProcessesThanOpenFiles(t *testing.T) {
 	}
 }
 
-// The name that was sent is an argument where another one stands in the file, and
-// only there; a status is one where the sender has set it.
+// The sent name is an argument if the file has another name, and only then; a
+// status exists only if the sender has set it.
 func TestNamesAndStatus(t *testing.T) {
 	dir := t.TempDir()
 	files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: dir})

@@ -8,8 +8,9 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// BenchmarkMemory has 1,024 processes that send all the time, 50 spans below one
-// that is open, and reports the most memory that the heap and the whole process had:
+// BenchmarkMemory has 1,024 processes that send continuously, 50 spans below an
+// open one, and reports the maximum memory of the heap and of the whole
+// process:
 //
 //	go test -run '^$' -bench Memory -benchtime 1x ./internal/ingest/otlpreceiver
 func BenchmarkMemory(b *testing.B) {

@@ -16,8 +16,8 @@ const (
 	maxParents = 16384
 )
 
-// take writes the spans of one resource. It returns the ids that they have in the file,
-// and of those that stand for an event the id of its span.
+// take writes the spans of one resource. It returns their ids in the file; for
+// those that represent an event, the id of the event's span.
 func (p *process) take(rs *tracepb.ResourceSpans, now time.Time) []uint64 {
 	ids := make([]uint64, 0, count([]*tracepb.ResourceSpans{rs}))
 	var events []folded
@@ -34,29 +34,29 @@ func (p *process) take(rs *tracepb.ResourceSpans, now time.Time) []uint64 {
 			}
 		}
 	}
-	for i := range events { // after the spans, which bring the same events
+	for i := range events { // after the spans, which have the same events
 		ids[events[i].at] = p.fold(&events[i])
 	}
 	return ids
 }
 
-// folded is a span that stands for an event.
+// folded is a span that represents an event.
 type folded struct {
 	src         *tracepb.Span
 	scope       string
 	event, span string // names
-	at          int    // its place among the spans of its resource
+	at          int    // its index among the spans of its resource
 }
 
-// foldable reports whether a span stands for an event of its parent.
+// foldable reports whether a span represents an event of its parent.
 func foldable(src *tracepb.Span, scope string) (e folded, ok bool) {
 	e = folded{src: src, scope: scope}
 	e.event, e.span, ok = otlpspan.Folded(src, scope)
 	return e, ok
 }
 
-// fold adds the event. That a span starts is news only while it is open: then
-// the file learns its name.
+// fold adds the event. A start event is only used while its span is open, to
+// write the span's name to the file.
 func (p *process) fold(e *folded) (id uint64) {
 	key := otlpspan.KeyOf(e.src.GetTraceId(), e.src.GetParentSpanId())
 	if e.event == spans.EventSpanStart {
@@ -65,14 +65,14 @@ func (p *process) fold(e *folded) (id uint64) {
 	return p.asm.AddEvent(key, p.conv.Event(e.event, e.src.GetStartTimeUnixNano(), e.src.GetAttributes(), e.src.GetDroppedAttributesCount()))
 }
 
-// fileName is the file of a process.
+// fileName returns the file name of a process.
 func fileName(s place.Sender) string {
 	return "otlp-" + place.SafeName(s.Host) + "-" + strconv.Itoa(s.PID) + ".pfw.gz"
 }
 
-// process is one process and its file, while spans of it are taken.
+// process is a process with its file, while its spans are received.
 type process struct {
 	asm    *place.Assembler
 	conv   otlpspan.Converter
-	shared bool // the file is that of several
+	shared bool // several processes share the file
 }

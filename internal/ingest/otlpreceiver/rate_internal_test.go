@@ -15,12 +15,12 @@ func TestRateFillsWithTime(t *testing.T) {
 	}{
 		{0, 10, true},
 		{0, 1, false},
-		{100 * time.Millisecond, 5, true}, // one token is there: a large request passes, and is paid for later
+		{100 * time.Millisecond, 5, true}, // one token is left: a large request passes, and is paid for later
 		{100 * time.Millisecond, 1, false},
 		{time.Hour, rateBurst * 10, true},
 		{0, 1, false},
 		{-time.Hour, 1, false}, // the clock was set
-		{time.Second, 1, true}, // and takes nothing away
+		{time.Second, 1, true}, // and removes nothing
 	} {
 		now = now.Add(step.after)
 		if got := r.allow(step.n, now); got != step.want {

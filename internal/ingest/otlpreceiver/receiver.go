@@ -1,6 +1,6 @@
-// Package otlpreceiver takes the spans that programs send by OTLP, on the
+// Package otlpreceiver receives spans that programs send by OTLP on the
 // loopback interface of this machine: gRPC and HTTP on one port, protobuf and
-// JSON, compressed with gzip or not.
+// JSON, with or without gzip.
 //
 //	files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: "out"})
 //	r, err := otlpreceiver.Listen(files.Take, nil)
@@ -8,8 +8,8 @@
 //	...
 //	err = errors.Join(r.Shutdown(ctx), files.Close(ctx))
 //
-// [Files] writes them as trace files, one for each process, in the names of this
-// library whatever vocabulary they come in (package vocabulary).
+// [Files] writes them as trace files, one for each process, with this library's
+// names for all known vocabularies (package vocab).
 package otlpreceiver
 
 import (
@@ -26,7 +26,7 @@ import (
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
-	_ "google.golang.org/grpc/encoding/gzip" // requests may be compressed
+	_ "google.golang.org/grpc/encoding/gzip" // for compressed requests
 )
 
 // Defaults of Options.
@@ -36,23 +36,24 @@ const (
 	DefaultMaxRate       = 200_000
 )
 
-// Sink takes the spans of a request; it may keep them, and not change them. It is
-// called concurrently. Of an error the sender learns that the spans were rejected, so
-// that it does not send them again, unless the error matches ErrLater.
+// Sink accepts the spans of a request; it may keep them, but not change them.
+// It is called concurrently. After an error the sender is informed that the
+// spans were rejected, so that it does not send them again, unless the error
+// matches ErrLater.
 type Sink func(ctx context.Context, b *Batch) error
 
-// Batch is what a request brings.
+// Batch is the content of a request.
 type Batch struct {
 	Spans []*tracepb.ResourceSpans
-	// Body is the same as an ExportTraceServiceRequest in protobuf, nil where it came in
+	// Body is the encoded ExportTraceServiceRequest in protobuf, nil if it came in
 	// another form.
 	Body []byte
-	// From is the other end of the connection, nil where it is not known.
+	// From is the other end of the connection, nil if unknown.
 	From net.Addr
 }
 
-// ErrLater is matched by errors of a Sink that pass by themselves: the sender is
-// asked to come back.
+// ErrLater is matched by temporary errors of a Sink: the sender is asked to
+// retry later.
 var ErrLater = errors.New("otlpreceiver: try again later")
 
 // ErrUnsaved is an ErrLater: spans were taken and could not be put where they outlive
@@ -61,29 +62,29 @@ var ErrUnsaved = fmt.Errorf("cannot save spans: %w", ErrLater)
 
 // Options configures a Receiver. The zero value, and nil, mean the defaults.
 type Options struct {
-	// MaxBody is the size of the largest request in bytes, compressed or not; 0
-	// is 16 MiB.
+	// MaxBody is the size of the largest request in bytes, before and after
+	// decompression; 0 means 16 MiB.
 	MaxBody int
-	// MaxConcurrent is how many requests are read at once; 0 is 16. Others wait
-	// for a moment and are then asked to come back. Of those larger than 1 MiB one
-	// is taken at a time.
+	// MaxConcurrent is how many requests are read at once; 0 means 16. Others wait
+	// for a moment and are then asked to retry later. Requests larger than 1 MiB
+	// are handled one at a time.
 	MaxConcurrent int
-	// MaxRate is how many spans a second are taken, over some seconds; 0 is
-	// 200,000. Senders of more are asked to come back.
+	// MaxRate is how many spans a second are accepted, averaged over some seconds;
+	// 0 means 200,000. Faster senders are asked to retry later.
 	MaxRate int
-	// Token is what each request has to bring, as "x-trainspan-token: TOKEN" or
-	// "authorization: Bearer TOKEN"; empty takes requests without.
+	// Token is required in each request, as "x-trainspan-token: TOKEN" or
+	// "authorization: Bearer TOKEN"; if it is empty, none is required.
 	Token string
-	// Logger gets what goes wrong beside the requests; nil is slog.Default.
+	// Logger logs errors that do not belong to a request; nil means slog.Default.
 	Logger *slog.Logger
 }
 
 // Stats counts since the start.
 type Stats struct {
-	Requests int64 // that were taken
-	Spans    int64 // of them
-	Refused  int64 // requests that were broken, too large, or too many
-	Rejected int64 // spans that the sink did not take
+	Requests int64 // accepted requests
+	Spans    int64 // spans in them
+	Refused  int64 // requests that were invalid, too large, or too many
+	Rejected int64 // spans that the sink did not accept
 }
 
 // Receiver is a listening server. It is safe for concurrent use.
@@ -94,24 +95,24 @@ type Receiver struct {
 	grpc   *grpc.Server
 	listen net.Listener
 	slots  chan struct{}
-	large  chan struct{} // held by the request that is being taken of those that are large
+	large  chan struct{} // held by the large request that is being handled
 	rate   rate
 	served chan struct{}
 
 	requests, spans, refused, rejected atomic.Int64
 }
 
-// Endpoint is the URL without a path. With the path /v1/traces it is the one
-// for OTEL_EXPORTER_OTLP_TRACES_ENDPOINT.
+// Endpoint returns the URL without a path. With the path /v1/traces it is the
+// value for OTEL_EXPORTER_OTLP_TRACES_ENDPOINT.
 func (r *Receiver) Endpoint() string { return "http://" + r.listen.Addr().String() }
 
-// Stats returns the counts of this moment.
+// Stats returns the current counts.
 func (r *Receiver) Stats() Stats {
 	return Stats{Requests: r.requests.Load(), Spans: r.spans.Load(), Refused: r.refused.Load(), Rejected: r.rejected.Load()}
 }
 
-// Shutdown ends the receiver when the requests under way are done, at the latest
-// with the context.
+// Shutdown ends the receiver when the requests in progress are done, at the
+// latest when the context ends.
 func (r *Receiver) Shutdown(ctx context.Context) error {
 	err := r.server.Shutdown(ctx)
 	if err != nil {
@@ -125,7 +126,7 @@ func (r *Receiver) Shutdown(ctx context.Context) error {
 // slotWait is how long a request waits for others to be read.
 const slotWait = time.Second
 
-// slot lets a request in.
+// slot waits until a request may be read.
 func (r *Receiver) slot(ctx context.Context) (free func(), ok bool) {
 	wait := time.NewTimer(slotWait)
 	defer wait.Stop()
@@ -138,7 +139,8 @@ func (r *Receiver) slot(ctx context.Context) (free func(), ok bool) {
 	return nil, false
 }
 
-// take returns the spans of a request to the sink. answer is nil if all were taken.
+// take passes the spans of a request to the sink. The response is empty if all
+// were accepted.
 func (r *Receiver) take(ctx context.Context, b *Batch) (*collectorpb.ExportTraceServiceResponse, error) {
 	n := int64(count(b.Spans))
 	if !r.rate.allow(float64(n), time.Now()) {
@@ -161,7 +163,7 @@ func (r *Receiver) take(ctx context.Context, b *Batch) (*collectorpb.ExportTrace
 	return answer, nil
 }
 
-// offer calls the sink; a panic in it is its error.
+// offer calls the sink; a panic becomes its error.
 func (r *Receiver) offer(ctx context.Context, b *Batch) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

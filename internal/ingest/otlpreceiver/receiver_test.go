@@ -39,7 +39,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start starts a receiver that ends with the test.
+// start starts a receiver for the duration of the test.
 func start(t *testing.T, sink otlpreceiver.Sink, o *otlpreceiver.Options) *otlpreceiver.Receiver {
 	t.Helper()
 	r, err := otlpreceiver.Listen(sink, o)
@@ -55,7 +55,7 @@ func start(t *testing.T, sink otlpreceiver.Sink, o *otlpreceiver.Options) *otlpr
 	return r
 }
 
-// exporters are the senders of the Go SDK.
+// exporters returns the Go SDK's exporters.
 func exporters(t *testing.T, endpoint string) map[string]sdktrace.SpanExporter {
 	t.Helper()
 	out := make(map[string]sdktrace.SpanExporter)
@@ -81,8 +81,8 @@ func exporters(t *testing.T, endpoint string) map[string]sdktrace.SpanExporter {
 	return out
 }
 
-// Whatever way spans come, they are in the file of their process, below their
-// parents, under the names of this library.
+// However spans come, they are in the file of their process, below their
+// parents, with the names of this library.
 func TestSDKExporters(t *testing.T) {
 	attempt := 2
 	dir := t.TempDir()
@@ -195,7 +195,7 @@ func TestJSON(t *testing.T) {
 	if err := files.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if st := files.Stats(); st.Spans != 3 || st.Duplicates != 3 { // others are events of spans
+	if st := files.Stats(); st.Spans != 3 || st.Duplicates != 3 { // the others are events of spans
 		t.Errorf("counts are %+v", st)
 	}
 	host, _ := os.Hostname()
@@ -210,13 +210,15 @@ func TestJSON(t *testing.T) {
 	if !found {
 		t.Error("the iteration is not in the file as it was sent")
 	}
-	// That a span starts is told at once; what has no parent is no event.
+	// The start of a span is written at once; an event without a parent stays a
+	// span.
 	if seen["epoch.block"] != 1 || seen["evaluate"] != 0 || seen["update_event_for_nothing"] != 1 {
 		t.Errorf("the file has %v", seen)
 	}
 }
 
-// What cannot be taken is refused in the form of the request, as the protocol says.
+// Invalid requests are refused in the form of the request, as the protocol
+// requires.
 func TestRefusedHTTP(t *testing.T) {
 	r := start(t, func(context.Context, *otlpreceiver.Batch) error { return nil }, &otlpreceiver.Options{MaxBody: 1000})
 	large := []byte(`{"resourceSpans":[` + strings.Repeat(" ", 2000) + `]}`)
@@ -304,14 +306,14 @@ func TestRefusedGRPC(t *testing.T) {
 	}
 }
 
-// bytesCodec sends bytes as they are.
+// bytesCodec sends bytes unchanged.
 type bytesCodec struct{}
 
 func (bytesCodec) Marshal(v any) ([]byte, error)   { return v.([]byte), nil }
 func (bytesCodec) Unmarshal(b []byte, v any) error { return proto.Unmarshal(b, v.(proto.Message)) }
 func (bytesCodec) Name() string                    { return "proto" }
 
-// Who sends too much is asked to come back, in both protocols.
+// Senders of too much are asked to retry later, in both protocols.
 func TestTooMuch(t *testing.T) {
 	var mu sync.Mutex
 	taken := 0
@@ -344,7 +346,7 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
-// Senders that are written by hand give no ids: their spans are as many as they are.
+// Simple senders set no ids: their spans are all kept.
 func TestSpansWithoutIDs(t *testing.T) {
 	files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: t.TempDir()})
 	if err := files.Take(t.Context(), &otlpreceiver.Batch{Spans: request(3).GetResourceSpans()}); err != nil {
@@ -358,7 +360,7 @@ func TestSpansWithoutIDs(t *testing.T) {
 	}
 }
 
-// While all slots are busy, both protocols are asked to come back.
+// While all slots are busy, senders of both protocols are asked to retry later.
 func TestBusy(t *testing.T) {
 	in, out := make(chan struct{}), make(chan struct{})
 	var wait sync.WaitGroup
@@ -383,7 +385,7 @@ func TestBusy(t *testing.T) {
 	close(out)
 }
 
-// A sink that fails, or panics, does not make senders try again.
+// A sink that fails or panics does not make senders retry.
 func TestSinkFails(t *testing.T) {
 	for name, sink := range map[string]otlpreceiver.Sink{
 		"error": func(context.Context, *otlpreceiver.Batch) error { return errors.New("no room") },
@@ -402,7 +404,7 @@ func TestSinkFails(t *testing.T) {
 	}
 }
 
-// Spans of processes that write files themselves are left out.
+// Spans of processes that write their own files are left out.
 func TestRecorded(t *testing.T) {
 	dir := t.TempDir()
 	files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: dir, Recorded: "host:1"})

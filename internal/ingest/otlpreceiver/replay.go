@@ -30,15 +30,16 @@ import (
 // ErrInUse is why a journal is not replayed that a receiver is writing.
 var ErrInUse = errors.New("a receiver is writing it; wait until the receiver exits")
 
-// Journal is a file of a journal that a receiver has left.
+// Journal is a file of a journal that a receiver has left behind.
 type Journal struct {
 	Path string
 	Size int64
-	Host string // of the receiver, empty where the file is empty or damaged
+	Host string // of the receiver, empty if the file is empty or damaged
 }
 
-// FindJournals finds the files of journals among some paths and below those that are
-// folders. Those that a receiver is writing are left out, and returned in busy.
+// FindJournals returns the journal files among some paths and in the folders
+// below them. Those that a receiver is writing are left out, and returned in
+// busy.
 func FindJournals(paths ...string) (left []Journal, busy []string) {
 	for _, root := range paths {
 		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -69,10 +70,10 @@ func FindJournals(paths ...string) (left []Journal, busy []string) {
 
 var journalNames = regexp.MustCompile(`^otlp\.\d+\.journal$`)
 
-// maxHeader is more than the header of a segment takes.
+// maxHeader is more than the size of a segment's header.
 const maxHeader = 64 << 10
 
-// openJournal opens a file of a journal and takes its lock.
+// openJournal opens and locks a journal file.
 func openJournal(path string) (*os.File, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -93,25 +94,26 @@ func openJournal(path string) (*os.File, error) {
 
 // ReplayOptions configures Replay.
 type ReplayOptions struct {
-	// Out is the folder for the trace files; empty is that of each journal.
+	// Out is the folder for the trace files; the default is the folder of each
+	// journal.
 	Out string
-	// Logger gets what FilesOptions.Logger does; nil is slog.Default.
+	// Logger is used like FilesOptions.Logger; nil means slog.Default.
 	Logger *slog.Logger
 }
 
-// ReplayStats says what Replay did.
+// ReplayStats counts what Replay did.
 type ReplayStats struct {
-	Spans   int64    `json:"spans"`         // that were added
-	Placed  int64    `json:"placed"`        // that the trace files had already
-	Damaged int64    `json:"damaged_bytes"` // that are no entry
+	Spans   int64    `json:"spans"`         // added spans
+	Placed  int64    `json:"placed"`        // spans that the trace files already had
+	Damaged int64    `json:"damaged_bytes"` // bytes that are not entries
 	Lost    int64    `json:"lost"`          // lines that the disk did not take
-	Files   []string `json:"files"`         // that were made
+	Files   []string `json:"files"`         // new files
 }
 
-// Replay adds the spans of journals that receivers have left to the traces of their
-// folders, as far as the trace files there do not have them, in further files. Each
-// journal is deleted when all that it holds is in the files; until then Replay can be
-// called again.
+// Replay adds the spans of journals that receivers have left behind to further
+// trace files in their folders, except for spans that the trace files already
+// have. Each journal is deleted when everything in it is in the files; until
+// then Replay can be called again.
 func Replay(ctx context.Context, paths []string, o *ReplayOptions) (st ReplayStats, err error) {
 	r := replay{ctx: ctx, o: o, stats: &st}
 	defer func() {
@@ -151,7 +153,7 @@ type replay struct {
 	known map[place.Key]struct{} // spans that are in a file
 }
 
-// segmentRead is what was read of a segment.
+// segmentRead is a parsed segment.
 type segmentRead struct {
 	header  journalHeader
 	records []record
@@ -163,13 +165,13 @@ type found struct {
 	events map[eventFound]struct{}
 }
 
-// presence says how a span is in a file.
+// presence is how a span is in a file.
 type presence uint8
 
 const (
 	absent    presence = iota
-	present            // it has its record
-	truncated          // there is a record for it that says that it did not end, or the span says so
+	present            // the file has its record
+	truncated          // a record marks it as not ended, or the span itself does
 )
 
 type eventFound struct {
@@ -177,7 +179,7 @@ type eventFound struct {
 	name, at string
 }
 
-// read reads a segment.
+// read parses a segment.
 func (r *replay) read(path string) (s segmentRead, err error) {
 	f, err := openJournal(path)
 	if err != nil {
@@ -197,8 +199,8 @@ func (r *replay) read(path string) (s segmentRead, err error) {
 	return s, nil
 }
 
-// folder replays the segments of a folder: those of one receiver, or several that had the
-// same job, go to the same files.
+// folder replays the segments of a folder: those of one receiver, or of several
+// with the same job, go to the same files.
 func (r *replay) folder(dir string, list []segmentRead) error {
 	jobs := make(map[string][]segmentRead)
 	r.files, r.known = make(map[string]*found), make(map[place.Key]struct{})
@@ -221,7 +223,8 @@ func (r *replay) folder(dir string, list []segmentRead) error {
 			return err
 		}
 	}
-	// A span may have several entries: its sender has repeated it, or a replay was killed.
+	// A span may have several entries: its sender has repeated it, or a replay was
+	// killed.
 	for _, s := range list {
 		for i := range s.records {
 			r.eachSpan(&s.records[i], func(src *tracepb.Span, _ string, in *found, id uint64) {
@@ -239,7 +242,7 @@ func (r *replay) folder(dir string, list []segmentRead) error {
 	return nil
 }
 
-// want notes the spans that are looked for in a file.
+// want adds the spans to look for in a file.
 func (r *replay) want(p *recorded) {
 	if p.file == "" {
 		return
@@ -254,7 +257,7 @@ func (r *replay) want(p *recorded) {
 	}
 }
 
-// look finds out what a file has. One that is not there has nothing.
+// look reads which of them a file has. A missing file has none.
 func (f *found) look(ctx context.Context, path string) error {
 	_, err := dftracer.Scan(path, &dftracer.ReaderOptions{Stop: ctx.Err}, func(ev *dftracer.Event) error {
 		switch {
@@ -304,7 +307,7 @@ func (f *found) hasEvent(name string, at, id uint64) bool {
 	return ok
 }
 
-// eachSpan decodes a record and calls fn for each span that was written by its receiver.
+// eachSpan decodes a record and calls fn for each span that its receiver wrote.
 func (r *replay) eachSpan(rec *record, fn func(src *tracepb.Span, scope string, in *found, id uint64)) []*tracepb.ResourceSpans {
 	req, err := unmarshal(rec.body)
 	if err != nil || checkProtobuf(rec.body) != nil {
@@ -359,7 +362,7 @@ func (r *replay) job(out string, list []segmentRead) error {
 	return err
 }
 
-// writeMissing takes what the files lack of a request.
+// writeMissing writes the part of a request that the files lack.
 func (r *replay) writeMissing(files *Files, rec *record) error {
 	drop := make(map[*tracepb.Span]struct{})
 	events := make(map[*tracepb.Span]uint64) // spans that a file has, for their events
@@ -410,8 +413,8 @@ func (r *replay) writeMissing(files *Files, rec *record) error {
 	if count(list) == 0 {
 		return nil
 	}
-	// Its own journal has it until it is in the files: a kill of the replay is none of
-	// the spans.
+	// The replay's own journal has the span until it is in the files, so that a
+	// kill of the replay loses nothing.
 	for {
 		err := files.Take(r.ctx, &Batch{Spans: list, From: &net.TCPAddr{}})
 		if !errors.Is(err, ErrLater) {
@@ -426,7 +429,7 @@ func (r *replay) writeMissing(files *Files, rec *record) error {
 	}
 }
 
-// events writes the events of spans whose records are in a file and theirs are not: the
+// events writes the missing events of spans whose records are in a file: the
 // receiver was killed between the two.
 func (r *replay) events(files *Files, rs *tracepb.ResourceSpans, pid int, of map[*tracepb.Span]uint64, in map[*tracepb.Span]*found) error {
 	if len(of) == 0 {

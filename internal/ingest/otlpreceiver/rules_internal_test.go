@@ -16,7 +16,8 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// sent is a request with a span of each resource, none of which says its process.
+// sent returns a request with a span of each resource; no resource has a
+// process id.
 func sent(services int) (list []*tracepb.ResourceSpans) {
 	for i := range services {
 		id := []byte{1, 2, 3, 4, 5, 6, 7, byte(i + 1)}
@@ -27,8 +28,8 @@ func sent(services int) (list []*tracepb.ResourceSpans) {
 	return list
 }
 
-// Who sent a request is asked for once, not for each of its resources; where nobody
-// knows the sender's number, nobody is asked.
+// The sender of a request is looked up once, not for each resource; if its
+// process cannot be found, it is not looked up.
 func TestSenderIsAskedForOnce(t *testing.T) {
 	for _, from := range []net.Addr{nil, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4}} {
 		asked := 0
@@ -49,8 +50,7 @@ func TestSenderIsAskedForOnce(t *testing.T) {
 	}
 }
 
-// Closing waits for what is being done every now and then, and what comes after it is
-// refused.
+// Close waits for periodic work in progress, and later calls are refused.
 func TestCloseOfFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := NewFiles(&FilesOptions{Dir: t.TempDir()})
@@ -77,7 +77,7 @@ func TestCloseOfFiles(t *testing.T) {
 	})
 }
 
-// A receiver tells of an end that nobody asked for, and only of that.
+// A receiver reports an unexpected end, and only that.
 func TestEndOfAReceiver(t *testing.T) {
 	for _, asked := range []bool{true, false} {
 		var log bytes.Buffer
@@ -91,14 +91,14 @@ func TestEndOfAReceiver(t *testing.T) {
 			}
 			<-r.served
 		}
-		_ = r.Shutdown(t.Context()) // an error where it is closed already
+		_ = r.Shutdown(t.Context()) // returns an error if it is closed already
 		if told := strings.Contains(log.String(), "has ended"); told == asked {
 			t.Errorf("asked to: %v, it says %q", asked, log.String())
 		}
 	}
 }
 
-// A span is a root where its sender names no parent, by none or by zeros, or one of
+// A span is a root if its sender sets no parent, a zero parent, or one of
 // another process.
 func TestParentOfASpan(t *testing.T) {
 	const says, remote = uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK), uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)

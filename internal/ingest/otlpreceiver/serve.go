@@ -18,11 +18,11 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	_ "google.golang.org/grpc/encoding/gzip" // requests may be compressed
+	_ "google.golang.org/grpc/encoding/gzip" // for compressed requests
 )
 
-// Listen starts a receiver on a free port of 127.0.0.1, or of ::1 where there
-// is no other loopback.
+// Listen starts a receiver on a free port of 127.0.0.1, or of ::1 if there is
+// no other loopback.
 func Listen(sink Sink, options *Options) (*Receiver, error) {
 	var o Options
 	if options != nil {
@@ -57,7 +57,7 @@ func Listen(sink Sink, options *Options) (*Receiver, error) {
 		Protocols: new(http.Protocols),
 	}
 	r.server.Protocols.SetHTTP1(true)
-	r.server.Protocols.SetUnencryptedHTTP2(true) // which gRPC speaks
+	r.server.Protocols.SetUnencryptedHTTP2(true) // gRPC uses it
 	go func() {
 		defer close(r.served)
 		if err := r.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -67,7 +67,7 @@ func Listen(sink Sink, options *Options) (*Receiver, error) {
 	return r, nil
 }
 
-// ServeHTTP serves both protocols, told apart by their content type.
+// ServeHTTP handles both protocols; the content type distinguishes them.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	isGRPC := req.ProtoMajor == 2 && strings.HasPrefix(req.Header.Get("Content-Type"), "application/grpc")
 	err := r.admit(req)
@@ -95,16 +95,16 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.serveHTTP(w, req)
 }
 
-// Refusals of who may not send.
+// Refusals of requests that are not allowed.
 var (
 	errHost   = &httpError{http.StatusForbidden, codes.PermissionDenied, "the Host header does not name this machine's loopback address; use the address in OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"}
 	errOrigin = &httpError{http.StatusForbidden, codes.PermissionDenied, "requests from web pages are rejected"}
 	errToken  = &httpError{http.StatusUnauthorized, codes.Unauthenticated, "the token is missing or wrong; send the headers in OTEL_EXPORTER_OTLP_TRACES_HEADERS, which trainspan run gives its command, or start it with --otlp-token-file or --otlp-no-token"}
 )
 
-// admit checks that a request comes from who may send, before anything of it is read.
-// A page in a browser could name any address: by Host where its own name leads to
-// loopback, else by Origin.
+// admit checks that a request is allowed before its body is read. A page in a
+// browser could name any address: Host reveals it if its own name resolves to
+// loopback, otherwise Origin does.
 func (r *Receiver) admit(req *http.Request) error {
 	if !isLoopback(req.Host) {
 		return errHost
@@ -120,8 +120,8 @@ func (r *Receiver) admit(req *http.Request) error {
 	return nil
 }
 
-// isLoopback reports whether the host of an address, with a port or without, is a name of
-// loopback. Old clients give none.
+// isLoopback reports whether the host of an address, with or without a port, is
+// a name of loopback. Old clients send none.
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -135,8 +135,8 @@ func isLoopback(address string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// hasToken looks for the token in the header of ours, and where clients of the Collector
-// put one. It compares in a time that says nothing of the token.
+// hasToken looks for the token in our header, and in the one that Collector
+// clients use. It compares in constant time.
 func hasToken(h http.Header, token string) bool {
 	want := sha256.Sum256([]byte(token))
 	given := h.Values(environ.TokenHeader)
@@ -175,10 +175,10 @@ func broken(err error) error {
 	return &httpError{http.StatusBadRequest, codes.InvalidArgument, "cannot read the request: " + err.Error()}
 }
 
-// rateBurst is for how many seconds more than the rate may be saved up.
+// rateBurst is for how many seconds unused rate is saved.
 const rateBurst = 5
 
-// rate is a bucket of tokens that fills with time.
+// rate is a token bucket.
 type rate struct {
 	perSecond float64
 
@@ -187,7 +187,7 @@ type rate struct {
 	at     time.Time
 }
 
-// allow takes n tokens, if there are any at all: one large request passes.
+// allow takes n tokens if there are any, so that one large request passes.
 func (r *rate) allow(n float64, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

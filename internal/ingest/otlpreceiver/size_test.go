@@ -20,7 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// nested puts bytes into fields around each other, the first number innermost.
+// nested puts bytes into nested fields, the first number innermost.
 func nested(b []byte, numbers ...protowire.Number) []byte {
 	for _, n := range numbers {
 		b = protowire.AppendBytes(protowire.AppendTag(nil, n, protowire.BytesType), b)
@@ -28,8 +28,8 @@ func nested(b []byte, numbers ...protowire.Number) []byte {
 	return b
 }
 
-// Messages that are nothing on their way would take gigabytes in memory: they are
-// refused before.
+// Tiny messages would take gigabytes in memory: the request is refused before
+// that.
 func TestTooManyMessages(t *testing.T) {
 	sink := func(context.Context, *otlpreceiver.Batch) error {
 		t.Error("the request was accepted, want it rejected")
@@ -62,7 +62,7 @@ func TestTooManyMessages(t *testing.T) {
 	}
 }
 
-// A large body of few messages is taken.
+// A large body with few messages is accepted.
 func TestLargeText(t *testing.T) {
 	taken := 0
 	r := start(t, func(_ context.Context, b *otlpreceiver.Batch) error {
@@ -77,17 +77,17 @@ func TestLargeText(t *testing.T) {
 	}
 }
 
-// Values in values are taken to a depth.
+// Nested values are accepted up to a depth.
 func TestNesting(t *testing.T) {
 	sink := func(context.Context, *otlpreceiver.Batch) error { return nil }
 	r := start(t, sink, nil)
-	large := nested(bytes.Repeat([]byte("x"), 64<<10), 3, 1) // a request that is looked at
+	large := nested(bytes.Repeat([]byte("x"), 64<<10), 3, 1) // a request that is examined
 	for depth, want := range map[int]int{63: http.StatusOK, 64: http.StatusOK, 65: http.StatusRequestEntityTooLarge, 10_000: http.StatusRequestEntityTooLarge} {
 		numbers := make([]protowire.Number, depth) // the outermost last
 		for i := range numbers {
 			numbers[depth-1-i] = protowire.Number(1 + 4*(i%2)) // lists of values
 		}
-		for i, n := range []protowire.Number{1, 2, 2, 9, 2} { // to the value of an attribute of a span
+		for i, n := range []protowire.Number{1, 2, 2, 9, 2} { // path to the value of a span's attribute
 			numbers[depth-1-i] = n
 		}
 		body := append(nested(nil, numbers...), large...)
@@ -97,7 +97,7 @@ func TestNesting(t *testing.T) {
 	}
 }
 
-// Of large requests one is taken at a time, and small ones beside it.
+// Large requests are handled one at a time, small ones concurrently with them.
 func TestLargeRequestsTakeTurns(t *testing.T) {
 	in, out := make(chan struct{}), make(chan struct{})
 	var wait sync.WaitGroup
@@ -131,7 +131,7 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 	close(out)
 }
 
-// spanForTest is a span as SDKs send them.
+// spanForTest is a typical span of an SDK.
 var spanForTest = &tracepb.Span{
 	TraceId: make([]byte, 16), SpanId: make([]byte, 8), ParentSpanId: make([]byte, 8), Name: "megatron.forward_backward",
 	StartTimeUnixNano: 1 << 60, EndTimeUnixNano: 1<<60 + 1e6, Attributes: func() (list []*commonpb.KeyValue) {
@@ -142,7 +142,7 @@ var spanForTest = &tracepb.Span{
 	}(),
 }
 
-// A request of ordinary spans, as large as one may be, is taken whole.
+// A request of ordinary spans with the maximum size is accepted completely.
 func TestLargestRequest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sends 16 MiB of spans: make test-long")

@@ -6,8 +6,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/ringtest"
 )
 
-// BenchmarkImport reads rings of steps with phases inside of them, and of tasks that
-// take turns.
+// BenchmarkImport reads ring buffers of steps with phases inside, and of
+// interleaved tasks.
 func BenchmarkImport(b *testing.B) {
 	const regions = 8
 	for name, fill := range map[string]func(m *ringtest.Image, slot int){

@@ -22,13 +22,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// kinds are those of slots that this file makes.
+// The kinds of slots that this file makes.
 const (
 	kindBegin  = 1 << 32
 	kindUpdate = 5 << 32
 )
 
-// shapes are rings of n things of which there may be many.
+// shapes are ring buffers with n items of one kind.
 var shapes = map[string]func(t testing.TB, n int) *ringtest.Image{
 	"spans below starts without a stop": func(t testing.TB, n int) *ringtest.Image {
 		m := sized(t, n)
@@ -37,7 +37,7 @@ var shapes = map[string]func(t testing.TB, n int) *ringtest.Image{
 		}
 		return m
 	},
-	"depth": func(t testing.TB, n int) *ringtest.Image { // each inside the next
+	"depth": func(t testing.TB, n int) *ringtest.Image { // each inside the previous one
 		m := sized(t, n)
 		for i := range n {
 			m.Put(i, ringtest.Slot{Start: ringtest.At(n - i), End: ringtest.At(n + i), Depth: uint32(n - i), Word: 1})
@@ -98,13 +98,13 @@ var shapes = map[string]func(t testing.TB, n int) *ringtest.Image{
 	},
 }
 
-// sized is a ring for n slots.
+// sized returns a ring buffer for n slots.
 func sized(t testing.TB, n int) *ringtest.Image {
 	return ringtest.New(t, (n+ringtest.Slots-1)/ringtest.Slots)
 }
 
-// Whatever a ring has many of, each of its spans is written, what bites is said
-// once, and the trace is one that readers take.
+// Whatever a ring buffer has many of, each of its spans is written, each
+// reached bound is logged once, and the trace is valid.
 func TestBounds(t *testing.T) {
 	warnings := map[string]string{
 		"spans below starts without a stop":   "nest deeper than 1,024",
@@ -184,7 +184,7 @@ func BenchmarkGrowth(b *testing.B) {
 	}
 }
 
-// Close gives up in time. What it has not read is in the ring, for Import.
+// Close gives up in time. Unread data stays in the ring buffer, for Import.
 func TestCloseInTime(t *testing.T) {
 	m := ringtest.New(t, 12)
 	const n = 12 * ringtest.Slots
@@ -206,8 +206,8 @@ func TestCloseInTime(t *testing.T) {
 	if err == nil && st.Spans > 0 && !errors.Is(gone, fs.ErrNotExist) {
 		t.Errorf("the ring is left without an error: %+v", st)
 	}
-	// What Close did not wait for ends when it is over what it does; in a command, with
-	// that. It may write until then, and delete the ring at last.
+	// Goroutines that Close did not wait for end when their work is done, or with
+	// the command. Until then they may write, and finally delete the ring buffer.
 	until.True(t, "the end of what Close left", func() bool {
 		_, gone = os.Stat(path)
 		st = d.Stats()
@@ -236,7 +236,7 @@ func TestCloseInTime(t *testing.T) {
 	}
 }
 
-// traces are the files of a folder.
+// traces returns the files of a folder.
 func traces(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -249,8 +249,7 @@ func traces(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// Whatever is in a ring: what is made of it ends, and takes memory as the ring
-// has bytes.
+// For any ring buffer, reading ends and takes memory in proportion to its size.
 func FuzzImport(f *testing.F) {
 	for _, shape := range shapes {
 		m := shape(f, 40)
@@ -261,7 +260,7 @@ func FuzzImport(f *testing.F) {
 		m := ringtest.New(t, 1)
 		copy(m.Data, slots)
 		m.Side += side
-		for i := range min(len(slots)/64, 50) { // mostly right, so that something comes of it
+		for i := range min(len(slots)/64, 50) { // mostly valid, so that there is a result
 			b := m.Data[64*i:]
 			b[16], b[17], b[18], b[19], b[56] = b[16]%4, 0, 0, 0, b[56]%8
 			b[57], b[58], b[59], b[60], b[61], b[62], b[63] = 0, 0, 0, b[60]%12, b[61]%8, 0, 0

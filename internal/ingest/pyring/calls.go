@@ -19,27 +19,27 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// calls replays the callbacks of a process to the recorder that those of a Go
-// program use, with its clock at the time of each call.
+// calls replays the callbacks of a process to the same recorder as for Go
+// programs, with a clock that shows the time of each call.
 type calls struct {
 	now   atomic.Int64
 	log   *slog.Logger
 	tel   *telemetry.Provider
 	cb    *callbacks.Callbacks
-	sent  config.Export  // what of it goes over a network
-	lines *file.Exporter // nil where the configuration wants none
+	sent  config.Export  // what is sent over a network
+	lines *file.Exporter // nil if the configuration has none
 	own   map[int64]*telemetry.Span
 	n     int64
 	ended bool
 
-	given  values   // what configure_provider said
-	answer sync.Map // what functions of the configuration gave last, by their fields
+	given  values   // the arguments of configure_provider
+	answer sync.Map // the last results of configuration functions, by field
 	opened bool
 
-	killed atomic.Bool // what is ended now is not written any more
+	killed atomic.Bool // spans that end now are not written any more
 }
 
-// values are the arguments of a callback by the names that one-logger has.
+// values are the arguments of a callback by one-logger's names.
 type values map[string]any
 
 func (v values) number(key string) (float64, bool) {
@@ -47,7 +47,7 @@ func (v values) number(key string) (float64, bool) {
 	return n, ok
 }
 
-// whole returns a number as an int; those that none can hold are 0.
+// whole returns a number as an int; numbers that do not fit are 0.
 func (v values) whole(key string) int {
 	n, _ := v.number(key)
 	if n < -1<<53 || n > 1<<53 {
@@ -63,7 +63,7 @@ func (v values) opt(key string) config.Var[int] {
 	return config.Value(v.whole(key))
 }
 
-// timeOf returns a time in milliseconds, or that of the call.
+// timeOf returns a time in milliseconds, or the time of the call.
 func (v values) timeOf(key string, call int64) time.Time {
 	if ms, ok := v.number(key); ok && ms > 0 && ms < 1e15 {
 		whole := int64(ms)
@@ -72,8 +72,8 @@ func (v values) timeOf(key string, call int64) time.Time {
 	return time.Unix(0, call)
 }
 
-// asked puts the last value of each field of a configuration that is a function in
-// its place, as a function. What none has given yet is not there.
+// asked replaces each configuration field that is a function by a function that
+// returns its last value. Fields without a value yet are left out.
 func (c *calls) asked(m map[string]any, prefix string) map[string]any {
 	names, _ := m["functions"].([]any)
 	delete(m, "functions")
@@ -90,7 +90,7 @@ func (c *calls) asked(m map[string]any, prefix string) map[string]any {
 	return m
 }
 
-// base is the configuration that configure_provider gave.
+// base returns the configuration passed to configure_provider.
 func (c *calls) base() (base config.Base) {
 	m, ok := c.given["base_config"].(map[string]any)
 	if !ok {
@@ -104,7 +104,8 @@ func (c *calls) base() (base config.Base) {
 	return base
 }
 
-// report logs what is wrong with a configuration: telemetry goes on without it.
+// report logs problems of a configuration; telemetry continues without the
+// invalid parts.
 func (c *calls) report(unknown []config.Problem, err error) {
 	for _, p := range unknown {
 		c.log.Warn("ignored a setting of a Python process", "setting", p.String(), "see", helptopic.PythonCalls)
@@ -114,10 +115,10 @@ func (c *calls) report(unknown []config.Problem, err error) {
 	}
 }
 
-// trainingPrefix stands before the fields of the training's configuration.
+// trainingPrefix is the prefix of the fields of the training configuration.
 const trainingPrefix = "telemetry_config."
 
-// export is the customization that the program asked for, and whether it did.
+// export returns the export customization of the program, if it has one.
 func (c *calls) export() (e config.Export, ok bool) {
 	e.Mode, ok = c.given["export_customization_mode"].(string)
 	names, _ := c.given["span_name_filter"].([]any)
@@ -137,7 +138,7 @@ func (c *calls) open(p *source) error {
 	code := config.Config{Base: c.base()}
 	export, customized := c.export()
 	code.Export = export
-	p.news() // who it is
+	p.news() // updates the identity
 	cfg, _ := p.settings(code)
 	ours := config.Export{Mode: config.ExportAll}
 	if customized {
@@ -163,7 +164,7 @@ func (c *calls) open(p *source) error {
 	return nil
 }
 
-// phases are the callbacks that take a time and nothing else.
+// phases are the callbacks whose only parameter is a time.
 var phases = map[string]func(*callbacks.Callbacks, context.Context, time.Time, error) error{
 	"on_app_start":                         begin((*callbacks.Callbacks).OnAppStart),
 	"on_distributed_init_start":            begin((*callbacks.Callbacks).OnDistributedInitStart),
@@ -212,7 +213,7 @@ func (c *calls) replay(name string, at int64, v values, args []byte) error {
 	switch name {
 	case "set_training_telemetry_config":
 		given := maps.Clone(v)
-		delete(given, "line") // of the program
+		delete(given, "line") // a line of the program
 		t, unknown, err := config.Decode[config.Training](c.asked(given, trainingPrefix), "")
 		c.report(unknown, err)
 		return errors.Join(err, c.tel.SetTrainingConfig(t))
@@ -240,8 +241,8 @@ func (c *calls) replay(name string, at int64, v values, args []byte) error {
 	return c.replayOwn(name, args)
 }
 
-// close ends the outputs. Where the process was killed, its records must not
-// say that its spans ended: the file is closed before they are.
+// close ends the outputs. If the process was killed, its records must not
+// contain the ends of its spans: the file is closed first.
 func (c *calls) close(ctx context.Context, killed bool) {
 	if c == nil || c.tel == nil {
 		return
@@ -254,5 +255,5 @@ func (c *calls) close(ctx context.Context, killed bool) {
 			}
 		}
 	}
-	_ = c.tel.Shutdown(ctx) // what goes wrong is logged where it happens
+	_ = c.tel.Shutdown(ctx) // errors are logged where they happen
 }

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestConfigurationOfPython reads what a Python program configured: a key that no field has is
-// logged, a value that does not fit is logged and left out, and the rest holds.
+// TestConfigurationOfPython reads the configuration of a Python program: an
+// unknown key is logged, a value that does not fit is logged and left out, and
+// the rest is used.
 func TestConfigurationOfPython(t *testing.T) {
 	var out bytes.Buffer
 	c := calls{log: slog.New(slog.NewTextHandler(&out, nil)), given: values{"base_config": map[string]any{

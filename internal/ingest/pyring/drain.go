@@ -16,38 +16,38 @@ import (
 const (
 	// scanEvery is how often the folders are searched for new rings.
 	scanEvery = 100 * time.Millisecond
-	// Rings are asked for more after these times, the longer the less comes.
+	// Ring buffers are polled with these pauses, longer ones if there is less data.
 	pollLeast, pollMost = time.Millisecond, 100 * time.Millisecond
-	// batch is how many slots at a time they are asked for soon again.
+	// batch is the number of slots after which the next poll comes soon.
 	batch = 2048
-	// aliveEvery is how often the kernel is asked for a process.
+	// aliveEvery is how often the system is asked whether a process runs.
 	aliveEvery = 100 * time.Millisecond
-	// opening is for how long a file may be no ring yet.
+	// opening is for how long a file may be an incomplete ring buffer.
 	opening = 5 * time.Second
-	// grace is for how long Close waits, when its context has ended, for what that
-	// has stopped.
+	// grace is for how long Close waits, after its context has ended, for what the
+	// context stopped.
 	grace = time.Second
 )
 
-// Drain reads the rings of processes while they run. Make it with New.
+// Drain reads the ring buffers of processes while they run. Create it with New.
 type Drain struct {
 	o       Options
 	stop    chan struct{}
 	wait    sync.WaitGroup
-	reading context.Context // ends where Close has no time for more
+	reading context.Context // ends when Close has no more time for reading
 	enough  context.CancelFunc
 
 	mu     sync.Mutex
-	known  map[string]time.Time // when a file was seen first; zero: it is read or refused
+	known  map[string]time.Time // when a file was first seen; zero if it is being read or was refused
 	procs  map[*process]bool    // being read
 	stats  Stats
 	errs   []error
 	closed bool
-	ctx    context.Context // of Close
+	ctx    context.Context // the context of Close
 }
 
-// New watches the folders of rings. One goroutine reads each process, for
-// as long as that lives, and deletes its ring then.
+// New watches the folders of ring buffers. One goroutine reads each process
+// while it lives, and then deletes its ring buffer.
 func New(o Options) (*Drain, error) {
 	if !ring.Supported {
 		return nil, fmt.Errorf("python: this system does not support rings: %w", errors.ErrUnsupported)
@@ -74,7 +74,7 @@ func (d *Drain) watch() {
 	}
 }
 
-// scan starts reading rings that are new.
+// scan starts reading new ring buffers.
 func (d *Drain) scan() {
 	for _, dir := range filepath.SplitList(d.o.Dir) {
 		paths, _ := filepath.Glob(filepath.Join(escape(dir), "*"+ring.Ext))
@@ -135,8 +135,8 @@ func (d *Drain) note(err error) {
 	d.mu.Unlock()
 }
 
-// follow reads a ring until its process is gone, or the drain closes. While the trace
-// takes nothing the ring keeps what comes.
+// follow reads a ring buffer until its process is gone, or the drain closes.
+// While the trace takes nothing, data stays in the ring buffer.
 func (d *Drain) follow(p *process) {
 	pause := pollLeast
 	ticked, checked, released := time.Now(), time.Now(), time.Now()
@@ -146,7 +146,7 @@ func (d *Drain) follow(p *process) {
 		if !full {
 			n, err = p.read()
 		}
-		// Waking up costs more than a few spans, and often the processor is one that
+		// Waking up costs more than a few spans, and the processor is often one that
 		// trains.
 		if pause *= 2; n > batch {
 			pause /= 4
@@ -178,7 +178,7 @@ func (d *Drain) follow(p *process) {
 	d.finish(p, err)
 }
 
-// finish ends a process and deletes its ring.
+// finish ends a process and deletes its ring buffer.
 func (d *Drain) finish(p *process, err error) {
 	d.mu.Lock()
 	ctx := d.ctx
@@ -209,7 +209,7 @@ func (d *Drain) finish(p *process, err error) {
 	}
 }
 
-// Stats are the counts of this moment.
+// Stats returns the current counts.
 func (d *Drain) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -222,10 +222,10 @@ func (d *Drain) Stats() Stats {
 	return s
 }
 
-// Close reads what the rings hold, ends what is written and deletes the rings,
-// those of processes that still run too: what they record from then on is lost.
-// The context bounds it: a ring that was not read to its end by then is left for
-// Import, and the error says so. Later calls do nothing.
+// Close reads the rest of the ring buffers, ends what is written and deletes
+// them, including those of processes that still run: what they record from then
+// on is lost. The context bounds it: a ring buffer that was not read completely
+// by then is left for Import, and the error names it. Later calls do nothing.
 func (d *Drain) Close(ctx context.Context) error {
 	if d == nil {
 		return nil
@@ -239,14 +239,14 @@ func (d *Drain) Close(ctx context.Context) error {
 	d.mu.Unlock()
 	close(d.stop)
 	defer context.AfterFunc(ctx, d.enough)()
-	if end, ok := ctx.Deadline(); ok { // what was read has to get into its file
+	if end, ok := ctx.Deadline(); ok { // time to write what was read
 		defer time.AfterFunc(time.Until(end)*3/4, d.enough).Stop()
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		d.wait.Wait()
-		d.scan() // of processes that were quicker than the watch
+		d.scan() // for short-lived processes
 		d.wait.Wait()
 	}()
 	var late error

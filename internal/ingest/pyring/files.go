@@ -12,12 +12,11 @@ import (
 )
 
 const (
-	// fileRate is how many calls on files of a process, in one second, have an event of
-	// their own. The further ones of that second are added up, for each name, file and
-	// thread.
+	// fileRate is how many file calls of a process in one second get their own
+	// event. Further calls of that second are added up, by name, file and thread.
 	fileRate = 1000
-	// maxFiles is how many of the files that came or were used last are known at least.
-	// A process says the numbers of those that it has open again, sooner than that.
+	// maxFiles is the minimum number of recently opened or used files that are
+	// remembered. A process repeats the numbers of its open files sooner than that.
 	maxFiles = 1 << 15
 
 	argFile    = "fhash"
@@ -25,13 +24,13 @@ const (
 	argRet     = "ret"
 )
 
-// files is what is known of the files of a process.
+// files holds what is known of a process's files.
 type files struct {
 	p        *process
-	byNumber [2]map[int64]dftracer.Arg // with the hashes of their paths, the later ones first
-	lost     int64                     // slots, so far: among them may be numbers
-	second   int64                     // since the Unix epoch, whose calls come
-	inSecond int                       // calls of it, so far
+	byNumber [2]map[int64]dftracer.Arg // with the hashes of their paths; later ones first
+	lost     int64                     // lost slots so far, which may contain numbers of files
+	second   int64                     // the current second since the Unix epoch
+	inSecond int                       // calls in it so far
 	totals   map[callKey]*tracefile.CallTotal
 }
 
@@ -45,7 +44,7 @@ func (k callKey) compare(o callKey) int {
 	return cmp.Or(cmp.Compare(k.tid, o.tid), cmp.Compare(tracefile.KeyName(k.node.key), tracefile.KeyName(o.node.key)), cmp.Compare(k.file.Text(), o.file.Text()))
 }
 
-// take takes the number of a file.
+// take adds the number of a file.
 func (f *files) take(number int64, path []byte) {
 	f.know(number, f.pathArg(argFile, path))
 }
@@ -60,7 +59,8 @@ func (f *files) know(number int64, path dftracer.Arg) {
 	f.byNumber[0][number] = path
 }
 
-// fileArg returns the file with a number; its key is empty where that is not known.
+// fileArg returns the argument for a file number; its key is empty if the
+// number is unknown.
 func (f *files) fileArg(number int64) dftracer.Arg {
 	path, ok := f.byNumber[0][number]
 	if !ok {
@@ -75,7 +75,7 @@ func (f *files) pathArg(key string, path []byte) dftracer.Arg {
 	return tracefile.HashArg(key, f.p.w.Hash(tracefile.NameFileHash, string(path)))
 }
 
-// call takes a call on a file.
+// call handles a file call.
 func (f *files) call(t *thread, n *node, r *ring.Record) {
 	var file, other dftracer.Arg
 	switch {
@@ -113,7 +113,7 @@ func (f *files) call(t *thread, n *node, r *ring.Record) {
 	f.p.end(t, span{node: n, start: r.Start, end: r.End, thread: t, args: args}, r.Depth, false)
 }
 
-// addCall adds a call to those that have no event of their own.
+// addCall adds a call to the totals.
 func (f *files) addCall(key callKey, r *ring.Record) {
 	total := f.totals[key]
 	if total == nil {
@@ -131,7 +131,7 @@ func (f *files) addCall(key callKey, r *ring.Record) {
 	total.Add(r.End/1000-r.Start/1000, returned, moves)
 }
 
-// writeTotals writes what was added up of the last second.
+// writeTotals writes the totals of the last second.
 func (f *files) writeTotals() {
 	for _, key := range slices.SortedFunc(maps.Keys(f.totals), callKey.compare) {
 		var args []dftracer.Arg
@@ -146,7 +146,7 @@ func (f *files) writeTotals() {
 	clear(f.totals)
 }
 
-// passTotals writes what was added up in a second that is over by now.
+// passTotals writes the totals of a second that is over.
 func (f *files) passTotals(now int64) {
 	if now/1e9 > f.second+1 {
 		f.writeTotals()

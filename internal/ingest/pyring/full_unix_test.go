@@ -22,8 +22,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
-// alone runs a test in a process of its own, for limits that hold for all of a process. It
-// reports true in the one that asks for that.
+// alone runs a test in a separate process, for limits of a whole process. It
+// returns true in that process.
 func alone(t *testing.T) bool {
 	t.Helper()
 	const variable = "PYDRAIN_TEST_ALONE"
@@ -38,8 +38,8 @@ func alone(t *testing.T) bool {
 	return true
 }
 
-// fullDisk lets no file of this process grow beyond some bytes, until its result is called.
-// What is written to a mapping is not bounded by that.
+// fullDisk limits the size of this process's files until its result is called.
+// Writes to a mapping are not limited.
 func fullDisk(t *testing.T, size uint64) (works func()) {
 	t.Helper()
 	signal.Ignore(syscall.SIGXFSZ)
@@ -59,10 +59,11 @@ func fullDisk(t *testing.T, size uint64) (works func()) {
 	return func() { set(old) }
 }
 
-// spansRing is a ring of this process, which lives, with regions full of spans.
+// spansRing returns a ring buffer of this process, which is alive, with regions
+// full of spans.
 func spansRing(t *testing.T, regions int) (path string, spans int) {
 	m := ringtest.New(t, regions)
-	binary.LittleEndian.PutUint64(m.Head[ringtest.Ticks:], 0) // whenever it began
+	binary.LittleEndian.PutUint64(m.Head[ringtest.Ticks:], 0) // any start time
 	spans = regions * ringtest.Slots
 	for i := range spans {
 		m.Span(i, ringtest.At(i), ringtest.At(i)+uint64(i*7919%997))
@@ -70,12 +71,12 @@ func spansRing(t *testing.T, regions int) (path string, spans int) {
 	return m.Write(), spans
 }
 
-// emptied is how many regions of a ring the reader has given back.
+// emptied returns how many regions of a ring buffer the reader has released.
 func emptied(t *testing.T, path string, regions int) (n int) {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
-		return regions // and deleted
+		return regions // the file was deleted
 	}
 	defer f.Close() //nolint:errcheck // only read
 	table := make([]byte, 16*regions)
@@ -90,12 +91,13 @@ func emptied(t *testing.T, path string, regions int) (n int) {
 	return n
 }
 
-// inTraces counts the spans in the traces of a folder, and those that are there twice.
+// inTraces returns the number of spans in the traces of a folder, and of
+// duplicates.
 func inTraces(t *testing.T, dir string) (spans, twice int) {
 	t.Helper()
 	seen := make(map[int64]bool)
 	for _, name := range traces(t, dir) {
-		_, _ = dftracer.Scan(name, nil, func(ev *dftracer.Event) error { // one that was cut off, as far as it goes
+		_, _ = dftracer.Scan(name, nil, func(ev *dftracer.Event) error { // a truncated file is read as far as possible
 			if ev.Phase == dftracer.PhaseComplete && ev.Cat == "compute" {
 				if seen[ev.TS] {
 					twice++
@@ -108,8 +110,9 @@ func inTraces(t *testing.T, dir string) (spans, twice int) {
 	return len(seen), twice
 }
 
-// While the file takes nothing no region is given back, however many were read; when it
-// works again all of it is written, and the ring is emptied and deleted.
+// While the file takes nothing no region is released, however many were read;
+// when it works again everything is written, and the ring buffer is emptied and
+// deleted.
 func TestRingKeepsWhatADiskDoesNotTake(t *testing.T) {
 	if alone(t) {
 		return
@@ -141,8 +144,8 @@ func TestRingKeepsWhatADiskDoesNotTake(t *testing.T) {
 	dftest.Check(t, traces(t, out)[0])
 }
 
-// A disk that is full to the end: what is not in the trace waits in the ring, is counted,
-// and an import writes exactly that.
+// If a disk is full to the end, the spans that are not in the trace stay in the
+// ring buffer and are counted, and an import writes exactly these.
 func TestDiskFullToTheEnd(t *testing.T) {
 	if alone(t) {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/proc"
 )
 
-// Rings finds the rings among files and in folders, with all folders below
-// them. An error means that a path cannot be read.
+// Rings returns the ring buffers among files and in folders, recursively. An
+// error means that a path cannot be read.
 func Rings(paths ...string) (rings []string, err error) {
 	for _, path := range paths {
 		err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
@@ -31,9 +31,9 @@ func Rings(paths ...string) (rings []string, err error) {
 	return rings, nil
 }
 
-// Writer returns the number of the process that made a ring, in its own PID
-// namespace, and reports whether that still runs on this machine. A file that is no
-// ring has none.
+// Writer returns the id of the process that made a ring buffer, in its own PID
+// namespace, and whether it still runs on this machine. For other files it
+// returns 0.
 func Writer(path string) (pid int, runs bool) {
 	r, err := ring.Open(path, ring.Options{})
 	if err != nil {
@@ -44,9 +44,9 @@ func Writer(path string) (pid int, runs bool) {
 	return int(r.PID), proc.Alive(int(num), r.Ticks)
 }
 
-// Import writes what rings hold that were left behind: files, or folders of
-// them. The rings stay as they are. The error joins those of all rings; what
-// could be read of them is written.
+// Import writes the contents of ring buffers that were left behind: files, or
+// folders of them. The ring buffers are not changed. The error joins those of
+// all ring buffers; what could be read is written.
 func Import(ctx context.Context, paths []string, o Options) (Stats, error) {
 	var st Stats
 	if !ring.Supported {

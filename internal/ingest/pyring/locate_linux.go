@@ -9,9 +9,9 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/proc"
 )
 
-// locate returns the number by which this process knows another one, whose own
-// number is of a PID namespace, that of a container below this one for example. It
-// is 0 where no such process can be seen.
+// locate returns the id by which this process knows another one, given its id
+// in a PID namespace, such as that of a container. It returns 0 if no such
+// process is visible.
 func locate(pid int64, ticks, namespace uint64) int64 {
 	if namespace == 0 || namespace == namespaceOf("self") {
 		return pid
@@ -31,7 +31,7 @@ func locate(pid int64, ticks, namespace uint64) int64 {
 	return 0
 }
 
-// namespaceOf is the PID namespace of a process, 0 where that is not known.
+// namespaceOf returns the PID namespace of a process, or 0.
 func namespaceOf(process string) uint64 {
 	info, err := os.Stat("/proc/" + process + "/ns/pid")
 	if err != nil {
@@ -44,7 +44,7 @@ func namespaceOf(process string) uint64 {
 	return stat.Ino
 }
 
-// numberInside is the number of a process in its own namespace.
+// numberInside returns the id of a process in its own namespace.
 func numberInside(process string) int64 {
 	text, err := os.ReadFile("/proc/" + process + "/status")
 	if err != nil {

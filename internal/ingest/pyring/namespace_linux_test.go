@@ -11,8 +11,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
-// A process of a container below has a number of its own there, by which it is
-// somebody else here, or nobody: that must not be taken for its end.
+// The id of a process in a container belongs to another process here, or to
+// none: that must not be mistaken for its end.
 func TestDrainFollowsAProcessOfAnotherNamespace(t *testing.T) {
 	rings, out := t.TempDir(), t.TempDir()
 	cmd := pyrun.Command(t, rings, `
@@ -39,8 +39,8 @@ with ai.compute.backward: pass
 		t.Skip(err)
 	}
 	until.True(t, "a span", func() bool { return d.Stats().Spans == 1 })
-	// When the end of a process that came later has been noticed, the system has
-	// been asked for this one, too.
+	// When the end of a later process has been noticed, this one has been checked
+	// too.
 	pyrun.Run(t, rings, "from trainspan.dftracer import ai\nwith ai.compute.forward: pass\n")
 	until.True(t, "the end of the other process", func() bool {
 		paths, _ := pyring.Rings(rings)

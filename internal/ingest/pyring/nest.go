@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// maxWaiting is how many finished spans wait for the one around them before it
-	// gets its id without having come.
+	// maxWaiting is how many finished spans wait for the span around them. Above it
+	// that span gets its id early.
 	maxWaiting = 64
 )
 
-// emptyProcess returns a process of which nothing was read.
+// emptyProcess returns a process before reading.
 func emptyProcess(src *source) *process {
 	return &process{
 		source: src, threads: make(map[uint32]*thread), most: maxThreads,
@@ -25,7 +25,7 @@ func emptyProcess(src *source) *process {
 }
 
 // maxThreads is how many threads are kept at least. A program may start threads
-// for ever.
+// without end.
 const maxThreads = 1024
 
 func (p *process) thread(t *ring.Thread) *thread {
@@ -41,7 +41,7 @@ func (p *process) thread(t *ring.Thread) *thread {
 	return th
 }
 
-// end takes a span that ended at a depth.
+// end handles a span that ended at a depth.
 func (p *process) end(t *thread, s span, depth int, crossed bool) {
 	p.relay.ended(t, &s, depth, crossed)
 	outer, _ := t.outerSpan(depth)
@@ -53,7 +53,7 @@ func (p *process) end(t *thread, s span, depth int, crossed bool) {
 	case l.start != 0 && (l.start != s.start || l.node != s.node), l.start == 0 && l.first != 0 && l.first < s.start:
 		l.id = 0 // of a span whose slot was lost
 	default:
-		if l.first != 0 { // what was written below it lies inside it
+		if l.first != 0 { // spans written below it are inside it
 			s.start, s.end = min(s.start, l.first), max(s.end, l.last)
 		}
 		if len(l.args) > 0 {
@@ -68,7 +68,7 @@ func (p *process) end(t *thread, s span, depth int, crossed bool) {
 	waiting = append(waiting, t.leave(depth, crossed)...)
 	for i := range waiting {
 		w := &waiting[i]
-		if w.start < s.start || w.end > s.end { // by times that the program gave
+		if w.start < s.start || w.end > s.end { // if the program set the times
 			p.hand(t, w, outer)
 			continue
 		}
@@ -84,13 +84,13 @@ func (p *process) end(t *thread, s span, depth int, crossed bool) {
 	p.hand(t, &s, outer)
 }
 
-// hand hands a span to the one around it: to wait for that, or to be written.
+// hand passes a span to the one around it: to wait for that, or to be written.
 func (p *process) hand(t *thread, s *span, outer int) {
 	for outer != 0 {
 		if s.start >= t.peek(outer).start {
 			break
 		}
-		outer, _ = t.outerSpan(outer) // by a time that the program gave
+		outer, _ = t.outerSpan(outer) // if the program set the time
 	}
 	s.level = 1
 	if outer == 0 {
@@ -114,9 +114,9 @@ func (p *process) hand(t *thread, s *span, outer int) {
 	p.write(s, l.id)
 }
 
-// settle gives the open spans between two depths their ids and writes what waits
-// for them. With ids those around one are not dropped without a trace, so that
-// what was written keeps its place.
+// settle assigns ids to the open spans between two depths and writes the spans
+// that wait for them. Spans with an id are written as unfinished if they are
+// dropped, so that their children keep their parents.
 func (p *process) settle(t *thread, from, depth int) uint64 {
 	for k := from; k <= depth; k++ {
 		l := t.levelAt(k)
@@ -137,7 +137,7 @@ func (p *process) settle(t *thread, from, depth int) uint64 {
 	return t.levelAt(depth).id
 }
 
-// settleAll does so for all that waits on a thread.
+// settleAll writes everything that waits on a thread.
 func (p *process) settleAll(t *thread) {
 	for _, l := range slices.Backward(t.levels) {
 		if len(l.waiting) > 0 {
@@ -147,7 +147,7 @@ func (p *process) settleAll(t *thread) {
 	}
 }
 
-// begin takes the begin of a span.
+// begin handles the begin of a span.
 func (p *process) begin(t *thread, s span, depth int) {
 	p.relay.begun(t, &s, depth)
 	outer, _ := t.outerSpan(depth)
@@ -159,8 +159,8 @@ func (p *process) begin(t *thread, s span, depth int) {
 	}
 }
 
-// mergeArgs returns the arguments of the begin of a span with those of its end, which
-// win.
+// mergeArgs returns the arguments of a span's begin with those of its end,
+// which win.
 func mergeArgs(begin, end []dftracer.Arg) []dftracer.Arg {
 	for _, a := range end {
 		begin = upsert(begin, a)
@@ -168,8 +168,8 @@ func mergeArgs(begin, end []dftracer.Arg) []dftracer.Arg {
 	return begin
 }
 
-// drop forgets an open span: what is below it belongs to the one around it. One
-// that was written of already becomes an unfinished span of no category.
+// drop forgets an open span: its children belong to the span around it. A span
+// with written children becomes an unfinished span without a category.
 func (p *process) drop(t *thread, s span, depth int, crossed bool) {
 	p.relay.dropped(t, &s, depth, crossed)
 	outer, _ := t.outerSpan(depth)
@@ -189,8 +189,8 @@ func (p *process) drop(t *thread, s span, depth int, crossed bool) {
 	p.spareSpans(waiting)
 }
 
-// announce writes begin records of open spans: those that a begin slot said,
-// and those that the cells of the ring show, all of them from before a time.
+// announce writes begin records of spans that are open since before a time:
+// those with a begin slot, and those in the cells of the ring buffer.
 func (p *process) announce(t *thread, cells []began, before int64) {
 	slices.SortFunc(cells, func(a, b began) int { return int(min(max(a.start-b.start, -1), 1)) })
 	var parent uint64
@@ -206,7 +206,7 @@ func (p *process) announce(t *thread, cells []began, before int64) {
 		open := began{l.node, l.start, depth, l.id}
 		if l.start == 0 {
 			if len(cells) == 0 {
-				continue // nothing is known of it
+				continue // nothing is known about it
 			}
 			open.node, open.start = cells[0].node, cells[0].start
 			cells = cells[1:]

@@ -13,8 +13,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// The start of a process is that of its first span, and of the start-up in it: each has
-// its own id, whatever was read in between.
+// A process, its first span and its start-up may start at the same time: each
+// has its own id, whatever was read in between.
 func TestSpansThatBeginTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.pfw")
 	w, err := dftracer.Create(path, &dftracer.Options{Compression: dftracer.CompressNone})
@@ -49,8 +49,7 @@ func TestSpansThatBeginTogether(t *testing.T) {
 	}
 }
 
-// A span that has ended since the ring was read is not open: its cell is the only one
-// that is left of its time.
+// A span that has ended since the last read is not open: only its cell is left.
 func TestNothingThatHasEndedIsAnnounced(t *testing.T) {
 	image := ringtest.New(t, 1)
 	const began, now = 1e12 + 1, 1e18 + 5e9
@@ -78,8 +77,8 @@ func TestNothingThatHasEndedIsAnnounced(t *testing.T) {
 	}
 }
 
-// A function that calls itself has one cell: what is announced as the outermost open span is
-// the innermost one, deeper than spans nest. Each span has its own id all the same.
+// A recursive function has one cell: the innermost open span is announced as if
+// it were the outermost one, at a wrong depth. Each span still has its own id.
 func TestRecursionIsAnnouncedOnce(t *testing.T) {
 	for _, deepest := range []int{3, maxDepth + 300} {
 		path := filepath.Join(t.TempDir(), "trace.pfw")
@@ -111,8 +110,8 @@ func TestRecursionIsAnnouncedOnce(t *testing.T) {
 	}
 }
 
-// A span that the program forgot when its children were written is an unfinished one, and
-// says so as in every trace.
+// A span that the program dropped after its children were written is
+// unfinished, and marked like in every trace.
 func TestForgottenSpanIsUnfinished(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.pfw")
 	w, err := dftracer.Create(path, &dftracer.Options{Compression: dftracer.CompressNone})

@@ -5,45 +5,45 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/ingest/pyring/ring"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// node is a name of spans, and a node of the tree of DFTracer's AI logging if
-// the program says what is above it.
+// node is a name of spans, and a node in the tree of DFTracer's AI logging if
+// the program sets the node above it.
 type node struct {
 	key   dftracer.Key
 	above *node
 	below []*node
-	depth int // of it in the tree
+	depth int // in the tree
 	off   bool
 
-	// What update gave. Epoch and step are -1 when they are not known.
+	// Set by update. Epoch and step are -1 if unknown.
 	epoch, step int64
-	args        []dftracer.Arg // not changed, replaced
+	args        []dftracer.Arg // immutable, replaced as a whole
 
-	numbers   [3]string           // what those of a call on a file are called
-	samples   bool                // the value of a span is how many samples it had
-	group     string              // whose collectives they are: the value is the number in it, from 1
+	numbers   [3]string           // argument names for the numbers of a file call
+	samples   bool                // the value of a span is its number of samples
+	group     string              // the group of its collectives; the value is the number within it, from 1
 	calls     bool                // its spans are those of callbacks
-	iteration bool                // and iterations of training, whose callback at the end is the end of the span
-	asked     uint8               // whether they are sent: 0 is not known, 1 no, 2 yes
-	sender    direct.Sender       // by which
-	sentBy    *telemetry.Provider // and of which
+	iteration bool                // and training iterations, for which the end of the span replaces the callback
+	asked     uint8               // whether its spans are sent: 0 unknown, 1 no, 2 yes
+	sender    dispatch.Sender     // the sender
+	sentBy    *telemetry.Provider // and its provider
 
-	ended [cellThreads]int64 // start of the last span that ended, by thread
+	ended [cellThreads]int64 // start of the last ended span, by thread
 }
 
-// Arguments of a collective: its group, and which one of it.
+// Arguments of a collective: its group, and its number within the group.
 const (
 	argGroup  = "pg"
 	argNumber = "seq"
 )
 
-// cellThreads is for how many threads a ring tells what they started last.
+// cellThreads is the number of threads whose latest starts a ring buffer has.
 const cellThreads = 16
 
 // nodeTree holds the nodes of a process.
@@ -53,10 +53,10 @@ type nodeTree struct {
 	below int // nodes that are below another one
 }
 
-// nodeOf returns the node of a name, with those above it.
+// nodeOf returns the node with a name, and creates those above it.
 func (t *nodeTree) nodeOf(n *ring.Name) *node { return t.ofBelow(n, 0) }
 
-// Bounds of the tree of nodes, and of what the nodes in it were given.
+// Bounds of the tree of nodes, and of their arguments.
 const (
 	maxTree     = 64 // levels
 	maxNodes    = 1024
@@ -82,7 +82,7 @@ func (t *nodeTree) ofBelow(n *ring.Name, depth int) *node {
 	if i := slices.IndexFunc(d.args, func(a dftracer.Arg) bool { return a.Key == argGroup }); i >= 0 && meaning.Class == vocab.ClassCollective {
 		d.group = d.args[i].Text()
 	}
-	t.byID[n.ID] = d // before those above it: ids may go round in circles
+	t.byID[n.ID] = d // before those above it, because ids may form a cycle
 	if above := t.src.ring.Name(n.Above); above != nil && depth < maxTree {
 		switch a := t.ofBelow(above, depth+1); {
 		case a.depth >= maxTree || t.below >= maxNodes:
@@ -107,7 +107,7 @@ func (d *node) isBelow(o *node) bool {
 	return false
 }
 
-// eachNode calls f for the node and what is below it.
+// eachNode calls f for the node and all nodes below it.
 func (d *node) eachNode(f func(*node)) {
 	f(d)
 	for _, b := range d.below {
@@ -115,9 +115,9 @@ func (d *node) eachNode(f func(*node)) {
 	}
 }
 
-// update returns arguments to the node and what is below it, as far as that is
-// switched on. A negative number is left as it is, but for -2: not known. It
-// reports whether there was place for all arguments.
+// update sets arguments of the node and the nodes below it that are switched
+// on. A negative number does not change the value, except for -2, which makes
+// it unknown. It reports whether there was room for all arguments.
 func (d *node) update(epoch, step int64, args []dftracer.Arg) (whole bool) {
 	var was, next []dftracer.Arg // most nodes have the same ones
 	whole = true
@@ -140,8 +140,8 @@ func (d *node) update(epoch, step int64, args []dftracer.Arg) (whole bool) {
 	return whole
 }
 
-// withArgs returns the arguments that a node has with more of them, as far as there is
-// place. Those that it has get their new values; have stays as it is.
+// withArgs returns have with more arguments, as far as there is room. Existing
+// keys get new values; have is not changed.
 func withArgs(have, more []dftracer.Arg) (next []dftracer.Arg, whole bool) {
 	next, whole = have, true
 	size := 0
@@ -166,7 +166,7 @@ func withArgs(have, more []dftracer.Arg) (next []dftracer.Arg, whole bool) {
 	return next, whole
 }
 
-// textOf is what an argument takes in a line.
+// textOf returns the size of an argument in a line.
 func textOf(a dftracer.Arg) int { return len(a.Key) + len(a.Text()) }
 
 func changed(was, to int64) int64 {
@@ -182,20 +182,20 @@ func changed(was, to int64) int64 {
 // maxArgs bounds the arguments of one span.
 const maxArgs = 64
 
-// appendObject appends the first members of a JSON object in their order.
+// appendObject appends the first members of a JSON object in order.
 func appendObject(dst []dftracer.Arg, text []byte) []dftracer.Arg {
 	if len(text) == 0 {
 		return dst
 	}
 	var few [8]dftracer.Arg
-	all, _ := tracefile.AppendObject(few[:0], text) // of a damaged one what is before
+	all, _ := tracefile.AppendObject(few[:0], text) // of an invalid object, the members before the error
 	for _, a := range all[:min(len(all), maxArgs)] {
 		dst = upsert(dst, a)
 	}
 	return dst
 }
 
-// upsert sets an argument: that of a known key in its place.
+// upsert sets an argument; an existing key keeps its place.
 func upsert(args []dftracer.Arg, a dftracer.Arg) []dftracer.Arg {
 	for i := range args {
 		if args[i].Key == a.Key {

@@ -8,8 +8,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/growth"
 )
 
-// updated gives a node with 40 below it n keys, one by one, and reports whether
-// some were left out.
+// updated sets n keys, one by one, on a node with 40 nodes below it, and
+// reports whether some were left out.
 func updated(n int) (root *node, full bool) {
 	root = &node{epoch: -1, step: -1}
 	for range 40 {
@@ -29,8 +29,8 @@ func BenchmarkGrowthUpdates(b *testing.B) {
 	growth.Bench(b, 2000, func(n int) { updated(n) })
 }
 
-// What is over the bound is left out, what is known is still set, and nodes that
-// were switched off meanwhile keep what they had.
+// Arguments above the bound are left out, existing ones are still set, and
+// nodes that were switched off keep their arguments.
 func TestManyArgumentsOfNodes(t *testing.T) {
 	if _, full := updated(maxNodeArgs); full {
 		t.Error("arguments within the limit were dropped")

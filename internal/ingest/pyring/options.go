@@ -9,37 +9,37 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Options says where rings are and what is made of them.
+// Options sets where ring buffers are and what is made of them.
 type Options struct {
-	// Dir is the folder in which processes make rings, or several as in PATH.
-	// Import does not look at it.
+	// Dir is the folder in which processes make ring buffers, or several as in
+	// PATH. Import ignores it.
 	Dir string
-	// Out is the folder for what is written; it is made if it is missing.
-	// Existing files are left alone. Import takes the folder of each ring if it is
-	// empty.
+	// Out is the folder for the output; it is created if it is missing. Existing
+	// files are not changed. If it is empty, Import uses the folder of each ring
+	// buffer.
 	Out string
 
-	// Job and Attempt are those of processes whose launcher says nothing
-	// else. Attempt counts from zero; a negative one is unknown.
+	// Job and Attempt are used for processes whose launcher does not set them.
+	// Attempt counts from zero; a negative value is unknown.
 	Job     string
 	Attempt int
 
-	// Trace configures the trace files, but for what the process says about
-	// itself. Nil is the default, at gzip level 1.
+	// Trace configures the trace files, except for the process's identity. Nil
+	// means the defaults, with gzip level 1.
 	Trace *dftracer.Options
 
-	// Config returns the configuration of what is sent of a process, over what the
-	// program itself says: OTLP, Prometheus, the export customization and the resource,
-	// as a Go program has them. Its files are those of Out whatever that says of
-	// files. Nil sends nothing.
+	// Config returns the configuration for sending a process's telemetry, based on
+	// the program's own: OTLP, Prometheus, the export customization and the
+	// resource, as for a Go program. The files are always those of Out. Nil sends
+	// nothing.
 	Config func(code config.Config) (config.Config, error)
-	// OTLP may change the settings of the OTLP output. Nil leaves them.
+	// OTLP, if not nil, changes the settings of the OTLP output.
 	OTLP func(*otlp.Config)
 	// Parent is the span that the job belongs to, see TRACEPARENT; an invalid one
-	// is none.
+	// means none.
 	Parent trace.SpanContext
 
-	// Log gets what goes wrong. Nil is slog.Default.
+	// Log is used for problems. Nil means slog.Default.
 	Log *slog.Logger
 }
 
@@ -52,25 +52,25 @@ func (o Options) log() *slog.Logger {
 
 // Stats are counts over all processes.
 type Stats struct {
-	Processes int   `json:"processes"` // whose rings were read
-	Spans     int64 `json:"spans"`     // read
-	Again     int64 `json:"again"`     // of those, left out: an earlier reader of the ring had written them
+	Processes int   `json:"processes"` // processes with a ring buffer
+	Spans     int64 `json:"spans"`     // spans read
+	Again     int64 `json:"again"`     // spans left out, because an earlier reader had written them
 	Lost      int64 `json:"lost"`      // slots that were overwritten before they were read and written, and lines of files that are gone
-	Waiting   int64 `json:"waiting"`   // spans that could not be written and are in their ring, for Import
-	Bad       int64 `json:"bad"`       // slots and lines that cannot be true
-	Open      int64 `json:"open"`      // spans that had not ended when their process was gone
+	Waiting   int64 `json:"waiting"`   // spans that could not be written and stay in their ring buffer, for Import
+	Bad       int64 `json:"bad"`       // invalid slots and lines
+	Open      int64 `json:"open"`      // spans that were open when their process ended
 	Calls     int64 `json:"calls"`     // of one-logger's callbacks
-	Errors    int   `json:"errors"`    // rings that could not be read to their end
+	Errors    int   `json:"errors"`    // ring buffers that could not be read completely
 
-	// Delivery is what became of what was sent.
+	// Delivery counts what was sent.
 	Delivery Delivery `json:"delivery"`
 
-	// Files are the traces and JSON lines that were written.
+	// Files are the written traces and JSON lines.
 	Files []string `json:"files"`
 }
 
-// Delivery are counts of what was to be sent. Spans that are neither Sent, nor
-// Spilled to a directory for later, nor Lost are on their way.
+// Delivery counts what was to be sent. Spans that are neither Sent, nor Spilled
+// to a directory for later, nor Lost are being sent.
 type Delivery struct {
 	Spans          int64 `json:"spans"`
 	Sent           int64 `json:"sent"`
@@ -78,7 +78,7 @@ type Delivery struct {
 	Lost           int64 `json:"lost"`
 	LogRecords     int64 `json:"log_records"`
 	LostLogRecords int64 `json:"lost_log_records"`
-	// Causes says of the spans that are Lost why.
+	// Causes counts the Lost spans by cause.
 	Causes map[string]int64 `json:"causes,omitempty"`
 }
 

@@ -15,11 +15,11 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// maxOwn bounds the spans of a program's own that are open at once.
+// maxOwn bounds a program's own spans that are open at once.
 const maxOwn = 65536
 
-// ownCall are the arguments of what a program does through one-logger's recorder. Its
-// spans have numbers; those of callbacks are called by their names.
+// ownCall holds the arguments of a call to one-logger's recorder. Its spans
+// have numbers; those of callbacks are identified by name.
 type ownCall struct {
 	Span            any             `json:"span"`
 	Parent          any             `json:"parent"`
@@ -30,7 +30,7 @@ type ownCall struct {
 	StopAttributes  json.RawMessage `json:"stop_event_attributes"`
 }
 
-// replayOwn replays what a program did with spans of its own.
+// replayOwn replays a program's calls about its own spans.
 func (c *calls) replayOwn(name string, args []byte) error {
 	var o ownCall
 	v := values{}
@@ -38,7 +38,7 @@ func (c *calls) replayOwn(name string, args []byte) error {
 		if err := json.Unmarshal(args, &o); err != nil {
 			return err
 		}
-		_ = json.Unmarshal(args, &v) // what the other one could read
+		_ = json.Unmarshal(args, &v) // the fields that the other call could parse
 	}
 	ctx, rec, s := context.Background(), c.tel.Recorder(), c.span(o.Span)
 	switch name {
@@ -73,7 +73,7 @@ func (c *calls) replayOwn(name string, args []byte) error {
 	return fmt.Errorf("unknown callback %q", name)
 }
 
-// span returns an open span by its number, or one of a callback by its name.
+// span returns an open span by its number, or a callback's by its name.
 func (c *calls) span(ref any) *telemetry.Span {
 	switch ref := ref.(type) {
 	case float64:
@@ -86,7 +86,7 @@ func (c *calls) span(ref any) *telemetry.Span {
 	return nil
 }
 
-// explicit returns a time in milliseconds, the zero time where there is none.
+// explicit returns a time in milliseconds, or the zero time.
 func (v values) explicit(key string) time.Time {
 	if _, ok := v.number(key); !ok {
 		return time.Time{}
@@ -94,14 +94,15 @@ func (v values) explicit(key string) time.Time {
 	return v.timeOf(key, 0)
 }
 
-// exception is one of the program, as its records show it. What it says may hold a secret.
+// exception is an exception of the program, as its records show it. Its text
+// may have a secret.
 type exception struct{ kind, message, trace string }
 
 func (e *exception) Error() string          { return e.message }
 func (e *exception) ErrorType() string      { return e.kind }
 func (e *exception) ErrorTraceback() string { return e.trace }
 
-// failure returns the exception with which something ended, nil for none.
+// failure returns the exception with which something ended, or nil.
 func (v values) failure() error {
 	kind, _ := v["exception_type"].(string)
 	if kind == "" {
@@ -112,7 +113,7 @@ func (v values) failure() error {
 	return &exception{kind, redact.Text(message), redact.Text(trace)}
 }
 
-// attrs are the members of a JSON object in their order.
+// attrs returns the members of a JSON object in order.
 func attrs(text json.RawMessage) (all []attributes.Attr) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

@@ -2,10 +2,10 @@ package pyring
 
 import "sort"
 
-// maxPlaces bounds how many changes of the position are remembered.
+// maxPlaces bounds how many changes of epoch and step are remembered.
 const maxPlaces = 4096
 
-// places is where the training stood at what time.
+// places holds the training's epoch and step over time.
 type places []standing
 
 type standing struct{ since, epoch, step int64 }
@@ -22,7 +22,7 @@ func (p *places) set(at, epoch, step int64) {
 	*p = append(*p, standing{at, changed(last.epoch, epoch), changed(last.step, step)})
 }
 
-// position is where the training stood at a time; -1 is unknown.
+// position returns epoch and step at a time; -1 if unknown.
 func (p places) position(t int64) (epoch, step int64) {
 	n := len(p)
 	if n == 0 {

@@ -20,57 +20,58 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// process writes what one ring holds.
+// process writes the contents of one ring buffer.
 type process struct {
 	*source
 
 	// The trace: see writer.go.
 	w       *dftracer.Writer
 	places  places
-	written written // nil for none
+	written written // nil if there are none
 	again   int64   // spans that were among them
 	crowded bool    // spans share lane 0
 	args    []dftracer.Arg
-	spare   [][]dftracer.Arg // of spans that were written
-	spans   [][]span         // lists of spans that waited
+	spare   [][]dftracer.Arg // argument lists for reuse
+	spans   [][]span         // span lists for reuse
 
-	// The threads, and what puts their spans below each other: see nest.go.
-	relay      *relay // nil where nothing is sent
+	// The threads, and the code that nests their spans: see nest.go.
+	relay      *relay // nil if nothing is sent
 	threads    map[uint32]*thread
-	most       int              // threads that are kept although nothing of them is open
+	most       int              // the number of threads that are kept although none of their spans is open
 	numbers    map[string]int64 // the last collective of each group
 	unfinished node
 
 	nodes nodeTree
 	files files
-	calls *calls // nil until the program calls back
-	open  int64  // spans that had not ended
-	gone  int64  // lines that were in its trace, or on their way to it, and are in the ring no more
+	calls *calls // nil before the first callback
+	open  int64  // spans without an end
+	gone  int64  // lines of its trace, written or waiting, that are no longer in the ring buffer
 }
 
-// beginAfter is how long a span is open before its begin is written.
+// beginAfter is how long a span must be open for a begin record.
 const beginAfter = time.Second
 
-// entityCategory is that of records about entities: metadata with names of their own.
+// entityCategory is the category of records about entities: metadata with their
+// own names.
 const entityCategory = "entity"
 
-// rootCategory is that of the root of the tree of nodes.
+// rootCategory is the category of the root of the node tree.
 const rootCategory = "ai_root"
 
-// newProcess opens the trace file of a ring. A live one belongs to a process
-// that still runs.
+// newProcess opens the trace file of a ring buffer. live means that its process
+// still runs.
 func newProcess(ctx context.Context, o *Options, r *ring.Ring, live bool) (*process, error) {
 	who := r.Who()
 	src := &source{o: o, ring: r, log: o.log().With("pid", r.PID), num: locate(r.PID, r.Ticks, who.PIDNS), last: r.Opened, told: make(map[string]bool)}
 	src.identify(who)
 	p := emptyProcess(src)
 	p.nodes, p.files, p.news = nodeTree{src: src, byID: make(map[uint32]*node)}, files{p: p}, p.metadata
-	t := dftracer.Options{Level: 1} // the processors are the training's
+	t := dftracer.Options{Level: 1} // the processors are needed for training
 	if o.Trace != nil {
 		t = *o.Trace
 	}
 	t.Process = dftracer.Process{PID: p.id.PID, PPID: int(who.PPID), Host: who.Host, Exec: who.Exec, Command: who.Command, Dir: who.Dir,
-		JobID: p.id.Job, WorldSize: 1, SessionTag: t.Process.SessionTag} // the name of the file says the rank
+		JobID: p.id.Job, WorldSize: 1, SessionTag: t.Process.SessionTag} // the file name has the rank
 	t.Start = time.Unix(0, r.Opened)
 	if live && t.Heartbeat == 0 {
 		t.Heartbeat = tracefile.DefaultHeartbeat
@@ -121,7 +122,7 @@ func newProcess(ctx context.Context, o *Options, r *ring.Ring, live bool) (*proc
 	return p, nil
 }
 
-// read takes what has come, and returns how many slots that was.
+// read reads new slots, and returns their number.
 func (p *process) read() (int, error) {
 	n, err := p.ring.Read(p.take)
 	p.metadata()
@@ -142,7 +143,7 @@ func (p *process) count() {
 	}
 }
 
-// metadata writes what the program said about itself.
+// metadata writes the program's metadata.
 func (p *process) metadata() {
 	for _, m := range p.ring.Metas() {
 		n, isNumber := m.Value.(float64)
@@ -164,7 +165,7 @@ func (p *process) metadata() {
 	}
 }
 
-// world writes how many ranks the job has, as far as it is known.
+// world writes the number of ranks, if it is known.
 func (p *process) world(n int) {
 	if n > 0 {
 		tracefile.WriteCustom(p.w, identity.WorldSize.Word(identity.Record), fmt.Sprint(n))
@@ -178,8 +179,8 @@ func (d *node) spanEnded(t *thread, start int64) {
 	}
 }
 
-// cells returns the spans that the ring says were started last and that have not
-// ended, by thread.
+// cells returns the spans in the ring buffer's cells that have not ended, by
+// thread.
 func (p *process) cells(before int64) (map[*thread][]began, error) {
 	open := make(map[*thread][]began)
 	err := p.ring.Cells(func(c ring.Cell) {
@@ -191,9 +192,9 @@ func (p *process) cells(before int64) (map[*thread][]began, error) {
 	return open, err
 }
 
-// tick writes the begin of what has been open for a while. What the cells show is
-// looked at before the slots are: the end of a span whose cell is old may lie there, and
-// the cells of those around it may be of their next ones by then.
+// tick writes the begin of spans that have been open for a while. It reads the
+// cells before the slots: the end of an old cell's span may be in the slots,
+// and later the cells of spans around it may be about their successors.
 func (p *process) tick(now int64) error {
 	before := now - beginAfter.Nanoseconds()
 	p.relay.pass(now)
@@ -210,21 +211,22 @@ func (p *process) tick(now int64) error {
 }
 
 const (
-	// Regions of the ring are given back so often, and sooner where there are so many.
+	// Regions of the ring buffer are released this often, and sooner if there are
+	// this many.
 	releaseEvery = 250 * time.Millisecond
 	releaseMany  = 8
-	// waitMost is how many bytes wait in memory for a trace that cannot be written, before
-	// what comes waits in the ring: a quarter of what its writer takes, which never has to
-	// lose lines then. What is sent to a backend stops there too.
+	// waitMost is how many bytes wait in memory for a trace that cannot be written,
+	// before data waits in the ring buffer: a quarter of what its writer holds, so
+	// that the writer never loses lines. Sending to a backend stops too.
 	waitMost = fswrite.DefaultHold / 4
 )
 
-// full reports whether what comes has to wait in the ring.
+// full reports whether new data has to wait in the ring buffer.
 func (p *process) full() bool { return p.fails.Load() && p.w.Stats().Held >= waitMost }
 
-// release gives back what was read from the ring once it is in the file. Until then it
-// stays there: for Import, whatever becomes of the disk and of this process. A disk that
-// stalls is not waited for long.
+// release releases what was read from the ring buffer once it is in the file.
+// Until then it stays there for Import, whatever happens to the disk and to
+// this process. It does not wait long for a stalled disk.
 func (p *process) release() error {
 	for _, t := range p.threads {
 		p.settleAll(t)
@@ -232,15 +234,15 @@ func (p *process) release() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if p.w.FlushContext(ctx) != nil {
-		return nil // the writer reports what goes wrong
+		return nil // the writer reports errors
 	}
-	p.gone = int64(p.w.Stats().Lost) // of a file that was deleted, say
+	p.gone = int64(p.w.Stats().Lost) // of a deleted file, for example
 	return p.ring.Release()
 }
 
-// unwritten counts what is not in the trace when that could not be written to its end:
-// the spans that wait in the ring, and the slots that are there no more. Where ctx ends
-// before all are counted there are more.
+// unwritten counts what is missing in a trace that could not be written
+// completely: the spans that wait in the ring buffer, and the slots that are
+// gone. If ctx ends first, the counts are too low.
 func (p *process) unwritten(ctx context.Context) (waiting, lost int64) {
 	if ctx.Err() != nil {
 		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), counting)
@@ -249,7 +251,7 @@ func (p *process) unwritten(ctx context.Context) (waiting, lost int64) {
 	}
 	lost, err := p.ring.Unsaved()
 	if err != nil {
-		lost = 0 // its error was that of reading, too
+		lost = 0 // its error was about reading, too
 	}
 	r, err := ring.Open(p.ring.Path, ring.Options{})
 	if err != nil {
@@ -265,18 +267,19 @@ func (p *process) unwritten(ctx context.Context) (waiting, lost int64) {
 	return waiting, lost
 }
 
-// waitingSpans is how many spans wait in the ring when all is over.
+// waitingSpans returns how many spans wait in the ring buffer at the end.
 func (p *process) waitingSpans() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stats.Waiting
 }
 
-// counting is the time that unwritten gets when ctx has ended. It is shorter than grace.
+// counting is the time for unwritten after ctx has ended. It is shorter than
+// grace.
 const counting = grace / 2
 
-// finish reads the rest of the ring of a process that is gone, or that is left
-// to itself, as long as reading is not over, and closes what was written.
+// finish reads the rest of the ring buffer of a process that is gone or no
+// longer followed, until reading ends, and closes the output.
 func (p *process) finish(ctx, reading context.Context) error {
 	err := p.ring.Finish(reading, p.take)
 	p.files.writeTotals()
@@ -291,7 +294,7 @@ func (p *process) finish(ctx, reading context.Context) error {
 	for _, t := range p.threads {
 		p.announce(t, open[t], 1<<63-1)
 		for _, l := range t.levels {
-			for i := range l.waiting { // nothing is known of the one around them
+			for i := range l.waiting { // nothing is known about the span around them
 				p.write(&l.waiting[i], 0)
 			}
 		}
@@ -306,11 +309,11 @@ func (p *process) finish(ctx, reading context.Context) error {
 	if st.Lost > 0 {
 		args = append(args, dftracer.Int("spans_lost", st.Lost))
 	}
-	if p.open > 0 && !p.ring.Closed() { // it did not end itself
+	if p.open > 0 && !p.ring.Closed() { // it did not end regularly
 		args = append(args, dftracer.Int("recovered", 1))
 	}
 	p.w.SetEnd(time.Unix(0, p.last), args...)
-	if closeErr := p.w.CloseContext(ctx); err == nil { // before what goes over a network, which may take its time
+	if closeErr := p.w.CloseContext(ctx); err == nil { // before the network outputs, which may take longer
 		err = closeErr
 	}
 	if err != nil {
@@ -328,7 +331,7 @@ func (p *process) finish(ctx, reading context.Context) error {
 	return err
 }
 
-// providers are those of a process.
+// providers returns the providers of a process.
 func (p *process) providers() (all []*telemetry.Provider) {
 	if p.calls != nil && p.calls.tel != nil {
 		all = append(all, p.calls.tel)
@@ -339,7 +342,7 @@ func (p *process) providers() (all []*telemetry.Provider) {
 	return all
 }
 
-// delivered publishes what became of the spans that are sent.
+// delivered updates the counts of sent spans.
 func (p *process) delivered() {
 	all := p.providers()
 	if len(all) == 0 {
@@ -358,7 +361,7 @@ func (p *process) delivered() {
 	p.stats.Delivery = d
 }
 
-// add adds the counts of a process that is being read, or was.
+// add adds the counts of a process.
 func (s *Stats) add(p *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// settings are the configuration of a process, with what the program itself says,
+// settings returns the configuration of a process, including the program's own,
 // and whether it could be read.
 func (p *source) settings(code config.Config) (cfg config.Config, read bool) {
 	if p.o.Config == nil {
@@ -25,17 +25,17 @@ func (p *source) settings(code config.Config) (cfg config.Config, read bool) {
 		p.log.Warn("invalid configuration: spans of Python processes are not sent", "error", err, "see", helptopic.Start)
 		return code, false
 	}
-	// Its files are those of the drain. Of the JSON lines it says the form.
+	// The drain sets the paths of files. The program sets the form of JSON lines.
 	cfg.Outputs.File.Path, cfg.Outputs.Trace = "", config.Trace{}
 	cfg.Logger.InfoPath, cfg.Logger.ErrorPath = "", ""
 	return cfg, true
 }
 
-// provider makes the provider of a process: over the outputs of the
-// configuration, and those that add adds. Where one of the outputs cannot be made
-// the others are, and what the program says of itself holds without a configuration
-// that is not fit. It is quiet once ending is set. Without add, which adds outputs for
-// callbacks, there are no metrics.
+// provider makes the provider of a process, with the outputs of the
+// configuration and those that add adds. If one output cannot be made, the
+// others still are; if the configuration is invalid, the program's settings are
+// used alone. It logs nothing once ending is set. Without add, which adds
+// outputs for callbacks, there are no metrics.
 func (p *source) provider(cfg, code config.Config, ending *atomic.Bool, clock func() time.Time, add func(*telemetry.TrainingTelemetryBuilder)) (*telemetry.Provider, error) {
 	if add == nil {
 		add = func(*telemetry.TrainingTelemetryBuilder) {}
@@ -59,7 +59,7 @@ func (p *source) provider(cfg, code config.Config, ending *atomic.Bool, clock fu
 	}
 }
 
-// configured makes a provider of a configuration.
+// configured makes a provider from a configuration.
 func (p *source) configured(cfg config.Config, ending *atomic.Bool, clock func() time.Time, add func(*telemetry.TrainingTelemetryBuilder)) (*telemetry.Provider, error) {
 	id := p.id
 	id.ApplicationName, id.SessionTag = "", ""
@@ -74,10 +74,10 @@ func (p *source) configured(cfg config.Config, ending *atomic.Bool, clock func()
 		cfg.SessionTag = config.Value(tag)
 	}
 	cfg.ApplicationName = cmp.Or(cfg.ApplicationName, tag, "python")
-	// What goes wrong here is the program's; it was not refused there.
+	// Errors here are the program's, which were not refused there.
 	cfg.ErrorStrategy = config.PropagateErrors
 	cfg.Outputs.File = config.File{}
-	cfg.Warnings = nil // they were told of the configuration, once
+	cfg.Warnings = nil // already logged for the configuration
 	cfg.Ranks = id.Ranks
 	cfg.Ranks.WorldSize = cfg.WorldSize
 	ctx := context.Background()
@@ -89,14 +89,14 @@ func (p *source) configured(cfg config.Config, ending *atomic.Bool, clock func()
 	add(b)
 	tel, err := b.ConfigureProvider(ctx)
 	if err != nil {
-		_ = made.Close(ctx) // the error is the one before
+		_ = made.Close(ctx) // the earlier error matters
 		return nil, err
 	}
 	return tel, nil
 }
 
-// quiet lets only errors of a replay through: what a program does wrong is in
-// its records, and what a backend does not take is counted.
+// quiet only passes errors of a replay on: misuse is in the program's records,
+// and losses are counted.
 type quiet struct {
 	slog.Handler
 	killed *atomic.Bool

@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
-	"github.com/trainspan/trainspan/internal/record/direct"
+	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/record/settings"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
@@ -22,27 +22,27 @@ import (
 )
 
 const (
-	// maxHeld is how many spans of a process wait for those around them.
+	// maxHeld is how many spans of a process wait for the spans around them.
 	maxHeld = 8192
-	// flushEvery is how many spans are handed on before they are sent, where the
-	// process that recorded them is gone: they come quicker than any backend takes
+	// flushEvery is how many spans are passed on before they are sent, if the
+	// process that recorded them is gone: they come faster than any backend takes
 	// them.
 	flushEvery = 256
 )
 
-// relay hands the spans of a process to its provider, as far as that sends them: by
-// default few, so that a span that nobody gets costs next to nothing here. A ring
-// says of most spans only when they have ended, those inside first. What is sent
-// waits until it is known what is around it: that has ended, has a begin slot, or has
-// been open for a while. The spans of callbacks come from their replay; theirs
-// in the ring stand for them here. A nil relay does nothing.
+// relay passes the spans of a process to its provider, if that sends them: by
+// default few, so that unsent spans cost almost nothing. A ring buffer has most
+// spans only after their end, inner ones first. A span that is sent waits until
+// everything around it is known: by its end, a begin slot, or after a while.
+// The spans of callbacks come from their replay; their spans in the ring buffer
+// only mark the place. A nil relay does nothing.
 type relay struct {
 	src    *source
-	calls  *calls // nil until the program calls back
+	calls  *calls // nil before the first callback
 	cfg    config.Config
 	live   bool
 	tel    *telemetry.Provider   // nil until there is something to send
-	own    []*telemetry.Provider // those that were made for spans alone
+	own    []*telemetry.Provider // providers made for spans alone
 	failed bool
 	clock  atomic.Int64
 	ending atomic.Bool
@@ -50,7 +50,7 @@ type relay struct {
 	sent   int // since the last flush
 }
 
-// newRelay returns nil where nothing is sent.
+// newRelay returns nil if nothing is sent.
 func newRelay(src *source, live bool) *relay {
 	cfg, read := src.settings(config.Config{})
 	if !read || !settings.OTLPActive(&cfg) || !cfg.EnableForCurrentRank.Or(true) {
@@ -61,7 +61,7 @@ func newRelay(src *source, live bool) *relay {
 	return r
 }
 
-// sends reports whether spans of a name are sent.
+// sends reports whether spans with a name are sent.
 func (r *relay) sends(n *node) bool {
 	if n.asked == 0 {
 		n.asked = 1
@@ -72,15 +72,15 @@ func (r *relay) sends(n *node) bool {
 	return n.asked == 2 && !r.called(n)
 }
 
-// called reports whether the spans of a name are those of callbacks, which are
-// sent by their replay.
+// called reports whether the spans with a name are those of callbacks, which
+// their replay sends.
 func (r *relay) called(n *node) bool {
 	c := r.calls
 	return n.calls && c != nil && (c.tel != nil || !c.opened)
 }
 
-// begun takes the begin slot of a span. What waits at its depth is of one before,
-// whose end was lost.
+// begun handles the begin slot of a span. What waits at its depth belongs to an
+// earlier span whose end was lost.
 func (r *relay) begun(t *thread, s *span, depth int) {
 	if r == nil {
 		return
@@ -94,7 +94,7 @@ func (r *relay) begun(t *thread, s *span, depth int) {
 	r.began(t, s.node, s.start, depth, s.args)
 }
 
-// began takes a span that is open.
+// began handles an open span.
 func (r *relay) began(t *thread, n *node, start int64, depth int, args []dftracer.Arg) {
 	if r == nil {
 		return
@@ -113,7 +113,7 @@ func (r *relay) began(t *thread, n *node, start int64, depth int, args []dftrace
 	r.settle(t)
 }
 
-// cut forgets open spans from a place on: their ends were lost.
+// cut forgets open spans from an index on: their ends were lost.
 func (r *relay) cut(t *thread, from int) {
 	end := r.src.last
 	for i := range t.open[from:] {
@@ -129,7 +129,7 @@ func (r *relay) cut(t *thread, from int) {
 	t.open = t.open[:from]
 }
 
-// settle hands on what can be: of which all that is around it is known.
+// settle passes on waiting spans if everything around them is known.
 func (r *relay) settle(t *thread) {
 	for i := range t.open {
 		k := &t.open[i]
@@ -156,7 +156,7 @@ func (r *relay) settle(t *thread) {
 	}
 }
 
-// start starts a span that is open.
+// start starts an open span.
 func (r *relay) start(ctx context.Context, k *known) {
 	if kind := r.kind(k.node); kind != nil {
 		k.ctx, k.span = kind(ctx, time.Unix(0, k.start), k.attrs...)
@@ -164,9 +164,9 @@ func (r *relay) start(ctx context.Context, k *known) {
 	k.waits, k.attrs = false, nil
 }
 
-// outerContext returns the context for what stands at a depth: that of the nearest span
-// around it that is sent. It reports false where something around it is not known,
-// and its depth.
+// outerContext returns the context for a depth: that of the nearest sent span
+// around it. It returns false, and the depth, if something around it is
+// unknown.
 func (r *relay) outerContext(t *thread, depth int) (ctx context.Context, unknown int, ok bool) {
 	for {
 		if depth, _ = t.outerSpan(depth); depth == 0 {
@@ -176,7 +176,7 @@ func (r *relay) outerContext(t *thread, depth int) (ctx context.Context, unknown
 		switch {
 		case !found || t.open[at].waits:
 			return nil, depth, false
-		case r.called(t.open[at].node): // the one that callbacks have open
+		case r.called(t.open[at].node): // the open span of the callbacks
 			return context.Background(), 0, true
 		case t.open[at].span != nil:
 			return t.open[at].ctx, 0, true
@@ -184,7 +184,7 @@ func (r *relay) outerContext(t *thread, depth int) (ctx context.Context, unknown
 	}
 }
 
-// place hands a span on, or lets it wait.
+// place passes a span on, or lets it wait.
 func (r *relay) place(ctx context.Context, t *thread, s *relayed, at int, ok bool) {
 	if ok {
 		r.hand(ctx, s)
@@ -198,7 +198,7 @@ func (r *relay) place(ctx context.Context, t *thread, s *relayed, at int, ok boo
 	r.held += s.size
 }
 
-// ended takes a span that ended at a depth, before nest does.
+// ended handles a span that ended at a depth, before nest does.
 func (r *relay) ended(t *thread, s *span, depth int, crossed bool) {
 	if r == nil {
 		return
@@ -214,17 +214,17 @@ func (r *relay) ended(t *thread, s *span, depth int, crossed bool) {
 	r.leaveSpan(t, &sent, sends, depth, crossed, false)
 }
 
-// dropped takes an open span that the program has forgotten.
+// dropped handles an open span that the program has dropped.
 func (r *relay) dropped(t *thread, s *span, depth int, crossed bool) {
 	if r != nil {
 		r.leaveSpan(t, &relayed{node: s.node, start: s.start, end: s.end}, false, depth, crossed, true)
 	}
 }
 
-// leaveSpan takes a span off, and hands on what waits inside of it.
+// leaveSpan removes a span, and passes on what waits inside it.
 func (r *relay) leaveSpan(t *thread, s *relayed, sends bool, depth int, crossed, dropped bool) {
 	var k known
-	if b, ok := t.known[s.start]; ok && b.depth != depth { // it was announced at a depth that was a guess
+	if b, ok := t.known[s.start]; ok && b.depth != depth { // it was announced at a guessed depth
 		if at, found := t.openAt(b.depth); found && t.open[at].is(s) {
 			k = t.open[at]
 			t.open = slices.Delete(t.open, at, at+1)
@@ -259,7 +259,7 @@ func (r *relay) leaveSpan(t *thread, s *relayed, sends bool, depth int, crossed,
 		return
 	}
 	ctx, outer, ok := context.Background(), 0, true
-	if !r.called(s.node) { // else below the one that callbacks have open
+	if !r.called(s.node) { // otherwise below the open span of the callbacks
 		ctx, outer, ok = r.outerContext(t, depth)
 	}
 	if sends {
@@ -278,7 +278,7 @@ func (r *relay) leaveSpan(t *thread, s *relayed, sends bool, depth int, crossed,
 	}
 }
 
-// take returns what waits inside of a depth.
+// take returns what waits inside a depth.
 func (r *relay) take(t *thread, depth int, crossed bool) (below []relayed) {
 	t.held = slices.DeleteFunc(t.held, func(w waiting) bool {
 		if w.depth != depth && (crossed || w.depth < depth) {
@@ -290,7 +290,7 @@ func (r *relay) take(t *thread, depth int, crossed bool) (below []relayed) {
 	return below
 }
 
-// hand starts and ends a span and what is in it.
+// hand starts and ends a span and the spans inside it.
 func (r *relay) hand(ctx context.Context, s *relayed) {
 	r.pass(s.end)
 	kind := r.kind(s.node)
@@ -315,8 +315,8 @@ func (r *relay) end(span trace.Span, s *relayed) {
 	r.flush(r.tel)
 }
 
-// flush sends what was handed on, now and then, where the process that recorded it
-// is gone. A backend that is away is waited for once.
+// flush sends what was passed on from time to time, if the process that
+// recorded it is gone. It waits once for an unreachable backend.
 func (r *relay) flush(tel *telemetry.Provider) {
 	if r == nil || r.live {
 		return
@@ -329,7 +329,7 @@ func (r *relay) flush(tel *telemetry.Provider) {
 	r.live = err != nil || tel.Stats().DroppedSpans > 0
 }
 
-// release hands on all that waits on a thread, below what is known.
+// release passes on everything that waits on a thread, below what is known.
 func (r *relay) release(t *thread) {
 	above := context.Background()
 	for i := range t.open {
@@ -355,11 +355,11 @@ func (r *relay) release(t *thread) {
 	}
 }
 
-// innerContext returns the context for what is inside of an open span in one that is in the
-// context outer.
+// innerContext returns the context for spans inside an open span whose own
+// context is outer.
 func (r *relay) innerContext(outer context.Context, k *known) context.Context {
 	switch {
-	case r.called(k.node): // the one that callbacks have open
+	case r.called(k.node): // the open span of the callbacks
 		return context.Background()
 	case k.span != nil:
 		return k.ctx
@@ -367,13 +367,13 @@ func (r *relay) innerContext(outer context.Context, k *known) context.Context {
 	return outer
 }
 
-// kind is what starts spans of a name, nil where none can be.
-func (r *relay) kind(n *node) direct.Sender {
+// kind returns the sender for spans with a name, or nil.
+func (r *relay) kind(n *node) dispatch.Sender {
 	if c := r.calls; c != nil && c.ended && r.tel == c.tel {
-		r.tel = nil // what comes after the end of the application
+		r.tel = nil // for spans after the end of the application
 	}
 	if r.tel == nil && !r.failed {
-		r.src.news() // who it is
+		r.src.news() // updates the identity
 		tel, err := r.src.provider(r.cfg, config.Config{}, &r.ending, func() time.Time { return time.Unix(0, r.clock.Load()) }, nil)
 		if err != nil {
 			r.failed = true
@@ -383,19 +383,20 @@ func (r *relay) kind(n *node) direct.Sender {
 		r.tel, r.own = tel, append(r.own, tel)
 	}
 	if n.sentBy != r.tel {
-		n.sender, n.sentBy = direct.SourceOf(r.tel.TracerProvider()).Sender(tracefile.KeyCat(n.key), tracefile.KeyName(n.key)), r.tel
+		n.sender, n.sentBy = dispatch.SourceOf(r.tel.TracerProvider()).Sender(tracefile.KeyCat(n.key), tracefile.KeyName(n.key)), r.tel
 	}
 	return n.sender
 }
 
-// identified says that the rank is known now: what comes is sent as of that rank.
+// identified notes that the rank is known: later spans are sent with that rank.
 func (r *relay) identified() {
 	if r != nil && slices.Contains(r.own, r.tel) {
 		r.tel = nil
 	}
 }
 
-// use takes the provider of the callbacks, and what the program wants to be sent.
+// use sets the provider of the callbacks, and the program's export
+// customization.
 func (r *relay) use(tel *telemetry.Provider, export *config.Export, nodes map[uint32]*node) {
 	if r == nil {
 		return
@@ -406,21 +407,21 @@ func (r *relay) use(tel *telemetry.Provider, export *config.Export, nodes map[ui
 	}
 }
 
-// replays says that the program calls back.
+// replays notes that the program uses callbacks.
 func (r *relay) replays(c *calls) {
 	if r != nil {
 		r.calls = c
 	}
 }
 
-// pass says that it is a time.
+// pass notes the current time.
 func (r *relay) pass(now int64) {
 	if r != nil {
 		r.clock.Store(max(now, r.clock.Load()))
 	}
 }
 
-// finish hands on what waits.
+// finish passes on everything that waits.
 func (r *relay) finish(threads map[uint32]*thread) {
 	if r == nil {
 		return
@@ -429,11 +430,12 @@ func (r *relay) finish(threads map[uint32]*thread) {
 	for _, t := range threads {
 		r.settle(t)
 		r.release(t)
-		r.cut(t, 0) // what the process had open
+		r.cut(t, 0) // the process's open spans
 	}
 }
 
-// close ends the provider that was made for spans alone. What it loses is counted.
+// close ends the provider that was made for spans alone. Its losses are
+// counted.
 func (r *relay) close(ctx context.Context) {
 	if r == nil {
 		return
@@ -444,26 +446,26 @@ func (r *relay) close(ctx context.Context) {
 	}
 }
 
-// known is a span that is open and of which the name is known.
+// known is an open span with a known name.
 type known struct {
 	depth int
 	start int64
 	node  *node
 	attrs []attribute.KeyValue
-	waits bool            // it is not known yet what is around it
-	ctx   context.Context // that carries it where it is sent
+	waits bool            // what is around it is unknown so far
+	ctx   context.Context // the context with it, if it is sent
 	span  trace.Span
 }
 
-// is reports whether it is a span that ended.
+// is reports whether it is the span that ended.
 func (k *known) is(s *relayed) bool { return k.start == s.start && k.node == s.node }
 
-// openAt returns the place of the open span at a depth.
+// openAt returns the index of the open span at a depth.
 func (t *thread) openAt(depth int) (at int, found bool) {
 	return slices.BinarySearchFunc(t.open, depth, func(k known, depth int) int { return cmp.Compare(k.depth, depth) })
 }
 
-// waiting are spans that have ended inside of one of which nothing is known.
+// waiting holds ended spans inside an unknown one.
 type waiting struct {
 	depth int
 	spans []relayed
@@ -476,17 +478,18 @@ func (w *waiting) size() (n int) {
 	return n
 }
 
-// relayed is a span that ended and is sent, with what it has inside.
+// relayed is an ended span to be sent, with the spans inside it.
 type relayed struct {
 	node       *node
 	start, end int64
 	attrs      []attribute.KeyValue
 	failed     bool
 	below      []relayed
-	size       int // of that, and one
+	size       int // the number of those, plus one
 }
 
-// keyValues are arguments of a span as attributes, and whether it has failed.
+// keyValues returns a span's arguments as attributes, and whether it has
+// failed.
 func keyValues(args []dftracer.Arg) (kvs []attribute.KeyValue, failed bool) {
 	kvs = make([]attribute.KeyValue, 0, len(args))
 	for _, a := range args {

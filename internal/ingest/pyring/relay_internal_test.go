@@ -14,9 +14,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A function that calls itself has one cell, so that the span that has been open for a
-// while is announced at a depth that is a guess. It is sent once all the same, as it is
-// written once.
+// A recursive function has one cell, so a span that has been open for a while
+// is announced at a guessed depth. It is sent once, as it is written once.
 func TestRecursionIsSentOnce(t *testing.T) {
 	w, err := dftracer.Create(filepath.Join(t.TempDir(), "trace.pfw"), &dftracer.Options{Compression: dftracer.CompressNone})
 	if err != nil {
@@ -45,7 +44,7 @@ func TestRecursionIsSentOnce(t *testing.T) {
 		ids[s.SpanContext.SpanID()] = depth
 		starts[depth]++
 	}
-	parents := map[int64]int64{1: 0, 2: 1, 3: 0} // the last one was started below nothing
+	parents := map[int64]int64{1: 0, 2: 1, 3: 0} // the last one was started without a parent
 	for _, s := range sent.GetSpans() {
 		depth := (s.StartTime.UnixNano() - at) / 1000
 		if got, want := ids[s.Parent.SpanID()], parents[depth]; starts[depth] != 1 || got != want || len(s.Attributes) > 0 {

@@ -40,7 +40,7 @@ func (p *process) call(name string, at int64, args []byte) {
 	c.n++
 	c.now.Store(max(at, c.now.Load()))
 	switch name {
-	case "configure_provider": // it is made when it has something to record: then functions have given their values
+	case "configure_provider": // it is made when it has something to record, after functions have returned their values
 		c.given = v
 		return
 	case "values":
@@ -69,18 +69,19 @@ func (p *process) call(name string, at int64, args []byte) {
 	}
 }
 
-// iterated replays the callback at the end of an iteration, which the end of its span is.
+// iterated replays the callback at the end of an iteration, which is the end of
+// its span.
 func (p *process) iterated(r *ring.Record) {
 	var args []byte
 	if r.Failed {
 		v := values{"exception_type": "Exception"}
-		_ = json.Unmarshal(r.Args, &v) // without, that is all that is known
-		args, _ = json.Marshal(v)      // of texts and numbers: it never fails
+		_ = json.Unmarshal(r.Args, &v) // without arguments, the number is all that is known
+		args, _ = json.Marshal(v)      // texts and numbers: it never fails
 	}
 	p.call("on_training_single_iteration_end", r.End, args)
 }
 
-// take takes a record.
+// take handles a record.
 func (p *process) take(r *ring.Record) {
 	p.last = max(p.last, r.Start, r.End)
 	if r.Depth > maxDepth {
@@ -134,15 +135,15 @@ func (p *process) take(r *ring.Record) {
 		}
 		p.note(tracefile.KeyName(n.key), r)
 	case ring.KindCall:
-		if r.Value > 0 { // an iteration, and its number from 1
+		if r.Value > 0 { // an iteration, with its number from 1
 			p.places.set(r.Start, -1, r.Value-1)
 		}
 		p.call(tracefile.KeyName(n.key), r.Start, r.Args)
 	}
 }
 
-// note writes metadata with a time. The message of an exception and the line of source that
-// raised it may hold a secret.
+// note writes metadata with a time. An exception's message and source line may
+// have a secret.
 func (p *process) note(name string, r *ring.Record) {
 	args := appendObject(nil, r.Args)
 	for i := range args {
@@ -153,7 +154,7 @@ func (p *process) note(name string, r *ring.Record) {
 	tracefile.WriteCustom(p.w, name, fmt.Sprint(r.Start/1000), args...)
 }
 
-// span takes a span that ended.
+// span handles an ended span.
 func (p *process) span(t *thread, n *node, r *ring.Record) {
 	n.spanEnded(t, r.Start)
 	if n.group != "" && r.Value > p.numbers[n.group] {
@@ -174,26 +175,26 @@ func (p *process) span(t *thread, n *node, r *ring.Record) {
 	p.end(t, span{node: n, start: r.Start, end: r.End, thread: t, args: args}, r.Depth, r.Crossed)
 }
 
-// source is the ring of a process, and who that is.
+// source is the ring buffer of a process, and the identity of the process.
 type source struct {
 	o     *Options
 	log   *slog.Logger
 	ring  *ring.Ring
-	num   int64 // of the process, as this one knows it; 0 where it cannot be seen
-	plain bool  // whether the trace is not compressed
+	num   int64 // the process id as this process knows it; 0 if it is not visible
+	plain bool  // the trace is not compressed
 	id    outputs.Identity
-	last  int64           // the latest time in the ring
-	told  map[string]bool // which bounds the log says were reached
-	news  func()          // takes what the process has said about itself since
-	file  string          // the name that its trace was given
+	last  int64           // the latest time in the ring buffer
+	told  map[string]bool // bounds that were logged
+	news  func()          // reads new metadata of the process
+	file  string          // the file name of its trace
 	fails atomic.Bool     // the trace cannot be written at present
 
 	mu    sync.Mutex
-	stats Stats // guarded by mu, for those who ask
+	stats Stats // guarded by mu
 }
 
-// name is that of the trace. A program that named its log file, where nobody
-// gave a folder for rings, gets that name.
+// name returns the file name of the trace. If the program named its log file
+// and no folder for ring buffers was set, it is that name.
 func (p *source) name() string {
 	stem := strings.TrimSuffix(filepath.Base(p.ring.Path), ring.Ext)
 	for range 2 { // pid and start
@@ -212,7 +213,8 @@ func (p *source) name() string {
 	return fmt.Sprintf("%s-%d%s", stem, p.id.PID, ext)
 }
 
-// identify finds out who the process is from its launcher's variables.
+// identify determines the identity of the process from its launcher's
+// variables.
 func (p *source) identify(who ring.Who) {
 	ranks, err := config.DetectRanks(func(name string) (string, bool) {
 		v, ok := who.Env[name]
@@ -235,14 +237,14 @@ func (p *source) identify(who ring.Who) {
 // alive reports whether the process still runs.
 func (p *source) alive() bool { return proc.Alive(int(p.num), p.ring.Ticks) }
 
-// wrote notes a file.
+// wrote notes a written file.
 func (p *source) wrote(path string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stats.Files = append(p.stats.Files, path)
 }
 
-// limit says once that a bound was reached.
+// limit logs once that a bound was reached.
 func (p *source) limit(what string) {
 	if !p.told[what] {
 		p.told[what] = true

@@ -7,53 +7,53 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/place"
 )
 
-// maxDepth is how deep spans nest; what is deeper lies side by side there.
+// maxDepth is how deep spans nest; deeper ones are siblings there.
 const maxDepth = 1024
 
-// thread puts the spans of a thread below each other. A slot says at which
-// depth its span stood on the stack of open spans; what is below it came
-// earlier, and what is above it comes later.
+// thread nests the spans of a thread. A slot has the depth of its span on the
+// stack of open spans; spans inside it came earlier, and spans around it come
+// later.
 type thread struct {
 	tid    int64
 	number uint32
-	levels []level         // by depth, those of which something is known
-	known  map[int64]began // spans whose begin was written, by their start
+	levels []level         // by depth, only those with something known
+	known  map[int64]began // spans with a begin record, by their start
 	ends   []int64         // of the last spans, by depth
-	given  bool            // its number is one that the program gave: spans come there in any order
+	given  bool            // the program numbers it: spans come in any order
 	rows   place.Rows
-	open   []known   // by depth, of which the relay knows
+	open   []known   // by depth, for the relay
 	held   []waiting // by depth
 }
 
-// level is what is known of the span that is open at a depth.
+// level is what is known about the open span at a depth.
 type level struct {
 	depth   int  // from 1
-	gaps    int  // levels below it that are one
-	gap     bool // it has ended, and something that began inside it has not
+	gaps    int  // levels below it that are gaps
+	gap     bool // it has ended, but a span inside it has not
 	id      uint64
-	start   int64 // that a begin slot said, or 0
+	start   int64 // from its begin slot, or 0
 	node    *node
-	args    []dftracer.Arg // of the begin slot
-	first   int64          // the earliest start of a child that has the id, and the
+	args    []dftracer.Arg // from its begin slot
+	first   int64          // the earliest start of a written child, and the
 	last    int64          // latest end
-	waiting []span         // and what is below them
-	size    int            // how many that are in all
+	waiting []span         // with those below them
+	size    int            // their total number
 }
 
-// span is one that ended, or is open, on its way to the file.
+// span is an ended or open span to be written.
 type span struct {
 	node       *node
 	id         uint64
 	start, end int64 // nanoseconds
 	thread     *thread
-	aside      bool // it began before the span before it ended
+	aside      bool // it began before the previous span ended
 	level      int
 	args       []dftracer.Arg
-	below      []span // what waits with it
-	size       int    // of that, and one
+	below      []span // spans that wait with it
+	size       int    // the number of those, plus one
 }
 
-// began is a span whose begin record was written.
+// began is a span with a begin record.
 type began struct {
 	node  *node
 	start int64
@@ -61,10 +61,10 @@ type began struct {
 	id    uint64
 }
 
-// find returns the place of the first level that is not above a depth.
+// find returns the index of the first level at or below a depth.
 func (t *thread) find(depth int) int {
 	n := len(t.levels)
-	switch { // mostly it is one of the last
+	switch { // it is mostly one of the last
 	case n == 0 || t.levels[n-1].depth < depth:
 		return n
 	case t.levels[n-1].depth == depth || n > 1 && t.levels[n-2].depth < depth:
@@ -74,7 +74,7 @@ func (t *thread) find(depth int) int {
 	return i
 }
 
-// peek returns what is known of a depth, for reading.
+// peek returns the level at a depth for reading, or nil.
 func (t *thread) peek(depth int) *level {
 	if i := t.find(depth); i < len(t.levels) && t.levels[i].depth == depth {
 		return &t.levels[i]
@@ -93,7 +93,7 @@ func (t *thread) levelAt(depth int) *level {
 	return &t.levels[i]
 }
 
-// gaps counts them among the first levels.
+// gaps counts the gaps among the first i levels.
 func (t *thread) gaps(i int) int {
 	switch {
 	case i == 0:
@@ -104,8 +104,8 @@ func (t *thread) gaps(i int) int {
 	return t.levels[i-1].gaps
 }
 
-// outerSpan returns the depth of the span around what stands at a depth, 0 for none,
-// and the level of what stands there.
+// outerSpan returns the depth of the span around a depth, 0 for none, and the
+// level number of that depth.
 func (t *thread) outerSpan(depth int) (outer, number int) {
 	i := t.find(depth)
 	outer = depth - 1
@@ -115,22 +115,22 @@ func (t *thread) outerSpan(depth int) (outer, number int) {
 	return outer, depth - t.gaps(i)
 }
 
-// ended returns the id of a span, which its begin has said if that was written. Another
-// one may have begun at the same time. One that is called something else by its end is
-// known by its depth, and one whose depth was guessed by its name.
+// ended returns the id of a span, from its begin record if there is one.
+// Another span may have begun at the same time. A span with another name at its
+// end is identified by its depth, and one with a guessed depth by its name.
 func (t *thread) ended(s *span, depth int, id uint64) uint64 {
 	if b, ok := t.known[s.start]; ok && (b.node == s.node || b.depth == depth) {
 		delete(t.known, s.start)
 		if l := t.peek(b.depth); b.depth != depth && l.id == b.id && l != &unknown {
-			l.id = 0 // it was not that one, as where a function calls itself
+			l.id = 0 // another span, for example of a recursive function
 		}
 		return b.id
 	}
 	return id
 }
 
-// leave takes a span off its level. It returns what waited below it for spans that
-// have not come.
+// leave removes a span from its level. It returns what waited below it for
+// spans that have not come.
 func (t *thread) leave(depth int, crossed bool) (orphans []span) {
 	if crossed {
 		l := t.levelAt(depth)
@@ -165,7 +165,7 @@ func (t *thread) clear(depth int) (orphans []span) {
 	return orphans
 }
 
-// cover notes a child that is written.
+// cover notes a written child.
 func (l *level) cover(s *span) {
 	l.first, l.last = earlier(l.first, s.start), max(l.last, s.end)
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/place"
 )
 
-// appendValue appends what the value of a span stands for.
+// appendValue appends an argument for the value of a span.
 func appendValue(dst []dftracer.Arg, n *node, r *ring.Record) []dftracer.Arg {
 	switch {
 	case r.Value <= 0:
 		return dst
-	case r.Thread.Lane: // of a device, which came to it later
+	case r.Thread.Lane: // a device's, which worked on it later
 		return append(dst, dftracer.Int("background", 1), dftracer.Float("lag_us", float64(r.Value)/1000))
 	case n.samples:
 		return append(dst, dftracer.Int("samples", r.Value))
@@ -28,9 +28,8 @@ func appendValue(dst []dftracer.Arg, n *node, r *ring.Record) []dftracer.Arg {
 	return append(dst, dftracer.Int("count", r.Value))
 }
 
-// arguments are those of a span that was asked for at a time: where the training
-// stood then, the first ones, what the node was given, and the span's own, which
-// win.
+// arguments returns the arguments of a span at a time: epoch and step, the
+// first ones, the node's, and the span's own, which win.
 func (p *process) arguments(n *node, asked int64, first []dftracer.Arg, own []byte) []dftracer.Arg {
 	epoch, step := p.places.position(asked)
 	if n.epoch >= 0 {
@@ -66,15 +65,15 @@ func (p *process) arguments(n *node, asked int64, first []dftracer.Arg, own []by
 	return append(args, rest...)
 }
 
-// write writes a span below another one, 0 for none, and what is below it.
+// write writes a span below another one (0 for none), and the spans below it.
 func (p *process) write(s *span, parent uint64) { p.writeNear(s, parent, 0) }
 
-// writeNear does so for one below a span on a row.
+// writeNear is write for a span below another one on a row.
 func (p *process) writeNear(s *span, parent uint64, near int) {
 	start, end := s.start/1000, s.end/1000
 	seen := p.written != nil && p.written.take(spanOf(s.node, start, end))
 	row := near
-	if !seen { // what is inside of it goes to the same row
+	if !seen { // spans inside it go to the same row
 		row = s.row(near, start, end)
 	}
 	if len(s.below) > 0 {
@@ -106,8 +105,8 @@ func (p *process) writeNear(s *span, parent uint64, near int) {
 	s.args = nil
 }
 
-// row returns the row of a span of its thread, not the first one if it began before the
-// span before it ended.
+// row returns the row for a span of its thread: not the first one if it began
+// before the previous span ended.
 func (s *span) row(near int, start, end int64) int {
 	first := 0
 	if s.aside {
@@ -129,10 +128,10 @@ func (p *process) lane(t *thread, row int) (tid int64) {
 	return 0
 }
 
-// maxSpare bounds the memory that is kept for the arguments of spans.
+// maxSpare bounds the memory kept for argument lists.
 const maxSpare = 256
 
-// event is an open span for its begin record.
+// event returns an open span for its begin record.
 func (p *process) event(s *span, parent uint64) *dftracer.Event {
 	e := &dftracer.Event{
 		ID: s.id, Name: tracefile.KeyName(s.node.key), Cat: tracefile.KeyCat(s.node.key), Type: tracefile.TypePython, TID: s.thread.tid, TS: s.start / 1000,
@@ -144,7 +143,7 @@ func (p *process) event(s *span, parent uint64) *dftracer.Event {
 	return e
 }
 
-// spareSpans keeps a list for later.
+// spareSpans keeps a list for reuse.
 func (p *process) spareSpans(list []span) {
 	if cap(list) > 0 && len(p.spans) < maxSpare {
 		clear(list)
@@ -152,9 +151,10 @@ func (p *process) spareSpans(list []span) {
 	}
 }
 
-// written are spans that are in a trace already, and how often: an earlier reader
-// of the ring was killed after it wrote them and before it gave their slots back,
-// or the ring was imported before. Short spans may well agree in all of it.
+// written counts spans that are already in a trace: an earlier reader of the
+// ring buffer was killed after it wrote them and before it released their
+// slots, or the ring buffer was imported before. Different short spans may be
+// equal.
 type written map[writtenSpan]int
 
 type writtenSpan struct {
@@ -162,12 +162,13 @@ type writtenSpan struct {
 	ts, dur   int64
 }
 
-// spanOf is a span of a node as a trace has it, by its times in microseconds.
+// spanOf returns a span of a node in the form of a trace, with times in
+// microseconds.
 func spanOf(n *node, start, end int64) writtenSpan {
 	return writtenSpan{tracefile.KeyCat(n.key), tracefile.KeyName(n.key), start, end - start}
 }
 
-// take reports whether a span is there, once for each.
+// take reports whether the trace has a span, once for each.
 func (w written) take(s writtenSpan) bool {
 	n := w[s]
 	if n > 0 {
@@ -176,14 +177,15 @@ func (w written) take(s writtenSpan) bool {
 	return n > 0
 }
 
-// findWritten reads the traces in dir that earlier readers of a ring have left
-// under the name of its trace, as far as they can be read. It keeps what is not
-// older than what the ring holds, and is nil when there is none.
+// findWritten reads the traces in dir that earlier readers of a ring buffer
+// have left under the name of its trace, as far as they can be read. It keeps
+// spans that are not older than the ring buffer's contents, and returns nil if
+// there are none.
 func findWritten(ctx context.Context, path, dir, name string, pid int64) written {
 	stem := escape(strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".pfw"))
 	var paths []string
 	for _, pattern := range []string{".pfw.gz", ".run*.pfw.gz", ".pfw", ".run*.pfw"} {
-		found, _ := filepath.Glob(filepath.Join(escape(dir), stem+pattern)) // the pattern is well-formed
+		found, _ := filepath.Glob(filepath.Join(escape(dir), stem+pattern)) // the pattern is valid
 		paths = append(paths, found...)
 	}
 	if len(paths) == 0 {
@@ -192,7 +194,7 @@ func findWritten(ctx context.Context, path, dir, name string, pid int64) written
 	since := oldest(ctx, path)
 	seen := make(written)
 	for _, p := range paths {
-		// The trace of a reader that was killed is cut off: what is before counts.
+		// The trace of a killed reader is truncated: its complete part counts.
 		_, _ = dftracer.Scan(p, nil, func(ev *dftracer.Event) error {
 			if ev.Phase == dftracer.PhaseComplete && ev.PID == pid && ev.TS >= since {
 				seen[writtenSpan{ev.Cat, ev.Name, ev.TS, ev.Dur}]++
@@ -203,8 +205,8 @@ func findWritten(ctx context.Context, path, dir, name string, pid int64) written
 	return seen
 }
 
-// oldest is the earliest start in a ring, in microseconds since the epoch. What is
-// wrong with the ring comes up again when it is imported.
+// oldest returns the earliest start in a ring buffer, in microseconds since the
+// epoch. Its errors occur again when it is imported.
 func oldest(ctx context.Context, path string) int64 {
 	r, err := ring.Open(path, ring.Options{})
 	if err != nil {
@@ -218,7 +220,7 @@ func oldest(ctx context.Context, path string) int64 {
 	return since
 }
 
-// escape makes a pattern that stands for a path.
+// escape returns a pattern that matches only a path.
 func escape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }

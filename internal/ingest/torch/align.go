@@ -9,8 +9,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// How sure the place of a rank on the common time axis is. A rank of confidenceNone
-// was left where it is.
+// How certain the position of a rank on the common time axis is. A rank with
+// confidenceNone was not moved.
 const (
 	confidenceNone      = "none"
 	confidenceMedium    = "medium"
@@ -19,21 +19,22 @@ const (
 	confidenceSameHost  = "same host"
 )
 
-// placement is where one rank lies on the axis.
+// placement is the position of one rank on the axis.
 type placement struct {
 	clock
-	axis       int // number of the axis, -1 while none
+	axis       int // number of the axis, -1 if none
 	confidence string
 	residual   time.Duration
 	shared     int
 	reason     string
 	tried      int // shared collectives at the last attempt
-	// blur is how far off the rank's times may still be.
+	// blur is the remaining uncertainty of the rank's times.
 	blur int64
 }
 
-// aligner places the ranks of one window. Ranks that share collectives, be it
-// through others, come onto one axis; each axis has a rank that stays.
+// aligner places the ranks of one window. Ranks that share collectives,
+// directly or through others, get one axis; each axis has a rank that is not
+// moved.
 type aligner struct {
 	procs  []*process
 	all    []*instance
@@ -91,7 +92,7 @@ func (al *aligner) run() {
 	}
 }
 
-// place counts what a placed rank shares with the others.
+// place counts the collectives that a placed rank shares with the others.
 func (al *aligner) place(i int) {
 	for _, in := range al.of[i] {
 		if _, known := al.anchor[in]; known {
@@ -104,8 +105,8 @@ func (al *aligner) place(i int) {
 	}
 }
 
-// next returns the rank that shares most with the axis and was not tried with
-// as much before, or -1.
+// next returns the rank that shares most collectives with the axis and was not
+// tried with as many before, or -1.
 func (al *aligner) next() int {
 	best := -1
 	for i := range al.places {
@@ -116,7 +117,7 @@ func (al *aligner) next() int {
 	return best
 }
 
-// try places a rank on the axis when the evidence allows.
+// try places a rank on the axis if the evidence suffices.
 func (al *aligner) try(i, axis int) bool {
 	p := &al.places[i]
 	p.tried = al.count[i]
@@ -152,7 +153,7 @@ func (in *instance) end(proc int) int64 {
 	return 0
 }
 
-// doubt reports why a fit is no evidence, "" when it is.
+// doubt returns why a fit is not evidence, or "".
 func (f *fit) doubt(pts []point, tolerance int64, anchored bool) string {
 	switch {
 	case f.n < minShared:
@@ -167,13 +168,13 @@ func (f *fit) doubt(pts []point, tolerance int64, anchored bool) string {
 	return ""
 }
 
-// maxShift is how many collectives two ranks may be apart in another pairing.
-// It is to reach over the collectives of one step.
+// maxShift is by how many collectives another pairing of two ranks may be
+// shifted. It should exceed the collectives of one step.
 const maxShift = 32
 
-// ambiguous reports whether pairing every collective with a later one would
-// fit nearly as well, where the difference is large enough for that: steps
-// repeat themselves.
+// ambiguous reports whether pairing every collective with a later one would fit
+// nearly as well, if the offset is large enough for that: steps repeat
+// themselves.
 func (f *fit) ambiguous(pts []point) bool {
 	pts = pts[:min(len(pts), 1024)]
 	gaps := make([]int64, 0, len(pts))
@@ -207,7 +208,7 @@ func (al *aligner) hosts(axis int) map[string]int {
 	return first
 }
 
-// sameHost places a rank whose host says that it shares a clock with the axis.
+// sameHost places a rank on a host that shares a clock with the axis.
 func (al *aligner) sameHost(i, axis int, hosts map[string]int) bool {
 	p := &al.places[i]
 	k, ok := hosts[al.procs[i].host]
@@ -219,7 +220,7 @@ func (al *aligner) sameHost(i, axis int, hosts map[string]int) bool {
 	return true
 }
 
-// apply moves the clocks that differ by more than opts.MinSkew.
+// apply shifts the clocks that differ by more than opts.MinSkew.
 func (al *aligner) apply(opts *Options, rep *RankReport) {
 	for i, p := range al.procs {
 		pl := &al.places[i]
@@ -255,8 +256,8 @@ func driftText(ppm float64) string {
 	return fmt.Sprintf(" and %+.1f ppm", ppm)
 }
 
-// skews tells for every collective how its ranks arrived, as far as the axis
-// is good enough to say.
+// skews reports for every collective how its ranks arrived, if the axis is
+// accurate enough.
 func (al *aligner) skews(rep *RankReport) {
 	for _, p := range al.procs {
 		p.waits = make(map[int64]commWait, len(p.comms.list))
@@ -293,7 +294,7 @@ func (al *aligner) skew(in *instance, rep *RankReport) {
 		blur = max(blur, al.places[a.proc].blur)
 	}
 	if highEnd-lowEnd > max(in.first.tolerance(), 6*blur) {
-		// No one collective: a wrong pair must not put the blame on a rank.
+		// This may be a wrong pair, which must not blame a rank.
 		rep.Inconsistent++
 		return
 	}

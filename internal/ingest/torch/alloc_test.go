@@ -8,8 +8,8 @@ import (
 	"github.com/trainspan/trainspan/internal/ingest/torch"
 )
 
-// An event costs no allocation on its way through an import: 54,000 more
-// events cost a few blocks of rows and their writing.
+// An event costs no allocation in an import: 54,000 more events cost a few
+// blocks of rows and their writing.
 func TestImportDoesNotAllocatePerEvent(t *testing.T) {
 	allocs := func(n int) float64 {
 		src := fromBytes("x.json", generated(n, 0))

@@ -17,8 +17,8 @@ type nullSink struct{ n int64 }
 
 func (s *nullSink) Write(*dftracer.Event) { s.n++ }
 
-// benchTraces is what is measured: a generated trace, and the large real ones
-// where they are present.
+// benchTraces runs a benchmark for a generated trace, and for the large real
+// ones if they exist.
 func benchTraces(b *testing.B, bench func(b *testing.B, name string, data []byte, size int64)) {
 	b.Run("generated", func(b *testing.B) {
 		data := generated(60_000, 1)
@@ -41,8 +41,8 @@ func benchTraces(b *testing.B, bench func(b *testing.B, name string, data []byte
 	}
 }
 
-// BenchmarkImport maps a whole trace to events and drops them. The rates are
-// those of decompressed input: MB/s by the clock, and MB/cpu-s by the
+// BenchmarkImport converts a whole trace to events and drops them. The rates
+// are about decompressed input: MB/s by the clock, and MB/cpu-s by the
 // processor time of all goroutines and the garbage collector, which other
 // programs on the machine do not disturb.
 func BenchmarkImport(b *testing.B) {
@@ -53,8 +53,8 @@ func BenchmarkImport(b *testing.B) {
 	})
 }
 
-// BenchmarkImportToFile is BenchmarkImport with all that the command does:
-// the events are encoded, compressed and written to a file.
+// BenchmarkImportToFile also encodes and compresses the events and writes them
+// to a file, like the command.
 func BenchmarkImportToFile(b *testing.B) {
 	path := b.TempDir() + "/run.pfw.gz"
 	benchTraces(b, func(b *testing.B, name string, data []byte, size int64) {

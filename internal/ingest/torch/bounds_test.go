@@ -25,13 +25,13 @@ func (s *keepSink) Write(e *dftracer.Event) {
 	}
 }
 
-// What lies beyond a bound is written in another way or counted, and the report
-// says so.
+// What exceeds a bound is written in another way or counted, and the report
+// mentions it.
 func TestBounds(t *testing.T) {
 	const n = 3000
 	for name, tt := range map[string]struct {
 		fill func(b *bytes.Buffer)
-		rows int // that become events
+		rows int // rows that become events
 		says string
 	}{
 		"depth": {func(b *bytes.Buffer) {
@@ -82,8 +82,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A name that other rows refer to is cut there, and groups with long lists of
-// ranks stay the same on each rank.
+// Names that other rows refer to are cut there, and groups with long lists of
+// ranks are equal on each rank.
 func TestReferences(t *testing.T) {
 	long := strings.Repeat("é", 5000)
 	sink := &keepSink{cat: "PP"}

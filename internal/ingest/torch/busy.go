@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// union is the length of a set of intervals that come in order of their start.
+// union is the total length of intervals added in order of their start.
 type union struct{ end, sum int64 }
 
 func (u *union) add(start, end int64) {
@@ -16,7 +16,7 @@ func (u *union) add(start, end int64) {
 	}
 }
 
-// busyDevice collects the unions of one device.
+// busyDevice holds the busy times of one device.
 type busyDevice struct {
 	classes      [classCount]union
 	working, all union // compute and communication; everything
@@ -33,14 +33,14 @@ func (b *busyDevice) add(class deviceClass, start, end int64) {
 // maxDevices bounds the devices of one file.
 const maxDevices = 1024
 
-// busyDevices collects the unions of the devices of a file.
+// busyDevices holds the busy times of a file's devices.
 type busyDevices struct {
 	byID   map[int64]*busyDevice
 	last   *busyDevice
 	lastID int64
 }
 
-// add adds a row of a class, which come in order of their start, to its device.
+// add adds a row of a class to its device. Rows come in order of their start.
 func (d *busyDevices) add(r *row, class deviceClass, window [2]int64) {
 	if !r.works() {
 		return
@@ -63,7 +63,7 @@ func (d *busyDevices) add(r *row, class deviceClass, window [2]int64) {
 	b.add(class, r.start, min(r.end, max(window[1], r.start)))
 }
 
-// reset lets what ran before the window count from its start.
+// reset makes rows that ran before the window count from its start.
 func (b *busyDevice) reset(start int64) {
 	for i := range b.classes {
 		b.classes[i].end = start
@@ -71,7 +71,7 @@ func (b *busyDevice) reset(start int64) {
 	b.working.end, b.all.end = start, start
 }
 
-// use lists the devices of the file.
+// use returns the use of the file's devices.
 func (d *busyDevices) use(bounds [2]int64) (out []DeviceUse) {
 	window := max(bounds[1]-bounds[0], 0)
 	for _, id := range slices.Sorted(maps.Keys(d.byID)) {

@@ -9,9 +9,9 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// clock maps the times of one file, in nanoseconds since 1970, to the axis
-// that its ranks share: t + offset + drift*(t-ref). The zero clock changes
-// nothing. Order is kept, so that rows stay nested.
+// clock maps the times of one file, in nanoseconds since 1970, to the axis of
+// its ranks: t + offset + drift*(t-ref). The zero clock changes nothing. The
+// order of times is kept, so that rows stay nested.
 type clock struct {
 	offset int64
 	drift  float64
@@ -25,16 +25,16 @@ func (c *clock) toTrace(t int64) int64 {
 	return t + c.offset + int64(math.Round(c.drift*float64(t-c.ref)))
 }
 
-// point is one observation of two clocks: y has to be added to x.
+// point is one observation of two clocks: add y to x.
 type point struct{ x, y int64 }
 
 const (
-	// maxDrift is what a kernel's clock discipline corrects at most. More is no
-	// drift of a clock.
+	// maxDrift is the largest drift that a kernel's clock discipline corrects. A
+	// larger value is not a clock's drift.
 	maxDrift = 500e-6
-	// fitSample bounds the points that a slope is taken from.
+	// fitSample bounds the points used for a slope.
 	fitSample = 300
-	// fitDrift is how many points a drift needs.
+	// fitDrift is how many points an estimate of drift needs.
 	fitDrift = 8
 )
 
@@ -42,13 +42,13 @@ const (
 type fit struct {
 	clock
 	n, inliers int
-	// scale is the spread of the residuals, as a standard deviation that
-	// outliers do not widen.
+	// scale is the spread of the residuals, as a robust standard deviation.
 	scale time.Duration
 }
 
-// fitClock estimates offset and drift, by medians, so that up to a third of
-// wrong points does not move it. tolerance is what a right point may be off.
+// fitClock estimates offset and drift by medians, so that up to a third of
+// wrong points has no effect. tolerance is the error that a right point may
+// have.
 func fitClock(pts []point, tolerance int64) fit {
 	f := fit{n: len(pts)}
 	if len(pts) == 0 {
@@ -62,7 +62,7 @@ func fitClock(pts []point, tolerance int64) fit {
 		g := fit{clock: clock{drift: slope(pts), ref: f.ref}, n: f.n}
 		g.offset = medianOf(pts, func(p point) int64 { return p.x + p.y - g.toTrace(p.x) })
 		bent := g.spread(pts)
-		// A drift has to explain what an offset alone does not.
+		// A drift must explain more than an offset alone.
 		moved := math.Abs(g.drift) * float64(span)
 		if math.Abs(g.drift) <= maxDrift && moved > max(4*bent, 2000) && bent < 0.7*scale {
 			f, scale = g, bent
@@ -78,12 +78,13 @@ func fitClock(pts []point, tolerance int64) fit {
 	return f
 }
 
-// spread is the scaled median of the absolute residuals.
+// spread returns the scaled median of the absolute residuals.
 func (f *fit) spread(pts []point) float64 {
 	return 1.4826 * float64(medianOf(pts, func(p point) int64 { return abs(p.x + p.y - f.toTrace(p.x)) }))
 }
 
-// slope is the median of the slopes between all pairs of a sample (Theil and Sen).
+// slope returns the median of the slopes between all pairs of a sample
+// (Theil-Sen).
 func slope(pts []point) float64 {
 	step := max(len(pts)/fitSample, 1)
 	var slopes []float64

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Clocks drift apart by what a kernel lets them, 500 millionths; what is more is
-// another fault, and is not stretched away.
+// Clocks drift by at most the kernel's limit of 500 ppm; a larger slope is
+// another fault, and is not corrected.
 func TestFitTakesADriftOfClocksOnly(t *testing.T) {
 	const second = int64(1e9)
 	for ppm, want := range map[float64]float64{0: 0, 20: 20, 200: 200, -400: -400, 490: 490, 510: 0, -600: 0, 5000: 0} {

@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// maxCollectives bounds how many collectives of one rank are matched with
-// those of the others.
+// maxCollectives bounds how many collectives of one rank are matched with those
+// of the others.
 const maxCollectives = 1 << 20
 
 // rankCollective is a collective of one rank, times with the base added.
 type rankCollective struct {
 	group      string // process group: its name and its ranks, as far as known
 	op         string
-	bytes      int64 // -1 unknown, or different from rank to rank
-	step, seq  int64 // step number, number in the group; -1 unknown
+	bytes      int64 // -1 if unknown, or if the ranks differ
+	step, seq  int64 // step number, number in the group; -1 if unknown
 	start, end int64
-	row        int64 // to find it again
-	size       int32 // ranks in the group, -1 unknown
+	row        int64 // the number of its row
+	size       int32 // ranks in the group, -1 if unknown
 	src, dst   int32
-	symmetric  bool // every rank leaves it at the same moment
+	symmetric  bool // all ranks leave it at the same time
 	host       bool // run by the host
 }
 
-// groupName is the readable part of a group.
+// groupName returns the readable part of a group.
 func groupName(group string) string {
 	for i := range len(group) {
 		if group[i] == 0 {
@@ -38,8 +38,8 @@ func (c *rankCollective) sameAs(d *rankCollective) bool {
 	return c.op == d.op && (c.bytes == d.bytes || c.bytes < 0 || d.bytes < 0)
 }
 
-// tolerance is how far apart the ranks may leave one collective, in
-// nanoseconds: host threads wake up late.
+// tolerance returns by how much the ends of one collective may differ between
+// ranks, in nanoseconds, because host threads wake up late.
 func (c *rankCollective) tolerance() int64 {
 	if c.host {
 		return 500_000
@@ -47,10 +47,10 @@ func (c *rankCollective) tolerance() int64 {
 	return 50_000
 }
 
-// commWait is what only the other ranks tell about a collective.
+// commWait is what only the other ranks show about a collective.
 type commWait struct {
 	wait     int64 // ns until the last rank arrived
-	lastRank int64 // -1 when the axis is not good enough to tell
+	lastRank int64 // -1 if the axis is not accurate enough
 	ranks    int   // ranks that were compared
 }
 
@@ -58,7 +58,7 @@ type commWait struct {
 type commTable struct {
 	list       []rankCollective
 	groupRanks map[string]string // ranks of the process groups that the file describes
-	groups     map[string]string // interned
+	groups     map[string]string // interned names
 }
 
 // sort puts the collectives of device and host in order of start.
@@ -68,7 +68,7 @@ func (t *commTable) sort() {
 	})
 }
 
-// add keeps a collective of a row in a step.
+// add adds the collective of a row in a step.
 func (t *commTable) add(c *collective, r *row, at *timeline, step int32, host bool) {
 	if len(t.list) >= maxCollectives || c.op == "" {
 		return
@@ -87,7 +87,8 @@ func (t *commTable) add(c *collective, r *row, at *timeline, step int32, host bo
 	t.list = append(t.list, rc)
 }
 
-// groupOf names the process group of a collective the same way on every rank.
+// groupOf returns a name of a collective's process group that is the same on
+// every rank.
 func (t *commTable) groupOf(c *collective) string {
 	members := c.members
 	if known := t.groupRanks[c.pg]; known != "" && c.pg != "" {

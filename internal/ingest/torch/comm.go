@@ -10,14 +10,13 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// collective is what is known of one communication. Numbers are -1 when they
-// are not.
+// collective is what is known about one communication. Unknown numbers are -1.
 type collective struct {
-	op                  string // our name: all_reduce, bcast, ...; "" when unknown
-	coll                string // the word PyTorch uses
+	op                  string // our name: all_reduce, bcast, ...; "" if unknown
+	coll                string // PyTorch's name
 	dtype               string
 	pg, pgDesc          string
-	members             string // ranks of the group, or what stands for them
+	members             string // ranks of the group, or a key for them
 	groupSize           int64
 	inElems, outElems   int64
 	inBytes, outBytes   int64
@@ -30,7 +29,8 @@ func newCollective() collective {
 }
 
 // commOp returns our name for a word such as "_allgather_base" or
-// "alltoall_base_", or "" for what is no transfer (wait, init) or unknown.
+// "alltoall_base_", or "" for one that is not a transfer (wait, init) or
+// unknown.
 func commOp(word string) string {
 	if kind := vocab.CollectiveKind(word); kind != "wait" {
 		return kind
@@ -40,7 +40,7 @@ func commOp(word string) string {
 
 var commBackends = []string{"nccl:", "gloo:", "mpi:", "ucc:", "hccl:", "xccl:", "rccl:"}
 
-// commAnnotation returns the word after "nccl:" and its kin.
+// commAnnotation returns the word after "nccl:" and similar prefixes.
 func commAnnotation(name string) (word string, ok bool) {
 	for _, p := range commBackends {
 		if rest, found := strings.CutPrefix(name, p); found {
@@ -51,8 +51,8 @@ func commAnnotation(name string) (word string, ok bool) {
 	return "", false
 }
 
-// commKernel reports whether a kernel is a collective's, and the word in its
-// name: ncclDevKernel_AllReduce_Sum_f32_RING_LL(...) is allreduce.
+// commKernel reports whether a kernel belongs to a collective, and returns the
+// word in its name: ncclDevKernel_AllReduce_Sum_f32_RING_LL(...) is allreduce.
 func commKernel(name string) (word string, ok bool) {
 	for _, p := range []string{"ncclKernel_", "ncclDevKernel_", "ncclSymkDevKernel_", "ncclSymDevKernel_"} {
 		if rest, found := strings.CutPrefix(name, p); found {
@@ -64,8 +64,8 @@ func commKernel(name string) (word string, ok bool) {
 	return "", strings.HasPrefix(name, "nccl") && strings.Contains(name, "Kernel")
 }
 
-// commFrom returns the collective that a host row describes, on top of what
-// its enclosing row said, and whether it describes one at all.
+// commFrom returns the collective of a host row, based on that of its enclosing
+// row, and whether there is one.
 func commFrom(name string, r *row, outer *collective) (collective, bool) {
 	c := newCollective()
 	if outer != nil {
@@ -98,7 +98,7 @@ func commFrom(name string, r *row, outer *collective) (collective, bool) {
 	return c, false
 }
 
-// elements takes sizes from the shapes of a row when no counts were written.
+// elements takes sizes from the shapes of a row if there are no counts.
 func (c *collective) elements(r *row) {
 	if r.a > 0 && c.inBytes < 0 {
 		c.inElems = r.a
@@ -108,8 +108,8 @@ func (c *collective) elements(r *row) {
 	}
 }
 
-// setWord records the operation unless a more exact one is known already.
-// sure marks the words that PyTorch writes as "Collective name".
+// setWord sets the operation unless a more exact one is already known. sure
+// means that PyTorch wrote the word as "Collective name".
 func (c *collective) setWord(word string, sure bool) {
 	op := commOp(word)
 	if op == "" && !sure {
@@ -123,7 +123,7 @@ func (c *collective) setWord(word string, sure bool) {
 	c.transfer = sure
 }
 
-// peers reads "nccl:send 0->1" and "nccl:recv 1<-0".
+// peers parses "nccl:send 0->1" and "nccl:recv 1<-0".
 func (c *collective) peers(name string) {
 	_, rest, ok := strings.Cut(name, " ")
 	if !ok {
@@ -143,7 +143,8 @@ func number(s string) int64 {
 	return -1
 }
 
-// fromArgs takes what record_param_comms and the kernels linked to it carry.
+// fromArgs reads the arguments of record_param_comms and of the kernels linked
+// to it.
 func (c *collective) fromArgs(args kineto.Args) {
 	first, stride := int64(-1), int64(-1)
 	args.Each(func(key, raw []byte) bool {
@@ -163,7 +164,7 @@ func (c *collective) fromArgs(args kineto.Args) {
 		case "Process Group Description":
 			c.pgDesc = ref(kineto.UnquoteText(raw))
 		case "Process Group Ranks":
-			// The profiler cuts long lists, and its spaces come and go.
+			// The profiler cuts long lists, and is not consistent about spaces.
 			c.members = membersKey(strings.ReplaceAll(kineto.UnquoteText(raw), " ", ""))
 		case "Global rank start":
 			first = number(string(raw))
@@ -193,7 +194,7 @@ func (c *collective) fromArgs(args kineto.Args) {
 	}
 }
 
-// membersKey stands for a list of ranks, which may be long.
+// membersKey returns a short key for a list of ranks.
 func membersKey(ranks string) string {
 	if len(ranks) <= maxRef {
 		return ranks
@@ -201,7 +202,7 @@ func membersKey(ranks string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(ranks)))
 }
 
-// encode and decodeCollective carry a collective through a spilled row.
+// encode and decodeCollective store a collective in a spilled row.
 func (c *collective) encode() string {
 	b := make([]byte, 0, 128)
 	for _, s := range [...]string{c.op, c.coll, c.dtype, c.pg, c.pgDesc, c.members} {
@@ -233,8 +234,8 @@ func decodeCollective(s string) collective {
 	return c
 }
 
-// symmetric reports whether every rank leaves the collective at the same
-// moment, which is what clocks can be aligned on.
+// symmetric reports whether all ranks leave the collective at the same time,
+// which allows aligning clocks by it.
 func (c *collective) symmetric() bool {
 	switch c.op {
 	case "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier":
@@ -243,14 +244,14 @@ func (c *collective) symmetric() bool {
 	return false
 }
 
-// hostBackendRow reports whether a row is that of a backend that runs
+// hostBackendRow reports whether a row belongs to a backend that runs
 // collectives on the host.
 func hostBackendRow(name string) bool {
 	word, ok := commAnnotation(name)
 	return ok && commOp(word) != "" && (strings.HasPrefix(name, "gloo:") || strings.HasPrefix(name, "mpi:") || strings.HasPrefix(name, "ucc:"))
 }
 
-// waited adds what the other ranks tell about a collective.
+// waited adds what the other ranks show about a collective.
 func (o *out) waited(c *collective, row int64) {
 	w, ok := o.p.waits[row]
 	if !ok {
@@ -263,7 +264,7 @@ func (o *out) waited(c *collective, row int64) {
 	}
 }
 
-// commArgs adds what is known of a collective.
+// commArgs adds the known properties of a collective.
 func (o *out) commArgs(c *collective) {
 	o.text("coll", c.coll)
 	o.text("pg", c.pg)

@@ -13,26 +13,25 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
-// CompileReport says what torch.compile left in a trace and what of it cannot
-// be known.
+// CompileReport describes torch.compile in a trace, and what of it is unknown.
 type CompileReport struct {
 	// Regions has one entry per compiled code object and direction.
 	Regions []*RegionReport `json:"regions,omitempty"`
-	// CacheLookup is the host time of guard checks, Compiling that of
+	// CacheLookup is the host time of guard checks, Compiling the host time of
 	// compilation inside the window.
 	CacheLookup time.Duration `json:"cache_lookup_ns"`
 	Compiling   time.Duration `json:"compiling_ns"`
-	// UnknownOverloads counts operators whose overload the trace does not tell.
+	// UnknownOverloads counts operators whose overload the trace does not have.
 	UnknownOverloads int64 `json:"unknown_overloads,omitempty"`
-	// Backward reports that compiled backward graphs are in the trace.
+	// Backward is true if the trace has compiled backward graphs.
 	Backward bool `json:"backward"`
 }
 
 // RegionReport describes the calls of one compiled code object.
 type RegionReport struct {
-	// ID is the compile id, or "CompiledFunction" where the trace has none.
+	// ID is the compile id, or "CompiledFunction" if the trace has none.
 	ID string `json:"id"`
-	// Backward tells the direction.
+	// Backward is the direction.
 	Backward bool `json:"backward"`
 	// Kind is "per-op", "inductor", "cuda graph" or "unknown".
 	Kind string `json:"kind"`
@@ -56,15 +55,15 @@ type regionKey struct {
 
 const maxRegions = 10_000
 
-// regions finds the report entries of the compiled code in a file.
+// regions finds the report entries for a file's compiled code.
 type regions struct {
 	names *names
 	file  *FileReport
 	byKey map[regionKey]*RegionReport
 }
 
-// report returns what the file's report says of torch.compile, made when first
-// asked for.
+// report returns the file's report about torch.compile, created at the first
+// call.
 func (g *regions) report() *CompileReport {
 	if g.file.Compile == nil {
 		g.file.Compile, g.byKey = &CompileReport{}, map[regionKey]*RegionReport{}
@@ -92,7 +91,7 @@ func (g *regions) entryFor(region uint32, backward bool) *RegionReport {
 	return rr
 }
 
-// settle names the kind of every region once the first sweep is over.
+// settle sets the kind of every region after the first sweep.
 func (c *CompileReport) settle() {
 	for _, r := range c.Regions {
 		switch {
@@ -108,7 +107,7 @@ func (c *CompileReport) settle() {
 	}
 }
 
-// say puts the sentences of a compile report where a person reads them.
+// say adds the sentences of a compile report to the file's report.
 func (c *CompileReport) say(r *FileReport) {
 	var fused, graphs, total int
 	for _, rr := range c.Regions {
@@ -154,8 +153,8 @@ func (c *CompileReport) text(b *strings.Builder) {
 	}
 }
 
-// compileDir recognises the directories that torch.compile and its tools leave
-// behind and that hold no time of the run. nil is any other directory.
+// compileDir recognizes directories of torch.compile and its tools, which have
+// no times of the run. It returns nil for other directories.
 func compileDir(path string, entries []fs.DirEntry) *kineto.RefusedError {
 	has := map[string]bool{}
 	debugRun := false
@@ -177,12 +176,12 @@ func compileDir(path string, entries []fs.DirEntry) *kineto.RefusedError {
 	return nil
 }
 
-// refusedSource is a source that an import reports and leaves out.
+// refusedSource returns a source that an import reports and skips.
 func refusedSource(path string, why *kineto.RefusedError) Source {
 	return Source{Name: path, Open: func() (io.ReadCloser, error) { return nil, why }}
 }
 
-// compileDirsIn returns the directories of torch.compile right below a
+// compileDirsIn returns the directories of torch.compile directly in a
 // directory that has nothing to import.
 func compileDirsIn(path string, entries []fs.DirEntry) []Source {
 	var out []Source

@@ -8,16 +8,16 @@ import (
 	"github.com/trainspan/trainspan/internal/ingest/torch"
 )
 
-// simJob is a job of two ranks of which the clock of the second differs.
+// simJob is a job of two ranks; the clock of the second one differs.
 type simJob struct {
 	steps, numbered bool
 	perStep, nSteps int
-	gap, jitter     int // microseconds between collectives, and how much it varies
+	gap, jitter     int // microseconds between collectives, and their variation
 	pause, unsteady int // the same between steps
 	offset, ppm     int
 	lost            [2]map[int]bool
 
-	late  map[int64]int // by the true start in microseconds: 1 or 0, -1 when it hardly matters
+	late  map[int64]int // by the true start in microseconds: 1 or 0, -1 if it is too close
 	first int
 	span  int
 }
@@ -42,7 +42,7 @@ func newSimJob(rng *jitter) *simJob {
 	return j
 }
 
-// clock is what a rank reads at a true time.
+// clock returns what a rank's clock shows at a true time.
 func (j *simJob) clock(rank, t int) int {
 	if rank == 0 {
 		return t
@@ -92,8 +92,8 @@ func (j *simJob) sources(rng *jitter) []torch.Source {
 	return []torch.Source{rankTrace(0, 2, rows[0]...), rankTrace(1, 2, rows[1]...)}
 }
 
-// Whatever is lost and however regular a job is: a rank is moved to where it
-// belongs, or not at all, and nobody is blamed who was not last.
+// For any losses and however regular a job is: a rank is moved to the right
+// position, or not at all, and no rank is blamed that was not last.
 func TestAlignmentIsNeverConfidentlyWrong(t *testing.T) {
 	rng := jitter(42)
 	placed := 0

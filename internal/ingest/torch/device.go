@@ -24,8 +24,8 @@ type deviceRows struct {
 	dynamo  dynamoRows
 	busy    busyDevices
 	tid     int64       // of the row being written
-	class   deviceClass // of the same
-	crowded bool        // rows are on lane 0
+	class   deviceClass // of the row being written
+	crowded bool        // there are rows on lane 0
 }
 
 func (e *deviceRows) run(ctx context.Context) error {
@@ -64,7 +64,8 @@ func (e *deviceRows) run(ctx context.Context) error {
 	}
 }
 
-// nameOverlap names a part of a device lane, or says once that lane 0 is in use.
+// nameOverlap names a part of a device lane, or reports once that lane 0 is in
+// use.
 func (e *deviceRows) nameOverlap(lane *devLane, tid int64, part int) {
 	switch {
 	case part != place.Shared:
@@ -75,7 +76,7 @@ func (e *deviceRows) nameOverlap(lane *devLane, tid int64, part int) {
 	}
 }
 
-// row writes a row as the profiler has it.
+// row writes a profiler event for a row.
 func (e *deviceRows) row(r *row, name string) {
 	if _, ok := vocab.ProfilerStepNumber(name); ok && e.p.opts.StarSteps {
 		name = "ProfilerStep*"
@@ -125,7 +126,7 @@ func (e *deviceRows) row(r *row, name string) {
 	e.common(r.step, false)
 }
 
-// transfer writes the device.transfer event of a copy, if it is one, and
+// transfer writes the device.transfer event of a copy, if the row is one, and
 // returns its category and name.
 func (e *deviceRows) transfer(r *row, name string) string {
 	kind := transferKind(name, r.extra)
@@ -161,9 +162,9 @@ func (e *deviceRows) transfer(r *row, name string) string {
 	return "device.transfer"
 }
 
-// comm writes the comm event of a collective's kernel. The time is the
-// device's and includes waiting for late peers, which wait_us tells when other
-// ranks were imported along.
+// comm writes the comm event of a collective's kernel. The time is the device's
+// and includes waiting for late peers; wait_us has the wait if other ranks were
+// imported too.
 func (e *deviceRows) comm(r *row) string {
 	c := decodeCollective(r.extra)
 	name := c.op
@@ -185,13 +186,13 @@ func (e *deviceRows) comm(r *row) string {
 	return "comm." + name
 }
 
-// DeviceUse says how a device spent the profiler's window. All are unions: a
+// DeviceUse is how a device spent the profiler's window. Times are unions: a
 // moment counts once, however many streams worked in it.
 type DeviceUse struct {
 	// Device is the number of the device in its process.
 	Device int64 `json:"device"`
-	// Window is the length of the profiler's window, Idle the part in which
-	// nothing ran.
+	// Window is the length of the profiler's window, Idle the part in which nothing
+	// ran.
 	Window time.Duration `json:"window_ns"`
 	Idle   time.Duration `json:"idle_ns"`
 	// Compute, Comm and Copy are by class; ExposedComm is communication while
@@ -210,7 +211,8 @@ func (d *DeviceUse) text() string {
 		d.Device, use(d.Compute), use(d.Comm), display.Duration(int64(d.ExposedComm)), use(d.Copy), use(d.Idle))
 }
 
-// deviceClass is what kind of work a device row is, an index of torchrules.Classes.
+// deviceClass is the kind of work of a device row, an index of
+// torchrules.Classes.
 type deviceClass uint8
 
 const (
@@ -220,16 +222,16 @@ const (
 	classCount
 )
 
-// deviceRule is a compiled one.
+// deviceRule is a compiled rule.
 type deviceRule struct {
 	class deviceClass
 	op    string
 	re    *regexp.Regexp
 }
 
-// deviceHints are in the name of every kernel, in lower case, to which one of the
-// default rules gives another class than computing. Looking for them first
-// saves running all patterns over the long names of templates.
+// deviceHints are substrings, in lower case, of every kernel name to which one
+// of the default rules gives another class than computing. Searching for them
+// first saves running all patterns on the long names of templates.
 var deviceHints = []string{
 	"ccl", "deep_ep", "barrier", "signal", "value32", "nvshmem", "shmem", "multimem", "nvls", "cross_device", "quickreduce", "userbuffers",
 	"allreduce", "all_reduce", "allgather", "all_gather", "reducescatter", "reduce_scatter", "alltoall", "allto_all", "all_to", "a2a", "hcom", "memcpy", "memset",
@@ -240,16 +242,16 @@ func hinted(name string) bool {
 	return slices.ContainsFunc(deviceHints, func(hint string) bool { return strings.Contains(lower, hint) })
 }
 
-// deviceRules is the compiled table with the verdict for every name seen.
+// deviceRules is the compiled table with the result for every name seen.
 type deviceRules struct {
 	rules []deviceRule
 	own   int // rules of the user, which come first
-	// verdicts by name id, 2 + index of the rule, 1 for none, 0 for not asked.
+	// results by name id: 2 + index of the rule, 1 for no rule, 0 for not computed.
 	verdicts []int16
 	known    verdictCache
 }
 
-// verdictCache keeps verdicts by name over the files of an import: ranks have
+// verdictCache keeps results by name over the files of an import: ranks have
 // the same names, and patterns are slow on long ones. One import uses it in one
 // goroutine.
 type verdictCache map[string]int16
@@ -287,7 +289,7 @@ func (d *deviceRules) fork() *deviceRules {
 	return &deviceRules{rules: d.rules, own: d.own, known: d.known}
 }
 
-// match returns the rule for a kernel, nil when there is none.
+// match returns the rule for a kernel, or nil.
 func (d *deviceRules) match(r *row, name string) *deviceRule {
 	for int(r.name) >= len(d.verdicts) {
 		d.verdicts = append(d.verdicts, 0)
@@ -327,7 +329,7 @@ func (d *deviceRules) ask(name string) int16 {
 }
 
 // classOf returns the class of a device row. A kernel that the trace itself
-// calls a collective is one.
+// marks as a collective is one.
 func (d *deviceRules) classOf(r *row, name string) deviceClass {
 	switch r.kind {
 	case kineto.KindMemcpy, kineto.KindMemset:
@@ -343,7 +345,7 @@ func (d *deviceRules) classOf(r *row, name string) deviceClass {
 	return classCompute
 }
 
-// opWords finds a collective inside the name of a kernel.
+// opWords maps words in the name of a kernel to collectives.
 var opWords = []struct{ word, op string }{
 	{"reduce_scatter", "reduce_scatter"}, {"reducescatter", "reduce_scatter"},
 	{"all_reduce", "all_reduce"}, {"allreduce", "all_reduce"},
@@ -352,7 +354,7 @@ var opWords = []struct{ word, op string }{
 	{"broadcast", "bcast"}, {"barrier", "barrier"},
 }
 
-// kernelOp returns the collective that a kernel's name tells, and its word.
+// kernelOp returns the collective of a kernel by its name, and the word for it.
 func (rule *deviceRule) kernelOp(name string) (op, word string) {
 	if w, ok := commKernel(name); ok {
 		word = w
@@ -373,8 +375,8 @@ func (rule *deviceRule) kernelOp(name string) (op, word string) {
 	return op, word
 }
 
-// shortName cuts return type, namespaces, template and parameters off a
-// kernel's name: void deep_ep::intranode::dispatch<8, 768>(int4*) is dispatch.
+// shortName returns a kernel's name without return type, namespaces, template
+// and parameters: void deep_ep::intranode::dispatch<8, 768>(int4*) is dispatch.
 func shortName(name string) string {
 	name = strings.TrimPrefix(name, "void ")
 	name = strings.ReplaceAll(name, "(anonymous namespace)::", "")

@@ -10,9 +10,8 @@ import (
 // dynamoRows writes the events of category dynamo.
 type dynamoRows struct{ *out }
 
-// pop writes the event of category dynamo that a row stands for: a
-// compiled region, a graph call, one of its operators or fused kernels, or
-// compilation.
+// pop writes the event of category dynamo for a row: a compiled region, a graph
+// call, one of its operators or fused kernels, or compilation.
 func (e dynamoRows) pop(s *sweep, f, up *frame) {
 	switch {
 	case f.name == "TorchDynamo Cache Lookup":
@@ -49,10 +48,10 @@ func (e dynamoRows) pop(s *sweep, f, up *frame) {
 	}
 }
 
-// isNode tells graph nodes from what the compiler's wrapper does around them:
-// with graph calls in the region only rows inside those count, buffers are not
-// operators of the graph, and around a CUDA graph there are only copies of its
-// inputs.
+// isNode distinguishes graph nodes from what the compiler's wrapper does around
+// them: if the region has graph calls, only rows inside those count; buffers
+// are not operators of the graph, and around a CUDA graph there are only copies
+// of its inputs.
 func (e dynamoRows) isNode(f *frame, rr *RegionReport, op string) bool {
 	if rr.graphCalls && f.parent != inGraph || rr.Kind == "cuda graph" {
 		return false
@@ -70,7 +69,8 @@ func (e dynamoRows) dynamo(f *frame, name string) {
 	e.nested("dynamo", name, f)
 }
 
-// dynamoArgs adds what places an event in its compiled code, and writes it.
+// dynamoArgs adds the arguments that identify the compiled code, and writes the
+// event.
 func (e dynamoRows) dynamoArgs(f *frame) {
 	e.text("compile_id", e.p.names.text[f.compiledBy()])
 	e.text("cache_key", e.p.names.text[f.graph])
@@ -117,7 +117,7 @@ func (e dynamoRows) graphName(f *frame) string {
 	return "graph"
 }
 
-// compilePhase writes compilation that happened while the profiler ran.
+// compilePhase writes a compilation while the profiler ran.
 func (e dynamoRows) compilePhase(f, up *frame) {
 	phase, ok := strings.CutSuffix(f.name, " (dynamo_timed)")
 	if !ok || f.r.kind != kineto.KindUserAnnotation {
@@ -131,7 +131,7 @@ func (e dynamoRows) compilePhase(f, up *frame) {
 }
 
 // fusedKernel writes an Inductor kernel under its own name. The operators in
-// that name are kept as one text: it does not say where one ends.
+// that name are kept as one text, because it does not show where one ends.
 func (e dynamoRows) fusedKernel(f *frame) {
 	e.dynamo(f, "kernel."+f.name)
 	e.text("fused", fusedPart(f.name))
@@ -146,10 +146,10 @@ func (e dynamoRows) fusedKernel(f *frame) {
 	e.dynamoArgs(f)
 }
 
-// maxNodes is how many nodes of a graph an event names.
+// maxNodes is how many nodes of a graph an event has.
 const maxNodes = 256
 
-// kernelNodes adds the graph nodes behind a kernel when a compile log tells.
+// kernelNodes adds the graph nodes of a kernel if a compile log has them.
 func (e dynamoRows) kernelNodes(region, graph uint32, kernel string) {
 	if nodes := e.p.graphs.kernelNodes(e.p.names.text[region], e.p.names.text[graph], kernel); len(nodes) > 0 {
 		text := strings.Join(nodes[:min(len(nodes), maxNodes)], ",")
@@ -160,8 +160,8 @@ func (e dynamoRows) kernelNodes(region, graph uint32, kernel string) {
 	}
 }
 
-// bareKernel writes a Triton kernel that compiled code launched without a
-// host row of its own, as torch 2.0 and 2.1 did.
+// bareKernel writes a Triton kernel that compiled code launched without a host
+// row, as in torch 2.0 and 2.1.
 func (e dynamoRows) bareKernel(r *row, tid int64, name string) {
 	backward := r.flags&flagBackward != 0
 	rr := e.p.regions.entryFor(r.region, backward)
@@ -180,7 +180,7 @@ func (e dynamoRows) bareKernel(r *row, tid int64, name string) {
 	e.common(r.step, true)
 }
 
-// fusedPart cuts the kind and the number off an Inductor kernel's name:
+// fusedPart returns an Inductor kernel's name without the kind and the number:
 // triton_poi_fused_add_mul_3 is add_mul.
 func fusedPart(name string) string {
 	_, rest, ok := strings.Cut(name, "_fused_")

@@ -9,8 +9,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// emitter is the last pass: it turns the rows of one process into events. Those of
-// the host are visited in nesting order, those of devices in order of time.
+// emitter is the last pass: it converts the rows of one process to events. Host
+// rows are visited in nesting order, device rows in order of time.
 type emitter struct {
 	*out
 	spans    *spanWriter
@@ -84,7 +84,8 @@ func (e *emitter) endLane(*sweep, uint32) error {
 	return nil
 }
 
-// framing names the host, the rank and the device lanes of the process.
+// framing writes the names of the host, the rank and the device lanes of the
+// process.
 func (e *emitter) framing() {
 	p := e.p
 	hash := tracefile.HashOf(p.opts.Dialect, p.host)
@@ -98,7 +99,8 @@ func (e *emitter) framing() {
 	p.lanes.names(p.pid, p.prefix(), p.steps, p.envelopes, e.nameLane)
 }
 
-// totals writes what a reader needs to turn the percentages back into times.
+// totals writes the totals with which a reader can turn the percentages back
+// into times.
 func (e *emitter) totals() {
 	p := e.p
 	cm := func(key, value string) {

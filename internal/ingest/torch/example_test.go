@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/ingest/torch"
 )
 
-// What tensorboard_trace_handler left in a folder becomes one trace.
+// The files of tensorboard_trace_handler in a folder become one trace.
 func ExampleImport() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {

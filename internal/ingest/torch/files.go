@@ -11,11 +11,11 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 )
 
-// Files returns the sources behind paths: a file stands for itself, a directory
-// for the traces and logs in it (and not below it), whatever their names, in the order of these.
-// A file that is there under several names, or through symbolic links, is one
-// source. A folder of TORCH_COMPILE_DEBUG or of tlparse is a source that an
-// import refuses.
+// Files returns the sources at paths: a file is one source, and a directory
+// stands for the traces and logs directly in it, whatever their names, in the
+// order of these. A file with several names, or symbolic links, is one source.
+// A folder of TORCH_COMPILE_DEBUG or of tlparse is a source that an import
+// refuses.
 func Files(paths ...string) ([]Source, error) {
 	var l sourceList
 	for _, p := range paths {
@@ -38,7 +38,7 @@ func Files(paths ...string) ([]Source, error) {
 		any := false
 		for _, e := range entries {
 			path := filepath.Join(p, e.Name())
-			// A link to nothing, or a file that has just gone, is none.
+			// A dangling link, or a file that has just disappeared, is skipped.
 			fi, err := os.Stat(path)
 			if err != nil || !fi.Mode().IsRegular() {
 				continue
@@ -55,7 +55,7 @@ func Files(paths ...string) ([]Source, error) {
 	return l.list, nil
 }
 
-// sourceList takes each file once.
+// sourceList adds each file once.
 type sourceList struct {
 	list []Source
 	once fsread.Once
@@ -67,18 +67,18 @@ func (l *sourceList) add(path string, fi os.FileInfo) {
 	}
 }
 
-// profile reports whether a file in a directory is one to import: by what is in it,
-// else by its name, so that the import tells what is wrong with it.
+// profile reports whether a file in a directory should be imported: by its
+// contents, or by its name, so that the import reports what is wrong with it.
 func profile(path string) (kind fsread.Kind, ok bool) {
 	if strings.HasPrefix(filepath.Base(path), ".") {
-		return fsread.Unknown, false // a temporary one
+		return fsread.Unknown, false // a temporary file
 	}
 	kind, err := fsread.KindOf(path)
 	return kind, kind.Profiler() || fsread.NamedProfile(path) && (kind == fsread.Trace || err != nil)
 }
 
-// opener opens a file. A named pipe without a writer is empty instead of
-// holding up the program until there is one.
+// opener returns a function that opens a file. A named pipe without a writer is
+// empty, so that opening it does not block.
 func opener(path string) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) {
 		f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)

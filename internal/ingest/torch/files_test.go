@@ -13,8 +13,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )
 
-// In a directory, traces and compile logs are known by what they hold. A name that
-// promises one is told of by the import if it is something else.
+// In a directory, traces and compile logs are recognized by their contents. The
+// import reports a file that is named like a trace and is something else.
 func TestFilesOfADirectory(t *testing.T) {
 	dir := t.TempDir()
 	const log = "V0822 14:00:48.902000 1543231 torch/_dynamo/utils.py:1288] {\"str\": [\"a.py\", 0]}\n"
@@ -40,15 +40,15 @@ func TestFilesOfADirectory(t *testing.T) {
 	}
 }
 
-// Folders of torch.compile are named for what they are, and the answer says
-// what to give instead.
+// Folders of torch.compile are recognized, and the message names what to import
+// instead.
 func TestFoldersOfTorchCompileAreRefusedByName(t *testing.T) {
 	const dynamo = `[{"name":"dynamo","ph":"B","cat":"dynamo_timed","ts":1778000000000000.5,"pid":0,"tid":0,"args":{"compile_id":"0/0"}}]`
 	const profile = `{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1778000000000000,"dur":9}]}`
 	for _, tc := range []struct {
 		name, give string
 		files      []string
-		want       string // "" imports
+		want       string // "" if it is imported
 	}{
 		{"debug root", "torch_compile_debug", []string{"torch_compile_debug/run_2026_01_02-pid_7/torchdynamo/debug.log"}, "TORCH_COMPILE_DEBUG"},
 		{"debug run", "torch_compile_debug/run_2026_01_02-pid_7", []string{

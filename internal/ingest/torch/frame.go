@@ -28,41 +28,42 @@ type frame struct {
 	ord   int64
 	level int
 	step  int32
-	rule  int // 1 + index of the AI rule, 0 for none
+	rule  int // 1 + index of the AI rule, or 0
 	id    uint64
 
-	// The compiled code that the frame is, or stands in.
-	own, parent   container // what the row is, and what it stands in
+	// The compiled code that the frame is, or is inside.
+	own, parent   container // the kind of the row, and of the code around it
 	region, graph uint32    // names of compile id and cache key
-	fwdRegion     uint32    // of the forward that a backward belongs to
+	fwdRegion     uint32    // of the forward pass of this backward pass
 	backward      bool
 	compiling     bool // under a dynamo_timed row
 	node          int64
 	used          map[string]int // graph nodes consumed, for containers
 
 	engine     bool // under the autograd engine
-	checkpoint bool // under activation checkpointing, in backward
-	recompute  bool // an operator of forward, run again in backward
-	phase      bool // owns what is launched inside it; known while writing
+	checkpoint bool // under activation checkpointing, in the backward pass
+	recompute  bool // an operator of the forward pass, run again in the backward pass
+	phase      bool // it owns what is launched inside it; known while writing
 	tie        *tie
 	comm       *collective
 
 	clamped  int64
 	childDur int64
-	// Device time launched from here, alone and with everything below.
+	// Device time launched from here, without and with everything below.
 	devSelf, devTotal int64
-	// Device time that any thread launched during a phase; until its end, that
-	// launched before.
+	// Device time that any thread launched during a phase; until its end, the time
+	// launched before it.
 	launched launched
 
-	// What it allocated, in bytes, on the host and on devices, alone and with
-	// everything below.
+	// Bytes it allocated on the host and on devices, without and with everything
+	// below.
 	hostMemSelf, hostMem, devMemSelf, devMem int64
 
 	spanID uint64
 }
 
-// tie is the place of a row in a pair of forward and backward.
+// tie connects a row to the other half of a pair of forward and backward
+// operators.
 type tie struct {
 	seq      int64
 	id       uint64 // of the event of the forward operator
@@ -72,7 +73,7 @@ type tie struct {
 	step     int32
 }
 
-// isStep returns the number of the profiler's step that a row stands for.
+// isStep returns the number of the profiler's step if the row is one.
 func (f *frame) isStep() (int64, bool) {
 	if f.r.kind != kineto.KindUserAnnotation {
 		return 0, false
@@ -80,8 +81,8 @@ func (f *frame) isStep() (int64, bool) {
 	return vocab.ProfilerStepNumber(f.name)
 }
 
-// isPhase reports whether a row stands for a phase, which owns what all threads
-// launch in it.
+// isPhase reports whether a row is a phase, which owns what all threads launch
+// in it.
 func (f *frame) isPhase() bool {
 	if f.rule > 0 || f.isModule() {
 		return true
@@ -90,7 +91,7 @@ func (f *frame) isPhase() bool {
 	return step
 }
 
-// isModule reports whether a row is the python frame of a module's call.
+// isModule reports whether a row is the Python frame of a module's call.
 func (f *frame) isModule() bool {
 	return f.r.kind == kineto.KindPython && strings.HasPrefix(f.name, "nn.Module: ")
 }
@@ -100,12 +101,12 @@ func (f *frame) isMarker() bool {
 	return f.r.kind == kineto.KindCPUOp && strings.HasPrefix(f.name, "## ")
 }
 
-// isBackend reports whether a row is that of a backend that runs collectives on
+// isBackend reports whether a row belongs to a backend that runs collectives on
 // the host.
 func (f *frame) isBackend() bool { return hostBackendRow(f.name) }
 
-// isHostCollective reports whether a row in up stands for a collective: the row
-// of a backend that works on the host, else, in a trace without any such row and
+// isHostCollective reports whether a row in up is a collective: the row of a
+// backend that works on the host, or, in a trace without any such row and
 // without collectives on a device, the dispatcher's.
 func (f *frame) isHostCollective(up *frame, p *process) bool {
 	if f.comm == nil || f.comm.op == "" || f.r.kind != kineto.KindCPUOp && f.r.kind != kineto.KindUserAnnotation {
@@ -117,11 +118,11 @@ func (f *frame) isHostCollective(up *frame, p *process) bool {
 	if p.hasGloo {
 		return f.isBackend() && (up == nil || !up.isBackend())
 	}
-	return !p.hasComm && up == nil // else the enclosing row stands for it
+	return !p.hasComm && up == nil // otherwise the enclosing row is the collective
 }
 
-// inBackward reports whether a rule's event is that of a forward which runs
-// inside backward, whose time it is.
+// inBackward reports whether a rule's event is a forward inside the backward
+// pass, to which its time belongs.
 func (f *frame) inBackward(rule *Rule) bool {
 	return f.engine && rule.Cat == "compute" && rule.Name == "forward"
 }
@@ -142,8 +143,8 @@ func (f *frame) spanLevel() int {
 	return levelKernel
 }
 
-// compiledBy is the compilation of a row: in backward, which names none, that of
-// its forward.
+// compiledBy returns the compilation of a row; for a backward row, which has
+// none, that of its forward.
 func (f *frame) compiledBy() uint32 {
 	if f.region == 0 && f.backward {
 		return f.fwdRegion
@@ -151,7 +152,7 @@ func (f *frame) compiledBy() uint32 {
 	return f.region
 }
 
-// note learns in the first sweep what kind of code each region runs.
+// note notes in the first sweep what kind of code each region runs.
 func (f *frame) note(g *regions) {
 	if f.isMarker() && f.own != inGraph {
 		return
@@ -174,7 +175,7 @@ func (f *frame) note(g *regions) {
 	}
 }
 
-// isTriton reports whether a row is that of a fused kernel.
+// isTriton reports whether a row is a fused kernel.
 func (f *frame) isTriton() bool {
 	if f.r.kind != kineto.KindCPUOp {
 		return false
@@ -196,7 +197,7 @@ func (f *frame) isGraphLaunch() bool {
 }
 
 // opName returns "mul" or "mul.Tensor" for a dispatcher operator such as
-// aten::mul, and "" for rows that are none.
+// aten::mul, and "" for other rows.
 func (f *frame) opName() string {
 	if f.r.kind != kineto.KindCPUOp || f.isMarker() {
 		return ""
@@ -208,8 +209,8 @@ func (f *frame) opName() string {
 	return op
 }
 
-// frameJoin tells a frame of the second sweep what the first one found of it: the
-// device time launched from it, and its forward or backward.
+// frameJoin adds to a frame of the second sweep what the first one found: the
+// device time launched from it, and its forward or backward operator.
 type frameJoin struct {
 	names   *names
 	onHost  *extsort.Iter[share]
@@ -253,7 +254,7 @@ func (j *frameJoin) pop(f *frame) {
 
 func (j *frameJoin) err() error { return cmp.Or(j.onHost.Err(), j.ties.Err()) }
 
-// tieUp tells a frame its part of a pair.
+// tieUp adds a frame's half of a pair.
 func (j *frameJoin) tieUp(f *frame) {
 	for j.nextTie != nil && j.nextTie.ord < f.ord {
 		j.nextTie = j.ties.Next()
@@ -275,11 +276,12 @@ func (j *frameJoin) tieUp(f *frame) {
 	j.nextTie = j.ties.Next()
 }
 
-// classifyRecompute finds operators of forward that backward runs again, as
-// activation checkpointing does: inside the autograd engine, autograd records
-// them anew, under sequence numbers of their own. Differentiating a backward
-// (create_graph) looks the same, so it is a guess unless the checkpoint says so
-// itself: its own backward node, or with python frames its source file.
+// classifyRecompute finds operators of the forward pass that the backward pass
+// runs again, as activation checkpointing does: inside the autograd engine,
+// autograd records them again with new sequence numbers. Differentiating a
+// backward pass (create_graph) looks the same, so it is a guess unless the
+// checkpoint is visible: by its own backward node, or with Python frames by its
+// source file.
 func (f *frame) classifyRecompute(up *frame) {
 	if up == nil {
 		return
@@ -293,14 +295,14 @@ func (f *frame) classifyRecompute(up *frame) {
 		f.recompute = up.recompute
 		return
 	}
-	// What the engine runs for a node carries the thread of its forward.
+	// What the engine runs for a node has the thread of its forward.
 	f.recompute = f.r.launch == 0 && (up.recompute || f.r.c != 0) && !strings.HasPrefix(f.name, "autograd::engine::")
 }
 
-// Other tools write an event as a begin (B) and an end (E) of one thread
-// instead of as one row with a length. The end closes the innermost begin.
+// Other tools write an event as a begin (B) and an end (E) on one thread
+// instead of one row with a duration. The end closes the innermost begin.
 
-// Bounds of the begins that wait for their end, over all threads.
+// Bounds of the begins without an end, over all threads.
 const (
 	maxOpenBegins = 1 << 16
 	maxOpenBytes  = 64 << 20
@@ -315,13 +317,13 @@ type beginEnd struct {
 	without int64
 }
 
-// sizeOf is the memory that an event waits in.
+// sizeOf returns the memory that an event takes while it waits.
 func sizeOf(ev *kineto.Event) int {
 	return 256 + len(ev.Cat) + len(ev.Flow) + len(ev.Args) + len(ev.RawName()) + len(ev.PID.Text) + len(ev.TID.Text)
 }
 
-// pair takes an event of phase B or E and returns the whole one at its end,
-// nil until then.
+// pair handles an event of phase B or E and returns the whole event at its end,
+// otherwise nil.
 func (be *beginEnd) pair(ev *kineto.Event) *kineto.Event {
 	if !ev.HasTS {
 		return nil

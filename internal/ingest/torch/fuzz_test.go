@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// strictSink fails on events that no reader would take.
+// strictSink fails on events that no reader would accept.
 type strictSink struct {
 	t   *testing.T
 	ids map[uint64]bool

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// trace writes host rows: "tid name start dur args".
+// hostTrace returns a profile of host rows: "tid name start dur args".
 func hostTrace(rows ...string) []byte {
 	var out []string
 	for _, r := range rows {
@@ -43,8 +43,8 @@ func importRows(t *testing.T, opts *torch.Options, rows ...string) (*capture, *t
 	return c, rep.Files[0]
 }
 
-// Backward comes first in the file here, so that its events are written
-// before those of forward.
+// The backward pass comes first in this file, so that its events are written
+// before those of the forward pass.
 func TestBackwardNamesItsForward(t *testing.T) {
 	c, rep := importRows(t, nil,
 		"2 | autograd::engine::evaluate_function: AddmmBackward0 | 500 | 50 | "+bwd5,
@@ -83,8 +83,8 @@ func TestBackwardNamesItsForward(t *testing.T) {
 	}
 }
 
-// Threads number their operators alike, so that a number is no link when two
-// threads ran forward.
+// Threads use the same numbers for their operators, so a number is no link if
+// two threads ran forward passes.
 func TestSequenceNumbersOfSeveralThreadsTieNothing(t *testing.T) {
 	c, rep := importRows(t, nil,
 		"1 | aten::addmm | 100 | 50 | "+fwd5,
@@ -100,7 +100,7 @@ func TestSequenceNumbersOfSeveralThreadsTieNothing(t *testing.T) {
 	if rep.BackwardTied != 0 || !strings.Contains(strings.Join(rep.Unknown, "\n"), "several threads ran forward") {
 		t.Errorf("%d tied, %q", rep.BackwardTied, rep.Unknown)
 	}
-	// One thread of backward, but the number is on two of forward.
+	// One thread ran the backward pass, but two forward operators have the number.
 	_, rep = importRows(t, nil,
 		"1 | aten::addmm | 100 | 50 | "+fwd5,
 		"2 | aten::mul | 120 | 50 | "+fwd5,
@@ -135,8 +135,8 @@ func TestSpansOfBackwardLinkToForward(t *testing.T) {
 	}
 }
 
-// Activation checkpointing runs forward again inside backward, where autograd
-// records it under its own numbers.
+// Activation checkpointing runs forward operators again inside the backward
+// pass, where autograd records them with new numbers.
 func TestRecomputeIsPartOfBackward(t *testing.T) {
 	rows := []string{
 		"1 | aten::mul | 100 | 50 | " + fwd5,
@@ -166,7 +166,7 @@ func TestRecomputeIsPartOfBackward(t *testing.T) {
 	if back := c.one(t, "compute", "backward"); back.Dur != 100 || rep.Guesses == nil {
 		t.Errorf("backward %+v, guesses %q", back, rep.Guesses)
 	}
-	// What checkpointing itself leaves in the trace makes it certain.
+	// With the checkpoint's own rows in the trace it is certain.
 	rows[2] = "2 | CheckpointFunctionBackward | 505 | 90 | " + bwd5
 	c, _ = importRows(t, nil, rows...)
 	if e := c.one(t, "PP", "aten::linear"); arg(e, "recompute") != "1" || arg(e, "inferred") != "" {

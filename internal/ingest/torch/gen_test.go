@@ -11,8 +11,8 @@ const (
 	testBase     = simjob.ProfileBase
 )
 
-// generated returns a relative trace with n operators, each launching a
-// kernel, in steps of a thousand operators.
+// generated returns a relative trace with n operators, each launching a kernel,
+// in steps of a thousand operators.
 func generated(n int, rank int) []byte {
 	var b bytes.Buffer
 	simjob.WriteProfile(&b, n, rank)

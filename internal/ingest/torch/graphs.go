@@ -10,14 +10,14 @@ type loadedLog struct {
 	report *LogReport
 }
 
-// graphLogs are the compilations of all logs.
+// graphLogs holds the compilations of all logs.
 type graphLogs struct {
 	byKey  map[string]*compilelog.Compile
-	byRank map[int64]*graphSet // -1: of logs that do not tell
+	byRank map[int64]*graphSet // -1 for logs without a rank
 	logs   int
 }
 
-// graphSet is what the logs of one rank have.
+// graphSet holds the logs of one rank.
 type graphSet struct {
 	byID map[string]*compilelog.Compile
 	// backward lists those with a backward graph.
@@ -46,16 +46,16 @@ func indexLogs(logs []*loadedLog) *graphLogs {
 	return g
 }
 
-// graphIndex finds the logged graph behind a compiled region of one process, by
-// compile id or by cache key. A nil index knows nothing.
+// graphIndex finds the logged graph of a compiled region of one process, by
+// compile id or by cache key. A nil index finds nothing.
 type graphIndex struct {
 	*graphLogs
 	sets   []*graphSet
-	agrees map[string]string // overloads on which all backward graphs agree, "" for none
+	agrees map[string]string // overloads on which all backward graphs agree, or ""
 }
 
-// indexFor returns what the logs tell a process of the given rank, -1 when unknown. A log
-// of another rank still helps by cache key; a compile id counts only inside its
+// indexFor returns the logs for a process with a rank, -1 if unknown. A log of
+// another rank is still used by cache key; a compile id is only valid in its
 // own process.
 func (g *graphLogs) indexFor(rank int64) *graphIndex {
 	x := &graphIndex{graphLogs: g}
@@ -92,16 +92,16 @@ func (g *graphIndex) find(id, key string) *compilelog.Compile {
 }
 
 // overload returns the overload of the next use of op in a call of compiled
-// code, or "" when the log does not settle it. With one overload of op in the
-// graph that is it; with several the order decides, which holds only where
-// every node is a row of its own.
+// code, or "" if the log does not determine it. If the graph has one overload
+// of op it is that one; with several the order decides, which only works if
+// every node has its own row.
 func (g *graphIndex) overload(call *frame, id, key string, backward bool, op string, perOp bool) string {
 	if g == nil || call == nil {
 		return ""
 	}
 	c := g.find(id, key)
 	if c == nil && backward {
-		// Rows of backward name no compilation.
+		// Backward rows have no compilation.
 		if c = g.backward(); c == nil {
 			return g.agreed(op)
 		}
@@ -123,8 +123,7 @@ func (g *graphIndex) overload(call *frame, id, key string, backward bool, op str
 	return ""
 }
 
-// backward returns the one compilation with a backward graph, nil when there are
-// more, or none.
+// backward returns the only compilation with a backward graph, or nil.
 func (g *graphIndex) backward() (c *compilelog.Compile) {
 	for _, set := range g.sets {
 		if len(set.backward) > 1 || len(set.backward) == 1 && c != nil {
@@ -155,7 +154,7 @@ func (g *graphIndex) agreed(op string) string {
 	return g.agrees[op]
 }
 
-// kernelNodes returns the graph nodes that a fused kernel stands for.
+// kernelNodes returns the graph nodes of a fused kernel.
 func (g *graphIndex) kernelNodes(id, key, kernel string) []string {
 	if c := g.find(id, key); c != nil {
 		return c.KernelNodes(kernel)

@@ -12,12 +12,12 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// row is a row of a profile.
+// row writes a row of a profile.
 func row(b *bytes.Buffer, cat, name string, tid, ts, dur int, args string) {
 	fmt.Fprintf(b, `{"ph":"X","cat":%q,"name":%q,"pid":1,"tid":%d,"ts":%d,"dur":%d,"args":{%s}},`, cat, name, tid, ts, dur, args)
 }
 
-// profile is a profile of one rank with what fill writes.
+// profile returns a profile of one rank that fill writes.
 func profile(rank int, fill func(b *bytes.Buffer)) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"distributedInfo":{"rank":%d,"world_size":-1},"baseTimeNanoseconds":%d,"traceEvents":[`, rank, testBase)
@@ -26,8 +26,7 @@ func profile(rank int, fill func(b *bytes.Buffer)) []byte {
 	return b.Bytes()
 }
 
-// shapes are profiles of n things of which there may be many, as the sources of
-// an import.
+// shapes are profiles with n items of one kind, as the sources of an import.
 var shapes = map[string]func(n int) [][]byte{
 	"nested operators": func(n int) [][]byte {
 		return one(func(b *bytes.Buffer) {
@@ -187,7 +186,7 @@ var shapes = map[string]func(n int) [][]byte{
 
 func one(fill func(b *bytes.Buffer)) [][]byte { return [][]byte{profile(0, fill)} }
 
-// collective is an all-reduce that begins late and ends with the others.
+// collective writes an all-reduce that begins late and ends with the others.
 func collective(b *bytes.Buffer, i, late int, group string) {
 	row(b, "kernel", "ncclDevKernel_AllReduce_Sum", 7, 1000*i+late, 500-late, fmt.Sprintf(`"device":0,"stream":7,"Collective name":"allreduce","Process Group Name":%s,"In msg nelems":%d,"dtype":"Float"`, group, i%7))
 }

@@ -19,14 +19,15 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
-// Import reads sources and writes their events to sink, which may be nil when
+// Import reads sources and writes their events to sink, which may be nil if
 // only spans are wanted. Sources are independent: one of another kind, or one
-// that cannot be read, is left out and reported; it is an error (a
-// *kineto.RefusedError for one of another kind) only when nothing else was there
-// to import. Damage inside a trace is reported and not an error. Spans that were
-// not delivered are the error of the report's Spans, after all events went to the sink.
+// that cannot be read, is skipped and reported; it is an error (a
+// *kineto.RefusedError for another kind) only if there was nothing else to
+// import. Damage inside a trace is reported and is not an error. Spans that
+// were not delivered are the error of the report's Spans, after all events went
+// to the sink.
 //
-// The report is returned with an error too and holds what was found until then.
+// The report is also returned with an error, with what was found until then.
 func Import(ctx context.Context, sink Sink, sources []Source, opts *Options) (*Report, error) {
 	o := opts.resolved()
 	rules, err := compileRules(o.Rules)
@@ -65,7 +66,7 @@ func idsOf(sink Sink) func() uint64 {
 	return func() uint64 { last++; return last }
 }
 
-// importer holds one import.
+// importer is one import.
 type importer struct {
 	opts            *Options
 	rules           *ruleSet
@@ -79,7 +80,7 @@ type importer struct {
 	texts           []scanned
 	seed            maphash.Seed
 	refused, failed error
-	// logLanes counts the lanes given to threads of compile logs.
+	// logLanes counts the lanes of threads in compile logs.
 	logLanes int64
 }
 
@@ -87,12 +88,12 @@ func (im *importer) close() {
 	for _, p := range im.procs {
 		p.rows.close()
 	}
-	_ = im.store.Close() // nothing in it is needed any more
+	_ = im.store.Close() // its contents are no longer needed
 }
 
-// read scans one source. With several, each leaves memory when it is done. What
-// is wrong with a source is reported, and the others go on; the error is that of
-// ctx.
+// read scans one source. With several sources, each releases its memory when it
+// is done. Problems of a source are reported, and the others are still read;
+// the error is that of ctx.
 func (im *importer) read(ctx context.Context, src Source, several bool) error {
 	if src.Open == nil {
 		im.fail(src.Name, errors.New("cannot open the source"))
@@ -139,8 +140,8 @@ func (im *importer) read(ctx context.Context, src Source, several bool) error {
 	return nil
 }
 
-// truncatedSince reports whether a trace read since then says itself that its
-// file ends early.
+// truncatedSince reports whether a trace read since then is reported as
+// truncated.
 func (im *importer) truncatedSince(before int) bool {
 	return len(im.procs) > before && im.procs[len(im.procs)-1].report.Truncated
 }
@@ -194,9 +195,9 @@ func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, 
 	return nil
 }
 
-// sum tells equal files, whatever they are called and however they are packed: by
-// their length and a hash with a seed of this import, which two files of one
-// length share once in 2^64.
+// sum identifies equal files, whatever their names and compression, by their
+// length and a hash with a seed of this import; two files of one length have
+// the same hash once in 2^64.
 type sum struct {
 	from io.Reader
 	hash maphash.Hash
@@ -224,7 +225,7 @@ type scanned struct {
 	key  textKey
 }
 
-// copyOf names the trace read before that is the same, if there is one.
+// copyOf returns the name of an equal trace that was read before, or "".
 func (im *importer) copyOf(s *sum) string {
 	key := s.key()
 	for _, t := range im.texts {
@@ -270,8 +271,8 @@ func (im *importer) write(ctx context.Context) error {
 	return nil
 }
 
-// earliest returns the first moment of an import, in nanoseconds since 1970, 0
-// when it has none.
+// earliest returns the first moment of an import, in nanoseconds since 1970, or
+// 0.
 func (im *importer) earliest() int64 {
 	first := int64(math.MaxInt64)
 	for _, p := range im.procs {
@@ -314,13 +315,14 @@ func (im *importer) begin() error {
 	return nil
 }
 
-// sinkError is the error of a sink that did not open, which is not that of a file.
+// sinkError is the error of a sink that could not be opened, as opposed to that
+// of a file.
 type sinkError struct{ error }
 
 func (e *sinkError) Unwrap() error { return e.error }
 
-// identify settles hosts and process ids once all files are known: two
-// processes of unknown hosts must not look like one.
+// identify determines hosts and process ids once all files are known, because
+// two processes of unknown hosts must not look like one.
 func (im *importer) identify() {
 	for _, p := range im.procs {
 		switch {
@@ -344,8 +346,8 @@ func compareRanks(a, b int64) int {
 	return 1
 }
 
-// finishReport fills in what the passes found. lanesLeft is on how many threads
-// phases have no device time.
+// finishReport fills in the results of the passes. lanesLeft is on how many
+// threads phases have no device time.
 func (p *process) finishReport(lanesLeft int) {
 	r := p.report
 	if r.Compile != nil {

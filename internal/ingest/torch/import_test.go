@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// The fixtures of all eras hold the same step, which starts here.
+// The fixtures of all eras have the same step, which starts here.
 const stepStart = int64(1778000000000000)
 
 func TestErasGiveTheSameEvents(t *testing.T) {
@@ -187,7 +187,7 @@ func TestForeignFilesAreRefusedByName(t *testing.T) {
 		if !errors.As(err, &refused) || !strings.Contains(err.Error(), word) || len(rep.Refused) != 1 {
 			t.Errorf("%s: %v", file, err)
 		}
-		// Beside a trace it is reported and no error.
+		// Beside a trace it is reported and is not an error.
 		good, _ := torch.Files("testdata/era_absolute_int.json")
 		rep, err = torch.Import(t.Context(), nil, append(srcs, good...), nil)
 		if err != nil || len(rep.Refused) != 1 || len(rep.Files) != 1 {

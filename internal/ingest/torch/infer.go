@@ -8,17 +8,17 @@ import (
 	"github.com/trainspan/trainspan/internal/ingest/torch/kineto"
 )
 
-// inference writes the phases that no annotation tells: forward and backward.
+// inference writes the phases without an annotation: forward and backward.
 type inference struct {
 	*out
 	spans *spanWriter
-	// Device time launched before the ends of what is inferred: each is asked in
-	// order of time.
+	// Device time launched before the ends of inferred events, requested in order
+	// of time.
 	ofForward, ofStarts, ofEnds launchSum
 
-	operators, modules, backward bool // what forward is inferred from; whether backward is
+	operators, modules, backward bool // what the forward is inferred from; whether there is a backward
 
-	// The forward of the lane being swept.
+	// The forward of the current lane.
 	fwd     envelope
 	open    bool
 	nextEnv int
@@ -37,7 +37,7 @@ func newInference(o *out, spans *spanWriter) *inference {
 func (e *inference) err() error { return cmp.Or(e.ofForward.err(), e.ofStarts.err(), e.ofEnds.err()) }
 
 // moduleForward writes the outermost call of a module as a forward, in traces
-// taken with python frames and without an annotation of forward.
+// with Python frames and without an annotation of the forward.
 func (e *inference) moduleForward(s *sweep, f *frame) {
 	if !e.modules || !f.isModule() || f.engine {
 		return
@@ -58,9 +58,9 @@ func (e *inference) moduleForward(s *sweep, f *frame) {
 
 const moduleRule = "outermost python frame of a module"
 
-// forwards grows the inferred forward of the lane being swept: the operators
-// that autograd numbered, up to where the next backward starts. A trace
-// without a backward has no inferred forward.
+// forwards extends the inferred forward of the current lane: the operators that
+// autograd numbered, up to the next backward. A trace without a backward has no
+// inferred forward.
 func (e *inference) forwards(f *frame) {
 	if !e.operators || len(e.p.envelopes) == 0 || f.engine || f.backward || f.r.kind != kineto.KindCPUOp || f.r.c == 0 {
 		return
@@ -116,7 +116,7 @@ func (e *inference) backwards() {
 	for i := range envs {
 		before[i], byEnd[i] = e.ofStarts.launchedBefore(envs[i].start), i
 	}
-	// Threads of several devices run backward side by side.
+	// Threads of several devices run the backward concurrently.
 	slices.SortFunc(byEnd, func(a, b int) int { return cmp.Compare(envs[a].end, envs[b].end) })
 	for _, i := range byEnd {
 		before[i] = e.ofEnds.launchedBefore(envs[i].end).minus(before[i])
@@ -130,7 +130,7 @@ func (e *inference) backwards() {
 // launched in it.
 func (e *inference) inferred(name string, v envelope, device launched, rule string) {
 	e.p.report.guess("compute." + name + ": " + rule)
-	// A lane of its own: an envelope may cut through annotations.
+	// A separate lane, because an envelope may overlap annotations.
 	tid := inferredLanes + 2*int64(v.lane)
 	if name == "backward" {
 		tid++

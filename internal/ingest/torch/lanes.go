@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/place"
 )
 
-// Lanes that no thread of the process is on.
+// Lanes without a thread of the process.
 const (
 	inferredLanes = 700_000_000 // forward and backward, two for every lane
 	jobLane       = 710_000_000 // ai_root and train
@@ -47,12 +47,13 @@ type devLane struct {
 	rows place.Rows // of rows that overlap without nesting
 }
 
-// devParts is into how many parts a device lane can fall apart when rows on
-// one stream overlap without nesting.
+// devParts is into how many parts a device lane can be split if rows on one
+// stream overlap without nesting.
 const devParts = 5
 
-// place returns the thread id for a row such that rows under one id nest, and the part
-// of the lane: 0 for the lane itself, place.Shared for what finds no room.
+// place returns the thread id for a row such that rows with one id nest, and
+// the part of the lane: 0 for the lane itself, place.Shared if there is no free
+// part.
 func (l *devLane) place(start, end int64) (tid int64, part int) {
 	part = l.rows.Place(0, 0, start, end)
 	if part == place.Shared {
@@ -61,7 +62,7 @@ func (l *devLane) place(start, end int64) (tid int64, part int) {
 	return l.tid + int64(part)*100_000, part
 }
 
-// name is the name of a part of a device lane.
+// name returns the name of a part of a device lane.
 func (l *devLane) name(part int) string {
 	name := "GPU " + strconv.FormatInt(l.device, 10) + " stream " + strconv.FormatInt(l.stream, 10)
 	if l.annotation {
@@ -82,7 +83,7 @@ type laneTable struct {
 	pidRows     map[int64]int64 // rows by process id
 	threadNames map[[2]int64]string
 	comm        []uint32 // lanes with collectives that the host runs
-	last        uint32   // of the row before
+	last        uint32   // of the previous row
 }
 
 func newLaneTable() laneTable {
@@ -121,10 +122,9 @@ func (t *laneTable) ofDevice(k devKey) uint32 {
 	return id
 }
 
-// tid returns a device lane a thread id that no operating system hands
-// out (Linux stops at 2^22) and that tells device and stream at sight:
-// 1DDDPSSSSS, P being 0 to 4 for the parts of the lane and 5 to 9 for those
-// of its annotations.
+// tid returns a thread id for a device lane that no operating system assigns
+// (Linux stops at 2^22) and that shows device and stream: 1DDDPSSSSS, P being 0
+// to 4 for the parts of the lane and 5 to 9 for those of its annotations.
 func (k devKey) tid(index int64) int64 {
 	if k.device < 0 || k.device > 999 || k.stream < 0 || k.stream >= 100_000 {
 		return 2_000_000_000 + index*1_000_000
@@ -143,7 +143,8 @@ func (t *laneTable) communicates(lane uint32) {
 	}
 }
 
-// finish picks the process id, returns it, and numbers the threads of the host.
+// finish determines and returns the process id, and numbers the threads of the
+// host.
 func (t *laneTable) finish() (pid int64) {
 	var best int64 = -1
 	for pid, n := range t.pidRows {
@@ -158,7 +159,7 @@ func (t *laneTable) finish() (pid int64) {
 		if l.laneKey.pid == pid && l.laneKey.tid >= 0 && l.laneKey.tid < 1_000_000_000 {
 			l.tid = l.laneKey.tid
 		} else {
-			// Another namespace (python rows at pid 0, overhead at pid -1).
+			// Another namespace (Python rows at pid 0, overhead at pid -1).
 			l.tid = otherLanes + int64(i)
 		}
 	}
@@ -168,8 +169,7 @@ func (t *laneTable) finish() (pid int64) {
 // maxThreadNames bounds the thread names kept of one file.
 const maxThreadNames = 4096
 
-// noteThread keeps the name that the profiler writes for a thread, such as
-// "thread 1262 (pt_autograd_0)".
+// noteThread keeps the name of a thread, such as "thread 1262 (pt_autograd_0)".
 func (t *laneTable) noteThread(ev *kineto.Event) {
 	name, ok := ev.Args.Text("name")
 	if !ok || !ev.PID.IsNum || !ev.TID.IsNum || len(t.threadNames) >= maxThreadNames {
@@ -186,8 +186,8 @@ func (t *laneTable) noteThread(ev *kineto.Event) {
 	t.threadNames[[2]int64{ev.PID.Num, ev.TID.Num}], _ = kineto.Clean([]byte(strings.TrimSpace(name)))
 }
 
-// main returns the lane of the training loop: that of the steps, else that
-// of the first thread, else the busiest without a backward.
+// main returns the lane of the training loop: that of the steps, or that of the
+// first thread, or the busiest without a backward.
 func (t *laneTable) main(pid int64, steps []step, engines map[uint32]bool) int {
 	if len(steps) > 0 {
 		return int(steps[0].lane)
@@ -208,8 +208,8 @@ func (t *laneTable) main(pid int64, steps []step, engines map[uint32]bool) int {
 	return best
 }
 
-// names calls yield with each lane and what viewers show beside it. prefix
-// stands in front of the main one.
+// names calls yield with each lane and its display name. prefix is put before
+// the main one.
 func (t *laneTable) names(pid int64, prefix string, steps []step, envelopes []envelope, yield func(tid int64, name string)) {
 	engines := map[uint32]bool{}
 	for _, v := range envelopes {

@@ -14,8 +14,9 @@ import (
 // engineGap is how long the autograd engine may pause inside one backward.
 const engineGap = 1_000_000 // ns
 
-// linker is the first sweep: it numbers the host rows, ties every launch to
-// what launched it, sums the host's self time, and finds backward envelopes.
+// linker is the first sweep: it numbers the host rows, connects every launch to
+// the row that launched it, sums the host's self time, and finds backward
+// envelopes.
 type linker struct {
 	*process
 	env  envelope
@@ -68,7 +69,7 @@ func (l *linker) flush() {
 	l.open = false
 }
 
-// launch puts what a device row can learn from its launch into the join.
+// launch stores what a device row can learn from its launch in the join.
 func (l *linker) launch(s *sweep, f *frame) error {
 	r := &l.out
 	*r = row{
@@ -119,7 +120,7 @@ func link(ctx context.Context, p *process) error {
 	return l.joinDevices(ctx)
 }
 
-// joinDevices tells every device row what its launch knows, by correlation.
+// joinDevices adds to every device row the data of its launch, by correlation.
 // The External id of a row is not used: in the files of torch 1.13 to 2.2 it
 // counts something else.
 func (l *linker) joinDevices(ctx context.Context) error {
@@ -147,12 +148,12 @@ func (l *linker) joinDevices(ctx context.Context) error {
 	if err := it.Err(); err != nil {
 		return err
 	}
-	_ = l.rows.join.Close() // what it held was read
+	_ = l.rows.join.Close() // it was read completely
 	l.comms.sort()
 	return nil
 }
 
-// resolve tells a device row what its launch knows.
+// resolve adds to a device row the data of its launch.
 func (l *linker) resolve(dev, link *row, linked bool) error {
 	counted := dev.works()
 	lvl := levelKernel
@@ -200,8 +201,8 @@ func (l *linker) resolve(dev, link *row, linked bool) error {
 	return l.rows.device.Add(dev)
 }
 
-// deviceCollective reports whether a kernel is a collective and which: by its
-// own arguments, else by the rows that enclose its launch, else by its name.
+// deviceCollective reports whether a kernel is a collective and which one: by
+// its own arguments, or by the rows that enclose its launch, or by its name.
 func (l *linker) deviceCollective(dev, link *row, linked bool) (collective, bool) {
 	name := l.names.nameOf(dev)
 	rule := l.deviceRules.match(dev, name)
@@ -224,8 +225,8 @@ func (l *linker) deviceCollective(dev, link *row, linked bool) (collective, bool
 	return c, true
 }
 
-// transferKind returns HtoD, DtoH, DtoD, PtoP or HtoH for a copy, or "" when
-// neither the name nor ROCm's kind argument tells.
+// transferKind returns HtoD, DtoH, DtoD, PtoP or HtoH for a copy, or "" if
+// neither the name nor ROCm's kind argument shows it.
 func transferKind(name, kind string) string {
 	for _, text := range [...]string{name, kind} {
 		for _, k := range [...]string{"HtoD", "DtoH", "PtoP", "DtoD", "HtoH"} {
@@ -245,11 +246,12 @@ func transferKind(name, kind string) string {
 	return ""
 }
 
-// Autograd numbers the operators of a thread as it records them, and puts the
-// number of the forward operator, and of its thread, on what it runs in
-// backward. Operators inside an operator have the same number; the one that
-// started last made the backward node. The profiler draws its fwdbwd arrows
-// by that rule, which holds in every version; the arrows are in few files.
+// Autograd numbers the operators of a thread when it records them, and the
+// operators of the backward pass have the number of their forward operator and
+// of its thread. Operators inside an operator have the same number; the one
+// that started last made the backward node. The profiler draws its fwdbwd
+// arrows by that rule, which is valid in every version; only few files have the
+// arrows.
 
 // sequenced keeps an operator that may be part of a pair.
 func (l *linker) sequenced(f *frame) error {
@@ -266,7 +268,8 @@ func (l *linker) sequenced(f *frame) error {
 
 // pairUp finds the forward operator of every backward operator and keeps both
 // in the order in which the events are written. The forward operator gets a
-// number here, which becomes an id later: backward may be written first.
+// number here, which becomes an id later, because the backward operator may be
+// written first.
 func (l *linker) pairUp() error {
 	if len(l.fwdThreads) > 1 {
 		l.report.cannot("which forward operator a backward operator belongs to: several threads ran forward with the same sequence numbers")
@@ -281,7 +284,7 @@ func (l *linker) pairUp() error {
 			continue
 		}
 		if r.flags&flagBackward == 0 {
-			// The same number on two threads names no operator for sure.
+			// The same number on two threads does not identify an operator.
 			alone = alone && r.lane == fwd.lane
 			fwd = *r
 			continue
@@ -303,19 +306,19 @@ func (l *linker) pairUp() error {
 			return err
 		}
 	}
-	_ = l.rows.pairs.Close() // what it held was read
+	_ = l.rows.pairs.Close() // it was read completely
 	return it.Err()
 }
 
 // A phase owns the device work that any thread of its process launched inside
-// it: backward runs on threads of autograd's own.
+// it: the backward pass runs on autograd's own threads.
 
-// share is device time and what it belongs to: the moment of its launch, or the
-// number of the row that launched it. comm is the part that a collective took.
+// share is device time and its owner: the time of its launch, or the number of
+// the row that launched it. comm is the part of collectives.
 type share struct{ of, time, comm int64 }
 
-// launched is the device time that was launched in an interval, and the
-// part of it that collectives took, with their waits for other ranks.
+// launched is the device time that was launched in an interval, and the part of
+// collectives, including their waits for other ranks.
 type launched struct{ time, comm int64 }
 
 func (l launched) minus(o launched) launched { return launched{l.time - o.time, l.comm - o.comm} }
@@ -336,19 +339,19 @@ func shareCodec() extsort.Codec[share] {
 	}
 }
 
-// launchSum adds up device time by launch. Asked for times that do not go
-// back, it reads the launches once.
+// launchSum adds up device time by launch. For non-decreasing times it reads
+// the launches once.
 type launchSum struct {
 	from *extsort.Sorter[share]
 	it   *extsort.Iter[share]
 	next *share
-	at   int64 // of the last question
+	at   int64 // of the last call
 	sum  launched
 	runs int // how often the launches were read
 }
 
-// maxSums is on how many lanes phases get device time: for each the launches are
-// read again.
+// maxSums is on how many lanes phases get device time: for each the launches
+// are read again.
 const maxSums = 64
 
 // launchedBefore returns the device time, in nanoseconds, launched before t.

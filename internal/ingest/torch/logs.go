@@ -18,7 +18,7 @@ const maxPhases = 1 << 20
 
 // LogReport describes one TORCH_TRACE log.
 type LogReport struct {
-	// Name is the file. Rank is -1 when the log does not tell.
+	// Name is the file. Rank is -1 if the log does not have it.
 	Name string `json:"name"`
 	Rank int64  `json:"rank"`
 	// Phases counts compile phases, Unmatched begins and ends without partner,
@@ -28,12 +28,12 @@ type LogReport struct {
 	Compilations int64 `json:"compilations"`
 	Operators    int64 `json:"operators"`
 	// Executions lists the compile ids of the graphs in the order in which they
-	// ran, where the log has it. The log has no times of these.
+	// ran, if the log has it. The log has no times of these.
 	Executions []string `json:"executions,omitempty"`
-	// Skipped and Defects tell what could not be read.
+	// Skipped and Defects describe what could not be read.
 	Skipped int64               `json:"skipped"`
 	Defects []compilelog.Defect `json:"defects,omitempty"`
-	// Warnings are sentences for a person.
+	// Warnings are sentences for people.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -89,7 +89,7 @@ func (im *importer) readLog(body io.Reader, name string, written time.Time) erro
 }
 
 // writeLog writes the compile phases of a log. They belong to the process of
-// the trace of the same rank, if there is one.
+// the trace with the same rank, if there is one.
 func (im *importer) writeLog(l *loadedLog) {
 	pid, rank := l.log.PID, l.log.Rank
 	host := im.opts.Host
@@ -112,7 +112,7 @@ func (im *importer) writeLog(l *loadedLog) {
 	}
 	im.report.Events[ev.Cat]++
 	im.sink.Write(&ev)
-	// Lanes of their own: a profile of the same thread may hold other rows of
+	// Separate lanes, because a profile of the same thread may have other rows at
 	// the same time.
 	lanes := map[int64]int64{}
 	for i := range l.phases {

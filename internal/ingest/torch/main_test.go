@@ -25,7 +25,7 @@ func (c *capture) Write(e *dftracer.Event) {
 	c.events = append(c.events, ev)
 }
 
-// pick returns the events of a category, and of a name unless it is empty, in
+// pick returns the events of a category, and with a name unless it is empty, in
 // order of time.
 func (c *capture) pick(cat, name string) []dftracer.Event {
 	var out []dftracer.Event
@@ -99,7 +99,7 @@ func fromBytes(name string, data []byte) torch.Source {
 	return torch.Source{Name: name, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}
 }
 
-// shared skips the test when the real traces are absent.
+// shared skips the test if the real traces are absent.
 func shared(t testing.TB, name string) string {
 	t.Helper()
 	path := sharedTraces + name

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// minShared is how many collectives two ranks have to share before they tell
-// anything of their clocks.
+// minShared is how many collectives two ranks have to share to compare their
+// clocks.
 const minShared = 3
 
 // instance is one collective over its ranks.
 type instance struct {
 	first   *rankCollective
 	members []member
-	// anchored reports that a number or a step paired it, and not the order alone.
+	// anchored is true if a number or a step paired it, and not the order alone.
 	anchored bool
 }
 
@@ -52,7 +52,7 @@ func matchCollectives(procs []*process) (list []*instance, ambiguous int) {
 			}
 		}
 		if size := g[template][0].size; size > 0 && len(g) > int(size) {
-			// One name for several groups, and nothing that tells their ranks.
+			// One name for several groups, whose ranks are unknown.
 			ambiguous += most
 			continue
 		}
@@ -85,8 +85,8 @@ func matchCollectives(procs []*process) (list []*instance, ambiguous int) {
 }
 
 // pairSequences pairs the collectives of one group on two ranks: by their
-// numbers, else by their order inside each step, else by their order. Where
-// the sequences differ, because a row is missing, the times decide.
+// numbers, or by their order inside each step, or by their order. If the
+// sequences differ, because a row is missing, the times decide.
 func pairSequences(a, b []*rankCollective) (pairs [][2]int, anchored bool) {
 	if numbered(a) && numbered(b) {
 		return pairNumbers(a, b), true
@@ -105,7 +105,7 @@ func pairSequences(a, b []*rankCollective) (pairs [][2]int, anchored bool) {
 			}
 		}
 	}
-	// In one step, and in two, each rank may have lost another row at its ends.
+	// In one or two steps, each rank may have lost another row at the ends.
 	return pairs, steps >= 3
 }
 
@@ -121,7 +121,8 @@ func all(n int) []int {
 	return out
 }
 
-// byStep lists the positions of each step's collectives, without those outside.
+// byStep returns the positions of each step's collectives, without those
+// outside steps.
 func byStep(list []*rankCollective) map[int64][]int {
 	out := map[int64][]int{}
 	for i, c := range list {
@@ -132,8 +133,8 @@ func byStep(list []*rankCollective) map[int64][]int {
 	return out
 }
 
-// pairNumbers pairs by the number that the group gave to each collective. A
-// number may stand on several kernels.
+// pairNumbers pairs by the number that the group gave to each collective.
+// Several kernels may have one number.
 func pairNumbers(a, b []*rankCollective) (pairs [][2]int) {
 	type key struct {
 		seq   int64
@@ -158,8 +159,8 @@ func pairNumbers(a, b []*rankCollective) (pairs [][2]int) {
 	return pairs
 }
 
-// pairOrdered pairs the collectives at the given positions by their order when
-// both sides list the same ones, and by time otherwise.
+// pairOrdered pairs the collectives at the given positions by their order if
+// both sides have the same ones, and by time otherwise.
 func pairOrdered(a, b []*rankCollective, inA, inB []int) (pairs [][2]int) {
 	same := len(inA) == len(inB)
 	for k := 0; same && k < len(inA); k++ {
@@ -176,14 +177,14 @@ func pairOrdered(a, b []*rankCollective, inA, inB []int) (pairs [][2]int) {
 			return pairs
 		}
 	}
-	const part = 64 // short enough that a drift does not matter inside it
+	const part = 64 // short enough to ignore drift inside it
 	pairs = nil
 	for from := 0; from < len(inA); from += part {
 		to := min(from+part, len(inA))
 		pairs = append(pairs, vote(a, b, inA[from:to], inB, from)...)
 	}
 	if 2*len(pairs) < min(len(inA), len(inB)) {
-		return nil // too few to speak for the rest
+		return nil // too few to be representative
 	}
 	return pairs
 }
@@ -194,9 +195,9 @@ type guess struct {
 	i, j int
 }
 
-// vote finds the difference of the clocks at which most collectives of a part
-// of a, which begins at position from, fall on one of b, and returns those
-// pairs. It returns none when another difference would do nearly as well.
+// vote finds the clock difference for which most collectives of a part of a,
+// which begins at position from, match one of b, and returns those pairs. It
+// returns none if another difference would do nearly as well.
 func vote(a, b []*rankCollective, inA, inB []int, from int) (pairs [][2]int) {
 	reach := min(8+abs(int64(len(inA)-len(inB))), 64)
 	var all []guess
@@ -234,8 +235,9 @@ func vote(a, b []*rankCollective, inA, inB []int, from int) (pairs [][2]int) {
 	return pairs
 }
 
-// densest returns the most candidates, in order of their differences, that lie
-// within width of each other and outside (low, high), and where they begin.
+// densest returns the largest number of candidates, sorted by their
+// differences, that are within width of each other and outside (low, high), and
+// where they begin.
 func densest(list []guess, width, low, high int64) (count, from int) {
 	j := 0
 	for i := range list {

@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// peakSink looks at the heap now and then while events come in.
+// peakSink samples the heap while events come in.
 type peakSink struct {
 	n    int
 	peak uint64
@@ -28,7 +28,7 @@ func (s *peakSink) look() {
 	s.peak = max(s.peak, m.HeapInuse)
 }
 
-// watchedReader looks at the heap while the file is read.
+// watchedReader samples the heap while the file is read.
 type watchedReader struct {
 	io.Reader
 	sink *peakSink
@@ -65,7 +65,7 @@ func importStream(t *testing.T, n int) (peak uint64, events int, rep *torch.Repo
 }
 
 // The generated stream is eight times as long the second time; the heap must
-// stay under a bound that the rows of the long one would break.
+// stay below a bound that the rows of the long one would exceed.
 func TestMemoryDoesNotGrowWithTheFile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long stream")
@@ -84,7 +84,7 @@ func TestMemoryDoesNotGrowWithTheFile(t *testing.T) {
 	if bound := small + 24<<20; large > bound {
 		t.Errorf("peak heap %d bytes, with an eighth of the file it was %d", large, small)
 	}
-	// Every kernel still found its operator across the spilled runs.
+	// Every kernel still finds its operator across the spilled runs.
 	if f.Device.Microseconds() != int64(8*n)*20001/1000 {
 		t.Errorf("device time %s", f.Device)
 	}

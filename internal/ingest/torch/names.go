@@ -7,11 +7,11 @@ import (
 )
 
 // names holds every distinct name of a file once. Traces repeat few names many
-// times; a file with more text than the table takes keeps the rest in its rows.
+// times; a file with more text than the table holds keeps the rest in its rows.
 type names struct {
 	ids   map[string]uint32
 	text  []string
-	clean int64 // names that had bytes replaced
+	clean int64 // names with replaced bytes
 	bytes int
 	limit int
 }
@@ -20,7 +20,7 @@ func newNames(limit int) *names {
 	return &names{ids: make(map[string]uint32, 256), text: []string{""}, limit: limit}
 }
 
-// intern returns the id of raw, or 0 and the text when the table is full.
+// intern returns the id of raw, or 0 and the text if the table is full.
 func (n *names) intern(raw []byte) (id uint32, text string) {
 	if id, ok := n.ids[string(raw)]; ok {
 		return id, ""
@@ -39,7 +39,7 @@ func (n *names) intern(raw []byte) (id uint32, text string) {
 	return id, ""
 }
 
-// force is intern for the few names that need an id at any price.
+// force is intern for the few names that always need an id.
 func (n *names) force(s string) uint32 {
 	if s == "" {
 		return 0
@@ -53,8 +53,8 @@ func (n *names) force(s string) uint32 {
 	return id
 }
 
-// maxRef is how much of a name stands on events of other rows, of which one may
-// have any number.
+// maxRef is how much of a name is repeated on events of other rows, any number
+// of which may refer to it.
 const maxRef = 1024
 
 func ref(s string) string {

@@ -7,43 +7,43 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// Sink takes the events of an import. *dftracer.Writer is one. Write is called
-// from one goroutine at a time; the event and its Args are reused afterwards.
-// A sink that also has NextID() uint64 gives the ids of the events; otherwise
-// they count from one.
+// Sink accepts the events of an import. *dftracer.Writer is one. Write is
+// called from one goroutine at a time; the event and its Args are reused
+// afterwards. A sink with a method NextID() uint64 assigns the ids of the
+// events; otherwise they count from one.
 type Sink interface {
 	Write(*dftracer.Event)
 }
 
-// Source is one file to import: a Kineto trace (plain, gzip, or a tar of
-// ranks) or a TORCH_TRACE log, told apart by their first bytes.
+// Source is one file to import: a Kineto trace (plain, gzip, or a tar of ranks)
+// or a TORCH_TRACE log; the first bytes decide.
 type Source struct {
-	// Name is shown in the report and searched for a rank and a time stamp.
+	// Name is shown in the report and may contain a rank and a time stamp.
 	Name string
 	// Open returns the bytes as stored. It is called once.
 	Open func() (io.ReadCloser, error)
-	// ModTime helps to place a trace whose time base is missing. Zero is unknown.
+	// ModTime helps to date a trace without a time base. Zero means unknown.
 	ModTime time.Time
 }
 
-// Options adjust an import. The zero value, and nil, import everything that
-// the profiler's own summary would show and the AI categories on top.
+// Options adjust an import. The zero value, and nil, import everything that the
+// profiler's own summary would show, and add the AI categories.
 type Options struct {
-	// Begin, when set, opens the sink when all sources are read, and the one
-	// handed to Import is not used. start is the first moment of what will be
-	// written, zero when nothing has a time; a trace that is written afterwards
-	// begins there.
+	// Begin, if set, opens the sink after all sources are read, and the one passed
+	// to Import is not used. start is the first moment of what will be written,
+	// zero if nothing has a time; use it as the start of a trace that is written
+	// afterwards.
 	Begin func(start time.Time) (Sink, error)
-	// Rules is the table of AI categories, the built-in one when nil; an empty
-	// slice turns it off.
+	// Rules is the table of AI categories; nil means the built-in one, an empty
+	// slice none.
 	Rules []Rule
-	// DeviceRules tell what kind of work a kernel is. They come before the
-	// built-in ones, which stay.
+	// DeviceRules classify kernels. They come before the built-in rules, which
+	// stay.
 	DeviceRules []DeviceRule
-	// PythonStacks also imports python_function rows, which are most of a
-	// trace taken with with_stack.
+	// PythonStacks also imports python_function rows, which are most of a trace
+	// recorded with with_stack.
 	PythonStacks bool
-	// NoInference leaves out events that are guesses (argument inferred:1).
+	// NoInference leaves out inferred events (argument inferred:1).
 	NoInference bool
 	// NoSteps leaves out the pipeline event of each ProfilerStep.
 	NoSteps bool
@@ -51,30 +51,30 @@ type Options struct {
 	StarSteps bool
 	// DeviceCopies also makes device.transfer events of copies inside one device.
 	DeviceCopies bool
-	// Epoch is put on every event when it is positive, or when HasEpoch is set.
+	// Epoch is added to every event if it is positive, or if HasEpoch is set.
 	Epoch    int64
 	HasEpoch bool
-	// Rank is used for a single trace that does not know its own.
+	// Rank is used for a single trace without a rank.
 	Rank *int64
-	// Host is the host name of traces that carry none. Empty means
+	// Host is the host name of traces without one. Empty means
 	// rank<N>@unknown-host, or unknown-host without a rank.
 	Host string
-	// Dialect is the one the sink writes, for the host hash. A sink with a
-	// Dialect method, as dftracer.Writer has, is asked instead.
+	// Dialect is the sink's dialect, for the host hash. If the sink has a Dialect
+	// method, like dftracer.Writer, that is used instead.
 	Dialect dftracer.Dialect
-	// Memory bounds the bytes held for sorting, 64 MiB when zero. What does
-	// not fit goes to a temporary file in TempDir.
+	// Memory bounds the bytes held for sorting, 64 MiB if zero. The rest goes to a
+	// temporary file in TempDir.
 	Memory  int64
 	TempDir string
-	// NoAlignment keeps the clocks of the ranks as they are.
+	// NoAlignment does not shift the clocks of the ranks.
 	NoAlignment bool
-	// MinSkew is the clock difference below which ranks are taken to share a
-	// clock, 50 microseconds when zero.
+	// MinSkew is the clock difference below which ranks count as sharing a clock,
+	// 50 microseconds if zero.
 	MinSkew time.Duration
-	// MaxSkew is by how much clocks may differ at most, ten minutes when zero:
-	// files whose profiler windows are further apart are not compared.
+	// MaxSkew is the largest possible clock difference, ten minutes if zero: files
+	// whose profiler windows are further apart are not compared.
 	MaxSkew time.Duration
-	// Spans, when set, also turns the import into OpenTelemetry spans.
+	// Spans, if set, also exports OpenTelemetry spans.
 	Spans *SpanOptions
 }
 

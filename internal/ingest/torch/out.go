@@ -8,8 +8,9 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// out writes the events of one process, one after the other: begin starts an event,
-// common completes it and hands it to the sink. All that makes events shares one.
+// out writes the events of one process, one after the other: begin starts an
+// event, common completes it and passes it to the sink. All writers of events
+// share one.
 type out struct {
 	p      *process
 	sink   Sink
@@ -17,15 +18,15 @@ type out struct {
 	counts map[string]int64 // by category
 
 	hostHash string
-	named    map[int64]bool // lanes that have a name
+	named    map[int64]bool // lanes with a name
 	profiler int64          // events of category PP, which are most
 
 	ev       dftracer.Event
 	args     []dftracer.Arg
-	hasEpoch bool // the event being written has its own
+	hasEpoch bool // the current event has its own
 }
 
-// begin starts an event that spans [start, end] in file time.
+// begin starts an event for [start, end] in file time.
 func (o *out) begin(cat, name string, tid, start, end int64) {
 	ts := o.p.micros(start)
 	o.beginAt(cat, name, tid, ts, max(o.p.micros(end)-ts, 0))
@@ -60,7 +61,7 @@ func (o *out) int(key string, v int64) { o.args = append(o.args, dftracer.Int(ke
 
 func (o *out) str(key, v string) { o.args = append(o.args, dftracer.String(key, v)) }
 
-// addIfKnown adds a number that is -1 when nobody knows it.
+// addIfKnown adds a number that is -1 if unknown.
 func (o *out) addIfKnown(key string, v int64) {
 	if v >= 0 {
 		o.int(key, v)
@@ -73,7 +74,7 @@ func (o *out) text(key, v string) {
 	}
 }
 
-// percent returns what part is of whole, to four decimals.
+// percent returns part/whole as a percentage with four decimals.
 func percent(part, whole int64) float64 {
 	if whole <= 0 || part == 0 {
 		return 0
@@ -81,7 +82,7 @@ func percent(part, whole int64) float64 {
 	return math.Round(float64(part)/float64(whole)*1e6) / 1e4
 }
 
-// us adds nanoseconds as microseconds, with decimals when the file has them.
+// us adds nanoseconds as microseconds, with decimals if the file has them.
 func (o *out) us(key string, ns int64) {
 	if ns%1000 == 0 {
 		o.int(key, ns/1000)
@@ -90,8 +91,8 @@ func (o *out) us(key string, ns int64) {
 	o.args = append(o.args, dftracer.Float(key, float64(ns)/1000))
 }
 
-// deviceTime writes the device time of a phase, and how much of it collectives
-// took: without them it is what the device worked for this rank.
+// deviceTime writes the device time of a phase, and the part of collectives:
+// the rest is the device's work for this rank.
 func (o *out) deviceTime(l launched) {
 	if l.time > 0 {
 		o.us("device_us", l.time)
@@ -101,7 +102,7 @@ func (o *out) deviceTime(l launched) {
 	}
 }
 
-// common adds what every event carries and hands it to the sink.
+// common adds what every event has and passes it to the sink.
 func (o *out) common(step int32, source bool) {
 	if o.p.rank >= 0 {
 		o.int("rank", o.p.rank)

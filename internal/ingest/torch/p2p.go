@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// A receive ends a little after its send, so that transfers in one direction
-// cannot tell a slow link from a clock that differs. Transfers in both
-// directions can: the delay is half the difference of the two medians, as the
-// network's time protocol has it. Ranks that share no collective otherwise,
-// such as the stages of a pipeline, are connected by these.
+// A receive ends shortly after its send, so transfers in one direction cannot
+// distinguish a slow link from a clock difference. Transfers in both directions
+// can: the delay is half the difference of the two medians, as in the network
+// time protocol. Ranks that share no collective, such as the stages of a
+// pipeline, are connected by these.
 
-// linkKey names the transfers from one rank to another.
+// linkKey identifies the transfers from one rank to another.
 type linkKey struct {
 	group    string
 	src, dst int32
@@ -37,7 +37,8 @@ func (al *aligner) bridge() {
 	if len(sends) == 0 || len(receives) == 0 {
 		return
 	}
-	// ends holds, for a pair of processes, the transfers from the first to the second.
+	// ends holds, for a pair of processes, the transfers from the first to the
+	// second.
 	ends := map[[2]int][]point{}
 	for key, from := range sends {
 		to := receives[key]
@@ -79,7 +80,7 @@ func (al *aligner) join(pair [2]int, there, back []point) bool {
 		}
 		return false
 	}
-	// What has to be added to the second rank's times, on both axes as they are.
+	// The values to add to the second rank's times, on the current axes.
 	var pts []point
 	for _, t := range there {
 		y := al.places[b].toTrace(t.y)
@@ -110,7 +111,7 @@ func (al *aligner) join(pair [2]int, there, back []point) bool {
 		if p.axis != from {
 			continue
 		}
-		// The whole axis moves; a drift of one adds to that of the other.
+		// The whole axis moves; a drift is added to those of its ranks.
 		ref := al.procs[i].base + al.procs[i].window[0]
 		moved := f.toTrace(p.toTrace(ref))
 		p.clock = clock{offset: moved - ref, drift: p.drift + f.drift, ref: ref}

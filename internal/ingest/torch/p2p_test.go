@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/internal/ingest/torch"
 )
 
-// jitter returns small numbers that look random and are always the same.
+// jitter returns small, reproducible pseudo-random numbers.
 type jitter uint64
 
 func (j *jitter) next(n int) int {
@@ -17,7 +17,7 @@ func (j *jitter) next(n int) int {
 	return int(uint64(*j)>>33) % n
 }
 
-// rankTrace is a profile of one rank of a small job.
+// rankTrace returns a profile of one rank of a small job.
 func rankTrace(rank, world int, rows ...string) torch.Source {
 	text := fmt.Sprintf(`{"distributedInfo":{"backend":"nccl","rank":%d,"world_size":%d},"traceEvents":[{`, rank, world) + strings.Join(rows, "},\n{") + `}]}`
 	return fromBytes(fmt.Sprintf("rank%d.json", rank), []byte(text))
@@ -33,7 +33,7 @@ func importAll(t *testing.T, srcs ...torch.Source) (*capture, *torch.Report) {
 	return c, rep
 }
 
-// commRow is the kernel of a collective with its parameters.
+// commRow returns the kernel of a collective with its parameters.
 func commRow(at, dur int, args string) string {
 	return fmt.Sprintf(`"ph":"X","cat":"kernel","name":"ncclDevKernel_Generic(x)","pid":0,"tid":20,"ts":%d,"dur":%d,"args":{"device":0,"stream":20,%s}`, stepStart+int64(at), dur, args)
 }
@@ -71,7 +71,7 @@ func TestPipelineStagesAreConnectedByTransfers(t *testing.T) {
 	}
 }
 
-// Numbers of collectives pair them whatever else is missing.
+// Numbers pair collectives whatever else is missing.
 func TestSequenceNumbersPairCollectives(t *testing.T) {
 	var rows [2][]string
 	rng := jitter(7)
@@ -93,7 +93,7 @@ func TestSequenceNumbersPairCollectives(t *testing.T) {
 	}
 }
 
-// A clock tick between collectives tells nothing of which is which.
+// Collectives at regular intervals do not show which belong together.
 func TestRegularCollectivesAreAmbiguous(t *testing.T) {
 	var rows [2][]string
 	for i := range 30 {
@@ -108,7 +108,7 @@ func TestRegularCollectivesAreAmbiguous(t *testing.T) {
 	}
 }
 
-// One name may stand for several groups of one job.
+// Several groups of one job may have the same name.
 func TestGroupsOfOneNameAreToldApartByTheirRanks(t *testing.T) {
 	rows := make([][]string, 4)
 	rng := jitter(3)
@@ -131,7 +131,7 @@ func TestGroupsOfOneNameAreToldApartByTheirRanks(t *testing.T) {
 	if !near(r.Offsets[1], -3*time.Millisecond, 2*time.Microsecond) || !near(r.Offsets[3], -3*time.Millisecond, 2*time.Microsecond) || r.Offsets[2] != 0 {
 		t.Errorf("%s", rep)
 	}
-	// Without the ranks nothing says which pair is which.
+	// Without the ranks the pairs are ambiguous.
 	srcs = srcs[:0]
 	for rank := range 4 {
 		for i, row := range rows[rank] {
@@ -145,7 +145,8 @@ func TestGroupsOfOneNameAreToldApartByTheirRanks(t *testing.T) {
 	}
 }
 
-// A message has its source and destination, whichever end says it and in which way.
+// A message has its source and destination, whichever end records it and in
+// which form.
 func TestSourceAndDestinationOfAMessage(t *testing.T) {
 	for name, row := range map[string]string{
 		"send":            hostRow("user_annotation", "gloo:send 2->5", 12, 100, 50, ""),

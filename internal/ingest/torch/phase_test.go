@@ -14,7 +14,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// profileOf makes a profile of rows, each the inside of a JSON object.
+// profileOf returns a profile of rows, each the inside of a JSON object.
 func profileOf(rows ...string) []byte {
 	return []byte(`{"distributedInfo":{"backend":"nccl","rank":3,"world_size":8},"traceEvents":[{` + strings.Join(rows, "},\n{") + `}]}`)
 }
@@ -23,7 +23,7 @@ func hostRow(cat, name string, tid, at, dur int, args string) string {
 	return fmt.Sprintf(`"ph":"X","cat":%q,"name":%q,"pid":100,"tid":%d,"ts":%d,"dur":%d,"args":{%s}`, cat, name, tid, stepStart+int64(at), dur, args)
 }
 
-// launch is a runtime call with the kernel it starts.
+// launch returns a runtime call with the kernel it starts.
 func launch(tid, at, corr, stream, kernelAt, dur int, kernel string) []string {
 	return []string{
 		hostRow("cuda_runtime", "cudaLaunchKernel", tid, at, 5, fmt.Sprintf(`"correlation":%d`, corr)),
@@ -42,8 +42,8 @@ func importTrace(t *testing.T, opts *torch.Options, rows ...string) (*capture, *
 	return c, rep
 }
 
-// A phase owns what any thread of its process launched inside it: backward
-// runs on a thread of autograd's.
+// A phase owns what any thread of its process launched inside it: the backward
+// pass runs on a thread of autograd.
 func TestPhaseOwnsWhatAnyThreadLaunched(t *testing.T) {
 	rows := []string{
 		hostRow("user_annotation", "ProfilerStep#1", 100, 0, 1000, ""),
@@ -53,7 +53,7 @@ func TestPhaseOwnsWhatAnyThreadLaunched(t *testing.T) {
 		hostRow("user_annotation", "Optimizer.step#SGD.step", 100, 600, 100, ""),
 	}
 	rows = append(rows, launch(100, 20, 1, 7, 30, 40, "fw")...)
-	rows = append(rows, launch(101, 220, 2, 7, 400, 250, "bw")...) // runs on after the phase
+	rows = append(rows, launch(101, 220, 2, 7, 400, 250, "bw")...) // continues after the phase
 	rows = append(rows, launch(100, 510, 3, 7, 700, 7, "between")...)
 	rows = append(rows, launch(100, 610, 4, 7, 710, 11, "opt")...)
 	c, _ := importTrace(t, nil, rows...)
@@ -67,8 +67,8 @@ func TestPhaseOwnsWhatAnyThreadLaunched(t *testing.T) {
 	}
 }
 
-// Collectives are told apart from what the device works for a rank: they hold
-// the wait for the others.
+// Collectives are separated from the device's work for a rank, because they
+// include the wait for the others.
 func TestPhaseKnowsItsCollectives(t *testing.T) {
 	rows := []string{
 		hostRow("user_annotation", "ProfilerStep#1", 100, 0, 1000, ""),
@@ -180,7 +180,7 @@ annotation none ^## backward
 	if n := len(c.pick("compute", "backward")); n != 0 {
 		t.Error("the rule none does not take precedence")
 	}
-	// What is printed reads back the same.
+	// The printed rules parse to the same rules.
 	var first, second strings.Builder
 	both := torchrules.Table{Rows: torchrules.Annotations(), Kernels: torchrules.Kernels()}
 	if _, err := both.WriteTo(&first); err != nil {
@@ -339,7 +339,8 @@ func TestLanesHaveNames(t *testing.T) {
 	}
 }
 
-// The sink is opened when the files are read, with the first moment of the job.
+// The sink is opened after the files are read, with the first moment of the
+// job.
 func TestBeginTellsTheFirstMoment(t *testing.T) {
 	c := &capture{}
 	var start time.Time
@@ -383,7 +384,8 @@ func TestStepsWithoutKineto(t *testing.T) {
 	}
 }
 
-// The profiler opens a step behind the last one and closes it when it is stopped.
+// The profiler opens a step after the last one and closes it when it is
+// stopped.
 func TestTheTailOfAProfileIsNoStep(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -434,7 +436,7 @@ func TestBeginAndEndAreOneRow(t *testing.T) {
 	}
 }
 
-// The profiler writes a time before its base as 0; the job did not begin there.
+// The profiler writes times before its base as 0; they do not extend the job.
 func TestStrayTimesDoNotStretchTheJob(t *testing.T) {
 	rows := []string{
 		`"ph":"X","cat":"Trace","name":"PyTorch Profiler (0)","pid":"Spans","tid":"PyTorch Profiler","ts":5000000000000,"dur":1000,"args":{}`,

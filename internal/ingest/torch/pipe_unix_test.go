@@ -26,8 +26,8 @@ func TestNamedPipeDoesNotHang(t *testing.T) {
 	if _, err := torch.Import(t.Context(), nil, srcs, nil); err == nil {
 		t.Error("an empty pipe is a trace")
 	}
-	// A writer that never comes to an end is given up with the context. A pipe does
-	// not hold so much: all of it is written when most of it was read.
+	// The context ends the import of a pipe whose writer never finishes. A pipe
+	// holds less than this: everything is written when most of it was read.
 	w, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -95,7 +95,7 @@ func TestGzipChecksumIsChecked(t *testing.T) {
 	if err != nil || len(rep.Failed) != 1 {
 		t.Errorf("a cut trailer: %v, %v", err, rep.Failed)
 	}
-	// What stands behind the last member is none of ours.
+	// What follows after the last member is ignored.
 	rep, err = importBytes(t.Context(), nil, nil, "x.json.gz", append(bytes.Clone(data), make([]byte, 512)...))
 	if err != nil || len(rep.Failed) != 0 {
 		t.Errorf("padding: %v, %v", err, rep.Failed)

@@ -7,9 +7,9 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/extsort"
 )
 
-// process is one imported trace: what one rank wrote in one profiler window.
-// The passes fill it in: scanner, linker, and what compares ranks. Nothing of it
-// is there for one pass alone.
+// process is one imported trace: the file of one rank for one profiler window.
+// The passes fill it in: scanner, linker, and the comparison of ranks. All
+// fields are used by more than one pass.
 type process struct {
 	name        string
 	opts        *Options
@@ -18,23 +18,23 @@ type process struct {
 	rules       *ruleSet
 	deviceRules *deviceRules
 
-	// Who wrote the file. Numbers are -1 when they are not known.
+	// The identity of the file's process. Unknown numbers are -1.
 	pid         int64
 	rank, world int64
 	host        string
 	hostKnown   bool   // the file names its host
-	job         string // as far as the file names it
+	job         string // as far as the file has it
 
 	timeline
 
-	// What one pass found in the file and later ones ask for.
-	hasShapes, hasComm, hasGloo bool    // some row has shapes; is a collective of a device; of the host
+	// What one pass found in the file for later ones.
+	hasShapes, hasComm, hasGloo bool    // some row has shapes; a collective of a device; of the host
 	legacy                      bool    // the file has no rows of the autograd engine itself
-	moduleFrames                bool    // python frames of nn.Module calls
-	fwdThreads                  []int64 // threads whose forward has a backward here, two at most
-	stepsLeft                   int64   // beyond the first
+	moduleFrames                bool    // Python frames of nn.Module calls
+	fwdThreads                  []int64 // threads whose forward has a backward here, at most two
+	stepsLeft                   int64   // steps above the bound
 	totalDevice, totalSelf      int64   // ns: all device work, all host rows
-	ordinals                    int64   // host rows
+	ordinals                    int64   // number of host rows
 	tied                        int64   // forward operators with a backward
 	envelopes                   []envelope
 	levels                      [levelCount]int64
@@ -49,7 +49,7 @@ type process struct {
 	graphs      *graphIndex
 }
 
-// jobKey names a process over the files of its profiler windows.
+// jobKey identifies a process over the files of its profiler windows.
 type jobKey struct {
 	host      string
 	pid, rank int64
@@ -57,7 +57,7 @@ type jobKey struct {
 
 func (p *process) jobKey() jobKey { return jobKey{p.host, p.pid, p.rank} }
 
-// prefix is the rank in front of the name of a lane.
+// prefix returns the rank as a prefix for lane names.
 func (p *process) prefix() string {
 	if p.rank < 0 {
 		return ""
@@ -65,9 +65,9 @@ func (p *process) prefix() string {
 	return "rank " + strconv.FormatInt(p.rank, 10) + " "
 }
 
-// ownThread reports whether all backward in the file belongs to one thread of
-// forward. The numbers of several threads are the same ones, and the trace does
-// not say which of its threads is which.
+// ownThread reports whether all backward operators in the file belong to one
+// thread of forward. Several threads use the same numbers, and the trace does
+// not show which is which.
 func (p *process) ownThread() bool { return len(p.fwdThreads) == 1 }
 
 func newProcess(name string, opts *Options, rules *ruleSet, deviceRules *deviceRules, store *extsort.Store) *process {
@@ -81,8 +81,8 @@ func newProcess(name string, opts *Options, rules *ruleSet, deviceRules *deviceR
 	return p
 }
 
-// training reports whether a file is taken for training: it shows a backward or
-// an optimizer, or too few operators to tell.
+// training reports whether a file counts as training: it has a backward or an
+// optimizer, or too few operators to decide.
 func (p *process) training() bool {
 	if p.report.Foreign {
 		return false
@@ -91,7 +91,7 @@ func (p *process) training() bool {
 		p.report.Compile != nil && p.report.Compile.Backward
 }
 
-// stepName is the name of a step's event.
+// stepName returns the name of a step's event.
 func (p *process) stepName() string {
 	if p.training() {
 		return "train.iteration"
@@ -99,7 +99,7 @@ func (p *process) stepName() string {
 	return "iteration"
 }
 
-// hasPhases reports whether anything will ask for the device time of a phase.
+// hasPhases reports whether the device time of a phase will be needed.
 func (p *process) hasPhases() bool {
 	return len(p.steps) > 0 || len(p.envelopes) > 0 || p.moduleFrames || len(p.rules.seen) > 0
 }

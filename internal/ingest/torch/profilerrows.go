@@ -6,10 +6,10 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// profilerRows writes every host row as the profiler has it, in category PP.
+// profilerRows writes every host row as a profiler event, in category PP.
 type profilerRows struct{ *out }
 
-// pop writes a row that has ended. Its children are written.
+// pop writes a row that has ended, after its children.
 func (e profilerRows) pop(f, up *frame) {
 	name := f.name
 	if _, ok := vocab.ProfilerStepNumber(name); ok && e.p.opts.StarSteps {
@@ -82,7 +82,8 @@ func (e profilerRows) tied(f *frame) {
 	}
 }
 
-// recomputed adds the arguments of an operator that ran in forward before.
+// recomputed adds the arguments of an operator that ran in the forward pass
+// before.
 func (e profilerRows) recomputed(f *frame) {
 	if !f.recompute {
 		return
@@ -94,9 +95,9 @@ func (e profilerRows) recomputed(f *frame) {
 	}
 }
 
-// point attributes an allocator event to the innermost row around it, or
-// writes it as an event of its own when there is none: frees by Python's
-// reference counting belong to no operator, and a step is none.
+// point assigns an allocator event to the innermost row around it, or writes it
+// as a separate event if there is none: frees by Python's reference counting
+// belong to no operator, and a step does not count.
 func (e profilerRows) point(top *frame, r *row) {
 	if top != nil {
 		if _, step := vocab.ProfilerStepNumber(top.name); step {
@@ -137,8 +138,8 @@ func (e profilerRows) point(top *frame, r *row) {
 	e.common(e.p.stepAt(r.start), false)
 }
 
-// aiRows writes the events of the AI categories that single rows of the host stand
-// for: steps, what a rule names, and collectives that the host runs.
+// aiRows writes the events of the AI categories for single host rows: steps,
+// rows that match a rule, and collectives that the host runs.
 type aiRows struct{ *out }
 
 // pop writes the events of a row that has ended.
@@ -155,7 +156,7 @@ func (e aiRows) pop(s *sweep, f *frame) {
 	}
 }
 
-// ruleEvent writes the event of the AI category that a row's name stands for.
+// ruleEvent writes the event of the AI category for a row that matches a rule.
 func (e aiRows) ruleEvent(s *sweep, f *frame) {
 	rule := &e.p.rules.rules[f.rule-1]
 	if f.inBackward(rule) {
@@ -175,8 +176,8 @@ func (e aiRows) ruleEvent(s *sweep, f *frame) {
 	e.common(f.step, true)
 }
 
-// ruleArg adds the argument that a rule finds in the name. An epoch is a number,
-// and stands instead of that of the options.
+// ruleArg adds the argument that a rule finds in the name. An epoch is a
+// number, and replaces the one of the options.
 func (e aiRows) ruleArg(f *frame, rule *Rule) {
 	if rule.Arg == "" {
 		return

@@ -10,48 +10,49 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
-// RankReport says how the ranks of one profiler window were put on one time
-// axis. Its slices with one entry per rank are in the order of Ranks.
+// RankReport is how the ranks of one profiler window were put on one time axis.
+// Its slices with one entry per rank are in the order of Ranks.
 type RankReport struct {
 	// Ranks lists the ranks, lowest first.
 	Ranks []int64 `json:"ranks"`
 	// Matched counts collectives found on at least two ranks.
 	Matched int `json:"matched_collectives"`
-	// Inconsistent counts those of them whose ends are too far apart, so that
-	// nobody's wait was derived from them.
+	// Inconsistent counts those whose ends differ too much to derive waits from
+	// them.
 	Inconsistent int `json:"inconsistent_collectives"`
 	// Offsets were added to each rank's times in the middle of its window;
-	// Estimated is what the ends of the collectives say, also where it was too
-	// small to act on.
+	// Estimated is the estimate from the ends of the collectives, also if it was
+	// too small to apply.
 	Offsets   []time.Duration `json:"offsets_ns"`
 	Estimated []time.Duration `json:"estimated_offsets_ns"`
-	// Drifts is how many microseconds per second each clock runs too slow.
+	// Drifts is by how many microseconds per second each clock is slow.
 	Drifts []float64 `json:"drifts_ppm"`
-	// Residuals is by how much the ends of the collectives still differ, as a
+	// Residuals is the remaining difference of the ends of the collectives, as a
 	// robust standard deviation.
 	Residuals []time.Duration `json:"residuals_ns"`
-	// Confidence says how sure the place of each rank is: "none", "medium", "high",
-	// "reference" or "same host". Reasons says why one of "none" was left where it is.
+	// Confidence is how certain the position of each rank is: "none", "medium",
+	// "high", "reference" or "same host". Reasons has why a rank with "none" was
+	// not moved.
 	Confidence []string `json:"confidence"`
 	Reasons    []string `json:"reasons"`
-	// EndSpread is the largest difference between the ends of one collective
-	// over the ranks after alignment, StartSpread the same for starts.
+	// EndSpread is the largest difference between the ends of one collective over
+	// the ranks after alignment, StartSpread the same for starts.
 	EndSpread   time.Duration `json:"end_spread_ns"`
 	StartSpread time.Duration `json:"start_spread_ns"`
 	// Collectives has one entry per matched collective, in order of time, at
 	// most ten thousand.
 	Collectives []CollectiveSkew `json:"collectives,omitempty"`
-	// Note is a sentence when ranks could not be aligned.
+	// Note is a sentence if ranks could not be aligned.
 	Note string `json:"note,omitempty"`
 }
 
-// CollectiveSkew describes one collective over the ranks that were compared.
+// CollectiveSkew describes one collective over the compared ranks.
 type CollectiveSkew struct {
-	// Op is the operation, Group its process group, "" when not recorded.
+	// Op is the operation, Group its process group, "" if not recorded.
 	Op    string `json:"op"`
 	Group string `json:"group,omitempty"`
-	// GroupSize is the number of ranks in the group, -1 when unknown; Ranks is
-	// how many of them were compared.
+	// GroupSize is the number of ranks in the group, -1 if unknown; Ranks is how
+	// many of them were compared.
 	GroupSize int64 `json:"group_size"`
 	Ranks     int   `json:"ranks_compared"`
 	// Start is the first arrival.
@@ -60,15 +61,15 @@ type CollectiveSkew struct {
 	// residual skew of the clocks.
 	StartSpread time.Duration `json:"start_spread_ns"`
 	EndSpread   time.Duration `json:"end_spread_ns"`
-	// LastRank arrived last among those compared, -1 when the next to last
-	// came so close that the clocks cannot tell.
+	// LastRank is the last of the compared ranks to arrive, -1 if the next to last
+	// was too close for the clocks to decide.
 	LastRank int64 `json:"last_rank"`
 }
 
 const maxSkews = 10_000
 
-// alignRanks matches the collectives of the processes, moves their clocks when
-// they differ, and fills in who waited for whom.
+// alignRanks matches the collectives of the processes, shifts differing clocks,
+// and determines who waited for whom.
 func alignRanks(procs []*process, opts *Options) *RankReport {
 	if len(procs) < 2 {
 		return nil
@@ -92,7 +93,7 @@ func alignRanks(procs []*process, opts *Options) *RankReport {
 	return rep
 }
 
-// note sums up what kept ranks apart.
+// note summarizes why ranks were not aligned.
 func (al *aligner) note(ambiguous int) string {
 	placed, axes := 0, map[int]bool{}
 	for _, p := range al.places {

@@ -24,7 +24,7 @@ func TestOneEventPerCollective(t *testing.T) {
 	if r.Dur != 400 {
 		t.Errorf("the time is not the kernel's: %+v", r)
 	}
-	// Without recorded parameters the annotation around the launch tells.
+	// Without recorded parameters the annotation around the launch is used.
 	if s := c.one(t, "comm", "reduce_scatter"); arg(s, "in_bytes") != "1024" {
 		t.Errorf("reduce_scatter %+v", s)
 	}

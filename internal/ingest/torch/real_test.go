@@ -16,7 +16,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 )
 
-// manifest describes the real traces that may lie beside the module.
+// manifest describes the real traces that may be beside the module.
 func manifest(t *testing.T) []manifestEntry {
 	t.Helper()
 	data, err := os.ReadFile(shared(t, "manifest.json"))
@@ -45,8 +45,8 @@ type manifestEntry struct {
 	} `json:"files"`
 }
 
-// realCheck looks at the events of one real trace while it is imported. A trace
-// is imported once for all its checks: some have half a million rows.
+// realCheck examines the events of one real trace while it is imported. A trace
+// is imported once for all its checks, because some have half a million rows.
 type realCheck struct {
 	event func(t *testing.T, e *dftracer.Event)
 	end   func(t *testing.T, rep *torch.Report)
@@ -131,7 +131,7 @@ func (m *manifestEntry) check(t *testing.T, rep *torch.Report) {
 	}
 }
 
-// realChecks lists what is known of single files.
+// realChecks returns what is known about single files.
 func realChecks() map[string][]realCheck {
 	const (
 		ddp    = "ddp_v100_2gpu_compiled_eager_memory_torch2.0dev.json.gz"
@@ -150,8 +150,8 @@ func realChecks() map[string][]realCheck {
 			}
 		}})
 	}
-	// In files of torch 1.13 to 2.2 the External id of a kernel is not that of
-	// an operator; the correlation is right in all of them.
+	// In files of torch 1.13 to 2.2 the External id of a kernel is not that of an
+	// operator; the correlation is correct in all of them.
 	for file, want := range map[string]int64{ddp: 0, a100: 872, resnet: 0, old: 0} {
 		out[file] = append(out[file], realCheck{event: correlationWins, end: func(t *testing.T, rep *torch.Report) {
 			if got := rep.Files[0].DeviceUnlinked; got != want {
@@ -159,8 +159,8 @@ func realChecks() map[string][]realCheck {
 			}
 		}})
 	}
-	// All rows with a forward thread; where the profiler drew arrows, they start
-	// at the same rows.
+	// All rows with a forward thread; the profiler's arrows, if there are any,
+	// start at the same rows.
 	for file, want := range map[string]int64{rocm: 8, mi300: 102, nanos: 1810, old: 1068, ddp: 20, resnet: 4320, a100: 690} {
 		out[file] = append(out[file], realCheck{
 			event: func(t *testing.T, e *dftracer.Event) {
@@ -175,7 +175,7 @@ func realChecks() map[string][]realCheck {
 			},
 		})
 	}
-	// Device time of phases: backward runs on a thread of autograd's own.
+	// Device time of phases: the backward pass runs on a thread of autograd.
 	for _, file := range []string{nanos, resnet, old, ddp, rocm} {
 		var forward, backward int64
 		out[file] = append(out[file], realCheck{
@@ -351,10 +351,10 @@ func TestRealRanks(t *testing.T) {
 	}
 }
 
-// Every real trace, written to a file, has to satisfy the strict reader:
-// parents contain their children and nothing overlaps partially on a lane.
-// Under the race detector the large ones are read in part: it is the importer's
-// own rules that are checked, and it runs in one goroutine.
+// Every real trace, written to a file, must satisfy the strict reader: parents
+// contain their children and nothing overlaps partially on a lane. Under the
+// race detector the large ones are read in part, because only the importer's
+// own rules are checked, in one goroutine.
 func TestRealTracesAreValid(t *testing.T) {
 	if testing.Short() {
 		t.Skip("every real trace, validated: make test-long")

@@ -12,8 +12,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
-// Report says what an import found, what it skipped, what it guessed and what
-// cannot be known from the files.
+// Report is what an import found, skipped and guessed, and what cannot be known
+// from the files.
 type Report struct {
 	// Files has one entry per trace, in the order of import.
 	Files []*FileReport `json:"files"`
@@ -21,50 +21,51 @@ type Report struct {
 	Logs []*LogReport `json:"logs,omitempty"`
 	// Refused lists the sources that are not traces, with the reason.
 	Refused []Failure `json:"refused,omitempty"`
-	// Copies lists the traces that are equal to one before, which counts alone.
+	// Copies lists the traces that are equal to an earlier one, which alone is
+	// imported.
 	Copies []Failure `json:"copies,omitempty"`
-	// Failed lists the sources, and the parts of archives, that could not be
-	// read, or not to their end. What was read of them is in Files.
+	// Failed lists the sources, and the parts of archives, that could not be read
+	// completely. What was read of them is in Files.
 	Failed []Failure `json:"failed,omitempty"`
 	// Events counts what was written to the sink, by category.
 	Events map[string]int64 `json:"events"`
-	// Ranks describes how several ranks were put on one time axis, one entry
-	// per profiler window that they share; empty for one rank.
+	// Ranks describes how several ranks were put on one time axis, one entry per
+	// common profiler window; empty for one rank.
 	Ranks []*RankReport `json:"ranks,omitempty"`
-	// Spans says what was exported and left out, nil when none were asked for.
+	// Spans counts the exported spans, nil if none were requested.
 	Spans *SpanReport `json:"spans,omitempty"`
 }
 
-// Failure is a source that was not imported, or not as a whole, and why.
+// Failure is a source that was not imported completely, and why.
 type Failure struct {
 	Name string `json:"name"`
 	Err  error  `json:"reason"`
 }
 
-// textError is an error of a report, which is its text in JSON.
+// textError is an error of a report; its JSON is its text.
 type textError struct{ error }
 
 func (e textError) MarshalJSON() ([]byte, error) { return json.Marshal(e.Error()) }
 
 func (e textError) Unwrap() error { return e.error }
 
-// FileReport describes one imported trace: a plain record of what was found, as JSON.
+// FileReport describes one imported trace.
 type FileReport struct {
 	// Name is the file, or file and tar entry.
 	Name string `json:"name"`
-	// Counts holds the events of the file by "category/phase", "-" standing
-	// for no category.
+	// Counts holds the events of the file by "category/phase"; "-" means no
+	// category.
 	Counts map[string]int64 `json:"counts"`
 	// Events and Bytes count what was read, decompressed.
 	Events int64 `json:"events"`
 	Bytes  int64 `json:"bytes"`
-	// Era and BaseSource say how the times were read.
+	// Era and BaseSource are how the times were read.
 	Era        kineto.Era `json:"era"`
 	BaseSource string     `json:"base_source"`
 	// Start and End bound the profiler window on the wall clock.
 	Start time.Time `json:"start"`
 	End   time.Time `json:"end"`
-	// Rank and World are -1 when unknown. RankSource says where Rank is from.
+	// Rank and World are -1 if unknown. RankSource is where Rank comes from.
 	Rank       int64  `json:"rank"`
 	World      int64  `json:"world_size"`
 	RankSource string `json:"rank_source,omitempty"`
@@ -73,34 +74,34 @@ type FileReport struct {
 	Host       string `json:"host"`
 	// Steps counts ProfilerStep windows.
 	Steps int64 `json:"steps"`
-	// Skipped, SkippedBytes and Defects tell what could not be read.
+	// Skipped, SkippedBytes and Defects describe what could not be read.
 	Skipped      int64           `json:"skipped"`
 	SkippedBytes int64           `json:"skipped_bytes"`
 	Defects      []kineto.Defect `json:"defects,omitempty"`
 	Truncated    bool            `json:"truncated"`
-	// Foreign says that no event is of a category that PyTorch's profiler writes: it
-	// is a Chrome trace of another program.
+	// Foreign is true if no event has a category of PyTorch's profiler: the file is
+	// a Chrome trace of another program.
 	Foreign     bool  `json:"foreign,omitempty"`
 	TruncatedAt int64 `json:"truncated_at,omitempty"`
-	// NamesRepaired counts distinct names with control or non-UTF-8 bytes.
+	// NamesRepaired counts distinct names with control characters or invalid UTF-8.
 	NamesRepaired int64 `json:"names_repaired,omitempty"`
-	// Clamped counts rows that outlived their parent and were cut to it.
+	// Clamped counts rows that outlived their parent and were cut to its end.
 	Clamped int64 `json:"clamped,omitempty"`
-	// HalfEvents counts begins without an end and ends without a begin, which
-	// were left out.
+	// HalfEvents counts begins without an end and ends without a begin, which were
+	// left out.
 	HalfEvents int64 `json:"half_events,omitempty"`
-	// Negative counts events that end before they begin, which were left out.
+	// Negative counts events with an end before their begin, which were left out.
 	Negative int64 `json:"negative,omitempty"`
-	// TooDeep counts rows that nest deeper than 1,024 levels and stand beside the
-	// row around them.
+	// TooDeep counts rows nested deeper than 1,024 levels, which became siblings of
+	// the row around them.
 	TooDeep int64 `json:"too_deep,omitempty"`
 	// Unfinished counts operators that were still running at the end.
 	Unfinished int64 `json:"unfinished,omitempty"`
 	// PythonRows counts python_function rows that were left out.
 	PythonRows int64 `json:"python_rows,omitempty"`
-	// DeviceRows counts kernels, copies and memsets; DeviceUnlinked those
-	// whose launch is not in the trace.
-	// DeviceOverlaps those that overlap another of their stream without nesting.
+	// DeviceRows counts kernels, copies and memsets, DeviceUnlinked those whose
+	// launch is not in the trace, DeviceOverlaps those that overlap another row of
+	// their stream without nesting.
 	DeviceRows     int64 `json:"device_rows"`
 	DeviceUnlinked int64 `json:"device_rows_without_launch"`
 	DeviceOverlaps int64 `json:"device_rows_overlapping,omitempty"`
@@ -109,27 +110,27 @@ type FileReport struct {
 	// SelfCPU and Device are the denominators of the percentages.
 	SelfCPU time.Duration `json:"self_cpu_ns"`
 	Device  time.Duration `json:"device_ns"`
-	// Devices says how busy each device was.
+	// Devices has how busy each device was.
 	Devices []DeviceUse `json:"devices,omitempty"`
 	// MemoryInstants, MemoryNetBytes and MemoryUnattributed describe the
 	// allocator: events, their sum, and events outside any operator.
 	MemoryInstants     int64 `json:"memory_events,omitempty"`
 	MemoryNetBytes     int64 `json:"memory_net_bytes,omitempty"`
 	MemoryUnattributed int64 `json:"memory_events_outside_operators,omitempty"`
-	// Compile describes torch.compile in the file, nil when there is none.
+	// Compile describes torch.compile in the file, or is nil.
 	Compile *CompileReport `json:"compile,omitempty"`
 	// ClockOffset was added to the times of this file.
 	ClockOffset time.Duration `json:"clock_offset_ns"`
-	// ClockDrift is the parts per million by which its times were stretched.
+	// ClockDrift is by how many parts per million its times were stretched.
 	ClockDrift float64 `json:"clock_drift_ppm"`
 	// SpilledBytes went through a temporary file.
 	SpilledBytes int64 `json:"spilled_bytes,omitempty"`
-	// Warnings, Guesses and Unknown are sentences for a person.
+	// Warnings, Guesses and Unknown are sentences for people.
 	Warnings []string `json:"warnings,omitempty"`
 	Guesses  []string `json:"guesses,omitempty"`
 	Unknown  []string `json:"cannot_be_known,omitempty"`
 
-	others map[string]int64 // events of categories without a name here
+	others map[string]int64 // events with unknown categories
 }
 
 func (r *FileReport) warn(s string)  { r.Warnings = appendOnce(r.Warnings, s) }
@@ -154,8 +155,8 @@ func (r *FileReport) unknownCategory(cat string) {
 	}
 }
 
-// fromInfo takes what the reader found, and returns what is wrong with the archive
-// around a whole trace.
+// fromInfo takes the reader's results, and returns the error of the archive
+// around a complete trace.
 func (r *FileReport) fromInfo(in *kineto.Info) (cut error) {
 	r.Events, r.Bytes = in.Events, in.Bytes
 	r.Skipped, r.SkippedBytes, r.Defects = in.Skipped, in.SkippedBytes, in.Defects
@@ -178,7 +179,7 @@ func (r *FileReport) fromInfo(in *kineto.Info) (cut error) {
 	return cut
 }
 
-// written counts the events that went to the sink.
+// written returns the number of events that went to the sink.
 func (r *Report) written() int64 {
 	var n int64
 	for _, v := range r.Events {
@@ -269,15 +270,15 @@ func (r *FileReport) text(b *strings.Builder) {
 	}
 }
 
-// eventCounts counts events by category and phase. A trace has few kinds, and those
-// just seen come again, so they are looked at before the map.
+// eventCounts counts events by category and phase. A trace has few kinds, and
+// the recent ones come again, so they are looked up before the map.
 type eventCounts struct {
 	byKind map[string]*int64
 	recent [16]recentCount
 	next   int
 }
 
-// recentCount is a counter that was used lately.
+// recentCount is a recently used counter.
 type recentCount struct {
 	phase byte
 	cat   []byte
@@ -316,7 +317,7 @@ func (c *eventCounts) add(phase byte, cat []byte) {
 	*r.n++
 }
 
-// addTo puts the counts into a report.
+// addTo adds the counts to a report.
 func (c *eventCounts) addTo(counts map[string]int64) {
 	for k, n := range c.byKind {
 		counts[k] = *n

@@ -11,25 +11,25 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/extsort"
 )
 
-// row is what is kept of one event between the passes. Times are nanoseconds
-// as written in the file; the base is added when the event is emitted.
+// row is what is kept of one event between the passes. Times are nanoseconds as
+// in the file; the base is added when the event is written.
 type row struct {
 	seq        int64 // order in the file
 	start, end int64
 	lane       uint32
-	name       uint32 // in names; 0 means text
+	name       uint32 // in names; 0 means the field text
 	kind       kineto.Kind
 	flags      uint8
 	step       int32 // index of the step, -1 outside
-	corr       int64 // correlation, 0 without
-	ord        int64 // ordinal of the host row it belongs to, -1 without
+	corr       int64 // correlation, 0 if none
+	ord        int64 // ordinal of the host row it belongs to, -1 if none
 
-	// Host rows: elements, bytes of the inputs, sequence number + 1.
-	// Instants: bytes, device type, device id.
-	// Device rows: bytes, device, stream. Links: bytes of the call.
+	// Host rows: elements, bytes of the inputs, sequence number + 1. Instants:
+	// bytes, device type, device id. Device rows: bytes, device, stream. Links:
+	// bytes of the call.
 	a, b, c int64
 
-	// What a device row learns from its launch.
+	// What a device row gets from its launch.
 	launch, launchEnd int64
 	op, region, graph uint32
 
@@ -41,12 +41,12 @@ const (
 	flagLink     = 1 << iota // a launch, in the join
 	flagLinked               // a device row whose launch was found
 	flagBackward             // under a compiled backward
-	flagBare                 // launched straight from a compiled container
+	flagBare                 // launched directly from a compiled container
 	flagExtern               // an extern kernel of a compiled graph
 )
 
-// works reports whether a device row is work, and not an interval around work or
-// a wait for it.
+// works reports whether a device row is work, and not an interval around work
+// or a wait for it.
 func (r *row) works() bool {
 	switch r.kind {
 	case kineto.KindKernel, kineto.KindMemcpy, kineto.KindMemset, kineto.KindDevice:
@@ -55,18 +55,19 @@ func (r *row) works() bool {
 	return false
 }
 
-// timeOrder is that of starts, longer rows first, over all lanes.
+// timeOrder orders by start, longer rows first, over all lanes.
 func timeOrder(r *row) extsort.Key { return extsort.Key{First: r.start, Second: -r.end} }
 
-// rowOrder is one of the orders that rows are sorted in.
+// rowOrder is one of the orders in which rows are sorted.
 type rowOrder func(r *row) extsort.Key
 
-// laneOrder is nesting order: lane by lane, parents before children.
+// laneOrder orders by nesting: lane by lane, parents before children.
 func laneOrder(r *row) extsort.Key {
 	return extsort.Key{Group: r.lane, First: r.start, Second: -r.end}
 }
 
-// correlationOrder puts every launch right before the device rows it started.
+// correlationOrder orders every launch directly before the device rows it
+// started.
 func correlationOrder(r *row) extsort.Key {
 	if r.flags&flagLink != 0 {
 		return extsort.Key{First: r.corr, Second: r.seq}
@@ -74,8 +75,8 @@ func correlationOrder(r *row) extsort.Key {
 	return extsort.Key{First: r.corr, Second: math.MaxInt64}
 }
 
-// bySequence puts the forward operators of a sequence number, in order of
-// their start, before what backward runs for it.
+// bySequence orders the forward operators of a sequence number by their start,
+// before the backward operators for it.
 func bySequence(r *row) extsort.Key {
 	if r.flags&flagBackward != 0 {
 		return extsort.Key{First: r.c, Second: math.MaxInt64}
@@ -89,7 +90,7 @@ func rowCodec(o rowOrder) extsort.Codec[row] {
 	return extsort.Codec[row]{Key: o, Append: appendRow, Decode: decodeRow}
 }
 
-// Bits of the word that tells which fields of a stored row are not zero.
+// Bits of the word with the fields of a stored row that are not zero.
 const (
 	hasLane = 1 << iota
 	hasName
@@ -110,8 +111,8 @@ const (
 	hasExtra
 )
 
-// appendRow writes the fields of a row that are not zero, after a word that
-// tells which these are. Most are.
+// appendRow appends the fields of a row that are not zero, after a word that
+// has their bits. Most fields are zero.
 func appendRow(dst []byte, r *row) []byte {
 	dst = append(dst, byte(r.kind), r.flags, 0, 0, 0)
 	at := len(dst) - 3
@@ -165,7 +166,7 @@ func (w *rowWriter) text(bit uint32, s string) {
 
 var errRow = errors.New("a row is damaged")
 
-// rowReader takes varints off a row; the first failure stays.
+// rowReader reads varints from a row; it keeps its first error.
 type rowReader struct {
 	b   []byte
 	bad bool
@@ -202,7 +203,7 @@ func (d *rowReader) str() string {
 	return s
 }
 
-// field reads a value of a stored row, 0 when it was left out.
+// field reads a value of a stored row, 0 if it was left out.
 func (d *rowReader) field(has, bit uint32) int64 {
 	if has&bit == 0 {
 		return 0
@@ -265,7 +266,7 @@ func decodeRow(src []byte, r *row) error {
 }
 
 // rowStore holds the rows of a file between the passes, in the orders in which
-// they are asked for.
+// they are needed.
 type rowStore struct {
 	host     *extsort.Sorter[row]   // host rows and instants by lane
 	join     *extsort.Sorter[row]   // launches and device rows by correlation
@@ -276,8 +277,8 @@ type rowStore struct {
 	ties     *extsort.Sorter[row]   // the same, resolved, by ordinal
 }
 
-// newRowStore returns a store that holds memory bytes of rows. What stays until the
-// events are written shares one file over all ranks.
+// newRowStore returns a store that holds memory bytes of rows. What is kept
+// until the events are written shares one file over all ranks.
 func newRowStore(shared *extsort.Store, memory int64, dir string) rowStore {
 	part := func(sixteenths int64) int { return int(memory * sixteenths / 16) }
 	return rowStore{
@@ -291,7 +292,7 @@ func newRowStore(shared *extsort.Store, memory int64, dir string) rowStore {
 	}
 }
 
-// sorter is what all sorters have in common.
+// sorter is the interface of all sorters.
 type sorter interface {
 	Flush() error
 	Close() error
@@ -308,7 +309,7 @@ func (s *rowStore) close() {
 	}
 }
 
-// flush returns the memory of the rows back while other files are read.
+// flush releases the memory of the rows while other files are read.
 func (s *rowStore) flush() error {
 	for _, x := range s.all() {
 		if err := x.Flush(); err != nil {
@@ -318,7 +319,7 @@ func (s *rowStore) flush() error {
 	return nil
 }
 
-// spilled counts the bytes that went through a temporary file.
+// spilled returns the number of bytes that went through a temporary file.
 func (s *rowStore) spilled() (n int64) {
 	for _, x := range s.all() {
 		n += x.Spilled()
@@ -327,8 +328,8 @@ func (s *rowStore) spilled() (n int64) {
 }
 
 // idRuns holds the ids of a file's tied operators in the order of their
-// numbers. A sink that nobody else writes to returns ids without gaps, which
-// takes one run.
+// numbers. If a sink has only one writer it assigns ids without gaps, which
+// take one run.
 type idRuns struct {
 	runs []idRun
 	n    int64
@@ -347,7 +348,7 @@ func (r *idRuns) add(id uint64) {
 	r.n++
 }
 
-// idOf returns the id of a number that was added.
+// idOf returns the id of a number.
 func (r *idRuns) idOf(n int64) uint64 {
 	k, found := slices.BinarySearchFunc(r.runs, n, func(x idRun, n int64) int { return cmp.Compare(x.from, n) })
 	if !found {

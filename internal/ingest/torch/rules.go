@@ -8,21 +8,21 @@ import (
 	"github.com/trainspan/trainspan/internal/ingest/torch/torchrules"
 )
 
-// Rule turns named rows of a profile into events of an AI category. The first
-// rule whose pattern matches the name of a row decides.
+// Rule maps rows of a profile to events of an AI category. The first rule whose
+// pattern matches the name of a row decides.
 type Rule = torchrules.Rule
 
-// DeviceRule tells the class of a kernel by its name. The first rule whose
-// pattern matches decides; a kernel without one computes.
+// DeviceRule maps a kernel's name to a class. The first rule whose pattern
+// matches decides; a kernel without a rule computes.
 type DeviceRule = torchrules.DeviceRule
 
-// ruleSet is the compiled table with the verdict for every name seen.
+// ruleSet is the compiled table with the result for every name seen.
 type ruleSet struct {
 	rules []Rule
 	res   []*regexp.Regexp
-	// seen marks rules that matched a row, by category and name.
+	// seen has the rules that matched a row, by category and name.
 	seen map[string]bool
-	// Verdicts by name id, 1 + index of the rule, -1 for none; one list for
+	// Results by name id: 1 + index of the rule, -1 for none; one list for
 	// annotations, one for operators.
 	annotation, op []int16
 	// The same by name, over all files.
@@ -50,7 +50,8 @@ func compileRules(rules []Rule) (*ruleSet, error) {
 	return rs, nil
 }
 
-// fork returns a set with the same rules and no memory, for another file.
+// fork returns a set with the same rules and no cached results, for another
+// file.
 func (rs *ruleSet) fork() *ruleSet {
 	return &ruleSet{rules: rs.rules, res: rs.res, seen: map[string]bool{}, knownAnnotations: rs.knownAnnotations, knownOps: rs.knownOps}
 }

@@ -16,19 +16,19 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// scanner is the first pass: it reads the whole trace once and keeps of every
-// event what the later passes need.
+// scanner is the first pass: it reads the whole trace once and keeps what the
+// later passes need of every event.
 type scanner struct {
 	*process
 	counts  eventCounts
 	halves  beginEnd
 	shapes  shapeSizes
-	known   bool // an event is of a category that PyTorch writes
+	known   bool // an event has a category of PyTorch's profiler
 	modTime time.Time
 }
 
-// scan fills a process from a trace that was written at modTime, zero when that is
-// not known. cut is what is wrong with the archive around a whole trace.
+// scan fills a process from a trace that was written at modTime, zero if
+// unknown. cut is the error of the archive around a complete trace.
 func scan(ctx context.Context, p *process, src io.Reader, modTime time.Time) (cut, err error) {
 	s := &scanner{process: p, modTime: modTime}
 	return s.run(ctx, src)
@@ -64,7 +64,7 @@ func (s *scanner) run(ctx context.Context, src io.Reader) (cut, err error) {
 	return s.finish(r.Info()), nil
 }
 
-// keep turns an event into a row in the right sorter.
+// keep converts an event to a row in the right sorter.
 func (s *scanner) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) error {
 	if kind == kineto.KindMetadata {
 		s.metadata(ev)
@@ -73,7 +73,7 @@ func (s *scanner) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) e
 	if !ev.HasTS {
 		return nil
 	}
-	if ev.End() < ev.TS { // or the sum has no place
+	if ev.End() < ev.TS { // or the sum overflows
 		s.report.Negative++
 		return nil
 	}
@@ -141,7 +141,7 @@ func (s *scanner) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) e
 // maxSteps bounds the steps of one file.
 const maxSteps = 1 << 20
 
-// noteAnnotation remembers steps, and what annotations the file has.
+// noteAnnotation notes steps, and which annotations the file has.
 func (s *scanner) noteAnnotation(rw *row) {
 	name := s.names.nameOf(rw)
 	if n, ok := vocab.ProfilerStepNumber(name); ok {
@@ -155,14 +155,14 @@ func (s *scanner) noteAnnotation(rw *row) {
 	s.rules.match(rw, name)
 }
 
-// hostSync reports whether a cuda_sync row stands on a host thread.
+// hostSync reports whether a cuda_sync row is on a host thread.
 func (s *scanner) hostSync(ev *kineto.Event) bool {
 	_, device := ev.Args.Raw("device")
 	return !device && ev.PID.IsNum && ev.PID.Num > 64
 }
 
-// onDevice reports whether a row of a category without a name here stands on a
-// device: its arguments say so, or its process is the number of one.
+// onDevice reports whether a row with an unknown category is on a device: by
+// its arguments, or if its process is the number of a device.
 func onDevice(ev *kineto.Event) bool {
 	is := false
 	ev.Args.Each(func(key, _ []byte) bool {
@@ -175,8 +175,8 @@ func onDevice(ev *kineto.Event) bool {
 	return is
 }
 
-// deviceTypes are the kinds of device, as PyTorch numbers them, by the
-// beginning of a category.
+// deviceTypes are the kinds of device, as PyTorch numbers them, by the prefix
+// of a category.
 var deviceTypes = []struct {
 	prefix string
 	number int64
@@ -341,8 +341,8 @@ func (s *scanner) metadata(ev *kineto.Event) {
 	}
 }
 
-// finish settles what could not be known before the end of the file, and returns
-// what is wrong with the archive around it.
+// finish determines what is only known at the end of the file, and returns the
+// error of the archive around it.
 func (s *scanner) finish(in *kineto.Info) (cut error) {
 	cut = s.report.fromInfo(in)
 	s.counts.addTo(s.report.Counts)
@@ -363,7 +363,7 @@ func (s *scanner) finish(in *kineto.Info) (cut error) {
 	return cut
 }
 
-// dropTail takes the step off that the profiler opened behind the last one.
+// dropTail removes the step that the profiler opened after the last one.
 func (s *scanner) dropTail() {
 	n := len(s.steps) - 1
 	var before []int64
@@ -376,7 +376,7 @@ func (s *scanner) dropTail() {
 	}
 }
 
-// setBase finds what has to be added to the times of the file.
+// setBase finds the value to add to the times of the file.
 func (s *scanner) setBase(in *kineto.Info) {
 	r := s.report
 	r.Era = in.Era()
@@ -390,7 +390,7 @@ func (s *scanner) setBase(in *kineto.Info) {
 			r.warn("times are relative to a base that is missing in the file, and neither its name nor its date gives one: times start in 1970")
 			return
 		}
-		// The block in which the stamp lies, unless the trace would end after it.
+		// The block with the stamp, unless the trace would end after it.
 		s.base = kineto.BaseFor(stamp)
 		if s.base+in.MaxTS > stamp+int64(time.Hour) {
 			s.base -= kineto.BaseBlockSeconds * int64(time.Second)
@@ -411,7 +411,8 @@ func (s *scanner) setBase(in *kineto.Info) {
 	}
 }
 
-// stamp is about when the file was written, in nanoseconds, and what says so.
+// stamp returns approximately when the file was written, in nanoseconds, and
+// the source of this.
 func (s *scanner) stamp() (ns int64, source string, ok bool) {
 	if ns, ok := fileStamp(s.name); ok {
 		return ns, "the time stamp in the file's name", true
@@ -472,8 +473,8 @@ func (s *scanner) setIdentity(in *kineto.Info) {
 	}
 }
 
-// groupRanks lists the ranks of the process groups that a file describes, by
-// name. A name that stands for several groups is left out.
+// groupRanks returns the ranks of the process groups that a file describes, by
+// name. A name of several groups is left out.
 func groupRanks(info kineto.Args) map[string]string {
 	out := map[string]string{}
 	info.Each(func(key, raw []byte) bool {

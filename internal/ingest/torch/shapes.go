@@ -2,8 +2,8 @@ package torch
 
 import "github.com/trainspan/trainspan/internal/ingest/torch/kineto"
 
-// dtypeSize returns the bytes of one element for a type as any part of PyTorch
-// spells it, or 0 when the word is not a tensor type.
+// dtypeSize returns the bytes of one element for a type in any spelling of
+// PyTorch, or 0 if it is not a tensor type.
 func dtypeSize(word string) int64 {
 	switch word {
 	case "double", "Double", "long int", "long", "Long", "unsigned long", "c10::complex<float>", "ComplexFloat", "UInt64":
@@ -21,20 +21,20 @@ func dtypeSize(word string) int64 {
 	return 0
 }
 
-// shapeSizes remembers the sizes of shapes: a training has few, which come again
-// in each step. The zero value is ready.
+// shapeSizes caches the sizes of shapes: a training has few, which come again
+// in each step. The zero value is ready for use.
 type shapeSizes struct {
 	known map[string][2]int64
 	key   []byte
 }
 
-// maxShapes bounds the shapes that are remembered, maxShape the text of one.
+// maxShapes bounds the cached shapes, maxShape the text of one.
 const (
 	maxShapes = 4096
 	maxShape  = 1024
 )
 
-// sizeOf is inputSize.
+// sizeOf is a cached inputSize.
 func (s *shapeSizes) sizeOf(dims, types []byte) (elems, bytes int64) {
 	if len(dims)+len(types) > maxShape {
 		return inputSize(dims, types)
@@ -53,10 +53,10 @@ func (s *shapeSizes) sizeOf(dims, types []byte) (elems, bytes int64) {
 	return elems, bytes
 }
 
-// inputSize sums the elements and bytes of the tensor arguments of an
-// operator. An argument with no dimensions counts as one element when its type
-// is a tensor type, and as nothing otherwise. bytes leaves out tensors of a
-// type it does not know.
+// inputSize returns the total elements and bytes of the tensor arguments of an
+// operator. An argument without dimensions counts as one element if its type is
+// a tensor type, and as nothing otherwise. bytes excludes tensors with an
+// unknown type.
 func inputSize(dims, types []byte) (elems, bytes int64) {
 	var words [64]string
 	n := 0
@@ -83,7 +83,7 @@ func inputSize(dims, types []byte) (elems, bytes int64) {
 	return elems, bytes
 }
 
-// knownType returns the word of a type without allocating for the common ones.
+// knownType returns a type's name without allocating for the common ones.
 func knownType(e []byte) string {
 	switch string(e) {
 	case `"float"`:

@@ -19,10 +19,10 @@ import (
 )
 
 // The tests of this file make damaged, shifted, drifting and mixed variants of
-// a real job of eight ranks, and of a small one of their own where the real
-// one is absent.
+// a real job of eight ranks, and of a small generated one if the real one is
+// absent.
 
-// rankFile is one trace that a test changes.
+// rankFile is a trace that a test changes.
 type rankFile struct {
 	name string
 	top  map[string]json.RawMessage
@@ -39,7 +39,7 @@ func readRank(name string, body io.Reader) (*rankFile, error) {
 	return f, d.Decode(&f.rows)
 }
 
-// dlrmFiles reads the eight ranks once, and of them what collectives need.
+// dlrmFiles reads the eight ranks once, with what collectives need.
 var dlrmFiles = sync.OnceValues(func() ([]*rankFile, error) {
 	data, err := os.ReadFile(sharedTraces + "dlrm_8rank_ddp_nccl_torch2.1.tar.gz")
 	if err != nil {
@@ -132,12 +132,13 @@ func micros(n json.Number) int64 {
 
 func number(ns int64) json.Number { return json.Number(fmt.Sprintf("%d.%03d", ns/1000, ns%1000)) }
 
-// keep drops the rows for which the function says no.
+// keep keeps the rows for which the function returns true.
 func (f *rankFile) keep(ok func(e map[string]any) bool) {
 	f.rows = slices.DeleteFunc(f.rows, func(e map[string]any) bool { return !ok(e) })
 }
 
-// repeat appends copies of all rows, each a period later and its steps renumbered.
+// repeat appends copies of all rows, each a period later and with its steps
+// renumbered.
 func (f *rankFile) repeat(n int, period time.Duration) {
 	once := f.rows
 	for k := 1; k < n; k++ {
@@ -276,7 +277,7 @@ func TestDifferentJobsAreNotAligned(t *testing.T) {
 		}
 	})
 	t.Run("other times", func(t *testing.T) {
-		// The same program and the same steps, but not the same run.
+		// The same program and the same steps, but another run.
 		ranks := dlrm(t)
 		rng := int64(1)
 		last := int64(0)
@@ -323,12 +324,12 @@ func TestMissingWindowIsNotPairedWithAnother(t *testing.T) {
 	if len(rep.Ranks) != 1 || rep.Ranks[0].Matched != 8 {
 		t.Errorf("%+v", rep.Ranks)
 	}
-	// Only windows of other steps: nothing is compared.
+	// Only windows with other steps: nothing is compared.
 	_, rep = importRanks(t, nil, a0, b1)
 	if len(rep.Ranks) != 0 || !strings.Contains(strings.Join(rep.Files[1].Unknown, "\n"), "steps") {
 		t.Errorf("%s", rep)
 	}
-	// Without step numbers the times tell.
+	// Without step numbers the times decide.
 	for _, f := range []*rankFile{a0, a1, b1} {
 		f.keep(func(e map[string]any) bool { return !strings.HasPrefix(fmt.Sprint(e["name"]), "ProfilerStep#") })
 	}
@@ -416,14 +417,15 @@ func TestDriftIsFitted(t *testing.T) {
 	}()...)
 	for i, c := range straight.Ranks[0].Collectives {
 		want[c.LastRank]++
-		// A drifting clock must not change who was late by more than it can tell.
+		// A drifting clock must not change who was late, except for differences below
+		// its accuracy.
 		if got := r.Collectives[i].LastRank; got != c.LastRank && got != -1 && c.LastRank != -1 {
 			t.Fatalf("collective %d: rank %d last, without the drift %d", i, got, c.LastRank)
 		}
 	}
 }
 
-// group puts a process group on the collectives of a file.
+// group sets the process group of a file's collectives.
 func (f *rankFile) group(name, members string, size int, pick func(i int) bool) {
 	i := 0
 	slices.SortStableFunc(f.rows, func(a, b map[string]any) int {
@@ -474,7 +476,7 @@ func TestSubgroupsConnectRanks(t *testing.T) {
 			t.Fatalf("%+v", c)
 		}
 	}
-	// Pairs alone are two axes, and nothing is said across them.
+	// Pairs alone are two axes, and are not compared with each other.
 	ranks := build()
 	for _, f := range ranks {
 		f.keep(func(e map[string]any) bool {

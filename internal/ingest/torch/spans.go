@@ -22,32 +22,32 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// SpanOptions ask for OpenTelemetry spans out of an import.
+// SpanOptions ask for OpenTelemetry spans from an import.
 //
-// Every step of every rank is a trace of its own with the step as its root;
-// what lies outside all steps is one more trace per file. Ids are derived from
-// the file's contents, so that a second import makes the same spans.
+// Every step of every rank is a separate trace with the step as its root; what
+// is outside all steps is one more trace per file. Ids are derived from the
+// file's contents, so that a second import makes the same spans.
 type SpanOptions struct {
-	// Exporter takes the finished spans in batches. The import does not shut
-	// it down.
+	// Exporter gets the finished spans in batches. The import does not shut it
+	// down.
 	Exporter sdktrace.SpanExporter
-	// Level is how deep to go, LevelAnnotation when empty.
+	// Level is the deepest level, LevelAnnotation if empty.
 	Level Level
-	// Budget is the number of spans not to exceed, 10,000 when zero, no limit
-	// when negative. An import that would exceed it stays at the deepest level
-	// that fits, and the report tells what was left out.
+	// Budget is the maximum number of spans, 10,000 if zero, no limit if negative.
+	// An import that would exceed it uses the deepest level that fits, and the
+	// report has what was left out.
 	Budget int
-	// Job tells traces of different jobs apart and becomes the attribute
-	// training.job. ServiceName is service.name, "pytorch" when empty.
+	// Job distinguishes traces of different jobs and becomes the attribute
+	// training.job. ServiceName is service.name, "pytorch" if empty.
 	Job, ServiceName string
 }
 
-// SpanReport says which spans were exported.
+// SpanReport counts the exported spans.
 type SpanReport struct {
-	// Asked and Used are levels; Used is lower when the budget did not reach.
+	// Asked and Used are levels; Used is lower if the budget was too small.
 	Asked Level `json:"asked_level"`
 	Used  Level `json:"used_level"`
-	// Exported counts spans. LeftOut counts rows that became none, by level.
+	// Exported counts spans. LeftOut counts rows without a span, by level.
 	Exported int64            `json:"exported"`
 	LeftOut  map[string]int64 `json:"left_out,omitempty"`
 	// Err is the first error of the exporter.
@@ -70,12 +70,12 @@ func (r *SpanReport) text(b *strings.Builder) {
 
 const spanBatch = 512
 
-// spanWriter turns rows into finished spans. A nil writer does nothing.
+// spanWriter converts rows to finished spans. A nil writer does nothing.
 type spanWriter struct {
 	ctx    context.Context
 	opts   SpanOptions
 	report *SpanReport
-	max    int // deepest level, as levelStep...
+	max    int // the deepest level
 	left   int64
 	batch  tracetest.SpanStubs
 
@@ -83,7 +83,7 @@ type spanWriter struct {
 	seed [32]byte
 }
 
-// newSpanWriter picks the level that the budget allows.
+// newSpanWriter chooses the level that the budget allows.
 func newSpanWriter(ctx context.Context, o *SpanOptions, procs []*process) *spanWriter {
 	if o == nil || o.Exporter == nil {
 		return nil
@@ -294,8 +294,8 @@ func (w *spanWriter) phase(p *process, name string, v *envelope, device int64) {
 	})
 }
 
-// device exports a device row. It runs later than what launched it, so it is
-// a child of the step with a link to the launch.
+// device exports a device row. It runs later than its launch, so it is a child
+// of the step with a link to the launch.
 func (w *spanWriter) device(p *process, r *row, name, ai string) {
 	if w == nil {
 		return
@@ -360,8 +360,8 @@ func (w *spanWriter) flush() {
 	w.batch = nil
 }
 
-// Level is how deep an import goes when it makes OpenTelemetry spans. Each
-// level includes those before it. Empty means LevelAnnotation.
+// Level is how deep an import goes with OpenTelemetry spans. Each level
+// includes those before it. Empty means LevelAnnotation.
 type Level string
 
 // The levels.

@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/internal/ingest/torch/kineto"
 )
 
-// visitor sees a sweep. push and pop come in nesting order, lane by lane;
+// visitor visits a sweep. push and pop come in nesting order, lane by lane;
 // point comes for instants.
 type visitor interface {
 	push(s *sweep, f *frame) error
@@ -18,7 +18,7 @@ type visitor interface {
 	endLane(s *sweep, lane uint32) error
 }
 
-// maxDepth is how deep rows nest. What is deeper lies side by side there.
+// maxDepth is how deep rows nest. Deeper rows become siblings.
 const maxDepth = 1024
 
 // sweep rebuilds the call stacks of every lane from rows in nesting order. It
@@ -29,7 +29,7 @@ type sweep struct {
 	stack []frame
 	ord   int64
 	step  int32 // of the last row
-	deep  int64 // rows that stand beside the one around them
+	deep  int64 // rows that are too deep
 }
 
 func (s *sweep) top() *frame {
@@ -39,7 +39,7 @@ func (s *sweep) top() *frame {
 	return &s.stack[len(s.stack)-1]
 }
 
-// outerFrame returns the frame around the top, nil when there is none.
+// outerFrame returns the frame around the top, or nil.
 func (s *sweep) outerFrame() *frame {
 	if len(s.stack) < 2 {
 		return nil
@@ -125,7 +125,7 @@ func (s *sweep) pop() error {
 }
 
 func (s *sweep) push(r *row) {
-	// The frame is filled where it stays: it is large.
+	// The frame is filled in place, because it is large.
 	n := len(s.stack)
 	if n == cap(s.stack) {
 		s.stack = slices.Grow(s.stack, n+16)
@@ -169,7 +169,7 @@ func (s *sweep) stepOf(t int64) int32 {
 	return i
 }
 
-// classify finds what compiled code and communication a row stands for.
+// classify finds the compiled code and communication of a row.
 func (s *sweep) classify(f, up *frame) {
 	switch f.r.kind {
 	case kineto.KindCPUOp, kineto.KindUserAnnotation:
@@ -216,8 +216,8 @@ func (s *sweep) classify(f, up *frame) {
 	}
 }
 
-// legacyBackward reports whether a name is that of a backward node, the
-// outermost row that traces before torch 1.10 have of the autograd engine.
+// legacyBackward reports whether a name belongs to a backward node, the
+// outermost row of the autograd engine in traces before torch 1.10.
 func legacyBackward(name string) bool {
 	if strings.Contains(name, "::") {
 		return name == "torch::autograd::AccumulateGrad"
@@ -241,8 +241,8 @@ func (s *sweep) classifyMarker(f, up *frame) {
 	if f.r.kind != kineto.KindCPUOp || up == nil {
 		return
 	}
-	// Markers around graph nodes, written when FX code is enriched: what
-	// stands in them is still a direct child of the graph.
+	// Markers around graph nodes, written when FX code is enriched: rows in them
+	// still are direct children of the graph.
 	if n, ok := kineto.ParseInt([]byte(inner)); ok {
 		f.own, f.node = up.own, n
 	} else if strings.HasSuffix(inner, ".py") {
@@ -250,13 +250,13 @@ func (s *sweep) classifyMarker(f, up *frame) {
 	}
 }
 
-// job is what the files of one process tell of its run.
+// job is what the files of one process show about its run.
 type job struct {
 	start, end           int64 // nanoseconds since 1970
-	trainStart, trainEnd int64 // the same; nothing when the end is 0
+	trainStart, trainEnd int64 // the same; unset if the end is 0
 }
 
-// jobs puts the windows of each process together.
+// jobs merges the windows of each process.
 func jobs(procs []*process) map[jobKey]*job {
 	out := map[jobKey]*job{}
 	for _, p := range procs {
@@ -285,7 +285,7 @@ func jobs(procs []*process) map[jobKey]*job {
 	return out
 }
 
-// root writes the events that frame the run of a process, which no profiler
+// root writes the events around the run of a process, which no profiler
 // records: ai_root around everything and train around the steps.
 func (e *emitter) root(jobs map[jobKey]*job) {
 	j := jobs[e.p.jobKey()]
@@ -308,7 +308,7 @@ func (e *emitter) root(jobs map[jobKey]*job) {
 	}
 }
 
-// frame writes an inferred event between two moments since 1970.
+// frame writes an inferred event between two times since 1970.
 func (e *emitter) frame(cat, name string, start, end int64, parent uint64, rule string) uint64 {
 	ts := max(floorMicros(start), 0)
 	e.beginAt(cat, name, jobLane, ts, max(floorMicros(end)-ts, 0))

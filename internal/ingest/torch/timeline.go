@@ -22,22 +22,23 @@ type envelope struct {
 	step       int32
 }
 
-// timeline is when the rows of a file happened. Its times are those of the
+// timeline holds when the rows of a file happened. Its times are those of the
 // file, in nanoseconds.
 type timeline struct {
 	base        int64 // added to the times of the file
-	clock       clock // puts the times of the ranks on one axis
+	clock       clock // maps the times of the ranks to one axis
 	nanos       bool  // times have digits below a microsecond
 	first, last int64 // of all rows
 	window      [2]int64
 	hasWindow   bool
 	steps       []step
-	tail        step // of the profiler, which is no step of the training
+	tail        step // of the profiler, not a step of the training
 	hasTail     bool
-	sorted      []int64 // numbers of the steps, once asked for
+	sorted      []int64 // numbers of the steps, computed at the first call
 }
 
-// wall turns a time of the file into nanoseconds since 1970 on the common axis.
+// wall converts a time of the file to nanoseconds since 1970 on the common
+// axis.
 func (t *timeline) wall(at int64) int64 {
 	if t.clock.drift == 0 { // nearly always; small enough to be inlined
 		return at + t.base + t.clock.offset
@@ -45,7 +46,7 @@ func (t *timeline) wall(at int64) int64 {
 	return t.clock.toTrace(at + t.base)
 }
 
-// micros turns a time of the file into microseconds since 1970.
+// micros converts a time of the file to microseconds since 1970.
 func (t *timeline) micros(at int64) int64 { return max(floorMicros(t.wall(at)), 0) }
 
 func floorMicros(t int64) int64 {
@@ -58,8 +59,8 @@ func floorMicros(t int64) int64 {
 
 func (t *timeline) hasRows() bool { return t.last >= t.first }
 
-// strayTime is how far outside the profiler's window a row may lie before its
-// time is taken for wrong: the profiler writes times before its base as 0.
+// strayTime is how far outside the profiler's window a row may be before its
+// time counts as wrong: the profiler writes times before its base as 0.
 const strayTime = int64(time.Hour)
 
 // bounds returns the first and the last moment of a file.
@@ -76,7 +77,7 @@ func (t *timeline) bounds() (lo, hi int64) {
 	return lo, hi
 }
 
-// stepAt returns the index of the step that a time falls into, or -1.
+// stepAt returns the index of the step at a time, or -1.
 func (t *timeline) stepAt(at int64) int32 {
 	i, found := slices.BinarySearchFunc(t.steps, at, func(s step, t int64) int { return cmp.Compare(s.start, t) })
 	if found {
@@ -95,8 +96,8 @@ func (t *timeline) stepNumber(i int32) (int64, bool) {
 	return t.steps[i].n, true
 }
 
-// stepNumbers returns the steps of a file in order, each once. Each file is compared
-// with many.
+// stepNumbers returns the sorted, distinct steps of a file. Each file is
+// compared with many.
 func (t *timeline) stepNumbers() []int64 {
 	if t.sorted == nil {
 		for _, s := range t.steps {
@@ -108,20 +109,20 @@ func (t *timeline) stepNumbers() []int64 {
 	return t.sorted
 }
 
-// gap is the time between two windows, 0 when they overlap.
+// gap returns the time between two windows, 0 if they overlap.
 func (t *timeline) gap(o *timeline) int64 {
 	return max(t.window[0]+t.base-o.window[1]-o.base, o.window[0]+o.base-t.window[1]-t.base, 0)
 }
 
-// distance is how much the bounds of two windows differ.
+// distance returns how much the bounds of two windows differ.
 func (t *timeline) distance(o *timeline) int64 {
 	return abs(t.window[0]+t.base-o.window[0]-o.base) + abs(t.window[1]+t.base-o.window[1]-o.base)
 }
 
 var stampPattern = regexp.MustCompile(`\.(\d{13}|\d{16}|\d{19})\.pt\.trace\.json`)
 
-// fileStamp reads the time at which the profiler named the file: milliseconds
-// up to torch 2.0, nanoseconds later.
+// fileStamp returns the time in the name that the profiler gave to the file:
+// milliseconds up to torch 2.0, nanoseconds later.
 func fileStamp(name string) (unixNanos int64, ok bool) {
 	m := stampPattern.FindStringSubmatch(name)
 	if m == nil {

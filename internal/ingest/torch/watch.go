@@ -23,34 +23,36 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 )
 
-// errInterrupted is reported for a file whose import was under way when the
+// errInterrupted is reported for a file whose import was in progress when the
 // watcher's process ended. Part of its events may have been written.
 var errInterrupted = errors.New("pytorch: an earlier import of this file was interrupted")
 
-// WatchOptions adjust a Watcher. The zero value and nil work.
+// WatchOptions adjust a Watcher. The zero value and nil mean the defaults.
 type WatchOptions struct {
-	// Interval is the time between two looks, two seconds when zero.
+	// Interval is the time between two scans, two seconds if zero.
 	Interval time.Duration
-	// StateFile remembers what was imported, ".trainspan-imported.json" in the
-	// watched directory when empty. One watcher at a time may use it.
+	// StateFile remembers what was imported; the default is
+	// ".trainspan-imported.json" in the watched directory. Only one watcher at a
+	// time may use it.
 	StateFile string
-	// Retry imports files again whose import was interrupted or failed. Leave
-	// it off when a sink cannot take events back.
+	// Retry imports files again whose import was interrupted or failed. Leave it
+	// off if a sink cannot undo events.
 	Retry bool
-	// Skip leaves out files, as those that were there before; nil leaves out none.
+	// Skip returns true for files to leave out, such as existing ones; nil leaves
+	// out none.
 	Skip func(fs.FileInfo) bool
-	// Import is handed to Import.
+	// Import is passed to Import.
 	Import *Options
-	// OnFile, when set, is called after every file from the goroutine of Run
-	// or Scan, with the import's report and error.
+	// OnFile, if set, is called after every file from the goroutine of Run or Scan,
+	// with the import's report and error.
 	OnFile func(path string, report *Report, err error)
 }
 
-// Watcher imports every trace that PyTorch finishes in a directory once, in
-// the order of their time stamps, and never again, also after a restart. It
-// looks at the directory in intervals and needs no help from the system, so
-// that network file systems work. TORCH_TRACE logs are left alone, as they
-// grow as long as the job lives. Its methods are for one goroutine at a time.
+// Watcher imports every trace that PyTorch finishes in a directory once, in the
+// order of their time stamps, and never again, also after a restart. It polls
+// the directory, so that network file systems work. TORCH_TRACE logs are
+// ignored, because they grow as long as the job lives. Its methods are for one
+// goroutine at a time.
 type Watcher struct {
 	dir   string
 	sink  Sink
@@ -60,17 +62,17 @@ type Watcher struct {
 	again bool
 }
 
-// sighting is what the last look saw of a file that is not imported yet.
+// sighting is the last known state of a file that is not imported yet.
 type sighting struct {
 	size    int64
 	modTime time.Time
-	// unfinished remembers that the contents did not end as they should, so
-	// that the leftover of a dead job is not read again and again.
+	// unfinished means that the contents had no proper end, so that the file of a
+	// dead job is not read again and again.
 	unfinished bool
 }
 
-// NewWatcher returns a watcher of dir and reads its state file. Files named in
-// the state as under way are reported as interrupted by the first Scan.
+// NewWatcher returns a watcher of dir and reads its state file. Imports in
+// progress in the state are reported as interrupted by the first Scan.
 func NewWatcher(dir string, sink Sink, opts *WatchOptions) (*Watcher, error) {
 	w := &Watcher{dir: dir, sink: sink, seen: map[string]sighting{}}
 	if opts != nil {
@@ -95,9 +97,9 @@ func NewWatcher(dir string, sink Sink, opts *WatchOptions) (*Watcher, error) {
 	return w, nil
 }
 
-// Run looks at the directory until ctx ends, and returns its error, or the
-// error of a state file that cannot be written. A file that cannot be imported
-// is reported and does not end the watch.
+// Run polls the directory until ctx ends, and returns its error, or the error
+// of a state file that cannot be written. A file that cannot be imported is
+// reported and does not end Run.
 func (w *Watcher) Run(ctx context.Context) error {
 	t := time.NewTicker(w.opts.Interval)
 	defer t.Stop()
@@ -113,11 +115,11 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// Scan looks once and imports what is finished: a file whose size and date have
-// not changed since the last Scan and whose contents end as they should. It
-// returns how many files were imported, and which were seen and not imported, in order
-// and without their folder: they were still changing, or do not end as a trace does, as
-// when the job was killed while it wrote them.
+// Scan imports what is finished: a file whose size and date have not changed
+// since the last Scan and whose contents are complete. It returns how many
+// files were imported, and which were not, in order and without their folder:
+// they were still changing, or are incomplete, for example because the job was
+// killed while it wrote them.
 func (w *Watcher) Scan(ctx context.Context) (imported int, unfinished []string, err error) {
 	if err := w.interrupted(); err != nil {
 		return 0, nil, err
@@ -138,7 +140,7 @@ func (w *Watcher) Scan(ctx context.Context) (imported int, unfinished []string, 
 	return imported, slices.Sorted(maps.Keys(w.seen)), err
 }
 
-// interrupted reports what an earlier process left half done.
+// interrupted reports imports that an earlier process did not finish.
 func (w *Watcher) interrupted() error {
 	if w.again {
 		return nil
@@ -171,7 +173,7 @@ func (w *Watcher) report(path string, r *Report, err error) {
 	}
 }
 
-// candidates lists the traces in the directory in the order of their stamps.
+// candidates returns the traces in the directory in the order of their stamps.
 func (w *Watcher) candidates() ([]candidate, error) {
 	entries, err := os.ReadDir(w.dir)
 	if err != nil {
@@ -210,12 +212,12 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 		return false, nil
 	}
 	if kind, ok := profile(c.path); kind == fsread.CompileLog || !ok {
-		last.unfinished = true // not until it is another file
+		last.unfinished = true // not until the file changes
 		w.seen[c.name] = last
 		return false, nil
 	}
 	if done, err := finished(c.path); err != nil {
-		return false, nil // looked at again next time
+		return false, nil // checked again next time
 	} else if !done {
 		last.unfinished = true
 		w.seen[c.name] = last
@@ -226,13 +228,13 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 		return false, nil
 	}
 	if f, known := w.state.Files[key]; known && !(w.opts.Retry && f.State == stateFailed) {
-		// The same bytes under another name or date: remember the name.
+		// The same contents with another name or date: remember the name.
 		f.Name, f.Size, f.ModTime = c.name, c.size, c.modTime.UnixNano()
 		w.state.put(key, f)
 		delete(w.seen, c.name)
 		return false, w.state.save(w.opts.StateFile)
 	}
-	// Written before the first event: a crash in between must not lead to a
+	// Written before the first event, because a crash in between must not lead to a
 	// second import.
 	entry := stateEntry{Name: c.name, Size: c.size, ModTime: c.modTime.UnixNano(), State: stateImporting}
 	w.state.put(key, entry)
@@ -244,12 +246,12 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 	entry.State = stateDone
 	var noSink *sinkError
 	if err != nil && (ctx.Err() != nil && rep.written() == 0 || errors.As(err, &noSink)) {
-		// Stopped before the first event: nothing keeps a later import from it.
+		// Stopped before the first event, so a later import is possible.
 		w.state.drop(key)
 		return false, errors.Join(err, w.state.save(w.opts.StateFile))
 	}
 	if err != nil && rep.Spans != nil && errors.Is(err, rep.Spans.Err) {
-		// The events are in the sink: another import would double them.
+		// The events are in the sink: another import would duplicate them.
 		entry.Error = err.Error()
 	} else if err != nil {
 		entry.State, entry.Error = stateFailed, err.Error()
@@ -277,13 +279,13 @@ const (
 
 // watchState is the state file of a Watcher: what was imported, by a
 // fingerprint of the contents, so that renaming or touching a file does not
-// bring it back.
+// import it again.
 type watchState struct {
 	Version int                   `json:"version"`
 	Files   map[string]stateEntry `json:"files"`
 
 	byName map[string]stateEntry // the latest entry of every name
-	ours   fswrite.Proof         // of the file as it was read or written last; nil: there is none
+	ours   fswrite.Proof         // of the file as it was read or written last; nil if there is none
 }
 
 // put stores an entry under the fingerprint of its file.
@@ -339,8 +341,8 @@ func loadState(path string) (*watchState, error) {
 	return s, nil
 }
 
-// save replaces the state file in one step, so that a crash leaves the old or
-// the new one. What somebody else has put there is left.
+// save replaces the state file atomically, so that a crash leaves the old or
+// the new one. A foreign file there is not changed.
 func (s *watchState) save(path string) error {
 	data, err := json.MarshalIndent(s, "", " ")
 	if err != nil {
@@ -357,7 +359,7 @@ func (s *watchState) save(path string) error {
 	return nil
 }
 
-// candidate is a file of the directory.
+// candidate is a file in the directory.
 type candidate struct {
 	path, name string
 	size       int64
@@ -365,8 +367,8 @@ type candidate struct {
 	stamp      int64
 }
 
-// unchanged reports whether a file is one that was dealt with, by name, size
-// and date, without reading it.
+// unchanged reports whether a file was handled before, by name, size and date,
+// without reading it.
 func (s *watchState) unchanged(c candidate) bool {
 	e, ok := s.byName[c.name]
 	return ok && e.Size == c.size && e.ModTime == c.modTime.UnixNano()
@@ -393,8 +395,8 @@ func fingerprint(path string, size int64) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// finished reports whether the contents of a file end as a finished trace
-// does: the JSON is closed, and a gzip file is whole down to its checksum.
+// finished reports whether the contents of a file end like a finished trace:
+// the JSON is closed, and a gzip file is whole including its checksum.
 func finished(path string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {

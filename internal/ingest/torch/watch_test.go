@@ -31,7 +31,7 @@ func read(t *testing.T, name string) []byte {
 	return data
 }
 
-// watch makes a watcher that notes the names of what it imported.
+// watch makes a watcher that notes the names of imported files.
 func watch(t *testing.T, dir string, c torch.Sink, opts torch.WatchOptions) (*torch.Watcher, *[]string) {
 	t.Helper()
 	var done []string
@@ -79,7 +79,7 @@ func TestWatcherImportsFinishedFilesOnceInOrder(t *testing.T) {
 		t.Errorf("%d steps from two files", n)
 	}
 
-	// A restart, a renamed and a touched file bring nothing back.
+	// After a restart, renamed and touched files are not imported again.
 	w, done = watch(t, dir, c, torch.WatchOptions{})
 	put(t, dir, "w.1778000000000000003.pt.trace.json", a)
 	old := filepath.Join(dir, "w.1778000000000000002.pt.trace.json.gz")
@@ -111,7 +111,7 @@ func TestWatcherInterruptedImportIsNotRepeated(t *testing.T) {
 	put(t, dir, "a.json", read(t, "era_absolute_int.json"))
 	state := filepath.Join(t.TempDir(), "state.json")
 	for _, retry := range []bool{false, true} {
-		// What a process leaves that died in the middle.
+		// The state of a process that died during an import.
 		w, _ := watch(t, dir, &capture{}, torch.WatchOptions{StateFile: state})
 		scan(t, w, 0)
 		scan(t, w, 1)
@@ -178,7 +178,7 @@ func TestWatcherBadState(t *testing.T) {
 	}
 }
 
-// A sink that does not open is no fault of the file.
+// A sink that cannot be opened is not an error of the file.
 func TestWatchEndsWhenTheSinkDoesNotOpen(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "w.1778000000000000001.pt.trace.json", small(0))

@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/internal/ingest/torch"
 )
 
-// A state file must be one: another JSON file is refused before anything is written.
+// Another JSON file is refused as state file before anything is written.
 func TestStateFileOfSomebodyElse(t *testing.T) {
 	for _, text := range []string{`{"name":"x"}`, `{}`, `{"version":1}`, `{"files":{}}`, `{"name":"x","version":"1.0.0","files":["dist"]}`, `[]`, `precious`} {
 		dir := t.TempDir()
@@ -29,7 +29,7 @@ func TestStateFileOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// A state file that somebody else puts there while a watch runs stays.
+// A foreign state file that appears while a watch runs is not changed.
 func TestStateFileThatAppears(t *testing.T) {
 	dir := t.TempDir()
 	state := filepath.Join(dir, "state.json")

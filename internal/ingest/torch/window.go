@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// windowNeighbours bounds with how many others, in order of time, a file is compared.
+// windowNeighbours bounds with how many others, in order of time, a file is
+// compared.
 const windowNeighbours = 1000
 
 // pairing is how well two files of different ranks fit together.
@@ -18,10 +19,9 @@ type pairing struct {
 	distance int64 // ns between their windows' starts and ends
 }
 
-// windows puts together the files that show the same interval of one job: of
-// different ranks, of one job as far as they tell, with step numbers in common
-// where both have them, and at nearly the same time. A file that fits to none
-// is told why.
+// windows groups the files of the same interval of one job: of different ranks,
+// of one job as far as they show, with common step numbers if both have them,
+// and at nearly the same time. A file that does not fit gets the reason.
 func windows(procs []*process, opts *Options) [][]*process {
 	var ranked []*process
 	for _, p := range procs {
@@ -84,8 +84,8 @@ func windows(procs []*process, opts *Options) [][]*process {
 	return out
 }
 
-// clash reports whether two groups hold a rank twice, or files of which one
-// cannot belong to the other.
+// clash reports whether two groups have the same rank, or files that cannot
+// belong together.
 func clash(ranked []*process, a, b []int, opts *Options) bool {
 	if len(a) > len(b) {
 		a, b = b, a
@@ -99,7 +99,7 @@ func clash(ranked []*process, a, b []int, opts *Options) bool {
 			return true
 		}
 	}
-	// Files of one group fit to each other; a few of each side stand for all.
+	// Files of one group fit to each other, so it is enough to compare a few.
 	for _, i := range a[:min(len(a), 4)] {
 		for _, j := range b[:min(len(b), 4)] {
 			if _, why := ranked[i].fits(ranked[j], opts); why != "" {
@@ -110,8 +110,8 @@ func clash(ranked []*process, a, b []int, opts *Options) bool {
 	return false
 }
 
-// fits reports why two files cannot show the same interval of one job, and how
-// many step numbers they share.
+// fits returns why two files cannot show the same interval of one job, or "",
+// and how many step numbers they share.
 func (p *process) fits(q *process, opts *Options) (shared int, why string) {
 	if p.world > 0 && q.world > 0 && p.world != q.world {
 		return 0, fmt.Sprintf("different jobs: the world sizes are %d and %d", min(p.world, q.world), max(p.world, q.world))
@@ -133,7 +133,7 @@ func (p *process) fits(q *process, opts *Options) (shared int, why string) {
 	return shared, ""
 }
 
-// sharedSteps counts the numbers that are in both lists.
+// sharedSteps returns how many numbers are in both lists.
 func sharedSteps(a, b []int64) (n int) {
 	for len(a) > 0 && len(b) > 0 {
 		switch {

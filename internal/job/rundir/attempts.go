@@ -12,23 +12,24 @@ import (
 
 // Attempt is the folder of one start of a job on all nodes.
 type Attempt struct {
-	Job    string // name of the folder of the job
-	Number int    // counts from 1, as reports do
+	Job    string // name of the job's folder
+	Number int    // counts from 1, as in reports
 	Dir    string
 	Began  time.Time
-	// Running reports whether a command of it was alive a moment ago. It is false for
-	// programs that record themselves: only trainspan run keeps a run.json up to date.
+	// Running reports whether a command of it was alive recently. It is false for
+	// programs that record themselves, because only trainspan run updates a
+	// run.json.
 	Running bool
 }
 
-// ID names the run that begins with the attempt.
+// ID returns the id of the run that begins with the attempt.
 func (a *Attempt) ID() string { return a.Job + "." + strconv.Itoa(a.Number) }
 
-// alive is how old the last sign of life of a running command may be.
+// alive is how old the last heartbeat of a running command may be.
 const alive = 30 * time.Second
 
-// Attempts returns the attempts below roots: running ones first, and of these and of all
-// others the latest first. It reads no telemetry.
+// Attempts returns the attempts below roots: running ones first, and both
+// groups latest first. It reads no telemetry.
 func Attempts(now time.Time, roots ...string) []Attempt {
 	var out []Attempt
 	for _, root := range roots {
@@ -61,14 +62,14 @@ func Attempts(now time.Time, roots ...string) []Attempt {
 	return out
 }
 
-// Select returns paths below root that hold every run that began at since or later, of a job
-// that wanted accepts by its name, and whether anything below root is not among them. It
-// reads no telemetry. An attempt is left out only if run.json files prove that it is of no
-// such run.
+// Select returns paths below root with every run that began at since or later,
+// of a job whose name wanted accepts, and whether anything below root is left
+// out. It reads no telemetry. An attempt is left out only if run.json files
+// prove that it belongs to no such run.
 func Select(root string, since time.Time, wanted func(job string) bool) (paths []string, less bool) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
-		return []string{root}, false // what is wrong with it is reported when it is read
+		return []string{root}, false // errors are reported when it is read
 	}
 	for _, e := range entries {
 		dir := filepath.Join(root, e.Name())
@@ -92,7 +93,8 @@ func Select(root string, since time.Time, wanted func(job string) bool) (paths [
 	return paths, true
 }
 
-// leaveOut returns which of the attempts of a job are of no run that began at since or later.
+// leaveOut returns which attempts of a job belong to no run that began at since
+// or later.
 func leaveOut(dirs []string, since time.Time, wanted func(job string) bool) map[string]bool {
 	type attempt struct {
 		dir        string
@@ -107,7 +109,7 @@ func leaveOut(dirs []string, since time.Time, wanted func(job string) bool) map[
 				a.end = end
 			}
 			if s.Job == "" {
-				return nil // its records alone give the run that it is of
+				return nil // only its records show its run
 			}
 			a.began = s.Started // the latest start comes first
 		}
@@ -119,11 +121,11 @@ func leaveOut(dirs []string, since time.Time, wanted func(job string) bool) map[
 	slices.SortFunc(list, func(a, b attempt) int { return b.began.Compare(a.began) })
 	out := make(map[string]bool)
 	mine := func(s *Run) bool { return wanted(Clean(cmp.Or(s.Session, s.Name))) }
-	var kept []*Run                      // of attempts that are not left out
+	var kept []*Run                      // of attempts that are kept
 	oldest, before := time.Time{}, false // before: of earlier runs
 	for i := range list {
 		a := &list[i]
-		follows := func(s *Run) bool { // whether a kept attempt may be of the same run
+		follows := func(s *Run) bool { // whether a kept attempt may belong to the same run
 			return s.ExitStatus == nil || *s.ExitStatus != 0 || slices.ContainsFunc(kept, s.Continues)
 		}
 		before = before || a.end.Before(since) && (len(kept) == 0 || a.end.Before(oldest) && !slices.ContainsFunc(a.starts, follows))

@@ -10,29 +10,30 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
-// Injection is a delay that trainspan run was asked to put into a phase of a job, so that
-// its diagnosis can be compared with a known truth. The client for Python reads it as JSON.
+// Injection is a delay that trainspan run was asked to add to a phase of a job,
+// to test a diagnosis against a known cause. The Python client reads it as
+// JSON.
 type Injection struct {
-	Rank   *int   `json:"rank,omitempty"` // nil is every rank
+	Rank   *int   `json:"rank,omitempty"` // nil means every rank
 	Phase  string `json:"phase"`
 	Delay  int64  `json:"delay_ns"`
-	Jitter int64  `json:"jitter_ns,omitempty"` // each delay is longer or shorter by at most this
+	Jitter int64  `json:"jitter_ns,omitempty"` // each delay varies by at most this
 	From   int64  `json:"from,omitempty"`      // the first step
 	To     *int64 `json:"to,omitempty"`        // the last step, nil for no end
-	Every  int64  `json:"every"`               // 1 is every time, 2 every other time
-	Text   string `json:"text"`                // all of it in words
+	Every  int64  `json:"every"`               // 1 means every time, 2 every other time
+	Text   string `json:"text"`                // the injection in words
 }
 
-// injectedPhases are the phases that take a delay, with the phase of PyTorch whose hook
-// makes it.
+// injectedPhases are the phases that accept a delay, with the phase of PyTorch
+// whose hook makes it.
 var injectedPhases = [...]struct{ name, hook string }{
 	{"data", "data"}, {"forward", "forward"}, {"backward", "backward"}, {"save", "checkpoint"}, {"evaluate", "forward"}, {"code", "iteration"},
 }
 
-// maxDelay bounds a delay: a longer one is a mistake in the unit.
+// maxDelay bounds a delay: a longer one is a wrong unit.
 const maxDelay = time.Hour
 
-// Hook returns the phase that has to be watched for the delay.
+// Hook returns the phase that must be recorded for the delay.
 func (i *Injection) Hook() string {
 	for _, p := range injectedPhases {
 		if p.name == i.Phase {
@@ -42,8 +43,8 @@ func (i *Injection) Hook() string {
 	return ""
 }
 
-// ParseInjection reads a text such as "rank=2,data=50ms,from=100": one injection for each
-// phase that it names.
+// ParseInjection parses a text such as "rank=2,data=50ms,from=100": one
+// injection for each phase that it names.
 func ParseInjection(text string) ([]Injection, error) {
 	var all []Injection
 	var names []string
@@ -131,7 +132,7 @@ func timeOf(key, value string) (int64, error) {
 	return int64(d), nil
 }
 
-// words describes the injection, as "rank 2, data 50 ms from step 100".
+// words describes the injection, such as "rank 2, data 50 ms from step 100".
 func (i *Injection) words() string {
 	text := "all ranks"
 	if i.Rank != nil {
@@ -153,7 +154,8 @@ func (i *Injection) words() string {
 	return text
 }
 
-// exactly is a time as it was asked for, in seconds from one second on, else in milliseconds.
+// exactly formats a time without rounding, in seconds from one second on,
+// otherwise in milliseconds.
 func exactly(ns int64) string {
 	if ns >= int64(time.Second) {
 		return strconv.FormatFloat(float64(ns)/1e9, 'f', -1, 64) + " s"

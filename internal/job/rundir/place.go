@@ -19,40 +19,40 @@ import (
 // Root is the folder of all jobs, in the working directory.
 const Root = "trainspan-runs"
 
-// Wanted says which start of which job a directory is for.
+// Wanted describes the start of a job that a directory is for.
 type Wanted struct {
-	// Dir is the directory itself. Empty is HOST-PID in the folder of the
+	// Dir is the directory itself. Empty means HOST-PID in the folder of the
 	// attempt.
 	Dir string
-	// Name names the job.
+	// Name is the name of the job.
 	Name string
-	// Attempt is the number of the start; negative takes the next one, or the
-	// one that Start belongs to.
+	// Attempt is the number of the start; a negative number takes the next one, or
+	// the one that Start belongs to.
 	Attempt int
-	// Least is the lowest number that is taken where Attempt is negative: what a
-	// launcher has counted.
+	// Least is the lowest number that is taken if Attempt is negative: the
+	// launcher's count.
 	Least int
-	// Start is what all processes of one start have in common and no other start
-	// has, on whatever node. Empty is nothing: then each is a start of its own.
+	// Start is what all processes of one start share and no other start has, on any
+	// node. If it is empty, each process is a separate start.
 	Start string
-	// Member is which of these processes it is, where Start may be that of several
-	// starts one after the other: a member that is in an attempt already begins
-	// another one. Empty joins any.
+	// Member identifies one of these processes, if Start may be shared by several
+	// successive starts: a member that is already in an attempt begins another one.
+	// Empty joins any.
 	Member string
-	// Host and PID tell the processes of a start apart.
+	// Host and PID distinguish the processes of a start.
 	Host string
 	PID  int
 }
 
-// Place is a directory that exists.
+// Place is an existing directory.
 type Place struct {
 	Dir     string
-	Job     string // the folder of all starts of the job; Dir where one was given
-	Attempt int    // counts from zero; negative where a directory was given and nothing says it
+	Job     string // the folder of all starts of the job; Dir if that is set
+	Attempt int    // counts from zero; negative if Dir is set and nothing else has it
 }
 
-// Make makes the directory. It is safe against others who do the same at the
-// same time, on this node or, with a shared file system, on another one.
+// Make makes the directory. Concurrent calls are safe, on this node or, with a
+// shared file system, on another one.
 func (w Wanted) Make() (Place, error) {
 	if w.Dir != "" {
 		if err := shared.mkdirAll(w.Dir, 0o755); err != nil {
@@ -69,10 +69,12 @@ func (w Wanted) Make() (Place, error) {
 	return p, err
 }
 
-// ownRoot is the folder of a user who may not write to Root, which is somebody else's.
+// ownRoot returns the folder of a user who may not write to Root because it
+// belongs to another user.
 func ownRoot() string { return fmt.Sprintf("%s-%d", Root, os.Getuid()) }
 
-// Roots are the folders of jobs that are here: [Root], and that of this user alone.
+// Roots returns the existing folders of jobs: [Root], and that of this user
+// alone.
 func Roots() []string {
 	if info, err := os.Stat(ownRoot()); err == nil && info.IsDir() {
 		return []string{Root, ownRoot()}
@@ -97,33 +99,34 @@ func (w Wanted) makeBelow(root string) (Place, error) {
 	return p, shared.mkdirAll(p.Dir, 0o755)
 }
 
-// leaf is the name of the directory in that of the attempt.
+// leaf returns the name of the directory in the attempt's folder.
 func (w Wanted) leaf() string { return fmt.Sprintf("%s-%d", Clean(w.Host), w.PID) }
 
-// attemptDir returns the folder of attempt n, which counts from 0. Folders count from 1, as
-// ids of runs and reports do.
+// attemptDir returns the folder of attempt n, which counts from 0. Folders
+// count from 1, like ids of runs and reports.
 func attemptDir(job string, n int) string { return filepath.Join(job, attemptPrefix+strconv.Itoa(n+1)) }
 
 const attemptPrefix = "attempt-"
 
-// Clean makes a text the name of a folder.
+// Clean converts a text to the name of a folder.
 func Clean(text string) string { return cmp.Or(fswrite.SafeName(text, maxName), "training") }
 
-// maxName is the length in bytes of the name of a folder, which leaves room for
-// what is added to it. File systems end at 255.
+// maxName is the length in bytes of a folder's name, which leaves room for
+// additions. File systems allow 255.
 const maxName = 200
 
 // startFile holds the Start of an attempt, in its folder.
 const startFile = ".start"
 
-// claim finds the number of the attempt and makes its folder. That appears under
-// its number with all in it that others know it by: they need not guess whether
-// somebody is about to write there, however slow the machine is. Of all who try one
-// number at once it succeeds for one. A program that is killed here leaves a hidden
-// folder that nobody reads.
+// claim determines the number of the attempt and makes its folder. The folder
+// appears under its number with everything by which others identify it, so that
+// they need not wait for its creator. Of all concurrent claims of one number
+// one succeeds. A program that is killed here leaves a hidden folder that is
+// never read.
 //
-// Who is not the first looks for the others before it makes anything. A listing may be old
-// on a network file system: then what is new there is met when the number is taken.
+// A process that is not the first looks for the others before it creates
+// anything. A listing may be outdated on a network file system: then new
+// folders are noticed when the number is taken.
 func (w Wanted) claim(job string) (int, error) {
 	known, err := shared.list(job)
 	if err != nil {
@@ -167,8 +170,8 @@ func (w Wanted) claim(job string) (int, error) {
 	})
 }
 
-// join takes the place of the member in an attempt. The error matches fs.ErrExist
-// when it is taken.
+// join takes the place of the member in an attempt. The error matches
+// fs.ErrExist if it is taken.
 func (w Wanted) join(dir string) error {
 	if w.Member == "" {
 		return nil
@@ -177,22 +180,22 @@ func (w Wanted) join(dir string) error {
 	if err != nil {
 		return err
 	}
-	return f.Close() // it holds nothing
+	return f.Close() // it is empty
 }
 
-// fill makes the folder of an attempt.
+// fill creates the contents of an attempt's folder.
 func (w Wanted) fill(dir string) error {
 	if err := shared.mkdirAll(filepath.Join(dir, w.leaf()), 0o755); err != nil || w.Start == "" {
 		return err
 	}
-	if err := w.join(dir); err != nil { // nobody else is there yet
+	if err := w.join(dir); err != nil { // no other process is there yet
 		return err
 	}
 	_, err := shared.replace(filepath.Join(dir, startFile), []byte(w.Start+"\n"), 0o644, nil)
 	return err
 }
 
-// startOf reads whose attempt a folder is; empty is nobody's.
+// startOf returns the Start of an attempt's folder, or "".
 func startOf(dir string) string {
 	text, err := shared.read(filepath.Join(dir, startFile))
 	if err != nil {
@@ -201,8 +204,8 @@ func startOf(dir string) string {
 	return string(bytes.TrimSuffix(text, []byte("\n")))
 }
 
-// shared is what a rank of a large job does on the file system that all share: each call
-// is one that a server of metadata answers, and a test counts them.
+// shared holds the calls that a rank of a large job makes on the shared file
+// system, which a metadata server answers; a test counts them.
 var shared = calls{
 	mkdirAll: os.MkdirAll, list: os.ReadDir, read: os.ReadFile, create: fswrite.Create,
 	tempDir: fswrite.TempDir, publish: fswrite.PublishDir, replace: fswrite.Write, patch: fswrite.Patch,

@@ -1,12 +1,12 @@
-// Package rundir knows where the files of a start of a job lie, and what is
-// written about the start itself: run.json.
+// Package rundir defines where the files of a start of a job are, and the file
+// about the start itself: run.json.
 //
 //	trainspan-runs/NAME/attempt-N/HOST-PID/
 //	                    │         └ one trainspan run, with its run.json
 //	                    └ one start of the job on all nodes
 //
-// [Wanted.Make] claims the number of the attempt, for the library, for the command
-// and for what launchers start; no two starts get the same.
+// [Wanted.Make] claims the number of the attempt, for the library, for the
+// command and for processes of launchers; no two starts get the same.
 package rundir
 
 import (
@@ -32,8 +32,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/redact"
 )
 
-// Version is that of the format of run.json. It grows when a field changes its
-// meaning; new fields may come at any time.
+// Version is the version of the format of run.json. It is increased when a
+// field changes its meaning; new fields may be added at any time.
 const Version = 1
 
 // FileName is the name of the file about a start.
@@ -41,7 +41,7 @@ const FileName = "run.json"
 
 // The values of Run.State.
 const (
-	Running = "running" // as far as anybody knew when the file was written, see Seen
+	Running = "running" // when the file was written, see Seen
 	Ended   = "ended"
 )
 
@@ -49,24 +49,23 @@ const (
 const (
 	ByExit        = "exit"
 	BySignal      = "signal"
-	ByMemory      = "out_of_memory" // the system's out-of-memory killer struck in its control group
+	ByMemory      = "out_of_memory" // the system's out-of-memory killer in its control group
 	ByNotStarting = "not_started"
 	ByUnknown     = "unknown" // trainspan run was killed, and the command has ended since
 )
 
-// Run is run.json: one start of a command, as trainspan run saw it. It holds no
-// environment, no values of flags and no other arguments.
+// Run is run.json: one start of a command, as trainspan run observed it. It has
+// no environment, no values of flags and no other arguments.
 type Run struct {
 	Version   int    `json:"version"`
 	Trainspan string `json:"trainspan"` // version of the program
 
 	Name    string `json:"name"`
-	Session string `json:"session_tag"`   // what all starts of the job have in common
-	Job     string `json:"job,omitempty"` // id at the launcher
+	Session string `json:"session_tag"`   // shared by all starts of the job
+	Job     string `json:"job,omitempty"` // the launcher's id
 	Attempt int    `json:"attempt"`       // of the job, from 0
-	// Key is what the launcher calls the run, empty without one. Start is which start
-	// of it this is, as the launcher counts, where the same Key may be that of several
-	// runs.
+	// Key is the launcher's id of the run, or empty. Start is the launcher's number
+	// of this start, if several runs may have the same Key.
 	Key   string `json:"run,omitempty"`
 	Start string `json:"start,omitempty"`
 
@@ -77,8 +76,9 @@ type Run struct {
 	Host       string `json:"host"`
 	PID        int    `json:"pid"` // of trainspan run
 	CommandPID int    `json:"command_pid,omitempty"`
-	// TelemetryPID is the process that gathers, reads the rings and writes this
-	// file. It outlives trainspan run where that is killed or does not wait.
+	// TelemetryPID is the process that collects telemetry, reads the ring buffers
+	// and writes this file. It outlives trainspan run if that is killed or does not
+	// wait.
 	TelemetryPID int  `json:"telemetry_pid,omitempty"`
 	Rank         *int `json:"rank,omitempty"`
 	LocalRank    *int `json:"local_rank,omitempty"`
@@ -86,16 +86,16 @@ type Run struct {
 
 	State   string     `json:"state"`
 	Started time.Time  `json:"started"`
-	Seen    time.Time  `json:"seen"` // the last moment at which the command was known to live
+	Seen    time.Time  `json:"seen"` // the last time at which the command was known to run
 	Ended   *time.Time `json:"ended,omitempty"`
 
 	EndedBy    string `json:"ended_by,omitempty"`
 	ExitStatus *int   `json:"exit_status,omitempty"` // absent after a signal
 	Signal     string `json:"signal,omitempty"`      // such as SIGKILL
 	CoreDumped bool   `json:"core_dumped,omitempty"`
-	Error      string `json:"error,omitempty"` // the line of the exception that torchelastic's error file has
-	// Stopped is the first signal that asked the command to end, and StoppedAt when;
-	// Scheduler is whose job it is part of, and TimeLimit when that ends it.
+	Error      string `json:"error,omitempty"` // the exception's line in torchelastic's error file
+	// Stopped is the first signal that asked the command to end, and StoppedAt
+	// when; Scheduler is the scheduler of its job, and TimeLimit when that ends it.
 	Stopped   string     `json:"stopped,omitempty"`
 	StoppedAt *time.Time `json:"stopped_at,omitempty"`
 	Scheduler string     `json:"scheduler,omitempty"`
@@ -105,29 +105,29 @@ type Run struct {
 	System    float64    `json:"system_seconds,omitempty"`
 	MaxRSS    int64      `json:"max_rss_bytes,omitempty"`
 
-	GPUs []GPU `json:"gpus,omitempty"` // that the command could see, as far as they were sampled
+	GPUs []GPU `json:"gpus,omitempty"` // GPUs visible to the command, if they were sampled
 
 	Processes     []Process `json:"processes,omitempty"`
-	MoreProcesses int       `json:"more_processes,omitempty"` // that the list has no room for
+	MoreProcesses int       `json:"more_processes,omitempty"` // above the bound of the list
 
-	Ring    string   `json:"ring,omitempty"` // folders of rings, as in PATH, that may hold what is not read yet
+	Ring    string   `json:"ring,omitempty"` // folders of ring buffers, as in PATH, that may have unread data
 	OTLP    *OTLP    `json:"otlp,omitempty"`
 	Forward *Forward `json:"forward,omitempty"`
 	Python  *Python  `json:"python,omitempty"`
-	// Frameworks are what Python processes imported whose steps are seen by a few lines in
-	// the program only, such as jax.
+	// Frameworks are those that Python processes imported and whose steps are only
+	// recorded with a few lines in the program, such as jax.
 	Frameworks []string `json:"frameworks,omitempty"`
 
-	Injected []string `json:"injected,omitempty"` // delays that trainspan run was asked to make, in words
-	Evidence []string `json:"evidence,omitempty"` // what stands out in the use of resources, in words
-	Problems []string `json:"problems,omitempty"` // what went wrong with telemetry
+	Injected []string `json:"injected,omitempty"` // delays that trainspan run was asked to add, in words
+	Evidence []string `json:"evidence,omitempty"` // unusual use of resources, in words
+	Problems []string `json:"problems,omitempty"` // errors of telemetry
 }
 
-// GPU is what the samples of a GPU say.
+// GPU summarizes the samples of a GPU.
 type GPU struct {
 	Index       string  `json:"index"`
 	Busy        float64 `json:"busy_percent"`           // mean
-	Memory      int64   `json:"memory_bytes,omitempty"` // most that was in use, by whomever
+	Memory      int64   `json:"memory_bytes,omitempty"` // the maximum in use, by any process
 	MemoryTotal int64   `json:"memory_total_bytes,omitempty"`
 }
 
@@ -135,27 +135,27 @@ type GPU struct {
 type Process struct {
 	PID     int       `json:"pid"`
 	Parent  int       `json:"parent"`
-	Program string    `json:"program"` // as the system knows it, at most 15 characters
+	Program string    `json:"program"` // the system's name, at most 15 characters
 	First   time.Time `json:"first_seen"`
 	Seen    time.Time `json:"last_seen"` // the last activity
 }
 
-// OTLP is what the receiver got.
+// OTLP counts what the receiver got.
 type OTLP struct {
 	Endpoint string `json:"endpoint"`
 	Requests int64  `json:"requests"`
 	Spans    int64  `json:"spans"`
-	Own      int64  `json:"own"`      // spans of processes that write files themselves
-	Again    int64  `json:"again"`    // spans that had come before
+	Own      int64  `json:"own"`      // spans of processes that write their own files
+	Again    int64  `json:"again"`    // spans that were repeated
 	Rejected int64  `json:"rejected"` // spans for which there was no room
 	Refused  int64  `json:"refused"`  // requests
 
-	Cut        int64 `json:"cut,omitempty"`         // attributes, events and links beyond what is kept of a span
+	Cut        int64 `json:"cut,omitempty"`         // attributes, events and links above the limits of a span
 	SharedLane int64 `json:"shared_lane,omitempty"` // spans for which no lane was free
-	SharedFile int64 `json:"shared_file,omitempty"` // spans of processes that are one too many
+	SharedFile int64 `json:"shared_file,omitempty"` // spans of processes in the shared file
 }
 
-// Forward is what became of the spans that were to be sent on.
+// Forward counts the spans to be forwarded.
 type Forward struct {
 	Spans int64  `json:"spans"`
 	Sent  int64  `json:"sent"`
@@ -163,18 +163,19 @@ type Forward struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Python is what the rings of Python processes brought.
+// Python counts what was read from the ring buffers of Python processes.
 type Python struct {
 	Processes int   `json:"processes"`
 	Spans     int64 `json:"spans"`
 	Lost      int64 `json:"lost"`
-	Waiting   int64 `json:"waiting"` // spans that no file has, and that trainspan trace import finds in the rings
-	Bad       int64 `json:"bad"`     // that could not be true
+	Waiting   int64 `json:"waiting"` // spans that no file has, and that trainspan trace import finds in the ring buffers
+	Bad       int64 `json:"bad"`     // invalid slots
 	Sent      int64 `json:"sent"`    // spans that a backend took
-	Unsent    int64 `json:"unsent"`  // and that were lost on their way to one
+	Unsent    int64 `json:"unsent"`  // spans that were lost on their way to a backend
 }
 
-// Imported returns which frameworks were imported, as the beginning of a sentence, empty for none.
+// Imported returns which frameworks were imported, as the beginning of a
+// sentence, or "".
 func (r *Run) Imported() string {
 	switch n := len(r.Frameworks); n {
 	case 0:
@@ -190,12 +191,12 @@ func (r *Run) Imported() string {
 type File struct {
 	path string
 	ours fswrite.Proof
-	seen int64 // where the last activity is in it, 0 without one
+	seen int64 // where the last activity is in it, 0 if it has none
 	size int   // of what was written, 0 before
 }
 
-// CreateFile takes the first free name: run.json, run.run2.json, ... It also says
-// how many were there.
+// CreateFile creates the first free name: run.json, run.run2.json, ... It also
+// returns how many existed.
 func CreateFile(dir string) (*File, int, error) {
 	file := &File{}
 	n, err := fswrite.NextFree(1, func(n int) error {
@@ -213,13 +214,13 @@ func CreateFile(dir string) (*File, int, error) {
 	return file, n - 1, nil
 }
 
-// Path is where the file is.
+// Path returns the path of the file.
 func (f *File) Path() string { return f.path }
 
-// Write replaces the file, unless somebody else has put another one there. Readers
-// see the old one or the new one. Where there is no space for a new file it is written
-// into the space of the old one, as far as it fits there: what is known of the end of the
-// command is not lost.
+// Write replaces the file, unless another program has put another one there.
+// Readers see the old or the new file. If there is no space for a new file, it
+// is written into the space of the old one, as far as it fits, so that the end
+// of the command is not lost.
 func (f *File) Write(r *Run) error {
 	r.Version = Version
 	text, seen, err := r.form()
@@ -247,14 +248,14 @@ func (f *File) Write(r *Run) error {
 	return err
 }
 
-// A run.json ends with spaces up to a multiple of block, at least spare of them: a file
-// takes as much of a disk without them.
+// A run.json ends with spaces up to a multiple of block, at least spare of
+// them. They take no additional space on a disk.
 const (
 	block = 4096
 	spare = 1024
 )
 
-// form is the text of a run.json, and where the last activity is in it.
+// form returns the text of a run.json, and where the last activity is in it.
 func (r *Run) form() ([]byte, int64, error) {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -264,14 +265,14 @@ func (r *Run) form() ([]byte, int64, error) {
 	return text, seen, nil
 }
 
-// pad makes a text as long as size with spaces before its last line feed.
+// pad fills a text up to size with spaces before its last line feed.
 func pad(text []byte, size int) []byte {
 	n := size - len(text)
 	return append(append(text[:len(text)-1:len(text)-1], bytes.Repeat([]byte(" "), n)...), '\n')
 }
 
-// without is the run without its longest lists: processes and, with all, what was found
-// and went wrong.
+// without returns the run without its longest lists: processes and, with all,
+// evidence and problems.
 func (r *Run) without(all bool) *Run {
 	short := *r
 	short.MoreProcesses += len(r.Processes)
@@ -282,8 +283,8 @@ func (r *Run) without(all bool) *Run {
 	return &short
 }
 
-// Amend changes a run.json that nobody writes any more. It leaves one that has fields
-// which this program does not know.
+// Amend changes a run.json that is not being written any more. It does not
+// change one with unknown fields.
 func Amend(path string, change func(*Run)) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -304,8 +305,8 @@ func Amend(path string, change func(*Run)) error {
 	return (&File{path: path, ours: fswrite.Same(f)}).Write(r)
 }
 
-// Beat brings the last activity up to date in the file as it is: on a shared file
-// system a new file every few seconds from each rank of a large job would be a load.
+// Beat updates the last activity in the existing file: on a shared file system
+// a new file every few seconds from each rank of a large job would be a load.
 func (f *File) Beat(seen time.Time) error {
 	if f.seen == 0 {
 		return nil // nothing was written, or it has no such time
@@ -313,10 +314,10 @@ func (f *File) Beat(seen time.Time) error {
 	return shared.patch(f.path, f.seen, []byte(seen.UTC().Format(seenLayout)), f.ours)
 }
 
-// seenLayout is of one length for all times.
+// seenLayout has the same length for all times.
 const seenLayout = "2006-01-02T15:04:05.000000Z"
 
-// fixSeen writes the last activity by seenLayout, and says where it is.
+// fixSeen writes the last activity with seenLayout, and returns its position.
 func fixSeen(text []byte, seen time.Time) ([]byte, int64) {
 	const key = "\n  \"seen\": \""
 	at := bytes.Index(text, []byte(key))
@@ -328,7 +329,7 @@ func fixSeen(text []byte, seen time.Time) ([]byte, int64) {
 	return slices.Concat(text[:at], []byte(seen.UTC().Format(seenLayout)), text[end:]), int64(at)
 }
 
-// maxRun bounds what is read of a run.json: its lists have an end.
+// maxRun bounds how much of a run.json is read: its lists are bounded.
 const maxRun = 1 << 20
 
 // Read reads a run.json.
@@ -364,19 +365,20 @@ func Parse(text []byte) (*Run, error) {
 	return r, nil
 }
 
-// Left is a start that may have left rings unread: its telemetry process was killed.
+// Left is a start that may have unread ring buffers: its telemetry process was
+// killed.
 type Left struct {
 	Dir     string // where its files are
 	Path    string // of the run.json
 	Run     *Run
-	Folders []string // of rings, those that are there
+	Folders []string // existing folders of ring buffers
 }
 
 // Any reports whether there is a start below some folders.
 func Any(dirs ...string) bool { return len(find(dirs)) > 0 }
 
-// All returns the starts below some folders, or of files that are a run.json, the
-// latest first.
+// All returns the starts below some folders, or of run.json files, the latest
+// first.
 func All(paths ...string) []*Run {
 	var out []*Run
 	for _, l := range find(paths) {
@@ -388,28 +390,28 @@ func All(paths ...string) []*Run {
 	return out
 }
 
-// Continues reports whether the launcher says that two starts are of one run: by a name
-// that nothing else has, or by having counted that it started the same again.
+// Continues reports whether the launcher shows that two starts belong to one
+// run: by a unique id, or by its count of restarts.
 func (r *Run) Continues(o *Run) bool {
 	key := cmp.Or(r.Key, r.Job)
 	return key != "" && key == cmp.Or(o.Key, o.Job) && (r.Start == "" || r.Start != o.Start)
 }
 
-// ID names the run that begins with the start, as reports name those with records.
+// ID returns the id of the run that begins with the start, as in reports.
 func (r *Run) ID() string { return fmt.Sprintf("%s.%d", Clean(cmp.Or(r.Session, r.Name)), r.Attempt+1) }
 
-// IsKnown reports whether it says of a start when that was.
+// IsKnown reports whether the time of the start is known.
 func (r *Run) IsKnown() bool { return r.Version >= 1 && !r.Started.IsZero() }
 
-// During reports whether the command ran in the time of an attempt, whose number counts
-// from 1. Where nobody saw its end the last sign of life may be from long before that: then
-// it ran in the attempt that has its number.
+// During reports whether the command ran during an attempt, whose number counts
+// from 1. If its end was not observed, the last heartbeat may be from long
+// before that: then the command belongs to the attempt with its number.
 func (r *Run) During(attempt int, start, stop int64) bool {
 	unseen := (r.State == Running || r.EndedBy == ByUnknown) && r.Attempt+1 == attempt
 	return r.Started.UnixNano() <= stop && (r.Seen.UnixNano() >= start || unseen)
 }
 
-// Took is how long the command ran, as far as is known.
+// Took returns how long the command ran, as far as is known.
 func (r *Run) Took() time.Duration {
 	end := r.Seen
 	if r.Ended != nil {
@@ -418,9 +420,9 @@ func (r *Run) Took() time.Duration {
 	return max(end.Sub(r.Started), 0)
 }
 
-// StoppedIn says where the signal came that asked the command to end: a scheduler sends
-// one at the time limit of a job, before it takes its nodes away, and when somebody
-// cancels it. It is empty without a scheduler.
+// StoppedIn describes the scheduler whose signal asked the command to end: it
+// sends one at the time limit of a job, before it takes the nodes away, and
+// when the job is cancelled. It returns "" without a scheduler.
 func (r *Run) StoppedIn() string {
 	switch {
 	case r.Scheduler == "":
@@ -431,21 +433,23 @@ func (r *Run) StoppedIn() string {
 	return "in a job of " + r.Scheduler
 }
 
-// nearLimit is how long before the time limit of a job a signal is taken to come for it.
+// nearLimit is how long before the time limit of a job a signal counts as
+// caused by it.
 const nearLimit = time.Minute
 
-// Command names what was run, without its arguments: the script, else the program.
+// Command returns what was run, without arguments: the script, or the program.
 func (r *Run) Command() string { return cmp.Or(r.Script, r.Program) }
 
-// FindLeft finds starts that have left folders of rings below some folders.
+// FindLeft returns the starts below some folders that have folders of ring
+// buffers.
 func FindLeft(dirs ...string) []Left {
 	return slices.DeleteFunc(find(dirs), func(l Left) bool { return len(l.Folders) == 0 })
 }
 
-// Find finds all starts below some folders.
+// Find returns all starts below some folders.
 func Find(dirs ...string) []Left { return find(dirs) }
 
-// find finds the starts below some folders.
+// find returns the starts below some folders.
 func find(dirs []string) (out []Left) {
 	for _, dir := range dirs {
 		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -469,23 +473,23 @@ func find(dirs []string) (out []Left) {
 	return out
 }
 
-// IsRun reports whether a file has the name of a run.json.
+// IsRun reports whether a file is named like a run.json.
 func IsRun(path string) bool { return runName.MatchString(filepath.Base(path)) }
 
 var runName = regexp.MustCompile(`^run(?:\.run\d+)?\.json$`)
 
-// Outline is what may be shown of a command line: no value and no other
-// argument, since no rule finds all secrets among them.
+// Outline is the part of a command line that is safe to show: no values and no
+// other arguments, because no rule finds all secrets among them.
 type Outline struct {
 	Program string   // base name
 	Script  string   // base name of a script, or the module of python -m
 	Flags   []string // names, with their dashes
 }
 
-// scriptName finds the file names that are programs.
+// scriptName matches the file names of scripts.
 var scriptName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,126}\.(?:py|sh|bash|pl|rb|lua|jl|R|js|mjs)$`)
 
-// moduleName is what python -m takes.
+// moduleName matches the argument of python -m.
 var moduleName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*){0,8}$`)
 
 // launchers are modules that start a script.
@@ -494,7 +498,7 @@ var launchers = map[string]bool{
 	"deepspeed.launcher.runner": true, "pdb": true, "cProfile": true, "coverage": true,
 }
 
-// NewOutline reads a command line.
+// NewOutline parses a command line.
 func NewOutline(args []string) Outline {
 	o := Outline{Program: filepath.Base(args[0]), Flags: redact.Flags(args[1:], nil)}
 	python := strings.HasPrefix(o.Program, "python")
@@ -511,7 +515,8 @@ func NewOutline(args []string) Outline {
 	return o
 }
 
-// Name is a name for the job: that of its script or module, else its program.
+// Name returns a name for the job: that of its script or module, or its
+// program.
 func (o *Outline) Name() string {
 	if o.Script != "" {
 		if ext := filepath.Ext(o.Script); scriptName.MatchString(o.Script) {
@@ -522,10 +527,10 @@ func (o *Outline) Name() string {
 	return o.Program
 }
 
-// Under fills in which start of the job a process belongs to, as far as nothing does:
-// by what its launcher says and, where somebody has said it, by the number of the
-// attempt. That number with an id beside it is counted by a launcher, as labels of
-// Kubernetes say it, and not by us: another job of the same name counts as well.
+// Under fills in which start of the job a process belongs to, if it is not set:
+// by its launcher's variables and, if it is set, by the number of the attempt.
+// A number with an id was counted by a launcher (for example in labels of
+// Kubernetes), not by us: another job of the same name counts as well.
 func (w *Wanted) Under(ranks *config.Ranks, parent int, lookup func(string) (string, bool)) {
 	said := func(name string) bool { text, _ := lookup(name); return text != "" }
 	w.Start, w.Member = Started(ranks, w.Host, parent)
@@ -535,11 +540,11 @@ func (w *Wanted) Under(ranks *config.Ranks, parent int, lookup func(string) (str
 	}
 }
 
-// Started says which start a process belongs to, for Wanted, by what its launcher
-// says. Where that gave ranks and no id of the job, as torchrun does, all that have
-// the same parent on this node belong together. start is empty where nothing says
-// that there is a launcher. A world of another size is another start: torchrun does
-// not count those that it makes when nodes come and go.
+// Started returns which start a process belongs to, for Wanted, by its
+// launcher's variables. If the launcher set ranks and no job id, like torchrun,
+// all processes with the same parent on this node belong together. start is
+// empty if there is no launcher. Another world size is another start: torchrun
+// does not count the starts that it makes when nodes come and go.
 func Started(ranks *config.Ranks, host string, parent int) (start, member string) {
 	start = ranks.Run
 	if start != "" {
@@ -564,14 +569,14 @@ func Started(ranks *config.Ranks, host string, parent int) (start, member string
 	return start, member
 }
 
-// began is when a process was started, in the system's clock ticks since boot,
-// empty where that is not known. With its number it tells processes apart.
+// began returns when a process was started, in clock ticks since boot, or "" if
+// unknown. With its id this identifies a process.
 func began(pid int) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return ""
 	}
-	// The name of the program stands in brackets and may hold anything.
+	// The program's name is in brackets and may contain any bytes.
 	fields := bytes.Fields(text[max(bytes.LastIndexByte(text, ')'), 0):])
 	if len(fields) < 21 {
 		return ""

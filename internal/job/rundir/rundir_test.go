@@ -19,10 +19,10 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
-// claimIn names, for a child, the folder in which it claims attempts.
+// claimIn is a variable with the folder in which a child claims attempts.
 const claimIn = "RUNDIR_CLAIM_IN"
 
-const claims = 25 // of each child and goroutine
+const claims = 25 // per child and goroutine
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(claimIn); dir != "" {
@@ -41,8 +41,9 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// Many processes and goroutines never get one number twice, also beside programs
-// that make the empty folder of an attempt, as earlier libraries did.
+// Many processes and goroutines never get one number twice, also beside
+// programs that create the empty folder of an attempt, as earlier libraries
+// did.
 func TestNoNumberTwice(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.MkdirAll("trainspan-runs/a job", 0o755); err != nil {
@@ -75,7 +76,7 @@ func TestNoNumberTwice(t *testing.T) {
 				got <- p.Attempt
 			}
 		})
-		if runtime.GOOS == "linux" { // elsewhere an empty folder may be taken
+		if runtime.GOOS == "linux" { // on other systems an empty folder may be replaced
 			wait.Go(func() {
 				for i := 0; i < claims; {
 					n := i
@@ -102,8 +103,8 @@ func TestNoNumberTwice(t *testing.T) {
 	}
 }
 
-// What keeps a member from taking its place is an error, and no sign that it has
-// taken it.
+// If a member cannot take its place, that is an error, and not a sign that it
+// has taken it.
 func TestJoinFails(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root may write everywhere")
@@ -127,7 +128,7 @@ func TestJoinFails(t *testing.T) {
 	}
 }
 
-// What a kill has left of a claim hinders nobody.
+// The remains of a killed claim do not affect others.
 func TestLeftOfAClaim(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.MkdirAll("trainspan-runs/a job/.start-123/attempt/h-9", 0o700); err != nil {
@@ -141,8 +142,8 @@ func TestLeftOfAClaim(t *testing.T) {
 	}
 }
 
-// A launcher without an id of the job has each of its starts in an attempt of its
-// own, and all its ranks in one.
+// A launcher without a job id has each of its starts in a separate attempt,
+// with all its ranks.
 func TestStarted(t *testing.T) {
 	t.Chdir(t.TempDir())
 	ranks := func(rank, restart int, run string) *config.Ranks {
@@ -175,7 +176,7 @@ func TestStarted(t *testing.T) {
 	}
 }
 
-// A run.json that somebody else has put in the place of ours stays.
+// A run.json that another program has put in the place of ours is not changed.
 func TestFileOfSomebodyElse(t *testing.T) {
 	dir := t.TempDir()
 	f, _, err := rundir.CreateFile(dir)
@@ -203,8 +204,8 @@ func wanted(start string) rundir.Wanted {
 	return rundir.Wanted{Name: "a job", Attempt: -1, Start: start, Host: "h", PID: 1}
 }
 
-// However many ask at once, those of one start get one number and every other
-// start another one.
+// For any number of concurrent claims, processes of one start get one number
+// and every other start another one.
 func TestMakeIsAtomic(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const starts, members = 8, 6
@@ -214,7 +215,7 @@ func TestMakeIsAtomic(t *testing.T) {
 	for i := range starts * members {
 		start := fmt.Sprintf("job/%d", i%starts)
 		if i%starts == 0 {
-			start = "" // each by itself
+			start = "" // each separately
 		}
 		wait.Go(func() {
 			w := wanted(start)
@@ -275,8 +276,8 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// The folder of an attempt says whose it is from the moment it is there: others
-// would have to guess how long its maker needs.
+// The folder of an attempt identifies it from its creation on: otherwise others
+// would have to guess how long its creator needs.
 func TestAttemptAppearsWhole(t *testing.T) {
 	t.Chdir(t.TempDir())
 	done := make(chan struct{})
@@ -285,7 +286,7 @@ func TestAttemptAppearsWhole(t *testing.T) {
 		for over := false; !over; {
 			select {
 			case <-done:
-				over = true // and looks once more
+				over = true // and checks once more
 			default:
 			}
 			made, err := filepath.Glob("trainspan-runs/a job/attempt-*")
@@ -312,7 +313,7 @@ func TestAttemptAppearsWhole(t *testing.T) {
 	}
 }
 
-// A folder that another program made is not joined, nor one that it has just made.
+// A folder that another program made is not joined, even if it is new.
 func TestForeignAttempt(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, dir := range []string{"attempt-1/h-1", "attempt-2"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 )
 
-// counted puts a counter in front of each call, until the end of the test.
+// counted counts each call until the end of the test.
 func counted(t *testing.T) func(what string) int {
 	var mu sync.Mutex
 	n := make(map[string]int)
@@ -53,7 +53,8 @@ func counted(t *testing.T) func(what string) int {
 
 const manyRanks, rankBeats = 512, 4
 
-// oneOfMany is what trainspan run does for a rank in its directory, and gives what has the rank.
+// oneOfMany makes the calls of trainspan run for a rank in its directory, and
+// returns how many files the rank has.
 func oneOfMany(rank int) (int, error) {
 	ranks := &config.Ranks{Rank: config.Value(rank), WorldSize: config.Value(manyRanks), Run: "77.0", Job: "77"}
 	w := Wanted{Name: "job", Attempt: -1, Host: fmt.Sprintf("node%d", rank/8), PID: 100 + rank%8}
@@ -84,8 +85,8 @@ func oneOfMany(rank int) (int, error) {
 	return place.Attempt, nil
 }
 
-// A large job asks the file system that all its ranks share for little: a trace and JSON
-// lines are two files of a rank, and these are the others.
+// A large job makes few calls on the shared file system: a trace and JSON lines
+// are two files of a rank, and these are the others.
 func TestManyRanks(t *testing.T) {
 	for name, atOnce := range map[string]bool{"one after the other": false, "all at once, and nobody sees another": true} {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +126,7 @@ func TestManyRanks(t *testing.T) {
 				}
 				return err
 			})
-			if err != nil || files != 2*manyRanks+1 { // its place and its run.json, and what the start is known by
+			if err != nil || files != 2*manyRanks+1 { // its place and its run.json, and the start file
 				t.Errorf("%d files, %v", files, err)
 			}
 			first := 1 // makes the attempt
@@ -139,7 +140,8 @@ func TestManyRanks(t *testing.T) {
 					t.Errorf("%d times %s, want %d", got, what, want)
 				}
 			}
-			// Of those that find the attempt taken each reads once whose it is, and one of the earlier attempt too.
+			// Each rank that finds the attempt taken reads its start file once, and one of
+			// them also that of the earlier attempt.
 			if got := count("read"); got > 2*manyRanks {
 				t.Errorf("%d reads", got)
 			}

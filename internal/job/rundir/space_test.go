@@ -11,8 +11,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 )
 
-// Where a new file finds no space the end of the command is written over the old one, with
-// the lists that fit.
+// If there is no space for a new file, the end of the command overwrites the
+// old one, with the lists that fit.
 func TestWriteWithoutSpace(t *testing.T) {
 	real := shared
 	t.Cleanup(func() { shared = real })

@@ -15,14 +15,14 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
-// Where the folder of jobs is somebody else's, each user has one of his own.
+// If the folder of jobs belongs to another user, each user has a separate one.
 func TestTwoUsers(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if p, err := wanted("").Make(); err != nil || p.Job != "trainspan-runs/a job" || len(rundir.Roots()) != 1 {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	other := os.Getuid()
-	if other == 0 { // who may write everywhere
+	if other == 0 { // a user who may write everywhere
 		other = 65534
 		if err := os.Chmod(".", 0o777); err != nil {
 			t.Fatal(err)
@@ -49,14 +49,14 @@ func TestTwoUsers(t *testing.T) {
 	}
 }
 
-// asUser makes a command one of another user, for which this one is root.
+// asUser runs a command as another user; this one must be root.
 func asUser(cmd *exec.Cmd, uid int) {
 	if uid != os.Getuid() {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 	}
 }
 
-// selfFor is this program where another user can run it.
+// selfFor returns the path of this program where another user can run it.
 func selfFor(t *testing.T, uid int) string {
 	t.Helper()
 	if uid == os.Getuid() {

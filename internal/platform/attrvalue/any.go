@@ -1,6 +1,7 @@
-// Package attrvalue has attributes with their exact values: integers beyond int64,
-// null and lists of mixed types, which OpenTelemetry cannot hold. It makes them of any
-// Go value, and of attributes what every output can take.
+// Package attrvalue defines attributes with exact values: integers beyond
+// int64, null and lists of mixed types, which OpenTelemetry cannot hold. It
+// converts any Go value to an attribute, and repairs attributes so that every
+// output accepts them.
 package attrvalue
 
 import (
@@ -18,18 +19,18 @@ import (
 )
 
 // maxDepth bounds how deep [Any] follows pointers and nested lists, which may
-// contain themselves.
+// be cyclic.
 const maxDepth = 16
 
-// Any makes an attribute of any Go value, for values that come from
-// configuration, JSON or reflection. Scalars, slices of scalars, [Count],
-// *big.Int and json.Number keep their type, also under a name of their own; a
-// slice of mixed values keeps each item's type in files and becomes a list of
-// strings for OpenTelemetry; nil and nil pointers become a null; a map or a
-// json.Marshaler becomes what it is as JSON in files and its text for
-// OpenTelemetry; a pointer becomes what it points to; anything else becomes
-// its fmt text. Of a slice longer than [MaxListItems] one item more than that
-// is kept, for [Clean] to see. It never fails and never panics.
+// Any converts any Go value to an attribute, for values from configuration,
+// JSON or reflection. Scalars, slices of scalars, [Count], *big.Int and
+// json.Number keep their kind, also as named types. A slice of mixed values
+// keeps each item's type in files and becomes a list of strings for
+// OpenTelemetry. Nil and nil pointers become null. A map or a json.Marshaler
+// becomes its JSON in files and the JSON text for OpenTelemetry. A pointer
+// becomes what it points to; anything else becomes its fmt text. Of a slice
+// longer than [MaxListItems], one item more than that is kept, so that [Clean]
+// notices. Any never fails and never panics.
 func Any(key string, v any) Attr { return anyAt(key, v, 0) }
 
 func anyAt(key string, v any, depth int) Attr {
@@ -72,7 +73,7 @@ func anyAt(key string, v any, depth int) Attr {
 	return reflected(key, v, depth)
 }
 
-// reflected is Any for the types that have no case of their own.
+// reflected is Any for types without a case there.
 func reflected(key string, v any, depth int) Attr {
 	rv := reflect.ValueOf(v)
 	if rv.Kind() == reflect.Pointer && rv.IsNil() {
@@ -116,14 +117,14 @@ func reflected(key string, v any, depth int) Attr {
 		if err == nil {
 			return object(key, t)
 		}
-		if cyclic(err) { // fmt would follow it forever
+		if cyclic(err) { // fmt would not end
 			return String(key, fmt.Sprintf("%T", v))
 		}
 	}
 	return String(key, text(v))
 }
 
-// object is an attribute of a value that is known as JSON.
+// object returns an attribute with JSON text as its value.
 func object(key string, t []byte) Attr {
 	switch t[0] {
 	case '{', '[':
@@ -141,8 +142,8 @@ func object(key string, t []byte) Attr {
 	return number(key, json.Number(t))
 }
 
-// marshal is json.Marshal for values whose own methods may panic, without the
-// escapes that are for HTML.
+// marshal calls json.Marshal without HTML escapes, for values whose own methods
+// may panic.
 func marshal(v any) (_ []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -173,8 +174,8 @@ func text(v any) (s string) {
 	return fmt.Sprint(v)
 }
 
-// number keeps the kind that the JSON text has: a point or an exponent
-// makes a float, anything else an integer of any size.
+// number converts a JSON number: with a point or an exponent to a float,
+// otherwise to an integer of any size.
 func number(key string, n json.Number) Attr {
 	s := n.String()
 	if !strings.ContainsAny(s, ".eE") {
@@ -189,7 +190,7 @@ func number(key string, n json.Number) Attr {
 	return Float(key, f)
 }
 
-// list turns a mixed slice into the narrowest OpenTelemetry slice.
+// list converts a mixed slice to the narrowest OpenTelemetry slice.
 func list(key string, items []any, depth int) Attr {
 	if depth >= maxDepth {
 		return String(key, fmt.Sprintf("%T", items))
@@ -237,7 +238,8 @@ func collect[T any](values []Attr, get func(attribute.Value) T) []T {
 	return out
 }
 
-// exact is the value of one list item for exporters that can write it.
+// exact returns the value of one list item for exporters that can write exact
+// values.
 func (a Attr) exact() any {
 	if a.Exact != nil {
 		return a.Exact
@@ -249,8 +251,8 @@ func (a Attr) exact() any {
 	return a.Value
 }
 
-// BigInt makes an attribute of an integer of any size, with the same rule as
-// [CountOf]. A nil pointer is a null.
+// BigInt returns an attribute with an integer of any size, with the same rule
+// as [CountOf]. A nil pointer is a null.
 func BigInt(key string, v *big.Int) Attr {
 	switch {
 	case v == nil:

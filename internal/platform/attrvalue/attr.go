@@ -2,9 +2,9 @@ package attrvalue
 
 import "go.opentelemetry.io/otel/attribute"
 
-// Attr is one attribute of a span or an event on its way to the exporters.
-// The embedded KeyValue is what OpenTelemetry sees. Attr is a value: copy it
-// freely; the values it points to are never changed after it was made.
+// Attr is one attribute of a span or an event. The embedded KeyValue is what
+// OpenTelemetry sees. An Attr may be copied; the values it points to never
+// change.
 type Attr struct {
 	attribute.KeyValue
 
@@ -14,8 +14,8 @@ type Attr struct {
 	// json.RawMessage, or [Null]. It is nil when KeyValue is exact.
 	Exact any
 
-	// Extension marks an attribute that the reference grammar does not know.
-	// Exporters in compatibility mode leave it out.
+	// Extension marks an attribute that one-logger does not have. Exporters in
+	// compatibility mode leave it out.
 	Extension bool
 }
 
@@ -37,23 +37,23 @@ func AppendOTel(dst []attribute.KeyValue, attrs []Attr) []attribute.KeyValue {
 // String returns an Attr with a string.
 func String(key, value string) Attr { return Attr{KeyValue: attribute.String(key, value)} }
 
-// Int makes an integer attribute.
+// Int returns an integer attribute.
 func Int(key string, value int64) Attr { return Attr{KeyValue: attribute.Int64(key, value)} }
 
-// Float makes a floating-point attribute.
+// Float returns a floating-point attribute.
 func Float(key string, value float64) Attr { return Attr{KeyValue: attribute.Float64(key, value)} }
 
-// Bool makes a boolean attribute.
+// Bool returns a boolean attribute.
 func Bool(key string, value bool) Attr { return Attr{KeyValue: attribute.Bool(key, value)} }
 
-// Strings makes an attribute that is a list of strings.
+// Strings returns an attribute with a list of strings.
 func Strings(key string, value []string) Attr {
 	return Attr{KeyValue: attribute.StringSlice(key, value)}
 }
 
-// CountOf makes an attribute of a counter that may pass int64: OpenTelemetry
-// sees an int64 where the counter fits and the nearest float64 otherwise; the
-// file keeps every digit.
+// CountOf returns an attribute with a counter that may exceed int64:
+// OpenTelemetry sees an int64 if the counter fits and the nearest float64
+// otherwise; the file keeps every digit.
 func CountOf(key string, c Count) Attr {
 	if i, ok := c.Int64(); ok {
 		return Int(key, i)
@@ -61,8 +61,8 @@ func CountOf(key string, c Count) Attr {
 	return Attr{KeyValue: attribute.Float64(key, c.Float64()), Exact: c}
 }
 
-// Extend marks attributes as extensions of the reference grammar, in place,
-// and returns them.
+// Extend marks attributes as extensions of one-logger, in place, and returns
+// them.
 func Extend(attrs ...Attr) []Attr {
 	for i := range attrs {
 		attrs[i].Extension = true

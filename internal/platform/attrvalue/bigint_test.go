@@ -17,7 +17,7 @@ func TestCountOfAndBigInt(t *testing.T) {
 		attr  attrvalue.Attr
 		kind  attribute.Type
 		text  string
-		exact string // empty: Exact is nil
+		exact string // empty means that Exact is nil
 	}{
 		{"count within int64", attrvalue.CountOf("k", attrvalue.CountOfUint(math.MaxInt64)), attribute.INT64, "9223372036854775807", ""},
 		{"count beyond int64", attrvalue.CountOf("k", attrvalue.CountOfUint(1<<63)), attribute.FLOAT64, "9.223372036854775808e+18", "9223372036854775808"},

@@ -7,23 +7,23 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// MaxValueBytes is the longest string that [Clean] leaves alone, and the sum
-// of the strings of a list. A longer value would make a backend refuse the
-// whole batch that it travels in.
+// MaxValueBytes is the length of the longest string that [Clean] does not cut,
+// and the limit for the sum of the strings of a list. A backend would refuse
+// the whole batch of a longer value.
 const MaxValueBytes = 16 << 10
 
-// MaxListItems is the longest list that [Clean] leaves alone.
+// MaxListItems is the length of the longest list that [Clean] does not cut.
 const MaxListItems = 1024
 
 // shortened ends a value that was cut.
 const shortened = "…"
 
-// Clean repairs, in place, keys and values that exporters could not take:
+// Clean repairs, in place, keys and values that exporters could not accept:
 // invalid UTF-8 becomes U+FFFD, values over [MaxValueBytes] and lists over
 // [MaxListItems] are cut, a nested list or map of OpenTelemetry that is too
-// large or holds invalid UTF-8 becomes its JSON text, and a key without a value
-// gets null. A repaired attribute loses its Exact value. It returns attrs and the
-// number of attributes that it changed. Cleaning twice changes nothing more.
+// large or has invalid UTF-8 becomes its JSON text, and a key without a value
+// gets null. A repaired attribute loses its Exact value. It returns attrs and
+// the number of changed attributes. A second call changes nothing.
 func Clean(attrs []Attr) (_ []Attr, repaired int) {
 	for i := range attrs {
 		if attrs[i].clean() {
@@ -92,8 +92,8 @@ func cleanValue(v attribute.Value) (_ attribute.Value, repaired bool) {
 	return v, false
 }
 
-// fits reports whether a nested value holds valid text only, and takes the bytes
-// that it needs from left. An item takes some in any case.
+// fits reports whether a nested value holds only valid text and subtracts its
+// size from left. Every item counts at least one byte.
 func fits(v attribute.Value, left *int) bool {
 	const item = MaxValueBytes / MaxListItems
 	*left -= item

@@ -13,10 +13,10 @@ import (
 // saturates at 2^128-1, about 3.4e38. The zero value is zero.
 type Count struct{ hi, lo uint64 }
 
-// CountOfUint is the Count of v.
+// CountOfUint returns the Count of v.
 func CountOfUint(v uint64) Count { return Count{lo: v} }
 
-// Product is a*b as a Count; a negative factor counts as zero.
+// Product returns a*b as a Count; a negative factor counts as zero.
 func Product(a, b int64) Count {
 	if a <= 0 || b <= 0 {
 		return Count{}
@@ -25,7 +25,7 @@ func Product(a, b int64) Count {
 	return Count{hi, lo}
 }
 
-// Add is c+d, saturating.
+// Add returns c+d, saturating.
 func (c Count) Add(d Count) Count {
 	lo, carry := bits.Add64(c.lo, d.lo, 0)
 	hi, carry := bits.Add64(c.hi, d.hi, carry)
@@ -35,7 +35,7 @@ func (c Count) Add(d Count) Count {
 	return Count{hi, lo}
 }
 
-// Times is c*n, saturating; a negative n counts as zero.
+// Times returns c*n, saturating; a negative n counts as zero.
 func (c Count) Times(n int64) Count {
 	if n <= 0 {
 		return Count{}
@@ -52,7 +52,7 @@ func (c Count) Times(n int64) Count {
 // IsZero reports whether the count is zero.
 func (c Count) IsZero() bool { return c.hi == 0 && c.lo == 0 }
 
-// Int64 is the count as an int64, and whether it fits.
+// Int64 returns the count as an int64, and whether it fits.
 func (c Count) Int64() (int64, bool) {
 	if c.hi != 0 || c.lo > math.MaxInt64 {
 		return 0, false
@@ -60,13 +60,13 @@ func (c Count) Int64() (int64, bool) {
 	return int64(c.lo), true
 }
 
-// Float64 is the nearest float64, ties to even.
+// Float64 returns the nearest float64, ties to even.
 func (c Count) Float64() float64 {
 	if c.hi == 0 {
 		return float64(c.lo)
 	}
-	// Keep the top 64 bits; what is cut off only matters as "more than half",
-	// which a sticky lowest bit keeps.
+	// Keep the top 64 bits. The bits below only matter for rounding; a sticky
+	// lowest bit stands for them.
 	shift := 64 - bits.LeadingZeros64(c.hi)
 	top := c.hi<<(64-shift) | c.lo>>shift
 	if c.lo<<(64-shift) != 0 {
@@ -103,10 +103,10 @@ func appendPadded(dst []byte, v uint64) []byte {
 	return append(dst, digits[:]...)
 }
 
-// String is the count in decimal.
+// String returns the count in decimal.
 func (c Count) String() string { return string(c.Append(nil)) }
 
-// Big is the count as a new big.Int.
+// Big returns the count as a new big.Int.
 func (c Count) Big() *big.Int {
 	b := new(big.Int).SetUint64(c.hi)
 	return b.Lsh(b, 64).Or(b, new(big.Int).SetUint64(c.lo))

@@ -20,7 +20,7 @@ func saturated(b *big.Int) *big.Int {
 
 func bigOf(v uint64) *big.Int { return new(big.Int).SetUint64(v) }
 
-// countOf builds hi*2^64+lo from what the package exports.
+// countOf returns hi*2^64+lo, made with exported functions only.
 func countOf(hi, lo uint64) attrvalue.Count {
 	c := attrvalue.CountOfUint(hi)
 	for range 4 {

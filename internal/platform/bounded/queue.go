@@ -1,16 +1,16 @@
-// Package bounded is the queue in which records, spans and log records wait: first in,
-// first out, bounded by number and by bytes. What does not fit is refused, for the
-// caller to count.
+// Package bounded implements the queue for records, spans and log records:
+// first in, first out, bounded in number and bytes. It refuses items that do
+// not fit; the caller counts them.
 package bounded
 
-// Queue is a first-in first-out queue. The zero value of a bound is none. It is not
-// safe for concurrent use: who uses it has a lock of its own.
+// Queue is a first-in first-out queue. A bound of zero means no bound. It is
+// not safe for concurrent use; callers use their own lock.
 type Queue[T any] struct {
 	MaxItems int
 	MaxBytes int
 
 	items []item[T]
-	head  int // items before it are taken
+	head  int // items before it were taken
 	bytes int
 }
 
@@ -19,14 +19,14 @@ type item[T any] struct {
 	bytes int
 }
 
-// Len returns how many items wait.
+// Len returns the number of items.
 func (q *Queue[T]) Len() int { return len(q.items) - q.head }
 
-// Bytes returns the size of what waits.
+// Bytes returns the sum of the items' sizes.
 func (q *Queue[T]) Bytes() int { return q.bytes }
 
-// Put adds an item of such a size, unless it would break a bound. An empty queue takes
-// one of any size.
+// Put adds an item with a size in bytes, and reports false if this would break
+// a bound. An empty queue accepts an item of any size.
 func (q *Queue[T]) Put(value T, bytes int) bool {
 	n := q.Len()
 	if q.MaxItems > 0 && n >= q.MaxItems || q.MaxBytes > 0 && n > 0 && q.bytes+bytes > q.MaxBytes {
@@ -42,7 +42,7 @@ func (q *Queue[T]) Put(value T, bytes int) bool {
 	return true
 }
 
-// First returns the size of the oldest item; ok is false where none waits.
+// First returns the size of the oldest item; ok is false if the queue is empty.
 func (q *Queue[T]) First() (bytes int, ok bool) {
 	if q.Len() == 0 {
 		return 0, false
@@ -50,8 +50,8 @@ func (q *Queue[T]) First() (bytes int, ok bool) {
 	return q.items[q.head].bytes, true
 }
 
-// Take removes the oldest item, of which there must be one, and returns it with its
-// size.
+// Take removes the oldest item and returns it with its size. The queue must not
+// be empty.
 func (q *Queue[T]) Take() (value T, bytes int) {
 	it := &q.items[q.head]
 	value, bytes = it.value, it.bytes
@@ -66,5 +66,5 @@ func (q *Queue[T]) Take() (value T, bytes int) {
 	return value, bytes
 }
 
-// keep is how many items an empty queue has memory for.
+// keep is the number of items that an empty queue keeps memory for.
 const keep = 1 << 14

@@ -7,7 +7,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/bounded"
 )
 
-// What fits beside what waits already.
+// Items are accepted only while they fit.
 func TestBounds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		items, bytes int   // bounds
@@ -37,12 +37,12 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Whatever is put and taken in whatever order: items come in their order, with their
-// sizes, and the sums agree.
+// For random operations the items come out in order with their sizes, and the
+// sums agree.
 func TestOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var q bounded.Queue[int]
-	var want []int // the sizes of what waits
+	var want []int // the sizes of the queued items
 	next, first := 0, 0
 	for range 200_000 {
 		if rng.IntN(5) < 3 || rng.IntN(1000) == 0 {
@@ -81,14 +81,14 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A queue that is filled and emptied in turns goes on in the memory that it has.
+// A queue that is filled and emptied repeatedly reuses its memory.
 func TestMemory(t *testing.T) {
 	q := bounded.Queue[*int]{MaxItems: 100}
 	turn := func() {
 		for range 100 {
 			q.Put(nil, 1)
 		}
-		for range 60 { // what is left moves to the front, as more comes
+		for range 60 { // the rest moves to the front as more arrives
 			q.Take()
 		}
 		for range 60 {

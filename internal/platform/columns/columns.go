@@ -1,7 +1,7 @@
 // Package columns packs integers column by column: each value takes as many
-// bits as the spread of its block needs, and a column without spread takes three
-// bytes. Steps of a training job are alike, so that 64 bits of a time become ten
-// to twenty, and what does not occur costs nothing.
+// bits as the range of its block needs, and a constant column takes three
+// bytes. Steps of a training job are alike, so a 64-bit time takes ten to
+// twenty bits, and a column of zeros almost nothing.
 package columns
 
 import (
@@ -10,7 +10,7 @@ import (
 	"math/bits"
 )
 
-// ErrDamaged is what decoding returns when the bytes are no packed column.
+// ErrDamaged is returned when bytes are not a packed column.
 var ErrDamaged = errors.New("columns: packed values are damaged")
 
 const (
@@ -18,12 +18,12 @@ const (
 	deltas    = 0x80 // the first value, then differences
 )
 
-// Append adds values to dst. How many they are is for the caller to store.
+// Append appends values to dst. The caller stores their number.
 //
-// A column is a byte with the width in bits and, as its highest bit, whether
-// differences are stored; the first value as a varint in that case; the least
-// value as a varint; where the width is not zero the unit as an unsigned
-// varint; and (value-least)/unit in that many bits each, the lowest first.
+// A column consists of a byte with the width in bits and, as its highest bit,
+// whether differences are stored; in that case the first value as a varint; the
+// least value as a varint; if the width is not zero, the unit as an unsigned
+// varint; and (value-least)/unit in that many bits each, the lowest bits first.
 func Append(dst []byte, values []int64) []byte {
 	if len(values) == 0 {
 		return dst
@@ -44,7 +44,7 @@ func Append(dst []byte, values []int64) []byte {
 	return steps.pack(steps.header(dst), values, true)
 }
 
-// frame is what the values of a column have in common.
+// frame holds what the values of a column have in common.
 type frame struct {
 	least int64
 	unit  uint64
@@ -70,7 +70,7 @@ func frameOf(first int64, values []int64, delta bool) frame {
 	if spread == 0 {
 		return f
 	}
-	// Files have microseconds, or whole milliseconds: their unit is found.
+	// Many files have microseconds or whole milliseconds: find this unit.
 	unit := spread
 	before = values[0]
 	for _, v := range rest {
@@ -142,9 +142,8 @@ func (f *frame) pack(dst []byte, values []int64, delta bool) []byte {
 	return dst
 }
 
-// Decode reads len(values) values and returns what follows them. It trusts
-// nothing: values is not larger than the caller made it, and bytes that are
-// missing are an error.
+// Decode reads len(values) values and returns the remaining bytes. src may be
+// any bytes: missing or wrong ones are an error.
 func Decode(src []byte, values []int64) (rest []byte, err error) {
 	if len(values) == 0 {
 		return src, nil

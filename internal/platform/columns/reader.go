@@ -5,24 +5,23 @@ import (
 	"math"
 )
 
-// Reader takes what was appended from a slice, in order. After the first error
-// it gives zeros. It trusts no length: nothing is larger than the bytes that
-// are there.
+// Reader reads appended values from a slice, in order. After the first error it
+// returns zeros. It checks every length: no result is larger than the input.
 type Reader struct {
 	src []byte
 	err error
 }
 
-// NewReader reads src, which must not change.
+// NewReader returns a Reader of src, which must not change.
 func NewReader(src []byte) *Reader { return &Reader{src: src} }
 
-// Err is the first error.
+// Err returns the first error.
 func (r *Reader) Err() error { return r.err }
 
-// Len is how many bytes are left.
+// Len returns how many bytes are left.
 func (r *Reader) Len() int { return len(r.src) }
 
-// Fail makes ErrDamaged the error, unless there is one.
+// Fail sets the error to ErrDamaged, unless there is one.
 func (r *Reader) Fail() {
 	if r.err == nil {
 		r.err = ErrDamaged
@@ -30,15 +29,15 @@ func (r *Reader) Fail() {
 	r.src = nil
 }
 
-// Int takes a signed varint.
+// Int reads a signed varint.
 func (r *Reader) Int() int64 {
 	v := r.Uint()
 	return int64(v>>1) ^ -int64(v&1)
 }
 
-// Uint takes an unsigned varint.
+// Uint reads an unsigned varint.
 func (r *Reader) Uint() (v uint64) {
-	for i, b := range r.src { // as binary.Uvarint, which is a call more
+	for i, b := range r.src { // like binary.Uvarint, without the call
 		if b < 0x80 {
 			if i > 9 || i == 9 && b > 1 {
 				break
@@ -52,7 +51,7 @@ func (r *Reader) Uint() (v uint64) {
 	return 0
 }
 
-// Small takes a number from 0 to most.
+// Small reads a number from 0 to most.
 func (r *Reader) Small(most int) int {
 	v := r.Uint()
 	if v > uint64(most) {
@@ -62,7 +61,7 @@ func (r *Reader) Small(most int) int {
 	return int(v)
 }
 
-// Count takes the number of things that follow, of at least so many bytes each.
+// Count reads a number of items, each of which takes at least least bytes.
 func (r *Reader) Count(least int) int {
 	v := r.Uint()
 	if v > uint64(len(r.src)/max(least, 1)) {
@@ -72,7 +71,8 @@ func (r *Reader) Count(least int) int {
 	return int(v)
 }
 
-// Bytes takes a slice with its length. It is a part of what is read.
+// Bytes reads a slice with its length. The result shares the memory of the
+// input.
 func (r *Reader) Bytes() []byte {
 	n := r.Count(1)
 	out := r.src[:n:n]
@@ -80,23 +80,23 @@ func (r *Reader) Bytes() []byte {
 	return out
 }
 
-// String takes a text with its length.
+// String reads a string with its length.
 func (r *Reader) String() string { return string(r.Bytes()) }
 
-// Float takes the bits of a number.
+// Float reads a float64.
 func (r *Reader) Float() float64 { return math.Float64frombits(r.Uint()) }
 
-// Bool takes a truth value.
+// Bool reads a boolean.
 func (r *Reader) Bool() bool { return r.Small(1) == 1 }
 
-// Rest takes all that is left.
+// Rest returns all remaining bytes.
 func (r *Reader) Rest() []byte {
 	rest := r.src
 	r.src = nil
 	return rest
 }
 
-// Column takes len(values) packed values.
+// Column reads len(values) packed values.
 func (r *Reader) Column(values []int64) {
 	rest, err := Decode(r.src, values)
 	if err != nil {
@@ -107,12 +107,12 @@ func (r *Reader) Column(values []int64) {
 	r.src = rest
 }
 
-// AppendBytes adds a slice with its length.
+// AppendBytes appends a slice with its length.
 func AppendBytes[T string | []byte](dst []byte, b T) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
 }
 
-// AppendBool adds a truth value.
+// AppendBool appends a boolean.
 func AppendBool(dst []byte, v bool) []byte {
 	if v {
 		return append(dst, 1)
@@ -120,7 +120,7 @@ func AppendBool(dst []byte, v bool) []byte {
 	return append(dst, 0)
 }
 
-// Fixed takes eight bytes, the lowest first.
+// Fixed reads eight bytes, the lowest first.
 func (r *Reader) Fixed() uint64 {
 	if len(r.src) < 8 {
 		r.Fail()

@@ -1,4 +1,5 @@
-// Package display writes numbers for people, in one style on all screens.
+// Package display formats numbers and text for people, in one style on all
+// screens.
 package display
 
 import (
@@ -8,7 +9,7 @@ import (
 	"strings"
 )
 
-// Duration writes nanoseconds: two units at most.
+// Duration formats nanoseconds, with at most two units.
 func Duration(ns int64) string { return seconds(float64(ns) / 1e9) }
 
 // Micros is [Duration] for microseconds, which may be a mean.
@@ -41,8 +42,8 @@ func seconds(s float64) string {
 	return fmt.Sprintf("%sd %02dh", Count(n/24), n%24)
 }
 
-// Less writes the difference of two durations so that it is that of the two as [Duration]
-// writes them.
+// Less formats the difference of two durations as the difference of their texts
+// by [Duration].
 func Less(from, to int64) string {
 	unit := int64(1)
 	switch largest := max(from, -from); {
@@ -59,8 +60,8 @@ func Less(from, to int64) string {
 	return Duration(round(from) - round(to))
 }
 
-// Milliseconds writes milliseconds that are compared with others: in that unit up to
-// ten seconds.
+// Milliseconds formats milliseconds for comparison with others: in milliseconds
+// up to ten seconds.
 func Milliseconds(ms float64) string {
 	switch a := math.Abs(ms); {
 	case a < 0.005:
@@ -75,7 +76,8 @@ func Milliseconds(ms float64) string {
 	return fmt.Sprintf("%.2f ms", ms)
 }
 
-// Percent writes a share. One that is not nothing is never written as 0.
+// Percent formats a fraction as a percentage. A value other than 0 is never
+// shown as 0.
 func Percent(x float64) string {
 	if x != 0 && math.Abs(x) < 0.0005 {
 		return "< 0.1 %"
@@ -83,7 +85,7 @@ func Percent(x float64) string {
 	return fmt.Sprintf("%.1f %%", 100*x)
 }
 
-// Share writes what part is of whole, a dash where there is no whole.
+// Share formats part/whole as a percentage, or a dash if whole is 0.
 func Share(part, whole int64) string {
 	if whole <= 0 {
 		return "-"
@@ -91,10 +93,10 @@ func Share(part, whole int64) string {
 	return Percent(float64(part) / float64(whole))
 }
 
-// Change writes by how much something is more or less.
+// Change formats a relative change, such as +3.1 %.
 func Change(x float64) string { return fmt.Sprintf("%+.1f %%", 100*x) }
 
-// Count writes a number with its thousands apart.
+// Count formats a number with thousands separators.
 func Count[T int | int64 | uint64](n T) string {
 	s := strconv.FormatInt(int64(n), 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -103,7 +105,7 @@ func Count[T int | int64 | uint64](n T) string {
 	return s
 }
 
-// Plural writes a number and the word for that many.
+// Plural formats a number with the singular or plural of a word.
 func Plural[T int | int64](n T, word string) string {
 	switch {
 	case n == 1:
@@ -116,7 +118,7 @@ func Plural[T int | int64](n T, word string) string {
 	return Count(n) + " " + word + "s"
 }
 
-// Bytes writes a size in the units of storage vendors.
+// Bytes formats a size in decimal units, as storage vendors do.
 func Bytes[T int64 | float64](n T) string {
 	x := float64(n)
 	for _, unit := range [...]string{"B", "kB", "MB", "GB"} {

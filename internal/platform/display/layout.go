@@ -1,7 +1,8 @@
-// Package display puts text and tables on lines of so many columns. No word and no number
-// is cut: what is too long goes on in the next line, and what there is no room for at all
-// is left out as a whole. Most characters take one column, those of Chinese, Japanese and
-// Korean and emoji two, and accents of their own none; a width of 0 is any.
+// Package display lays out text and tables on lines of a number of columns. No
+// word and no number is cut: what is too long continues on the next line, and a
+// table column without room is left out as a whole. Most characters take one
+// column; Chinese, Japanese and Korean characters and emoji take two, and
+// combining marks none. A width of 0 means no limit.
 package display
 
 import (
@@ -23,7 +24,7 @@ func Width(text string) (n int) {
 }
 
 func runeWidth(r rune) int {
-	if r < 0x300 { // the first accent that joins the letter before it
+	if r < 0x300 { // the first combining mark
 		return 1
 	}
 	if unicode.In(r, unicode.Mn, unicode.Me) {
@@ -35,8 +36,8 @@ func runeWidth(r rune) int {
 	return 1
 }
 
-// fitting returns how many runes of a text take at most so many columns, with the accents of
-// the last one. It is at least 1, so that a loop comes to an end.
+// fitting returns how many runes of a text fit into a number of columns, with
+// the combining marks of the last one. It is at least 1, so that loops end.
 func fitting(r []rune, columns int) int {
 	n := 0
 	for n < len(r) && (columns >= runeWidth(r[n]) || n == 0) {
@@ -46,7 +47,8 @@ func fitting(r []rune, columns int) int {
 	return n
 }
 
-// Cut returns the begin of a text that fits on a line, with "…" where something is cut off.
+// Cut returns the start of a text that fits on a line, with "…" if something
+// is cut off.
 func Cut(text string, columns int) string {
 	if Width(text) <= columns {
 		return text
@@ -62,12 +64,12 @@ func Cut(text string, columns int) string {
 	return string(r[:n]) + "…"
 }
 
-// Pad fills a text up to a width with blanks behind it.
+// Pad appends blanks to a text up to a width.
 func Pad(text string, columns int) string {
 	return text + strings.Repeat(" ", max(columns-Width(text), 0))
 }
 
-// units are what follows a number on the same line.
+// units stay on the same line as the number before them.
 var units = map[string]bool{"ns": true, "µs": true, "ms": true, "s": true, "min": true, "h": true, "d": true, "%": true, "B": true, "KB": true, "MB": true, "GB": true, "TB": true}
 
 // words splits a text where a line may end: not between a number and its unit.
@@ -86,8 +88,8 @@ func words(text string) []string {
 	return out[:n]
 }
 
-// Fold breaks a text at its blanks into lines of a width. A word that is longer than a line
-// goes on in the next one, where it can behind a mark such as a slash.
+// Fold breaks a text at its blanks into lines of a width. A word that is longer
+// than a line is broken, if possible after a mark such as a slash.
 func Fold(text string, width int) (lines []string) {
 	if width <= 0 {
 		return []string{strings.Join(strings.Fields(text), " ")}
@@ -124,9 +126,10 @@ func Fold(text string, width int) (lines []string) {
 	return lines
 }
 
-// Paragraphs folds the lines of a text that are longer than a width, at blanks: a name that is
-// longer than a line stays in one piece, so that it can be copied. What follows is indented
-// by two more than its line, so that no name begins one. Sequences that colour text take no room.
+// Paragraphs folds the lines of a text that are longer than a width, at blanks.
+// A name longer than a line is not broken, so that it can be copied.
+// Continuation lines are indented by two more than their line, so that no name
+// begins one. Colour sequences take no columns.
 func Paragraphs(text []byte, width int) []byte {
 	if width <= 0 || len(text) <= width {
 		return text
@@ -168,7 +171,8 @@ func paragraph(line []byte, width int) (out []byte) {
 	return out
 }
 
-// visibleWidth is the width of a line without its end and the sequences that colour it.
+// visibleWidth returns the width of a line without its line end and colour
+// sequences.
 func visibleWidth(line []byte) (n int) {
 	for i := 0; i < len(line); {
 		r, size := utf8.DecodeRune(line[i:])
@@ -185,16 +189,17 @@ func visibleWidth(line []byte) (n int) {
 	return n
 }
 
-// hidden stands for what is not shown of a name, such as the end of a line: nothing that
-// follows it may begin one.
+// hidden stands for a character of a name that is not shown, such as a line
+// break, after which the name could imitate a line.
 const hidden = '·'
 
-// isMark reports whether a word can be broken behind a character.
+// isMark reports whether a word can be broken after a character.
 func isMark(r rune) bool {
 	return r != '…' && r != hidden && !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r)
 }
 
-// Join puts parts on lines of a width, each of them whole where it fits on one.
+// Join puts parts on lines of a width. A part that fits on one line is not
+// broken.
 func Join(parts []string, between string, width int) (lines []string) {
 	for _, part := range parts {
 		if n := len(lines); n > 0 && (width <= 0 || Width(lines[n-1]+between+part) <= width) {
@@ -206,8 +211,8 @@ func Join(parts []string, between string, width int) (lines []string) {
 	return lines
 }
 
-// Elide leaves out words in the middle of a text, so that it takes no more than a width. A
-// word is what lies between two marks; where there is none, letters are left out.
+// Elide leaves out words in the middle of a text, so that it fits into a width.
+// A word ends at a mark; without marks, letters are left out.
 func Elide(text string, width int) string {
 	if Width(text) <= width || width < 1 {
 		return text
@@ -220,7 +225,7 @@ func Elide(text string, width int) string {
 	for room := width - width*2/3 - 1; tail > head && runeWidth(r[tail-1]) <= room; tail-- {
 		room -= runeWidth(r[tail-1])
 	}
-	for tail < len(r) && runeWidth(r[tail]) == 0 { // an accent whose letter is left out
+	for tail < len(r) && runeWidth(r[tail]) == 0 { // a combining mark whose letter is left out
 		tail++
 	}
 	for n := head; n > head/2; n-- {
@@ -238,34 +243,34 @@ func Elide(text string, width int) string {
 	return string(r[:head]) + "…" + string(r[tail:])
 }
 
-// Table lines up columns: words to the left, numbers to the right.
+// Table aligns columns: words to the left, numbers to the right.
 type Table struct {
-	Heads []string // a leading "<" puts a column to the left
-	Drop  []string // heads of columns that go first where there is no room
-	Empty bool     // columns in which no row has anything go as well
+	Heads []string // a leading "<" aligns a column to the left
+	Drop  []string // heads of the columns that are dropped first if the table is too wide
+	Empty bool     // drops columns in which all cells are empty
 	rows  [][]string
 }
 
-// Add adds a row, with a cell for each head.
+// Add adds a row with a cell for each head.
 func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
 
 // Len returns the number of rows.
 func (t *Table) Len() int { return len(t.rows) }
 
-// Clear takes the rows away.
+// Clear removes the rows.
 func (t *Table) Clear() { t.rows = t.rows[:0] }
 
-// The widths down to which a column of words is folded: before columns are dropped, and
-// after.
+// The widths down to which a column of words is folded: before columns are
+// dropped, and after.
 const (
 	narrow    = 32
 	narrowest = 16
-	mostLines = 3 // of one cell; longer ones lose words in the middle
+	mostLines = 3 // of one cell; longer cells lose words in the middle
 )
 
-// Lines returns the line of the heads and those of the rows, none wider than a width. Where
-// that cannot be, each row is a paragraph whose numbers stand behind their heads, and there
-// is no line of heads.
+// Lines returns the line of the heads and those of the rows, none wider than a
+// width. If the table does not fit, each row is a paragraph in which every
+// number follows its head, and there is no line of heads.
 func (t *Table) Lines(width int) (heads string, rows []string) {
 	c := t.columns()
 	if c.total() > width && width > 0 {
@@ -286,7 +291,8 @@ func (t *Table) Lines(width int) (heads string, rows []string) {
 	return strings.Join(c.row(c.heads), ""), rows
 }
 
-// columns are those of a table: their widths, which are left, which are shown.
+// columns is the layout of a table: widths, alignment, and which columns are
+// shown.
 type columns struct {
 	heads       []string
 	width       []int
@@ -319,7 +325,8 @@ func (c *columns) total() (n int) {
 	return n
 }
 
-// fold makes columns of words narrower, down to a floor and the width of their heads.
+// fold makes columns of words narrower, down to a floor and the width of their
+// heads.
 func (c *columns) fold(width, floor int) {
 	for i := range c.width {
 		floor := max(floor, Width(c.heads[i]))
@@ -329,7 +336,7 @@ func (c *columns) fold(width, floor int) {
 	}
 }
 
-// row returns the lines of a row: as many as its longest cell takes.
+// row returns the lines of a row: as many as its tallest cell has.
 func (c *columns) row(cells []string) (lines []string) {
 	for n := 0; ; n++ {
 		var b strings.Builder
@@ -365,7 +372,8 @@ func (c *columns) row(cells []string) (lines []string) {
 	}
 }
 
-// paragraphs are the rows where not even the columns that matter most fit.
+// paragraphs returns the rows as paragraphs, if not even the most important
+// columns fit.
 func (t *Table) paragraphs(width int) (lines []string) {
 	for _, row := range t.rows {
 		var parts []string

@@ -63,8 +63,8 @@ func TestElide(t *testing.T) {
 
 var word = regexp.MustCompile(`[\pL\d.,%]+`)
 
-// TestTable: at any width from 40 on no line is wider, no number and no word is cut, and
-// with room for all there is nothing else than columns.
+// TestTable checks all widths from 40 on: no line is wider, no number and no
+// word is cut, and with enough room there are only columns.
 func TestTable(t *testing.T) {
 	table := &display.Table{Heads: []string{"<name", "count", "total", "self", "of self", "<end"}, Drop: []string{"of self"}, Empty: true}
 	table.Add("reading the data of an epoch from a slow disk", "1,234,567", "12.5 s", "3.1 s", "24.8 %", "no proper end")

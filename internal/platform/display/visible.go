@@ -1,11 +1,10 @@
-// Package display makes text of others something that is only seen. A name in a
-// trace can hold the bytes that move the cursor of a terminal, change its title,
-// turn the direction of what follows, or begin a line of their own. Here each of
-// them becomes a dot.
+// Package display sanitizes untrusted text. A name in a trace can have bytes
+// that move the cursor of a terminal, change its title, change the direction of
+// the following text, or begin a line. Here each of them becomes a dot.
 //
-// [Writer] does that to all that is written, whoever writes it. [Fprintf] knows
-// what of it comes from elsewhere: its arguments stay on one line, and an [Own]
-// passes as it is. In JSON such characters become escapes, by [JSON].
+// [Writer] sanitizes everything that is written to it. [Fprintf] sanitizes its
+// arguments, which stay on one line, except for an [Own]. [JSON] escapes such
+// characters.
 package display
 
 import (
@@ -14,13 +13,12 @@ import (
 	"unicode/utf8"
 )
 
-// Dot stands for a character that is not shown.
+// Dot replaces a character that is not shown.
 const Dot = "·"
 
-// Text returns a text that stays on one line and does nothing but be seen:
-// control characters, line breaks and tabs among them, characters that format
-// their neighbours without being seen, as those of direction do, and bytes that
-// are no UTF-8 become a [Dot] each.
+// Text returns a text on one line without effects on a terminal: control
+// characters (including line breaks and tabs), invisible format characters such
+// as those for text direction, and invalid UTF-8 become a [Dot] each.
 func Text(s string) string {
 	if first(s, false) < 0 {
 		return s
@@ -28,16 +26,18 @@ func Text(s string) string {
 	return string(Append(make([]byte, 0, len(s)+8), s))
 }
 
-// Append appends what [Text] returns.
+// Append appends the result of [Text].
 func Append[T string | []byte](dst []byte, s T) []byte { return appendClean(dst, s, false, dot) }
 
-// markdown escapes what begins something in Markdown, or ends a cell of a table.
+// markdown escapes characters with a meaning in Markdown or in a table cell.
 var markdown = strings.NewReplacer(`\`, `\\`, "|", `\|`, "`", "\\`", "*", `\*`, "[", `\[`, "<", "&lt;", "&", "&amp;")
 
-// Markdown returns a [Text] for a cell of a table or a sentence in Markdown.
+// Markdown returns the result of [Text] for a table cell or a sentence in
+// Markdown.
 func Markdown(s string) string { return markdown.Replace(Text(s)) }
 
-// first is where the first character is that is not shown, negative without one.
+// first returns the index of the first character that is not shown, or a
+// negative number.
 func first[T string | []byte](s T, layout bool) int {
 	for i := 0; i < len(s); {
 		for i < len(s) && s[i] >= ' ' && s[i] < 0x7f {
@@ -62,8 +62,8 @@ func first[T string | []byte](s T, layout bool) int {
 	return -1
 }
 
-// appendClean appends a text in which replace puts something in the place of each
-// character that is not shown. Layout leaves line feeds and tabs.
+// appendClean appends a text and calls replace for each character that is not
+// shown. With layout, line feeds and tabs are kept.
 func appendClean[T string | []byte](dst []byte, s T, layout bool, replace func(dst []byte, r rune) []byte) []byte {
 	for len(s) > 0 {
 		i := first(s, layout)
@@ -79,14 +79,15 @@ func appendClean[T string | []byte](dst []byte, s T, layout bool, replace func(d
 
 func dot(dst []byte, _ rune) []byte { return append(dst, Dot...) }
 
-// decode is the first character; one byte long if it is none or ASCII.
+// decode returns the first character and its size. Invalid and ASCII characters
+// have size one.
 func decode[T string | []byte](s T) (rune, int) {
 	var b [utf8.UTFMax]byte
 	return utf8.DecodeRune(b[:copy(b[:], s)])
 }
 
-// isHidden reports all that Unicode calls a control, a format or a separator of lines,
-// but signs that format what follows and are seen.
+// isHidden reports whether Unicode calls a character a control, a format
+// character or a line separator, except visible format characters.
 func isHidden(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r)
 }

@@ -78,7 +78,7 @@ func TestFprintf(t *testing.T) {
 	}
 }
 
-// Whatever pieces a text is written in, it comes out the same.
+// The sizes of the writes do not change the result.
 func TestWriterTakesPieces(t *testing.T) {
 	const text = "α\u202eβ\x1b[1m\tπ\r\n\u009b\xffé\xe2\x80\U0001f600end"
 	const want = "α·β·[1m\tπ·\n··é··\U0001f600end"
@@ -130,7 +130,7 @@ func TestWriterKeepsItsFirstError(t *testing.T) {
 	}
 }
 
-// JSON keeps its values, and shows nothing else.
+// JSON keeps its values, and no other character is hidden.
 func TestJSON(t *testing.T) {
 	const text = "\x1b\u009b\u202e\x7f\u2028\U000e0041α\n\ufeff"
 	var out bytes.Buffer
@@ -184,7 +184,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// seen fails where a text has anything that is not seen.
+// seen fails if a text has a hidden character.
 func seen(t *testing.T, text string) {
 	t.Helper()
 	if !utf8.ValidString(text) {

@@ -19,13 +19,14 @@ func TestWidth(t *testing.T) {
 	}
 }
 
-// wideNames are names that take more or fewer columns than they have characters.
+// wideNames take more or fewer columns than they have characters.
 var wideNames = []string{
 	"前向传播与反向传播之间的数据加载过程非常非常慢而且名字很长", "データ読み込み/前処理", "🚀🔥 launch 🚀🔥", "학습 단계", "re\u0301gression line\u0301aire", "plain", "混ぜる mixed ｆｕｌｌ 🚀",
 }
 
-// TestWideNames: whatever the names are, no line of a table or a text is wider than the
-// terminal, columns stand below each other, and what is cut is a whole character.
+// TestWideNames checks that for any names no line of a table or a text is wider
+// than the terminal, that columns are aligned, and that only whole characters
+// are cut.
 func TestWideNames(t *testing.T) {
 	for width := 40; width <= 200; width++ {
 		table := &display.Table{Heads: []string{"<name", "count", "<end"}}

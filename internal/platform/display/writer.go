@@ -8,27 +8,27 @@ import (
 	"unicode/utf8"
 )
 
-// Writer cleans what is written through it to people: line feeds and tabs stay,
-// anything else that is not seen becomes a [Dot]. It remembers its first error, so
+// Writer sanitizes what is written through it to people: line feeds and tabs
+// stay, other hidden characters become a [Dot]. It keeps its first error, so
 // that tables need not check each line. It is safe for concurrent use.
 type Writer struct {
-	// Columns returns how long the lines are that [Fprintf] writes; 0, and a nil function,
-	// are any length. It is set before the first call.
+	// Columns returns the line width for [Fprintf]; 0, and a nil function, mean no
+	// limit. Set it before the first call.
 	Columns func() int
 
 	w       io.Writer
 	replace func(dst []byte, r rune) []byte
 
-	mu        sync.Mutex // of what follows
+	mu        sync.Mutex // guards the fields below
 	err       error
-	part, buf []byte // the beginning of a character whose end is still to come
+	part, buf []byte // the start of an incomplete character
 }
 
 // NewWriter returns a Writer to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w, replace: dot} }
 
-// JSON returns a Writer for JSON texts, which keeps their strings: what is not
-// seen is escaped. JSON has nothing of that kind elsewhere.
+// JSON returns a Writer for JSON texts, which keeps their values: hidden
+// characters are escaped. In JSON they can only be in strings.
 func JSON(w io.Writer) *Writer {
 	if to, ok := w.(*Writer); ok {
 		w = cleaned{to}
@@ -36,16 +36,16 @@ func JSON(w io.Writer) *Writer {
 	return &Writer{w: w, replace: escape}
 }
 
-// cleaned writes what needs to be looked at no more.
+// cleaned writes text that is already sanitized.
 type cleaned struct{ *Writer }
 
 func (c cleaned) Write(p []byte) (int, error) { return c.writeClean(p) }
 
-// escape appends a character as JSON writes any that it cannot hold.
+// escape appends a character as a JSON escape.
 func escape(dst []byte, r rune) []byte {
 	switch {
 	case r < ' ':
-		return dot(dst, r) // no JSON has one
+		return dot(dst, r) // not in valid JSON
 	case r > 0xffff:
 		high, low := utf16.EncodeRune(r)
 		return escape(escape(dst, high), low)
@@ -54,7 +54,7 @@ func escape(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hex[r>>12], hex[r>>8&15], hex[r>>4&15], hex[r&15])
 }
 
-// Under returns what is written to, which may be a terminal.
+// Under returns the underlying writer, which may be a terminal.
 func (w *Writer) Under() io.Writer { return w.w }
 
 // Err returns the first error.
@@ -64,7 +64,7 @@ func (w *Writer) Err() error {
 	return w.err
 }
 
-// Write implements io.Writer. A character may come in several calls.
+// Write implements io.Writer. A character may be split over several calls.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +81,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Flush writes a character whose end never came.
+// Flush writes an incomplete character.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +90,7 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// writeClean writes what was cleaned.
+// writeClean writes sanitized text.
 func (w *Writer) writeClean(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,7 +105,7 @@ func (w *Writer) writeClean(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// put cleans and writes. The lock is held.
+// put sanitizes and writes. The caller holds the lock.
 func (w *Writer) put(p []byte) {
 	if w.err != nil || len(p) == 0 {
 		return
@@ -117,7 +117,7 @@ func (w *Writer) put(p []byte) {
 	_, w.err = w.w.Write(p)
 }
 
-// unfinished is the length of the character at the end that is not complete.
+// unfinished returns the length of an incomplete character at the end.
 func unfinished(p []byte) int {
 	for n := 1; n <= min(utf8.UTFMax-1, len(p)); n++ {
 		if utf8.RuneStart(p[len(p)-n]) {
@@ -130,16 +130,15 @@ func unfinished(p []byte) int {
 	return 0
 }
 
-// Own is text of the program itself that passes as it is, such as the codes of a
-// colour. What is in it of others must have passed [Text].
+// Own is text of this program that is not sanitized, such as colour sequences.
+// Untrusted parts must have passed [Text].
 type Own string
 
-// Fprintf writes as fmt.Fprintf does. What it makes of each argument passes
-// [Text], but for an [Own]. Lines that are longer than those of a [Writer] are folded at
-// blanks.
+// Fprintf writes like fmt.Fprintf. The text of each argument passes [Text],
+// except for an [Own]. If w is a [Writer], long lines are folded at blanks.
 func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	if false {
-		_ = fmt.Sprintf(format, args...) // so that go vet checks the calls
+		_ = fmt.Sprintf(format, args...) // lets go vet check the calls
 	}
 	given := make([]any, len(args))
 	for i, v := range args {
@@ -160,7 +159,7 @@ func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	return w.Write(text)
 }
 
-// argument is one of Fprintf's.
+// argument is an argument of Fprintf.
 type argument struct{ v any }
 
 // Format implements fmt.Formatter.

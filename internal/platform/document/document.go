@@ -1,5 +1,5 @@
-// Package document reads YAML and JSON into values that keep the order of keys, all digits
-// of numbers, and the place of everything in the file.
+// Package document reads YAML and JSON into values that keep the order of keys,
+// all digits of numbers, and the position of every value in the file.
 package document
 
 import (
@@ -21,9 +21,10 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Limits of a document. A file beyond them is no configuration, and reading it would take
-// long: the parser's work grows with the square of the number of lines and of the depth of
-// brackets, and aliases can multiply a small document without end.
+// Limits of a document. A larger file is not a configuration, and reading it
+// would take long: the parser's work grows with the square of the number of
+// lines and of the depth of brackets, and aliases can multiply a small document
+// without end.
 const (
 	maxBytes    = 4 << 20
 	maxLines    = 10_000
@@ -35,11 +36,11 @@ const (
 
 var errTooLarge = errors.New("the document is too deep or too large for a configuration")
 
-// Faults is the error of a document that breaks the syntax of YAML. The value beside it has the
-// top-level keys that can be read.
+// Faults is the error for a document with YAML syntax errors. The value
+// returned with it has the top-level keys that can be read.
 type Faults []Fault
 
-// Fault is one syntax error and its place.
+// Fault is one syntax error with its position.
 type Fault struct{ At, Message string }
 
 func (f Faults) Error() string { return fmt.Sprintf("read %s: %s", f[0].At, f[0].Message) }
@@ -48,8 +49,9 @@ func (f Faults) Error() string { return fmt.Sprintf("read %s: %s", f[0].At, f[0]
 // 64 bits is a json.Number.
 type Mapping []Entry
 
-// Entry is one key of a Mapping. KeyAt and At are the places of both, file:line:column,
-// empty in a Mapping that was not read.
+// Entry is one key of a Mapping. KeyAt and At are the positions of key and
+// value, file:line:column; they are empty in a Mapping that was not read from a
+// file.
 type Entry struct {
 	Key       string
 	Value     any
@@ -68,7 +70,7 @@ func (m Mapping) Get(path ...string) (Entry, bool) {
 	return below.Get(path[1:]...)
 }
 
-// ReadFile reads the document in a file.
+// ReadFile reads the document of a file.
 func ReadFile(path string) (any, error) {
 	if info, err := os.Stat(path); err == nil && info.Size() > maxBytes {
 		return nil, fmt.Errorf("read %s: %w", path, errTooLarge)
@@ -80,8 +82,8 @@ func ReadFile(path string) (any, error) {
 	return Read(data, path)
 }
 
-// Read reads one document; nil stands for an empty one. Places begin with name. The error is [Faults]
-// if the syntax is wrong.
+// Read reads one document and returns nil for an empty one. Positions begin
+// with name. The error is [Faults] if the syntax is wrong.
 func Read(data []byte, name string) (any, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	switch {
@@ -98,13 +100,14 @@ func Read(data []byte, name string) (any, error) {
 	return v, err
 }
 
-// parse makes a syntax tree of a document, or of a part of it that begins after some lines.
+// parse returns the syntax tree of a document, or of a part that begins after a
+// number of lines.
 func parse(text, name string, after int) (*ast.File, token.Tokens, error) {
 	tokens := lexer.Tokenize(text)
-	// Consumers report a repeated key together with all other problems.
+	// Callers report a repeated key together with all other problems.
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if located := yaml.Error(nil); errors.As(err, &located) && located.GetToken() != nil {
-		// The library's own text draws the source, which could show a secret.
+		// The library's own text prints source lines, which could have a secret.
 		t := located.GetToken()
 		if t.Position != nil {
 			t.Position.Line += after
@@ -138,11 +141,11 @@ func read(text, name string) (any, error) {
 	return r.value(docs[0].Body, 0)
 }
 
-// topLevel matches the beginning of a line that is not indented and begins a key.
+// topLevel matches the start of a line with a top-level key.
 var topLevel = regexp.MustCompile(`(?m)^[^\s#\-.\]}]`)
 
-// readParts parses each top-level key of a document with a syntax error by itself, and reads those
-// that can be read.
+// readParts parses each top-level key of a document with a syntax error
+// separately, and returns those that can be read.
 func readParts(text, name string, first Faults) (any, error) {
 	var faults Faults
 	var readable strings.Builder
@@ -159,15 +162,15 @@ func readParts(text, name string, first Faults) (any, error) {
 			readable.WriteString(part)
 			lines = 0
 		}
-		readable.WriteString(strings.Repeat("\n", lines)) // places stay as they are
+		readable.WriteString(strings.Repeat("\n", lines)) // keeps the line numbers
 		line += strings.Count(part, "\n")
 		begin = at[0]
 	}
-	if len(faults) == 0 || len(faults) > maxFaults { // the parts do not fit together, or it is no configuration
+	if len(faults) == 0 || len(faults) > maxFaults { // the parts do not fit together, or the file is not a configuration
 		return nil, first
 	}
 	v, err := read(readable.String(), name)
-	if err != nil { // as an alias of what cannot be read
+	if err != nil { // for example an alias of a value that cannot be read
 		return nil, faults
 	}
 	return v, faults
@@ -175,7 +178,7 @@ func readParts(text, name string, first Faults) (any, error) {
 
 func deeplyNested(data []byte) bool {
 	depth := 0
-	for _, c := range data { // brackets in text count too
+	for _, c := range data { // brackets in strings count too
 		switch c {
 		case '[', '{':
 			if depth++; depth > maxBrackets {
@@ -195,7 +198,7 @@ type reader struct {
 	count   int
 }
 
-// anchor is a value that aliases repeat, and the number of values in it.
+// anchor is a value with aliases, and the number of values in it.
 type anchor struct {
 	value any
 	size  int
@@ -284,7 +287,7 @@ func (r *reader) mapping(values []*ast.MappingValueNode, depth int) (any, error)
 
 func (r *reader) place(n ast.Node) string {
 	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
-		n = m.Values[0] // its own token is a colon
+		n = m.Values[0] // its own token is the colon
 	}
 	if v, ok := n.(*ast.MappingValueNode); ok {
 		n = v.Key
@@ -304,8 +307,9 @@ func place(name string, t *token.Token) string {
 
 var number = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 
-// scalarText returns the value of a text. The library leaves integers beyond 64 bits and
-// numbers such as 1e-5 as text, which YAML 1.2 reads as numbers unless they are quoted.
+// scalarText returns the value of a string node. The library leaves integers
+// beyond 64 bits and numbers such as 1e-5 as strings, which YAML 1.2 reads as
+// numbers unless they are quoted.
 func scalarText(n *ast.StringNode) any {
 	if n.Token.Type != token.StringType || !number.MatchString(n.Value) {
 		return n.Value

@@ -82,9 +82,9 @@ func TestReadsOnAfterSyntaxErrors(t *testing.T) {
 		{"a: 'x\nb:\n  c: 1\n d: \"y\ne: 3\n", "[{e 3 f:5:1 f:5:4}]", "[{f:1:4 could not find end character of single-quoted text} {f:4:5 could not find end character of double-quoted text}]"},
 		{"# c\nname charlm\nb: 2\n", "[{b 2 f:3:1 f:3:4}]", "[{f:2:1 a key must be followed by a colon and a space}]"},
 		{"a:\n- x\n- y\n\tz\nb: {\n}\n", "[{b [] f:5:1 f:5:4}]", "[{f:4:1 found character '\\t' that cannot start any token}]"},
-		{"a: &a [\nb: *a\n", "<nil>", "[{f:1:7 sequence end token ']' not found}]"},                                                            // what refers to it is not reported
-		{"{\"a\": 1\n\"b\": 2}\n", "<nil>", "[{f:2:1 ',' or '}' must be specified}]"},                                                          // one value has no parts
-		{strings.Repeat("import x\n", 50) + "def f():\n\treturn x\n", "<nil>", "[{f:52:1 found character '\\t' that cannot start any token}]"}, // no configuration
+		{"a: &a [\nb: *a\n", "<nil>", "[{f:1:7 sequence end token ']' not found}]"},                                                            // the alias is not reported
+		{"{\"a\": 1\n\"b\": 2}\n", "<nil>", "[{f:2:1 ',' or '}' must be specified}]"},                                                          // a single value has no parts
+		{strings.Repeat("import x\n", 50) + "def f():\n\treturn x\n", "<nil>", "[{f:52:1 found character '\\t' that cannot start any token}]"}, // not a configuration
 	} {
 		v, err := document.Read([]byte(c.src), "f")
 		faults, _ := err.(document.Faults) //nolint:errorlint // it is returned as it is

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// entry stands for a row in memory while it is sorted.
+// entry represents a row in memory while it is sorted.
 type entry struct {
 	first, second int64
 	group         uint32
@@ -13,16 +13,16 @@ type entry struct {
 }
 
 const (
-	// keyBytes is what a row takes besides itself: its entry, and its number
-	// where it is sorted and where it is merged.
+	// keyBytes is what a row takes in addition to its data: its entry, and its
+	// number for sorting and for merging.
 	keyBytes = 24 + 4 + 4
-	// blockBits is how many entries, as a power of two, are added without
-	// moving any.
+	// blockBits is the number of entries per block, as a power of two. Blocks are
+	// never moved.
 	blockBits = 11
 )
 
-// precedes reports whether a comes before b of the same group, which was added
-// earlier.
+// precedes reports whether a comes before b. Both are in the same group, and b
+// was added later.
 func (a *entry) precedes(b *entry, later bool) bool {
 	if a.first != b.first {
 		return a.first < b.first
@@ -30,11 +30,11 @@ func (a *entry) precedes(b *entry, later bool) bool {
 	return a.second < b.second || later && a.second == b.second
 }
 
-// memory is the rows that were not written.
+// memory holds the rows that are not written to disk.
 type memory struct {
 	chunks
-	later bool      // of those that are equal the later one comes first
-	added [][]entry // of the rows, as they came
+	later bool      // of equal rows, the one added later comes first
+	added [][]entry // of the rows, in the order of arrival
 	held  int       // rows
 	order []uint32  // their numbers in order, once sorted
 	spare []uint32  // for merging
@@ -44,9 +44,9 @@ type memory struct {
 // entry returns the entry of the i-th row that was added.
 func (m *memory) entry(i uint32) *entry { return &m.added[i>>blockBits][i&(1<<blockBits-1)] }
 
-// sort puts the numbers of the rows into their order. Traces come in long
-// runs that are in order already: a stable split by group lets these
-// appear, and merging them compares little more than once per row.
+// sort orders the numbers of the rows. Traces have long runs that are already
+// in order: a stable split by group exposes them, and merging them compares
+// little more than once per row.
 func (m *memory) sort() {
 	if !m.dirty {
 		return
@@ -61,7 +61,7 @@ func (m *memory) sort() {
 	}
 }
 
-// sized returns n numbers of whatever value, in o if it has room.
+// sized returns n uninitialized numbers, in o if it has room.
 func sized(o []uint32, n int) []uint32 {
 	if cap(o) < n {
 		return make([]uint32, n)
@@ -69,8 +69,8 @@ func sized(o []uint32, n int) []uint32 {
 	return o[:n]
 }
 
-// split fills order, group by group, keeps the order inside each, and returns
-// where each ends.
+// split fills order group by group, keeps the order inside each group, and
+// returns where each ends.
 func (m *memory) split() (ends []int) {
 	top, sorted := uint32(0), true
 	for i := range m.order {
@@ -104,11 +104,11 @@ func (m *memory) split() (ends []int) {
 		m.order[at[g]] = uint32(i)
 		at[g]++
 	}
-	return at[:top+1] // each group was filled up to where the next begins
+	return at[:top+1] // each group was filled up to the start of the next
 }
 
-// mergeRuns sorts the rows of one group: it finds the runs that are in
-// order and merges neighbours until one is left.
+// mergeRuns sorts the rows of one group: it finds the runs that are in order
+// and merges neighbours until one is left.
 func (m *memory) mergeRuns(rows []uint32) {
 	ends := make([]int, 0, 64)
 	for i := 1; i < len(rows); i++ {
@@ -144,7 +144,7 @@ func (m *memory) mergeRuns(rows []uint32) {
 	}
 }
 
-// merge puts a and b, each in order, into dst.
+// merge merges a and b, each in order, into dst.
 func (m *memory) merge(dst, a, b []uint32) {
 	n, later := 0, m.later
 	x, y := m.entry(a[0]), m.entry(b[0])

@@ -1,6 +1,6 @@
 // Package extsort sorts more rows than fit in memory: it keeps a bounded number
-// of them, writes sorted runs to a temporary file when there are more, and
-// merges the runs when they are read.
+// of rows, writes sorted runs to a temporary file if there are more, and merges
+// the runs when they are read.
 package extsort
 
 import (
@@ -15,19 +15,20 @@ import (
 	"unsafe"
 )
 
-// Codec tells a Sorter how rows are ordered and stored.
+// Codec defines how a Sorter orders and stores rows.
 type Codec[T any] struct {
-	// Key is the place of a row in the order. Rows with equal keys come in the
-	// order in which they were added, or in the opposite one with Later.
+	// Key returns the position of a row in the order. Rows with equal keys keep the
+	// order in which they were added, or have the opposite one with Later.
 	Key    func(row *T) Key
 	Later  bool
 	Append func(dst []byte, row *T) []byte
 	Decode func(src []byte, row *T) error
 }
 
-// Plain returns the codec of rows that hold no pointers, neither strings nor slices: they
-// are stored as they lie in memory, and read by the process that stored them. It panics
-// for other rows: the collector would not see what their copies point to.
+// Plain returns the codec of rows without pointers (no strings and no slices):
+// they are stored as they are in memory, and read by the process that stored
+// them. It panics for other rows, because the garbage collector does not see
+// the pointers in stored copies.
 func Plain[T any](key func(row *T) Key) Codec[T] {
 	if t := reflect.TypeFor[T](); !plain(t) {
 		panic(fmt.Sprintf("spill: rows of %v contain pointers", t))
@@ -62,24 +63,23 @@ func plain(t reflect.Type) bool {
 
 var errShort = errors.New("a stored row is truncated")
 
-// Key orders rows: by group, then by the two numbers. Groups are best numbered
+// Key orders rows: by group, then by the two numbers. Groups should be numbered
 // from 0 without gaps.
 type Key struct {
 	First, Second int64
 	Group         uint32
 }
 
-// Sorter collects rows and returns them in order, as often as asked. It
-// keeps them as their codec writes them, without pointers, so that a large
-// sort costs the garbage collector nothing. It is not safe for concurrent use.
-// Close removes its file.
+// Sorter collects rows and returns them in order, any number of times. It keeps
+// them encoded, without pointers, so that a large sort costs the garbage
+// collector nothing. It is not safe for concurrent use. Close removes its file.
 type Sorter[T any] struct {
 	codec Codec[T]
 	store *Store
-	own   bool // the store goes with the sorter
+	own   bool // Close closes the store
 	limit int
 	memory
-	size  int64 // written to the store
+	size  int64 // bytes written to the store
 	runs  []run
 	count int64
 	buf   []byte
@@ -96,7 +96,7 @@ type start struct {
 	off   int64
 }
 
-// part is where the rows of one group lie.
+// part returns where the rows of a group are.
 func (r *run) part(group uint32) (off, end int64) {
 	i, found := slices.BinarySearchFunc(r.groups, group, func(s start, g uint32) int { return cmp.Compare(s.group, g) })
 	if !found {
@@ -109,16 +109,16 @@ func (r *run) part(group uint32) (off, end int64) {
 }
 
 // New returns a sorter that keeps at most about limit bytes in memory and puts
-// its file into dir, the system's temporary directory when empty. The file is
-// made only when it is needed.
+// its file into dir, by default the system's temporary directory. The file is
+// created only when it is needed.
 func New[T any](codec Codec[T], limit int, dir string) *Sorter[T] {
 	s := NewIn(codec, limit, NewStore(dir))
 	s.own = true
 	return s
 }
 
-// NewIn is New with a store that other sorters may share and that the caller
-// closes once all of them are done.
+// NewIn is New with a store that other sorters may share. The caller closes it
+// after all of them.
 func NewIn[T any](codec Codec[T], limit int, store *Store) *Sorter[T] {
 	return &Sorter[T]{codec: codec, store: store, limit: max(limit, 1024), memory: memory{later: codec.Later}}
 }
@@ -126,7 +126,7 @@ func NewIn[T any](codec Codec[T], limit int, store *Store) *Sorter[T] {
 // Len returns the number of rows added.
 func (s *Sorter[T]) Len() int64 { return s.count }
 
-// Spilled returns the bytes written to disk.
+// Spilled returns the number of bytes written to disk.
 func (s *Sorter[T]) Spilled() int64 { return s.size }
 
 // Add stores a copy of row.
@@ -149,14 +149,14 @@ func (s *Sorter[T]) Add(row *T) error {
 	return nil
 }
 
-// Flush writes the rows in memory to disk and gives their memory back.
+// Flush writes the rows in memory to disk and releases the memory.
 func (s *Sorter[T]) Flush() error {
 	err := s.write()
 	s.memory = memory{later: s.later}
 	return err
 }
 
-// write makes a run of the rows in memory.
+// write writes the rows in memory as a run.
 func (s *Sorter[T]) write() error {
 	if s.held == 0 {
 		return nil
@@ -188,7 +188,7 @@ func (s *Sorter[T]) write() error {
 	return nil
 }
 
-// Close gives up the rows, and the file unless it is shared. It may be called
+// Close releases the rows, and the file unless it is shared. It may be called
 // more than once.
 func (s *Sorter[T]) Close() error {
 	s.memory, s.runs = memory{later: s.later}, nil
@@ -198,8 +198,8 @@ func (s *Sorter[T]) Close() error {
 	return s.store.Close()
 }
 
-// Iter returns an iterator over all rows added so far, in order. Adding rows
-// while it is in use is not allowed; several iterators may be used at once.
+// Iter returns an iterator over all rows added so far, in order. No rows may be
+// added while it is in use; several iterators may be used at once.
 func (s *Sorter[T]) Iter() *Iter[T] {
 	s.sort()
 	it := &Iter[T]{s: s}
@@ -210,7 +210,8 @@ func (s *Sorter[T]) Iter() *Iter[T] {
 	return it
 }
 
-// Merge is Iter for the rows of some groups, ordered by the two numbers alone.
+// Merge returns an iterator over the rows of some groups, ordered by the two
+// numbers only.
 func (s *Sorter[T]) Merge(groups ...uint32) *Iter[T] {
 	s.sort()
 	it := &Iter[T]{s: s, flat: true}
@@ -232,7 +233,7 @@ func (s *Sorter[T]) Merge(groups ...uint32) *Iter[T] {
 	return it
 }
 
-// read adds what lies between two places of the store.
+// read adds the rows between two offsets of the store.
 func (it *Iter[T]) read(age int, off, end int64) {
 	if off == end {
 		return
@@ -241,7 +242,7 @@ func (it *Iter[T]) read(age int, off, end int64) {
 	it.push(&cursor[T]{codec: &it.s.codec, age: age, r: bufio.NewReaderSize(part, int(min(end-off, 32<<10)))})
 }
 
-// unwritten adds rows that were not written.
+// unwritten adds rows that are still in memory.
 func (it *Iter[T]) unwritten(order []uint32) {
 	if len(order) > 0 {
 		it.push(&cursor[T]{codec: &it.s.codec, age: len(it.s.runs), mem: it.s, order: order})
@@ -254,7 +255,7 @@ type Iter[T any] struct {
 	heap []*cursor[T]
 	err  error
 	last *cursor[T]
-	flat bool // groups do not count
+	flat bool // groups are ignored
 }
 
 // Next returns the next row, or nil at the end or on an error. The row is
@@ -278,7 +279,7 @@ func (it *Iter[T]) Next() *T {
 	return &it.last.row
 }
 
-// Err returns what ended the iteration early, nil after a full one.
+// Err returns the error that ended the iteration early, or nil.
 func (it *Iter[T]) Err() error { return it.err }
 
 func (it *Iter[T]) fail(err error) {
@@ -339,7 +340,7 @@ func (it *Iter[T]) less(i, j int) bool {
 // cursor reads one run.
 type cursor[T any] struct {
 	codec *Codec[T]
-	age   int // place of the run among the runs
+	age   int // the number of the run, in the order of writing
 	mem   *Sorter[T]
 	order []uint32
 	r     *bufio.Reader

@@ -97,7 +97,7 @@ func TestSorterReportsABadDirectory(t *testing.T) {
 	}
 }
 
-// Sorters that share a store need one file, and closing one leaves the rows of
+// Sorters that share a store need one file, and closing one keeps the rows of
 // the others.
 func TestSortersShareAStore(t *testing.T) {
 	dir := t.TempDir()
@@ -145,13 +145,13 @@ func TestSortersShareAStore(t *testing.T) {
 	}
 }
 
-// Merge gives the rows of its groups only, wherever they are, in the order of
-// their numbers.
+// Merge returns only the rows of its groups, in memory and on disk, in the
+// order of their numbers.
 func TestSorterMergesGroups(t *testing.T) {
 	for name, limit := range map[string]int{"in memory": 1 << 20, "many runs": 6 << 10} {
 		t.Run(name, func(t *testing.T) {
 			s := extsort.New(codec(), limit, t.TempDir())
-			defer func() { _ = s.Close() }() // only read
+			defer func() { _ = s.Close() }() // it was only read
 			rng := rand.New(rand.NewPCG(3, 4))
 			var want []pair
 			for i := range uint64(5000) {

@@ -9,22 +9,22 @@ import (
 	"os"
 )
 
-// Store is a temporary file that several sorters put their rows into, so that
-// many of them need one open file. The file is made when it is needed and given
-// back as a whole by Close. A Store is not safe for concurrent use, and neither
-// are the sorters that share one.
+// Store is a temporary file for the rows of several sorters, so that many
+// sorters need one open file. It is created when it is needed and removed as a
+// whole by Close. A Store is not safe for concurrent use, and neither are the
+// sorters that share it.
 type Store struct {
 	dir  string
 	file *os.File
 	size int64
-	buf  *bufio.Writer // of the run being written; one at a time
+	buf  *bufio.Writer // for the run being written; one at a time
 }
 
-// NewStore returns a store with its file in dir, the system's temporary
-// directory when empty.
+// NewStore returns a store with its file in dir, by default the system's
+// temporary directory.
 func NewStore(dir string) *Store { return &Store{dir: dir} }
 
-// next returns a writer behind what was written, and where that is.
+// next returns a writer that appends, and its offset.
 func (s *Store) next() (*bufio.Writer, int64, error) {
 	if s.file == nil {
 		f, err := os.CreateTemp(s.dir, "trainspan-sort-*")
@@ -32,7 +32,7 @@ func (s *Store) next() (*bufio.Writer, int64, error) {
 			return nil, 0, fmt.Errorf("spill: %w", err)
 		}
 		s.file = f
-		// The name is not needed; without it a crash leaves nothing behind.
+		// The file is used without its name, so that a crash leaves nothing behind.
 		_ = os.Remove(f.Name())
 	}
 	to := io.NewOffsetWriter(s.file, s.size)
@@ -44,14 +44,14 @@ func (s *Store) next() (*bufio.Writer, int64, error) {
 	return s.buf, s.size, nil
 }
 
-// Close returns up the file and the rows in it. It may be called more than once.
+// Close releases the file and the rows in it. It may be called more than once.
 func (s *Store) Close() error {
 	if s.file == nil {
 		return nil
 	}
 	f := s.file
 	s.file, s.buf = nil, nil
-	defer func() { _ = os.Remove(f.Name()) }() // on a system that could not remove an open file
+	defer func() { _ = os.Remove(f.Name()) }() // for systems that cannot remove an open file
 	if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("spill: %w", err)
 	}
@@ -64,15 +64,16 @@ const (
 	alignBits = 3
 )
 
-// chunks holds rows as text, one behind the other, each after its length.
-// Growing moves none of them.
+// chunks holds encoded rows, one after the other, each after its length. Adding
+// rows does not move others.
 type chunks struct {
 	list [][]byte
-	next int // chunk being filled, one past it in list
+	next int // index in list after the chunk that is being filled
 	used int
 }
 
-// place of a row: the chunk and, in steps of eight bytes, where in it.
+// place is the position of a row: the chunk and, in steps of eight bytes, the
+// offset in it.
 type place uint32
 
 // put stores a row and returns its place.
@@ -92,7 +93,7 @@ func (c *chunks) put(row []byte) place {
 	return at
 }
 
-// grow goes on to a chunk with room for a row.
+// grow moves to a chunk with room for a row.
 func (c *chunks) grow(need int) {
 	if c.next < len(c.list) && cap(c.list[c.next]) >= need {
 		c.next++
@@ -100,7 +101,7 @@ func (c *chunks) grow(need int) {
 	}
 	size := chunkSize
 	if len(c.list) == 0 {
-		size >>= 4 // many sorters get a few rows
+		size >>= 4 // many sorters have only a few rows
 	}
 	fresh := make([]byte, 0, max(need, size))
 	c.list = append(c.list[:c.next], fresh)
@@ -114,14 +115,14 @@ func (c *chunks) stored(at place) []byte {
 	return b[:head+int(n)]
 }
 
-// row returns a row as its codec wrote it.
+// row returns an encoded row.
 func (c *chunks) row(at place) []byte {
 	b := c.list[at>>(chunkBits-alignBits)][at&(1<<(chunkBits-alignBits)-1)<<alignBits:]
 	n, head := binary.Uvarint(b)
 	return b[head : head+int(n)]
 }
 
-// reset forgets all rows and keeps the memory of chunks of the usual size.
+// reset removes all rows and keeps the memory of chunks of the usual size.
 func (c *chunks) reset() {
 	for i, b := range c.list {
 		c.list[i] = b[:0]

@@ -1,5 +1,5 @@
-// Package filetime tells the times in a file that can be from those that cannot:
-// those of a clock that was not set, or of a damaged record.
+// Package filetime detects impossible times in a file, from a clock that was
+// not set or from a damaged record.
 package filetime
 
 import (
@@ -14,29 +14,30 @@ import (
 // MaxApart is how far a time may be from the median of the times of its file.
 const MaxApart = 30 * 24 * time.Hour
 
-// Judge judges the times of one file while it is read once. It goes by the median
-// of the times so far, and knows at the end whether that of all says the same. The
-// median is that of intervals of most of a day. Make it with New or With.
+// Judge judges the times of one file while it is read once. It compares with
+// the median of the times so far, and knows at the end whether the median of
+// all times gives the same result. The median is that of intervals of most of a
+// day. Create a Judge with New or With.
 type Judge struct {
 	apart     int64
-	low, high int64 // what is accepted
+	low, high int64 // the accepted range
 	fixed     bool
-	at        int64 // n when these were found
+	at        int64 // n when the range was computed
 	n         int64
 
-	shift   uint // of a time, for its interval
+	shift   uint // time>>shift is the interval
 	counts  map[int64]int64
-	bucket  int64 // the present one
-	pending int64 // times in it that counts lacks
+	bucket  int64 // the current interval
+	pending int64 // times in it that are not in counts yet
 
-	lowIn, highIn   int64 // the first and the last time that was accepted
-	lowOut, highOut int64 // the latest that was too early, the earliest that was too late
+	lowIn, highIn   int64 // the first and the last accepted time
+	lowOut, highOut int64 // the latest time before the range, the earliest after it
 }
 
-// maxStretches bounds the memory: there are more only where times are anything.
+// maxStretches bounds the memory: only random times have more intervals.
 const maxStretches = 4096
 
-// New returns a Judge of times in such units since the Unix epoch.
+// New returns a Judge of times in this unit since the Unix epoch.
 func New(unit time.Duration) *Judge {
 	j := &Judge{apart: int64(MaxApart / unit), counts: make(map[int64]int64),
 		low: math.MinInt64, high: math.MaxInt64, lowIn: math.MaxInt64, highIn: math.MinInt64, lowOut: math.MinInt64, highOut: math.MaxInt64}
@@ -44,7 +45,7 @@ func New(unit time.Duration) *Judge {
 	return j
 }
 
-// With returns a Judge that goes by a median that is known.
+// With returns a Judge with a known median.
 func With(unit time.Duration, median int64) *Judge {
 	j := New(unit)
 	j.accept(median)
@@ -52,7 +53,8 @@ func With(unit time.Duration, median int64) *Judge {
 	return j
 }
 
-// Has reports whether the time of a record can be, and counts it for the median.
+// Has reports whether the time of a record is possible, and counts it for the
+// median.
 func (j *Judge) Has(t int64) bool {
 	if s := t >> j.shift; s != j.bucket {
 		j.count()
@@ -67,7 +69,7 @@ func (j *Judge) Has(t int64) bool {
 	return j.Near(t)
 }
 
-// Near reports whether another time of the record can be, such as its end.
+// Near reports whether another time of the record is possible, such as its end.
 func (j *Judge) Near(t int64) bool {
 	in := t >= j.low && t <= j.high
 	switch {
@@ -81,7 +83,7 @@ func (j *Judge) Near(t int64) bool {
 	return in
 }
 
-// accept accepts what is near a time.
+// accept sets the accepted range around a time.
 func (j *Judge) accept(t int64) {
 	if j.low = t - j.apart; j.low > t {
 		j.low = math.MinInt64
@@ -91,7 +93,7 @@ func (j *Judge) accept(t int64) {
 	}
 }
 
-// count puts the times of the present interval to the others.
+// count adds the times of the current interval to the counts.
 func (j *Judge) count() {
 	if j.pending == 0 {
 		return
@@ -108,7 +110,7 @@ func (j *Judge) count() {
 	}
 }
 
-// Median returns about the median of the times so far, 0 without any.
+// Median returns approximately the median of the times so far, or 0.
 func (j *Judge) Median() int64 {
 	if j.n == 0 {
 		return 0
@@ -125,9 +127,9 @@ func (j *Judge) Median() int64 {
 	return 0
 }
 
-// Right reports, at the end of the file, whether the median of all times accepts
-// what was accepted, and nothing else. Where not, the file has to be judged again,
-// by Median.
+// Right reports, at the end of the file, whether the median of all times
+// accepts exactly what was accepted. If not, the file has to be read again with
+// Median.
 func (j *Judge) Right() bool {
 	if j.fixed || j.n == 0 {
 		return true

@@ -16,7 +16,7 @@ const (
 	now = int64(1_700_000_000_000_000)
 )
 
-// judge reads a file as its readers do: once, and again where that was wrong.
+// judge reads a file as the readers do: once, and again if Right returns false.
 func judge(times []int64) (kept []int64, again bool) {
 	j := filetime.New(time.Microsecond)
 	for {
@@ -34,7 +34,7 @@ func judge(times []int64) (kept []int64, again bool) {
 }
 
 func TestJudge(t *testing.T) {
-	days := func(from, to, step int64) (out []int64) { // in tenths
+	days := func(from, to, step int64) (out []int64) { // in tenths of days
 		for d := from; d < to; d += step {
 			out = append(out, now+d*day/10)
 		}
@@ -80,7 +80,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// wild has a time for each interval that there is.
+// wild returns n times, each in another interval.
 func wild(n int) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	j := filetime.New(time.Microsecond)

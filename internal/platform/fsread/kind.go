@@ -16,30 +16,30 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Kind is what a file holds. Its text says so in words.
+// Kind is the kind of a file. String returns it in words.
 type Kind int
 
 // The kinds of files, recognized by their contents.
 const (
 	Unknown    Kind = iota
-	Trace           // DFTracer's events, one a line, in any dialect
-	Records         // JSON lines in the one-logger grammar, ours or its own
+	Trace           // events of DFTracer, one a line, in any dialect
+	Records         // JSON lines in one-logger's grammar, by this library or one-logger
 	Spans           // JSON lines of OTLP spans
-	Profile         // what torch.profiler writes, or another Chrome trace
-	CompileLog      // TORCH_TRACE
+	Profile         // a profile of torch.profiler, or another Chrome trace
+	CompileLog      // a log of TORCH_TRACE
 	Tar             // an archive, which may hold profiles
-	Ring            // what a Python process records
-	Digest          // what trainspan trace digest makes
+	Ring            // the ring buffer of a Python process
+	Digest          // written by trainspan trace digest
 	Parquet
 	RunInfo    // run.json
-	FlightDump // of PyTorch's flight recorder
-	Stacks     // of threads, as py-spy and faulthandler print them
+	FlightDump // a dump of PyTorch's flight recorder
+	Stacks     // stacks of threads, as py-spy and faulthandler print them
 	Signals    // JSON lines of OTLP that begin with log records or metrics
 )
 
 var kinds = [...]string{"an unknown kind of file", "a trace", "JSON lines", "OTLP spans (trainspan report reads them, trainspan trace replay sends them)",
 	"a PyTorch profile or Chrome trace (trainspan trace import reads it)", "a torch.compile log (trainspan trace import reads it)",
-	"a tar archive (trainspan trace import reads profiles in it)", "a ring (trainspan trace import reads it)", "a digest", "a Parquet table", "the run.json of a run",
+	"a tar archive (trainspan trace import reads profiles in it)", "a ring (trainspan trace import reads it)", "a digest (it has no spans: name the traces that it was made of, or see it with trainspan report)", "a Parquet table", "the run.json of a run",
 	"a dump of PyTorch's flight recorder (trainspan report reads it together with the records of its job)", "stacks of threads (trainspan report reads them together with the records of their job)",
 	"OTLP log records or metrics, without spans"}
 
@@ -48,17 +48,17 @@ func (k Kind) String() string { return kinds[k] }
 // Profiler reports whether trainspan trace import reads the file as a profile or a log.
 func (k Kind) Profiler() bool { return k == Profile || k == CompileLog || k == Tar }
 
-// How files begin that are no text.
+// The first bytes of binary files.
 const (
 	RingMagic   = "TSRING\x00" // a byte with the version follows
 	DigestMagic = "trspdig\n"
 )
 
-// sniffSize is how much text of a file is looked at. What is known by its first
-// bytes is not read any further.
+// sniffSize is how much text of a file is examined. If the first bytes identify
+// a file, nothing more is read.
 const sniffSize = 64 << 10
 
-// File is a file that is open, with the text in it.
+// File is an open file with its decompressed text.
 type File struct {
 	io.Reader
 	Kind    Kind
@@ -67,8 +67,9 @@ type File struct {
 	buffers *buffers
 }
 
-// buffers are what a file is read with. Of a thousand files that are looked at one after
-// the other, most of the time would go into making them.
+// buffers are the buffers for reading a file. They are reused, because
+// allocating them would take most of the time when a thousand files are
+// identified.
 type buffers struct {
 	raw, text *bufio.Reader
 	zip       gzip.Reader
@@ -78,7 +79,7 @@ var spare = sync.Pool{New: func() any {
 	return &buffers{raw: bufio.NewReaderSize(nil, sniffSize), text: bufio.NewReaderSize(nil, sniffSize)}
 }}
 
-// Close closes the file. Nothing is read of it any more.
+// Close closes the file.
 func (f *File) Close() error {
 	if b := f.buffers; b != nil {
 		f.Reader, f.buffers = nil, nil
@@ -88,8 +89,9 @@ func (f *File) Close() error {
 	return f.file.Close()
 }
 
-// Open opens a file for reading, unpacks it and says what it is. The error is that of
-// a file that cannot be read. A named pipe without a writer is empty.
+// Open opens a file for reading, decompresses it and identifies its kind. The
+// error is about a file that cannot be read. A named pipe without a writer is
+// empty.
 func Open(path string) (*File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -126,7 +128,7 @@ func Open(path string) (*File, error) {
 	return out, nil
 }
 
-// KindOf says what a file is. The error of Unknown is the reason.
+// KindOf identifies a file. For Unknown, the error is the reason.
 func KindOf(path string) (Kind, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -141,8 +143,8 @@ func Is(path string, kind Kind) bool {
 	return err == nil && k == kind
 }
 
-// NamedTrace reports whether the name of a file promises a trace. A name makes no
-// file one: a file with such a name that holds something else is reported.
+// NamedTrace reports whether a file is named like a trace. The name does not
+// decide: a file with such a name and other contents is reported.
 func NamedTrace(name string) bool { return filepath.Ext(strings.TrimSuffix(name, ".gz")) == ".pfw" }
 
 // NamedProfile is [NamedTrace] for profiles and logs of torch.compile.
@@ -157,18 +159,19 @@ func NamedProfile(name string) bool {
 	return false
 }
 
-// IsTar reports whether the first bytes of a file are those of an archive.
+// IsTar reports whether a file begins like a tar archive.
 func IsTar(head []byte) bool { return len(head) >= 262 && string(head[257:262]) == "ustar" }
 
-// IsLog reports whether the first bytes of a file look like a log of torch.compile:
-// a level letter, month and day, and a clock.
+// IsLog reports whether a file begins like a log of torch.compile: a level
+// letter, month and day, and a clock.
 func IsLog(head []byte) bool {
 	return len(head) >= 14 && logPattern.Match(head[:min(len(head), 64)])
 }
 
 var logPattern = regexp.MustCompile(`^[VDIWEC]\d{4} \d\d:\d\d:\d\d`)
 
-// foreign are files that are met beside telemetry, and what to give instead.
+// foreign are files that are often found beside telemetry, and what to use
+// instead.
 var foreign = []struct{ begin, what, hint string }{
 	{"\x80\x02", pickle, again}, {"\x80\x03", pickle, again}, {"\x80\x04", pickle, again}, {"\x80\x05", pickle, again},
 	{"PK\x03\x04", "a zip archive", "unpack it first"},
@@ -182,7 +185,8 @@ const (
 	again  = "export the profiler trace with export_chrome_trace"
 )
 
-// Foreign names what a file is that no reader here takes, and what to give instead.
+// Foreign names the kind of a file that no reader here accepts, and what to use
+// instead.
 func Foreign(head []byte) (what, hint string) {
 	if len(head) >= 2 && head[0] == 0x0a && !bytes.ContainsRune([]byte(" \t\r\n{["), rune(head[1])) {
 		return "a Perfetto protobuf (.pftrace)", "its format is not supported; " + again
@@ -195,7 +199,7 @@ func Foreign(head []byte) (what, hint string) {
 	return "", ""
 }
 
-// kindOf tells by the beginning of a text what it is.
+// kindOf identifies a file by the start of its text.
 func kindOf(text []byte) (Kind, error) {
 	switch {
 	case len(text) == 0:
@@ -212,7 +216,7 @@ func kindOf(text []byte) (Kind, error) {
 		return Stacks, nil
 	case IsTar(text):
 		return Tar, nil
-	case IsLog(text) && bytes.Contains(text, []byte(`] {"`)): // others begin their lines alike
+	case IsLog(text) && bytes.Contains(text, []byte(`] {"`)): // other logs have similar lines
 		return CompileLog, nil
 	}
 	begin := bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\xEF\xBB\xBF")))
@@ -246,8 +250,9 @@ func kindOf(text []byte) (Kind, error) {
 	return Unknown, fmt.Errorf("it begins with %q", text[:min(len(text), 16)])
 }
 
-// isStacks reports whether a text is of threads and where they are: a process and its
-// threads as py-spy has them, or the words with which Python begins each thread.
+// isStacks reports whether a text has stacks of threads: a process and its
+// threads as py-spy prints them, or the words with which Python begins each
+// thread.
 func isStacks(text []byte) bool {
 	if bytes.HasPrefix(text, []byte("Process ")) && bytes.Contains(text, []byte("\nThread ")) && bytes.Contains(text, []byte("\nPython v")) {
 		return true
@@ -255,13 +260,13 @@ func isStacks(text []byte) bool {
 	return bytes.Contains(text, []byte(" (most recent call first):\n  File \""))
 }
 
-// document tells files that are one JSON object by their first keys.
+// document identifies a file with a single JSON object by its first keys.
 func document(text []byte) Kind {
 	if text = text[:min(len(text), sniffSize)]; len(text) == 0 || text[0] != '{' {
 		return Unknown
 	}
 	if at := key(text, "ph"); at >= 0 {
-		text = text[:at] // what comes before the first event
+		text = text[:at] // the text before the first event
 	}
 	switch {
 	case hasKey(text, "traceEvents"), hasKey(text, "schemaVersion"):
@@ -272,7 +277,8 @@ func document(text []byte) Kind {
 	return Unknown
 }
 
-// key finds a key of JSON, with or without a blank before the colon.
+// key returns the index of a JSON key, with or without a blank before the
+// colon.
 func key(text []byte, name string) int {
 	i := bytes.Index(text, []byte(`"`+name+`":`))
 	j := bytes.Index(text, []byte(`"`+name+`" :`))

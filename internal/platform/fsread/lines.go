@@ -7,43 +7,43 @@ import (
 	"io"
 )
 
-// MaxLine bounds the memory that a line of any file may take. The longest lines
-// that are known are batches of OTLP spans that waited for their receiver: one
-// line for as much as a receiver takes, which is written some times as long in
-// JSON. Lines of traces have 16 KiB, merged ones have been seen with more.
+// MaxLine bounds the memory of a line of any file. The longest known lines are
+// batches of OTLP spans that waited for their receiver: one line holds as much
+// as a receiver accepts, and JSON is several times as long. Lines of traces
+// have 16 KiB, merged ones sometimes more.
 const MaxLine = 64 << 20
 
-// ErrLongLine is returned for a line that has more than MaxLine bytes.
+// ErrLongLine is returned for a line with more than MaxLine bytes.
 var ErrLongLine = fmt.Errorf("line is longer than %d MiB", MaxLine>>20)
 
-// MaxEmpty bounds the empty lines that follow each other. No writer of traces writes two,
+// MaxEmpty bounds successive empty lines. Writers of traces write at most one,
 // and a compressed file of one MiB may have 10^9, which take minutes to read.
 const MaxEmpty = 1 << 20
 
 // ErrEmptyLines ends a text that has more than MaxEmpty empty lines in a row.
 var ErrEmptyLines = fmt.Errorf("more than %d empty lines in a row, which no trace has; if you trust the file, remove them: grep . FILE, or zcat FILE | grep . | gzip", MaxEmpty)
 
-// Lines cuts text into lines without copying them. The zero value has none.
+// Lines splits text into lines without copying them. The zero value has none.
 type Lines struct {
 	r          io.Reader
 	buf        []byte
-	start, end int   // unread part of buf
-	read       int64 // bytes of r
+	start, end int   // the unread part of buf
+	read       int64 // bytes read from r
 	err        error
 	skipping   bool // inside a line that is too long
-	empty      int  // lines that came last
+	empty      int  // successive empty lines
 	stop       func() error
 }
 
-// Reset begins to read lines from r, with the memory of what was read before.
-// Stop, when not nil, is asked before each reading of r; its error ends the text.
+// Reset starts reading lines from r and reuses the memory. stop, if not nil, is
+// called before each read of r; its error ends the text.
 func (l *Lines) Reset(r io.Reader, stop func() error) {
 	*l = Lines{r: r, buf: l.buf, stop: stop}
 }
 
 // Next returns a line without its line feed, valid until the next call, or
-// [ErrLongLine] in the place of one that was skipped. When the text ends it
-// returns the reader's error; [Lines.Rest] has what follows the last line feed.
+// [ErrLongLine] in place of a skipped line. At the end of the text it returns
+// the reader's error; [Lines.Rest] returns what follows the last line feed.
 func (l *Lines) Next() ([]byte, error) {
 	scanned := 0
 	for {
@@ -76,7 +76,8 @@ func (l *Lines) Next() ([]byte, error) {
 	}
 }
 
-// Line is [Lines.Next] which takes what follows the last line feed for a line.
+// Line is like [Lines.Next], but returns the text after the last line feed as a
+// line too.
 func (l *Lines) Line() ([]byte, error) {
 	line, err := l.Next()
 	if err == nil || errors.Is(err, ErrLongLine) {
@@ -120,7 +121,7 @@ func (l *Lines) fill() {
 	l.err = io.ErrNoProgress
 }
 
-// Rest returns what follows the last line feed that [Lines.Next] has met, or
+// Rest returns the text after the last line feed that [Lines.Next] found, or
 // [ErrLongLine].
 func (l *Lines) Rest() ([]byte, error) {
 	if l.skipping {
@@ -129,5 +130,5 @@ func (l *Lines) Rest() ([]byte, error) {
 	return l.buf[l.start:l.end], nil
 }
 
-// At returns how many bytes of the text come before what is read next.
+// At returns the offset of the next line in the text.
 func (l *Lines) At() int64 { return l.read - int64(l.end-l.start) }

@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/growth"
 )
 
-// read returns the lines of a text by their lengths, -1 for those that are too
+// read returns the lengths of the lines of a text, -1 for lines that are too
 // long, and where each begins.
 func read(r io.Reader) (lines, begin []int64, err error) {
 	var l fsread.Lines
@@ -67,8 +67,8 @@ func (e *endless) Read(b []byte) (int, error) {
 	return int(n), nil
 }
 
-// TestLongLineTakesBoundedMemory: a line takes what MaxLine allows and no more,
-// however long it is.
+// TestLongLineTakesBoundedMemory checks that a line takes at most MaxLine bytes
+// of memory, however long it is.
 func TestLongLineTakesBoundedMemory(t *testing.T) {
 	least := growth.Bytes(func() { _, _, _ = read(&endless{2 * fsread.MaxLine}) })
 	most := growth.Bytes(func() { _, _, _ = read(&endless{32 * fsread.MaxLine}) })
@@ -86,7 +86,8 @@ func TestLinesStop(t *testing.T) {
 	}
 }
 
-// TestEmptyLines: empty lines are lines until too many follow each other, which ends the text.
+// TestEmptyLines checks that empty lines are returned until too many follow
+// each other, which ends the text.
 func TestEmptyLines(t *testing.T) {
 	for name, c := range map[string]struct {
 		text  string

@@ -1,5 +1,6 @@
-// Package fsread is how files are read: what a file is by what is in it, its text
-// where it is compressed, its lines, and which files paths stand for.
+// Package fsread reads files: it identifies their kind by their contents,
+// decompresses them, splits them into lines, and finds the files of the paths
+// that users give.
 package fsread
 
 import (
@@ -12,15 +13,15 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// IsGzip reports whether the first bytes of a file are those of gzip.
+// IsGzip reports whether a file begins like gzip.
 func IsGzip(head []byte) bool { return len(head) >= 2 && head[0] == 0x1f && head[1] == 0x8b }
 
-// Text returns what the bytes of a file hold: r itself or, where it is compressed,
-// the text of all its gzip members. The error of a torn one comes with the
-// reading; see [Torn].
+// Text returns the decompressed contents: r itself or, if it is compressed, the
+// text of all its gzip members. A torn file returns its error while it is read;
+// see [Torn].
 func Text(r *bufio.Reader) (io.Reader, error) { return textBy(r, new(gzip.Reader)) }
 
-// textBy is Text with a reader for what is compressed.
+// textBy is Text with an existing gzip reader.
 func textBy(r *bufio.Reader, zip *gzip.Reader) (io.Reader, error) {
 	head, err := r.Peek(2)
 	if IsGzip(head) {
@@ -32,22 +33,24 @@ func textBy(r *bufio.Reader, zip *gzip.Reader) (io.Reader, error) {
 	return r, nil
 }
 
-// Torn reports whether an error of a compressed file means that it was cut off or
-// damaged: what was read before is good, and no disk has failed.
+// Torn reports whether an error of a compressed file means that it was cut off
+// or damaged: what was read before is good, and the disk did not fail.
 func Torn(err error) bool {
 	var corrupt flate.CorruptInputError
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.As(err, &corrupt)
 }
 
-// flushMark is how a deflate stream ends that was flushed and goes on: an empty stored block.
+// flushMark is the end of a deflate stream that was flushed and not closed: an
+// empty stored block.
 var flushMark = []byte{0, 0, 0xff, 0xff}
 
-// EndsFlushed reports whether a compressed file that lacks the end of its stream stops where
-// its writer flushed it: the writer was killed there, or still writes. A file that was cut
-// ends like this only where it was cut at a flush, and then nothing tells the two apart.
+// EndsFlushed reports whether a compressed file without the end of its stream
+// stops where its writer flushed it: the writer was killed there, or still
+// writes. A file that was truncated later ends like this only if it was cut at
+// a flush, and then the two cannot be distinguished.
 func EndsFlushed(r io.ReaderAt, size int64) bool {
 	mark := make([]byte, len(flushMark))
-	n, _ := r.ReadAt(mark, max(size-int64(len(mark)), 0)) // what cannot be read does not end so
+	n, _ := r.ReadAt(mark, max(size-int64(len(mark)), 0)) // on an error the file does not end like this
 	return n == len(mark) && bytes.Equal(mark, flushMark)
 }
 

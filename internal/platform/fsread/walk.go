@@ -13,22 +13,22 @@ import (
 // Found is a file that a path stands for.
 type Found struct {
 	Path string
-	Info fs.FileInfo // nil where Err is set
-	Err  error       // why it, or a folder below the path, cannot be looked at
+	Info fs.FileInfo // nil if Err is set
+	Err  error       // why the file, or a folder below the path, cannot be read
 
-	Named bool // it is one of the paths
-	Below bool // it lies in a folder
+	Named bool // the path was given explicitly
+	Below bool // the file is in a folder
 }
 
-// ErrNoMatch is why a pattern stands for no file.
+// ErrNoMatch is returned for a pattern that matches no file.
 var ErrNoMatch = errors.New("no file matches; check the pattern")
 
-// Walk returns the files that paths stand for, in their order: a file itself; of a
-// folder all regular files below it, by name; of a pattern, where no file has it
-// for a name, all that match, and what is in folders that do. A file with several
-// names, or links, is there once. What is gone by the time that it is looked at, or
-// is no regular file, is left out unless a path names it. An error means that a path
-// cannot be looked at at all.
+// Walk returns the files that paths stand for, in their order: a file itself;
+// for a folder all regular files below it, sorted by name; for a pattern, if no
+// file has this name, all that match, and the files in matching folders. A file
+// with several names or links is returned once. Files that have disappeared,
+// and files that are not regular, are left out unless a path names them. An
+// error means that a path cannot be read at all.
 func Walk(paths ...string) ([]Found, error) {
 	var out []Found
 	var once Once
@@ -71,7 +71,7 @@ func Walk(paths ...string) ([]Found, error) {
 	return out, nil
 }
 
-// findBelow finds what is in a folder, which may be a link to one.
+// findBelow returns the files in a folder, which may be a link to one.
 func findBelow(dir string) ([]Found, error) {
 	root := dir
 	if info, err := os.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
@@ -94,16 +94,15 @@ func findBelow(dir string) ([]Found, error) {
 	return out, err
 }
 
-// Once tells whether a file was there before under another name. The zero Once has
-// seen none.
+// Once detects files with several names. The zero value is ready for use.
 type Once struct {
 	seen map[fileKey][]fs.FileInfo
 }
 
-// fileKey finds the files that may be one.
+// fileKey identifies candidates for the same file.
 type fileKey struct{ size, time int64 }
 
-// Add reports whether a file is a new one.
+// Add reports whether a file is new.
 func (o *Once) Add(info fs.FileInfo) bool {
 	key := fileKey{info.Size(), info.ModTime().UnixNano()}
 	if slices.ContainsFunc(o.seen[key], func(other fs.FileInfo) bool { return os.SameFile(info, other) }) {

@@ -18,12 +18,12 @@ func TestWalk(t *testing.T) {
 		os.WriteFile("x[1]", []byte("3"), 0o600), os.Link("job/b", "job/again"), os.Symlink("job", "latest"), os.Symlink("rank-1/a", "job/to"), os.Symlink("gone", "job/broken"),
 	} {
 		if err != nil {
-			t.Skip(err) // no links here
+			t.Skip(err) // this system has no links
 		}
 	}
 	for _, c := range []struct {
 		paths string
-		want  string // those that are named with a star, those in folders without
+		want  string // a star marks files that were named, files in folders have none
 		err   error
 	}{
 		{"job", "job/again job/rank-1/a", nil},

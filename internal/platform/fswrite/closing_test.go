@@ -13,7 +13,7 @@ import (
 )
 
 // TestDeadline closes a stalled output: at the deadline, or after half a minute
-// without one; and what is not in the file is lost.
+// without one. What is not in the file is lost.
 func TestDeadline(t *testing.T) {
 	for name, limit := range map[string]time.Duration{"deadline": 2 * time.Second, "none": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -48,14 +48,15 @@ func TestDeadline(t *testing.T) {
 				if feed(s, 50, 5) != 5 || s.Stats().Lost != 35 {
 					t.Errorf("%+v", s.Stats())
 				}
-				close(shut) // the goroutine ends
+				close(shut) // ends the goroutine
 			})
 		})
 	}
 }
 
-// TestClosing: while a file closes it takes no more, says so, and counts what
-// comes; a second Close waits for the first, and no longer.
+// TestClosing checks that a closing file takes nothing more, returns an error
+// for it, and counts it; and that a second Close waits exactly as long as the
+// first.
 func TestClosing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, shut := &gate{}, make(chan struct{})
@@ -91,11 +92,11 @@ func TestClosing(t *testing.T) {
 		if took := time.Since(start); took > 31*time.Second {
 			t.Errorf("both closes took %v", took)
 		}
-		close(shut) // the goroutine ends
+		close(shut) // ends the goroutine
 	})
 }
 
-// TestShortFailures fails for 0.3 s now and then, as some file systems do.
+// TestShortFailures fails for 0.3 s from time to time, as some file systems do.
 func TestShortFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, tell := &gate{}, &told{}
@@ -120,7 +121,7 @@ func TestShortFailures(t *testing.T) {
 	})
 }
 
-// TestLossesAtTheEnd closes an output that fails for good.
+// TestLossesAtTheEnd closes an output that fails permanently.
 func TestLossesAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, full := &gate{}, errors.New("no space left")

@@ -66,7 +66,8 @@ func TestExchangeDir(t *testing.T) {
 	}
 }
 
-// Of a folder only what is ours by its name goes, and nothing behind a link.
+// Only files with our names are removed from a folder, and nothing behind a
+// link.
 func TestRemoveDir(t *testing.T) {
 	ours := func(path string) bool { return strings.HasSuffix(path, ".ring") }
 	dir := func(t *testing.T) string {
@@ -115,7 +116,7 @@ func TestRemoveDir(t *testing.T) {
 	}
 }
 
-// A folder of this user alone is made, or taken where it is that.
+// OwnDir makes a private folder, or accepts an existing folder that is private.
 func TestOwnDir(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

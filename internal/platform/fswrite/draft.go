@@ -9,12 +9,12 @@ import (
 	"syscall"
 )
 
-// Proof looks at a file that is there and returns nil if it may be replaced or
-// deleted, else why not. The file is regular, open for reading, and was reached
-// through no symbolic link. A nil Proof takes no file.
+// Proof examines an existing file and returns nil if it may be replaced or
+// deleted, otherwise the reason why not. The file is regular, open for reading,
+// and was reached through no symbolic link. A nil Proof accepts no file.
 type Proof func(f *os.File) error
 
-// Same proves a file by its identity: it is the one that f has open now.
+// Same returns a Proof that accepts the file that f has open now.
 func Same(f *os.File) Proof {
 	id, err := identify(f)
 	return func(other *os.File) error {
@@ -32,16 +32,16 @@ func Same(f *os.File) Proof {
 // errOther matches fs.ErrExist.
 var errOther = fmt.Errorf("another file replaced it: %w", fs.ErrExist)
 
-// Draft is a file that is written beside the one that it becomes, under a name
-// that nobody can foresee. A program that is killed leaves it there, hidden. Its
-// errors name the file that it becomes.
+// Draft is a file that is written beside its final place, under an
+// unpredictable hidden name. A killed program leaves it there. Errors have the
+// final path.
 type Draft struct {
 	f    *os.File
 	id   identity
 	path string
 }
 
-// Begin makes the draft of a file, with these permissions.
+// Begin creates the draft of a file with these permissions.
 func Begin(path string, mode fs.FileMode) (*Draft, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+cut(filepath.Base(path), maxBase)+".*.tmp")
 	if err != nil {
@@ -74,8 +74,8 @@ var fsync = (*os.File).Sync
 // Sync waits until what was written is on the disk.
 func (d *Draft) Sync() error { return d.named(fsync(d.f)) }
 
-// End puts the draft on the disk and closes it, and leaves it to Publish to name it: for
-// a set of files of which none appears before all are written.
+// End syncs the draft to the disk and closes it, without publishing it: for a
+// set of files that must all be written before the first appears.
 func (d *Draft) End() error {
 	err := fsync(d.f)
 	if closeErr := d.close(); err == nil {
@@ -84,8 +84,8 @@ func (d *Draft) End() error {
 	return d.named(err)
 }
 
-// Keep returns the draft the owner and the permissions of a file, and fails for one
-// that has other names: they would go on to name the old file.
+// Keep gives the draft the owner and the permissions of a file. It fails for a
+// file with other hard links, because they would keep the old contents.
 func (d *Draft) Keep(f *os.File) error {
 	id, err := identify(f)
 	if err == nil && id.links > 1 {
@@ -104,10 +104,10 @@ func (d *Draft) Keep(f *os.File) error {
 	return d.named(d.f.Chmod(info.Mode().Perm()))
 }
 
-// Publish ends the draft and gives it its name, where nothing stands or a file
-// that ours takes. What appears there meanwhile is never replaced: the error then
-// matches fs.ErrExist. Before a file is replaced the new one is on the disk.
-// After an error the draft is gone.
+// Publish ends the draft and gives it its name, which must be free or belong to
+// a file that ours accepts. A file that appears there meanwhile is never
+// replaced: the error then matches fs.ErrExist. The new file is on the disk
+// before a file is replaced. After an error the draft is removed.
 func (d *Draft) Publish(ours Proof) error {
 	err := d.publish(ours)
 	if err != nil {
@@ -157,15 +157,15 @@ func (d *Draft) close() error {
 	return err
 }
 
-// Discard gives the draft up. It does nothing to one that was published.
+// Discard removes the draft. It does nothing after Publish.
 func (d *Draft) Discard() {
 	_ = d.close()
 	if named, err := identifyName(d.f.Name()); err == nil && named.equal(&d.id) {
-		_ = os.Remove(d.f.Name()) // the error that led here is the one to tell
+		_ = os.Remove(d.f.Name()) // the error that led here matters more
 	}
 }
 
-// named returns errors about the draft the name that the caller knows.
+// named replaces the draft's path in errors by the final path.
 func (d *Draft) named(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) && at.Path == d.f.Name() {
@@ -178,8 +178,8 @@ func (d *Draft) named(err error) error {
 	return err
 }
 
-// Write makes a file of some text, or replaces one that ours takes. It returns
-// the proof of the new file.
+// Write creates a file with some text, or replaces one that ours accepts. It
+// returns the proof of the new file.
 func Write(path string, text []byte, mode fs.FileMode, ours Proof) (Proof, error) {
 	d, err := Begin(path, mode)
 	if err != nil {
@@ -196,8 +196,9 @@ func Write(path string, text []byte, mode fs.FileMode, ours Proof) (Proof, error
 	return mine, nil
 }
 
-// Patch writes over a part of a file that ours takes, without making another one: for a
-// few bytes that readers may find as they were or as they are. The file stays as long as it is.
+// Patch overwrites bytes of a file that ours accepts in place, and does not
+// make the file longer. It is not atomic: readers may see the old or the new
+// bytes.
 func Patch(path string, at int64, text []byte, ours Proof) error {
 	f, err := os.OpenFile(path, os.O_RDWR|noFollow|nonBlock, 0)
 	if err != nil {
@@ -215,7 +216,8 @@ func Patch(path string, at int64, text []byte, ours Proof) error {
 	return errors.Join(err, f.Close())
 }
 
-// Check reports what would keep a draft from being published under a path now.
+// Check returns the error with which a draft could not be published under a
+// path now.
 func Check(path string, ours Proof) error {
 	_, err := prove(path, ours)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -224,7 +226,7 @@ func Check(path string, ours Proof) error {
 	return err
 }
 
-// prove returns the identity of a file that is there and that ours takes.
+// prove returns the identity of an existing file that ours accepts.
 func prove(path string, ours Proof) (identity, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -253,7 +255,8 @@ func prove(path string, ours Proof) (identity, error) {
 	return identify(f)
 }
 
-// replaceable refuses all but regular files, with errors that match fs.ErrExist.
+// replaceable refuses files that are not regular, with errors that match
+// fs.ErrExist.
 func replaceable(path string, mode fs.FileMode) error {
 	what := "it is not a regular file"
 	switch {

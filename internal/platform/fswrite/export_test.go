@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// AtStep calls f between the steps of the verbs.
+// AtStep calls f between the steps of replacing and deleting files.
 func AtStep(f func(name string)) (undo func()) {
 	step = f
 	return func() { step = func(string) {} }
 }
 
-// FailSync has the disk take nothing: files cannot be synced.
+// FailSync makes syncing files fail.
 func FailSync(err error) (undo func()) {
 	was := fsync
 	fsync = func(*os.File) error { return err }
 	return func() { fsync = was }
 }
 
-// Without takes from the system what it can: "rename", "exchange", "link".
+// Without disables features of the system: "rename", "exchange", "link".
 func Without(what ...string) (undo func()) {
 	cannot := func(string, string) error { return errors.ErrUnsupported }
 	rename, swap, hard := moveNew, exchange, link

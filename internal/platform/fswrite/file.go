@@ -10,24 +10,24 @@ import (
 	"syscall"
 )
 
-// Output is where a [Sink] puts bytes. Only one goroutine at a time uses it,
+// Output is the destination of a [Sink]. Only one goroutine at a time uses it,
 // except for Interrupt.
 type Output interface {
-	// Write appends some of p and says how much.
+	// Write appends a part of p and returns its length.
 	Write(p []byte) (n int, err error)
-	// Commit says that what was written so far is whole.
+	// Commit marks what was written so far as complete.
 	Commit()
-	// Undo takes back what was written since Commit, and reports whether it
-	// could; otherwise that stays and the rest has to follow it.
+	// Undo removes what was written since Commit, and reports whether it could;
+	// otherwise that stays and the rest has to follow it.
 	Undo() bool
-	// Check notices that the output vanished while no write failed.
+	// Check detects that the output vanished although no write failed.
 	Check() error
-	// Gone reports whether what was written is deleted.
+	// Gone reports whether what was written has been deleted.
 	Gone() bool
-	// Resume makes a failed output usable. fresh means that nothing written
-	// before is in it, and gone that it is nowhere else either.
+	// Resume makes a failed output usable again. fresh means that it has nothing
+	// that was written before, and gone that this is not in another file either.
 	Resume() (fresh, gone bool, err error)
-	// Next goes on in the next part.
+	// Next continues in the next part.
 	Next() error
 	// Remove deletes the output.
 	Remove() error
@@ -35,7 +35,7 @@ type Output interface {
 	Path() string
 	Sync() error
 	Close() error
-	// Interrupt makes a Write that hangs return, where the system can do that.
+	// Interrupt makes a blocked Write return, if the system supports it.
 	Interrupt()
 }
 
@@ -46,23 +46,23 @@ var (
 	errForked  = errors.New("file belongs to another process")
 )
 
-// file is a regular file. It never keeps half a block: it remembers how long
-// the file was when all was well and cuts it there before going on.
+// file is a regular file. It never keeps an incomplete block: it truncates the
+// file to its last complete state before it continues.
 type file struct {
-	asked string // parts are counted from it
+	asked string // the path asked for, from which parts are numbered
 	path  string // of the current part
 	part  int
 	f     *os.File
 	shut  bool     // f was closed by Close
-	id    identity // as it was opened
-	good  int64    // committed
-	at    int64    // written
+	id    identity // when it was opened
+	good  int64    // committed bytes
+	at    int64    // written bytes
 	pid   int
 }
 
-// orphans are files whose descriptor was closed behind our back. They must
-// never be closed, which is what the garbage collector would do: by now the
-// number of the descriptor may be somebody else's file.
+// orphans are files whose descriptor was closed by other code. They must never
+// be closed, not even by the garbage collector, because the descriptor's number
+// may belong to another file by now.
 var orphans struct {
 	sync.Mutex
 	files []*os.File
@@ -90,7 +90,8 @@ func newAppended(path string, f *os.File) (Output, error) {
 	return newFile(path, f, size)
 }
 
-// ours returns an error unless the descriptor still is the file we opened.
+// ours returns an error unless the descriptor still belongs to the file we
+// opened.
 func (o *file) ours() (identity, error) {
 	if os.Getpid() != o.pid {
 		return identity{}, errForked
@@ -120,8 +121,8 @@ func (o *file) Commit() { o.good = o.at }
 func (o *file) Undo() bool {
 	o.at = o.good
 	if info, err := o.ours(); err == nil && info.size > o.good {
-		// Best effort, so that a crash meanwhile leaves a clean end; Resume insists.
-		// A file that somebody emptied is not filled up with zeros.
+		// Best effort, so that a crash meanwhile leaves a clean end; Resume insists. A
+		// file that was emptied is not filled with zeros.
 		_ = o.f.Truncate(o.good)
 	}
 	return true
@@ -137,10 +138,10 @@ func (o *file) Check() error {
 	case missing(err), err == nil && !named.equal(&o.id), info.size < o.good:
 		return errRemoved
 	}
-	return nil // another error tells nothing; a write will
+	return nil // this error proves nothing; a write will show
 }
 
-// missing reports whether an error says that there is no such file.
+// missing reports whether an error means that the file does not exist.
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
@@ -159,13 +160,13 @@ func (o *file) Resume() (fresh, gone bool, err error) {
 	named, nameErr := identifyName(o.path)
 	same := nameErr == nil && named.equal(&o.id)
 	switch {
-	case same && named.size < o.good: // emptied by somebody
+	case same && named.size < o.good: // emptied by another process
 		return true, true, o.Next()
-	case same && o.shut && named.size > o.good: // somebody went on in it, or it is another file
+	case same && o.shut && named.size > o.good: // another process appended to it, or it is another file
 		return true, false, o.Next()
 	case same && alive:
 		return false, false, o.f.Truncate(o.good)
-	case same: // the descriptor is gone, not the file
+	case same: // the descriptor is gone, but not the file
 		f, err := openExisting(o.path)
 		if err != nil {
 			return false, false, err
@@ -175,7 +176,7 @@ func (o *file) Resume() (fresh, gone bool, err error) {
 		if err != nil || !now.equal(&o.id) {
 			return false, false, errors.Join(errClosed, f.Close())
 		}
-		if o.shut && (!locked || now.size > o.good) { // somebody writes it, or has since
+		if o.shut && (!locked || now.size > o.good) { // another process writes it, or wrote it since
 			_ = f.Close()
 			return true, false, o.Next()
 		}
@@ -216,7 +217,7 @@ func (o *file) replace(f *os.File, path string) error {
 		return errors.Join(err, f.Close())
 	}
 	if _, err := o.ours(); err == nil {
-		_ = o.f.Close() // what was written to the old file is beyond help when that fails
+		_ = o.f.Close() // an error here cannot be repaired
 	} else {
 		o.drop()
 	}
@@ -224,7 +225,7 @@ func (o *file) replace(f *os.File, path string) error {
 	return nil
 }
 
-// drop gives up a descriptor that somebody closed.
+// drop abandons a descriptor that other code closed.
 func (o *file) drop() {
 	if !o.shut {
 		orphan(o.f)
@@ -238,8 +239,7 @@ func (o *file) Remove() error {
 	return os.Remove(o.path)
 }
 
-// Cut shortens a file that was opened to be appended to, because what it ends
-// with is not whole.
+// Cut shortens a file that was opened for appending and has an incomplete end.
 func Cut(out Output, size int64) error {
 	o, ok := out.(*file)
 	if !ok {
@@ -273,10 +273,10 @@ func (o *file) Close() error {
 }
 
 // Suspend writes what waits and closes the file without its end, so that
-// [Continue] can go on in it; until then the Sink takes nothing. An error means
+// [Continue] can continue it; until then the Sink takes nothing. An error means
 // that it cannot be continued; what was lost is an error of the last Close.
-// Only regular files can be suspended: for others it does nothing
-// and returns [errors.ErrUnsupported].
+// Only regular files can be suspended: for others it does nothing and returns
+// [errors.ErrUnsupported].
 func (s *Sink) Suspend(ctx context.Context) error {
 	if _, regular := s.out.(*file); !regular {
 		return errors.ErrUnsupported
@@ -293,9 +293,9 @@ func (s *Sink) Suspend(ctx context.Context) error {
 	return err
 }
 
-// Continue goes on where a Sink was suspended: in its file, or, if that is gone
-// or was changed meanwhile, in a new one, as after an outage. After an error it
-// may be called again. The counts go on.
+// Continue continues a suspended Sink: in its file or, if that is gone or was
+// changed meanwhile, in a new one, as after an outage. After an error it may be
+// called again. The counts continue.
 func Continue(old *Sink, o Options) (*Sink, error) {
 	old.mu.Lock()
 	ok := old.closing.leave && old.closing.ended && !old.closing.given

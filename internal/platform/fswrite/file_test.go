@@ -77,7 +77,7 @@ func TestOpenTouchesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = first.Close()
-	for _, n := range []string{"t.run2.pfw.gz", "t.run3.pfw.gz"} { // one that is dangling and one that is not
+	for _, n := range []string{"t.run2.pfw.gz", "t.run3.pfw.gz"} { // one dangling link and one regular file
 		target := victim
 		if n == "t.run3.pfw.gz" {
 			target = filepath.Join(dir, "nowhere")
@@ -87,7 +87,7 @@ func TestOpenTouchesNothing(t *testing.T) {
 		}
 	}
 	for _, mode := range []fswrite.Existing{fswrite.NextName, fswrite.Append} {
-		held, err := fswrite.Open(path, fswrite.Append) // the lock
+		held, err := fswrite.Open(path, fswrite.Append) // holds the lock
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,8 @@ func TestOpenRace(t *testing.T) {
 	}
 }
 
-// No two writers have one file, though one finds it before its maker has locked it.
+// No two writers get the same file, even if one finds it before its creator has
+// locked it.
 func TestAppendRace(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 300 {
@@ -177,8 +178,8 @@ func TestAppendRace(t *testing.T) {
 	}
 }
 
-// Nobody appends to a file that its writer is about to delete, or takes that it
-// has done so for an error.
+// No writer appends to a file that its writer is about to delete, and the
+// deletion is not reported as an error.
 func TestAppendToAFileThatGoes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.x")
 	var all sync.WaitGroup
@@ -225,15 +226,15 @@ func sink(t *testing.T, path string) (*fswrite.Sink, *told) {
 	return s, tell
 }
 
-// flushed waits until what was put is in the file: a busy machine may keep the
-// goroutine that writes from its work for as long as a stall is.
+// flushed waits until what was put is in the file. On a busy machine the
+// writing goroutine may be delayed by as long as a stall takes.
 func flushed(t *testing.T, s *fswrite.Sink) {
 	t.Helper()
 	until.Nil(t, func() error { return s.Flush(t.Context(), false) })
 }
 
-// TestDescriptorClosedFromOutside closes the descriptor behind the back of the
-// writer, and has its number reused by a file that must not be written to.
+// TestDescriptorClosedFromOutside closes the writer's descriptor and reuses its
+// number for a file that must not be written to.
 func TestDescriptorClosedFromOutside(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "t.x")
@@ -275,8 +276,8 @@ func TestDescriptorClosedFromOutside(t *testing.T) {
 	if lines, gaps := sums(string(text)); lines != 60 || gaps != 0 || s.Stats().Lost != 0 || len(tell.all) != 2 {
 		t.Errorf("%d lines, %d in gaps, reports %+v", lines, gaps, tell.all)
 	}
-	if len(tell.paths) != 0 { // it is the file that it was
-		t.Errorf("got reports of paths %v", tell.paths)
+	if len(tell.paths) != 0 { // it is the same file
+		t.Errorf("told of paths %v", tell.paths)
 	}
 	if mine, _ := os.ReadFile(other.Name()); string(mine) != "mine" {
 		t.Errorf("the other file holds %.50q", mine)
@@ -300,8 +301,8 @@ func descriptors(t *testing.T) map[int]string {
 	return all
 }
 
-// TestEmptiedFile is truncated by somebody else, who gets the file; the writer
-// goes on in another one and says what went.
+// TestEmptiedFile truncates the file from outside: the writer leaves it,
+// continues in another file and reports the loss.
 func TestEmptiedFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "t.x")
@@ -327,8 +328,8 @@ func TestEmptiedFile(t *testing.T) {
 	}
 }
 
-// A file that was moved away keeps what is in it; where something else has its name
-// by then the writer goes on in another one.
+// A file that was moved away keeps its contents; if another file has its name
+// by then, the writer continues in a third.
 func TestMovedFile(t *testing.T) {
 	dir := t.TempDir()
 	path, aside := filepath.Join(dir, "t.x"), filepath.Join(dir, "aside")
@@ -354,8 +355,8 @@ func TestMovedFile(t *testing.T) {
 	}
 }
 
-// A file that is replaced by one that is ours too is looked at again; one that
-// comes where none was is an error.
+// A file that is replaced by another one of ours is examined again; a file that
+// appears where none was is an error.
 func TestWhatComesMeanwhile(t *testing.T) {
 	for _, lacks := range systems {
 		for _, c := range []struct {

@@ -4,5 +4,5 @@ package fswrite
 
 import "os"
 
-// Lock locks nothing where the system has no such locks.
+// Lock does nothing on systems without such locks.
 func Lock(*os.File) bool { return true }

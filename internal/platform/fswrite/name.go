@@ -11,21 +11,22 @@ import (
 	"unicode/utf8"
 )
 
-// Stdout is the path that stands for the standard output.
+// Stdout is the path of the standard output.
 const Stdout = "-"
 
-// Name is the path of a file as a user gives it, and what is filled in.
+// Name is the path of a file as the user gives it, and the values of its
+// placeholders.
 type Name struct {
 	Path      string // may hold {rank}, {pid} and {host}
-	Rank      *int   // nil is unknown; {rank} then becomes 0
-	WorldSize int    // 0 is unknown
+	Rank      *int   // nil if unknown; {rank} then becomes 0
+	WorldSize int    // 0 if unknown
 	PID       int
 	Host      string
 }
 
 var placeholder = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
-// Expand replaces the placeholders. One that is unknown is an error.
+// Expand replaces the placeholders. An unknown placeholder is an error.
 func (n Name) Expand() (string, error) {
 	rank := 0
 	if n.Rank != nil {
@@ -50,9 +51,10 @@ func (n Name) Expand() (string, error) {
 	return path, nil
 }
 
-// Resolve is Expand for the file of one rank: where a job has several and the
-// path has no {rank}, "-rank2" goes before the extension, so that ranks never
-// meet. Pipes, devices and the standard output stay as they are.
+// Resolve returns the path for one rank. If the job has several ranks and the
+// path has no {rank}, "-rank2" (for rank 2) goes before the extension, so that
+// ranks use different files. Pipes, devices and the standard output stay as
+// they are.
 func (n Name) Resolve() (string, error) {
 	path, err := n.Expand()
 	if err != nil {
@@ -67,8 +69,8 @@ func (n Name) Resolve() (string, error) {
 	return path, nil
 }
 
-// AsIs reports whether a path is opened as it is: the standard output, or a
-// pipe, a device or another thing that is there and is no regular file.
+// AsIs reports whether a path is opened as it is: the standard output, or an
+// existing pipe, device or other file that is not regular.
 func AsIs(path string) bool {
 	if path == Stdout || path == "/dev/stdout" || path == "/dev/stderr" || strings.HasPrefix(path, "/dev/fd/") {
 		return true
@@ -77,8 +79,8 @@ func AsIs(path string) bool {
 	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
 }
 
-// Split cuts the extension off a path: the last one, and the one before it
-// where the last says how the file is compressed, as in trace.pfw.gz.
+// Split splits the extension off a path: the last one, and the one before if
+// the last is that of a compression, as in trace.pfw.gz.
 func Split(path string) (stem, ext string) {
 	dir, base := filepath.Split(path)
 	cut := func(s string) string {
@@ -97,14 +99,14 @@ func Split(path string) (stem, ext string) {
 	return dir + name, base[len(name):]
 }
 
-// Insert puts text before the extension of a path.
+// Insert inserts text before the extension of a path.
 func Insert(path, text string) string {
 	stem, ext := Split(path)
 	return stem + text + ext
 }
 
-// Run is the name of the n-th run that asks for a path: the path itself, then
-// trace.run2.pfw.gz.
+// Run returns the name for the n-th run with the same path: the path itself,
+// then trace.run2.pfw.gz.
 func Run(path string, n int) string {
 	if n <= 1 {
 		return path
@@ -112,15 +114,16 @@ func Run(path string, n int) string {
 	return Insert(path, ".run"+strconv.Itoa(n))
 }
 
-// part is the name of the n-th continuation of a file.
+// part returns the name of the n-th continuation of a file.
 func part(path string, n int) string { return Insert(path, "."+strconv.Itoa(n)) }
 
-// maxBase leaves room for what is added to a name. File systems end at 255 bytes.
+// maxBase leaves room for additions to a name. File systems allow 255 bytes.
 const maxBase = 200
 
-// SafeName makes a part of the name of a file of any text: letters and digits of
-// all scripts, spaces and -_.,+=@ stay, anything else becomes "_". It begins and
-// ends with no point or space, and has at most so many bytes. It may be empty.
+// SafeName makes any text usable in a file name: letters and digits of all
+// scripts, spaces and -_.,+=@ stay, other characters become "_". The result
+// does not begin or end with a point or a space, and has at most most bytes. It
+// may be empty.
 func SafeName(text string, most int) string {
 	name := strings.Map(func(r rune) rune {
 		if unicode.In(r, unicode.L, unicode.M, unicode.N) || strings.ContainsRune(" -_.,+=@", r) {
@@ -131,7 +134,7 @@ func SafeName(text string, most int) string {
 	return strings.Trim(cut(name, most), ". ")
 }
 
-// cut shortens a text at the end of a character.
+// cut shortens a text at a character boundary.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

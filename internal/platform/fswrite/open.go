@@ -9,24 +9,24 @@ import (
 	"syscall"
 )
 
-// Existing says what Open does when the file is already there. None of its
-// values touches what is in it.
+// Existing chooses what Open does if the file already exists. No value changes
+// the existing contents.
 type Existing uint8
 
 const (
-	// NextName is the zero value: it takes the next free name: trace.run2.pfw.gz.
+	// NextName is the zero value. It takes the next free name: trace.run2.pfw.gz.
 	NextName Existing = iota
 	// Fail returns an error that matches fs.ErrExist.
 	Fail
-	// Append goes on at the end of the file, or under the next free name where
-	// another process is writing it.
+	// Append appends to the file, or takes the next free name if another process is
+	// writing it.
 	Append
 )
 
-// Open opens the file of a path that was resolved, and makes the directories
-// above it. What it creates it creates exclusively, and no symbolic link is
-// followed to a regular file; pipes, devices and "-" are opened as they are.
-// The file is locked as well, where the file system has locks.
+// Open opens the file of a resolved path, and makes the directories above it.
+// It creates files exclusively, and follows no symbolic link to a regular file;
+// pipes, devices and "-" are opened as they are. The file is locked if the file
+// system supports locks.
 func Open(path string, existing Existing) (Output, error) {
 	if AsIs(path) {
 		return openAsIs(path)
@@ -71,9 +71,9 @@ func Open(path string, existing Existing) (Output, error) {
 	return out, nil
 }
 
-// appendTo opens a file that is there. It gives nil for one that somebody else
-// writes and for what is no regular file, and fs.ErrNotExist for one that is gone:
-// whoever wrote it may delete it for as long as it is locked.
+// appendTo opens an existing file. It returns nil for a file that another
+// process writes and for one that is not regular, and fs.ErrNotExist for one
+// that is gone: its writer may delete it while it holds the lock.
 func appendTo(name string) (Output, error) {
 	f, err := openExisting(name)
 	if errors.Is(err, errNotRegular) || errors.Is(err, syscall.ELOOP) {
@@ -108,27 +108,28 @@ func openAsIs(path string) (Output, error) {
 	return s, nil
 }
 
-// asIsFlags are those with which a program that must not wait opens what is no file.
+// asIsFlags returns the flags with which a program that must not block opens a
+// file that is not regular.
 func asIsFlags(path string) int {
 	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
-		// With both ends in one hand opening does not wait for a reader, and a
-		// reader that goes away does not end the program with a signal.
+		// With both ends open, opening does not wait for a reader, and a reader that
+		// closes does not end the program with a signal.
 		return os.O_RDWR | nonBlock
 	}
 	return os.O_WRONLY | os.O_APPEND
 }
 
-// Create makes a file that is not there, for reading and writing. It follows no
-// symbolic link; a name that is taken is an error that matches fs.ErrExist.
+// Create creates a new file for reading and writing. It follows no symbolic
+// link; a taken name is an error that matches fs.ErrExist.
 func Create(path string, mode fs.FileMode) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 }
 
 func makeDir(path string) error { return os.MkdirAll(filepath.Dir(path), 0o755) }
 
-// create makes a file that is not there. POSIX has O_EXCL follow no link. Who
-// appends may find and lock it before its maker does: then it counts as one that
-// was there, or, if it is deleted by then, as none.
+// create creates a new file. With O_EXCL, POSIX follows no link. A process that
+// appends may find and lock the file before its creator does: then it counts as
+// an existing file or, if it is deleted by then, as a missing one.
 func create(path string) (*os.File, error) {
 	for {
 		f, err := Create(path, 0o644)
@@ -141,7 +142,7 @@ func create(path string) (*os.File, error) {
 		id, err := identify(f)
 		named, nameErr := identifyName(path)
 		if err != nil || id.links > 0 || nameErr == nil && named.equal(&id) {
-			return f, nil // an error comes again when it is used
+			return f, nil // an error will occur again when it is used
 		}
 		_ = f.Close() // nothing was written
 	}
@@ -149,7 +150,7 @@ func create(path string) (*os.File, error) {
 
 var errNotRegular = errors.New("not a regular file")
 
-// openExisting opens a regular file that is there, and follows no link.
+// openExisting opens an existing regular file and follows no link.
 func openExisting(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|noFollow, 0)
 	if err != nil {

@@ -13,17 +13,17 @@ type stalledError struct{}
 
 func (stalledError) Error() string { return "writes to the file do not return" }
 
-// Outage is an error for a time in which a file could not be
-// written. It is reported when that time begins and when it is over.
+// Outage is an error about a time in which a file could not be written. It is
+// reported when that time begins and when it ends.
 type Outage struct {
 	Path  string
 	Cause error
 	Over  bool
-	For   time.Duration // how long it lasted, once it is over
-	Lost  int           // lines that are missing because of it, once it is over
+	For   time.Duration // how long it lasted, once it has ended
+	Lost  int           // lines missing because of it, once it has ended
 }
 
-// Error says what happened, and what to expect.
+// Error describes what happened, and what to expect.
 func (o *Outage) Error() string {
 	name := o.Path
 	if name == "" {
@@ -44,16 +44,16 @@ func (o *Outage) Unwrap() error { return o.Cause }
 
 // Stats counts what a Sink did.
 type Stats struct {
-	Lines   uint64 // in the file or waiting, those of the Format included
+	Lines   uint64 // in the file or waiting, including those of the Format
 	Bytes   uint64 // in the file
-	Parts   uint64 // further files, by rotation
+	Parts   uint64 // further files by rotation
 	Lost    uint64 // lines
 	Outages uint64
 	Errors  uint64 // failed operations
 	Held    int    // bytes that wait
 }
 
-// outage is what is known of the current outage.
+// outage is the state of the current outage.
 type outage struct {
 	Outage
 	since, from, to time.Time
@@ -61,7 +61,7 @@ type outage struct {
 	waited          time.Duration
 }
 
-// clock tells the time of gaps, which is the program's: its clock is asked once.
+// clock gives the time of gaps by the program's clock, which is read once.
 type clock struct{ ahead time.Duration }
 
 func newClock(now func() time.Time) clock { return clock{time.Until(now())} }
@@ -92,7 +92,7 @@ func (s *Sink) lose(lines int) {
 
 var errClosedSink = errors.New("the file was closed before they were written")
 
-// fail begins an outage, unless there is one.
+// fail begins an outage, unless one is going on.
 func (s *Sink) fail(cause error, now time.Time) {
 	if s.outage != nil {
 		return
@@ -104,7 +104,7 @@ func (s *Sink) fail(cause error, now time.Time) {
 	s.reports = append(s.reports, &begun)
 }
 
-// countRetry counts an error that loses nothing yet, and reports it.
+// countRetry counts and reports an error that has lost nothing yet.
 func (s *Sink) countRetry(err error) {
 	s.stats.Errors++
 	if s.other == nil {
@@ -114,23 +114,23 @@ func (s *Sink) countRetry(err error) {
 }
 
 const (
-	// StallAfter is how long a file takes nothing before it counts as stalled.
+	// StallAfter is how long a file must take nothing to count as stalled.
 	StallAfter = time.Second
-	// shallow is how many bytes may wait while the file works: what waits there
-	// is not safe from the death of the process.
+	// shallow is how many bytes may wait while the file works. They are lost if the
+	// process dies.
 	shallow = 256 << 10
-	// chunk is how much is written at a time, so that progress shows.
+	// chunk is how much is written at a time, so that progress can be observed.
 	chunk = 64 << 10
-	// lateAgain is the time between the two looks at an operation that takes too long.
+	// lateAgain is the time between two checks of an operation that takes too long.
 	lateAgain = 20 * time.Millisecond
-	// retryEvery is the pause between two attempts to go on after an error.
+	// retryEvery is the pause between two attempts after an error.
 	retryEvery = 250 * time.Millisecond
-	// patience is how long a Close without a deadline waits for a file that
-	// takes nothing.
+	// patience is how long a Close without a deadline waits for a file that takes
+	// nothing.
 	patience = 30 * time.Second
-	// reserve is how many lines may wait beyond the limit of what says what is missing.
+	// reserve is how many lines that report losses may wait beyond the limit.
 	reserve = 64
-	// spares is how many written buffers are kept for use again.
+	// spares is how many written buffers are kept for reuse.
 	spares = 4
 )
 
@@ -140,16 +140,16 @@ type block struct {
 	lines, metadata int
 }
 
-// queue is the blocks that wait, of which the first is being written. The lock of
-// the Sink guards it.
+// queue holds the blocks that wait; the first one is being written. The Sink's
+// lock guards it.
 type queue struct {
 	blocks   []block
 	store    []block // the memory of blocks
 	free     [][]byte
 	held     int // bytes
-	reserved int // lines of reserve
-	least    int // of limit
-	limit    int // of held, at this moment
+	reserved int // reserved lines in use
+	least    int // the minimum of limit
+	limit    int // the current maximum of held
 }
 
 func newQueue(hold int) queue {
@@ -159,7 +159,7 @@ func newQueue(hold int) queue {
 
 func (q *queue) full() bool { return q.held >= q.limit }
 
-// reserve takes the place of one line of those that may wait beyond the limit.
+// reserve takes one of the lines that may wait beyond the limit.
 func (q *queue) reserve() bool {
 	if q.reserved == reserve {
 		return false
@@ -171,7 +171,7 @@ func (q *queue) reserve() bool {
 // push copies data to the end.
 func (q *queue) push(data []byte, lines, metadata int) {
 	q.held += len(data)
-	if n := len(q.blocks) - 1; n > 0 && len(q.blocks[n].data)+len(data) <= chunk { // the first is being written
+	if n := len(q.blocks) - 1; n > 0 && len(q.blocks[n].data)+len(data) <= chunk { // the first block is being written
 		b := &q.blocks[n]
 		b.data, b.lines, b.metadata = append(b.data, data...), b.lines+lines, b.metadata+metadata
 		return
@@ -189,9 +189,9 @@ func (q *queue) push(data []byte, lines, metadata int) {
 	}
 }
 
-// pop takes the first block off. Of memory that filled up in an outage and is
-// given back now, half may be used again at once: so the end of an outage holds
-// nobody up, and yet the queue becomes shallow again.
+// pop removes the first block. Of memory that filled up in an outage and is now
+// released, half may be used again at once: the end of an outage then blocks no
+// caller, and yet the queue becomes shallow again.
 func (q *queue) pop() {
 	b := q.blocks[0]
 	q.blocks[0] = block{}
@@ -206,7 +206,7 @@ func (q *queue) pop() {
 	}
 }
 
-// drop empties the queue and returns how many lines were in it.
+// drop empties the queue and returns how many lines it had.
 func (q *queue) drop() (lines int) {
 	for _, b := range q.blocks {
 		lines += b.lines
@@ -215,16 +215,16 @@ func (q *queue) drop() (lines int) {
 	return lines
 }
 
-// stall tells whether the present operation takes too long. The lock of the Sink
-// guards it.
+// stall detects an operation that takes too long. The Sink's lock guards it.
 type stall struct {
-	busy   time.Time // since when something is written; zero is nothing
-	late   time.Time // of busy, when somebody found that it took too long
-	lateAt time.Time // when that was
+	busy   time.Time // when the current write began; zero if there is none
+	late   time.Time // the value of busy when a check first found the write late
+	lateAt time.Time // the time of that check
 }
 
-// hasStalled reports whether it takes too long. On a busy machine the goroutine that
-// writes may be as late as whoever looks, so it is looked at again a moment later.
+// hasStalled reports whether the write takes too long. On a busy machine the
+// writing goroutine may be as late as the checking one, so the check is
+// repeated a moment later.
 func (s *stall) hasStalled(now time.Time) bool {
 	if s.busy.IsZero() || now.Sub(s.busy) < StallAfter {
 		return false
@@ -235,7 +235,7 @@ func (s *stall) hasStalled(now time.Time) bool {
 	return now.Sub(s.lateAt) >= lateAgain
 }
 
-// untilStall returns in which time it will count as a stall.
+// untilStall returns the time until the write counts as stalled.
 func (s *stall) untilStall(now time.Time) time.Duration {
 	switch {
 	case s.busy.IsZero():

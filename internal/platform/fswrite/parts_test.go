@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 )
 
-// Each part of a file has its start and its end, and the next is told of.
+// Each part of a file has its start and its end, and reports the next part.
 func TestRotation(t *testing.T) {
 	dir := t.TempDir()
 	out, err := fswrite.Open(filepath.Join(dir, "t.x"), fswrite.NextName)
@@ -24,7 +24,7 @@ func TestRotation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 25 { // a block each
+	for i := range 25 { // one block each
 		feed(s, i, 1)
 		flushed(t, s)
 	}
@@ -43,8 +43,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// A file that is suspended has no end, but what Pause says, until another Sink
-// goes on in it; one that was closed is not gone on in.
+// A suspended file has no end except for what Pause returns, until another Sink
+// continues it; a closed file is not continued.
 func TestSuspend(t *testing.T) {
 	for _, pause := range []func() fswrite.Block{nil, func() fswrite.Block {
 		return fswrite.Block{Data: []byte("pause\n"), Lines: 1}

@@ -23,7 +23,8 @@ func pipe(t *testing.T) string {
 	return path
 }
 
-// TestOpenPipeWithoutReader: that nobody reads a pipe ends with the context.
+// TestOpenPipeWithoutReader checks that opening a pipe without a reader ends
+// with the context.
 func TestOpenPipeWithoutReader(t *testing.T) {
 	for name, when := range map[string]func(cancel func()){
 		"before":         func(cancel func()) { cancel() },
@@ -41,8 +42,8 @@ func TestOpenPipeWithoutReader(t *testing.T) {
 	}
 }
 
-// TestOpenPipeWithReader: a reader that comes gets all that is written, and one that reads
-// nothing keeps nobody waiting once the context has ended.
+// TestOpenPipeWithReader checks that a reader that comes later gets everything,
+// and that one that reads nothing blocks no caller after the context has ended.
 func TestOpenPipeWithReader(t *testing.T) {
 	path := pipe(t)
 	text := make(chan string)
@@ -76,7 +77,7 @@ func TestOpenPipeWithReader(t *testing.T) {
 	}
 }
 
-// TestOpenAppendToPipe: a log that nobody reads keeps nobody waiting.
+// TestOpenAppendToPipe checks that a log without a reader blocks no caller.
 func TestOpenAppendToPipe(t *testing.T) {
 	f, err := fswrite.OpenAppend(pipe(t))
 	if err != nil {

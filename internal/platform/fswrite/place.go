@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// What the system can do, and where a program may be killed: tests change it.
+// Features of the system, and points where a test kills the program; tests
+// change them.
 var (
 	moveNew  = renameNoReplace
 	exchange = renameExchange
@@ -16,11 +17,11 @@ var (
 	step     = func(string) {}
 )
 
-// place returns a file another name that is free; a taken one is an error that
-// matches fs.ErrExist. It takes the first of three ways that the file system
-// knows: a rename that replaces nothing; a second name, and the first is removed,
-// which a kill in between leaves; and an empty file of that name, which a kill
-// leaves and the file replaces.
+// place gives a file another name, which must be free; a taken one is an error
+// that matches fs.ErrExist. It uses the first way that the file system
+// supports: a rename that replaces nothing; a second hard link, after which the
+// first name is removed (a kill in between leaves both); or an empty file with
+// the new name, which the file then replaces (a kill leaves the empty file).
 func place(from, to string) error {
 	err := moveNew(from, to)
 	if err == nil {
@@ -30,7 +31,7 @@ func place(from, to string) error {
 		return &fs.PathError{Op: "create", Path: to, Err: err}
 	}
 	err = link(from, to)
-	if err == nil || errors.Is(err, fs.ErrExist) && sameName(from, to) { // a network file system may have answered twice
+	if err == nil || errors.Is(err, fs.ErrExist) && sameName(from, to) { // a network file system may have repeated the request
 		step("linked")
 		return os.Remove(from)
 	}
@@ -59,8 +60,9 @@ func sameName(a, b string) bool {
 }
 
 // replace puts a file in the place of another one, old, and deletes that. It
-// reports again when something else is there by now, which it leaves. Systems
-// that cannot exchange names leave a moment for that to happen unseen.
+// returns again if another file is there by now, which it does not change. On
+// systems that cannot exchange names, such a file can go unnoticed for a
+// moment.
 func replace(from, to string, old identity) (again bool, err error) {
 	switch err := exchange(from, to); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -76,7 +78,7 @@ func replace(from, to string, old identity) (again bool, err error) {
 		if err := exchange(from, to); err != nil {
 			return false, &fs.PathError{Op: "replace", Path: to, Err: fmt.Errorf("another file was there, it was moved to %s: %w", from, err)}
 		}
-		return true, nil // somebody else's has its name back
+		return true, nil // the foreign file has its name back
 	}
 	return false, os.Remove(from)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 )
 
-// A part of a file is written over where its owner says that it is his, and never
-// makes it longer.
+// A part of a file is overwritten only if its owner accepts that, and never
+// makes the file longer.
 func TestPatch(t *testing.T) {
 	refused := errors.New("not ours")
 	for _, c := range []struct {
@@ -39,7 +39,7 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// A draft has the permissions that it was made with.
+// A draft has the permissions it was created with.
 func TestDraftMode(t *testing.T) {
 	for _, mode := range []fs.FileMode{0o600, 0o640, 0o644} {
 		path := filepath.Join(t.TempDir(), "f")
@@ -52,13 +52,13 @@ func TestDraftMode(t *testing.T) {
 	}
 }
 
-// What a file says of itself when somebody did something to it.
+// The file's state after other processes changed it.
 func TestFileInOtherHands(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		does        func(path string) error
 		gone, fresh bool
-		want        string // in the file that it goes on in
+		want        string // in the file in which it continues
 	}{
 		{name: "half a block is left", does: lengthen, want: "whole|more"},
 		{name: "emptied", does: func(path string) error { return os.Truncate(path, 0) }, gone: true, fresh: true, want: "more"},
@@ -100,7 +100,7 @@ func TestFileInOtherHands(t *testing.T) {
 	}
 }
 
-// lengthen is what a block leaves that could not be taken back.
+// lengthen appends an incomplete block that could not be undone.
 func lengthen(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -117,7 +117,7 @@ func put(t *testing.T, out fswrite.Output, text string) {
 	}
 }
 
-// A stream takes nothing back: what follows a failure continues it.
+// A stream cannot undo: what follows a failure continues it.
 func TestStreamTakesNothingBack(t *testing.T) {
 	s := fswrite.NewStream(&gate{})
 	fresh, gone, err := s.Resume()
@@ -126,7 +126,7 @@ func TestStreamTakesNothingBack(t *testing.T) {
 	}
 }
 
-// Check looks at the file while nothing is written.
+// Check examines the file while nothing is written.
 func TestCheckLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counted{Output: fswrite.NewStream(&gate{})}
@@ -145,8 +145,8 @@ func TestCheckLooks(t *testing.T) {
 	})
 }
 
-// forced is a file that counts how often it is forced to the disk, and may lose its
-// name before its end is written.
+// forced is a file that counts syncs, and may lose its name before its end is
+// written.
 type forced struct {
 	fswrite.Output
 	syncs  int
@@ -162,7 +162,7 @@ func (f *forced) Write(p []byte) (int, error) {
 	return f.Output.Write(p)
 }
 
-// Each part is forced to the disk at its end, where that is asked for.
+// Each part is synced to the disk at its end, if the options ask for it.
 func TestPartsAreForced(t *testing.T) {
 	for policy, want := range map[fswrite.SyncPolicy]int{fswrite.SyncNever: 0, fswrite.SyncOnClose: 3} {
 		out, err := fswrite.Open(filepath.Join(t.TempDir(), "t.x"), fswrite.NextName)
@@ -184,15 +184,15 @@ func TestPartsAreForced(t *testing.T) {
 	}
 }
 
-// last is a format whose end says whether it is the last part.
+// last is a format whose end tells whether it is the last part.
 type last struct{ words }
 
 func (last) End(p fswrite.Part) fswrite.Block {
 	return fswrite.Block{Data: fmt.Appendf(nil, "last %v\n", p.Last), Lines: 1}
 }
 
-// Only the end of the last part says so. Where the file fails while its end is
-// written, the end is in the one that it goes on in.
+// Only the end of the last part is marked as last. If the file fails while its
+// end is written, the end is in the file that continues it.
 func TestTheEnd(t *testing.T) {
 	dir := t.TempDir()
 	out, err := fswrite.Open(filepath.Join(dir, "t.x"), fswrite.NextName)
@@ -226,8 +226,8 @@ func TestTheEnd(t *testing.T) {
 	}
 }
 
-// An outage that cost nothing leaves no record, and one of a file without a format
-// none either.
+// An outage without losses leaves no record, and neither does one of a file
+// without a format.
 func TestGaps(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -251,7 +251,7 @@ func TestGaps(t *testing.T) {
 			synctest.Wait()
 			feed(s, 1, c.lines-1)
 			g.set(func(g *gate) { g.err = nil })
-			time.Sleep(10 * time.Second) // of the bubble: it tries again meanwhile
+			time.Sleep(10 * time.Second) // in synthetic time; the sink retries meanwhile
 			if gaps := strings.Count(g.text(), "gap "); gaps != c.gaps || s.Stats().Lost > 0 != c.lost {
 				t.Errorf("%s: %d records of losses, %+v", c.name, gaps, s.Stats())
 			}
@@ -270,7 +270,7 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// The record of what is missing stands where lines are taken again: before the last of
+// The record of the loss is where lines are accepted again: before the last of
 // those that waited, once few of them are left. All are written in one go.
 func TestGapStandsWhereLinesAreTakenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -284,7 +284,7 @@ func TestGapStandsWhereLinesAreTakenAgain(t *testing.T) {
 		synctest.Wait()
 		refused := feed(s, 1, 1100)
 		g.set(func(g *gate) { g.err = nil })
-		time.Sleep(time.Second) // of the bubble: it tries again meanwhile, once
+		time.Sleep(time.Second) // in synthetic time; the sink retries once meanwhile
 		text := g.text()
 		before, after, _ := strings.Cut(text, "gap ")
 		first, _ := sums(before)

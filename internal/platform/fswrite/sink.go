@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// FlushInterval is how long a record may wait in the memory of the process before
-// it is on its way to the file: what a killed process loses. All outputs keep it
-// unless their options set another value, and docs/explain/reliability.md promises it.
+// FlushInterval is the longest time that a record waits in the memory of the
+// process before it is written: what a killed process loses. All outputs keep
+// it unless their options set another value, and docs/explain/reliability.md
+// promises it.
 const FlushInterval = 500 * time.Millisecond
 
 // Defaults of [Options].
@@ -19,7 +20,7 @@ const (
 	DefaultWait = 100 * time.Millisecond
 )
 
-// SyncPolicy says when a Sink forces the file to the disk.
+// SyncPolicy chooses when a Sink syncs the file to the disk.
 type SyncPolicy uint8
 
 // The policies.
@@ -32,84 +33,83 @@ const (
 // Options configures a Sink.
 type Options struct {
 	Format Format
-	// Hold is how many bytes wait in memory while the file takes nothing; 0
-	// means DefaultHold.
+	// Hold is how many bytes wait in memory while the file takes nothing; 0 means
+	// DefaultHold.
 	Hold int
-	// Wait bounds for how long all calls of Admit together wait once that
-	// memory is full, per outage: 0 means DefaultWait, below 0 is forever.
+	// Wait bounds how long all calls of Admit together wait once that memory is
+	// full, per outage: 0 means DefaultWait; a negative value means no bound.
 	Wait time.Duration
 	Sync SyncPolicy
-	// Rotate, when above 0, starts the next part once a file has so many bytes.
+	// Rotate, if positive, starts the next part once a file has this many bytes.
 	Rotate int64
-	// Pause, when not nil, is what a file needs when Suspend closes it without
+	// Pause, if not nil, returns what a file needs when Suspend closes it without
 	// its end.
 	Pause func() Block
-	// Unwanted, when not nil, says at the end whether to delete the file.
+	// Unwanted, if not nil, decides at the end whether to delete the file.
 	Unwanted func(Part) bool
-	// OnError is called when an outage begins and when it is over, as *Outage,
-	// and of other errors. It may be called by any goroutine that uses the Sink
-	// and by its own, without a lock of the Sink.
+	// OnError is called when an outage begins and when it ends, with an *Outage,
+	// and for other errors. Any goroutine that uses the Sink may call it, and the
+	// Sink's own, without a lock of the Sink.
 	OnError func(error)
-	// OnPath gets a report of every further file that the Sink goes on in.
+	// OnPath is called with every further file in which the Sink continues.
 	OnPath func(path string)
-	// Now tells the time that gaps are counted from, once, in New; nil is
-	// time.Now. It is the program's, and not called under a lock of the Sink.
+	// Now returns the time from which gaps are counted. It is called once, in New,
+	// without a lock of the Sink; nil means time.Now.
 	Now func() time.Time
 }
 
-// Sink writes blocks to an Output in the order in which they come, on a
-// goroutine of its own. A file that is slow holds up those who write; one that
-// has stopped, or fails, does not: the blocks wait in memory, up to a bound,
-// and beyond it lines are lost and counted. All methods are safe for
-// concurrent use.
+// Sink writes blocks to an Output in the order of their arrival, on its own
+// goroutine. A slow file blocks its writers; a file that has stopped, or fails,
+// does not: the blocks wait in memory, up to a bound, and beyond it lines are
+// lost and counted. All methods are safe for concurrent use.
 type Sink struct {
 	o     Options
 	out   Output
 	work  chan struct{} // wakes the goroutine
-	alarm *time.Timer   // wakes those who wait
+	alarm *time.Timer   // wakes waiting callers
 
 	mu      sync.Mutex
-	changed sync.Cond // of anything that somebody waits for
-	alarmAt time.Time // when the alarm goes off; zero is never
+	changed sync.Cond // broadcast after every change that callers wait for
+	alarmAt time.Time // when the alarm goes off; zero means never
 	queue   queue
 	stall   stall
 	ask     ask
 	closing closing
-	err     error // of the current failure; nil while writes succeed
+	err     error // the error of the current failure; nil while writes succeed
 
-	// What is known of the lines that are not in the file.
+	// The state of lines that are not in the file.
 	clock
 	path    string
 	stats   Stats
 	part    Part
 	outage  *outage
-	reports []error // for OnError
-	first   error   // that lost lines
-	other   error   // the first that lost none
+	reports []error // errors for OnError
+	first   error   // the first error that lost lines
+	other   error   // the first error that lost none
 
-	telling sync.Mutex // OnError is being called
-	writer  *writer    // of the goroutine only
+	telling sync.Mutex // held while OnError is called
+	writer  *writer    // used by the goroutine only
 }
 
-// ask is what Check and Flush want of the goroutine.
+// ask holds the requests of Check and Flush to the goroutine.
 type ask struct {
-	asked, answered uint64 // numbered
-	look            bool   // whether the file is still there
-	sync            bool   // it is to be on the disk
+	asked, answered uint64 // numbers of requests
+	look            bool   // check whether the file is still there
+	sync            bool   // sync it to the disk
 }
 
-// closing is how far the end has come.
+// closing is the state of Close.
 type closing struct {
 	begun  bool
 	at     time.Time
-	leave  bool // the file without its end
-	given  bool // up: a deadline has passed
-	ended  bool // the goroutine is done
+	leave  bool // leave the file without its end
+	given  bool // a deadline has passed
+	ended  bool // the goroutine has ended
 	result error
 }
 
-// New makes a Sink and writes the start of the file. An error means that this
-// failed; out is closed then.
+// New creates a Sink and writes the start of the file. If this fails it returns
+// an error and closes out.
 func New(out Output, o Options) (*Sink, error) {
 	s := newSink(out, o)
 	if err := s.writer.begin(); err != nil {
@@ -137,7 +137,7 @@ func newSink(out Output, o Options) *Sink {
 	return s
 }
 
-// Path is the current file.
+// Path returns the path of the current file.
 func (s *Sink) Path() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,14 +153,14 @@ func (s *Sink) Stats() Stats {
 	return st
 }
 
-// Err is why the file does not work at present, nil while it does.
+// Err returns why the file does not work at present, or nil.
 func (s *Sink) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.trouble(time.Now())
 }
 
-// trouble is the error of the current failure or stall.
+// trouble returns the error of the current failure or stall.
 func (s *Sink) trouble(now time.Time) error {
 	if s.err != nil {
 		return s.err
@@ -171,8 +171,8 @@ func (s *Sink) trouble(now time.Time) error {
 	return nil
 }
 
-// Put appends a block of whole lines, which it copies. It never waits: ask
-// Admit before making one.
+// Put appends a block of whole lines, which it copies. It never waits: call
+// Admit first.
 func (s *Sink) Put(data []byte, lines, metadata int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,8 +185,8 @@ func (s *Sink) Put(data []byte, lines, metadata int) {
 	s.wake()
 }
 
-// Admit waits until there is room for more. It reports false, and counts the
-// lines as lost, if the file has stopped and the memory for that is full.
+// Admit waits until there is room for more. It returns false, and counts the
+// lines as lost, if the file has stopped and its memory is full.
 func (s *Sink) Admit(lines int) bool {
 	if s.Ready() {
 		return true
@@ -198,7 +198,7 @@ func (s *Sink) Admit(lines int) bool {
 	return ok
 }
 
-// Ready reports whether Admit would let more in at once.
+// Ready reports whether Admit would return true at once.
 func (s *Sink) Ready() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,10 +209,10 @@ func (s *Sink) Ready() bool {
 	return true
 }
 
-// Reserved reports whether one more line may be put that says what is missing,
-// and takes its place: some are reserved for the time in which Admit lets no more
-// in. They are counted, because what is in memory then may be over the limit by
-// more than they are long.
+// Reserved reports whether one more line that reports a loss may be put, and
+// reserves its place: some lines are reserved for the time in which Admit
+// refuses more. They are counted, because memory may then exceed the limit by
+// more than their length.
 func (s *Sink) Reserved() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,7 +255,7 @@ func (s *Sink) admit(lines int) bool {
 	}
 }
 
-// pause waits for a change, or for so long; the lock is held before and after.
+// pause waits for a change, or for this long. The caller holds the lock.
 func (s *Sink) pause(d time.Duration) {
 	at := time.Now().Add(max(d, time.Millisecond))
 	if s.alarmAt.IsZero() || at.Before(s.alarmAt) {
@@ -265,7 +265,7 @@ func (s *Sink) pause(d time.Duration) {
 	s.changed.Wait()
 }
 
-// ring ends the pause of all who wait.
+// ring ends the pause of all waiting callers.
 func (s *Sink) ring() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,19 +280,20 @@ func (s *Sink) wake() {
 	}
 }
 
-// Check makes the goroutine look whether the file is still there, and notices
+// Check makes the goroutine check whether the file is still there, and detects
 // a stall. It does not wait.
 func (s *Sink) Check() {
 	s.mu.Lock()
 	s.ask.asked++
 	s.ask.look = true
-	_ = s.notice() // it is on record
+	_ = s.notice() // it is recorded
 	s.wake()
 	s.mu.Unlock()
 	s.report()
 }
 
-// notice begins an outage if there is trouble, and returns the trouble.
+// notice begins an outage if there is a failure or stall, and returns its
+// error.
 func (s *Sink) notice() error {
 	now := time.Now()
 	bad := s.trouble(now)
@@ -303,11 +304,11 @@ func (s *Sink) notice() error {
 }
 
 // Flush waits until what was put before is in the file, and with sync on the
-// disk. While the file fails or has stopped it returns why, and ends with the
-// context at the latest.
+// disk. While the file fails or has stopped it returns the error. It returns at
+// the latest when the context ends.
 func (s *Sink) Flush(ctx context.Context, sync bool) error { return s.flush(ctx, true, sync) }
 
-// Drain is Flush that does not look whether the file is still there.
+// Drain is Flush without checking that the file is still there.
 func (s *Sink) Drain(ctx context.Context) error { return s.flush(ctx, false, false) }
 
 func (s *Sink) flush(ctx context.Context, look, sync bool) error {
@@ -337,11 +338,11 @@ func (s *Sink) flush(ctx context.Context, look, sync bool) error {
 	return s.notice()
 }
 
-// Close writes what waits and the end of the file, and closes it. It ends with
-// the context: what is not in the file then is lost, and counted. Without a
-// deadline it gives up when the file takes nothing for half a minute. It
-// returns the first error that lost lines or left the file incomplete; every
-// further call returns the same.
+// Close writes what waits and the end of the file, and closes it. It returns
+// when the context ends: what is not in the file then is lost, and counted.
+// Without a deadline it gives up when the file takes nothing for 30 s. It
+// returns the first error that lost lines or left the file incomplete; later
+// calls return the same.
 func (s *Sink) Close(ctx context.Context) error {
 	if ctx.Done() != nil {
 		defer context.AfterFunc(ctx, s.ring)()
@@ -355,7 +356,7 @@ func (s *Sink) Close(ctx context.Context) error {
 	s.wake()
 	_, bounded := ctx.Deadline()
 	for !s.closing.given && !s.closing.ended {
-		_ = s.notice() // it is on record
+		_ = s.notice() // it is recorded
 		if now := time.Now(); !bounded && s.stall.hasStalled(now) && min(now.Sub(s.stall.busy), now.Sub(s.closing.at)) >= patience {
 			s.abandon(ErrStalled)
 			break
@@ -369,8 +370,8 @@ func (s *Sink) Close(ctx context.Context) error {
 	return s.closing.result
 }
 
-// Abandon gives up at once: what waits is lost, nobody waits any longer, and
-// Close returns. The reason becomes the error of Close.
+// Abandon gives up at once: what waits is lost, all waiting calls return, and
+// so does Close, with reason as its error.
 func (s *Sink) Abandon(reason error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -394,7 +395,7 @@ func (s *Sink) abandon(reason error) {
 	s.wake()
 }
 
-// report calls OnError with what is to be reported, in order and without the lock.
+// report calls OnError with the pending errors, in order and without the lock.
 func (s *Sink) report() {
 	for s.unreported() && s.telling.TryLock() {
 		for {
@@ -424,36 +425,36 @@ func (s *Sink) unreported() bool {
 type Block struct {
 	Data     []byte // valid until the Format is called again
 	Lines    int
-	Metadata int // of them metadata
+	Metadata int // how many of the lines are metadata
 }
 
 // Part is the state of a file.
 type Part struct {
-	Number   int    // of the part, from 0
+	Number   int    // number of the part, from 0
 	Lines    int    // in the file
-	Metadata int    // of them metadata
-	Lost     uint64 // lines, so far and in all parts
+	Metadata int    // how many of the lines are metadata
+	Lost     uint64 // lines lost so far in all parts
 	Last     bool   // for End: no other part follows
-	Again    bool   // for Begin: it takes the place of a file that vanished
+	Again    bool   // for Begin: the file replaces one that vanished
 }
 
-// Gap is lines that are missing.
+// Gap describes lines that are missing.
 type Gap struct {
 	Lines    int
 	From, To time.Time
 	Cause    error
 }
 
-// Format adds what a file needs besides the blocks. Its methods are called by
-// one goroutine at a time. It may be nil.
+// Format adds framing to the blocks of a file. Its methods are called by one
+// goroutine at a time. It may be nil.
 type Format interface {
-	// Begin is the start of a file.
+	// Begin returns the start of a file.
 	Begin(Part) Block
-	// Encode is what becomes of a block in the file. After a failed write the
-	// same block may be asked for again, with Begin for a new file in between.
+	// Encode returns a block in the form of the file. After a failed write it may
+	// be called again with the same block, after Begin for a new file.
 	Encode(data []byte) []byte
-	// Gap is what the file says of lines that are missing.
+	// Gap returns the record of missing lines.
 	Gap(Gap) Block
-	// End is the end of a file.
+	// End returns the end of a file.
 	End(Part) Block
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 )
 
-// gate is an io.Writer that stalls, or fails, when it is told to.
+// gate is an io.Writer that stalls or fails on demand.
 type gate struct {
 	mu    sync.Mutex
 	data  bytes.Buffer
-	shut  chan struct{} // a write waits for it to be closed
+	shut  chan struct{} // while it is open, writes wait for it to be closed
 	err   error
 	pause time.Duration
 }
@@ -31,7 +31,7 @@ func (g *gate) Write(p []byte) (int, error) {
 	if shut != nil {
 		<-shut
 	}
-	time.Sleep(pause) // in a bubble
+	time.Sleep(pause) // in synthetic time
 	if err != nil {
 		return 0, err
 	}
@@ -75,7 +75,7 @@ func (words) End(p fswrite.Part) fswrite.Block {
 	return fswrite.Block{Data: fmt.Appendf(nil, "end lines=%d lost=%d\n", p.Lines, p.Lost), Lines: 1, Metadata: 1}
 }
 
-// line is a line of 1 KiB.
+// line returns a line of 1 KiB.
 func line(n int) []byte {
 	b := fmt.Appendf(nil, "line %d ", n)
 	return append(append(b, bytes.Repeat([]byte{'x'}, 1023-len(b))...), '\n')
@@ -93,7 +93,7 @@ func feed(s *fswrite.Sink, from, n int) (refused int) {
 	return refused
 }
 
-// sums adds up what a text says of itself.
+// sums adds up the numbers in a text.
 func sums(text string) (lines, gaps int) {
 	for l := range strings.Lines(text) {
 		var n int
@@ -112,7 +112,7 @@ type told struct {
 	mu  sync.Mutex
 	all []fswrite.Outage
 
-	paths []string // of the goroutine that writes
+	paths []string // used by the writing goroutine
 }
 
 func (t *told) add(err error) {
@@ -124,8 +124,8 @@ func (t *told) add(err error) {
 	}
 }
 
-// TestStall stalls an output for half a minute: the memory takes a megabyte,
-// the calls wait 100 ms in all, the rest is lost, and all of that is told.
+// TestStall stalls an output for half a minute: memory takes a megabyte, the
+// calls wait 100 ms in all, the rest is lost, and all of that is reported.
 func TestStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, tell := &gate{}, &told{}
@@ -174,7 +174,7 @@ func TestStall(t *testing.T) {
 	})
 }
 
-// What waits in a file that stops is bounded by Hold, however small that is and
+// What waits for a stopped file is bounded by Hold, however small that is and
 // whatever was written before; a flush ends with its context.
 func TestSmallHold(t *testing.T) {
 	for _, before := range []int{0, 100} {
@@ -207,19 +207,19 @@ func TestSmallHold(t *testing.T) {
 	}
 }
 
-// counted is an output that counts what is asked of it.
+// counted is an output that counts its calls.
 type counted struct {
 	fswrite.Output
 	syncs, checks, closes int
-	err                   error // of Close
+	err                   error // returned by Close
 }
 
 func (c *counted) Sync() error  { c.syncs++; return nil }
 func (c *counted) Check() error { c.checks++; return nil }
 func (c *counted) Close() error { c.closes++; return c.err }
 
-// A file is looked at and forced to the disk when that is asked for; what its end
-// says is the end's error. One that is abandoned is closed at once, for the first
+// A file is checked and synced only when that is asked for; an error of its end
+// is the result of Close. An abandoned file is closed at once, with the first
 // reason.
 func TestAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -259,7 +259,7 @@ func TestAsked(t *testing.T) {
 	})
 }
 
-// refusing is an io.Writer that takes nothing that holds one of some words.
+// refusing is an io.Writer that refuses lines with certain words.
 type refusing struct{ words atomic.Pointer[[]string] }
 
 func (r *refusing) refuse(words ...string) { r.words.Store(&words) }
@@ -273,8 +273,8 @@ func (r *refusing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A file that does not work is not forced to the disk: neither while its lines fail,
-// nor while the record of what is missing does.
+// A failing file is not synced to the disk: neither while its lines fail, nor
+// while the record of the loss does.
 func TestNotForcedWhileItFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &refusing{}
@@ -301,7 +301,7 @@ func TestNotForcedWhileItFails(t *testing.T) {
 	})
 }
 
-// TestSlow writes to an output that needs 100 ms for every 64 KiB: it holds up
+// TestSlow writes to an output that needs 100 ms for every 64 KiB: it blocks
 // the writer, loses nothing and keeps little in memory.
 func TestSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -330,8 +330,8 @@ func TestSlow(t *testing.T) {
 	})
 }
 
-// A machine that is busy may let an operation and those who wait for it go on at
-// the same moment, however late: that is no stall.
+// A busy machine may resume an operation and those who wait for it at the same
+// moment, however late: that is not a stall.
 func TestLateIsNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{pause: fswrite.StallAfter}
@@ -353,7 +353,7 @@ func TestLateIsNoStall(t *testing.T) {
 	})
 }
 
-// TestWaitForEver has no line refused.
+// With a negative Wait no line is refused.
 func TestWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, shut := &gate{}, make(chan struct{})

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Stream is an Output over any io.Writer: a pipe, a device, memory. What was
-// written cannot be taken back.
+// Stream is an Output over any io.Writer: a pipe, a device, memory. It cannot
+// undo.
 type Stream struct {
 	w     io.Writer
 	path  string
@@ -16,8 +16,8 @@ type Stream struct {
 	n     int64
 }
 
-// NewStream makes an Output that writes to w and does not close it. When a
-// write fails, w must say how much it took.
+// NewStream returns an Output that writes to w and does not close it. When a
+// write fails, w must return how many bytes it took.
 func NewStream(w io.Writer) *Stream { return &Stream{w: w} }
 
 // Write implements Output.
@@ -34,7 +34,7 @@ func (s *Stream) Write(p []byte) (int, error) {
 // Interrupt implements Output.
 func (s *Stream) Interrupt() {
 	if s.owned != nil {
-		_ = s.owned.SetWriteDeadline(time.Unix(1, 0)) // files that have none do not hang forever either
+		_ = s.owned.SetWriteDeadline(time.Unix(1, 0)) // files without deadlines do not block forever either
 	}
 }
 

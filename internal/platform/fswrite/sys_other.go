@@ -6,11 +6,11 @@ import "os"
 
 const noFollow, nonBlock = 0, 0
 
-// identity tells files apart.
+// identity identifies a file.
 type identity struct {
 	info  os.FileInfo
 	size  int64
-	links uint64 // names; open files cannot be deleted here
+	links uint64 // hard links; always 1, because open files cannot be deleted on this system
 }
 
 func (a *identity) equal(b *identity) bool {
@@ -34,8 +34,8 @@ func identityOf(info os.FileInfo, err error) (identity, error) {
 	return identity{info, info.Size(), 1}, nil
 }
 
-// keepOwner does nothing: the owner of a file is that of its folder here.
+// keepOwner does nothing: on this system a file's owner comes from its folder.
 func keepOwner(*os.File, os.FileInfo) error { return nil }
 
-// owned cannot be asked here.
+// owned always returns true: this system does not tell.
 func owned(os.FileInfo) bool { return true }

@@ -13,11 +13,11 @@ const (
 	nonBlock = syscall.O_NONBLOCK
 )
 
-// identity tells files apart.
+// identity identifies a file.
 type identity struct {
 	dev, ino uint64
 	size     int64
-	links    uint64 // names; 0 means that the file was deleted
+	links    uint64 // hard links; 0 means that the file was deleted
 }
 
 func (a *identity) equal(b *identity) bool { return a.dev == b.dev && a.ino == b.ino }
@@ -34,7 +34,8 @@ func identify(f *os.File) (id identity, err error) {
 	return identityOf(&st), err
 }
 
-// identifyName is about what stands under a name, a link itself included.
+// identifyName returns the identity of the file with a name. It does not follow
+// links.
 func identifyName(path string) (id identity, err error) {
 	var st syscall.Stat_t
 	err = syscall.Lstat(path, &st)
@@ -45,7 +46,7 @@ func identityOf(st *syscall.Stat_t) identity {
 	return identity{uint64(st.Dev), st.Ino, st.Size, uint64(st.Nlink)} //nolint:unconvert // types differ between systems
 }
 
-// keepOwner returns a file the owner and the group of another one.
+// keepOwner gives a file the owner and the group of another one.
 func keepOwner(f *os.File, of os.FileInfo) error {
 	st, ok := of.Sys().(*syscall.Stat_t)
 	now, err := f.Stat()
@@ -58,7 +59,7 @@ func keepOwner(f *os.File, of os.FileInfo) error {
 	return f.Chown(int(st.Uid), int(st.Gid))
 }
 
-// owned reports whether something is this user's.
+// owned reports whether a file belongs to this user.
 func owned(info os.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(st.Uid) == os.Geteuid()

@@ -16,7 +16,7 @@ import (
 // maxTries bounds the names that are tried.
 const maxTries = 1 << 20
 
-// NextFree calls try with from, from+1 and so on, for as long as its error matches
+// NextFree calls try with from, from+1 and so on, while its error matches
 // fs.ErrExist, and returns the number that was free.
 func NextFree(from int, try func(n int) error) (int, error) {
 	for n := from; n-from < maxTries; n++ {
@@ -27,9 +27,9 @@ func NextFree(from int, try func(n int) error) (int, error) {
 	return 0, fmt.Errorf("all of %d names are in use", maxTries)
 }
 
-// OpenAppend opens a file to add to its end, and makes it if it is missing. Pipes,
-// devices and the names of the standard streams are opened as they are; a symbolic
-// link to a file is refused.
+// OpenAppend opens a file for appending, and creates it if it is missing.
+// Pipes, devices and the names of the standard streams are opened as they are;
+// a symbolic link to a file is refused.
 func OpenAppend(path string) (*os.File, error) {
 	if AsIs(path) {
 		return os.OpenFile(path, asIsFlags(path), 0)
@@ -42,9 +42,10 @@ func OpenAppend(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|noFollow, 0o644)
 }
 
-// OpenPipe opens a pipe, a device or a standard stream for writing. A pipe waits for its
-// reader, and what is written to it for that one to read: both end with the context, whose
-// error the opening returns. Writes then fail with [os.ErrDeadlineExceeded].
+// OpenPipe opens a pipe, a device or a standard stream for writing. Opening a
+// pipe waits for its reader, and writing waits until it reads; both end with
+// the context, whose error OpenPipe returns. Writes then fail with
+// [os.ErrDeadlineExceeded].
 func OpenPipe(ctx context.Context, path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
@@ -63,9 +64,9 @@ func OpenPipe(ctx context.Context, path string) (*os.File, error) {
 	select {
 	case got = <-done:
 	case <-ctx.Done():
-		reader, err := os.OpenFile(path, os.O_RDONLY|nonBlock, 0) // which ends the waiting
+		reader, err := os.OpenFile(path, os.O_RDONLY|nonBlock, 0) // this ends the waiting
 		if err != nil {
-			return nil, err // the pipe is gone: nobody can come, and the opening stays behind
+			return nil, err // the pipe is gone: no reader can come, and the blocked open stays
 		}
 		defer reader.Close() //nolint:errcheck // nothing is read
 		got = <-done
@@ -80,14 +81,16 @@ func OpenPipe(ctx context.Context, path string) (*os.File, error) {
 	return got.f, nil
 }
 
-// Remove deletes a file that ours takes. What has its name by then is not touched.
+// Remove deletes a file that ours accepts. If another file has its name by
+// then, that file stays.
 func Remove(path string, ours Proof) error {
 	old, err := prove(path, ours)
 	if err != nil {
 		return err
 	}
 	step("proved")
-	// Under a name that nobody knows, and that therefore is free, it stays what it is.
+	// First move it to an unpredictable and therefore free name, under which it
+	// cannot be replaced.
 	aside := filepath.Join(filepath.Dir(path), "."+cut(filepath.Base(path), maxBase)+"."+strconv.FormatUint(rand.Uint64(), 36)+".tmp")
 	if err := os.Rename(path, aside); err != nil {
 		return err
@@ -99,12 +102,10 @@ func Remove(path string, ours Proof) error {
 	return os.Remove(aside)
 }
 
-// TempDir makes a folder that only this user can read, with a name that nobody can
-// foresee.
+// TempDir creates a private folder with an unpredictable name.
 func TempDir(parent, prefix string) (string, error) { return os.MkdirTemp(parent, prefix+"*") }
 
-// OwnDir makes a folder that only this user can read, or takes the one that is there if
-// it is that.
+// OwnDir creates a private folder, or accepts an existing one that is private.
 func OwnDir(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	if !errors.Is(err, fs.ErrExist) {
@@ -117,10 +118,10 @@ func OwnDir(dir string) error {
 	return err
 }
 
-// PublishDir returns a folder that is not empty its name. A taken one is an error
-// that matches fs.ErrExist. Where the file system knows no rename that replaces
-// nothing, it may take the place of an empty folder: this way it is there with all
-// that is in it, or not at all.
+// PublishDir gives a folder that is not empty its final name. A taken name is
+// an error that matches fs.ErrExist. On file systems without a rename that
+// replaces nothing, it may replace an empty folder. The folder appears with its
+// whole contents or not at all.
 func PublishDir(from, to string) error {
 	err := moveNew(from, to)
 	if err == nil {
@@ -129,11 +130,11 @@ func PublishDir(from, to string) error {
 	if errors.Is(err, fs.ErrExist) {
 		return &fs.PathError{Op: "create", Path: to, Err: err}
 	}
-	return os.Rename(from, to) // refuses folders that are there; one that is not empty by the system
+	return os.Rename(from, to) // refuses existing folders; the system refuses those that are not empty
 }
 
-// ExchangeDir returns two folders each other's name in one step. The error matches
-// errors.ErrUnsupported where the file system cannot.
+// ExchangeDir exchanges the names of two folders in one step. The error matches
+// errors.ErrUnsupported if the file system cannot do this.
 func ExchangeDir(a, b string) error {
 	err := exchange(a, b)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -142,9 +143,9 @@ func ExchangeDir(a, b string) error {
 	return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 }
 
-// RemoveDir deletes a folder of this user that holds nothing but folders and
-// regular files that mine takes, by their paths in it with slashes. Where anything
-// else is in it nothing is deleted, and the error says what that is.
+// RemoveDir deletes a folder of this user that has only folders and regular
+// files that mine accepts, by their slash-separated paths in it. If it has
+// anything else, nothing is deleted, and the error names it.
 func RemoveDir(dir string, mine func(path string) bool) error {
 	info, err := os.Lstat(dir)
 	if err != nil {

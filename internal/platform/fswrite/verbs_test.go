@@ -20,8 +20,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// killAt names, for a child, the verb, what the system cannot, and the step at
-// which it is killed.
+// killAt is a variable that gives a child the operation, the disabled features,
+// and the step at which it is killed.
 const killAt = "OUTFILE_KILL_AT"
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 
 const target, old, next, foreign = "file.json", "old", "new text", "of somebody else"
 
-// verbs are what is done to target; it is there first unless fresh is set.
+// verbs are the operations on target, which exists before unless fresh is set.
 var verbs = map[string]struct {
 	fresh bool
 	do    func() error
@@ -51,10 +51,10 @@ var verbs = map[string]struct {
 	"remove": {do: func() error { return fswrite.Remove(target, holds(old)) }, gone: true},
 }
 
-// systems are what a file system may lack.
+// systems are sets of features that a file system may lack.
 var systems = []string{"", "exchange", "rename,exchange", "rename,exchange,link"}
 
-// holds proves a file by what is in it.
+// holds returns a Proof that accepts files with this text.
 func holds(text string) fswrite.Proof {
 	return func(f *os.File) error {
 		got := make([]byte, len(text)+1)
@@ -104,7 +104,7 @@ func read(t *testing.T, path string) string {
 }
 
 // A program that is killed between any two steps leaves the old file or the new
-// one, and nothing that keeps the next from doing it.
+// one, and nothing that prevents the next attempt.
 func TestKilledAtEachStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills a process at each step of each verb: make test-long")
@@ -160,7 +160,7 @@ func TestKilledAtEachStep(t *testing.T) {
 	}
 }
 
-// What somebody else puts there between any two steps stays.
+// A foreign file that appears between any two steps stays.
 func TestForeignAtEachStep(t *testing.T) {
 	for name, verb := range verbs {
 		for _, lacks := range systems {
@@ -199,7 +199,8 @@ func TestForeignAtEachStep(t *testing.T) {
 	}
 }
 
-// Only what is proved is replaced or deleted, and nothing through a link.
+// Only files that the proof accepts are replaced or deleted, and nothing
+// through a link.
 func TestRefused(t *testing.T) {
 	type put func(t *testing.T, path string)
 	for name, make := range map[string]put{
@@ -260,8 +261,8 @@ func symlink(t *testing.T, to, path string) {
 	}
 }
 
-// A draft that is published keeps who may read it and whose it is; a file with
-// several names would be two files then.
+// A published draft keeps permissions and owner; a file with several names is
+// refused, because it would become two files.
 func TestKeep(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, target, old)
@@ -351,7 +352,7 @@ func TestSafeName(t *testing.T) {
 	}
 }
 
-// Lines of several programs are added whole, to what is there.
+// Lines of several programs are appended whole, after the existing ones.
 func TestOpenAppend(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, text := range []string{"first\n", "second\n"} {
@@ -375,10 +376,10 @@ func TestOpenAppend(t *testing.T) {
 	}
 }
 
-// The names of drafts are never too long, and errors name the file that was asked for.
+// The names of drafts are never too long, and errors name the final file.
 func TestDraftNames(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for _, long := range []string{strings.Repeat("ä", 127), strings.Repeat("\x80", 220)} { // the second has no character at all
+	for _, long := range []string{strings.Repeat("ä", 127), strings.Repeat("\x80", 220)} { // the second has no valid character
 		if _, err := fswrite.Write(long, []byte(next), 0o644, nil); err != nil || read(t, long) != next {
 			t.Error(err)
 		}
@@ -402,7 +403,7 @@ func TestDraftNames(t *testing.T) {
 	}
 }
 
-// A draft that is given up removes what it made, and nothing else that has its name.
+// Discard removes only the file it made.
 func TestDiscard(t *testing.T) {
 	dir := t.TempDir()
 	begin := func() (*fswrite.Draft, string) {
@@ -432,7 +433,8 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// TestFailedSync: what cannot be put on the disk replaces nothing, and leaves nothing behind.
+// TestFailedSync checks that a draft that cannot be synced replaces nothing,
+// and leaves nothing behind.
 func TestFailedSync(t *testing.T) {
 	for name, publish := range map[string]func(d *fswrite.Draft) error{
 		"publish": func(d *fswrite.Draft) error { return d.Publish(func(*os.File) error { return nil }) },

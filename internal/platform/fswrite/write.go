@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// current is a block on its way into the file.
+// current is a block that is being written.
 type current struct {
 	Block
-	off    int    // written
+	off    int    // bytes written
 	queued bool   // it is the first of the queue
-	then   func() // if not nil, called with the lock when it is written
+	then   func() // if not nil, called with the lock when the block is written
 }
 
-// writer is the goroutine of a Sink. What it has of its own no other touches.
+// writer is the goroutine of a Sink. Only that goroutine uses its fields.
 type writer struct {
 	*Sink
 	current  current // the block that is being written
-	writing  bool    // there is one
+	writing  bool    // current is in use
 	begun    bool    // the current file has its start
-	finished bool    // the current file has its end, another one follows
+	finished bool    // the current file has its end, and another one follows
 	framing  int     // lines of the start of the file
 }
 
-// run is the goroutine that writes.
+// run is the main loop of the goroutine.
 func (w *writer) run() {
 	defer w.end()
 	retry := time.NewTimer(time.Hour)
@@ -66,7 +66,7 @@ func (w *writer) run() {
 	}
 }
 
-// turn does what there is to do.
+// turn does the pending work.
 func (w *writer) turn(failing, check, sync bool) {
 	if !failing && check {
 		if err := w.out.Check(); err != nil {
@@ -116,13 +116,13 @@ func (w *writer) next() bool {
 	return w.write(current{Block: Block{data, b.lines, b.metadata}, queued: true})
 }
 
-// write writes a block. If it fails, resume goes on with it.
+// write writes a block. If it fails, resume continues with it.
 func (w *writer) write(c current) bool {
 	w.current, w.writing = c, true
 	return w.advance()
 }
 
-// advance writes what is left of the current block.
+// advance writes the rest of the current block.
 func (w *writer) advance() bool {
 	c := &w.current
 	for c.off < len(c.Data) {
@@ -188,7 +188,7 @@ func (w *writer) broken(err error) {
 	w.report()
 }
 
-// resume makes a failed output work again and ends what was interrupted.
+// resume makes a failed output usable again and completes what was interrupted.
 func (w *writer) resume() bool {
 	fresh, gone, err := w.out.Resume()
 	path := w.out.Path()
@@ -217,8 +217,8 @@ func (w *writer) resume() bool {
 	if moved {
 		w.onPath(path)
 	}
-	// The error stays until something was written after it, so that nobody
-	// takes an attempt for a success.
+	// The error stays until something was written after it, so that an attempt does
+	// not look like a success.
 	if w.writing && !w.advance() {
 		return false
 	}
@@ -237,14 +237,14 @@ func (w *writer) onPath(path string) {
 	}
 }
 
-// begin writes the start of a file that has none.
+// begin writes the start of a new file.
 func (w *writer) begin() error {
 	if w.begun {
 		return nil
 	}
 	if w.o.Format != nil {
 		b := w.o.Format.Begin(w.state())
-		// Set first: if writing it fails, resume goes on with it.
+		// Set first: if writing it fails, resume continues with it.
 		w.begun, w.framing = true, b.Lines
 		if !w.write(current{Block: b}) {
 			w.mu.Lock()
@@ -262,8 +262,8 @@ func (w *writer) state() Part {
 	return w.part
 }
 
-// maxWaiting is how many bytes may wait when an outage is over. Once no more come, the
-// record of what is missing is the last.
+// maxWaiting returns how many bytes may wait at the end of an outage. If no
+// more lines come, the record of the loss is the last.
 func (w *writer) maxWaiting() int {
 	if w.closing.begun {
 		return 0
@@ -271,8 +271,8 @@ func (w *writer) maxWaiting() int {
 	return w.queue.least
 }
 
-// recovered ends an outage, once the queue is shallow again: the file says what
-// is missing. It reports whether the file works.
+// recovered ends an outage once the queue is shallow again: it writes the
+// record of the loss. It reports whether the file works.
 func (w *writer) recovered() bool {
 	w.mu.Lock()
 	o := w.outage
@@ -300,14 +300,14 @@ func (w *writer) recovered() bool {
 	return true
 }
 
-// rotate starts the next part when this one is large. It reports whether the
-// file works.
+// rotate starts the next part if this one is large. It reports whether the file
+// works.
 func (w *writer) rotate() bool {
 	if w.o.Rotate <= 0 || w.out.Size() < w.o.Rotate {
 		return true
 	}
 	if w.o.Format != nil {
-		w.finished = true // if writing it fails, resume goes on with it
+		w.finished = true // if writing it fails, resume continues with it
 		if !w.write(current{Block: w.o.Format.End(w.state())}) {
 			return false
 		}
@@ -318,7 +318,7 @@ func (w *writer) rotate() bool {
 	return w.further()
 }
 
-// further goes on in the next part.
+// further continues in the next part.
 func (w *writer) further() bool {
 	if err := w.out.Next(); err != nil {
 		w.broken(fmt.Errorf("rotate: %w", err))
@@ -335,7 +335,7 @@ func (w *writer) further() bool {
 	return w.begin() == nil
 }
 
-// force forces the file to the disk. When that fails nothing is lost yet.
+// force syncs the file to the disk. A failure loses nothing yet.
 func (w *writer) force() {
 	if err := w.out.Sync(); err != nil {
 		err = fmt.Errorf("sync: %w", err)
@@ -346,7 +346,7 @@ func (w *writer) force() {
 	}
 }
 
-// finish ends the file. It reports false where it is worth to try again.
+// finish ends the file. It returns false if another attempt is useful.
 func (w *writer) finish() bool {
 	w.mu.Lock()
 	works := w.err == nil && len(w.queue.blocks) == 0
@@ -385,7 +385,7 @@ func (w *writer) finish() bool {
 	return true
 }
 
-// end closes the output and settles the result.
+// end closes the output and stores the result.
 func (w *writer) end() {
 	w.mu.Lock()
 	given, leave, part := w.closing.given, w.closing.leave, w.part
@@ -400,8 +400,8 @@ func (w *writer) end() {
 	w.closing.begun = true
 	w.mu.Unlock()
 	unwanted := !given && !leave && w.o.Unwanted != nil && w.o.Unwanted(part)
-	// While it is locked nobody begins to append to it. Some systems remove no
-	// file that is open.
+	// No process appends to it while it is locked. Some systems cannot remove an
+	// open file.
 	removed := unwanted && w.out.Remove() == nil
 	if err := w.out.Close(); err != nil && !given {
 		w.settle(fmt.Errorf("close: %w", err))

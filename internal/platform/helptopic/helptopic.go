@@ -1,11 +1,13 @@
-// Package helptopic names the sections of docs/guide/troubleshooting.md by the command that prints them:
-// who installed a binary has no file of that name. A log record has such a name as its attribute "see", a line of the command ends with one:
+// Package helptopic names the sections of docs/guide/troubleshooting.md by the
+// command that prints them, because an installed binary comes without this
+// file. A log record has such a name as its attribute "see"; a message of the
+// command ends with one:
 //
 //	log.Warn("the rank of this process is not known", "see", helptopic.RankUnknown)
 //	a.problem("%s: cut off at byte %d; see "+helptopic.Damaged, path, at)
 //
-// Names are constants, so that a message with one costs no more than without.
-// They are what people search for: a heading that changes breaks their links.
+// Names are constants, so that they cost nothing. People search for them and
+// link to them: do not change a heading.
 package helptopic
 
 const page = "trainspan help "
@@ -57,7 +59,7 @@ const (
 const (
 	Python      = page + "a-python-process-is-not-recorded"
 	PythonCalls = page + "callbacks-of-a-python-program-are-not-replayed"
-	Recipes     = page + "recipes" // a page of its own
+	Recipes     = page + "recipes" // this topic has its own page
 	Receiver    = page + "the-otlp-receiver-takes-no-spans"
 	Run         = page + "trainspan-run-records-less-than-expected"
 )

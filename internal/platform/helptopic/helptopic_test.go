@@ -21,7 +21,7 @@ const (
 	document = "docs/guide/troubleshooting.md"
 )
 
-// general are sections about what no message can say.
+// general are sections that belong to no message.
 var general = []string{"the-last-seconds-are-missing", "files-have-other-names-than-asked-for"}
 
 // sections returns the text below each heading of the third level of the
@@ -75,10 +75,10 @@ func names(t *testing.T) map[string]string {
 	return all
 }
 
-// message is a call that logs or prints something.
+// message is a call that logs or prints a text.
 type message struct {
 	place    string
-	sections []string // constants of package helptopic in the call, or in its file when arguments are spread
+	sections []string // constants of package helptopic in the call, or in its file if arguments are spread
 }
 
 // sources calls fn with each Go file of the library, the command and the
@@ -106,9 +106,10 @@ func sources(t *testing.T, fn func(path string, f *ast.File)) {
 	}
 }
 
-// messages returns what is logged as a warning or an error, and what the command
-// reports about files: calls of Warn and Error with a text, and in the command those
-// of Problem and BadData. A call that only passes on the text of an error is left out.
+// messages returns what is logged as a warning or an error, and the command's
+// messages about files: calls of Warn and Error with a text, and in the command
+// calls of Problem and BadData. Calls that only pass on the text of an error
+// are left out.
 func messages(t *testing.T) (all []message) {
 	t.Helper()
 	sources(t, func(path string, f *ast.File) {
@@ -129,7 +130,7 @@ func messages(t *testing.T) (all []message) {
 				if call.Ellipsis.IsValid() {
 					m.sections = append(m.sections, used(f)...)
 				}
-				if hasText(call.Args[0]) && fn.Name.Name != "warn" { // such a function is given the text and its section
+				if hasText(call.Args[0]) && fn.Name.Name != "warn" { // the caller gives such a function the text and its section
 					all = append(all, m)
 				}
 				return true
@@ -142,7 +143,8 @@ func messages(t *testing.T) (all []message) {
 	return all
 }
 
-// reports reports whether the first argument of a call is the text of a message.
+// reports reports whether the first argument of a call is the text of a
+// message.
 func reports(call *ast.CallExpr, command bool) bool {
 	f, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || len(call.Args) == 0 {
@@ -160,7 +162,7 @@ func reports(call *ast.CallExpr, command bool) bool {
 	return false
 }
 
-// used are the constants of package helptopic in a part of the source.
+// used returns the constants of package helptopic in a part of the source.
 func used(n ast.Node) (out []string) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok {
@@ -173,8 +175,8 @@ func used(n ast.Node) (out []string) {
 	return out
 }
 
-// hasText reports whether an argument has fixed text: without any it only passes on
-// the text of an error.
+// hasText reports whether an argument has fixed text. Without fixed text it
+// only passes on an error.
 func hasText(arg ast.Expr) (found bool) {
 	ast.Inspect(arg, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -192,7 +194,8 @@ func hasText(arg ast.Expr) (found bool) {
 
 var verb = regexp.MustCompile(`%[+]?[a-z]`)
 
-// TestEveryMessageNamesItsSection: each message names a section that the page has.
+// TestEveryMessageNamesItsSection checks that each message names an existing
+// section.
 func TestEveryMessageNamesItsSection(t *testing.T) {
 	known, texts := names(t), sections(t)
 	for _, m := range messages(t) {
@@ -210,8 +213,8 @@ func TestEveryMessageNamesItsSection(t *testing.T) {
 	}
 }
 
-// TestSections: a name has its heading, and a heading is named by a message or is
-// general.
+// TestSections checks that every name has its heading, and that every heading
+// is named by a message or is general.
 func TestSections(t *testing.T) {
 	known, texts := names(t), sections(t)
 	linked := make(map[string]bool)
@@ -235,7 +238,7 @@ func TestSections(t *testing.T) {
 	}
 }
 
-// TestNamesInOtherLanguages: what is not Go names sections as they are.
+// TestNamesInOtherLanguages checks the names in code that is not Go.
 func TestNamesInOtherLanguages(t *testing.T) {
 	texts := sections(t)
 	link := regexp.MustCompile(`trainspan help ([a-z0-9-]+)`)
@@ -256,7 +259,7 @@ func TestNamesInOtherLanguages(t *testing.T) {
 	}
 }
 
-// TestReasons: each reason of a report to trust it less has its row.
+// TestReasons checks that each reason for a report's doubt has its row.
 func TestReasons(t *testing.T) {
 	texts := sections(t)
 	for _, c := range []struct{ file, pattern, section string }{

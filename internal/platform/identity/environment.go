@@ -11,36 +11,37 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 )
 
-// namers are how many of the variables of the job, its first, name it for as long as
-// somebody starts it again. The ids of the others are those of what a scheduler has
-// given: whatever is started there has them.
+// namers is how many of the variables for the job, from the first, keep the id
+// over restarts. The others have a scheduler's id, which everything in its
+// allocation shares.
 const namers = 2
 
-// Bad is a variable whose value is none.
+// Bad is a variable with an invalid value.
 type Bad struct {
-	Key      string // what it would be
+	Key      string // the field
 	Variable string
 	Text     string
 	Least    int
-	Err      error // of the parser; nil where the number is below Least
+	Err      error // of the parser; nil if the number is below Least
 }
 
-// Launch is what the variables of a process say.
+// Launch is what the environment variables of a process contain.
 type Launch struct {
 	Identity
-	// Run is the same on every process of one start of the job: all ids that
-	// launchers give, and what they count beside Attempt.
+	// Run is the same in every process of one start of the job: all ids of
+	// launchers, and their restart counts other than Attempt.
 	Run string
-	// Key is the same for all attempts of one run: the first of these ids, with what
-	// tells runs in it apart. Named says that nothing else has it; without, only
+	// Key is the same for all attempts of one run: the first of these ids, and what
+	// distinguishes runs in it. Named means that the key is unique; otherwise only
 	// starts that the launcher counts are attempts of one run.
 	Key   string
 	Named bool
 	Bad   []Bad
 }
 
-// FromEnvironment reads what launchers gave a process. Of each list the first
-// variable that is set counts. lookup is one as os.LookupEnv, parse reads a number.
+// FromEnvironment reads what launchers set for a process. Of each list the
+// first variable that is set counts. lookup is like os.LookupEnv; parse parses
+// a number.
 func FromEnvironment(lookup func(name string) (string, bool), parse func(text string) (int, error)) Launch {
 	e := environment{lookup: lookup, parse: parse}
 	words := func(f Field) []string { return table[f][Environment] }
@@ -53,7 +54,7 @@ func FromEnvironment(lookup func(name string) (string, bool), parse func(text st
 	var ids []string
 	for i, name := range words(Job) {
 		id := e.text(name)
-		if id == "" || id == "none" { // what Elastic calls a run without a name
+		if id == "" || id == "none" { // Elastic's id of a run without a name
 			continue
 		}
 		whole := id
@@ -64,7 +65,7 @@ func FromEnvironment(lookup func(name string) (string, bool), parse func(text st
 				}
 			}
 		}
-		// torchrun is often given the id of the scheduler, which says no more than that.
+		// torchrun is often given the scheduler's id, which adds nothing.
 		repeats := i < namers && i > 0 && slices.ContainsFunc(words(Job)[namers:], func(name string) bool { return e.text(name) == id })
 		if e.Job == "" {
 			e.Job = id
@@ -80,14 +81,15 @@ func FromEnvironment(lookup func(name string) (string, bool), parse func(text st
 	return e.Launch
 }
 
-// counts is how often other launchers than the one that says the attempt have started
-// the job again, empty for never. The first variable counts the starts of all.
+// counts returns how often launchers, other than the one with the attempt, have
+// restarted the job; empty for never. The first variable counts the starts of
+// all.
 func (e *environment) counts() (all string) {
 	said := false
 	for i, name := range table[Attempt][Environment] {
 		n, err := e.parse(e.text(name))
 		if err != nil || n < 0 {
-			continue // which was said of the attempt
+			continue // already used as the attempt
 		}
 		if said && n > 0 {
 			all += "+" + strconv.Itoa(n)
@@ -99,14 +101,14 @@ func (e *environment) counts() (all string) {
 	return all
 }
 
-// schedulers are those that send a signal to what they end, by a variable that their jobs
-// have.
+// schedulers are those that signal a job before they end it, with a variable
+// that their jobs have.
 var schedulers = [...]struct{ name, variable string }{
 	{"Slurm", "SLURM_JOB_ID"}, {"Kubernetes", "KUBERNETES_SERVICE_HOST"}, {"PBS", "PBS_JOBID"}, {"LSF", "LSB_JOBID"}, {"Flux", "FLUX_JOB_ID"},
 }
 
-// Scheduler names the scheduler in whose job a process is, empty for none, and says when
-// the time of that job is over, nil where that is not known.
+// Scheduler returns the scheduler of the process's job, or "", and when the
+// job's time limit ends, nil if unknown.
 func Scheduler(lookup func(name string) (string, bool)) (name string, limit *time.Time) {
 	for _, s := range schedulers {
 		if v, _ := lookup(s.variable); v == "" {
@@ -122,7 +124,7 @@ func Scheduler(lookup func(name string) (string, bool)) (name string, limit *tim
 	return "", nil
 }
 
-// ErrorFile is where a worker of torchelastic leaves its exception, empty for nowhere.
+// ErrorFile returns where a worker of torchelastic writes its exception, or "".
 func ErrorFile(lookup func(name string) (string, bool)) string {
 	path, _ := lookup("TORCHELASTIC_ERROR_FILE")
 	return path
@@ -142,8 +144,9 @@ func (e *environment) text(name string) string {
 	return strings.TrimSpace(text)
 }
 
-// inferNumber looks for a number of the job that no variable of its own says. Where
-// torchrun's variables are there, what the launcher of the nodes says is about these.
+// inferNumber derives a number of the job that no variable of its own has. If
+// torchrun's variables are set, the node launcher's variables are about
+// torchrun processes.
 func (e *environment) inferNumber(key string, to *attributes.Opt[int], least int, whole, single, nodes []string) {
 	if to.IsSet() || slices.ContainsFunc(e.Bad, func(b Bad) bool { return b.Key == key }) {
 		return
@@ -158,7 +161,8 @@ func (e *environment) inferNumber(key string, to *attributes.Opt[int], least int
 		}
 		return
 	}
-	// A local rank that is not Slurm's is of something that starts several as well.
+	// A local rank other than Slurm's also comes from a program that starts several
+	// processes.
 	if local := e.text("LOCAL_RANK"); local == "" || local == e.text("SLURM_LOCALID") {
 		whole = slices.Concat(whole, single)
 	}

@@ -1,5 +1,6 @@
-// Package identity says who a process is: one table of the words in which
-// programs, launchers and files say it, in the order in which they count.
+// Package identity determines the identity of a process (rank, world size,
+// attempt, job) from programs, launchers and files: one table has their words,
+// in the order of precedence.
 package identity
 
 import (
@@ -12,34 +13,34 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 )
 
-// Identity is who a process is, as far as evidence says it. The zero Identity knows
-// nothing. What is said in any order gives the same Identity.
+// Identity is the identity of a process, as far as evidence gives it. The zero
+// Identity is unknown. The order in which evidence is added does not matter.
 type Identity struct {
-	// Rank and LocalRank count from 0, and so does Attempt, as launchers count.
+	// Rank, LocalRank and Attempt count from 0.
 	Rank, LocalRank, WorldSize, Attempt attributes.Opt[int]
-	// PID and Parent are the numbers of the process and of the one that started it.
+	// PID and Parent are the ids of the process and of its parent.
 	PID, Parent attributes.Opt[int]
 
-	Job     string // id at the launcher
-	Session string // tag of all starts of a job
+	Job     string // the launcher's job id
+	Session string // the tag of all starts of a job
 	Host    string // name of the node
-	// Service and Instance are what OpenTelemetry calls the program and one start
+	// Service and Instance are OpenTelemetry's names for the program and one start
 	// of it, and Exec is the program's file.
 	Service, Instance, Exec string
 
-	// Bad counts the ranks, world sizes and attempts that were said and cannot be.
+	// Bad counts impossible ranks, world sizes and attempts.
 	Bad int
 
-	by      [fields]strength // of what said each field
-	differs [fields]bool     // something else was said as well
+	by      [fields]strength // the evidence for each field
+	differs [fields]bool     // other evidence gave another value
 }
 
 // strength orders evidence by its source and by its place in the row of the
-// table: less is stronger, 0 is none.
+// table: less is stronger, 0 means no evidence.
 type strength uint16
 
-// Say takes what a source says under a key. A key that the table does not have
-// says nothing.
+// Say adds the value that a source has for a key. Keys that are not in the
+// table are ignored.
 func (id *Identity) Say(from Source, key, value string) {
 	for f := range fields {
 		for i, k := range table[f][from] {
@@ -50,8 +51,8 @@ func (id *Identity) Say(from Source, key, value string) {
 	}
 }
 
-// FromResource reads the attributes of a resource. value gives the text of one,
-// empty where it is not there.
+// FromResource reads the attributes of a resource. value returns the text of an
+// attribute, or "".
 func FromResource(value func(key string) string) Identity {
 	var id Identity
 	for f := range fields {
@@ -62,7 +63,7 @@ func FromResource(value func(key string) string) Identity {
 	return id
 }
 
-// SayNumber is Say for a number that the source calls by no name of the table.
+// SayNumber is like Say for a number without a key in the table.
 func (id *Identity) SayNumber(from Source, f Field, n int64) {
 	id.take(f, strength(from+1)<<8, n)
 }
@@ -85,7 +86,7 @@ func (id *Identity) take(f Field, by strength, n int64) {
 		if n < 1 || n > 1<<53 {
 			return
 		}
-	case f == WorldSize && n == 0: // of a program that does not know it
+	case f == WorldSize && n == 0: // the program does not know it
 		return
 	case n < 0 || n >= MaxRanks:
 		id.Bad++
@@ -97,7 +98,7 @@ func (id *Identity) take(f Field, by strength, n int64) {
 	}
 }
 
-// Add takes what was said of the same process elsewhere.
+// Add adds evidence about the same process from another Identity.
 func (id *Identity) Add(o *Identity) {
 	for f := range fields {
 		if to := id.text(f); to != nil {
@@ -112,8 +113,8 @@ func (id *Identity) Add(o *Identity) {
 	id.Bad += o.Bad
 }
 
-// compare orders numbers that are said by equal evidence: of ranks the lower one
-// counts, of worlds the larger.
+// compare orders numbers with equal evidence: the lower rank and the larger
+// world size count.
 func (f Field) compare(a, b int) int {
 	if f == WorldSize {
 		a, b = b, a
@@ -121,8 +122,8 @@ func (f Field) compare(a, b int) int {
 	return cmp.Compare(a, b)
 }
 
-// wins reports whether a value takes the place of the one that f has: where it is
-// stronger or, of equal evidence, comes before it in the order of values.
+// wins reports whether a value replaces that of f: if its evidence is stronger
+// or, with equal evidence, its value comes first.
 func (id *Identity) wins(f Field, by strength, after int) bool {
 	have := id.by[f]
 	id.differs[f] = id.differs[f] || have != 0 && after != 0
@@ -144,13 +145,13 @@ func (id *Identity) text(f Field) *string {
 	return [...]*string{&id.Job, &id.Session, &id.Host, &id.Service, &id.Instance, &id.Exec}[f-Job]
 }
 
-// From is what said a field, and whether anything did.
+// From returns the source of a field, and whether it has one.
 func (id *Identity) From(f Field) (Source, bool) {
 	return Source(id.by[f]>>8) - 1, id.by[f] != 0
 }
 
-// Doubt names the first of rank, world size and attempt on which evidence
-// disagrees, or that cannot be beside another; empty where there is none.
+// Doubt returns the first of rank, world size and attempt on which evidence
+// disagrees, or that contradicts another; empty if there is none.
 func (id *Identity) Doubt() string {
 	for _, f := range [...]Field{Rank, WorldSize, Attempt} {
 		if id.differs[f] {
@@ -163,25 +164,25 @@ func (id *Identity) Doubt() string {
 	return ""
 }
 
-// Instead is a process id for a process of a host that says none: made of what else
-// is said, and above any real one.
+// Instead returns a substitute process id for a process of a host that has
+// none: made of its other fields, and above any real id.
 func (id *Identity) Instead(host string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(host + "\x00" + id.Service + "\x00" + id.Instance + "\x00" + strconv.Itoa(id.Rank.Or(-1))))
 	return int(h.Sum32()&0x3fffffff) | 0x40000000
 }
 
-// UnknownHost stands for the name of a host that nothing says.
+// UnknownHost replaces an unknown host name.
 const UnknownHost = "unknown-host"
 
-// HostName is the name of this machine.
+// HostName returns the name of this machine.
 func HostName() string {
-	host, _ := os.Hostname() // empty where it fails
+	host, _ := os.Hostname() // empty if it fails
 	return cmp.Or(host, UnknownHost)
 }
 
-// HostOf stands for the host of a process that only its rank tells from others
-// whose hosts are unknown as well.
+// HostOf returns a substitute host name for a process of an unknown host, made
+// of its rank.
 func HostOf(rank int64) string {
 	if rank < 0 {
 		return UnknownHost
@@ -189,5 +190,5 @@ func HostOf(rank int64) string {
 	return "rank" + strconv.FormatInt(rank, 10) + "@" + UnknownHost
 }
 
-// Version is the version of this library as records report it.
+// Version is this library's version in records.
 const Version = "0.1.0"

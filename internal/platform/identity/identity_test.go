@@ -16,13 +16,13 @@ type said struct {
 	key, value string
 }
 
-// What is before in the order of sources wins, of one source what is before in its
-// words, and in whichever order it is said.
+// The first source wins, and of one source the first word, in whatever order
+// they are added.
 func TestOrderOfEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		said        []said
-		rank, world int // -1: not known
+		rank, world int // -1 if unknown
 		host, doubt string
 		from        identity.Source
 		bad         int
@@ -62,8 +62,8 @@ func TestOrderOfEvidence(t *testing.T) {
 	}
 }
 
-// Every field has a word in each place where we write it, and no word stands for two
-// fields.
+// Every field has a word for each place where we write it, and no word stands
+// for two fields.
 func TestWords(t *testing.T) {
 	for _, f := range []identity.Field{identity.Rank, identity.WorldSize, identity.Attempt} {
 		for from := range identity.Source(4) {
@@ -125,7 +125,7 @@ func TestWithoutRank(t *testing.T) {
 	}
 }
 
-// Processes that say no number get one that is that of no other.
+// Processes without an id get distinct substitutes.
 func TestInstead(t *testing.T) {
 	seen := make(map[int]bool)
 	for _, id := range []identity.Identity{{}, {Host: "a"}, {Service: "a"}, {Instance: "a"}, {Host: "a", Service: "b"}} {
@@ -140,7 +140,7 @@ func TestInstead(t *testing.T) {
 	}
 }
 
-// The key is what all attempts of a run have in common.
+// All attempts of a run have the same key.
 func TestKey(t *testing.T) {
 	for env, want := range map[string]string{
 		"": " false", "SLURM_JOB_ID=7": "7 false", "SLURM_JOB_ID=7 SLURM_STEP_ID=1 SLURM_RESTART_COUNT=3": "7.1 false",
@@ -165,8 +165,8 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// TestVariablesAreDocumented: a variable in which a launcher says who a process is stands
-// in the document of the configuration.
+// TestVariablesAreDocumented checks that the configuration page has every
+// variable with which launchers describe a process.
 func TestVariablesAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/reference/configuration.md")
 	if err != nil {

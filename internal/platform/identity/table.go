@@ -11,7 +11,7 @@ import (
 // Field is one part of an Identity.
 type Field uint8
 
-// The fields that evidence is about.
+// The fields of an Identity.
 const (
 	Rank Field = iota
 	LocalRank
@@ -32,19 +32,19 @@ func (f Field) String() string {
 	return [fields]string{"rank", "local rank", "world size", "attempt", "pid", "parent", "job", "session tag", "host", "service", "instance", "program"}[f]
 }
 
-// MaxRanks bounds ranks, world sizes and attempts: a number from it on is none.
-// The largest jobs have a tenth of it, and a wrong one would be a rank that a
-// million others are waited for.
+// MaxRanks bounds ranks, world sizes and attempts: larger numbers are ignored.
+// The largest jobs have a tenth of it. A wrong large world size would make
+// readers wait for a million ranks.
 const MaxRanks = 1 << 20
 
-// Source is where evidence comes from. The order of the constants is that in which
-// they count: what is before wins.
+// Source is where evidence comes from. The constants are in the order of
+// precedence: the first wins.
 type Source uint8
 
 // The columns of the table.
 const (
-	// Record is a record about the process in its trace: PR, and CM, which has what
-	// resources say too.
+	// Record is a record about the process in its trace: PR, and CM, which also has
+	// resource attributes.
 	Record Source = iota
 	// Start is an argument of the start record of a trace.
 	Start
@@ -57,7 +57,7 @@ const (
 	Profile
 	// Resource is an attribute of an OTLP resource.
 	Resource
-	// Option is what the caller of a reader says.
+	// Option is set by the caller of a reader.
 	Option
 	// Environment is a variable of the process: see [FromEnvironment].
 	Environment
@@ -70,8 +70,8 @@ func (s Source) String() string {
 	return [sources]string{"a record", "the start record", "a JSON line", "an event", "distributedInfo", "the resource", "the caller", "the environment", "the file's name"}[s]
 }
 
-// table has the words for each field, by source. Of one cell the first word that is
-// there counts.
+// table has the words for each field, by source. In one cell the first word
+// that is present counts.
 var table = [fields][sources][]string{
 	Rank: {
 		Record:      {"rank", "training.rank", "nv.dl.rank", "dl.rank", "torch.rank", "megatron.rank", "rl.rank"},
@@ -126,19 +126,19 @@ var table = [fields][sources][]string{
 	Exec:     {Resource: {"process.executable.name", "process.executable.path"}},
 }
 
-// Word is what we call a field where we are a source, the first of its words there.
+// Word returns our own name of a field in a source: the first word of the cell.
 func (f Field) Word(in Source) string { return table[f][in][0] }
 
-// Attribute is what we call a field in resources.
+// Attribute returns our name of a field in resources.
 func (f Field) Attribute() string { return f.Word(Resource) }
 
-// rankName finds a rank in the name of a file. tensorboard_trace_handler is often
-// given workerN, and servers of models write TP-N.
+// rankName matches a rank in a file name. tensorboard_trace_handler is often
+// given workerN, and model servers write TP-N.
 var rankName = regexp.MustCompile(`(?i)(?:^|[-_.])(?:(?:rank|worker|tp)[-_]?(\d+)|trace-(\d+)-of-\d+)(?:[-_.]|$)`)
 
-// RankInName returns the rank that the name of a file says, such as
-// trace-3-of-8.pfw.gz, telemetry-rank3.jsonl or worker3.pt.trace.json, and -1 where
-// it says none. path may be one of Windows, or of a file in an archive.
+// RankInName returns the rank in a file name, such as trace-3-of-8.pfw.gz,
+// telemetry-rank3.jsonl or worker3.pt.trace.json, or -1. path may be a Windows
+// path, or name a file in an archive.
 func RankInName(path string) int {
 	m := rankName.FindStringSubmatch(path[strings.LastIndexAny(path, `/\:`)+1:])
 	if m == nil {
@@ -150,8 +150,8 @@ func RankInName(path string) int {
 	return -1
 }
 
-// WithoutRank is the name of a file without the rank in it, for files about other
-// processes that are made of it.
+// WithoutRank returns a file name without its rank, for files about other
+// processes that are derived from it.
 func WithoutRank(name string) string {
 	at := rankName.FindStringIndex(name)
 	if at == nil {
@@ -164,12 +164,12 @@ func WithoutRank(name string) string {
 	return WithoutRank(cmp.Or(before+after, "trace"))
 }
 
-// WorldSizes are the variables that hold the number of processes of a job, in their
-// order.
+// WorldSizes returns the variables with the number of processes of a job, in
+// their order.
 func WorldSizes() []string { return slices.Concat(table[WorldSize][Environment], mpiWorlds, counts) }
 
-// Variables are the variables of the environment that [FromEnvironment] reads, each
-// once.
+// Variables returns the environment variables that [FromEnvironment] reads,
+// each once.
 func Variables() (all []string) {
 	for f := range fields {
 		all = append(all, table[f][Environment]...)
@@ -186,21 +186,21 @@ func Variables() (all []string) {
 	return slices.DeleteFunc(slices.Compact(all), func(name string) bool { return name == "" })
 }
 
-// What launchers say of the processes that they start.
+// Variables of launchers about the processes that they start.
 var (
 	mpiRanks  = []string{"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "FLUX_TASK_RANK"}
 	mpiWorlds = []string{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "FLUX_JOB_SIZE"}
 )
 
-// What is said of the process where nothing below starts several on a node: there
-// it is the index of the node, or of the pod, and their number.
+// Variables about the process if no launcher below starts several per node:
+// then they have the index of the node, or of the pod, and their number.
 var (
 	indexes = []string{"SLURM_PROCID", "JOB_COMPLETION_INDEX"}
 	counts  = []string{"SLURM_NTASKS"}
 )
 
-// What torchrun and its like say of the process that they start, one of several on a
-// node: rank = index of the node * processes of a node + local rank.
+// Variables of torchrun and similar launchers about the process, one of several
+// on a node: rank = index of the node * processes per node + local rank.
 var (
 	torchrun   = []string{"TORCHELASTIC_RUN_ID", "GROUP_RANK", "LOCAL_WORLD_SIZE"}
 	perNode    = []string{"LOCAL_WORLD_SIZE"}
@@ -208,7 +208,8 @@ var (
 	nodeCounts = []string{"GROUP_WORLD_SIZE"}
 )
 
-// jobParts tell the runs in one job apart, behind a sign: those of each variable of the job.
+// jobParts distinguish the runs within one job, after a separator: those for
+// each variable of the job.
 var jobParts = [...][]jobPart{2: {{"_", "SLURM_ARRAY_TASK_ID"}, {".", "SLURM_STEP_ID"}}}
 
 type jobPart struct{ sign, name string }

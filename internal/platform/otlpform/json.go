@@ -1,5 +1,5 @@
-// Package otlpform is the forms of OTLP that its clients do not make: JSON, and
-// messages whose text is valid.
+// Package otlpform implements forms of OTLP that the OTLP clients do not have:
+// JSON, and messages repaired to valid UTF-8.
 package otlpform
 
 import (
@@ -13,19 +13,18 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// OTLP's JSON is protobuf's, with numbers for enums and with trace and span
-// ids in hexadecimal instead of base64. The ids are found by these tokens,
-// which no text of a span can hold: inside of JSON text every quote has a
-// backslash before it.
+// OTLP's JSON is protobuf's, with numbers for enums and with trace and span ids
+// in hexadecimal instead of base64. The ids are found by these tokens. No
+// string value can contain them, because quotes are escaped there.
 var idTokens = [][]byte{[]byte(`"traceId":"`), []byte(`"spanId":"`), []byte(`"parentSpanId":"`)}
 
-// AppendJSON appends spans as one line of OTLP JSON, without a line end.
+// AppendJSON appends spans as one line of OTLP JSON, without a line feed.
 func AppendJSON(dst []byte, spans []*tracepb.ResourceSpans) ([]byte, error) {
 	raw, err := protojson.MarshalOptions{UseEnumNumbers: true}.Marshal(&tracepb.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return dst, err
 	}
-	var line bytes.Buffer // protojson puts blanks where it likes
+	var line bytes.Buffer // protojson adds blanks unpredictably
 	if err := json.Compact(&line, raw); err != nil {
 		return dst, err
 	}
@@ -35,8 +34,8 @@ func AppendJSON(dst []byte, spans []*tracepb.ResourceSpans) ([]byte, error) {
 	})
 }
 
-// ReadJSON reads the spans of one OTLP request in JSON, of whatever writer. Unknown
-// members are left out, as the protocol wants.
+// ReadJSON reads the spans of one OTLP request in JSON. Unknown members are
+// ignored, as the protocol requires.
 func ReadJSON(line []byte) ([]*tracepb.ResourceSpans, error) {
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, line); err != nil {
@@ -77,7 +76,7 @@ func appendIDs(dst, src []byte, rewrite func(dst, id []byte) ([]byte, error)) ([
 	}
 }
 
-// nextID finds where the first id of src begins; -1 if there is none.
+// nextID returns where the first id of src begins, or -1.
 func nextID(src []byte) int {
 	for from := 0; ; {
 		i := bytes.Index(src[from:], []byte(`Id":"`))

@@ -13,10 +13,9 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// One byte that is not UTF-8, wherever it stands, makes a request that cannot be
-// encoded, and what stands in the resource is in every request. So all text is
-// looked at once more before it is sent, whoever it comes from. An invalid byte
-// becomes U+FFFD.
+// One invalid byte anywhere makes a request that cannot be encoded, and the
+// text of the resource is in every request. So all text is checked before it is
+// sent. An invalid byte becomes U+FFFD.
 
 func repairText(s *string) {
 	if !utf8.ValidString(*s) {
@@ -121,8 +120,8 @@ func repairScope(s *instrumentation.Scope) {
 	repairSet(&s.Attributes)
 }
 
-// RepairMetrics repairs the text of metrics in place. The resource, which other
-// metrics share, is replaced.
+// RepairMetrics repairs the text of metrics in place. The resource is replaced
+// by a copy, because other metrics share it.
 func RepairMetrics(rm *metricdata.ResourceMetrics) {
 	rm.Resource = Resource(rm.Resource)
 	for i := range rm.ScopeMetrics {

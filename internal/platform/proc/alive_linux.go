@@ -6,10 +6,11 @@ import (
 	"syscall"
 )
 
-// Alive reports whether a process runs: one of that number that was started then, in
-// clock ticks since boot where that is not 0, and that has not ended. Where that
-// cannot be found out, as without a free file descriptor or where /proc hides the
-// processes of others, it does: what it records from then on would be lost.
+// Alive reports whether a process with this id runs. If started is not 0, it
+// must have started then, in clock ticks since boot. If this cannot be
+// determined, for example without a free file descriptor or if /proc hides
+// foreign processes, it returns true, because the records of a running process
+// would otherwise be lost.
 func Alive(pid int, started uint64) bool {
 	if pid <= 0 {
 		return false

@@ -9,7 +9,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/proc"
 )
 
-// A process is gone when the system says so, not when it cannot be asked.
+// A process counts as ended only if the system reports that, not if the query
+// fails.
 func TestAlive(t *testing.T) {
 	self := os.Getpid()
 	cmd := exec.Command("true")

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Alive reports whether a process of that number runs.
+// Alive reports whether a process with this id runs.
 func Alive(pid int, _ uint64) bool {
 	if pid <= 0 {
 		return false

@@ -8,13 +8,14 @@ import (
 	"strings"
 )
 
-// maxThreads bounds the threads of a process that are read.
+// maxThreads bounds the threads per process that are read.
 const maxThreads = 256
 
-// RunDelays reads for how long each thread of a process was ready to run and had no
-// processor, in nanoseconds since it began: the second number of /proc/PID/task/TID/schedstat.
-// Of a process with more than 256 threads it has some. It is nil where the kernel does not
-// keep these numbers.
+// RunDelays returns for how long each thread of a process was runnable without
+// a CPU, in nanoseconds since it began: the second number of
+// /proc/PID/task/TID/schedstat. For a process with more than 256 threads the
+// result has some of them. It is nil if the kernel does not provide these
+// numbers.
 func RunDelays(root string, pid int) map[int]uint64 {
 	tasks := filepath.Join(root, strconv.Itoa(pid), "task")
 	dir, err := os.Open(tasks)
@@ -22,7 +23,7 @@ func RunDelays(root string, pid int) map[int]uint64 {
 		return nil
 	}
 	defer dir.Close()                        //nolint:errcheck // only read
-	names, _ := dir.Readdirnames(maxThreads) // without any nothing is known
+	names, _ := dir.Readdirnames(maxThreads) // without names the result is empty
 	var out map[int]uint64
 	for _, name := range names {
 		tid, err := strconv.Atoi(name)
@@ -31,7 +32,7 @@ func RunDelays(root string, pid int) map[int]uint64 {
 		}
 		text, err := os.ReadFile(filepath.Join(tasks, name, "schedstat"))
 		if err != nil {
-			continue // the thread has ended, or nothing is kept
+			continue // the thread has ended, or there are no numbers
 		}
 		fields := strings.Fields(string(text))
 		if len(fields) < 2 {
@@ -49,7 +50,8 @@ func RunDelays(root string, pid int) map[int]uint64 {
 	return out
 }
 
-// AllowedCores reads how many processors a process may run on, 0 where that is not known.
+// AllowedCores returns on how many CPU cores a process may run, or 0 if
+// unknown.
 func AllowedCores(root string, pid int) int {
 	text, err := os.ReadFile(filepath.Join(root, strconv.Itoa(pid), "status"))
 	if err != nil {
@@ -71,18 +73,19 @@ func AllowedCores(root string, pid int) int {
 	return n
 }
 
-// Host is what the system did since it started. Times are ticks of a hundredth of a second.
+// Host holds counters of the system since boot. Times are ticks of 10 ms.
 type Host struct {
-	Busy, Steal, IOWait, All uint64 // of all processors together
-	Cores                    int    // processors that are on
-	Runnable                 int    // threads that run or want to, at this moment
-	// Pressure is for how long some thread waited for a processor, for reads and writes, and
-	// for memory, in microseconds; PressureKnown says whether the kernel keeps it.
+	Busy, Steal, IOWait, All uint64 // of all CPUs together
+	Cores                    int    // online CPUs
+	Runnable                 int    // threads that run or are runnable now
+	// Pressure is for how long some thread waited for a CPU, for I/O, and for
+	// memory, in microseconds; PressureKnown is false if the kernel does not
+	// provide it.
 	Pressure      [3]uint64
 	PressureKnown [3]bool
 }
 
-// Resources are those of Host.Pressure.
+// Resources are the resources of Host.Pressure.
 var Resources = [3]string{"cpu", "io", "memory"}
 
 // ReadHost reads /proc/stat and /proc/pressure.
@@ -128,7 +131,7 @@ func parseHost(text string) (h Host, err error) {
 	return h, nil
 }
 
-// parsePressure reads the total of the line that begins with some.
+// parsePressure returns the total of the line that begins with "some".
 func parsePressure(text string) (uint64, bool) {
 	for line := range strings.Lines(text) {
 		if _, total, ok := strings.Cut(line, "total="); ok && strings.HasPrefix(line, "some ") {

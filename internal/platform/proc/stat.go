@@ -1,4 +1,4 @@
-// Package proc is what the system says of the processes of this machine.
+// Package proc reads what /proc contains about processes and the system.
 package proc
 
 import (
@@ -10,28 +10,28 @@ import (
 	"strings"
 )
 
-// Stat is what /proc says of a process at one moment.
+// Stat is the state of a process in /proc at one moment.
 type Stat struct {
 	PID, Parent  int
 	Program      string
 	State        byte
-	Started      uint64 // ticks after boot; with the number it tells processes apart
+	Started      uint64 // ticks after boot; with the id it identifies a process
 	User, Sys    uint64 // ticks
 	Minor, Major uint64 // page faults
 	Threads      int64
 	RSS          int64 // bytes
-	// IODelay is the ticks for which it waited for reads and writes of blocks, 0 where the
+	// IODelay is for how many ticks the process waited for block I/O, 0 if the
 	// kernel does not count them.
 	IODelay uint64
 }
 
-// Ended reports whether the process is there only because nobody has asked yet how it
-// ended.
+// Ended reports whether the process has ended and only waits for its parent to
+// collect its status.
 func (s *Stat) Ended() bool { return s.State == 'Z' || s.State == 'X' }
 
 var errFormat = errors.New("unknown format")
 
-// Read reads what is said of a process below root, which is /proc.
+// Read reads the state of a process below root, which is normally /proc.
 func Read(root string, pid int) (Stat, error) {
 	text, err := os.ReadFile(filepath.Join(root, strconv.Itoa(pid), "stat"))
 	if err != nil {
@@ -40,8 +40,8 @@ func Read(root string, pid int) (Stat, error) {
 	return Parse(text)
 }
 
-// Parse reads one line. The name of the program stands in brackets and may hold
-// anything.
+// Parse parses one line. The program's name is in brackets and may contain any
+// bytes.
 func Parse(text []byte) (Stat, error) {
 	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	if open < 1 || end < open {

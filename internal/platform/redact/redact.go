@@ -1,5 +1,5 @@
-// Package redact hides what may be a secret before a text is written, logged or
-// shown. No rule finds all of them: what need not be shown is best left out.
+// Package redact hides likely secrets before a text is written, logged or
+// shown. No rule finds all secrets, so leave out text that need not be shown.
 package redact
 
 import (
@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Hidden stands in the place of a secret.
+// Hidden replaces a secret.
 const Hidden = "REDACTED"
 
-// words are parts of the names of what is secret.
+// words are parts of the names of secrets.
 const words = `(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|account[_-]?key|credentials?|authorization|cookie|session[_-]?id|signature)`
 
-// The rules of Text, in this order: a later one sees what an earlier one left.
+// The rules of Text, in order: each rule sees the result of the one before.
 var rules = []struct {
 	find *regexp.Regexp
 	by   string
@@ -22,23 +22,26 @@ var rules = []struct {
 	{regexp.MustCompile(`(://)[^\s/@'"]*@`), "${1}" + Hidden + "@"},
 	{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`), Hidden},
 	{regexp.MustCompile(`(?i)\b(bearer|basic|negotiate)\s+[A-Za-z0-9._~+/=-]{8,}`), "${1} " + Hidden},
-	// A flag and its argument, also in a list of arguments, then a setting, a header or an entry of a dictionary or of a query.
+	// A flag and its argument, also in a list of arguments; and a setting, a
+	// header, or an entry of a dictionary or of a query.
 	{regexp.MustCompile(`(?i)(--?[\w-]*` + words + `[\w-]*)(["'],\s*["']|\s+|=)(?:"[^"]*"|'[^']*'|[^\s"']+)`), "${1}${2}" + Hidden},
 	{regexp.MustCompile(`(?i)([\w.-]*` + words + `[\w.-]*["']?\s*(?:=>|[:=])\s*)(?:"[^"]*"|'[^']*'|[^\s"',;&)}\]]+)`), "${1}" + Hidden},
-	// Forms that issuers of keys use.
+	// Prefixes of known kinds of keys.
 	{regexp.MustCompile(`\b(?:hf_|sk-|sk_|pk_|gh[opsur]_|github_pat_|glpat-|xox[abeprs]-|nvapi-|pypi-|npm_|dop_v1_|ya29\.|eyJ|A[KS]IA|AIza)[A-Za-z0-9_.\-]{12,}`), Hidden},
 }
 
-// awsKey finds what may be a secret key of AWS: forty characters of base64 that stand alone.
-// Paths, hashes and longer base64 data have the same letters: see isAWSKey.
+// awsKey finds candidates for secret keys of AWS: forty characters of base64
+// that stand alone. Paths, hashes and longer base64 data look similar: see
+// isAWSKey.
 var awsKey = regexp.MustCompile(`(?:^|[^A-Za-z0-9/+=._~%-])([A-Za-z0-9/+]{40})(?:$|[^A-Za-z0-9/+=._~%-])`)
 
-// isAWSKey reports whether forty characters are as random as a key. In names and paths a
-// letter seldom follows a digit, a digit a letter, or a capital a small letter; in a random
-// word of forty that happens 16 times, and less than 8 times in one of a thousand.
+// isAWSKey reports whether forty characters are as random as a key. In names
+// and paths a letter seldom follows a digit, a digit a letter, or a capital a
+// small letter; in forty random characters that happens 16 times on average,
+// and less than 8 times in one of a thousand.
 func isAWSKey(word string) bool {
 	if !strings.ContainsAny(word, "/+") || !upper.MatchString(word) || !lower.MatchString(word) {
-		return false // it is for random, or no key
+		return false // handled by random, or not a key
 	}
 	class := func(c byte) int {
 		switch {
@@ -60,7 +63,8 @@ func isAWSKey(word string) bool {
 	return odd >= 8
 }
 
-// random finds long words that nobody would choose; hash is one of digits and letters a to f.
+// random matches long words that no person would choose; hash matches words of
+// digits and letters a to f.
 var (
 	random = regexp.MustCompile(`[A-Za-z0-9+]{32,}={0,2}`)
 	digits = regexp.MustCompile(`[0-9]`)
@@ -69,9 +73,9 @@ var (
 	hash   = regexp.MustCompile(`^[0-9a-f]+$`)
 )
 
-// Text hides in a text what looks like a secret: the user in a URL, what follows a name
-// such as password, token or api_key, what has the form of a key, and long words that
-// are random.
+// Text hides what looks like a secret: the user in a URL, what follows a name
+// such as password, token or api_key, known forms of keys, and long random
+// words.
 func Text(text string) string {
 	for _, r := range rules {
 		text = r.find.ReplaceAllString(text, r.by)
@@ -85,7 +89,7 @@ func Text(text string) string {
 	})
 }
 
-// hideAWSKeys hides keys that stand between other words.
+// hideAWSKeys hides keys between other words.
 func hideAWSKeys(text string) string {
 	var out strings.Builder
 	from := 0
@@ -108,8 +112,7 @@ func hideAWSKeys(text string) string {
 	return out.String() + text[from:]
 }
 
-// Address hides what stands before an @ in the address of a server, whether it is a
-// good one or not.
+// Address hides the text before an @ in the address of a server, valid or not.
 func Address(address string) string {
 	i := strings.LastIndexByte(address, '@')
 	if i < 0 {
@@ -122,7 +125,7 @@ func Address(address string) string {
 	return address[:start+2] + Hidden + address[i:]
 }
 
-// flagName finds what can be the name of a flag.
+// flagName matches the possible names of flags.
 var flagName = regexp.MustCompile(`^[A-Za-z][-A-Za-z0-9_.]{0,63}$`)
 
 // Bounds of Flags: how many names are kept, and how many bytes of them.
@@ -131,10 +134,10 @@ const (
 	maxBytes = 4096
 )
 
-// Flags returns the names of the flags among the arguments of a command, with their dashes
-// and without their values. After one dash a name is believed only if it is known: else
-// it can be a letter with its value, as in -phunter2, so that the letter is all that is
-// kept. What follows two dashes alone are no flags.
+// Flags returns the names of the flags among the arguments of a command, with
+// their dashes and without their values. With one dash a name is kept only if
+// it is known; otherwise it may be a letter with its value, such as -phunter2,
+// and only the letter is kept. Arguments after "--" are not flags.
 func Flags(args []string, known func(name string) bool) (out []string) {
 	size := 0
 	for _, arg := range args {

@@ -43,8 +43,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// Secret keys of AWS have forty characters of base64, which hashes, paths and data share.
-// Those here are made up, but for the one of AWS's documentation.
+// Secret keys of AWS have forty characters of base64, like hashes, paths and
+// data. The keys here are invented, except for the one in AWS's documentation.
 func TestAWSKeys(t *testing.T) {
 	for _, key := range []string{
 		"wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "3xK9/vQmR7tYpL2sWnZ4+bHcDfGjUaEi8oN1rXk5", "je7MtGbClwBF/2Zp9Utk/h3yCo8nvbEXAMPLEKEY",
@@ -59,11 +59,11 @@ func TestAWSKeys(t *testing.T) {
 	}
 	for _, text := range []string{
 		"/usr/lib/python3.11/site-packages/torch/x",                     // a path
-		"/usr/lib/python3/dist/packages/torch/nn1",                      // of forty letters
-		"data/ImageNet2012/train/n01440764/ILSVRC",                      // a relative one
-		"Users/Anna/Projects2026/LLaMA3/Check/v12",                      // with names in capitals
-		"runs/2026/11/28/Job1234/Rank07/Step00010",                      // of numbers
-		"https://huggingface.co/meta-llama/Llama-3.1-8B/resolve/main/x", // an address
+		"/usr/lib/python3/dist/packages/torch/nn1",                      // forty letters
+		"data/ImageNet2012/train/n01440764/ILSVRC",                      // a relative path
+		"Users/Anna/Projects2026/LLaMA3/Check/v12",                      // with capitals in names
+		"runs/2026/11/28/Job1234/Rank07/Step00010",                      // with numbers
+		"https://huggingface.co/meta-llama/Llama-3.1-8B/resolve/main/x", // a URL
 		"commit of main is not there",                                   //
 	} {
 		if got := redact.Text(text); got != text {
@@ -72,7 +72,7 @@ func TestAWSKeys(t *testing.T) {
 	}
 }
 
-// TestAWSKeysAreRandom: keys are found whatever their letters are, nearly always.
+// TestAWSKeysAreRandom checks that nearly all random keys are found.
 func TestAWSKeysAreRandom(t *testing.T) {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	from := rand.New(rand.NewPCG(1, 2))
@@ -92,7 +92,7 @@ func TestAWSKeysAreRandom(t *testing.T) {
 	}
 }
 
-// What an exception says is kept.
+// The text of an exception is not changed.
 func TestTextIsKept(t *testing.T) {
 	for _, text := range []string{
 		"RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.15 GiB of which 12.25 MiB is free.",

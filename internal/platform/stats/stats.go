@@ -1,5 +1,5 @@
-// Package stats has the order statistics that analysis uses, which pauses and faults
-// in a minority of the values do not move, and the mean.
+// Package stats provides robust order statistics, which a minority of extreme
+// values does not move, and the mean.
 package stats
 
 import (
@@ -13,7 +13,7 @@ import (
 const Sigma = 1.4826
 
 // Median returns the median of x, the mean of the middle two for an even number
-// of values; NaN for none. It changes the order of x.
+// of values; NaN if there are none. It changes the order of x.
 func Median(x []float64) float64 {
 	if len(x) == 0 {
 		return math.NaN()
@@ -26,10 +26,10 @@ func Median(x []float64) float64 {
 	return (slices.Max(x[:h]) + upper) / 2
 }
 
-// SlowStart returns how many steps at the start of a run are left out where steps
-// are compared: the first ones compile, allocate and fill caches. More than 1.25
-// times the typical time is beyond any jitter; more than a tenth of the run would
-// be a finding and not its start.
+// SlowStart returns how many steps at the start of a run are left out when
+// steps are compared: the first steps compile, allocate and fill caches. More
+// than 1.25 times the typical time is beyond normal jitter; more than a tenth
+// of the run would be a finding, not a slow start.
 func SlowStart(periods []float64, typical float64) int {
 	n := 0
 	for n < len(periods)/10 && periods[n] > 1.25*typical {
@@ -38,8 +38,8 @@ func SlowStart(periods []float64, typical float64) int {
 	return n
 }
 
-// MedianInt returns the median of x, the mean of the middle two for an even number of
-// values, rounded towards the lower; none for none. It sorts x.
+// MedianInt returns the median of x, the mean of the middle two for an even
+// number of values, rounded down; none if x is empty. It sorts x.
 func MedianInt(x []int64, none int64) int64 {
 	if len(x) == 0 {
 		return none
@@ -49,8 +49,8 @@ func MedianInt(x []int64, none int64) int64 {
 	return lower + (upper-lower)/2
 }
 
-// Mean returns the mean of x, 0 if there are no values. Unlike an order statistic it moves
-// with a single wild value.
+// Mean returns the mean of x, 0 if there are no values. Unlike an order
+// statistic, a single extreme value changes it.
 func Mean(x []float64) float64 {
 	sum := 0.0
 	for _, v := range x {
@@ -59,15 +59,15 @@ func Mean(x []float64) float64 {
 	return sum / float64(max(len(x), 1))
 }
 
-// NearestRank returns the quantile q of sorted x that is one of the values: the
-// smallest that is not below the part q of them. It is the lower of the middle two
-// for the half. There must be a value.
+// NearestRank returns the quantile q of sorted x as one of its values: the
+// smallest value that is not below the fraction q of them. For q = 0.5 it is
+// the lower of the middle two. x must not be empty.
 func NearestRank(x []float64, q float64) float64 {
 	return x[min(max(int(math.Ceil(q*float64(len(x))))-1, 0), len(x)-1)]
 }
 
-// nth puts the value with index k of the sorted x there, smaller ones before it
-// and larger ones behind it. NaN counts as the smallest.
+// nth moves the value with index k of the sorted x to k, smaller ones before it
+// and larger ones after it. NaN counts as the smallest.
 func nth(x []float64, k int) float64 {
 	lo := 0
 	for i, v := range x {
@@ -84,7 +84,7 @@ func nth(x []float64, k int) float64 {
 			slices.Sort(x[lo : hi+1])
 			return x[k]
 		}
-		// The middle of three is far from the ends of any usual order.
+		// The median of three is far from the ends for any usual order.
 		a, b, c := x[lo], x[lo+(hi-lo)/2], x[hi]
 		pivot := max(min(a, b), min(max(a, b), c))
 		i, j := lo, hi
@@ -121,8 +121,8 @@ func MAD(x []float64) float64 {
 	return Median(x)
 }
 
-// Quantile returns the quantile q of sorted x, between its neighbours in
-// proportion; NaN for none.
+// Quantile returns the quantile q of sorted x by linear interpolation; NaN if x
+// is empty.
 func Quantile(x []float64, q float64) float64 {
 	if len(x) == 0 {
 		return math.NaN()
@@ -135,11 +135,11 @@ func Quantile(x []float64, q float64) float64 {
 	return x[i] + (at-float64(i))*(x[i+1]-x[i])
 }
 
-// SortRuns sorts x, and keeps the order of equal values. It costs least where x is made of
-// few runs that are nearly in order each, as spans by their start are that each thread
-// wrote when they ended.
+// SortRuns sorts x and keeps the order of equal values. It is fast if x
+// consists of a few nearly sorted runs, such as spans by start time in the
+// order in which threads ended them.
 func SortRuns[T any](x []T, compare func(a, b *T) int) {
-	const near = 16 // what lies so far from its place in a run is moved there
+	const near = 16 // values this far from their place in a run are moved there
 	var runs []int  // where they begin
 	begin := 0
 	for i := 1; i < len(x); i++ {
@@ -176,7 +176,8 @@ func SortRuns[T any](x []T, compare func(a, b *T) int) {
 	}
 }
 
-// merge merges the first values of x, up to one, with the others. Both are in order.
+// merge merges the values of x before one index with those from it on. Both
+// parts are sorted.
 func merge[T any](x []T, from int, buffer []T, compare func(a, b *T) int) []T {
 	low := sort.Search(from, func(i int) bool { return compare(&x[i], &x[from]) > 0 })
 	buffer = append(buffer[:0], x[low:from]...)

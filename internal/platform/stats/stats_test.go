@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// TestMedians compares with sorting, in many orders and with many ties.
+// TestMedians compares with sorting, in many orders and with many equal values.
 func TestMedians(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for n := 1; n < 400; n += 1 + n/20 {
@@ -66,7 +66,8 @@ func TestMedianIntAndNearestRank(t *testing.T) {
 	}
 }
 
-// Values of several threads, each nearly in order, come out as a stable sort has them.
+// Values of several threads, each nearly in order, are sorted like a stable
+// sort.
 func TestSortRuns(t *testing.T) {
 	type value struct{ key, nth int }
 	rng := rand.New(rand.NewPCG(1, 2))

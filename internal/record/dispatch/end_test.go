@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/config"
-	"github.com/trainspan/trainspan/internal/record/direct"
 	"github.com/trainspan/trainspan/internal/record/filter"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -123,15 +122,15 @@ type panicky struct {
 }
 
 func (p *panicky) Open(ctx context.Context, _ *outputs.Telemetry) (outputs.Traits, error) {
-	direct.OfferShortcuts(ctx, direct.Shortcuts{Scopes: p})
+	OfferScopes(ctx, p, nil)
 	return p.traits, nil
 }
-func (*panicky) ScopeKind(string, string) direct.ScopeKind { panic("kind") }
-func (*panicky) EndScopes()                                { panic("scopes") }
-func (*panicky) Write([]outputs.Record) error              { panic("write") }
-func (*panicky) ForceFlush(context.Context) error          { panic("flush") }
-func (*panicky) Shutdown(context.Context) error            { panic("shutdown") }
-func (*panicky) Stats() outputs.Stats                      { panic("stats") }
+func (*panicky) ScopeKind(string, string) ScopeKind { panic("kind") }
+func (*panicky) EndScopes()                         { panic("scopes") }
+func (*panicky) Write([]outputs.Record) error       { panic("write") }
+func (*panicky) ForceFlush(context.Context) error   { panic("flush") }
+func (*panicky) Shutdown(context.Context) error     { panic("shutdown") }
+func (*panicky) Stats() outputs.Stats               { panic("stats") }
 
 // A panic of any method stays with the output, is counted, and is logged with
 // growing intervals.

@@ -1,6 +1,10 @@
 // Package dispatch stands between the recorder and the outputs: it keeps what
 // each output asked for, hands records on in order through a queue for each
 // output, and ends the outputs in the right order within one deadline.
+//
+// Scopes of package ai and calls on files are too many to be records: an output may
+// record them itself, see [OfferScopes]. Those who make them find what records them with
+// [SourceOf].
 package dispatch
 
 import (
@@ -13,7 +17,6 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
-	"github.com/trainspan/trainspan/internal/record/direct"
 	"github.com/trainspan/trainspan/internal/record/filter"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -52,8 +55,9 @@ type attached struct {
 	out    outputs.Output
 	number int // in the filter
 	traits outputs.Traits
-	ways   direct.Shortcuts
-	queue  *queue // of records, nil if it takes none
+	scopes Scopes  // nil: the output gets scopes as spans
+	files  FileLog // nil: it records no calls on files
+	queue  *queue  // of records, nil if it takes none
 	log    *slog.Logger
 
 	panics, failures atomic.Int64 // outside of the queue
@@ -87,7 +91,7 @@ func (h *Hub) Attach(ctx context.Context, out outputs.Output, own *config.Export
 			return filter.Parent(s, a.number)
 		}
 	}
-	if err := guard(func() (err error) { a.traits, err = out.Open(direct.AskShortcuts(ctx, &a.ways), &t); return err }); err != nil {
+	if err := guard(func() (err error) { a.traits, err = out.Open(context.WithValue(ctx, attachedKey{}, a), &t); return err }); err != nil {
 		return fmt.Errorf("telemetry: open %T: %w", out, err)
 	}
 	switch {
@@ -102,7 +106,7 @@ func (h *Hub) Attach(ctx context.Context, out outputs.Output, own *config.Export
 	if a.traits.Remote {
 		h.remote |= filter.Only(a.number)
 	}
-	if a.ways.Scopes != nil {
+	if a.scopes != nil {
 		h.takesScopes |= filter.Only(a.number)
 	}
 	if a.traits.Snapshots {
@@ -284,10 +288,10 @@ func (h *Hub) Held() int { return int(h.some.Load()) }
 // EndScopes ends the scopes that outputs have open.
 func (h *Hub) EndScopes() {
 	for _, a := range h.all {
-		if a.ways.Scopes != nil {
+		if a.scopes != nil {
 			func() {
 				defer a.recovered()
-				a.ways.Scopes.EndScopes()
+				a.scopes.EndScopes()
 			}()
 		}
 	}
@@ -381,9 +385,9 @@ func (h *Hub) Health() []Health {
 }
 
 // ScopeKinds asks those outputs of a set that record scopes themselves.
-func (h *Hub) ScopeKinds(category, name string, to filter.Set) (kinds []direct.ScopeKind) {
+func (h *Hub) ScopeKinds(category, name string, to filter.Set) (kinds []ScopeKind) {
 	for _, a := range h.all {
-		if a.ways.Scopes != nil && to.Has(a.number) {
+		if a.scopes != nil && to.Has(a.number) {
 			if k := a.scopeKind(category, name); k != nil {
 				kinds = append(kinds, k)
 			}
@@ -392,16 +396,16 @@ func (h *Hub) ScopeKinds(category, name string, to filter.Set) (kinds []direct.S
 	return kinds
 }
 
-func (a *attached) scopeKind(category, name string) direct.ScopeKind {
+func (a *attached) scopeKind(category, name string) ScopeKind {
 	defer a.recovered()
-	return a.ways.Scopes.ScopeKind(category, name)
+	return a.scopes.ScopeKind(category, name)
 }
 
 // FileLogs returns what records calls on files.
-func (h *Hub) FileLogs() (logs []direct.FileLog) {
+func (h *Hub) FileLogs() (logs []FileLog) {
 	for _, a := range h.all {
-		if a.ways.Files != nil {
-			logs = append(logs, a.ways.Files)
+		if a.files != nil {
+			logs = append(logs, a.files)
 		}
 	}
 	return logs

@@ -443,7 +443,6 @@ func guard(f func() error) (err error) {
 type plain struct {
 	outputs.None
 	sdktrace.SpanProcessor
-	offer *outputs.Telemetry
 }
 
 // FromProcessor makes an output of a span processor. It gets every span.
@@ -455,34 +454,21 @@ func FromProcessor(sp sdktrace.SpanProcessor) outputs.Output {
 }
 
 // Open implements outputs.Output.
-func (p *plain) Open(_ context.Context, t *outputs.Telemetry) (outputs.Traits, error) {
-	p.offer = t
+func (p *plain) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
 	return outputs.Traits{Snapshots: true, All: true}, nil
 }
 
-// Write implements outputs.Output. The context of a start carries what a decorated
-// output would have been offered.
+// Write implements outputs.Output.
 func (p *plain) Write(records []outputs.Record) error {
 	for i := range records {
 		switch r := &records[i]; r.Kind {
 		case outputs.KindStart:
-			p.OnStart(context.WithValue(r.Context, offerKey{}, p.offer), r.Snapshot.(sdktrace.ReadWriteSpan))
+			p.OnStart(r.Context, r.Snapshot.(sdktrace.ReadWriteSpan))
 		case outputs.KindStop:
 			p.OnEnd(r.Snapshot)
 		}
 	}
 	return nil
-}
-
-// offerKey is the key of what a decorated output would have been offered.
-type offerKey struct{}
-
-// Offered returns what an output would have been offered that a decorator stands in
-// front of which shows a span processor only. ctx is that of the start of a span. The
-// result is nil for other outputs.
-func Offered(ctx context.Context) *outputs.Telemetry {
-	t, _ := ctx.Value(offerKey{}).(*outputs.Telemetry)
-	return t
 }
 
 // ForceFlush implements outputs.Output.

@@ -11,6 +11,7 @@ import (
 	"github.com/trainspan/trainspan/internal/record/settings"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -138,6 +139,8 @@ type Span interface {
 	// Ambient reports whether the span stands for a scope of package ai that is the
 	// parent of what starts later with the same context.
 	Ambient() bool
+	// Telemetry returns what the provider offers to an output that gets every span.
+	Telemetry() *outputs.Telemetry
 }
 
 // Moved returns those outputs of a span that do not get the span above, so that the

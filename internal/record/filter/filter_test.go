@@ -8,6 +8,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/record/filter"
 	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -91,8 +92,9 @@ type node struct {
 	id    byte
 }
 
-func (n *node) Outputs() filter.Set { return n.to }
-func (n *node) Ambient() bool       { return false }
+func (n *node) Outputs() filter.Set           { return n.to }
+func (n *node) Ambient() bool                 { return false }
+func (n *node) Telemetry() *outputs.Telemetry { return nil }
 func (n *node) Above() filter.Span {
 	if n.above == nil {
 		return nil

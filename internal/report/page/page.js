@@ -439,6 +439,20 @@ addEventListener("beforeprint", () => {
   for (const d of document.querySelectorAll("details.section")) d.open = true;
   drawOpen();
 });
+// A button copies the command beside it, or selects it where the browser does not let it.
+for (const button of document.querySelectorAll("button.copy")) {
+  const command = button.parentElement.querySelector("code");
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(command.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(command);
+      button.textContent = document.execCommand("copy") ? "Copied" : "Selected";
+    }
+  });
+}
 drawAll();
 reveal();
 })();

@@ -88,7 +88,7 @@ func Normalize(lines []byte) []byte {
 	return []byte(strings.Join(all, "\n") + "\n]\n")
 }
 
-// id is the id of a record, 0 for the opening bracket.
+// id returns the id of a record, 0 for the opening bracket.
 func id(line string) int {
 	m := idOf.FindStringSubmatch(line)
 	if m == nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cpu is the processor time of the process so far: what others do on the machine
+// cpu returns the processor time of the process so far: what others do on the machine
 // is not in it.
 func cpu() time.Duration {
 	var u syscall.Rusage

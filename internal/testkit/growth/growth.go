@@ -95,7 +95,7 @@ func (p *Peak) Look(b *testing.B) {
 	p.resident = max(p.resident, kB*1024)
 }
 
-// Heap is what the heap had.
+// Heap returns what the heap had.
 func (p *Peak) Heap() float64 { return p.heap }
 
 // Report makes metrics of it.

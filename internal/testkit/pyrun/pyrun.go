@@ -41,7 +41,7 @@ var interpreter = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(own)), nil
 })
 
-// Client is the folder of the package trainspan.
+// Client returns the folder of the package trainspan.
 func Client() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(file), "..", "..", "..", "integrations", "python")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The layout of docs/maintain/ring.md.
+// The layout of docs/maintain/architecture.md.
 const (
 	Magic       = "TSRING\x00\x02"
 	HeadSize    = 524288
@@ -93,7 +93,7 @@ func (m *Image) Text(slot int, id uint64, text string) (next int) {
 	return slot
 }
 
-// Size is how many bytes the files have.
+// Size returns how many bytes the files have.
 func (m *Image) Size() int { return len(m.Head) + len(m.Data) + len(m.Side) }
 
 // Write writes the files.

@@ -12,7 +12,7 @@ type family struct {
 	draw func(r *rand.Rand, j *Job)
 }
 
-// Families are the names that Draw knows.
+// Families returns the names that Draw knows.
 func Families() (out []string) {
 	for _, f := range families {
 		out = append(out, f.name)
@@ -125,7 +125,7 @@ var families = []family{
 	}},
 }
 
-// steady is a rank that is slow in a phase all the time, slow a fault of any pattern.
+// steady returns a rank that is slow in a phase all the time, slow a fault of any pattern.
 func (j *Job) steady(r *rand.Rand, rank int) Fault {
 	return Fault{What: Slow, Ranks: []int{rank}, Phase: pick(r, Input, Forward, Backward, Optimizer), Add: uniform(r, 12, 70)}
 }

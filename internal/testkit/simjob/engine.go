@@ -196,7 +196,7 @@ func (e *engine) mustFinish() {
 	}
 }
 
-// counted is how long the lane waited, where that is time of its rank: overlapped
+// counted returns how long the lane waited, where that is time of its rank: overlapped
 // collectives wait beside the training, and its join is on the training thread.
 func (l *lane) counted() int64 {
 	if l.thread == commTID {

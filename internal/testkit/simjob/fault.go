@@ -56,7 +56,7 @@ type Fault struct {
 	Spread      bool    // of an imbalance: the same work, the same for all ranks
 }
 
-// level is how much of the fault there is in a step.
+// level returns how much of the fault there is in a step.
 func (f *Fault) level(j *Job, rank, step int) float64 {
 	last := f.To
 	if last == 0 {
@@ -106,7 +106,7 @@ func (f *Fault) hits(j *Job, rank, step int, phase string) float64 {
 	return 0
 }
 
-// tokens is how much work a rank has in a step, 1 on average.
+// tokens returns how much work a rank has in a step, 1 on average.
 func (j *Job) tokens(rank, step int) float64 {
 	for i := range j.Faults {
 		if f := &j.Faults[i]; f.What == Tokens && !f.Spread {
@@ -116,7 +116,7 @@ func (j *Job) tokens(rank, step int) float64 {
 	return 1
 }
 
-// took is how long a piece of work takes, in microseconds: a share of what its phase
+// took returns how long a piece of work takes, in microseconds: a share of what its phase
 // takes in a step, in milliseconds.
 func (j *Job) took(rank, step int, phase string, piece int, ms, share float64) int64 {
 	took := 0.0
@@ -150,7 +150,7 @@ func (j *Job) milliseconds(rank, step int, phase string, piece int, ms, share fl
 	return ms + more
 }
 
-// sent is how long a transfer takes, in microseconds.
+// sent returns how long a transfer takes, in microseconds.
 func (j *Job) sent(group string, step, n int, ms float64) int64 {
 	ms *= j.scale()
 	if j.Noise != None {

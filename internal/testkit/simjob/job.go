@@ -30,7 +30,6 @@ type Job struct {
 
 	noises [][]float64
 	even   bool // every piece of work takes as long as on average
-	calm   int  // 1 + the rank whose noise is the mean of the others; 0 nobody
 }
 
 // Result is what came of one simulation.
@@ -114,7 +113,7 @@ func (j *Job) Run() *Result {
 	return res
 }
 
-// waitedBefore is how long the ranks waited in step 0: the same run of that step
+// waitedBefore returns how long the ranks waited in step 0: the same run of that step
 // alone, which no later one changes.
 func (j *Job) waitedBefore() (sum int64) {
 	first := *j
@@ -148,10 +147,10 @@ func (j *Job) fault(what What) *Fault {
 	return &j.Faults[i]
 }
 
-// Time is how long the steps after the first took, in microseconds.
+// Time returns how long the steps after the first took, in microseconds.
 func (r *Result) Time() int64 { return r.Ends[len(r.Ends)-1] - r.Ends[0] }
 
-// Gain is the time of the job over its time without the faults that a function
+// Gain returns the time of the job over its time without the faults that a function
 // names. Of an imbalance the work stays and all ranks get the same.
 func (j *Job) Gain(without func(*Fault) bool) float64 {
 	other := *j
@@ -169,7 +168,7 @@ func (j *Job) Gain(without func(*Fault) bool) float64 {
 	return float64(j.Run().Time()) / float64(other.Run().Time())
 }
 
-// GainOf is the gain of the repair of ranks: they have no fault of their own.
+// GainOf returns the gain of the repair of ranks: they have no fault of their own.
 func (j *Job) GainOf(ranks ...int) float64 {
 	other := *j
 	other.Faults = nil
@@ -182,29 +181,10 @@ func (j *Job) GainOf(ranks ...int) float64 {
 	return float64(j.Run().Time()) / float64(other.Run().Time())
 }
 
-// Even is the gain if every piece of work took all ranks as long as on average: an
+// Even returns the gain if every piece of work took all ranks as long as on average: an
 // imbalance is gone, and so is the noise that ranks do not share.
 func (j *Job) Even() float64 {
 	other := *j
 	other.even = true
 	return float64(j.Run().Time()) / float64(other.Run().Time())
-}
-
-// NaturalOf is what it gains to give a rank the mean noise of the others.
-func (j *Job) NaturalOf(rank int) float64 {
-	other := *j
-	other.calm = rank + 1
-	return float64(j.Run().Time()) / float64(other.Run().Time())
-}
-
-// Natural is the rank with the worst luck, -1 if there is none, and what it gains to
-// give it the mean noise of the others.
-func (j *Job) Natural() (gain float64, rank int) {
-	gain, rank = 1, -1
-	for r := range j.Ranks {
-		if g := j.NaturalOf(r); g > gain {
-			gain, rank = g, r
-		}
-	}
-	return gain, rank
 }

@@ -37,7 +37,7 @@ type Large struct {
 // SpansPerStep is how many spans a step of a rank of [Large] has without layers.
 const SpansPerStep = 12
 
-// Spans is how many spans a step of a rank has.
+// Spans returns how many spans a step of a rank has.
 func (l *Large) Spans() int { return SpansPerStep + 5*l.Layers }
 
 // phases of a step of Large, in µs: input, copy, forward, backward, optimizer.
@@ -120,7 +120,7 @@ type times struct {
 	phase  [5]int64
 }
 
-// untilCollective is the time from the last release to the next collective.
+// untilCollective returns the time from the last release to the next collective.
 func (t *times) untilCollective() int64 {
 	return t.before + t.phase[0] + t.phase[1] + t.phase[2] + t.phase[3]
 }

@@ -35,7 +35,7 @@ func draw(seed uint64, what string, of ...int) *rand.Rand {
 	return rand.New(rand.NewPCG(mix(seed), x))
 }
 
-// mix is the finalizer of SplitMix64.
+// mix returns the finalizer of SplitMix64.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -45,7 +45,7 @@ func mix(x uint64) uint64 {
 
 func clip(x, by float64) float64 { return max(-by, min(by, x)) }
 
-// series is the logarithm of the factor of a rank's work in each step.
+// series returns the logarithm of the factor of a rank's work in each step.
 func (j *Job) series(rank int) []float64 {
 	out := make([]float64, j.Steps+1)
 	state := draw(j.Seed, "noise begin", rank).NormFloat64() // stationary
@@ -82,22 +82,9 @@ func (j *Job) series(rank int) []float64 {
 	return out
 }
 
-// factor is by how much a piece of a rank's work takes longer than usual. The rank
+// factor returns by how much a piece of a rank's work takes longer than usual. The rank
 // that is calm has the mean of the others.
 func (j *Job) factor(rank, step int, phase string, piece int) float64 {
-	if rank == j.calm-1 && j.Ranks > 1 {
-		sum := 0.0
-		for r := range j.Ranks {
-			if r != rank {
-				sum += j.noisy(r, step, phase, piece)
-			}
-		}
-		return sum / float64(j.Ranks-1)
-	}
-	return j.noisy(rank, step, phase, piece)
-}
-
-func (j *Job) noisy(rank, step int, phase string, piece int) float64 {
 	if j.Noise == None {
 		return 1
 	}

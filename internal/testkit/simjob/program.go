@@ -387,7 +387,7 @@ func (j *Job) engine() *engine {
 
 func (j *Job) onGPU() bool { return j.Layout == GPU || j.Layout == GPUTP }
 
-// inner is the size of a tensor-parallel group or the number of stages.
+// inner returns the size of a tensor-parallel group or the number of stages.
 func (j *Job) inner() int {
 	for _, n := range []int{4, 2} {
 		if j.Ranks%n == 0 && (j.Ranks > n || n == 2 || j.Layout == PP) {

@@ -164,7 +164,7 @@ func (s *Span) run() job.Span {
 	return sp
 }
 
-// lag is how long after it was asked for a device came to a span, as the client says it.
+// lag returns how long after it was asked for a device came to a span, as the client says it.
 func (s *Span) lag() int64 { return max(s.Start-s.Launch, 1) }
 
 // Write runs the job and writes a trace file for each process. The same job gives the
@@ -183,7 +183,7 @@ func (j *Job) Write(dir string) (*Result, error) {
 	return res, nil
 }
 
-// text is the trace file of a process.
+// text returns the trace file of a process.
 func (p *process) text(world int) []byte {
 	h := fnv.New64a()
 	h.Write([]byte(p.host))

@@ -87,7 +87,7 @@ func TestFeedIsWhatFilesSay(t *testing.T) {
 	}
 }
 
-// list are the spans in order, with the names of parents for their ids.
+// list returns the spans in order, with the names of parents for their ids.
 func list(k *kept) (out []job.Span) {
 	for _, s := range k.spans {
 		if s.Parent != 0 {

@@ -88,7 +88,7 @@ func TestGainByHand(t *testing.T) {
 	near("both", j.GainOf(1, 2), 920.0/828)
 	near("rank 1", j.GainOf(1), 920.0/(828+20))
 	near("rank 2", j.GainOf(2), 1)
-	if tr := j.Truth(false); tr.Kind != "slow_ranks" || len(tr.Ranks) != 2 {
+	if tr := j.Truth(); tr.Kind != "slow_ranks" || len(tr.Ranks) != 2 {
 		t.Errorf("%+v", tr)
 	}
 	// Rank 0 waits 23 ms in each, rank 2 in steps 1 and 3 only 13.

@@ -8,18 +8,16 @@ import (
 
 // Truth is what is true of a job.
 type Truth struct {
-	Kind        string // fine, slow_ranks, imbalance, input, communication, drift, hang or unknown
-	Ranks       []int  // the fewest whose repair has nine tenths of the gain of all
-	Culprits    []int  // all that have a fault, and the ends of a slow link
-	Phases      []string
-	Gain        float64            // of the repair of Ranks, or of all; 1 where there is nothing to repair
-	Gains       map[string]float64 // by ranks, "" is a repair for everybody
-	NaturalGain float64            // see Job.Natural, where asked
-	NaturalRank int
-	AbstainOK   bool
+	Kind      string // fine, slow_ranks, imbalance, input, communication, drift, hang or unknown
+	Ranks     []int  // the fewest whose repair has nine tenths of the gain of all
+	Culprits  []int  // all that have a fault, and the ends of a slow link
+	Phases    []string
+	Gain      float64            // of the repair of Ranks, or of all; 1 where there is nothing to repair
+	Gains     map[string]float64 // by ranks, "" is a repair for everybody
+	AbstainOK bool
 }
 
-// set is how a set of ranks is written.
+// set returns how a set of ranks is written.
 func set(ranks []int) string {
 	words := make([]string, len(ranks))
 	for i, r := range ranks {
@@ -31,13 +29,9 @@ func set(ranks []int) string {
 // kinds are the words for the faults that no rank is to blame for.
 var kinds = map[What]string{Link: "communication", Imbalance: "imbalance", Tokens: "imbalance", Storage: "input", Drift: "drift"}
 
-// Truth computes what is true of the job; the natural gain, which costs a
-// simulation for each rank, only where it is asked for.
-func (j *Job) Truth(natural bool) *Truth {
-	t := &Truth{Kind: "fine", Gain: 1, Gains: map[string]float64{}, NaturalRank: -1, AbstainOK: j.Unrecorded || j.NoDevice || j.Layout == GPUTP}
-	if natural && j.fault(Hang) == nil && j.fault(Kill) == nil {
-		t.NaturalGain, t.NaturalRank = j.Natural()
-	}
+// Truth computes what is true of the job, by running it again without its faults.
+func (j *Job) Truth() *Truth {
+	t := &Truth{Kind: "fine", Gain: 1, Gains: map[string]float64{}, AbstainOK: j.Unrecorded || j.NoDevice || j.Layout == GPUTP}
 	for _, f := range j.Faults {
 		switch f.What {
 		case Hang:
@@ -86,7 +80,7 @@ func (j *Job) Truth(natural bool) *Truth {
 	return t
 }
 
-// members are the ranks of a group of a part of the job, none of all.
+// members returns the ranks of a group of a part of the job, none of all.
 func (j *Job) members(group string) (out []int) {
 	for _, l := range j.engine().lanes {
 		for _, o := range l.ops {

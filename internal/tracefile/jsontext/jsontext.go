@@ -1,5 +1,5 @@
-// Package jsontext appends numbers and strings as JSON to a line, as trace files have
-// them: without allocations, and each value in one spelling.
+// Package jsontext appends numbers and strings as JSON, in the form of trace
+// files: without allocations, and with one form per value.
 package jsontext
 
 import (
@@ -13,7 +13,7 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// pairs holds the decimal digits of 00 to 99.
+// pairs holds the digit pairs from 00 to 99.
 const pairs = "00010203040506070809" +
 	"10111213141516171819" +
 	"20212223242526272829" +
@@ -65,7 +65,7 @@ func AppendSix(dst []byte, v uint32) []byte {
 	return append(dst, pairs[2*hi], pairs[2*hi+1], pairs[2*mid], pairs[2*mid+1], pairs[2*lo], pairs[2*lo+1])
 }
 
-// decimals is how many digits v has.
+// decimals returns how many digits v has.
 func decimals(v uint64) int {
 	n := bits.Len64(v) * 1233 >> 12 // log10(2) is 1233/4096
 	if v >= powers[n] {
@@ -74,10 +74,11 @@ func decimals(v uint64) int {
 	return n
 }
 
-// powers of ten; the first stands in for zero, which has a digit as well.
+// powers are the powers of ten; index 0 has 0 instead of 1, because zero also
+// has one digit.
 var powers = [20]uint64{0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19}
 
-// AppendInt is AppendUint for integers with a sign.
+// AppendInt appends a signed integer in decimal.
 func AppendInt(dst []byte, v int64) []byte {
 	if v < 0 {
 		return AppendUint(append(dst, '-'), -uint64(v))
@@ -85,7 +86,7 @@ func AppendInt(dst []byte, v int64) []byte {
 	return AppendUint(dst, uint64(v))
 }
 
-// Plain marks the bytes that stand for themselves inside a JSON string.
+// Plain marks the bytes that need no escape in a JSON string.
 var Plain = func() (t [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		t[c] = c != '"' && c != '\\'
@@ -93,8 +94,8 @@ var Plain = func() (t [256]bool) {
 	return t
 }()
 
-// AppendString appends s as a JSON string. Only what JSON demands is escaped,
-// so that a printable string has one spelling and can be searched for as bytes.
+// AppendString appends s as a JSON string. It escapes only what JSON requires,
+// so a printable string has one form and can be searched for as bytes.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	dst = AppendEscaped(dst, s)
@@ -104,7 +105,7 @@ func AppendString(dst []byte, s string) []byte {
 // AppendEscaped is AppendString without the quotes.
 func AppendEscaped(dst []byte, s string) []byte {
 	i := 0
-	// Eight bytes at a time: most strings are plain to the end.
+	// Eight bytes at a time: most strings need no escape.
 	for ; i+8 <= len(s); i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
 			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
@@ -120,19 +121,18 @@ func AppendEscaped(dst []byte, s string) []byte {
 	return append(dst, s...)
 }
 
-// allPlain reports whether each of eight bytes stands for itself inside a JSON
-// string.
+// allPlain reports whether eight bytes need no escape in a JSON string.
 func allPlain(w uint64) bool { return NotPlain(w) == 0 }
 
-// NotPlain sets the top bit of the first byte that does not; the bytes after it say
-// nothing.
+// NotPlain sets the top bit of the first byte that needs an escape. Later bytes
+// are undefined.
 func NotPlain(w uint64) uint64 {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	quote, slash := w^(ones*'"'), w^(ones*'\\')
 	return (w | (w - ones*' ') | (quote - ones) | (slash - ones)) & tops
 }
 
-// escapeFrom appends s, of which the first i bytes are known to be plain.
+// escapeFrom appends s, whose first i bytes need no escape.
 func escapeFrom(dst []byte, s string, i int) []byte {
 	start := 0
 	for i < len(s) {
@@ -208,9 +208,9 @@ func AppendFloat(dst []byte, f float64) []byte {
 	return append(dst, '.', '0')
 }
 
-// appendShort appends a number of at most four decimals, as most are. Two
-// decimals of up to fifteen digits never stand for the same float, so the one
-// that is found is the shortest.
+// appendShort appends a number with at most four decimals, the most frequent
+// kind. Two decimals of up to fifteen digits never stand for the same float, so
+// the decimal found is the shortest.
 func appendShort(dst []byte, f float64) ([]byte, bool) {
 	const limit = 1e14
 	scaled := math.Abs(f) * 1e4
@@ -238,8 +238,8 @@ func appendShort(dst []byte, f float64) ([]byte, bool) {
 	return dst, true
 }
 
-// AppendKey appends a comma and the start of a member. ok is false where the key
-// was no UTF-8 and had to be repaired.
+// AppendKey appends a comma and the start of a member. ok is false if the key
+// was not valid UTF-8 and was repaired.
 func AppendKey(dst []byte, key string) (named []byte, ok bool) {
 	n := len(dst)
 	if cap(dst)-n < len(key)+12 || len(key) > 32 {

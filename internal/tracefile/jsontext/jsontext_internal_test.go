@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Numbers of any length are written in full, whatever room there is.
+// Integers of any length are written in full, whatever the capacity of the
+// buffer.
 func TestIntegersOfEveryLength(t *testing.T) {
 	check := func(v uint64) {
 		t.Helper()
@@ -39,7 +40,7 @@ func TestIntegersOfEveryLength(t *testing.T) {
 	}
 }
 
-// slowFloat is AppendFloat without the short way.
+// slowFloat is AppendFloat without the fast path.
 func slowFloat(f float64) string {
 	form := byte('f')
 	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {

@@ -12,8 +12,8 @@ import (
 
 type span struct{ start, end, level int64 }
 
-// spansOf makes spans of one thread. They nest, overlap without nesting, begin
-// together, are equal, or have no length.
+// spansOf returns random spans of one thread. They nest, overlap without
+// nesting, begin together, are equal, or have no length.
 func spansOf(rng *rand.Rand, n int, until int64) []span {
 	out := make([]span, n)
 	for i := range out {
@@ -23,12 +23,12 @@ func spansOf(rng *rand.Rand, n int, until int64) []span {
 	return out
 }
 
-// inOrder puts spans that were written one after the other into the order of a
-// thread.
+// inOrder returns the order by package nest of spans that were written one
+// after the other.
 func inOrder(spans []span) []int {
 	order := make([]int, len(spans))
 	for i := range order {
-		order[i] = len(order) - 1 - i // what was written later is outside
+		order[i] = len(order) - 1 - i // the outer span is written later
 	}
 	slices.SortStableFunc(order, func(i, j int) int {
 		a, b := spans[i], spans[j]
@@ -37,8 +37,8 @@ func inOrder(spans []span) []int {
 	return order
 }
 
-// owners says of each moment which span has it: the last that began of those that
-// are open, -1 without one.
+// owners returns for each instant the index of the open span that began last,
+// or -1.
 func owners(spans []span, until int64) []int {
 	out := slices.Repeat([]int{-1}, int(until))
 	for _, i := range inOrder(spans) {
@@ -95,8 +95,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// What a span takes from those that it outlasts, and from the one around it, is
-// what these have less.
+// The time that a span takes from its parent and from spans that it outlasts is
+// subtracted from theirs.
 func TestLeave(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 500 {
@@ -129,7 +129,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// A tree gives each moment to the same span in whatever order they come.
+// The order in which spans are added does not change the result.
 func TestTree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 3000 {
@@ -155,8 +155,8 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// With little memory the own times still add up to the time that spans cover, also
-// where they overlap.
+// With little memory the own times still add up to the time that spans cover,
+// even if the spans overlap.
 func TestTreeWithLittleMemory(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	const until = 200_000
@@ -205,8 +205,8 @@ func TestUnion(t *testing.T) {
 	}
 }
 
-// overlapping adds n spans, of which each ends behind the one before and holds
-// a short one that the next takes over.
+// overlapping adds n spans. Each ends after the previous one and holds a short
+// span that the next one outlasts.
 func overlapping(n int) {
 	tree, own := nest.NewTree(nil, 4096), make([]int64, 2)
 	for i := range int64(n) {

@@ -6,30 +6,30 @@ import (
 	"slices"
 )
 
-// Set is a union of intervals of time, which may come in any order. The zero value
-// is empty.
+// Set is a union of time intervals, added in any order. The zero value is
+// empty.
 type Set struct {
-	// Limit is how many intervals there may be, any number for 0. When there are
-	// more, the smallest gaps between them are closed, and Closed tells how much
-	// time that added at most.
+	// Limit bounds the number of intervals; 0 means no limit. If there are more,
+	// the smallest gaps between them are closed, and Closed returns an upper bound
+	// of the time that this added.
 	Limit int
 
 	list    []Interval // sorted, disjoint
 	pending []Interval // in order of arrival
-	rested  int        // how many intervals Rest has left
+	rested  int        // the number of intervals after the last Rest
 	closed  int64
 }
 
-// minPending is how many intervals wait before they are sorted in, or as many as
-// the union may have where that is less.
+// minPending is how many intervals are collected before they are sorted and
+// merged, unless Limit is smaller.
 const minPending = 4096
 
-// Add puts the interval from start to end into the union.
+// Add adds the interval from start to end.
 func (s *Set) Add(start, end int64) {
 	if start >= end {
 		return
 	}
-	// Neighbours in the stream often touch or
+	// Successive intervals often touch or
 	if n := len(s.pending); n > 0 {
 		if last := &s.pending[n-1]; start <= last.End && end >= last.Start {
 			last.Start, last.End = min(last.Start, start), max(last.End, end)
@@ -46,13 +46,13 @@ func (s *Set) Add(start, end int64) {
 	}
 }
 
-// settle moves the pending intervals into the sorted list.
+// settle merges the pending intervals into the sorted list.
 func (s *Set) settle() {
 	if len(s.pending) == 0 {
 		return
 	}
 	slices.SortFunc(s.pending, func(a, b Interval) int { return cmp.Compare(a.Start, b.Start) })
-	// What lies before the first pending interval stays where it is.
+	// Intervals before the first pending one stay where they are.
 	at, _ := slices.BinarySearchFunc(s.list, s.pending[0].Start, func(iv Interval, t int64) int { return cmp.Compare(iv.End, t) })
 	tail := slices.Clone(s.list[at:])
 	s.list = Union(s.list[:at], tail, s.pending)
@@ -62,12 +62,13 @@ func (s *Set) settle() {
 	}
 }
 
-// NewSet returns a set in memory that another one has used, or nil: see [Set.Rest].
+// NewSet returns an empty set that reuses memory from [Set.Rest], which may be
+// nil.
 func NewSet(memory []Interval) *Set { return &Set{pending: memory[:0]} }
 
-// Rest takes no more memory than the set needs, and no more than limit intervals,
-// while nothing is added. It returns how many more there are than after the last
-// time, and the memory that it does not need.
+// Rest reduces the memory of a set to what it needs, and to at most limit
+// intervals, while nothing is added. It returns how many more intervals there
+// are than after the last call, and the released memory.
 func (s *Set) Rest(limit int) (more int, used []Interval) {
 	s.settle()
 	if s.Limit = limit; limit > 0 && len(s.list) > limit {
@@ -79,7 +80,7 @@ func (s *Set) Rest(limit int) (more int, used []Interval) {
 	return more, used
 }
 
-// coarsen closes the smallest gaps until half of the bound is free.
+// coarsen closes the smallest gaps until half of the limit is free.
 func (s *Set) coarsen() {
 	var gaps [65]int
 	for i := 1; i < len(s.list); i++ {
@@ -102,8 +103,8 @@ func (s *Set) coarsen() {
 	s.list = out
 }
 
-// Sorted returns the set as intervals that are in order and apart. It is valid until
-// something is added.
+// Sorted returns the set as sorted, disjoint intervals, valid until the next
+// Add.
 func (s *Set) Sorted() []Interval {
 	if s == nil {
 		return nil
@@ -112,15 +113,15 @@ func (s *Set) Sorted() []Interval {
 	return s.list
 }
 
-// Closed returns an upper bound of the time by which the set is too long.
+// Closed returns an upper bound of the time added by closing gaps.
 func (s *Set) Closed() int64 { return s.closed }
 
-// Interval is an interval of time, its end excluded.
+// Interval is a time interval without its end.
 type Interval struct{ Start, End int64 }
 
-// Union appends what two lists cover to dst, as intervals that lie apart: those
-// that touch become one, also with the last of dst. Each list is in the order of
-// starts. The first may lie in the memory of dst.
+// Union appends the union of two lists to dst, as disjoint intervals; intervals
+// that touch are joined, also with the last of dst. Each list must be sorted by
+// start. a may share the memory of dst.
 func Union(dst, a, b []Interval) []Interval {
 	for i, j := 0, 0; i < len(a) || j < len(b); {
 		var next Interval
@@ -138,8 +139,8 @@ func Union(dst, a, b []Interval) []Interval {
 	return dst
 }
 
-// Intersection appends what two lists share to dst. The intervals of each list are in
-// order and apart.
+// Intersection appends the intersection of two lists to dst. Each list must be
+// sorted and disjoint.
 func Intersection(dst, a, b []Interval) []Interval {
 	for i, j := 0, 0; i < len(a) && j < len(b); {
 		if from, to := max(a[i].Start, b[j].Start), min(a[i].End, b[j].End); from < to {
@@ -154,7 +155,7 @@ func Intersection(dst, a, b []Interval) []Interval {
 	return dst
 }
 
-// Length is that of all intervals of a list.
+// Length returns the total length of the intervals.
 func Length(list []Interval) (sum int64) {
 	for _, x := range list {
 		sum += x.End - x.Start

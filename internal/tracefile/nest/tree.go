@@ -6,67 +6,66 @@ import (
 	"sort"
 )
 
-// Tree adds up the own time of the spans of one thread, which come in any order:
+// Tree adds up the own time of the spans of one thread, added in any order:
 // children before parents, as programs write them when spans end, or parents
-// before children, as sorted traces have them.
+// before children, as in sorted traces.
 //
-// It remembers a bounded number of spans. When there are more, the insides of
-// finished spans are forgotten first; then neighbouring siblings are folded
-// into one interval that knows only how much of it was busy, and at last what is
-// nested deeper than maxDepth.
+// It remembers a bounded number of spans. Beyond that it first forgets the
+// insides of finished spans, then folds neighbouring siblings into one interval
+// with only its busy time, and finally merges everything nested deeper than
+// maxDepth.
 type Tree struct {
 	// Deep counts the spans that were nested too deep.
 	Deep int64
 
 	nodes []Node  // nodes[0] is the whole time axis
-	spine []int32 // the latest child of nodes[0], the latest child of that one, and so on
-	free  int32   // list of unused nodes, linked by prev
+	spine []int32 // the latest child of nodes[0], the latest child of that node, and so on
+	free  int32   // unused nodes, linked by prev
 	live  int
 	limit int
 }
 
-// maxDepth is how deep spans are told from the one around them, once there are
-// more of them than a tree remembers.
+// maxDepth is the depth to which spans are distinguished once there are more
+// spans than a tree remembers.
 const maxDepth = 4096
 
-// Node is what a [Tree] remembers of a span: from when to when the thread was its,
-// or that of what began inside of it. Siblings lie beside each other.
+// Node is what a [Tree] remembers of a span: the time in which the thread
+// belonged to it or to spans inside it. Siblings do not overlap.
 type Node struct {
 	start, end int64
 	until      int64 // when the span ended
 	busy       int64 // end-start; less for a folded interval
 	name       int32 // noName for a folded interval
-	kids       int32 // the latest child; 0 for none
-	prev       int32 // the next earlier sibling; 0 for none
-	level      int32 // depth according to the trace; 0 is unknown
+	kids       int32 // the latest child; 0 if none
+	prev       int32 // the previous sibling; 0 if none
+	level      int32 // depth according to the trace; 0 if unknown
 }
 
 const noName = -1
 
-// NewTree returns a tree that remembers about limit spans, in memory that another
-// one has used, or nil: see [Tree.Rest].
+// NewTree returns a tree that remembers about limit spans. It reuses memory
+// from [Tree.Rest], which may be nil.
 func NewTree(nodes []Node, limit int) *Tree {
 	return &Tree{nodes: append(nodes[:0], Node{}), limit: limit}
 }
 
-// Add takes a finished span. The time that is its own is added to that of its name,
-// and taken from the names that had it so far.
+// Add adds a finished span. Its own time is added to own[name] and subtracted
+// from the names that had this time before.
 func (t *Tree) Add(start, end int64, name, level int32, own []int64) {
 	s := Node{start: start, end: end, until: end, name: name, level: level}
-	// The spans of the spine lie in each other, so that those around the new one
-	// are its first.
+	// The spans of the spine are nested, so those around the new one come first.
 	depth := sort.Search(len(t.spine), func(i int) bool { return !t.nodes[t.spine[i]].holds(&s) })
 	parent, later, onSpine := int32(0), int32(0), true
 	if depth > 0 {
 		parent = t.spine[depth-1]
 	}
-	inside, outside := int64(0), int64(0) // what its kids have of its time, and what the parent's had
+	inside, outside := int64(0), int64(0) // the time of its children, and the time that the parent had
 	cur := t.nodes[parent].kids
 walk:
 	for cur != 0 {
 		n := &t.nodes[cur]
 		if n.start < s.end {
-			switch outlasts := n.start > start && n.until > s.until; { // what began inside of the new span
+			switch outlasts := n.start > start && n.until > s.until; { // a span that began inside the new one
 			case outlasts && n.name != noName:
 				s.end = n.start
 			case outlasts:
@@ -82,7 +81,7 @@ walk:
 		}
 		later, cur, onSpine = cur, n.prev, false
 	}
-	if parent != 0 && t.nodes[parent].name == noName { // of a time whose spans are forgotten
+	if parent != 0 && t.nodes[parent].name == noName { // the time of forgotten spans
 		own[name] += s.end - start
 		return
 	}
@@ -101,7 +100,7 @@ walk:
 	case !onSpine:
 	case s.kids == 0:
 		t.spine = append(t.spine[:depth], at)
-	default: // the rest of the spine, from where it began in the new span, is inside of it
+	default: // the rest of the spine, from where it began in the new span, is inside it
 		began, _ := slices.BinarySearchFunc(t.spine[depth:], start, func(n int32, start int64) int { return cmp.Compare(t.nodes[n].start, start) })
 		t.spine = slices.Replace(t.spine, depth, depth+began, at)
 	}
@@ -114,11 +113,12 @@ walk:
 	}
 }
 
-// take returns a new span its part of what was there: of the siblings from list on
-// those that began in it, which are inside of it from now on, behind the last of its
-// kids so far; and of one that began before and ends in it the time from there on,
-// with what began in that. It returns the siblings that are left, how much of its
-// time is that of its kids, and how much less time the siblings have.
+// take gives a new span its part of existing spans. Siblings from list on that
+// began in the new span become its children, after its last child so far. A
+// sibling that began earlier and ends in the new span loses the time from there
+// on, with the spans that began in it. take returns the remaining siblings, how
+// much of the new span's time its children have, and how much time the siblings
+// lost.
 func (t *Tree) take(s *Node, list, last int32, own []int64) (rest int32, inside, gone int64) {
 	first, tail := list, last
 	for list != 0 && t.nodes[list].start >= s.start {
@@ -147,7 +147,7 @@ func (t *Tree) take(s *Node, list, last int32, own []int64) (rest int32, inside,
 	return list, inside, gone
 }
 
-// share is how much of a part of its time a node is busy.
+// share returns how much of a part of its time a node is busy.
 func (n *Node) share(part int64) int64 {
 	if n.busy == n.end-n.start {
 		return part
@@ -155,8 +155,9 @@ func (n *Node) share(part int64) int64 {
 	return int64(float64(n.busy) * float64(part) / float64(n.end-n.start))
 }
 
-// holds reports whether a new span belongs inside of n. Over the same time it does
-// where it has the higher level: it was written later.
+// holds reports whether a new span belongs inside n. If both cover the same
+// time, it does if its level is higher; otherwise it is the outer one, because it
+// was written later.
 func (n *Node) holds(s *Node) bool {
 	return n.start < s.end && n.start <= s.start && n.end >= s.end && n.until >= s.until && (n.start < s.start || n.until > s.until || n.level < s.level)
 }
@@ -178,7 +179,7 @@ func (t *Tree) release(at int32) {
 	t.live--
 }
 
-// releaseKids forgets everything below a node.
+// releaseKids releases all nodes below a node.
 func (t *Tree) releaseKids(at int32) {
 	kid := t.nodes[at].kids
 	t.nodes[at].kids = 0
@@ -190,18 +191,18 @@ func (t *Tree) releaseKids(at int32) {
 	}
 }
 
-// prune halves what is remembered. The latest spans of every depth are kept:
-// the next ones belong to them.
+// prune halves the number of nodes. It keeps the latest spans of every depth,
+// because the next spans belong to them.
 func (t *Tree) prune() {
 	t.shrink(t.limit, keepLatest)
 	if t.live > t.limit/2 {
-		t.cut() // nothing is left but a deep stack
+		t.cut() // only a deep stack is left
 		t.limit = max(t.limit, 2*t.live)
 	}
 	t.respine()
 }
 
-// shrink folds siblings, but for some of the latest, until half of the limit is
+// shrink folds siblings, except some of the latest, until half of the limit is
 // free.
 func (t *Tree) shrink(limit, keep int) {
 	for at := t.nodes[0].kids; at != 0; at = t.nodes[at].kids {
@@ -220,7 +221,7 @@ func (t *Tree) shrink(limit, keep int) {
 	}
 }
 
-// cut makes one interval of all that is deeper than maxDepth.
+// cut merges all nodes deeper than maxDepth into one interval.
 func (t *Tree) cut() {
 	at := int32(0)
 	for range maxDepth {
@@ -242,7 +243,7 @@ func (t *Tree) cut() {
 	t.Deep += int64(before - t.live)
 }
 
-// respine finds the latest spans of all depths anew.
+// respine rebuilds the list of the latest spans of all depths.
 func (t *Tree) respine() {
 	t.spine = t.spine[:0]
 	for at := t.nodes[0].kids; at != 0; at = t.nodes[at].kids {
@@ -250,9 +251,9 @@ func (t *Tree) respine() {
 	}
 }
 
-// Rest keeps what a tree needs where the spans that follow are of another file,
-// in which its thread may go on: little more than the open spans. It returns the
-// memory that it does not need.
+// Rest reduces a tree to what it needs if the next spans come from another file
+// of the same thread: little more than the open spans. It returns the released
+// memory.
 func (t *Tree) Rest() (used []Node) {
 	if t.live > restSpans {
 		t.shrink(restSpans, 2)
@@ -264,10 +265,10 @@ func (t *Tree) Rest() (used []Node) {
 	return used
 }
 
-// restSpans is how many spans a tree keeps of a file that was read.
+// restSpans is how many spans a tree keeps of a finished file.
 const restSpans = 16
 
-// copyKids copies what is below a node.
+// copyKids copies the nodes below a node.
 func (t *Tree) copyKids(to *Tree, from, into int32) {
 	last := int32(0)
 	for kid := t.nodes[from].kids; kid != 0; kid = t.nodes[kid].prev {
@@ -284,7 +285,7 @@ func (t *Tree) copyKids(to *Tree, from, into int32) {
 	}
 }
 
-// extent is the time between the first and the last span that is remembered.
+// extent returns the time between the first and the last remembered span.
 func (t *Tree) extent() int64 {
 	at := t.nodes[0].kids
 	last := t.nodes[at].end
@@ -295,11 +296,11 @@ func (t *Tree) extent() int64 {
 }
 
 // keepLatest is how many of the latest siblings are not folded while the file
-// goes on.
+// is read.
 const keepLatest = 32
 
-// fold joins neighbouring siblings to intervals no longer than most, so that a
-// long span keeps its bounds while the short ones around it lose theirs.
+// fold joins neighbouring siblings into intervals of at most most, so that long
+// spans keep their bounds while short ones lose theirs.
 func (t *Tree) fold(at int32, most int64, keep int) {
 	for i := 0; i < keep && at != 0; i++ {
 		at = t.nodes[at].prev

@@ -1,6 +1,6 @@
-// Package onelogger has the attributes of the records of one-logger: their keys, and
-// the sets of them that spans and events carry, each a struct whose Append method
-// appends its attributes in the fixed order of the grammar.
+// Package onelogger defines the attributes of one-logger's records: their keys,
+// and the sets that spans and events have. Each set is a struct whose Append
+// method appends its attributes in one-logger's order.
 package onelogger
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/attrvalue"
 )
 
-// Keys of spans and events, as the one-logger grammar writes them.
+// Keys of spans and events, in one-logger's spelling.
 const (
 	DurationMsec  = "duration_msec"
 	TimestampMsec = "timestamp_msec"
@@ -102,7 +102,7 @@ const (
 	SaveCheckpointSyncTimeMaxSec            = "save_checkpoint_sync_time_max_sec"
 )
 
-// Keys that are ours: the reference grammar has none of them.
+// Keys that one-logger does not have.
 const (
 	IterationThroughputPerGPULast = "train_iteration_throughput_per_gpu_last"
 	IterationThroughputPerGPUMin  = "train_iteration_throughput_per_gpu_min"
@@ -135,8 +135,8 @@ func appendCount(dst []attributes.Attr, key string, o attributes.Opt[attrvalue.C
 	return dst
 }
 
-// appendExtra appends a field that the reference defines but never fills, or
-// does not have at all.
+// appendExtra appends a field that one-logger does not have, or defines but
+// never fills.
 func appendExtra(dst []attributes.Attr, key string, o attributes.Opt[float64]) []attributes.Attr {
 	if o.IsSet() {
 		a := attrvalue.Float(key, o.Get())
@@ -146,8 +146,8 @@ func appendExtra(dst []attributes.Attr, key string, o attributes.Opt[float64]) [
 	return dst
 }
 
-// AppendUUID appends a span's identity as the reference writes identities: a version
-// 4 UUID. It holds all bits of the span id, so that spans of a process differ.
+// AppendUUID appends a span's identity in one-logger's form: a version 4 UUID.
+// It holds all bits of the span id, so spans of one process always differ.
 func AppendUUID(dst []byte, traceID [16]byte, spanID [8]byte) []byte {
 	var b [16]byte
 	copy(b[:6], spanID[:6])

@@ -5,13 +5,13 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/attrvalue"
 )
 
-// TrainingLoop are the attributes of the training_loop span
-// (TrainingLoopAttributes of the reference).
+// TrainingLoop holds the attributes of the training_loop span
+// (TrainingLoopAttributes in one-logger).
 type TrainingLoop struct {
 	TrainIterationsStart  int64                           // iterations done by earlier runs of the job
 	TrainSamplesStart     attributes.Opt[int64]           // samples consumed by earlier runs of the job
 	TrainTokensTarget     attributes.Opt[int64]           // sequence length times samples target
-	CompletedFLOPsOverall attributes.Opt[attrvalue.Count] // operations of the whole job so far, all ranks
+	CompletedFLOPsOverall attributes.Opt[attrvalue.Count] // floating-point operations of the whole job so far, all ranks
 	TrainIterationsTarget attributes.Opt[int64]
 	TrainSamplesTarget    attributes.Opt[int64]
 }
@@ -28,12 +28,12 @@ func (a TrainingLoop) Append(dst []attributes.Attr) []attributes.Attr {
 	return appendInt(dst, TrainSamplesTarget, a.TrainSamplesTarget)
 }
 
-// CheckpointSave are the attributes of the checkpoint_save_sync and
+// CheckpointSave holds the attributes of the checkpoint_save_sync and
 // checkpoint_save_async spans (CheckpointSaveSpanAttributes).
 type CheckpointSave struct {
 	Strategy         string // CheckpointSync or CheckpointAsync
-	CurrentIteration int64  // the global step that is saved
-	AttemptCount     int64  // saves started so far, this one and failed ones included
+	CurrentIteration int64  // the global step of the checkpoint
+	AttemptCount     int64  // saves started so far, including this one and failed ones
 }
 
 // Append appends the attributes to dst in the order of the grammar, without those
@@ -45,7 +45,7 @@ func (a CheckpointSave) Append(dst []attributes.Attr) []attributes.Attr {
 		attrvalue.Int(SaveCheckpointAttemptCount, a.AttemptCount))
 }
 
-// Initialization are the attributes of the one_logger_initialization event
+// Initialization holds the attributes of the one_logger_initialization event
 // (OneLoggerInitializationAttributes).
 type Initialization struct {
 	WorldSize                int64
@@ -81,11 +81,11 @@ func appendMetadata(dst []attributes.Attr, items []string) []attributes.Attr {
 	return dst
 }
 
-// TrainingTelemetry are the attributes of the
+// TrainingTelemetry holds the attributes of the
 // update_training_telemetry_config event (TrainingTelemetryAttributes).
 type TrainingTelemetry struct {
 	PerfTag  string
-	PerfTags []string // when not nil, written instead of PerfTag, as a list
+	PerfTags []string // if not nil, written instead of PerfTag, as a list
 
 	GlobalBatchSize          attributes.Opt[int64]
 	LogEveryNTrainIterations int64
@@ -130,9 +130,9 @@ func (a TrainingTelemetry) Append(dst []attributes.Attr) []attributes.Attr {
 	return appendMetadata(dst, a.CustomMetadata)
 }
 
-// TrainingMetricsUpdate are the attributes of the training_metrics_update
-// event (TrainingMetricsUpdateAttributes). Times are in seconds, throughput in
-// 10^12 floating-point operations per second and GPU, averaged over the job.
+// TrainingMetricsUpdate holds the attributes of the training_metrics_update
+// event (TrainingMetricsUpdateAttributes). Times are in seconds; throughput is
+// in 10^12 floating-point operations per second and GPU, averaged over the job.
 type TrainingMetricsUpdate struct {
 	TrainIterationsStart int64
 	CurrentIteration     int64 // zero-based
@@ -146,7 +146,7 @@ type TrainingMetricsUpdate struct {
 	MaxIterationTimeSec   float64
 	TotalIterationTimeSec float64
 
-	// The reference defines the next four and never fills them.
+	// one-logger defines the next four and never fills them.
 	AvgForwardTimeSec    attributes.Opt[float64]
 	AvgBackwardTimeSec   attributes.Opt[float64]
 	AvgDataloaderTimeSec attributes.Opt[float64]
@@ -154,7 +154,7 @@ type TrainingMetricsUpdate struct {
 
 	TrainTokens attributes.Opt[int64]
 
-	// The reference defines the next three and never fills them.
+	// one-logger defines the next three and never fills them.
 	AvgTokensPerSecond attributes.Opt[float64]
 	LatestLoss         attributes.Opt[float64]
 	AvgBatchSize       attributes.Opt[float64]
@@ -169,9 +169,9 @@ type TrainingMetricsUpdate struct {
 	FirstLoggedFinishSec float64 // end of the first iteration, seconds since the epoch
 	LastLoggedFinishSec  float64 // end of this iteration, seconds since the epoch
 
-	// Extensions: throughput of single iterations since the last update, the
-	// mark of the update that closes a loop between two updates, and the
-	// iterations that failed.
+	// Extensions: throughput of single iterations since the last update, a flag for
+	// the update at the end of a loop between two regular updates, and the number
+	// of failed iterations.
 	IterationThroughputLast attributes.Opt[float64]
 	IterationThroughputMin  attributes.Opt[float64]
 	IterationThroughputMax  attributes.Opt[float64]
@@ -222,9 +222,9 @@ func (a TrainingMetricsUpdate) Append(dst []attributes.Attr) []attributes.Attr {
 	return dst
 }
 
-// ValidationMetricsUpdate are the attributes of the
-// validation_metrics_update event (ValidationMetricsUpdateAttributes). The
-// times are set once a validation iteration was timed.
+// ValidationMetricsUpdate holds the attributes of the validation_metrics_update
+// event (ValidationMetricsUpdateAttributes). The times are set if a validation
+// iteration was timed.
 type ValidationMetricsUpdate struct {
 	CurrentIteration      int64 // the last finished training iteration, zero-based
 	Interval              int64 // training iterations since the last validation loop
@@ -244,7 +244,7 @@ func (a ValidationMetricsUpdate) Append(dst []attributes.Attr) []attributes.Attr
 	return appendFloat(dst, TotalIterationTimeSec, a.TotalIterationTimeSec)
 }
 
-// TestingMetricsUpdate are the attributes of the testing_metrics_update event
+// TestingMetricsUpdate holds the attributes of the testing_metrics_update event
 // (TestingMetricsUpdateAttributes).
 type TestingMetricsUpdate struct {
 	CurrentIteration int64 // the last finished training iteration, zero-based
@@ -257,12 +257,12 @@ func (a TestingMetricsUpdate) Append(dst []attributes.Attr) []attributes.Attr {
 	return append(dst, attrvalue.Int(CurrentIteration, a.CurrentIteration), attrvalue.Int(Interval, a.Interval))
 }
 
-// SaveCheckpointSuccess are the attributes of the save_checkpoint_success
-// event (SaveCheckpointSuccessEventAttributes). The productive numbers are
-// those of the moment at which the save of this step began.
+// SaveCheckpointSuccess holds the attributes of the save_checkpoint_success
+// event (SaveCheckpointSuccessEventAttributes). The productive numbers are from
+// the moment at which the save of this step began.
 type SaveCheckpointSuccess struct {
 	Strategy         string
-	CurrentIteration int64 // the global step that was saved
+	CurrentIteration int64 // the global step of the checkpoint
 
 	FirstSuccessSec  float64 // seconds since the epoch
 	LatestSuccessSec float64 // seconds since the epoch
@@ -272,7 +272,7 @@ type SaveCheckpointSuccess struct {
 	ProductiveTrainSamples            attributes.Opt[int64]
 	ProductiveTrainIterationsSec      float64
 	ProductiveValidationIterationsSec float64
-	ProductiveTrainTFLOPs             attributes.Opt[float64] // 10^12 operations done, not a rate
+	ProductiveTrainTFLOPs             attributes.Opt[float64] // 10^12 floating-point operations, not a rate
 
 	Size             attributes.Opt[int64]   // bytes
 	Directory        string                  // left out when empty
@@ -303,9 +303,9 @@ func (a SaveCheckpointSuccess) Append(dst []attributes.Attr) []attributes.Attr {
 	return appendFloat(dst, TrainingStartTimestampSec, a.TrainingStartSec)
 }
 
-// SyncCheckpointMetricsUpdate are the attributes of the
+// SyncCheckpointMetricsUpdate holds the attributes of the
 // sync_checkpoint_metrics_update event (SyncCheckpointMetricsUpdateAttributes):
-// the time that saves kept the training loop waiting, in seconds.
+// the time that saves blocked the training loop, in seconds.
 type SyncCheckpointMetricsUpdate struct {
 	TotalSec, MinSec, MaxSec float64
 }

@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// field is one attribute as it must come out: its key, its text, and whether
-// it is one that the reference never writes.
+// field is an expected attribute: its key, its text, and whether it is an
+// extension that one-logger never writes.
 type field struct {
 	key, text string
 	extension bool
@@ -37,7 +37,7 @@ func TestSets(t *testing.T) {
 		set  interface {
 			Append([]attributes.Attr) []attributes.Attr
 		}
-		want string // one attribute a line; + marks an extension
+		want string // one attribute per line; + marks an extension
 	}{
 		{"TrainingLoop, required", onelogger.TrainingLoop{}, `
 			train_iterations_start 0`},
@@ -242,8 +242,8 @@ func fullMetrics() onelogger.TrainingMetricsUpdate {
 	}
 }
 
-// TestKinds pins what a reader of a file relies on: floats stay floats, flags
-// stay flags.
+// TestKinds checks that floats stay floats and booleans stay booleans, which
+// readers rely on.
 func TestKinds(t *testing.T) {
 	kinds := map[string]attribute.Type{}
 	for _, a := range fullMetrics().Append(nil) {

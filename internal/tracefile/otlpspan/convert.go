@@ -1,5 +1,6 @@
-// Package otlpspan converts spans of OTLP to those of a trace file, for the receiver of
-// OTLP and for the reader of OTLP files: one place decides what they are called there.
+// Package otlpspan converts OTLP spans to spans of a trace file. The receiver
+// of OTLP and the reader of OTLP files share it, so that both give spans the
+// same names.
 package otlpspan
 
 import (
@@ -16,41 +17,42 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// Arguments beside a span's attributes.
+// Arguments other than a span's attributes.
 const (
-	argName       = "otel.name" // of a span whose name in the file is another
+	argName       = "otel.name" // the original name, if the name in the file differs
 	argBackground = "background"
 )
 
 const (
-	maxLinkAttributes = 64 // of a link
-	maxDepth          = 16 // of lists and maps in each other
+	maxLinkAttributes = 64 // per link
+	maxDepth          = 16 // of nested lists and maps
 )
 
-// Micros are microseconds since the epoch. Times beyond what a signed number
-// holds, which a broken sender could give, are its largest.
+// Micros converts nanoseconds to microseconds since the epoch. Values above the
+// range of int64, which a broken sender could send, become its maximum.
 func Micros(ns uint64) int64 { return int64(min(ns, math.MaxInt64) / 1000) } //nolint:gosec // bounded
 
-// KeyOf is the key of a span.
+// KeyOf returns the key of a span.
 func KeyOf(trace, span []byte) (k place.Key) {
 	copy(k.Trace[:], trace)
 	copy(k.Span[:], span)
 	return k
 }
 
-// Converter converts the spans of one process. Make it with its names and its limits.
+// Converter converts the spans of one process. Set its names and limits before
+// use. It is not safe for concurrent use.
 type Converter struct {
 	Names  *place.Names
 	Limits place.Limits
-	// Sender, when not nil, is added to the arguments of each span: its file has those
-	// of several processes.
+	// Sender, if not nil, is added to the arguments of each span, for files with
+	// spans of several processes.
 	Sender *place.Sender
-	// Cut adds up what was over the limits.
+	// Cut is called with what exceeded the limits.
 	Cut func(place.Cut)
 }
 
-// Span converts a span. Its name and attributes become those of this library
-// where the vocabulary knows them.
+// Span converts a span. Its name and attributes become this library's if the
+// vocabulary knows them.
 func (c *Converter) Span(src *tracepb.Span, scope string) *place.Span {
 	s := &place.Span{
 		Key:   KeyOf(src.GetTraceId(), src.GetSpanId()),
@@ -116,21 +118,21 @@ func (c *Converter) Event(name string, at uint64, attributes []*commonpb.KeyValu
 	return e
 }
 
-// Folded returns the event that a span stands for: see [place.Folded].
+// Folded returns the event that a span represents: see [place.Folded].
 func Folded(src *tracepb.Span, scope string) (event, span string, ok bool) {
 	failed := src.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR
 	return place.Folded(scope, src.GetName(), len(src.GetParentSpanId()) > 0, src.GetEndTimeUnixNano() > src.GetStartTimeUnixNano(), failed)
 }
 
-// arguments are those of a span, whose attributes get the names that analyzers
-// look for.
+// arguments collects the arguments of a span. Attributes get the names that
+// analyzers look for.
 type arguments struct {
 	args  []dftracer.Arg
-	span  string   // the standard span that it is of, or empty
-	taken []string // names that analyzers look for and that are there
+	span  string   // the standard span, or empty
+	taken []string // the used names that analyzers look for
 }
 
-// add appends an attribute. What is there already keeps its name.
+// add appends an attribute. An argument that already exists keeps its name.
 func (a *arguments) add(kv *commonpb.KeyValue) {
 	key := vocab.Argument(a.span, kv.GetKey())
 	if key != kv.GetKey() || vocab.Analyzed(key) {
@@ -162,7 +164,7 @@ func Arg(key string, v *commonpb.AnyValue) dftracer.Arg {
 	return place.Composite(key, plain(v, 0))
 }
 
-// plain makes a value of package json's kinds.
+// plain converts a value to the types of encoding/json.
 func plain(v *commonpb.AnyValue, depth int) any {
 	if depth > maxDepth {
 		return "..."
@@ -199,7 +201,8 @@ func appendStatus(dst []dftracer.Arg, st *tracepb.Status) []dftracer.Arg {
 	return place.AppendStatus(dst, code == tracepb.Status_STATUS_CODE_ERROR, code == tracepb.Status_STATUS_CODE_OK, place.Bounded(st.GetMessage()))
 }
 
-// appendLinks appends the links that are kept and returns how many are not.
+// appendLinks appends the links within the limit and returns how many it left
+// out.
 func appendLinks(dst []dftracer.Arg, links []*tracepb.Span_Link, limit int) (args []dftracer.Arg, cut int64) {
 	return place.AppendLinks(dst, len(links), limit, func(i int) place.Link {
 		l := place.Link{TraceID: hex.EncodeToString(id(links[i].GetTraceId(), 16)), SpanID: hex.EncodeToString(id(links[i].GetSpanId(), 8))}
@@ -213,5 +216,5 @@ func appendLinks(dst []dftracer.Arg, links []*tracepb.Span_Link, limit int) (arg
 	})
 }
 
-// id is an identifier, or what is too long for one up to that length.
+// id returns an identifier, truncated to size.
 func id(b []byte, size int) []byte { return b[:min(len(b), size)] }

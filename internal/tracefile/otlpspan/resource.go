@@ -7,10 +7,10 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 )
 
-// Resource is the attributes of a resource.
+// Resource holds the attributes of a resource.
 type Resource []*commonpb.KeyValue
 
-// Text is the text of an attribute that is one, or a number.
+// Text returns the text of a string or number attribute, or "".
 func (r Resource) Text(key string) string {
 	for _, kv := range r {
 		if kv.GetKey() != key {
@@ -28,5 +28,5 @@ func (r Resource) Text(key string) string {
 	return ""
 }
 
-// Identity is who the spans of the resource are of.
+// Identity returns the identity of the process of a resource's spans.
 func (r Resource) Identity() identity.Identity { return identity.FromResource(r.Text) }

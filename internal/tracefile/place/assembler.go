@@ -216,14 +216,13 @@ func (a *Assembler) unfinished(r *relative) {
 		return
 	}
 	parent := dftracer.NoParent
-	var above uint64
+	in, near, open := interval{start: r.start, end: r.end, id: r.id}, -1, false
 	if p := r.parent; p != nil {
-		parent = int64(p.id)
-		if !p.done {
-			above = p.id
+		if open = !p.done; open {
 			p.extend(r.start, r.end)
-		} else if !p.contains(r.start, r.end) {
-			parent = dftracer.NoParent
+		}
+		if open || p.contains(r.start, r.end) {
+			parent, in.parent, near = int64(p.id), p.id, p.lane
 		}
 	}
 	args := append(a.args[:0], dftracer.Int(ArgTruncated, 1))
@@ -231,7 +230,7 @@ func (a *Assembler) unfinished(r *relative) {
 		args = append(args, dftracer.String(ArgTraceID, hex.EncodeToString(r.key.Trace[:])),
 			dftracer.String(ArgSpanID, hex.EncodeToString(r.key.Span[:])))
 	}
-	lane := a.lanes.place(r.id, above, r.start, r.end)
+	lane, _ := a.lanes.place(in, near, open)
 	a.w.WriteComplete(key, dftracer.Span{ID: r.id, TID: a.tid(lane), TS: r.start, Dur: r.end - r.start, Parent: parent}, args...)
 	a.args = args
 	a.counts.Unfinished++

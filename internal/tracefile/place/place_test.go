@@ -227,9 +227,11 @@ func TestLongLoopStaysSmall(t *testing.T) {
 			if n := len(h.waiting.spans) + len(h.waiting.below) + len(h.waiting.queue); n != 0 || h.waiting.bytes != 0 {
 				t.Errorf("%d spans and %d bytes wait", n, h.waiting.bytes)
 			}
-			for i, l := range h.lanes.all {
-				if len(l.runs) > maxRuns {
-					t.Errorf("lane %d has %d runs", i, len(l.runs))
+			for i, l := range h.lanes.rows.rows {
+				for depth, list := range l.levels {
+					if len(list) > maxTail {
+						t.Errorf("lane %d has %d intervals at depth %d", i, len(list), depth)
+					}
 				}
 			}
 			send(node{2, -1, 0, last + 10})
@@ -380,4 +382,53 @@ func TestAllocations(t *testing.T) {
 		t.Errorf("%v allocations a span", per)
 	}
 	h.finished()
+}
+
+// What a viewer draws directly around a span on its lane is the span's parent, however
+// spans come: alone, in batches, children first or parents first.
+func TestLanesShowParents(t *testing.T) {
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		h := start(t, Options{})
+		list := slices.DeleteFunc(grow(r, 120), func(n node) bool { return n.end == n.start })
+		known := map[int]bool{-1: true}
+		for _, n := range list {
+			known[n.index] = true
+		}
+		list = slices.DeleteFunc(list, func(n node) bool { return !known[n.parent] })
+		switch seed % 4 {
+		case 1:
+			slices.SortStableFunc(list, func(a, b node) int { return int(a.start - b.start) })
+		case 2:
+			r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		case 3:
+			slices.Reverse(list)
+		}
+		most := 1 + int(seed)%9
+		for len(list) > 0 {
+			n := min(len(list), 1+r.IntN(most))
+			h.add(list[:n]...)
+			h.WriteAll()
+			list = list[n:]
+		}
+		h.finished()
+		events := slices.DeleteFunc(dftest.Events(t, h.path), func(ev dftracer.Event) bool {
+			return ev.Phase != dftracer.PhaseComplete || ev.Cat == dftracer.CatDFTracer && ev.Name != "unfinished"
+		})
+		for i := range events {
+			var around *dftracer.Event
+			for j := range events {
+				e := &events[j]
+				if i == j || e.TID != events[i].TID || e.TS > events[i].TS || e.End() < events[i].End() || e.TS == events[i].TS && e.Dur == events[i].Dur {
+					continue
+				}
+				if around == nil || e.Dur < around.Dur {
+					around = e
+				}
+			}
+			if around != nil && events[i].Parent != int64(around.ID) {
+				t.Fatalf("seed %d: %d is inside of %d on lane %d, and its parent is %d", seed, events[i].ID, around.ID, events[i].TID, events[i].Parent)
+			}
+		}
+	}
 }

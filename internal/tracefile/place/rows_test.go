@@ -119,3 +119,32 @@ func TestRowOfSpansThatNest(t *testing.T) {
 		}
 	}
 }
+
+// Where parents are known, a span is only inside of its own parent and only around its
+// own children, in whatever order they come.
+func TestRowsOfKnownParents(t *testing.T) {
+	type block struct {
+		id, parent uint64
+		start, end int64
+		row        int
+	}
+	for name, blocks := range map[string][]block{
+		"children after their parent": {{1, 0, 0, 100, 0}, {2, 1, 10, 40, 0}, {3, 2, 20, 30, 0}, {4, 1, 50, 60, 0}},
+		"children before":             {{3, 2, 20, 30, 0}, {2, 1, 10, 40, 0}, {4, 1, 50, 60, 0}, {1, 0, 0, 100, 0}},
+		"a sibling around another":    {{1, 0, 0, 100, 0}, {2, 1, 10, 40, 0}, {3, 1, 20, 30, 1}},
+		"a sibling before a longer":   {{3, 1, 20, 30, 0}, {2, 1, 10, 40, 1}, {1, 0, 0, 100, 0}},
+		"around a stranger":           {{7, 0, 20, 30, 0}, {1, 0, 0, 100, 1}},
+		"inside of a stranger":        {{1, 0, 0, 100, 0}, {7, 0, 20, 30, 1}},
+		"a grandchild without":        {{1, 0, 0, 100, 0}, {3, 2, 20, 30, 1}}, // its parent 2 is not on the row
+		"of one time, parent first":   {{1, 0, 0, 100, 0}, {2, 1, 0, 100, 0}, {3, 2, 0, 100, 0}},
+		"of one time, parent last":    {{3, 2, 0, 100, 0}, {2, 1, 0, 100, 0}, {1, 0, 0, 100, 0}},
+		"without a length":            {{1, 0, 0, 100, 0}, {2, 1, 50, 50, 0}, {7, 0, 50, 50, 1}, {3, 1, 20, 80, 0}},
+	} {
+		var rows Rows
+		for _, b := range blocks {
+			if got := rows.place(-1, 0, interval{start: b.start, end: b.end, id: b.id, parent: b.parent}); got != b.row {
+				t.Errorf("%s: %d is on row %d, want %d", name, b.id, got, b.row)
+			}
+		}
+	}
+}

@@ -21,6 +21,7 @@ type relative struct {
 	done       bool      // the span itself was written
 	touched    bool      // announce it
 	start, end int64     // microseconds; of its children and events until it is done
+	lane       int       // of the span itself, once it is done
 	parent     *relative // once it is known
 	marks      []mark    // the newest events written
 	begun      *begun    // what its begin said

@@ -142,16 +142,16 @@ func (a *Assembler) settle(s *Span) {
 // writeHead places a span with those below it that nothing was written of, and
 // writes them.
 func (a *Assembler) writeHead(head *Span) {
-	var parent uint64 // that may still come to cover the block
-	switch {
-	case head.up != nil:
-		if !head.up.self.done {
-			parent = head.up.self.id
-		}
-	case head.above != nil && !head.above.done:
-		parent = head.above.id
+	in := interval{start: head.Start, end: head.End, id: head.self.id, several: len(head.down) > 0}
+	above := head.above
+	if head.up != nil {
+		above = head.up.self
 	}
-	lane := a.lanes.place(head.self.id, parent, head.Start, head.End)
+	near, open := -1, false // the parent may still come to cover the block
+	if above != nil {
+		in.parent, near, open = above.id, above.lane, !above.done
+	}
+	lane, covered := a.lanes.place(in, near, open)
 	if len(head.down) == 0 {
 		a.write(head, lane)
 		return
@@ -159,7 +159,7 @@ func (a *Assembler) writeHead(head *Span) {
 	group := []*Span{head}
 	var aside []*Span // children for which there is no room beside those written before
 	for _, c := range head.down {
-		if overlaps(a.lanes.covered, c) {
+		if overlaps(covered, c) {
 			aside = append(aside, c)
 		} else {
 			group = append(group, c)
@@ -174,8 +174,8 @@ func (a *Assembler) writeHead(head *Span) {
 	}
 }
 
-func overlaps(runs []run, s *Span) bool {
-	for _, r := range runs {
+func overlaps(list []interval, s *Span) bool {
+	for _, r := range list {
 		if r.start < s.End && s.Start < r.end || r.start == s.Start || r.end == s.End {
 			return true
 		}
@@ -194,7 +194,7 @@ func (a *Assembler) writeGroup(group []*Span, first int) {
 	}
 	tracefile.AssignLanes(events, 0)
 	// The packer's lanes other than the head's hold what runs beside it.
-	blocks := map[int64]*run{}
+	blocks := map[int64]*interval{}
 	for i := range events {
 		ev := &events[i]
 		if ev.TID == events[0].TID {
@@ -202,7 +202,7 @@ func (a *Assembler) writeGroup(group []*Span, first int) {
 		}
 		b := blocks[ev.TID]
 		if b == nil {
-			b = &run{start: ev.TS, end: ev.End()}
+			b = &interval{start: ev.TS, end: ev.End()}
 			blocks[ev.TID] = b
 		}
 		b.start, b.end = min(b.start, ev.TS), max(b.end, ev.End())
@@ -228,7 +228,7 @@ func (a *Assembler) write(s *Span, lane int) {
 	if self.parent != nil {
 		parent = int64(self.parent.id)
 	}
-	self.start, self.end = s.Start, s.End
+	self.start, self.end, self.lane = s.Start, s.End, lane
 	tid := a.tid(lane)
 	a.w.WriteComplete(s.Name, dftracer.Span{ID: self.id, TID: tid, TS: s.Start, Dur: s.End - s.Start, Parent: parent}, s.Args...)
 	a.counts.Spans++

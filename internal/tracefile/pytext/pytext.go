@@ -1,4 +1,4 @@
-// Package pytext writes values as Python does, for records that Python
+// Package pytext writes values in Python's notation, for records that Python
 // programs compare with their own.
 package pytext
 
@@ -9,18 +9,19 @@ import (
 	"unicode/utf8"
 )
 
-// longestLine bounds what ExceptionLine gives, in bytes.
+// longestLine bounds the result of ExceptionLine, in bytes.
 const longestLine = 300
 
-// ExceptionLine is the line that says what was wrong, of a text that an exception or an
-// interpreter has printed: that behind the last traceback in it, else the first one. A line
-// that ends with a colon, such as a type whose message begins on a line of its own, goes on
-// with the next one. It has at most 300 bytes.
+// ExceptionLine returns the line with the error message from text that an
+// exception or an interpreter printed: the line after the last traceback, or
+// else the first line. If the line ends with a colon, for example a type whose
+// message begins on a line of its own, the next line is added. The result has
+// at most 300 bytes.
 func ExceptionLine(text string) string {
 	const mark = "Traceback (most recent call last)"
 	if i := strings.LastIndex(text, mark); i >= 0 {
 		_, text, _ = strings.Cut(text[i+len(mark):], "\n")
-		for text != "" && (text[0] == ' ' || text[0] == '\t' || text[0] == '\n') { // frames
+		for text != "" && (text[0] == ' ' || text[0] == '\t' || text[0] == '\n') { // stack frames
 			_, text, _ = strings.Cut(text, "\n")
 		}
 	}
@@ -41,9 +42,9 @@ func ExceptionLine(text string) string {
 	return line
 }
 
-// AppendFloat appends f as Python's repr does: the shortest text that reads
-// back as f, always with a point or an exponent, the exponent form below 1e-4
-// and from 1e16 on, and nan, inf and -inf.
+// AppendFloat appends f in the form of Python's repr: the shortest text that
+// reads back as f, always with a point or an exponent, the exponent form below
+// 1e-4 and from 1e16 on, and nan, inf and -inf.
 func AppendFloat(dst []byte, f float64) []byte {
 	switch {
 	case math.IsNaN(f):

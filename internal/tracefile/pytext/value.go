@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// AppendStr appends v as Python's str() writes it.
+// AppendStr appends v in the form of Python's str().
 func AppendStr(dst []byte, v any) []byte {
 	if _, number := v.(json.Number); !number && reflect.ValueOf(v).Kind() == reflect.String {
 		return append(dst, reflect.ValueOf(v).String()...)
@@ -19,8 +19,8 @@ func AppendStr(dst []byte, v any) []byte {
 	return AppendRepr(dst, v)
 }
 
-// AppendRepr appends v as Python's repr() writes it, which is also how an
-// item of a list is written.
+// AppendRepr appends v in the form of Python's repr(), which is also the form
+// of items in a list.
 func AppendRepr(dst []byte, v any) []byte {
 	switch x := v.(type) {
 	case nil:
@@ -47,7 +47,7 @@ func AppendRepr(dst []byte, v any) []byte {
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
 		return strconv.AppendUint(dst, rv.Uint(), 10)
 	case reflect.Float32:
-		// Python has only doubles: the text is that of the widened value.
+		// Python only has doubles: the text is that of the widened value.
 		return AppendFloat(dst, rv.Float())
 	case reflect.Float64:
 		return AppendFloat(dst, rv.Float())
@@ -66,7 +66,7 @@ func AppendRepr(dst []byte, v any) []byte {
 	return fmt.Append(dst, v)
 }
 
-// entry is one of a dict that keeps its order.
+// entry is an item of an ordered dict.
 type entry = struct {
 	Key   string
 	Value any
@@ -84,7 +84,7 @@ func appendDict(dst []byte, m []entry) []byte {
 	return append(dst, '}')
 }
 
-// appendNumber appends a JSON number: an int of any size digit for digit, a
+// appendNumber appends a JSON number: an integer of any size digit for digit, a
 // number with a point or an exponent as a float.
 func appendNumber(dst []byte, s string) []byte {
 	if !strings.ContainsAny(s, ".eE") {
@@ -97,8 +97,9 @@ func appendNumber(dst []byte, s string) []byte {
 	return AppendFloat(dst, f)
 }
 
-// appendQuoted appends s as Python writes a string inside a list: single
-// quotes unless only those occur in s, and escapes for what cannot be printed.
+// appendQuoted appends s in the form of a string in a Python list: in single
+// quotes, unless s has these and no double quotes, and with escapes for
+// characters that cannot be printed.
 func appendQuoted(dst []byte, s string) []byte {
 	quote := byte('\'')
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
@@ -109,7 +110,7 @@ func appendQuoted(dst []byte, s string) []byte {
 		r, size := utf8.DecodeRuneInString(s)
 		switch {
 		case r == utf8.RuneError && size == 1:
-			// Python keeps a byte that is no UTF-8 as a lone surrogate.
+			// Python keeps a byte that is not valid UTF-8 as a lone surrogate.
 			dst = fmt.Appendf(dst, `\udc%02x`, s[0])
 		case r == rune(quote) || r == '\\':
 			dst = append(dst, '\\', byte(r))

@@ -6,35 +6,35 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// ending is the end of a trace that is repaired. The end event and the framing that
-// follows it wait, because what is missing goes in front of them.
+// ending is the end of a trace under repair. The end event and the framing
+// after it are held back, because missing records go before them.
 type ending struct {
-	anew   anew
-	member *io.SectionReader // a whole one that has the end event and was not copied yet
-	at     int64             // where the end event begins in its text
-	tail   []byte            // lines after it, or after what was written
+	rewriter rewriter
+	member   *io.SectionReader // a whole member with the end event that is not copied yet
+	at       int64             // offset of the end event in its text
+	tail     []byte            // the lines after it, or after what was written
 }
 
-// release writes what waited: the trace goes on behind it.
+// release writes what was held back. The trace continues after it.
 func (e *ending) release() error {
 	if m := e.member; m != nil {
 		e.member = nil
-		if err := e.anew.Close(); err != nil {
+		if err := e.rewriter.Close(); err != nil {
 			return err
 		}
-		if _, err := io.Copy(e.anew.out, m); err != nil {
+		if _, err := io.Copy(e.rewriter.out, m); err != nil {
 			return err
 		}
 	}
-	_, err := e.anew.Write(e.tail)
+	_, err := e.rewriter.Write(e.tail)
 	e.tail = nil
 	return err
 }
 
-// insert writes text in front of the end event, and then what waited.
+// insert writes text before the end event, and then what was held back.
 func (e *ending) insert(text []byte) error {
 	if e.member == nil || len(text) == 0 {
-		if _, err := e.anew.Write(text); err != nil {
+		if _, err := e.rewriter.Write(text); err != nil {
 			return err
 		}
 		return e.release()
@@ -44,30 +44,31 @@ func (e *ending) insert(text []byte) error {
 		return err
 	}
 	e.member = nil
-	if _, err := io.CopyN(&e.anew, z, e.at); err != nil {
+	if _, err := io.CopyN(&e.rewriter, z, e.at); err != nil {
 		return err
 	}
-	if _, err := e.anew.Write(text); err != nil {
+	if _, err := e.rewriter.Write(text); err != nil {
 		return err
 	}
-	if _, err := io.Copy(&e.anew, z); err != nil {
+	if _, err := io.Copy(&e.rewriter, z); err != nil {
 		return err
 	}
 	return e.release()
 }
 
-// levelRepair is the level of members that are written anew.
+// levelRepair is the compression level of rewritten members.
 const levelRepair = 6
 
-// anew is what is written anew: text, or a gzip member of it that its first byte begins.
-type anew struct {
+// rewriter writes text, as plain text or as a gzip member that starts with the
+// first byte.
+type rewriter struct {
 	out  io.Writer
 	gzip bool
 	z    *gzip.Writer
-	err  error // the first, for ever
+	err  error // the first error; later writes fail
 }
 
-func (a *anew) Write(p []byte) (n int, err error) {
+func (a *rewriter) Write(p []byte) (n int, err error) {
 	switch {
 	case a.err != nil || len(p) == 0:
 		return 0, a.err
@@ -83,8 +84,8 @@ func (a *anew) Write(p []byte) (n int, err error) {
 	return n, a.err
 }
 
-// Close ends the member, if one was begun.
-func (a *anew) Close() error {
+// Close ends the member, if there is one.
+func (a *rewriter) Close() error {
 	if a.z != nil && a.err == nil {
 		a.err = a.z.Close()
 	}

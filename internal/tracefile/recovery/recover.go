@@ -20,18 +20,17 @@ var ErrInUse = errors.New("a process is writing this file; wait until it exits")
 
 // Options configures File. The zero value, and nil, are ready for use.
 type Options struct {
-	// Output is where the repaired trace goes; "" replaces the file itself, which
-	// keeps its owner and its permissions.
+	// Output is the file for the repaired trace; "" replaces the trace itself,
+	// which keeps its owner and permissions.
 	Output string
-	// Force replaces a regular file that is at Output. Without it, what is there is
-	// an error that matches fs.ErrExist.
+	// Force replaces a regular file at Output. Without it an existing file is an
+	// error that matches fs.ErrExist.
 	Force bool
-	// OnBad is called for every line that is no valid record. Such lines are
-	// kept in members that are whole and left out where text is written anew.
+	// OnBad is called for every line that is not a valid record. Such lines are
+	// kept in whole members and left out of rewritten text.
 	OnBad func(*tracefile.LineError)
-	// Stop, when not nil, is asked now and then whether to go on; its error ends
-	// the recovery, which then changes nothing, and is returned. The Err method
-	// of a context fits.
+	// Stop, if not nil, is called now and then; its error ends the recovery, which
+	// then changes nothing, and is returned. The Err method of a context fits.
 	Stop func() error
 }
 
@@ -40,25 +39,25 @@ type Report struct {
 	Clean    bool              // the trace was complete; nothing was changed
 	Dialect  tracefile.Dialect // guessed from the records
 	Lines    int               // records found
-	Bad      int               // lines that are no valid record
-	CutBytes int64             // bytes of the file that were given up
+	Bad      int               // lines that are not valid records
+	CutBytes int64             // bytes of the file that were cut off
 	Salvaged int               // records taken out of a torn last member
 	Closed   int               // open spans closed with truncated:1
 	// Unfinished is how many spans had children but no record of their own. Each
 	// is now an event named unfinished around its children.
 	Unfinished int
-	// DamagedAt is the first byte of the file that was given up; -1 when none was.
+	// DamagedAt is the offset of the first byte that was cut off, or -1.
 	DamagedAt int64
 }
 
-// File repairs the trace of a process that was killed: it cuts the file to
-// its last whole line, closes the spans that were open according to their
-// begin records with the argument truncated:1, and appends the end event with
-// recovered:1 and the closing bracket. A complete trace is left alone. The
+// File repairs the trace of a process that was killed: it cuts the file to its
+// last whole line, closes the spans that were open according to their begin
+// records with the argument truncated:1, and appends the end event with
+// recovered:1 and the closing bracket. A complete trace is not changed. The
 // repaired trace is written beside the file and then renamed, so that File
-// itself can be interrupted. A file that a Writer has open is refused where the
-// file system has locks. Parents that were never written, because they had not
-// run for long, get an event named unfinished around their children.
+// itself can be interrupted. A file that a Writer has open is refused if the
+// file system supports locks. A parent without any record, because it had not
+// run for long, gets an event named unfinished around its children.
 func File(path string, opts *Options) (Report, error) {
 	var o Options
 	if opts != nil {
@@ -89,7 +88,7 @@ type recovery struct {
 	line    int
 	scratch []byte
 	isEnd   bool  // the last line is the end event
-	endAt   int64 // where it begins in the text that was read last, or -1
+	endAt   int64 // its offset in the text that was read last, or -1
 	unended bool  // the last line has no line feed
 	report  Report
 }
@@ -104,7 +103,7 @@ func (r *recovery) run() (Report, error) {
 	target, ours := r.opts.Output, fswrite.Proof(nil)
 	switch {
 	case target == "":
-		// A link stays what it is, and its file is replaced.
+		// A link stays a link; its target is replaced.
 		if target, err = filepath.EvalSymlinks(r.path); err != nil {
 			return r.report, err
 		}
@@ -139,9 +138,10 @@ func (r *recovery) run() (Report, error) {
 	return r.report, temp.Publish(ours)
 }
 
-// openLocked opens a file that nobody writes, and says how it is since it is
-// locked: its writer may have ended, or another recovery have replaced it, a
-// moment before. An empty file is not locked, because it may be about to be.
+// openLocked opens and locks a file that no process writes. It returns the
+// file's state under the lock: its writer may have ended, or another recovery
+// may have replaced it, just before. An empty file is not locked, because a
+// Writer may be about to lock it.
 func openLocked(path string) (*os.File, fs.FileInfo, error) {
 	for {
 		f, err := os.Open(path)
@@ -168,7 +168,7 @@ func openLocked(path string) (*os.File, fs.FileInfo, error) {
 		if os.SameFile(info, now) {
 			return f, info, nil
 		}
-		_ = f.Close() // only read
+		_ = f.Close() // it was only read
 	}
 }
 
@@ -178,7 +178,7 @@ func (r *recovery) repair() error {
 		return err
 	}
 	r.gzip = fsread.IsGzip(magic[:])
-	r.ending.anew = anew{out: r.out, gzip: r.gzip}
+	r.ending.rewriter = rewriter{out: r.out, gzip: r.gzip}
 	var err error
 	if r.gzip {
 		err = r.mendMembers()
@@ -203,8 +203,8 @@ func (r *recovery) repair() error {
 	return r.finish()
 }
 
-// mendMembers copies whole members as they are, writes the lines of a torn
-// last one anew, and gives up damaged ones before it.
+// mendMembers copies whole members, rewrites the lines of a torn last member,
+// and drops damaged members before it.
 func (r *recovery) mendMembers() error {
 	var head [10]byte
 	if _, err := r.f.ReadAt(head[:], 0); err != nil && !errors.Is(err, io.EOF) {
@@ -240,26 +240,26 @@ func (r *recovery) mendMembers() error {
 		r.report.CutBytes += next - off
 		r.state.damaged = r.state.damaged || next < r.size || !fsread.EndsFlushed(r.f, r.size)
 		if next < r.size {
-			// Damage in the middle of a file is no torn tail: what comes out of
-			// such a member reads like a trace and may be wrong.
+			// Damage in the middle of a file is not a torn end: the text of such a member
+			// looks like a trace and may be wrong.
 			off = next
 			continue
 		}
-		// Once more, now knowing that the member ends badly.
+		// Read again, now that the member is known to be torn.
 		lines := r.state.lines
-		_ = r.readMember(off, &r.ending) // it ends badly
+		_ = r.readMember(off, &r.ending) // it ends with an error
 		r.report.Salvaged += r.state.lines - lines
-		return r.ending.anew.err
+		return r.ending.rewriter.err
 	}
 	return nil
 }
 
-// checkMember returns the length of a member, or why it is not whole. Its lines
-// are not noted before that is known.
+// checkMember returns the length of a member, or why it is not whole. It notes
+// its lines only if it is whole.
 func (r *recovery) checkMember(off int64) (int64, error) {
 	m := &r.members
 	m.Start(r.f, off, r.size)
-	m.Room = 0 // one member only
+	m.Room = 0 // only one member
 	if err := m.Next(); err != nil {
 		return 0, err
 	}
@@ -276,12 +276,12 @@ func (r *recovery) checkMember(off int64) (int64, error) {
 	}
 }
 
-// readMember notes the lines of one member and writes the whole ones to w when
-// that is not nil.
+// readMember notes the lines of one member and, if w is not nil, writes the
+// complete ones to w.
 func (r *recovery) readMember(off int64, w *ending) error {
 	m := &r.members
 	m.Start(r.f, off, r.size)
-	m.Room = 0 // one member only
+	m.Room = 0 // only one member
 	if err := m.Next(); err != nil {
 		return err
 	}
@@ -293,8 +293,9 @@ func (r *recovery) readMember(off int64, w *ending) error {
 	return err
 }
 
-// readLines notes lines until the source ends, and returns why it did. What it
-// writes to w ends with a line feed, but for a closing bracket that had none.
+// readLines notes lines until the source ends, and returns the reason. The text
+// that it writes to w ends with a line feed, unless it ends with a closing
+// bracket that had none.
 func (r *recovery) readLines(src *fsread.Lines, w *ending) error {
 	r.endAt = -1
 	for {
@@ -325,7 +326,8 @@ func (r *recovery) readLines(src *fsread.Lines, w *ending) error {
 	}
 }
 
-// note parses a line for the state and reports whether it is worth keeping.
+// note updates the state with a line and reports whether the line is worth
+// keeping.
 func (r *recovery) note(line []byte) bool {
 	r.line++
 	r.isEnd = false
@@ -349,7 +351,7 @@ func (r *recovery) bad(err error) {
 	}
 }
 
-// mendPlain copies the file up to its last whole line.
+// mendPlain copies the file up to its last complete line.
 func (r *recovery) mendPlain() error {
 	src := &r.lines
 	src.Reset(io.NewSectionReader(r.f, 0, r.size), r.opts.Stop)
@@ -364,7 +366,7 @@ func (r *recovery) mendPlain() error {
 			rest := r.readTail(src)
 			if !r.note(rest) {
 				r.cut(at, int64(len(rest)))
-			} else if werr := r.keep(rest, string(rest) == "]"); werr != nil { // as complete traces end
+			} else if werr := r.keep(rest, string(rest) == "]"); werr != nil { // as in complete traces
 				return werr
 			}
 			if errors.Is(err, io.EOF) {
@@ -380,7 +382,7 @@ func (r *recovery) mendPlain() error {
 	}
 }
 
-// readTail is what follows the last line feed, if it is not too long.
+// readTail returns the text after the last line feed, if it is not too long.
 func (r *recovery) readTail(src *fsread.Lines) []byte {
 	rest, err := src.Rest()
 	if err != nil {
@@ -389,7 +391,7 @@ func (r *recovery) readTail(src *fsread.Lines) []byte {
 	return rest
 }
 
-// cut counts bytes of plain text that are given up.
+// cut counts bytes of plain text that are cut off.
 func (r *recovery) cut(at, n int64) {
 	if n > 0 {
 		r.damaged(at)
@@ -404,7 +406,7 @@ func (r *recovery) damaged(at int64) {
 	}
 }
 
-// stopped is why to stop, if that was asked for.
+// stopped returns the error of Options.Stop.
 func (r *recovery) stopped() error {
 	if r.opts.Stop == nil {
 		return nil
@@ -412,7 +414,8 @@ func (r *recovery) stopped() error {
 	return r.opts.Stop()
 }
 
-// keep writes the line that was noted last, without its line feed when bare says so.
+// keep writes the line that was noted last, without a line feed if bare is
+// true.
 func (r *recovery) keep(line []byte, bare bool) error {
 	r.unended = bare
 	r.scratch = append(r.scratch[:0], line...)
@@ -430,11 +433,12 @@ func (r *recovery) keep(line []byte, bare bool) error {
 		e.tail = append(e.tail, r.scratch...)
 		return nil
 	}
-	_, err := e.anew.Write(r.scratch)
+	_, err := e.rewriter.Write(r.scratch)
 	return err
 }
 
-// finish adds what is missing and ends the trace, in the member that is being written.
+// finish adds the missing records and ends the trace, in the member being
+// written.
 func (r *recovery) finish() error {
 	e := &r.ending
 	text, bracket, closed, unfinished := r.state.closing()
@@ -448,8 +452,8 @@ func (r *recovery) finish() error {
 	if r.unended && len(bracket) > 0 {
 		bracket = "\n" + bracket
 	}
-	if _, err := io.WriteString(&e.anew, bracket); err != nil {
+	if _, err := io.WriteString(&e.rewriter, bracket); err != nil {
 		return err
 	}
-	return e.anew.Close()
+	return e.rewriter.Close()
 }

@@ -30,52 +30,52 @@ func (s idSet) has(id uint64) bool {
 	return block != nil && block[id%512/64]&(1<<(id%64)) != 0
 }
 
-// absent is a parent that has children in the trace and is not there itself: it
-// was still running when the process died, and not for long enough to have a
-// begin record.
+// absent is a parent that has children in the trace but no record: it was still
+// running when the process died, and had not run long enough to have a begin
+// record.
 type absent struct {
 	pid, from, to int64
-	level         int // 0 is unknown
+	level         int // 0 if unknown
 }
 
-// traceState is what must be known of a trace in order to end it.
+// traceState is what is needed to end a trace.
 type traceState struct {
 	dialect  tracefile.Dialect
 	lines    int // records
-	metadata int // of them metadata
+	metadata int // those that are metadata
 	opened   bool
 	closed   bool // "]" was seen
 	ended    bool // the end event was seen
-	bare     bool // start has no args: metadata is off
+	bare     bool // the start event has no args: metadata is off
 	nested   bool
 	pid      int64
 	tid      int64
 	host     string
 	lastID   uint64
-	lastTS   int64 // the latest moment any record speaks of
+	lastTS   int64 // the latest time of any record
 	topTID   int64
 	open     map[uint64]*begun
-	lanes    map[traceLane][]*begun // those that are not crossed, by time
+	lanes    map[traceLane][]*begun // those without a partial overlap, sorted by time
 	seen     idSet                  // of the events
 	parents  map[uint64]*absent
 	heads    []string // names of the first records
-	damaged  bool     // records were lost in other ways than by the end of the writer
-	part     bool     // of a rotated trace: parents may be in another one
+	damaged  bool     // records were lost for another reason than the end of the writer
+	part     bool     // of a rotated trace: parents may be in another part
 }
 
-// traceLane is where spans have to nest.
+// traceLane is a lane, on which spans must nest.
 type traceLane struct{ pid, tid int64 }
 
 // begun is a span that is open according to its begin record.
 type begun struct {
 	event   tracefile.Event
-	crossed bool // its lane has an event that overlaps it partially
+	crossed bool // an event on its lane overlaps it partially
 }
 
-// complete reports whether nothing has to be appended.
+// complete reports whether the trace needs no addition.
 func (s *traceState) complete() bool { return s.ended && (s.closed || !s.opened) }
 
-// bracket notes a line that is no record and reports whether it is framing.
+// bracket notes a line that is not a record and reports whether it is framing.
 func (s *traceState) bracket(line []byte) bool {
 	for _, c := range line {
 		switch c {
@@ -138,7 +138,7 @@ func (s *traceState) note(ev *tracefile.Event, d tracefile.Dialect) {
 	s.relate(ev)
 }
 
-// begin notes a span that is open.
+// begin notes an open span.
 func (s *traceState) begin(b tracefile.Event) {
 	if s.open == nil {
 		s.open = make(map[uint64]*begun)
@@ -149,14 +149,14 @@ func (s *traceState) begin(b tracefile.Event) {
 	at := traceLane{b.PID, b.TID}
 	list := s.lanes[at]
 	i := len(list)
-	for i > 0 && list[i-1].event.TS > b.TS { // nearly always in order
+	for i > 0 && list[i-1].event.TS > b.TS { // they are nearly always in order
 		i--
 	}
 	s.lanes[at] = slices.Insert(list, i, span)
 }
 
-// cross marks the open spans of the event's lane that begin inside of it. They
-// need not be looked at again.
+// cross marks the open spans of the event's lane that begin inside the event.
+// They need not be checked again.
 func (s *traceState) cross(ev *tracefile.Event) {
 	at := traceLane{ev.PID, ev.TID}
 	list := s.lanes[at]
@@ -172,8 +172,8 @@ func (s *traceState) cross(ev *tracefile.Event) {
 	s.lanes[at] = slices.Delete(list, from, to)
 }
 
-// closing returns what the trace lacks: open spans, innermost first, and the end event
-// where there is none, as lines, and the bracket.
+// closing returns what the trace lacks: as lines, the open spans, innermost
+// first, and the end event if it is missing; and the bracket.
 func (s *traceState) closing() (text []byte, bracket string, closed, invented int) {
 	unfinished := s.unfinished()
 	add, enc := s.encoder(&text, s.bare || s.host == "")
@@ -193,7 +193,7 @@ func (s *traceState) closing() (text []byte, bracket string, closed, invented in
 		ev := b.event
 		ev.Dur = max(s.lastTS-ev.TS, 0)
 		if b.crossed {
-			ev.TID = s.topTID + 1 // all of them end now, so they nest there
+			ev.TID = s.topTID + 1 // all of them end now, so they nest on that lane
 		}
 		ev.Args = append(slices.Clone(ev.Args), tracefile.Int("truncated", 1))
 		add(&ev)
@@ -220,7 +220,7 @@ func (s *traceState) closing() (text []byte, bracket string, closed, invented in
 		if len(unfinished) > 0 {
 			args = append(args, tracefile.Int("unfinished_spans", int64(len(unfinished))))
 		}
-		add, _ = s.encoder(&text, false) // an end without arguments would be that of a program that ended well
+		add, _ = s.encoder(&text, false) // an end event without arguments would mean that the program ended normally
 		add(&tracefile.Event{ID: s.lastID + 1, Name: tracefile.NameEnd, Cat: tracefile.CatDFTracer, Type: tracefile.TypeDFTracer, PID: s.pid, TID: s.tid, TS: s.lastTS, Level: 1, Args: args})
 	}
 	if s.opened && !s.closed {
@@ -229,8 +229,8 @@ func (s *traceState) closing() (text []byte, bracket string, closed, invented in
 	return text, bracket, len(open), len(unfinished)
 }
 
-// encoder returns a function that appends a record in the form of the trace; bare ones
-// have no arguments.
+// encoder returns a function that appends a record to text in the form of the
+// trace; with bare, records have no arguments.
 func (s *traceState) encoder(text *[]byte, bare bool) (func(*tracefile.Event), *tracefile.Encoder) {
 	enc := tracefile.NewEncoder(s.dialect, bare, s.nested, int(s.pid), "")
 	var c tracefile.Clock
@@ -242,14 +242,14 @@ func (s *traceState) encoder(text *[]byte, bare bool) (func(*tracefile.Event), *
 	}, enc
 }
 
-// relate notes which event is there, and which parent it asks for.
+// relate notes an event and the parent that it names.
 func (s *traceState) relate(ev *tracefile.Event) {
 	s.seen.add(ev.ID)
 	delete(s.parents, ev.ID)
 	s.expect(ev)
 }
 
-// expect notes a parent that is not there yet.
+// expect notes a parent without an event so far.
 func (s *traceState) expect(ev *tracefile.Event) {
 	if ev.Parent <= 0 || s.seen.has(uint64(ev.Parent)) {
 		return
@@ -268,15 +268,15 @@ func (s *traceState) expect(ev *tracefile.Event) {
 	}
 }
 
-// unfinished returns an event for every parent that was never written, so that
-// no p_idx of the trace points at nothing. What such a span was is not known: it
-// is around its children, and ends where the last of them does. They are on
-// lanes of their own.
+// unfinished returns an event for every parent without a record, so that every
+// p_idx of the trace names an event. The original span is unknown: the event
+// covers its children and ends with the last of them. These events are on
+// separate lanes.
 func (s *traceState) unfinished() []tracefile.Event {
 	if s.part {
 		return nil
 	}
-	for _, b := range s.open { // will be written, and may have such a parent too
+	for _, b := range s.open { // will be written, and may also name a parent without a record
 		ev := b.event
 		ev.Dur = max(s.lastTS-ev.TS, 0)
 		s.expect(&ev)
@@ -291,18 +291,18 @@ func (s *traceState) unfinished() []tracefile.Event {
 			PID: a.pid, TS: a.from, Dur: a.to - a.from, Level: a.level, Parent: tracefile.NoParent, Args: []tracefile.Arg{tracefile.Int("truncated", 1)}})
 	}
 	slices.SortFunc(all, func(a, b tracefile.Event) int { return cmp.Or(cmp.Compare(a.TS, b.TS), cmp.Compare(a.ID, b.ID)) })
-	tracefile.AssignLanes(all, s.topTID+2) // the one before is that of crossed spans
+	tracefile.AssignLanes(all, s.topTID+2) // the lane before is for crossed spans
 	return all
 }
 
-// nameUnfinished is the name of a span of which only children are known.
+// nameUnfinished is the name of a span that is known only from its children.
 const nameUnfinished = "unfinished"
 
-// maxHeads is how many records a file begins with before its first event.
+// maxHeads is the number of records before the first event of a file.
 const maxHeads = 7
 
-// missingHeads returns what is missing of the first records, where the file was
-// cut inside of them. What they would have said is unknown.
+// missingHeads returns the missing first records of a file that was cut inside
+// them. Their original values are unknown.
 func (s *traceState) missingHeads() []tracefile.Event {
 	if len(s.heads) != s.lines || slices.Contains(s.heads, tracefile.NameStart) {
 		return nil

@@ -28,7 +28,7 @@ func (v *validator) line(line []byte, finished bool) {
 		if line = tracefile.TrimLine(line); len(line) == 0 {
 			return
 		}
-	} else if !v.form(line, finished) {
+	} else if !v.checkForm(line, finished) {
 		return
 	}
 	if !v.parsed(line) {
@@ -37,8 +37,8 @@ func (v *validator) line(line []byte, finished bool) {
 	v.record(&v.event, line)
 }
 
-// form checks what a line looks like, and reports whether there is something in it.
-func (v *validator) form(line []byte, finished bool) bool {
+// checkForm checks the form of a line, and reports whether it has a record.
+func (v *validator) checkForm(line []byte, finished bool) bool {
 	switch {
 	case v.closed:
 		v.problem("record after the closing bracket", "something follows the closing bracket")
@@ -54,19 +54,19 @@ func (v *validator) form(line []byte, finished bool) bool {
 }
 
 // parsed fills the event from a line whose members have the right types, and
-// reports whether it is one.
+// reports whether it succeeded.
 func (v *validator) parsed(line []byte) bool {
 	args := v.event.Args[:0]
 	v.event = tracefile.Event{Parent: tracefile.NoParent, Args: args}
 	if v.parser.Fast(line, &v.event) && v.event.Phase != tracefile.PhaseUnknown {
-		v.members(v.parser.Seen)
+		v.checkMembers(v.parser.Seen)
 		return true
 	}
 	if !json.Valid(line) {
 		v.problem("not valid JSON", "not valid JSON: %.80q", line)
 		return false
 	}
-	v.types(line)
+	v.checkTypes(line)
 	if err := v.parser.Parse(line, &v.event); err != nil {
 		v.problem("not a record", "%v", err)
 		return false
@@ -74,8 +74,8 @@ func (v *validator) parsed(line []byte) bool {
 	return true
 }
 
-// types checks what the parser is lenient about.
-func (v *validator) types(line []byte) {
+// checkTypes checks the types that the parser is lenient about.
+func (v *validator) checkTypes(line []byte) {
 	var rec struct {
 		ID, TS, Dur, Type json.RawMessage
 		PID               json.RawMessage `json:"pid"`
@@ -109,14 +109,14 @@ func (v *validator) types(line []byte) {
 			seen |= n.bit
 		}
 	}
-	// The phase is that of the parser.
+	// The parser knows the phase.
 	if v.parser.Parse(line, &v.event) == nil {
-		v.members(seen)
+		v.checkMembers(seen)
 	}
 }
 
-// members checks that nothing is missing from a record.
-func (v *validator) members(seen tracefile.Keys) {
+// checkMembers checks that a record has all members it needs.
+func (v *validator) checkMembers(seen tracefile.Keys) {
 	for _, n := range [...]struct {
 		key string
 		bit tracefile.Keys
@@ -159,7 +159,7 @@ func (v *validator) record(ev *tracefile.Event, line []byte) {
 	if framing && ev.Name == tracefile.NameEnd {
 		v.ended = true
 		_, part := ev.Arg("continued")
-		if a, ok := ev.Arg(tracefile.ArgLost); ok { // the sum of what the gaps say, and what no gap could say
+		if a, ok := ev.Arg(tracefile.ArgLost); ok { // the sum of all gaps, and of losses without a gap record
 			v.report.Lost = max(v.report.Lost, int(a.Int64()))
 		}
 		v.loose = v.loose || part
@@ -168,7 +168,7 @@ func (v *validator) record(ev *tracefile.Event, line []byte) {
 	k := known{kind: defSpan, id: ev.ID, parent: ev.Parent, line: v.report.Lines, start: ev.TS, end: ev.End(), level: ev.Level}
 	v.define(&k)
 	v.refer(&k)
-	if !framing && ev.TID != 0 { // 0: thread ids are off
+	if !framing && ev.TID != 0 { // tid 0 means that thread ids are off
 		v.place(&k, lane{ev.PID, ev.TID})
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // Problem is one defect of a trace.
 type Problem struct {
-	Line int // counted from 1; 0 when it concerns the whole trace
+	Line int // counted from 1; 0 for the whole trace
 	Rule string
 	Text string
 }
@@ -24,37 +24,36 @@ func (p Problem) String() string {
 	return fmt.Sprintf("line %d: %s", p.Line, p.Text)
 }
 
-// Report is the result of Validate.
+// Report is the result of a validation.
 type Report struct {
 	Dialect  tracefile.Dialect
-	Lines    int // physical lines, an unfinished last one included
-	Events   int // complete events, the framing's own included, and counters
+	Lines    int // physical lines, including an unfinished last one
+	Events   int // complete events, including the framing, and counters
 	Spans    int // complete events other than the framing
 	Counters int // samples
 	Metadata int
 	Lanes    int            // different pairs of pid and tid that have events
-	Open     int            // spans begun and not ended
+	Open     int            // spans begun but not ended
 	Orphans  int            // events whose parent is not in the trace
-	Lost     int            // events that the trace itself says are missing
+	Lost     int            // events that the trace itself reports as missing
 	Counts   map[string]int // "cat/name/ph" to the number of records
 	Count    int            // of problems; Problems has the first 100
 	Problems []Problem
-	// Groups has every kind of problem that was found, in the order of the
-	// first line of each.
+	// Groups has every kind of problem, in the order of their first lines.
 	Groups []ProblemGroup
 }
 
-// maxProblems bounds the problems that a report has one by one.
+// maxProblems bounds the number of single problems in a report.
 const maxProblems = 100
 
 // ProblemGroup is all problems of one kind.
 type ProblemGroup struct {
-	Rule  string // what is broken, in a few words
+	Rule  string // the broken rule, in a few words
 	Count int
 	First Problem
 }
 
-// OK reports whether there was no problem.
+// OK reports whether no problem was found.
 func (r *Report) OK() bool { return r.Count == 0 }
 
 // Err returns nil or an error that names the first problems.
@@ -69,7 +68,7 @@ func (r *Report) Err() error {
 	return fmt.Errorf("dftracer: %d problems: %s", r.Count, strings.Join(text, "; "))
 }
 
-// problem counts a defect. Problems has the first of each line's order.
+// problem counts a defect. Problems keeps the first ones in the order of lines.
 func (r *Report) problem(p Problem) {
 	r.Count++
 	r.group(ProblemGroup{p.Rule, 1, p})
@@ -78,7 +77,7 @@ func (r *Report) problem(p Problem) {
 	}
 }
 
-// group adds to the problems of a kind.
+// group adds problems to a kind.
 func (r *Report) group(g ProblemGroup) {
 	i := slices.IndexFunc(r.Groups, func(have ProblemGroup) bool { return have.Rule == g.Rule })
 	if i < 0 {
@@ -97,28 +96,26 @@ func (r *Report) sortGroups() {
 
 // Options relaxes a validation. The zero value, and nil, are strict.
 type Options struct {
-	// AllowUnfinished accepts a trace without end event and closing bracket,
-	// such as that of a running or killed process.
+	// AllowUnfinished accepts a trace without end event and closing bracket, such
+	// as the trace of a running or killed process.
 	AllowUnfinished bool
-	// AllowMissingParents accepts a p_idx that names no event of the trace.
-	// Parts of a rotated trace, and traces that say themselves that events were
-	// lost, are always allowed that.
+	// AllowMissingParents accepts a p_idx that names no event of the trace. Parts
+	// of a rotated trace, and traces that report lost events, are always accepted.
 	AllowMissingParents bool
 	// AllowOutliving accepts events that end after, or begin before, their parent.
 	AllowOutliving bool
-	// AllowForeign accepts what other producers and their tools do: repeated
-	// and missing ids, parents that were never written, framing that is missing,
-	// repeated or in the middle, as merged traces have it, commas between
-	// records, blank and long lines, arguments without hhash, events of one lane
-	// that overlap partially. Every record still has to be strict JSON with the
-	// right types.
+	// AllowForeign accepts what other producers and their tools do: repeated and
+	// missing ids, parents that were never written, framing that is missing,
+	// repeated or in the middle (as in merged traces), commas between records,
+	// blank and long lines, arguments without hhash, and partial overlaps on a
+	// lane. Every record still has to be strict JSON with the right types.
 	AllowForeign bool
-	// Memory bounds the bytes held to compare events with each other, 32 MiB
-	// when zero. What does not fit is sorted in temporary files in TempDir, the
-	// system's own when empty: about 60 bytes per event.
+	// Memory bounds the bytes held to compare events with each other, 32 MiB if
+	// zero. The rest is sorted in temporary files in TempDir, by default the
+	// system's: about 60 bytes per event.
 	Memory  int64
 	TempDir string
-	// Stop, when not nil, is asked now and then whether to go on; its error ends
-	// the validation and is returned. The Err method of a context fits.
+	// Stop, if not nil, is called now and then; its error ends the validation and
+	// is returned. The Err method of a context fits.
 	Stop func() error
 }

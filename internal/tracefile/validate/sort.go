@@ -31,7 +31,7 @@ func (v *validator) begin() {
 }
 
 func (v *validator) release() {
-	_ = v.known.Close() // nothing in it is needed any more
+	_ = v.known.Close() // its rows are no longer needed
 	_ = v.placed.Close()
 }
 
@@ -41,14 +41,14 @@ func (v *validator) keep(to *extsort.Sorter[known], k *known) {
 	}
 }
 
-// define keeps a record that has an id.
+// define stores a record that has an id.
 func (v *validator) define(k *known) {
 	if k.id != 0 {
 		v.keep(v.known, k)
 	}
 }
 
-// refer keeps a span under the id of its parent.
+// refer stores a span under the id of its parent.
 func (v *validator) refer(k *known) {
 	if k.parent > 0 {
 		ref := *k
@@ -57,7 +57,7 @@ func (v *validator) refer(k *known) {
 	}
 }
 
-// place keeps a span in its lane.
+// place stores a span under its lane.
 func (v *validator) place(k *known, at lane) {
 	n, ok := v.lanes[at]
 	if !ok {
@@ -75,7 +75,7 @@ func (v *validator) place(k *known, at lane) {
 type findings struct {
 	count  int
 	first  []Problem
-	groups []ProblemGroup // in the order they came; there are few
+	groups []ProblemGroup // in the order of arrival; there are few
 }
 
 func (f *findings) add(line int, rule, format string, args ...any) {
@@ -97,13 +97,13 @@ func (f *findings) add(line int, rule, format string, args ...any) {
 	f.first = f.first[:min(len(f.first), maxProblems)]
 }
 
-// append adds findings behind what is known already.
+// append adds findings after the existing ones.
 func (v *validator) append(f findings) {
 	v.count(f)
 	v.report.Problems = append(v.report.Problems, f.first[:min(len(f.first), maxProblems-len(v.report.Problems))]...)
 }
 
-// insert adds findings where their lines belong.
+// insert adds findings in the order of their lines.
 func (v *validator) insert(f findings) {
 	v.count(f)
 	all := append(v.report.Problems, f.first...)
@@ -118,7 +118,7 @@ func (v *validator) count(f findings) {
 	}
 }
 
-// asked reports whether to go on, now and then.
+// asked calls Options.Stop now and then, and reports whether to go on.
 func (v *validator) asked(n *int) bool {
 	if *n++; *n&0xffff == 0 && v.opts.Stop != nil && v.failed == nil {
 		v.failed = v.opts.Stop()
@@ -126,9 +126,9 @@ func (v *validator) asked(n *int) bool {
 	return v.failed == nil
 }
 
-// relatives looks for ids that were used twice and for spans that do not fit
-// their parent. Of several records with an id the last one has it.
-func (v *validator) relatives() (twice, parents findings) {
+// checkParents looks for ids that are used twice and for spans that do not fit
+// their parent. If several records have the same id, the last one counts.
+func (v *validator) checkParents() (twice, parents findings) {
 	it := v.known.Iter()
 	var p known
 	defined := false
@@ -141,7 +141,7 @@ func (v *validator) relatives() (twice, parents findings) {
 			}
 			p, defined = *k, true
 		case defined && p.id == uint64(k.parent) && p.kind == defSpan:
-			v.fits(&parents, k, &p)
+			v.checkParent(&parents, k, &p)
 		case !v.open[uint64(k.parent)]:
 			v.report.Orphans++
 			if !v.loose && !v.opts.AllowMissingParents && !v.opts.AllowForeign {
@@ -153,8 +153,8 @@ func (v *validator) relatives() (twice, parents findings) {
 	return twice, parents
 }
 
-// fits compares a span with its parent.
-func (v *validator) fits(to *findings, s, p *known) {
+// checkParent compares a span with its parent.
+func (v *validator) checkParent(to *findings, s, p *known) {
 	if v.opts.AllowForeign {
 		return
 	}
@@ -166,11 +166,11 @@ func (v *validator) fits(to *findings, s, p *known) {
 	}
 }
 
-// maxNested bounds the memory for spans that are inside each other.
+// maxNested bounds the memory for nested spans.
 const maxNested = 1 << 16
 
-// overlaps looks for spans of one lane that neither nest nor follow each other.
-func (v *validator) overlaps() (found findings) {
+// checkOverlaps looks for spans of one lane that neither nest nor follow each other.
+func (v *validator) checkOverlaps() (found findings) {
 	tids := make([]int64, len(v.lanes))
 	for l, at := range v.lanes {
 		tids[at] = l.tid
@@ -192,7 +192,7 @@ func (v *validator) overlaps() (found findings) {
 			found.add(s.line, "spans of a lane overlap partially", "event %d [%d, %d] partially overlaps event %d [%d, %d] on lane %d", s.id, s.start, s.end, o.Of.id, o.Of.start, o.End, tids[s.lane])
 		}
 		switch top := stack.Top(); {
-		case top != nil && top.Of.start == s.start && top.End == s.end: // one stands for all of the same time
+		case top != nil && top.Of.start == s.start && top.End == s.end: // one span stands for all spans of the same time
 			top.Of.id = s.id
 		case len(stack) == maxNested:
 			found.add(s.line, "spans nest too deep", "event %d is inside %d others of lane %d: it was not compared with what is inside it", s.id, maxNested, tids[s.lane])

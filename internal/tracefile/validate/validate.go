@@ -12,12 +12,12 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// Stream reads a whole trace, plain or gzip, and reports everything in it
-// that a strict reader could stumble over: JSON, framing, key types, the order
-// of the first records, ids, parents, containment and lanes. Its memory does not
-// grow with the number of events, only with that of lanes, of distinct names and
-// of spans that are open at a time. The error is about reading and about
-// temporary files, not about the trace.
+// Stream reads a whole trace, plain or gzip, and reports everything that a
+// strict reader could fail on: JSON, framing, key types, the order of the first
+// records, ids, parents, containment and lanes. Its memory does not grow with
+// the number of events, only with the number of lanes, of distinct names and of
+// spans open at a time. The error is about reading and temporary files, not
+// about the trace.
 func Stream(r io.Reader, opts *Options) (Report, error) {
 	v := &validator{report: Report{Counts: make(map[string]int)}}
 	if opts != nil {
@@ -62,7 +62,7 @@ func Stream(r io.Reader, opts *Options) (Report, error) {
 	return v.report, nil
 }
 
-// File is Stream for a file.
+// File validates a file: see Stream.
 func File(path string, opts *Options) (Report, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -76,30 +76,30 @@ func (v *validator) finish() {
 	v.report.Open = len(v.open)
 	v.report.Lanes = len(v.lanes)
 	v.loose = v.loose || v.report.Lost > 0 // a lost event may be a parent
-	twice, parents := v.relatives()
+	twice, parents := v.checkParents()
 	v.insert(twice)
 	if !v.opts.AllowForeign {
 		v.framing()
 	}
 	v.append(parents)
 	if !v.opts.AllowForeign {
-		v.append(v.overlaps())
+		v.append(v.checkOverlaps())
 	}
 }
 
-// known is what Validate keeps of a record, to compare it with others once all
-// are read.
+// known is what a validation keeps of a record, to compare it with others once
+// all are read.
 type known struct {
 	kind       byte
 	id         uint64
-	parent     int64 // of a reference, which stands under the id of its parent
+	parent     int64 // for a reference, stored under the id of its parent
 	line       int
 	start, end int64
 	level      int
 	lane       uint32
 }
 
-// The kinds of known records. Those that define an id stand before those that
+// The kinds of known records. Records that define an id come before those that
 // refer to it.
 const (
 	defFact = iota
@@ -107,7 +107,7 @@ const (
 	refParent
 )
 
-// lane is where spans have to nest.
+// lane is a lane, on which spans must nest.
 type lane struct{ pid, tid int64 }
 
 type validator struct {

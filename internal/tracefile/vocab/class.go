@@ -1,6 +1,6 @@
-// Package vocab knows what the names of spans mean, whatever program gave them: their
-// class, their rule of a training step, the standard span that other vocabularies call
-// by another name, and what an OpenTelemetry span is called in a trace file.
+// Package vocab maps the names of spans to their meaning, for all supported
+// vocabularies: the class, the rule for training steps, the standard span with
+// the same meaning, and the name of an OpenTelemetry span in a trace file.
 package vocab
 
 import (
@@ -11,38 +11,38 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// Class says what the time of a span was spent on. Every answer about time
-// (goodput, the phases of a step, computing and communication) is a projection
-// of it, so that two answers cannot disagree about a span.
+// Class is what the time of a span was spent on. Every result about time
+// (goodput, the phases of a step, computing and communication) is derived from
+// it, so that two results cannot disagree about a span.
 type Class uint8
 
 // The classes.
 const (
 	ClassOther          Class = iota // a span of the program's own with an unknown name
-	ClassFrame                       // application, loops, epochs: what they hold says what the time was spent on
+	ClassFrame                       // application, loops, epochs: the spans inside tell what the time was spent on
 	ClassStep                        // one training step
-	ClassBody                        // what a loop over an iterator does with one element
+	ClassBody                        // the body of a loop over an iterator, for one element
 	ClassForward                     //
 	ClassBackward                    //
-	ClassOptimizer                   // its step, and the zeroing of gradients
-	ClassCompute                     // computing, not divided further
-	ClassCollective                  // with the kind of Meaning.Kind
-	ClassCommInit                    // process groups are set up
-	ClassTransfer                    // copies between host and device, and on it
-	ClassDeviceWork                  // what a device did for the class of Meaning.For
-	ClassInputWait                   // for the next batch
-	ClassInputWork                   // a batch is made, here or in a worker
+	ClassOptimizer                   // the optimizer's step, and zeroing gradients
+	ClassCompute                     // other computing
+	ClassCollective                  // Meaning.Kind is the kind of collective
+	ClassCommInit                    // setting up process groups
+	ClassTransfer                    // copies between host and device, and on the device
+	ClassDeviceWork                  // work of a device for the class Meaning.For
+	ClassInputWait                   // waiting for the next batch
+	ClassInputWork                   // making a batch, here or in a worker
 	ClassCheckpointSave              //
 	ClassCheckpointLoad              //
 	ClassEvaluation                  // loop and iterations
 	ClassTesting                     // loop and iterations
-	ClassCompile                     // of the program that a device runs
+	ClassCompile                     // compiling programs for a device
 	ClassInit                        // model, optimizer, data loader
-	ClassStartUp                     // what a process does before it is the program: the part is Meaning.Kind
+	ClassStartUp                     // before the process runs the program; Meaning.Kind is the part
 	ClassIO                          // calls on files
-	ClassDetail                      // operators, calls of a runtime: part of whatever they are in
+	ClassDetail                      // operators and runtime calls: part of the span around them
 
-	// Classes is how many there are.
+	// Classes is the number of classes.
 	Classes = int(ClassDetail) + 1
 )
 
@@ -51,7 +51,7 @@ var classNames = [Classes]string{
 	"input_wait", "input_work", "checkpoint_save", "checkpoint_load", "evaluation", "testing", "compile", "init", "start_up", "io", "detail",
 }
 
-// String returns the word for it: input_wait.
+// String returns the name of the class, such as input_wait.
 func (c Class) String() string {
 	if int(c) < len(classNames) {
 		return classNames[c]
@@ -59,52 +59,52 @@ func (c Class) String() string {
 	return classNames[ClassOther]
 }
 
-// Meaning is what a span stands for, whatever vocabulary its name is of.
+// Meaning is what a span stands for, independent of the vocabulary of its name.
 type Meaning struct {
-	// Name is the standard name where there is one, otherwise the span's own.
+	// Name is the standard name if there is one, otherwise the span's own.
 	Name string
 
 	Class Class
 
-	// Kind is which collective (all_reduce, send, wait, ...), in the words of
-	// [Collectives], or which part of a start. It is empty for other classes and
-	// where the name does not say.
+	// Kind is the kind of collective (all_reduce, send, wait, ...), one of
+	// [Collectives], or the part of a start. It is empty for other classes and if
+	// the name does not tell.
 	Kind string
 
-	// For is, of ClassDeviceWork, the class of what the host asked for.
+	// For is the class of what the host asked for, with ClassDeviceWork.
 	For Class
 
-	// Step is the rule by which such spans are training steps, or mark them.
+	// Step is the rule by which such spans are training steps or mark them.
 	Step StepRule
 
-	// Holds says that such a span lasts as long as others inside of it by nature:
-	// loops and their bodies, but not steps.
+	// Holds means that such a span by its nature lasts as long as the spans inside
+	// it: loops and their bodies, but not steps.
 	Holds bool
 }
 
-// StepRule says by which of its spans the training steps of a process are known.
-// A process has those of the first rule that it has spans for.
+// StepRule is a rule that finds the training steps of a process by its spans.
+// The first rule for which a process has spans applies.
 type StepRule uint8
 
 // The rules, in the order in which they apply.
 const (
-	StepNone      StepRule = iota // there is no training step, or it cannot be known which spans are one
-	StepIteration                 // spans that are called an iteration of training
+	StepNone      StepRule = iota // no training steps, or spans that cannot be identified as steps
+	StepIteration                 // spans named as a training iteration
 	StepProfiler                  // PyTorch's ProfilerStep#N
-	StepNamed                     // spans with a common name for a step of training, in any category
-	StepUpdate                    // no spans: updates of the metrics of the training say how many there were, and how long they took
-	StepCompute                   // what a benchmark computes for a batch, and calls computing
+	StepNamed                     // spans with a common name for a training step, in any category
+	StepUpdate                    // no spans: updates of training metrics with the number and the duration of steps
+	StepCompute                   // what a benchmark computes for a batch, named computing
 	StepBody                      // the body of the loop over a data loader
 	StepOptimizer                 // from the end of one optimizer step to the end of the next
-	StepArgument                  // from the begin to the end of the spans of a thread that say they are of one step
+	StepArgument                  // from the begin to the end of the spans of a thread with the same step argument
 
-	// StepRules is how many there are.
+	// StepRules is the number of rules.
 	StepRules = int(StepArgument) + 1
 )
 
 var stepNames = [StepRules]string{"none", "iteration", "profiler_step", "named_step", "metrics_update", "compute", "loader_body", "optimizer_step", "step_argument"}
 
-// String returns the word for it: loader_body.
+// String returns the name of the rule, such as loader_body.
 func (r StepRule) String() string {
 	if int(r) < len(stepNames) {
 		return stepNames[r]
@@ -112,15 +112,18 @@ func (r StepRule) String() string {
 	return stepNames[StepNone]
 }
 
-// Between reports whether no span stands for a step: it is the time between two marks.
+// Between reports whether a step is the time between two marks, without a span
+// of its own.
 func (r StepRule) Between() bool { return r == StepOptimizer || r == StepArgument }
 
-// tailPart is how much of the usual step the last one of a profile must at least last.
+// tailPart: the last step of a profile counts if it lasts at least 1/tailPart of
+// the usual step.
 const tailPart = 50
 
-// IsTail reports whether the last step of PyTorch's profiler is none, by how long it and
-// the steps before it lasted: the profiler opens a step behind the last call of step(), and
-// closes it when it is stopped, some microseconds later.
+// IsTail reports whether the last step of PyTorch's profiler is not a real
+// step, by its duration and those of the steps before: the profiler opens a
+// step after the last call of step(), and closes it when it is stopped, some
+// microseconds later.
 func IsTail(last int64, before []int64) bool {
 	if len(before) == 0 {
 		return false
@@ -129,8 +132,8 @@ func IsTail(last int64, before []int64) bool {
 	return last < before[len(before)/2]/tailPart
 }
 
-// ProfilerStepNumber returns the number of a step of PyTorch's profiler by the name
-// of its span: 12 for ProfilerStep#12.
+// ProfilerStepNumber returns the step number in the name of a span of PyTorch's
+// profiler: 12 for ProfilerStep#12.
 func ProfilerStepNumber(name string) (n int64, ok bool) {
 	rest, ok := strings.CutPrefix(name, "ProfilerStep#")
 	if !ok {
@@ -140,7 +143,7 @@ func ProfilerStepNumber(name string) (n int64, ok bool) {
 	return n, err == nil && n >= 0
 }
 
-// byEvent finds the standard spans by their names in a trace file.
+// byEvent maps category and name in a trace file to standard spans.
 var byEvent = func() map[[2]string]int {
 	m := make(map[[2]string]int, spans.Count)
 	for i, info := range spans.All() {
@@ -149,7 +152,7 @@ var byEvent = func() map[[2]string]int {
 	return m
 }()
 
-// indexOf returns the index of the standard span that has that category and name in
+// indexOf returns the index of the standard span with that category and name in
 // a trace file, or -1.
 func indexOf(category, event string) int {
 	if i, ok := byEvent[[2]string{strings.ToLower(category), event}]; ok {
@@ -158,7 +161,7 @@ func indexOf(category, event string) int {
 	return -1
 }
 
-// ByEvent finds the standard span that has that category and name in a trace
+// ByEvent returns the standard span with that category and name in a trace
 // file. The case of the category does not matter.
 func ByEvent(category, event string) (info spans.Info, ok bool) {
 	if i := indexOf(category, event); i >= 0 {
@@ -167,7 +170,7 @@ func ByEvent(category, event string) (info spans.Info, ok bool) {
 	return spans.Info{}, false
 }
 
-// meanings has the meaning of each standard span by its [spans.Index].
+// meanings holds the meaning of each standard span by its [spans.Index].
 var meanings = func() (all [spans.Count]Meaning) {
 	for i, info := range spans.All() {
 		m := byRule(info.Category, info.Event)
@@ -180,11 +183,11 @@ var meanings = func() (all [spans.Count]Meaning) {
 	return all
 }()
 
-// Of returns the meaning of a span by its category and name in a trace file. The
-// case of the category does not matter. A span of JSON lines, which has no
-// category, has the empty one and is looked up by its standard name.
+// Of returns the meaning of a span by its category and name in a trace file.
+// The case of the category does not matter. A span of JSON lines has the empty
+// category and is looked up by its standard name.
 //
-// It is meant to be asked once for each name: it goes through a table.
+// Call it once for each name, because it searches a table.
 func Of(category, event string) Meaning {
 	i := indexOf(category, event)
 	if i < 0 && category == "" {
@@ -200,14 +203,14 @@ func Of(category, event string) Meaning {
 	return m
 }
 
-// OnDevice returns the meaning of a row of a device in an imported profile by its
-// arguments: the kind that the profiler gives it, the class that the import found,
-// and whether it is marked as a collective's. ok is false for other rows.
+// OnDevice returns the meaning of a device's row in an imported profile. kind
+// is the profiler's, class is the one that the import found, and collective is
+// true if the row is marked as a collective. ok is false for other rows.
 func OnDevice(kind, class, name string, collective bool) (m Meaning, ok bool) {
 	switch kind {
 	case "kernel", "gpu_memcpy", "gpu_memset":
 		m = byRule(kind, name)
-	case "device": // of a maker that has a category of its own
+	case "device": // from a profiler of another maker, with its own category
 		m = byRule("kernel", name)
 	default:
 		return Meaning{}, false
@@ -221,15 +224,15 @@ func OnDevice(kind, class, name string, collective bool) (m Meaning, ok bool) {
 	return m, true
 }
 
-// Operator reports whether a row of a profiler with that name is an operator that
-// computes on the host: aten::mm, but no operator that communicates.
+// Operator reports whether a row of a profiler is an operator that computes on
+// the host, such as aten::mm, and not one that communicates.
 func Operator(category, name string) bool {
 	space, _, ok := strings.Cut(name, "::")
 	return ok && strings.EqualFold(category, "pp") && !strings.Contains(space, "c10d")
 }
 
-// Book remembers meanings, so that a reader of many spans asks for each name
-// once. The zero value is ready for use. It is not safe for concurrent use.
+// Book caches meanings, so that a reader of many spans looks up each name once.
+// The zero value is ready for use. It is not safe for concurrent use.
 type Book struct {
 	known map[[2]string]*Meaning
 	last  [32]page // by length and first letter
@@ -240,11 +243,11 @@ type page struct {
 	is  *Meaning
 }
 
-// maxBook bounds the names that a Book remembers: a program may make up a name
-// for every span.
+// maxBook bounds the number of cached names, because a program may use a new
+// name for every span.
 const maxBook = 1 << 14
 
-// Of is [Of]. The result must not be changed.
+// Of is a cached [Of]. The result must not be changed.
 func (b *Book) Of(category, event string) *Meaning {
 	key := [2]string{category, event}
 	at := uint(len(event) + len(category))

@@ -7,14 +7,14 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// What a span means by its category and name in a trace file, in the words of
-// each vocabulary.
+// The meaning of spans by category and name in a trace file, for each
+// vocabulary.
 func TestOf(t *testing.T) {
 	for _, c := range []struct {
 		category, event string
 		want            vocab.Meaning
 	}{
-		// ours, and DFTracer's AI logging
+		// our spans, and those of DFTracer's AI logging
 		{"ai_root", "ai_root", vocab.Meaning{Name: spans.Application, Class: vocab.ClassFrame}},
 		{"pipeline", "train", vocab.Meaning{Name: spans.TrainingLoop, Class: vocab.ClassFrame}},
 		{"pipeline", "train.iteration", vocab.Meaning{Name: spans.TrainingIteration, Class: vocab.ClassStep}},
@@ -49,7 +49,7 @@ func TestOf(t *testing.T) {
 		{"device", "transfer", vocab.Meaning{Name: "transfer", Class: vocab.ClassTransfer}},
 		{"device", "backward", vocab.Meaning{Name: "backward", Class: vocab.ClassDeviceWork, For: vocab.ClassBackward}},
 		{"device", "wait", vocab.Meaning{Name: "wait", Class: vocab.ClassDeviceWork, For: vocab.ClassCollective, Kind: "wait"}},
-		// profiles of PyTorch, as imported and as they are
+		// profiles of PyTorch, imported and raw
 		{"pipeline", "ProfilerStep#12", vocab.Meaning{Name: "ProfilerStep#12", Class: vocab.ClassStep}},
 		{"PP", "aten::mm", vocab.Meaning{Name: "aten::mm", Class: vocab.ClassDetail}},
 		{"dynamo", "compile.backend", vocab.Meaning{Name: "compile.backend", Class: vocab.ClassCompile}},
@@ -66,7 +66,7 @@ func TestOf(t *testing.T) {
 		{"", "all_reduce", vocab.Meaning{Name: "all_reduce", Class: vocab.ClassCollective, Kind: "all_reduce"}},
 		{"", "reduce_learning_rate", vocab.Meaning{Name: "reduce_learning_rate"}},
 		{"", "graph_compile", vocab.Meaning{Name: "graph_compile", Class: vocab.ClassCompile}},
-		// common names in categories of the program's own
+		// common names in a program's own categories
 		{"my.library", "forward", vocab.Meaning{Name: spans.ModelForward, Class: vocab.ClassForward}},
 		{"APP", "train_step", vocab.Meaning{Name: spans.TrainingIteration, Class: vocab.ClassStep}},
 		{"app", "backward_pass", vocab.Meaning{Name: spans.ModelBackward, Class: vocab.ClassBackward}},
@@ -90,7 +90,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// Every standard span means the same by either of its names.
+// Both names of every standard span have the same meaning.
 func TestStandardSpansMeanOneThing(t *testing.T) {
 	classes := map[string]vocab.Class{
 		spans.Application: vocab.ClassFrame, spans.TrainingLoop: vocab.ClassFrame, spans.Epoch: vocab.ClassFrame, spans.TrainingIteration: vocab.ClassStep,
@@ -120,7 +120,7 @@ func TestStandardSpansMeanOneThing(t *testing.T) {
 	}
 }
 
-// TestStepRules: which spans may be training steps, or mark them.
+// TestStepRules checks which spans may be training steps, or mark them.
 func TestStepRules(t *testing.T) {
 	for _, c := range []struct {
 		category, event string
@@ -223,8 +223,8 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// Rows of a device mean what the import found them to be; older imports mark
-// collectives, or have only their names.
+// Rows of a device have the class that the import found; older imports only
+// mark collectives, or have only the names.
 func TestOnDevice(t *testing.T) {
 	for _, c := range []struct {
 		kind, class, name string

@@ -8,18 +8,18 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// Alias is what a span that some other program names is called here.
+// Alias is a foreign span's name in this library.
 type Alias struct {
-	// Standard is the standard span that means the same; empty if there is none.
+	// Standard is the standard span with the same meaning; empty if there is none.
 	Standard string
-	// Category and Event are the names in the trace file. Of a standard span
-	// they are those of the table.
+	// Category and Event are the names in the trace file. For a standard span they
+	// are those of the table.
 	Category, Event string
-	// Background marks a span that runs beside the training thread.
+	// Background marks a span that runs concurrently with the training thread.
 	Background bool
 }
 
-// Categories of spans without a standard counterpart. Time in the first two is
+// Categories of spans that are not standard spans. Time in the first two is
 // part of the iteration around it.
 const (
 	compute    = "compute"
@@ -30,7 +30,7 @@ const (
 	idle       = "idle"
 )
 
-// entry is a row: the last words of a name, and what it means.
+// entry is a row: the last words of a name, and its meaning.
 type entry struct {
 	words string
 	name  Alias
@@ -106,7 +106,7 @@ var core = []entry{
 	categoryEntry("checkpoint.*", checkpoint),
 }
 
-// rl are the names below "rl.", the algorithm between left out.
+// rl holds the names below "rl.", without the algorithm in between.
 var rl = []entry{
 	categoryEntry("startup", pipeline),
 	standard("setup.ray_init", spans.DistributedInit),
@@ -145,10 +145,10 @@ var rl = []entry{
 	categoryEntry("data_plane.*", "data_plane"),
 }
 
-// vocabularies are the tables by the beginning of the names.
+// vocabularies are the tables by the prefix of the names.
 var vocabularies = []struct {
 	prefix string
-	skip   bool // a word between prefix and the rest may be left out
+	skip   bool // one word after the prefix may be skipped
 	table  map[string]Alias
 }{
 	{"megatron.", false, tableOf(megatron)},
@@ -172,8 +172,8 @@ func tableOf(list []entry) map[string]Alias {
 	return m
 }
 
-// Known finds the names of a span by the name that it was sent with: that of a
-// standard span, or one of the vocabularies of NeMo's and Megatron's programs.
+// Known returns the names of a span by the name in OpenTelemetry: a standard
+// span, or a name of the vocabularies of NeMo and Megatron.
 func Known(name string) (Alias, bool) {
 	if info, ok := spans.Lookup(name); ok {
 		return Alias{Standard: name, Category: info.Category, Event: info.Event}, true
@@ -193,8 +193,8 @@ func Known(name string) (Alias, bool) {
 	return Alias{}, false
 }
 
-// lookup finds a row: that of the name, or that of its first word and "*". A
-// span without a standard counterpart is called by its last words.
+// lookup finds a row: by the whole name, or by its first word and "*". A span
+// that is not a standard span is named by its last words.
 func lookup(table map[string]Alias, words string) (Alias, bool) {
 	n, ok := table[words]
 	if first, _, more := strings.Cut(words, "."); !ok && more {
@@ -206,9 +206,9 @@ func lookup(table map[string]Alias, words string) (Alias, bool) {
 	return n, ok
 }
 
-// Argument returns the name that an attribute of a span has in a trace file: that
-// under which analyzers look for the number of the step and the epoch, else its
-// own. span is the standard span that it is of, or empty.
+// Argument returns the name that a span's attribute has in a trace file: for
+// the numbers of step and epoch the name that analyzers look for, otherwise its
+// own. span is the standard span, or empty.
 func Argument(span, key string) string {
 	switch key {
 	case "megatron.iteration", "nv.dl.training.step", "dl.training.step", "dl.step", "rl.step", "rl.iteration":
@@ -223,8 +223,8 @@ func Argument(span, key string) string {
 	return key
 }
 
-// Analyzed reports whether an argument is one of those that [Argument] gives to
-// attributes with other names.
+// Analyzed reports whether [Argument] gives this name to attributes with other
+// names.
 func Analyzed(key string) bool {
 	switch key {
 	case attributes.Step, attributes.Epoch, onelogger.CurrentIteration:

@@ -6,18 +6,18 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// rule says what the spans of a category are.
+// rule maps the spans of a category to a meaning.
 type rule struct {
-	categories string  // in lower case, with spaces between them; "x*" is all that begin with x
-	names      string  // the same; "*.x" is all that end in .x, [collective] all that are called like one
-	is         Meaning // without a Name it is the span's own; what a standard span is called, and whether it holds others, says its row in package spans
+	categories string  // in lower case, separated by spaces; "x*" matches all that begin with x
+	names      string  // the same; "*.x" matches all that end in .x, [collective] all names of collectives
+	is         Meaning // without a Name the span keeps its own; for a standard span, Name and Holds come from its row in package spans
 }
 
 const anyCollective = "[collective]"
 
-// rules is read from above; the first row that fits decides. The words are those
-// of DFTracer's AI logging, DLIO, the I/O that DFTracer intercepts, the readers of
-// PyTorch's profiles, and of the client that runs in Python processes.
+// rules maps categories and names. The first row that matches decides. The words are from DFTracer's AI logging,
+// DLIO, DFTracer's I/O interception, the readers of PyTorch's profiles, and the
+// client that runs in Python processes.
 //
 // A loop over an iterator writes X.iter, the wait for an element, and X.block
 // (or X.yield), its body.
@@ -80,9 +80,8 @@ var rules = []rule{
 	{"pp", "ProfilerStep*", Meaning{Class: ClassDetail, Holds: true}}, // the step itself is a span of pipeline
 	{"dynamo pp cpu_op python_function user_annotation gpu_user_annotation cuda_runtime cuda_driver ac2g overhead trace_event dftracer", "*", Meaning{Class: ClassDetail}},
 
-	// Programs that trace themselves in categories of their own call the parts of
-	// training like this. Words that mean other things as well (step, wait, send) are
-	// not among them.
+	// Names that programs with their own categories use for the parts of training.
+	// Ambiguous words (step, wait, send) are not among them.
 	{"*", "train_step training_step train_iteration training_iteration train_batch training_batch", Meaning{Name: spans.TrainingIteration, Class: ClassStep, Step: StepNamed}},
 	{"*", "forward forward_pass model_forward", Meaning{Name: spans.ModelForward, Class: ClassForward}},
 	{"*", "backward backward_pass model_backward", Meaning{Name: spans.ModelBackward, Class: ClassBackward}},
@@ -106,8 +105,8 @@ var rules = []rule{
 	{"", spans.GraphCompile, Meaning{Class: ClassCompile}},
 }
 
-// byRule returns what the first row says of a category in lower case and a name.
-// Without one it is of ClassOther.
+// byRule returns the meaning of the first row that matches a category in lower
+// case and a name, or ClassOther.
 func byRule(category, name string) (m Meaning) {
 	for i := range rules {
 		if matches(rules[i].categories, category) && matches(rules[i].names, name) {
@@ -137,7 +136,8 @@ func matches(patterns, word string) bool {
 	return false
 }
 
-// collectives are the words for collectives, those first that others begin with.
+// collectives are the words for collectives. A word that is the start of
+// another comes after it.
 var collectives = []struct{ word, kind string }{
 	{"allreducebarrier", "barrier"},
 	{"barrier", "barrier"},
@@ -158,9 +158,9 @@ var collectives = []struct{ word, kind string }{
 	{"wait", "wait"},
 }
 
-// CollectiveKind returns the name that a collective has in DFTracer's AI logging
-// by any name for it: all_reduce for allreduce, _allreduce_base, MPI_Allreduce and
-// nccl:all_reduce. It is empty for what is not called like one.
+// CollectiveKind returns the name of a collective in DFTracer's AI logging by
+// any name for it: all_reduce for allreduce, _allreduce_base, MPI_Allreduce and
+// nccl:all_reduce. It is empty for other names.
 func CollectiveKind(name string) string {
 	if i := strings.LastIndexByte(name, ':'); i >= 0 {
 		name = name[i+1:]

@@ -2,8 +2,8 @@ package vocab
 
 import "strings"
 
-// noScope is the category of spans without an instrumentation scope, and goScope
-// what the Go SDK calls a tracer without a name.
+// noScope is the category of spans without an instrumentation scope; goScope is
+// the Go SDK's name for a tracer without a name.
 const (
 	noScope = "otel"
 	goScope = "go.opentelemetry.io/otel/sdk/tracer"
@@ -13,17 +13,19 @@ const (
 // leave out.
 const reserved = "dftracer"
 
-// Arguments of the record of an exception that ended a process, beside those of one-logger:
-// file and line of the program's own code, and that line of its source.
+// Arguments of the record of an exception that ended a process, in addition to
+// one-logger's: file and line in the program's own code, and the text of that
+// line.
 const (
 	ExceptionAt   = "exception_at"
 	ExceptionCode = "exception_code"
 )
 
-// TraceName returns the category and the name that an OpenTelemetry span has in a
-// trace file: each is that of its attribute ([spans.AttrCategory], [spans.AttrName]; empty if it
-// has none), else that of the tables for a standard span or one of [Known], else
-// the last word of the instrumentation scope and the span's own name.
+// TraceName returns the category and the name that an OpenTelemetry span has in
+// a trace file. For each of them it takes the attribute ([spans.AttrCategory],
+// [spans.AttrName]; empty if the span has none), else the tables of standard
+// spans and [Known], else the last word of the instrumentation scope or the
+// span's own name.
 func TraceName(scope, name, category, event string) (string, string) {
 	info, ok := Known(name)
 	switch {
@@ -43,7 +45,7 @@ func TraceName(scope, name, category, event string) (string, string) {
 	return SafeCategory(category), event
 }
 
-// lastWord is the last word of a scope, as in
+// lastWord returns the last word of a scope, such as requests for
 // "opentelemetry.instrumentation.requests".
 func lastWord(full string) string {
 	scope := strings.TrimRight(full, "/.:")
@@ -56,7 +58,7 @@ func lastWord(full string) string {
 	return scope
 }
 
-// SafeCategory keeps a category apart from that of the trace format's own
+// SafeCategory renames a category that is reserved for the trace format's own
 // records.
 func SafeCategory(category string) string {
 	if strings.EqualFold(category, reserved) {
@@ -65,8 +67,8 @@ func SafeCategory(category string) string {
 	return category
 }
 
-// ScopeName returns the name of a scope of a category and a name as an
-// OpenTelemetry span: "compute.forward".
+// ScopeName returns the OpenTelemetry span name of a scope with a category and
+// a name: "compute.forward".
 func ScopeName(category, name string) string {
 	if category == name {
 		return name

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// cpuTime is what all threads of this process have used.
+// cpuTime returns what all threads of this process have used.
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage

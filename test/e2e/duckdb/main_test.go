@@ -30,7 +30,7 @@ func trainspan(t *testing.T, args ...string) []byte {
 	return out
 }
 
-// answer is what the command prints as JSON.
+// answer returns what the command prints as JSON.
 func answer[T any](t *testing.T, args ...string) (v T) {
 	t.Helper()
 	if err := json.Unmarshal(trainspan(t, args...), &v); err != nil {
@@ -70,7 +70,7 @@ func open(t *testing.T, dir string) *sql.DB {
 	return db
 }
 
-// query is the text of a query of the documentation.
+// query returns the text of a query of the documentation.
 func query(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "reference", "queries", name+".sql"))
@@ -83,7 +83,7 @@ func query(t *testing.T, name string) string {
 // row is a row of a result by column.
 type row map[string]any
 
-// whole is a column that holds a whole number.
+// whole returns a column that holds a whole number.
 func (r row) whole(t *testing.T, column string) int64 {
 	t.Helper()
 	switch n := r[column].(type) {

@@ -17,7 +17,7 @@ const JaegerVersion = "v1.76.0"
 // jaegerPackage is Jaeger's main package.
 const jaegerPackage = "github.com/jaegertracing/jaeger/cmd/jaeger"
 
-// CacheDir is where built servers are kept: trainspan-e2e in the user's cache
+// CacheDir returns where built servers are kept: trainspan-e2e in the user's cache
 // directory.
 func CacheDir() (string, error) {
 	dir, err := os.UserCacheDir()

@@ -117,9 +117,9 @@ func (c *CollectorServer) ended(end func()) {
 	c.cpu, c.memory = c.cpu+cpu, max(c.memory, memory)
 }
 
-// Used is the processor time of all lives that have ended, and the most memory
+// Used returns the processor time of all lives that have ended, and the most memory
 // in bytes that one of them had, 0 where the system does not say.
 func (c *CollectorServer) Used() (cpu time.Duration, memory int64) { return c.cpu, c.memory }
 
-// Log is the end of what the Collector has printed.
+// Log returns the end of what the Collector has printed.
 func (c *CollectorServer) Log() string { return c.process.Log() }

@@ -66,7 +66,7 @@ func (p *Process) over() bool {
 	}
 }
 
-// used is what a program that has ended took of the machine.
+// used returns what a program that has ended took of the machine.
 func (p *Process) used() (cpu time.Duration, memory int64) {
 	s := p.cmd.ProcessState
 	if s == nil {
@@ -75,7 +75,7 @@ func (p *Process) used() (cpu time.Duration, memory int64) {
 	return s.UserTime() + s.SystemTime(), mostMemory(s)
 }
 
-// Log is the end of what the program has printed.
+// Log returns the end of what the program has printed.
 func (p *Process) Log() string { return p.log.String() }
 
 // ready waits until check succeeds.
@@ -121,7 +121,7 @@ func (t *tail) String() string {
 	return t.text.String()
 }
 
-// FreeAddress is an address of 127.0.0.1 with a port that nobody uses now.
+// FreeAddress returns an address of 127.0.0.1 with a port that nobody uses now.
 func FreeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -40,7 +40,7 @@ func StartPrometheus(ctx context.Context, program, dir, rules string, targets ma
 	return &Prometheus{Process: p, url: "http://" + address}, nil
 }
 
-// Log is the end of what it has printed.
+// Log returns the end of what it has printed.
 func (p *Prometheus) Log() string { return p.log.String() }
 
 // Ask returns the data of an answer of its API.

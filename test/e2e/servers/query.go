@@ -47,7 +47,7 @@ type Link struct {
 	Attributes      map[string]any
 }
 
-// Services are the names of the services that Jaeger knows.
+// Services returns the names of the services that Jaeger knows.
 func (q *Query) Services(ctx context.Context) ([]string, error) {
 	var answer struct {
 		Data []string `json:"data"`
@@ -55,7 +55,7 @@ func (q *Query) Services(ctx context.Context) ([]string, error) {
 	return answer.Data, q.get(ctx, "/api/services", nil, &answer)
 }
 
-// Spans are the spans of all traces of a service that began in the last hour.
+// Spans returns the spans of all traces of a service that began in the last hour.
 func (q *Query) Spans(ctx context.Context, service string) ([]Span, error) {
 	now := time.Now()
 	var answer traces

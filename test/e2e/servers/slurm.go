@@ -94,7 +94,7 @@ func StartSlurm(ctx context.Context, dir string) (*Slurm, error) {
 	return s, nil
 }
 
-// Env is what Slurm's commands need in their environment.
+// Env returns what Slurm's commands need in their environment.
 func (s *Slurm) Env() []string { return []string{"SLURM_CONF=" + filepath.Join(s.dir, "slurm.conf")} }
 
 // Run runs one of its commands in a folder, and gives what it prints.
@@ -108,7 +108,7 @@ func (s *Slurm) Run(ctx context.Context, dir, name string, args ...string) (stri
 	return string(out), err
 }
 
-// Log is the end of what its daemons have printed.
+// Log returns the end of what its daemons have printed.
 func (s *Slurm) Log() (all string) {
 	for _, p := range s.daemons {
 		all += p.log.String()

@@ -35,7 +35,7 @@ type part struct {
 	texts         map[string]string // by file
 }
 
-// licences are the SPDX identifiers of its texts. A grant of patents is none.
+// licences returns the SPDX identifiers of its texts. A grant of patents is none.
 func (p *part) licences() []string {
 	found := map[string]bool{}
 	for file, text := range p.texts {
@@ -171,7 +171,7 @@ func linked(commands []string) ([]*part, error) {
 	return all, nil
 }
 
-// ofThePage is the chart library of the report's page.
+// ofThePage returns the chart library of the report's page.
 func ofThePage() (*part, error) {
 	const at = "report/third_party"
 	readme, err := os.ReadFile(at + "/README.md")

@@ -24,7 +24,7 @@ type pkg struct {
 	}
 }
 
-// sources are the parts of the command on a platform such as linux_amd64, by module,
+// sources returns the parts of the command on a platform such as linux_amd64, by module,
 // with the texts that lie in the folders of the packages or above. The standard
 // library is std.
 func sources(platform string) (map[string]*part, error) {

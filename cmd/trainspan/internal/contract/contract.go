@@ -1,5 +1,5 @@
-// Package contract records what a command answered about a job, and compares it with
-// what was recorded before. It is for tests.
+// Package contract records the output of commands for known jobs, and compares
+// it with earlier records. It is for tests.
 package contract
 
 import (
@@ -18,9 +18,9 @@ import (
 	"strings"
 )
 
-// File is what a file in testdata/contract records of one corpus.
+// File is the content of a file in testdata/contract for one corpus.
 type File struct {
-	// Keys has the path and type of every key that a command printed about any job.
+	// Keys has the path and type of every key that a command printed for any job.
 	Keys map[string][]string
 	// Jobs has the answers, by job and command.
 	Jobs map[string]map[string]Answer
@@ -31,14 +31,14 @@ func NewFile() *File {
 	return &File{Keys: make(map[string][]string), Jobs: make(map[string]map[string]Answer)}
 }
 
-// Answer is what one command answered about one job, by path: a scalar, or a list of
-// the scalars that all elements of the arrays on the path have there. Numbers are
+// Answer is the output of one command for one job, by path: a scalar, or a list
+// of the scalars of all elements of the arrays on the path. Numbers are
 // json.Number. "exit" is the exit status.
 type Answer map[string]any
 
-// columns are the values of a JSON document by path. An array adds [] to the path, and
-// each of its elements a value to the columns below. An object or array without elements
-// has its own path with {} or [].
+// columns are the values of a JSON document by path. An array adds [] to the
+// path, and each of its elements a value to the columns below. An object or
+// array without elements has its own path with {} or [].
 type columns map[string]*column
 
 type column struct {
@@ -58,8 +58,8 @@ const (
 
 var typeNames = [numTypes]string{"string", "number", "bool", "null", "{}", "[]"}
 
-// add walks a document. The keys of the maps that open names are data, and so
-// become one path.
+// add walks a document. The keys of the maps named in open are data, and become
+// one path.
 func (c columns) add(path string, v any, open []string) {
 	kind := typeString
 	switch v := v.(type) {
@@ -104,7 +104,7 @@ func (c columns) add(path string, v any, open []string) {
 	}
 }
 
-// keys returns each path with each type that it has.
+// keys returns each path with each of its types.
 func (c columns) keys() []string {
 	var out []string
 	for path, at := range c {
@@ -117,12 +117,13 @@ func (c columns) keys() []string {
 	return out
 }
 
-// isNumeral is for the keys of maps by rank: another number is no other key.
+// isNumeral reports whether a key of a map is a rank's number: all numbers
+// count as one key.
 func isNumeral(key string) bool {
 	return key != "" && strings.Trim(strings.TrimPrefix(key, "-"), "0123456789") == ""
 }
 
-// decodeLines decodes JSON documents that follow each other.
+// decodeLines decodes successive JSON documents.
 func decodeLines(text string) ([]any, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -138,7 +139,7 @@ func decodeLines(text string) ([]any, error) {
 	}
 }
 
-// decodeCSV decodes a table with a header; fields that are numbers become numbers.
+// decodeCSV decodes a table with a header; numeric fields become numbers.
 func decodeCSV(text string) ([]any, error) {
 	all, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 	if err != nil || len(all) == 0 {
@@ -159,8 +160,8 @@ func decodeCSV(text string) ([]any, error) {
 	return rows, nil
 }
 
-// groupRows makes one row of all rows that agree in some keys: those keys, the number
-// of rows, and the sum of each number that is a time or a size.
+// groupRows merges all rows that agree in some keys into one: those keys, the
+// number of rows, and the sum of each number that is a time or a size.
 func groupRows(rows []any, by []string) []any {
 	type group struct {
 		first map[string]any
@@ -213,7 +214,7 @@ func numbers(values []any) []json.Number {
 	return out
 }
 
-// sum is exact for integers.
+// sum returns the sum of numbers, exact for integers.
 func sum(numbers []json.Number) json.Number {
 	whole, part := new(big.Int), 0.0
 	point := false
@@ -235,7 +236,7 @@ func sum(numbers []json.Number) json.Number {
 	return json.Number(strconv.FormatFloat(f+part, 'g', -1, 64))
 }
 
-// placed is the sum of the numbers, each times its place.
+// placed returns the sum of the numbers, each times its position.
 func placed(numbers []json.Number) json.Number {
 	var total float64
 	for i, n := range numbers {
@@ -248,8 +249,9 @@ func placed(numbers []json.Number) json.Number {
 	return json.Number(strconv.FormatFloat(total, 'g', -1, 64))
 }
 
-// listed is how many values of a column are recorded one by one. Of a longer column are
-// the sum and the sum with each value times its place, which changes when two swap.
+// listed is how many values of a column are recorded individually. For a longer
+// column the sum is recorded, and the sum of each value times its position,
+// which changes if two are swapped.
 const listed = 40
 
 // record adds a column to an Answer.
@@ -280,7 +282,7 @@ func (a Answer) record(path string, values []any) {
 	}
 }
 
-// shortened returns a number with a point with the six digits that count.
+// shortened returns a number with a decimal point with six significant digits.
 func shortened(v any) any {
 	n, ok := v.(json.Number)
 	if !ok || !strings.ContainsAny(n.String(), ".eE") {
@@ -290,13 +292,14 @@ func shortened(v any) any {
 	if err != nil {
 		return v
 	}
-	if math.Abs(f) < 1e-9 { // what rounding leaves of a difference
+	if math.Abs(f) < 1e-9 { // a rounding error of a difference
 		f = 0
 	}
 	return json.Number(strconv.FormatFloat(f, 'g', 6, 64))
 }
 
-// units end the keys of what is measured; other integers are counts and numbers.
+// units are the ends of keys of measured values; other integers are counts and
+// numbers.
 var units = []string{"ns", "us", "ms", "s", "sec", "bytes", "share"}
 
 // isMeasured reports whether a key of a path ends with a unit.
@@ -311,13 +314,15 @@ func isMeasured(path string) bool {
 	return false
 }
 
-// isDate reports whether a number is a time since 1970 in microseconds or nanoseconds.
+// isDate reports whether a number is a time since 1970 in microseconds or
+// nanoseconds.
 func isDate(n json.Number) bool {
 	i, err := n.Int64()
 	return err == nil && i >= 1e15
 }
 
-// tolerance is by which part a measured figure may differ: half of what must be noticed.
+// tolerance is the relative difference that a measured value may have: half of
+// what must be noticed.
 const tolerance = 0.0005
 
 // sameScalar reports whether two scalars of a path are the same.
@@ -339,7 +344,7 @@ func sameScalar(path string, got, want any) bool {
 	return errA == nil && errB == nil && math.Abs(a-b) <= tolerance*math.Max(math.Abs(a), math.Abs(b))
 }
 
-// Difference is one thing that is not as recorded.
+// Difference is one difference from the record.
 type Difference struct{ Job, Command, Path, Got, Want string }
 
 func (d Difference) String() string {
@@ -348,7 +353,8 @@ func (d Difference) String() string {
 
 const absent = "(absent)"
 
-// compareValues compares the values at one path; nil is a path that is not there.
+// compareValues compares the values at one path; nil means that the path does
+// not exist.
 func compareValues(d Difference, got, want any) []Difference {
 	g, ok := got.([]any)
 	w, also := want.([]any)
@@ -370,7 +376,8 @@ func compareValues(d Difference, got, want any) []Difference {
 	return nil
 }
 
-// missing stands for what one side does not have: null is a value.
+// missing stands for a value that one side does not have, because null is a
+// value.
 type missing struct{}
 
 func show(v any) string {
@@ -384,7 +391,7 @@ func show(v any) string {
 	return text
 }
 
-// unionKeys returns the keys of two maps, in order.
+// unionKeys returns the sorted keys of two maps.
 func unionKeys[V any](a, b map[string]V) []string {
 	all := make(map[string]bool)
 	for _, m := range []map[string]V{a, b} {
@@ -402,8 +409,8 @@ func either(a Answer, path string) any {
 	return missing{}
 }
 
-// Compare returns how a corpus differs from what is recorded, keys first. Of a
-// part of a corpus only the jobs in it are compared, and keys may be missing.
+// Compare returns the differences of a corpus from the record, keys first. For
+// a part of a corpus only its jobs are compared, and keys may be missing.
 func Compare(got, want *File, part bool) []Difference {
 	var out []Difference
 	for _, command := range unionKeys(got.Keys, want.Keys) {
@@ -433,8 +440,8 @@ func Compare(got, want *File, part bool) []Difference {
 	return out
 }
 
-// Keep puts figures that are the same within the tolerance as they were recorded, so
-// that a new record differs only in what changed.
+// Keep replaces values that are equal within the tolerance by the recorded
+// ones, so that a new record differs only in what changed.
 func (f *File) Keep(recorded *File) {
 	for job, commands := range f.Jobs {
 		for command, a := range commands {
@@ -447,7 +454,7 @@ func (f *File) Keep(recorded *File) {
 	}
 }
 
-// Decode reads a file of testdata/contract.
+// Decode decodes a file of testdata/contract.
 func Decode(data []byte) (*File, error) {
 	f := new(File)
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -455,8 +462,8 @@ func Decode(data []byte) (*File, error) {
 	return f, d.Decode(f)
 }
 
-// Encode writes a line for each key and each value, sorted, so that a changed Answer is
-// a changed line.
+// Encode returns a sorted line for each key and each value, so that a changed
+// Answer is a changed line.
 func (f *File) Encode() []byte {
 	var out bytes.Buffer
 	out.WriteString("{\n \"Keys\": {")
@@ -491,7 +498,7 @@ func comma(i int) string {
 	return ","
 }
 
-// inJSON is for scalars, and lists of them.
+// inJSON encodes scalars and lists of scalars.
 func inJSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {

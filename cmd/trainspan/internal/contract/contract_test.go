@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// recorded are the files that TestContract of the command compares with.
+// recorded returns the files that TestContract of the command compares with.
 func recorded(t *testing.T) map[string][]byte {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join("..", "..", "testdata", "contract", "*.json"))
@@ -37,12 +37,13 @@ func decoded(t *testing.T, data []byte) *File {
 	return f
 }
 
-// one is a file with one answer, and its own keys.
+// one returns a file with one answer, and its own keys.
 func one(job, command string, a Answer, keys []string) *File {
 	return &File{Keys: map[string][]string{command: keys}, Jobs: map[string]map[string]Answer{job: {command: a}}}
 }
 
-// changed returns a scalar that is not the same, by as little as must be noticed.
+// changed returns a scalar that differs by the smallest amount that must be
+// noticed.
 func changed(path string, v any) any {
 	switch v := v.(type) {
 	case nil:
@@ -70,8 +71,8 @@ func changed(path string, v any) any {
 	panic("not a scalar")
 }
 
-// TestEveryChangeIsNoticed changes each key, status and figure of every file that is
-// recorded, one at a time, and wants exactly that reported.
+// TestEveryChangeIsNoticed changes each key, status and value of every recorded
+// file, one at a time, and expects exactly that difference.
 func TestEveryChangeIsNoticed(t *testing.T) {
 	for name, data := range recorded(t) {
 		if testing.Short() && !strings.HasPrefix(name, "own") {
@@ -133,7 +134,7 @@ func TestEveryChangeIsNoticed(t *testing.T) {
 	}
 }
 
-// TestEncode checks that a file is read as it was written.
+// TestEncode checks that a file is decoded as it was encoded.
 func TestEncode(t *testing.T) {
 	for name, data := range recorded(t) {
 		if got := string(decoded(t, data).Encode()); got != string(data) {
@@ -147,7 +148,7 @@ const document = `{"kind": "slow", "ranks": [2, 3], "share_ns": 100000, "count":
 
 var documentView = &View{Form: Object, Keep: []string{""}, Drop: []string{"why"}}
 
-// TestCompareOutputs says what is the same, and what is not, in outputs of a command.
+// TestCompareOutputs checks which outputs count as equal.
 func TestCompareOutputs(t *testing.T) {
 	for _, tt := range []struct {
 		name, old, new string
@@ -195,7 +196,7 @@ func TestCompareOutputs(t *testing.T) {
 	}
 }
 
-// TestCompareFiles is about what is not in an output.
+// TestCompareFiles checks missing parts of an output.
 func TestCompareFiles(t *testing.T) {
 	file := func(exit int, jobs ...string) *File {
 		f := NewFile()
@@ -269,7 +270,7 @@ func TestLongColumns(t *testing.T) {
 	}
 }
 
-// TestKeep checks that a new record changes only what is not the same.
+// TestKeep checks that a new record changes only what differs.
 func TestKeep(t *testing.T) {
 	was := one("j", "report", Answer{"a_ns": json.Number("100000"), "b_ns": json.Number("100000"), "c": []any{json.Number("1.5")}}, nil)
 	now := one("j", "report", Answer{"a_ns": json.Number("100010"), "b_ns": json.Number("100100"), "c": []any{json.Number("1.50001")}, "d": true}, nil)
@@ -280,7 +281,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestTables reads a table, and outputs that are none.
+// TestTables reads a table, and invalid outputs.
 func TestTables(t *testing.T) {
 	f := NewFile()
 	if err := f.Add("j", "steps --csv", &View{Form: CSV, Keep: []string{""}}, 0, "rank,dur_us,note\n0,10,\n1,20,x\n"); err != nil {

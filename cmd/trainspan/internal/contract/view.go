@@ -8,16 +8,17 @@ import (
 	"strings"
 )
 
-// View is which part of an output is recorded.
+// View selects the part of an output that is recorded.
 type View struct {
-	// Form is what is printed: Object, Lines, CSV, or "" if only the exit status counts.
+	// Form is the form of the output: Object, Lines, CSV, or "" if only the exit
+	// status matters.
 	Form Form
-	// Group makes one row of all rows that agree in these keys.
+	// Group merges all rows that agree in these keys.
 	Group []string
-	// Keep and Drop are the paths below which values are recorded; "" is all. Keys are
-	// recorded always.
+	// Keep and Drop are the paths below which values are recorded; "" means all.
+	// Keys are always recorded.
 	Keep, Drop []string
-	// Prose are lists of sentences, of which the number is recorded.
+	// Prose are lists of sentences; their number is recorded.
 	Prose []string
 	// Open are maps whose keys are data.
 	Open []string
@@ -33,7 +34,7 @@ const (
 	CSV    Form = "a table"
 )
 
-// belowAny reports whether a path is one of some, or below one; "" has all.
+// belowAny reports whether a path is one of some, or below one; "" matches all.
 func belowAny(path string, some []string) bool {
 	return slices.ContainsFunc(some, func(s string) bool {
 		rest, ok := strings.CutPrefix(path, s)
@@ -41,8 +42,9 @@ func belowAny(path string, some []string) bool {
 	})
 }
 
-// Add records an exit status and an output. Keys are recorded as those of the command
-// up to " with ", so that one command about many pairs has one list.
+// Add records an exit status and an output. Keys are recorded under the
+// command's name up to " with ", so that one command about many pairs has one
+// list.
 func (f *File) Add(job, command string, v *View, exit int, output string) error {
 	a := Answer{"exit": json.Number(strconv.Itoa(exit))}
 	if f.Jobs[job] == nil {

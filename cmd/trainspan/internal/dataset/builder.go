@@ -1,9 +1,10 @@
-// Package dataset writes the events of training jobs, and the ledger of each
-// job, as Parquet files that database engines read: docs/reference/parquet.md.
+// Package dataset writes the events of training jobs, and the goodput accounts
+// of each job, as Parquet files for database engines:
+// docs/reference/parquet.md.
 //
-// Events may come in any order. They are kept on disk where memory does not
-// hold them, and written by rank and time once all are known. A data set
-// appears under its name when it is complete.
+// Events may come in any order. They are kept on disk if they do not fit in
+// memory, and written by rank and time once all are known. A data set appears
+// under its name when it is complete.
 package dataset
 
 import (
@@ -16,25 +17,25 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// defaultMemory is what the rows in memory may take.
+// defaultMemory bounds the memory for rows.
 const defaultMemory = 64 << 20
 
 // Builder collects the events of jobs. Process may be called by several
-// goroutines; the other methods are for one caller, once all events are added.
+// goroutines; the other methods are for one caller, after all events are added.
 type Builder struct {
 	mu     sync.Mutex
 	rows   *extsort.Sorter[row]
 	procs  map[*job.Process]*Process
-	places []int64 // how many rows each has
+	places []int64 // number of rows of each place
 	names  table[spanName]
 	groups table[string]
 	files  table[string]
 	hashes map[string]string // names of files, by hash
 }
 
-// New returns a Builder that keeps about memory bytes of rows, 64 MiB for zero, and
-// the others in a temporary file in dir, the system's when empty. Names of
-// spans, process groups and files are kept besides, each once.
+// New returns a Builder that keeps about memory bytes of rows, 64 MiB for zero,
+// and the others in a temporary file in dir, by default the system's. Names of
+// spans, process groups and files are kept in addition, each once.
 func New(memory int, dir string) *Builder {
 	if memory <= 0 {
 		memory = defaultMemory
@@ -43,7 +44,7 @@ func New(memory int, dir string) *Builder {
 	return &Builder{rows: extsort.New(codec, memory, dir), procs: make(map[*job.Process]*Process), hashes: make(map[string]string)}
 }
 
-// Close returns up what was collected.
+// Close releases the collected rows.
 func (b *Builder) Close() error { return b.rows.Close() }
 
 // Process begins the events of a process.
@@ -58,7 +59,7 @@ func (b *Builder) Process(p *job.Process) *Process {
 	return to
 }
 
-// add takes rows of a process. Their places are counted from here on.
+// add adds rows of a process and counts them by place.
 func (b *Builder) add(rows []row) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,7 +72,7 @@ func (b *Builder) add(rows []row) error {
 	return nil
 }
 
-// flush takes what processes still hold.
+// flush adds the rows that processes still hold.
 func (b *Builder) flush() error {
 	for _, p := range b.procs {
 		if err := p.flush(); err != nil {
@@ -81,7 +82,7 @@ func (b *Builder) flush() error {
 	return nil
 }
 
-// newPlace numbers an hour of a process.
+// newPlace returns a number for an hour of a process.
 func (b *Builder) newPlace() uint32 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -89,7 +90,7 @@ func (b *Builder) newPlace() uint32 {
 	return uint32(len(b.places) - 1)
 }
 
-// fileName is the name of a file, or the hash that stands for it.
+// fileName returns the name of a file, or its hash.
 func (b *Builder) fileName(id uint64) *string {
 	hash := b.files.value(id)
 	if name, ok := b.hashes[*hash]; ok {
@@ -98,24 +99,24 @@ func (b *Builder) fileName(id uint64) *string {
 	return hash
 }
 
-// Job is what is written as one run.
+// Job is a run to be written.
 type Job struct {
 	Name string // of its folders
 	Job  *job.Job
 
-	// Part says that the Job is some ranks of one, which are added to what is there of
-	// the others. Its files replace those of the same ranks, when all of them are
-	// written, and that of the index comes last.
+	// Part means that the Job is some ranks of a job, which are added to the
+	// existing others. Its files replace those of the same ranks when all of them
+	// are written; that of the index comes last.
 	Part bool
 
 	Ledger *account.Ledger // nil leaves the table out
 
-	// Steps, where it is not nil, calls its function with each row of the table
-	// steps, by attempt, step and rank.
+	// Steps, if not nil, calls its function with each row of the table steps, by
+	// attempt, step and rank.
 	Steps func(func(*Step) error) error
 }
 
-// Written says what a run became.
+// Written counts what was written for a run.
 type Written struct {
 	Events  int64
 	Ledger  int64 // rows
@@ -124,10 +125,10 @@ type Written struct {
 	Bytes   int64
 }
 
-// batchRows is how many rows are handed to the file at a time.
+// batchRows is how many rows are passed to the file at a time.
 const batchRows = 4096
 
-// batch is rows on their way into a file, with the memory that they point to.
+// batch is rows to be written to a file, with the memory that they point to.
 type batch struct {
 	rows    []event
 	numbers []int64
@@ -148,13 +149,13 @@ func (b *batch) reset() {
 	b.rows, b.numbers, b.parts, b.args, b.lengths = b.rows[:0], b.numbers[:0], b.parts[:0], b.args[:0], b.lengths[:0]
 }
 
-// number keeps a value and returns where.
+// number stores a value and returns its address.
 func (b *batch) number(n int64) *int64 {
 	b.numbers = append(b.numbers, n)
 	return &b.numbers[len(b.numbers)-1]
 }
 
-// add takes a row of a process.
+// add adds a row of a process.
 func (b *batch) add(from *Builder, who *identity, r *row, outer uint64, outlasted []taken) {
 	name := from.names.value(r.name)
 	e := event{
@@ -188,7 +189,7 @@ func (b *batch) add(from *Builder, who *identity, r *row, outer uint64, outlaste
 	b.lengths = append(b.lengths, len(r.args))
 }
 
-// finish makes strings of the arguments of all rows, with one allocation.
+// finish converts the arguments of all rows to strings, with one allocation.
 func (b *batch) finish() []event {
 	all := string(b.args)
 	for i, n := range b.lengths {
@@ -200,7 +201,7 @@ func (b *batch) finish() []event {
 	return b.rows
 }
 
-// identity is what the rows of a process have in common; nil is not known.
+// identity holds the common columns of a process's rows; nil means unknown.
 type identity struct {
 	rank    *int32
 	attempt *int32

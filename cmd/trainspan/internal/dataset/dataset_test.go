@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// event is what the tests read of the table.
+// event has the columns that the tests read.
 type event struct {
 	Rank      *int32  `parquet:"rank"`
 	Attempt   *int32  `parquet:"attempt"`
@@ -54,7 +54,7 @@ func convert(t *testing.T, memory int, traces string) (string, dataset.Written) 
 		t.Fatal(err)
 	}
 	rows := dataset.New(memory, t.TempDir())
-	defer func() { _ = rows.Close() }() // nothing in it is needed any more
+	defer func() { _ = rows.Close() }() // its contents are no longer needed
 	set.Events = func(p *job.Process) func(*dftracer.Event) {
 		to := rows.Process(p)
 		return func(ev *dftracer.Event) {
@@ -92,7 +92,7 @@ func read(t *testing.T, dir string) (all []event) {
 	return all
 }
 
-// writeRank writes a trace of one rank: spans that nest at random, on three lanes.
+// writeRank writes a trace of one rank: randomly nested spans on three lanes.
 func writeRank(t *testing.T, dir string, rank, n int, start int64) {
 	t.Helper()
 	w, err := dftracer.Create(filepath.Join(dir, "trace-"+strconv.Itoa(rank)+".pfw.gz"), &dftracer.Options{
@@ -131,8 +131,8 @@ func writeRank(t *testing.T, dir string, rank, n int, start int64) {
 	}
 }
 
-// The rows of each file are in order, all of them are there, and self times are
-// those of the summary, whether or not the rows fit into memory.
+// The rows of each file are sorted and complete, and self times are those of
+// the summary, whether or not the rows fit in memory.
 func TestRows(t *testing.T) {
 	traces := t.TempDir()
 	const ranks, events = 3, 4000
@@ -182,7 +182,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// Row groups have what an engine leaves them out by: bounds of rank and time.
+// Row groups have the bounds of rank and time by which an engine skips them.
 func TestStatistics(t *testing.T) {
 	traces := t.TempDir()
 	for rank := range 2 {
@@ -197,7 +197,7 @@ func TestStatistics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = f.Close() }() // only read
+	defer func() { _ = f.Close() }() // it was only read
 	info, err := f.Stat()
 	if err != nil {
 		t.Fatal(err)
@@ -224,8 +224,8 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
-// What has a column of its own is not among the other arguments; what is no
-// number stays there.
+// Arguments with a column are not among the other arguments; values that are
+// not numbers stay there.
 func TestColumns(t *testing.T) {
 	traces := t.TempDir()
 	rank := 5

@@ -9,8 +9,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/growth"
 )
 
-// enclosing is begin in its plainest form: of the spans that hold the row, the
-// one that came last.
+// enclosing is a simple begin: of the spans that contain the row, it returns
+// the last one.
 func enclosing(rows []row, at int) (name uint64) {
 	r := &rows[at]
 	for i := range rows[:at] {
@@ -41,7 +41,7 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// overlap opens n spans, of which each ends behind the one before.
+// overlap opens n spans; each ends after the previous one.
 func overlap(n int) {
 	var l lanes
 	for i := range int64(n) {

@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// Tables are the folders of a run. That of the index is the last.
+// Tables returns the folders of a run. That of the index is the last.
 func Tables(run string) []string {
 	return []string{ledgerDir(run), stepsDir(run), eventsDir(run), indexDir(run)}
 }
@@ -25,17 +25,17 @@ func stepsDir(run string) string { return filepath.Join("steps", "run="+run) }
 
 func indexDir(run string) string { return filepath.Join("runs", "run="+run) }
 
-// ranksPerFile is how many ranks share a file. It goes by ranks and not by rows, so that
-// the names of a part do not depend on how much is in it.
+// ranksPerFile is how many ranks share a file. It counts ranks, not rows, so
+// that the names of a part do not depend on its size.
 const ranksPerFile = 32
 
-// IsPart reports whether a file of a data set has a name that Write gives, or gave with
-// version 1 of the schema.
+// IsPart reports whether a file of a data set has a name that Write uses, or
+// used in version 1 of the schema.
 func IsPart(file string) bool { return partName.MatchString(path.Base(file)) }
 
 var partName = regexp.MustCompile(`^(attempt-(\d+|none)\.ranks-(\d+-\d+|none-[0-9a-f]{8})|part-\d+)\.parquet$`)
 
-// fileKey says which processes share a file.
+// fileKey identifies the processes that share a file.
 type fileKey struct {
 	attempt int
 	block   int64 // rank / ranksPerFile, -1 without
@@ -52,8 +52,8 @@ func keyOf(p *job.Process) fileKey {
 	return fileKey{p.Attempt, int64(p.Rank) / ranksPerFile}
 }
 
-// attempts are the processes of a job that have events, by attempt; helpers without one
-// are in attempt 0.
+// attempts returns the processes of a job with events, by attempt; helpers
+// without one are in attempt 0.
 func (b *Builder) attempts(j *Job) map[int][]*job.Process {
 	out := make(map[int][]*job.Process)
 	for _, p := range slices.Concat(j.Job.Processes, j.Job.Helpers) {
@@ -64,7 +64,7 @@ func (b *Builder) attempts(j *Job) map[int][]*job.Process {
 	return out
 }
 
-// fileNames are the names of the files of events, the same in each hour.
+// fileNames returns the names of the files of events, the same in each hour.
 func fileNames(attempts map[int][]*job.Process) map[fileKey]string {
 	of := make(map[fileKey][]*job.Process)
 	for _, procs := range attempts {
@@ -79,8 +79,9 @@ func fileNames(attempts map[int][]*job.Process) map[fileKey]string {
 	return out
 }
 
-// fileName says which attempt and ranks a file is of. Processes without a rank are
-// named after what they are, so that those of another node have another name.
+// fileName returns a name with the attempt and ranks of a file. Processes
+// without a rank are named by other properties, so that those of another node
+// have another name.
 func fileName(attempt int, procs []*job.Process) string {
 	name := "attempt-none"
 	if attempt > 0 {
@@ -101,7 +102,7 @@ func fileName(attempt int, procs []*job.Process) string {
 	return fmt.Sprintf("%s.ranks-none-%08x.parquet", name, hash.Sum32())
 }
 
-// ranksOf are the known ranks of processes, ascending.
+// ranksOf returns the sorted known ranks of processes.
 func ranksOf(procs []*job.Process) (ranks []int32) {
 	for _, p := range procs {
 		if p.RankKnown {

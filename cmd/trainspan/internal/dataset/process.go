@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/nest"
 )
 
-// Arguments with a column of their own.
+// Arguments with their own column.
 const (
 	argEpoch = "epoch"
 	argStep  = "step"
@@ -18,12 +18,12 @@ const (
 )
 
 const (
-	usPerHour = 3600 * 1_000_000 // a folder
-	heldRows  = 128              // of a process, before the others are asked to wait
+	usPerHour = 3600 * 1_000_000 // microseconds per folder
+	heldRows  = 128              // rows per process, before the others are asked to wait
 )
 
-// Process takes the events of one process. It is not safe for concurrent use;
-// several of one Builder are.
+// Process adds the events of one process. It is not safe for concurrent use;
+// several of one Builder may be used concurrently.
 type Process struct {
 	*job.Process
 	to     *Builder
@@ -37,8 +37,8 @@ type Process struct {
 	rows   []row
 }
 
-// Add takes an event, or the name of a file behind a hash. It keeps nothing of it
-// but strings. An error means that the temporary file cannot be written.
+// Add adds an event, or the name of a file behind a hash. It keeps only strings
+// of it. An error means that the temporary file cannot be written.
 func (p *Process) Add(ev *dftracer.Event) error {
 	if ev.Phase == dftracer.PhaseMetadata {
 		if ev.Name == tracefile.NameFileHash {
@@ -50,7 +50,7 @@ func (p *Process) Add(ev *dftracer.Event) error {
 		return nil
 	}
 	if ev.Cat == dftracer.CatDFTracer {
-		return nil // the framing
+		return nil // framing
 	}
 	if len(p.rows) == heldRows {
 		if err := p.flush(); err != nil {
@@ -76,14 +76,14 @@ func (p *Process) Add(ev *dftracer.Event) error {
 	return nil
 }
 
-// flush hands on the rows.
+// flush passes the rows on.
 func (p *Process) flush() error {
 	err := p.to.add(p.rows)
 	p.rows = p.rows[:0]
 	return err
 }
 
-// placeOf returns the number of the process and the hour.
+// placeOf returns the number for the process and the hour.
 func (p *Process) placeOf(ts int64) uint32 {
 	hour := max(ts, 0) / usPerHour
 	if p.hour == hour {
@@ -126,7 +126,7 @@ func (p *Process) argument(r *row, arg *dftracer.Arg) {
 	r.args = tracefile.AppendArg(*arg, r.args, dftracer.V2)
 }
 
-// cache is what one process has asked a table for.
+// cache holds one process's lookups in a table.
 type cache[K comparable] struct {
 	ids  map[K]uint64
 	last K
@@ -151,7 +151,7 @@ func (c *cache[K]) idOf(b *Builder, t *table[K], k K) uint64 {
 	return id
 }
 
-// lanes has the open spans of one process, lane by lane.
+// lanes holds the open spans of one process, lane by lane.
 type lanes struct {
 	open  map[int64]*nest.Stack[uint64]
 	last  *nest.Stack[uint64]
@@ -159,15 +159,15 @@ type lanes struct {
 	taken []taken
 }
 
-// taken is how much of the time of a span belongs to another one.
+// taken is how much of a span's time belongs to another span.
 type taken struct {
 	name uint64
 	us   int64
 }
 
-// begin opens the span of a row, in the order of its lane. It returns the name of
-// the innermost open span that holds the whole row, 0 without one, and those that
-// the row outlasts, which is valid until the next call.
+// begin opens the span of a row, in the order of its lane. It returns the name
+// of the innermost open span that contains the whole row, 0 without one, and
+// the spans that the row outlasts, which are valid until the next call.
 func (l *lanes) begin(r *row) (outer uint64, outlasted []taken) {
 	if l.last == nil || l.tid != r.tid {
 		if l.open == nil {
@@ -187,7 +187,7 @@ func (l *lanes) begin(r *row) (outer uint64, outlasted []taken) {
 		}
 	}
 	if top := l.last.Top(); top != nil {
-		if outer = top.Of; top.End == end { // it holds nothing more that the row does not hold
+		if outer = top.Of; top.End == end { // the row contains the rest of it
 			l.last.Pop()
 		}
 	}

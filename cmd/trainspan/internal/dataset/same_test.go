@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// filesOf returns what is in the files below a folder.
+// filesOf returns the contents of the files below a folder.
 func filesOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := make(map[string]string)
@@ -25,7 +25,7 @@ func filesOf(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// The same traces become the same files, whichever writer of a former file wrote them.
+// The same traces give the same files, whichever pooled writer is used.
 func TestSameFiles(t *testing.T) {
 	traces := t.TempDir()
 	for rank := range 80 {

@@ -17,20 +17,20 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/nest"
 )
 
-// groupRows is how many rows a row group has: what statistics are kept of, and
-// what an engine gives to one of its threads.
+// groupRows is how many rows a row group has, for which statistics are kept and
+// which an engine gives to one of its threads.
 const groupRows = 1 << 17
 
-// output is the files that a Job becomes.
+// output is the files of a Job.
 type output struct {
 	dir string
 	job *Job
 
 	mu      sync.Mutex
 	written Written
-	drafts  []*fswrite.Draft // complete, of a Job that is a part
+	drafts  []*fswrite.Draft // complete files, of a Job that is a part
 
-	events sync.Pool // of writers of events, whose memory the next file takes
+	events sync.Pool // writers of events, whose memory is reused for the next file
 }
 
 // tableFile is a Parquet file that is being written.
@@ -41,8 +41,8 @@ type tableFile[T any] struct {
 	*parquet.GenericWriter[T]
 }
 
-// createTable begins a file, sorted by the given columns, with a writer of a former file
-// where the pool, which may be nil, has one.
+// createTable begins a file, sorted by the given columns, with a pooled writer
+// if there is one. pool may be nil.
 func createTable[T any](to *output, pool *sync.Pool, name string, sorted ...string) (*tableFile[T], error) {
 	path := filepath.Join(to.dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // data to be read by others
@@ -67,7 +67,7 @@ func createTable[T any](to *output, pool *sync.Pool, name string, sorted ...stri
 	t.GenericWriter = parquet.NewGenericWriter[T](countedWriter{draft, &t.size},
 		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
 		parquet.MaxRowsPerRowGroup(groupRows),
-		// Nobody looks for a range of these, and strings are dear to compare.
+		// These are not searched by range, and comparing strings is expensive.
 		parquet.SkipPageBounds("args"), parquet.SkipPageBounds("outer_cat"), parquet.SkipPageBounds("outer_name"), parquet.SkipPageBounds("host"),
 		parquet.SortingWriterConfig(parquet.SortingColumns(columns...)),
 		parquet.KeyValueMetadata("trainspan.schema", Version),
@@ -77,7 +77,7 @@ func createTable[T any](to *output, pool *sync.Pool, name string, sorted ...stri
 	return t, nil
 }
 
-// countedWriter adds up what is written.
+// countedWriter counts the bytes written.
 type countedWriter struct {
 	io.Writer
 	size *int64
@@ -89,8 +89,8 @@ func (w countedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// close ends the file, or gives it up where err says why it is not complete, and counts
-// its rows.
+// close ends the file, or discards it if err is why it is not complete, and
+// counts its rows.
 func (t *tableFile[T]) close(rows *int64, n int64, err error) error {
 	if err == nil {
 		err = t.Close()
@@ -115,8 +115,8 @@ func (t *tableFile[T]) close(rows *int64, n int64, err error) error {
 	return err
 }
 
-// publish names the files of a part, or gives them up. A file of the same name is that
-// of a former conversion of the same ranks.
+// publish names the files of a part, or discards them. An existing file is from
+// an earlier conversion of the same ranks.
 func (o *output) publish(err error) error {
 	for _, d := range o.drafts {
 		if err == nil {
@@ -138,30 +138,30 @@ func isParquet(f *os.File) error {
 	return nil
 }
 
-// row is an event while it waits for those before it. Numbers stand for what
-// many rows share.
+// row is an event that waits to be sorted. Numbers stand for what many rows
+// share.
 type row struct {
 	place   uint32 // process and hour
 	ts, dur int64
 	tid     int64
 	id      uint64
-	parent  int64 // 0 for none
+	parent  int64 // 0 if none
 	level   int64
 	epoch   number
 	step    number
 	name    uint64 // category, name and phase
-	group   uint64 // 0 for none
-	file    uint64 // hash; 0 for none
-	args    []byte // JSON, empty for none
+	group   uint64 // 0 if none
+	file    uint64 // hash; 0 if none
+	args    []byte // JSON, may be empty
 }
 
-// number is a whole number that may be missing.
+// number is an optional integer.
 type number struct {
 	value int64
 	known bool
 }
 
-// key orders the rows of one place, the outer ones first.
+// key orders the rows of one place, outer spans first.
 func (r *row) key() extsort.Key {
 	k := nest.KeyOf(r.ts, r.ts+r.dur, r.level)
 	return extsort.Key{Group: r.place, First: k.First, Second: k.Second}
@@ -212,7 +212,8 @@ func decodeRow(src []byte, r *row) error {
 	return in.Err()
 }
 
-// table numbers what many rows share, from 1. Its Builder's lock guards it.
+// table numbers values that many rows share, from 1. Its Builder's lock guards
+// it.
 type table[K comparable] struct {
 	ids  map[K]uint64
 	list []K
@@ -231,7 +232,7 @@ func (t *table[K]) idOf(k K) uint64 {
 	return id
 }
 
-// value returns what a number stands for.
+// value returns the value of a number.
 func (t *table[K]) value(id uint64) *K { return &t.list[id-1] }
 
 // spanName is what spans of one kind share.

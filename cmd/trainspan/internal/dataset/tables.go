@@ -50,7 +50,7 @@ func (w *rowsOf[T]) end(rows *int64, err error) error {
 	return w.close(rows, w.n, err)
 }
 
-// writeLedger writes the stretches of a job.
+// writeLedger writes the intervals of a job's accounts.
 func writeLedger(ctx context.Context, out *output) error {
 	w, err := startRows[stretch](ctx, out, filepath.Join(ledgerDir(out.job.Name), "part-0.parquet"), "rank", "ts")
 	if err != nil {
@@ -66,8 +66,8 @@ func writeLedger(ctx context.Context, out *output) error {
 	}))
 }
 
-// writeSteps writes the steps of a job, a file for each attempt, empty for one without
-// any.
+// writeSteps writes the steps of a job, a file for each attempt, which may be
+// empty.
 func writeSteps(ctx context.Context, out *output, attempts map[int][]*job.Process) error {
 	var w *rowsOf[Step]
 	left, attempt := maps.Clone(attempts), 0
@@ -107,7 +107,7 @@ func writeSteps(ctx context.Context, out *output, attempts map[int][]*job.Proces
 	return end(err)
 }
 
-// writeIndex says what was written of each attempt, in a file of its own.
+// writeIndex writes what was written of each attempt, in a separate file.
 func (b *Builder) writeIndex(out *output, attempts map[int][]*job.Process) error {
 	optional := func(s string) *string {
 		if s == "" {
@@ -149,8 +149,8 @@ func (b *Builder) writeIndex(out *output, attempts map[int][]*job.Process) error
 	return nil
 }
 
-// Overlap returns an error that names the index of a part in dir which has ranks of
-// the Job under another name: the events of those would be there twice.
+// Overlap returns an error that names the index of a part in dir which has
+// ranks of the Job under another name: their events would exist twice.
 func (b *Builder) Overlap(dir string, j *Job) error {
 	folder := filepath.Join(dir, indexDir(j.Name))
 	files, err := os.ReadDir(folder)
@@ -189,17 +189,17 @@ func (b *Builder) Overlap(dir string, j *Job) error {
 	return nil
 }
 
-// ErrOverlap is why a part is not written: some of its ranks are there already, in a
-// part with other ones.
+// ErrOverlap is returned for a part of whose ranks some already exist in a part
+// with other ranks.
 var ErrOverlap = errors.New("already exists")
 
-// Version is that of the schema. It changes when a column changes its meaning or
-// goes; new columns may come at any time. The files have it as the metadata
-// trainspan.schema.
+// Version is the version of the schema. It changes when a column changes its
+// meaning or is removed; new columns may be added at any time. The files have
+// it as the metadata trainspan.schema.
 const Version = "2"
 
-// event is one row of the table events. What may be missing is a pointer: of
-// optional values parquet-go v0.32.0 writes some nulls as zeros.
+// event is one row of the table events. Optional columns are pointers, because
+// parquet-go v0.32.0 writes some nulls of optional values as zeros.
 type event struct {
 	Rank      *int32  `parquet:"rank,dict"`
 	Attempt   *int32  `parquet:"attempt,dict"`
@@ -224,15 +224,15 @@ type event struct {
 	Args      *string `parquet:"args"`
 }
 
-// part is how much of the time of a span of a name counts for another one.
+// part is how much of a span's time counts for a span with another name.
 type part struct {
 	Cat  string `parquet:"cat,dict"`
 	Name string `parquet:"name,dict"`
 	Us   int64  `parquet:"us"`
 }
 
-// Step is one row of the table steps: a training step of one process, as trainspan
-// steps shows it. Start is in microseconds.
+// Step is one row of the table steps: a training step of one process, as in
+// trainspan trace steps. Start is in microseconds.
 type Step struct {
 	Rank       *int32 `parquet:"rank,dict"`
 	Attempt    int32  `parquet:"attempt,dict"`
@@ -262,10 +262,11 @@ type stretch struct {
 	Dur      int64  `parquet:"dur_ns"`
 }
 
-// indexed is one row of the table runs: what one conversion wrote of an attempt.
+// indexed is one row of the table runs: what one conversion wrote of an
+// attempt.
 type indexed struct {
 	Attempt    *int32   `parquet:"attempt"`
-	Ranks      []int32  `parquet:"ranks,list"` // ascending, those that are known
+	Ranks      []int32  `parquet:"ranks,list"` // the known ones, sorted
 	Processes  int32    `parquet:"processes"`
 	WorldSize  *int32   `parquet:"world_size"`
 	Hosts      []string `parquet:"hosts,list"`

@@ -27,15 +27,15 @@ type folder struct {
 	files map[fileKey][]*Process
 }
 
-// Write puts the tables of a job below dir, which exists: its folders in [Tables], which
-// do not, unless the Job is a part. What it wrote before an error stays, of a part
-// nothing.
+// Write puts the tables of a job below dir, which must exist; its folders in
+// [Tables] must not exist, unless the Job is a part. What it wrote before an
+// error stays, except for a part.
 func (b *Builder) Write(ctx context.Context, dir string, j *Job) (Written, error) {
 	out := &output{dir: dir, job: j}
 	if err := b.flush(); err != nil {
 		return out.written, err
 	}
-	b.rows.Merge() // sorts what is in memory, before several read it
+	b.rows.Merge() // sorts the rows in memory before several goroutines read them
 	attempts := b.attempts(j)
 	names := fileNames(attempts)
 	var tables errgroup.Group
@@ -71,7 +71,7 @@ func (b *Builder) Write(ctx context.Context, dir string, j *Job) (Written, error
 	return out.written, nil
 }
 
-// folders lists the folders of a job in order.
+// folders returns the folders of a job in order.
 func (b *Builder) folders(j *Job) []*folder {
 	type key struct{ group, hour int64 }
 	found := make(map[key]*folder)
@@ -113,7 +113,8 @@ func (f *folder) label() string {
 
 func hourLabel(hour int64) string { return time.Unix(hour*3600, 0).UTC().Format("2006-01-02-15") }
 
-// events writes a file with the rows of some processes in an hour, rank by rank.
+// events writes a file with the rows of some processes in an hour, rank by
+// rank.
 func (b *Builder) events(ctx context.Context, out *output, name string, hour int64, procs []*Process) error {
 	t, err := createTable[event](out, &out.events, name, "rank", "ts")
 	if err != nil {
@@ -136,13 +137,13 @@ func (b *Builder) events(ctx context.Context, out *output, name string, hour int
 		err = queueErr
 	}
 	if err = t.close(&out.written.Events, n, err); err == nil {
-		clear(t.File().Metadata().RowGroups) // else Reset overwrites the paths and sorting columns that they share with the writer
+		clear(t.File().Metadata().RowGroups) // otherwise Reset overwrites the paths and sorting columns that they share with the writer
 		out.events.Put(t.GenericWriter)
 	}
 	return err
 }
 
-// rank hands on the rows of the processes of one rank in an hour.
+// rank passes on the rows of one rank's processes in an hour.
 func (b *Builder) rank(ctx context.Context, q *queue, procs []*Process, hour int64) (n int64, err error) {
 	places := make([]uint32, len(procs))
 	who := make(map[uint32]*identity, len(procs))
@@ -170,8 +171,8 @@ func (b *Builder) rank(ctx context.Context, q *queue, procs []*Process, hour int
 	return n, it.Err()
 }
 
-// queue writes batches on a goroutine of its own, so that rows are put in order
-// while others are encoded.
+// queue writes batches on its own goroutine, so that rows are sorted while
+// others are encoded.
 type queue struct {
 	batch *batch // being filled
 	free  chan *batch
@@ -209,14 +210,14 @@ func (q *queue) failed() error {
 	return q.err
 }
 
-// flush hands on the batch.
+// flush passes the batch on.
 func (q *queue) flush() error {
 	q.full <- q.batch
 	q.batch = <-q.free
 	return q.failed()
 }
 
-// close writes what is left and returns what went wrong.
+// close writes the rest and returns the first error.
 func (q *queue) close() error {
 	q.full <- q.batch
 	close(q.full)

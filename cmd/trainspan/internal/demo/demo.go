@@ -1,5 +1,6 @@
-// Package demo is the training job of trainspan demo: processes that compute nothing, meet
-// once in each step, and record themselves as a program in Go does.
+// Package demo is the training job of trainspan demo: processes that compute
+// nothing, synchronize once in each step, and record themselves like a program
+// in Go.
 package demo
 
 import (
@@ -23,8 +24,9 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// Job is what the processes of the demo do. Rank Slow fetches its batches Delay later than
-// the others. After step KillAt all processes are killed, unless that is 0.
+// Job configures the processes of the demo. Rank Slow fetches its batches later
+// than the others by Delay. After step KillAt all processes are killed, unless
+// that is 0.
 type Job struct {
 	Ranks, Steps, Save, First int
 	Slow, KillAt              int
@@ -34,7 +36,7 @@ type Job struct {
 // Standard is the job of trainspan demo.
 var Standard = Job{Ranks: 4, Steps: 120, Save: 40, Slow: 2, KillAt: 60, Delay: 30 * time.Millisecond}
 
-// How long the phases of a step take.
+// Durations of the phases of a step.
 const (
 	load     = 500 * time.Microsecond
 	forward  = 4 * time.Millisecond
@@ -43,11 +45,12 @@ const (
 	saving   = 60 * time.Millisecond
 )
 
-// ErrKilled reports that the processes were killed as planned.
+// ErrKilled means that the processes were killed as planned.
 var ErrKilled = errors.New("all ranks were killed, as planned")
 
-// Launch starts the processes of a job, each by command and the address at which they meet,
-// and waits for them. It returns [ErrKilled] after it has killed them.
+// Launch starts the processes of a job, each by command and the address at
+// which they synchronize, and waits for them. It returns [ErrKilled] after it
+// has killed them.
 func Launch(ctx context.Context, j *Job, command ...string) error {
 	ctx, stop := context.WithCancel(ctx) // its end kills with SIGKILL
 	defer stop()
@@ -104,8 +107,8 @@ func Launch(ctx context.Context, j *Job, command ...string) error {
 	return err
 }
 
-// meet lets all ranks go on once the last one of them has come, and sends how often that
-// was. It returns when they have left.
+// meet releases all ranks whenever the last one of them has come, and sends the
+// number of times. It returns when they have left.
 func meet(listener net.Listener, ranks int, progress chan<- int) error {
 	conns := make([]net.Conn, 0, ranks)
 	defer func() {
@@ -145,8 +148,8 @@ type rank struct {
 	peers  *bufio.Reader
 }
 
-// Work is one process of a job. RANK in the environment says which, and at address it meets
-// the others.
+// Work runs one process of a job. RANK in the environment is its rank, and
+// address is where the processes synchronize.
 func Work(ctx context.Context, j *Job, address string) (err error) {
 	r := &rank{Job: j}
 	if r.number, err = strconv.Atoi(os.Getenv(identity.Rank.Word(identity.Environment))); err != nil {
@@ -180,7 +183,7 @@ func (r *rank) train(ctx context.Context) error {
 	}, telemetry.LoopStart{IterationsStart: r.First, IterationsTarget: config.Value(r.Steps)})
 }
 
-// step is one training step.
+// step runs one training step.
 func (r *rank) step(ctx context.Context) error {
 	data := load
 	if r.number == r.Slow {

@@ -1,5 +1,5 @@
-// Package jobmetrics makes metrics of what the files of a job show while it runs, under
-// the names that a program uses for its own: see docs/reference/signals.md.
+// Package jobmetrics derives metrics from the files of a running job, with the
+// names that a program uses for its own: see docs/reference/signals.md.
 package jobmetrics
 
 import (
@@ -24,11 +24,11 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// mostRanks have series of their own: one for each of ten thousand ranks and each start
-// is more than a Prometheus server wants.
+// mostRanks is how many ranks have their own series: a series for each of ten
+// thousand ranks and each start is too much for a Prometheus server.
 const mostRanks = 8
 
-// windows are the lengths of time of training.goodput.window.ratio.
+// windows are the intervals of training.goodput.window.ratio.
 var windows = []time.Duration{5 * time.Minute, time.Hour}
 
 // Server serves the metrics of one job to Prometheus. It is safe for concurrent use.
@@ -38,10 +38,10 @@ type Server struct {
 	last     atomic.Pointer[metricdata.ScopeMetrics]
 }
 
-// named are the places that give the address.
+// named are the places where the address is configured.
 const named = "--metrics or TRAINSPAN_METRICS"
 
-// Check reports whether an address may be used: only this machine reaches it.
+// Check returns an error for an address that other machines can reach.
 func Check(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
@@ -50,7 +50,8 @@ func Check(address string) error {
 	return nil
 }
 
-// Serve listens on an address, see [Check]. Until [Server.Set] there are no metrics.
+// Serve listens on an address, see [Check]. There are no metrics before
+// [Server.Set].
 func Serve(ctx context.Context, address string) (*Server, error) {
 	s := &Server{}
 	var reader sdkmetric.Reader
@@ -62,10 +63,10 @@ func Serve(ctx context.Context, address string) (*Server, error) {
 	return s, nil
 }
 
-// URL is where the metrics are.
+// URL returns the address of the metrics.
 func (s *Server) URL() string { return s.http.URL() }
 
-// Close ends the server; requests may end until ctx is done.
+// Close ends the server; it waits for requests until ctx is done.
 func (s *Server) Close(ctx context.Context) error { return s.http.Close(ctx) }
 
 // Produce implements [sdkmetric.Producer].
@@ -76,7 +77,7 @@ func (s *Server) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
 	return nil, nil
 }
 
-// Set makes the metrics of a report of a job those that are served.
+// Set replaces the served metrics by those of a job's report.
 func (s *Server) Set(j *report.Job, r *report.Report) {
 	f := family{from: time.Unix(0, r.Ledger.From), at: time.Unix(0, r.Ledger.To)}
 	f.times(j.Ledger, r)
@@ -101,7 +102,7 @@ type point struct {
 	of    []attribute.KeyValue
 }
 
-// one is a metric without attributes.
+// one returns a metric without attributes.
 func one(v float64) []point { return []point{{value: v}} }
 
 func (f *family) add(m *metrics.Metric, points []point) {
@@ -121,7 +122,7 @@ func (f *family) add(m *metrics.Metric, points []point) {
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
-// times adds where the time went.
+// times adds the times by category.
 func (f *family) times(l *account.Ledger, r *report.Report) {
 	var byCategory, byPart, waited, byWindow []point
 	for c, ns := range r.Ledger.Categories {
@@ -139,7 +140,7 @@ func (f *family) times(l *account.Ledger, r *report.Report) {
 	f.add(metrics.TimeCommitted, one(seconds(r.Ledger.Categories[account.Productive]-r.Ledger.Iterations.AtRiskTime)))
 	f.add(metrics.LastRecord, one(seconds(r.Ledger.To)))
 	if r.Goodput == nil {
-		return // nor is that of a window known
+		return // the time of a window is unknown too
 	}
 	f.add(metrics.GoodputRatio, one(*r.Goodput))
 	for _, w := range windows {
@@ -191,8 +192,8 @@ func (f *family) histograms(m *metrics.Metric, attr string, of map[string]*histo
 	}
 }
 
-// steps adds what the iterations were. Times are means over the ranks, since a program
-// counts its own.
+// steps adds the metrics of iterations. Times are means over the ranks, because
+// a program counts its own.
 func (f *family) steps(l *account.Ledger, r *report.Report) {
 	var lengths histogram
 	done := make(map[int]int)
@@ -263,7 +264,7 @@ func (f *family) answers(r *report.Report) {
 	f.add(metrics.FileLost, []point{{float64(r.Quality.Dropped), []attribute.KeyValue{attribute.String("output", "trace")}}})
 }
 
-// ranks adds what is said of each rank.
+// ranks adds the metrics of each rank.
 func (f *family) ranks(r *report.Report) {
 	var count, work, wait, excess []point
 	for _, s := range byRank(r) {
@@ -280,14 +281,14 @@ func (f *family) ranks(r *report.Report) {
 	f.add(metrics.RankExcess, excess)
 }
 
-// series are a rank, or those of a host that have none of their own.
+// series is a rank, or the ranks of a host without their own series.
 type series struct {
 	rows []*report.Rank
 	of   []attribute.KeyValue
 }
 
-// countedBy returns the series of a counter. A rank must not move between two of them:
-// each has its own, or all are counted by host.
+// countedBy returns the series of a counter. A rank must not move between two
+// series: either each has its own, or all are counted by host.
 func countedBy(r *report.Report) []*series {
 	if len(r.Ranks) <= mostRanks {
 		return byRank(r)
@@ -295,11 +296,12 @@ func countedBy(r *report.Report) []*series {
 	return split(r, 0)
 }
 
-// byRank returns the ranks furthest behind, those of the diagnosis first, and the others
-// by host.
+// byRank returns the slowest ranks, those of the diagnosis first, and the
+// others by host.
 func byRank(r *report.Report) []*series { return split(r, mostRanks) }
 
-// split returns a series for each of the first ranks, and one for each host of the others.
+// split returns a series for each of the first ranks, and one for each host of
+// the others.
 func split(r *report.Report, own int) (out []*series) {
 	list := make([]*report.Rank, len(r.Ranks))
 	for i := range r.Ranks {

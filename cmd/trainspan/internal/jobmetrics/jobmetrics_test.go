@@ -18,8 +18,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// fetch serves what a simulated job shows and returns the series that Prometheus gets, by
-// name and labels, without those of the scope.
+// fetch serves the metrics of a simulated job and returns the series that
+// Prometheus gets, by name and labels, without those of the scope.
 func fetch(t *testing.T, a simjob.Attempt, running bool) (*report.Report, map[string]float64) {
 	t.Helper()
 	dir := t.TempDir()
@@ -91,8 +91,8 @@ func sum(series map[string]float64, m *metrics.Metric, suffix string) (all float
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*math.Max(math.Abs(a), math.Abs(b)) }
 
-// TestMetrics: the figures are those of the report, and each row of the table that a job
-// has is served.
+// TestMetrics checks that the values are those of the report, and that each row
+// of the table that a job has is served.
 func TestMetrics(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	a := simjob.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{40}, Start: noon, Save: 20}
@@ -141,8 +141,9 @@ func waited(r *report.Report) (ns int64) {
 	return ns
 }
 
-// TestManyRanks: eight ranks have series of their own, the diagnosed one among them; the
-// others are summed by host. Counters are summed by host alone, so that none goes back.
+// TestManyRanks checks that eight ranks have their own series, including the
+// diagnosed one, and that the others are summed by host. Counters are summed by
+// host only, so that none decreases.
 func TestManyRanks(t *testing.T) {
 	r, got := fetch(t, simjob.Attempt{Ranks: 24, Steps: 20, Slow: 17, Extra: [4]float64{40}}, false)
 	hosts := map[string]bool{}

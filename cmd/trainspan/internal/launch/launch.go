@@ -19,32 +19,33 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
-// Options say what is run.
+// Options set what is run.
 type Options struct {
 	Path string   // of the program
-	Args []string // its arguments, the name of the program first
+	Args []string // its arguments, including the program's name
 	Env  []string // its environment, before the telemetry process adds to it
 
-	// Helper is the command line of the telemetry process, its program first.
-	// Empty runs the command without one.
+	// Helper is the command line of the telemetry process, including its program.
+	// If it is empty, the command runs without one.
 	Helper []string
-	// Alone, when not nil, returns what the environment of the command gets where there is
-	// no telemetry process, and what is called when the command has ended.
+	// Alone, if not nil, returns additions to the command's environment without a
+	// telemetry process, and a function that is called when the command has ended.
 	Alone func() (*Ready, func())
-	// Settings go to the telemetry process as its first message.
+	// Settings are sent to the telemetry process as the first message.
 	Settings any
 
-	// Note gets what the person at the terminal should know, Out the text of the
-	// telemetry process.
+	// Note is called with messages for the user at the terminal; Out gets the text
+	// of the telemetry process.
 	Note func(format string, args ...any)
 	Out  io.Writer
-	// Terminal describes what Out writes to. It is called when the command has ended,
-	// since a window may change its size meanwhile. Nil is no terminal.
+	// Terminal describes the terminal of Out. It is called when the command has
+	// ended, because a window may change its size meanwhile. Nil means that there
+	// is none.
 	Terminal func() Terminal
 
 	// Prepare bounds how long the telemetry process may take before the command
-	// starts, Finish how long it may take after the end of the command. 0 means
-	// ten seconds and a minute.
+	// starts, Finish how long it may take after the end of the command. 0 means 10
+	// s and 60 s.
 	Prepare, Finish time.Duration
 }
 
@@ -62,14 +63,14 @@ const echo = time.Second
 type launcher struct {
 	o     Options
 	ready chan *Ready
-	told  chan struct{} // closed when the telemetry process has said all
-	done  chan struct{} // closed when the telemetry process ends or says no more
+	told  chan struct{} // closed when the telemetry process has sent everything
+	done  chan struct{} // closed when the telemetry process ends or closes its pipe
 	to    *Line
-	pipe  *os.File // of to
+	pipe  *os.File // for to
 	relay *relay
 	exits chan exit
-	clean func() // after the command
-	dir   string // of the files, empty for none
+	clean func() // called after the command
+	dir   string // of the files, may be empty
 }
 
 type exit struct {
@@ -79,8 +80,8 @@ type exit struct {
 
 // Run runs the command and returns the exit status for this process. It handles
 // the signals of this process until it returns and waits for all its children:
-// the caller starts none. Nothing that happens to the telemetry process changes
-// the command or the status.
+// the caller must not start any. Nothing that happens to the telemetry process
+// affects the command or the status.
 func Run(o Options) int {
 	if o.Prepare == 0 {
 		o.Prepare = defaultPrepare
@@ -130,7 +131,7 @@ func Run(o Options) int {
 	return status.ExitCode()
 }
 
-// reason is why a program that was found does not start.
+// reason returns why an existing program does not start.
 func reason(err error) string {
 	if err == syscall.ENOENT { //nolint:errorlint // ForkExec returns the bare number
 		return "its interpreter or loader does not exist"
@@ -145,7 +146,8 @@ func statusOf(err error) int {
 	return StatusNotExecutable
 }
 
-// startHelper starts the telemetry process and returns its number, 0 for none.
+// startHelper starts the telemetry process and returns its process id, 0 if
+// there is none.
 func (l *launcher) startHelper() int {
 	if len(l.o.Helper) == 0 {
 		close(l.done)
@@ -202,14 +204,14 @@ func (l *launcher) send(m *Message) {
 	}
 }
 
-// hangUp ends what is said to the telemetry process.
+// hangUp closes the pipe to the telemetry process.
 func (l *launcher) hangUp() {
 	if l.pipe != nil {
 		_ = l.pipe.Close()
 	}
 }
 
-// listen reads what the telemetry process says.
+// listen reads the messages of the telemetry process.
 func (l *launcher) listen(from *os.File) {
 	defer close(l.done)
 	defer from.Close() //nolint:errcheck // only read
@@ -226,7 +228,7 @@ func (l *launcher) listen(from *os.File) {
 			}
 		}
 		if m.Say != "" {
-			_, _ = display.Fprintf(l.o.Out, "%s", display.Own(m.Say)) // nobody is left to tell
+			_, _ = display.Fprintf(l.o.Out, "%s", display.Own(m.Say)) // an error cannot be reported
 		}
 		if m.Told {
 			close(l.told)
@@ -234,7 +236,7 @@ func (l *launcher) listen(from *os.File) {
 		if m.Signal != 0 || m.Answered != 0 {
 			select {
 			case l.relay.said <- m:
-			default: // nobody asks
+			default: // no request is waiting
 			}
 		}
 	}
@@ -254,7 +256,7 @@ func (l *launcher) environment(signals <-chan os.Signal) []string {
 			return withVariables(l.o.Env, r)
 		case <-l.done:
 			select {
-			case r := <-l.ready: // it said so and died
+			case r := <-l.ready: // it sent Ready and died
 				l.dir = string(r.Dir)
 				return withVariables(l.o.Env, r)
 			default:
@@ -264,7 +266,7 @@ func (l *launcher) environment(signals <-chan os.Signal) []string {
 			l.o.Note("no telemetry: its process was not ready within %v; the command runs without it; see "+helptopic.Run, l.o.Prepare)
 			l.hangUp()
 			l.to, l.pipe = nil, nil
-			nobody := make(chan struct{}) // is asked for signals from now on
+			nobody := make(chan struct{}) // receives signals from now on
 			close(nobody)
 			l.relay.deaf = nobody
 			return l.alone()
@@ -272,7 +274,7 @@ func (l *launcher) environment(signals <-chan os.Signal) []string {
 	}
 }
 
-// alone is the environment of a command without a telemetry process.
+// alone returns the environment of a command without a telemetry process.
 func (l *launcher) alone() []string {
 	if l.o.Alone == nil {
 		return l.o.Env
@@ -282,7 +284,7 @@ func (l *launcher) alone() []string {
 	return withVariables(l.o.Env, r)
 }
 
-// withVariables puts variables in the place of those of the same name.
+// withVariables replaces variables of the same name.
 func withVariables(env []string, r *Ready) []string {
 	gone := make(map[string]bool, len(r.Unset))
 	for _, name := range r.Unset {
@@ -301,7 +303,7 @@ func withVariables(env []string, r *Ready) []string {
 	return out
 }
 
-// reap waits for every child there is or will be: the command, the telemetry
+// reap waits for every child, existing or future: the command, the telemetry
 // process, and orphans.
 func (l *launcher) reap() {
 	for {
@@ -331,7 +333,7 @@ func (l *launcher) wait(pid int, helper *int, signals <-chan os.Signal) Status {
 			}
 		case e, ok := <-l.exits:
 			switch {
-			case !ok: // cannot be: the command is a child
+			case !ok: // impossible: the command is a child
 				return Status{Code: 1}
 			case e.pid == pid:
 				return e.status
@@ -343,7 +345,8 @@ func (l *launcher) wait(pid int, helper *int, signals <-chan os.Signal) Status {
 	}
 }
 
-// later says how what the telemetry process has not put into the traces is read.
+// later returns how to import what the telemetry process has not written to the
+// traces.
 func (l *launcher) later() string {
 	if l.dir == "" {
 		return ""
@@ -358,9 +361,9 @@ func (s *Status) describe() string {
 	return fmt.Sprintf("status %d", s.Code)
 }
 
-// waitForHelper lets the telemetry process complete its files and say what they
-// show. What it does then it does by itself, but below process 1, whose end is that
-// of all. A signal ends the waiting, not the process.
+// waitForHelper lets the telemetry process complete its files and report. It
+// would continue alone, but not below process 1, whose end kills everything. A
+// signal ends the waiting, not the process.
 func (l *launcher) waitForHelper(helper int, signals <-chan os.Signal) {
 	timeout := time.NewTimer(l.o.Finish)
 	defer timeout.Stop()
@@ -383,11 +386,11 @@ func (l *launcher) waitForHelper(helper int, signals <-chan os.Signal) {
 				l.o.Note("the telemetry process ended early (%s)%s", e.status.describe(), l.later())
 			}
 			if !ok || e.pid == helper {
-				exits, heard = nil, l.done // what it said before may still be on the way
+				exits, heard = nil, l.done // its last messages may still be on the way
 			}
 		case <-signals:
 			if time.Since(ended) < echo {
-				continue // that which ended the command
+				continue // the signal that ended the command
 			}
 			l.o.Note("interrupted: the files of this run are completed in the background")
 			return

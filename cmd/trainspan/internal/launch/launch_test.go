@@ -16,7 +16,8 @@ import (
 
 const texts = 500
 
-// TestMain is the telemetry process too: one that says a lot and ends at once.
+// TestMain is also the telemetry process of a test: it sends much text and ends
+// at once.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "helper" {
 		line := launch.NewLine(os.NewFile(4, "the launcher"))
@@ -30,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// slowTerminal takes nothing before the telemetry process is gone, whose number is
-// the first text.
+// slowTerminal accepts nothing before the telemetry process, whose id is the
+// first text, is gone.
 type slowTerminal struct {
 	pid  int
 	text strings.Builder
@@ -41,7 +42,7 @@ func (s *slowTerminal) Write(p []byte) (int, error) {
 	if s.pid == 0 {
 		s.pid, _ = strconv.Atoi(string(p))
 		for syscall.Kill(s.pid, 0) == nil {
-			time.Sleep(time.Millisecond) // until the launcher has waited for it, which it tells nobody
+			time.Sleep(time.Millisecond) // until the launcher has waited for it, which is not visible otherwise
 		}
 		return len(p), nil
 	}
@@ -49,8 +50,8 @@ func (s *slowTerminal) Write(p []byte) (int, error) {
 	return s.text.Write(p)
 }
 
-// TestAllIsSaid: what the telemetry process said before it ended reaches the
-// terminal, however late the launcher comes to read it.
+// TestAllIsSaid checks that everything the telemetry process sent before it
+// ended reaches the terminal, however late the launcher reads it.
 func TestAllIsSaid(t *testing.T) {
 	var out slowTerminal
 	code := launch.Run(launch.Options{

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// passed are the signals that are passed on: all that a launcher or a person may
-// send to a job and that have no part in job control, which is the terminal's
-// affair and reaches the whole process group.
+// passed are the signals that are passed on: all that a launcher or a user may
+// send to a job, except those of job control, which the terminal sends to the
+// whole process group.
 var passed = []syscall.Signal{
 	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
 	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGXCPU, syscall.SIGIO, sigPwr,
@@ -24,9 +24,9 @@ const (
 	sigMaxRT = syscall.Signal(64)
 )
 
-// Passed lists the signals that are passed on. Those that this process was
-// started to ignore are not among them: the command ignores them as well, as
-// under nohup.
+// Passed returns the signals that are passed on, without those that this
+// process was started to ignore: the command ignores them as well, as under
+// nohup.
 func Passed() []os.Signal {
 	var list []os.Signal
 	add := func(s syscall.Signal) {
@@ -44,29 +44,29 @@ func Passed() []os.Signal {
 }
 
 const (
-	// answering is how long the telemetry process may take to say whether it got
-	// a signal too, on a machine that is busy.
+	// answering is how long the telemetry process may take to report whether it got
+	// a signal too, on a busy machine.
 	answering = 3 * time.Second
-	// heardBefore is how old its word may be: it may get a signal first.
+	// heardBefore is how old its report may be, because it may get a signal first.
 	heardBefore = time.Second
-	// together is for how long its word holds for more of the same: the system
-	// makes one of signals that come together, here or there.
+	// together is for how long its report also covers more signals of the same
+	// kind, because the system merges signals that come together.
 	together = 100 * time.Millisecond
 )
 
-// relay passes signals on to the command, each once. A signal that went to the
-// whole process group, as that of Ctrl-C does, has reached the command already.
-// The telemetry process is in the same group and tells of each that it gets.
+// relay passes signals on to the command, each once. A signal to the whole
+// process group, such as that of Ctrl-C, has reached the command already. The
+// telemetry process is in the same group and reports each signal that it gets.
 type relay struct {
 	ask     func(number int)
 	said    chan Message    // Signal or Answered, in order
-	deaf    <-chan struct{} // closed when nobody tells any more
+	deaf    <-chan struct{} // closed when no more reports come
 	lately  map[syscall.Signal]word
 	asked   int
-	pending []syscall.Signal // from before the command was there
+	pending []syscall.Signal // from before the start of the command
 }
 
-// word is that a signal went to the group.
+// word is a report that a signal was sent to the group.
 type word struct {
 	at   time.Time
 	used bool
@@ -83,10 +83,11 @@ func newRelay(deaf <-chan struct{}, ask func(int)) *relay {
 	return &relay{ask: ask, said: make(chan Message, 64), deaf: deaf, lately: make(map[syscall.Signal]word)}
 }
 
-// reached reports whether the command with that number has got the signal without us.
+// reached reports whether the command with that process id has received the
+// signal directly.
 func (r *relay) reached(s syscall.Signal, pid int) bool {
 	if group, err := syscall.Getpgid(pid); err != nil || group != syscall.Getpgrp() {
-		return false // it moved to a group of its own
+		return false // it moved to another group
 	}
 	r.asked++
 	r.ask(r.asked)
@@ -113,8 +114,8 @@ func (r *relay) reached(s syscall.Signal, pid int) bool {
 	}
 }
 
-// fromTerminal guesses whether a signal came from the keyboard: nobody but the
-// terminal's foreground group gets such.
+// fromTerminal guesses whether a signal came from the keyboard: only the
+// terminal's foreground group gets such signals.
 func fromTerminal(s syscall.Signal) bool {
 	if s != syscall.SIGINT && s != syscall.SIGQUIT {
 		return false

@@ -15,27 +15,28 @@ import (
 	"time"
 )
 
-// Exit statuses of a command that could not be started, as shells give them.
+// Exit statuses of a command that could not be started, as in shells.
 const (
 	StatusNotExecutable = 126
 	StatusNotFound      = 127
 )
 
-// signalBase is what a shell adds to the number of the signal that ended a command.
+// signalBase is what a shell adds to the number of the signal that ended a
+// command.
 const signalBase = 128
 
 // Status is how a command ended.
 type Status struct {
 	Code   int            `json:"code"`             // its exit status; meaningless after a signal
-	Signal syscall.Signal `json:"signal,omitempty"` // that ended it, 0 for none
+	Signal syscall.Signal `json:"signal,omitempty"` // that ended it, or 0
 	Core   bool           `json:"core,omitempty"`   // the system wrote a core file
-	User   time.Duration  `json:"user"`             // processor time of the command and the children it waited for
+	User   time.Duration  `json:"user"`             // processor time of the command and of the children it waited for
 	System time.Duration  `json:"system"`
 	MaxRSS int64          `json:"max_rss"` // bytes of the largest process among these
 }
 
-// ExitCode is the status that tells the same: that of the command, or 128 and
-// the number of the signal.
+// ExitCode returns the exit status for it: that of the command, or 128 and the
+// number of the signal.
 func (s *Status) ExitCode() int {
 	if s.Signal != 0 {
 		return signalBase + int(s.Signal)
@@ -56,8 +57,8 @@ func newStatus(ws syscall.WaitStatus, ru *syscall.Rusage) Status {
 	return s
 }
 
-// Find looks a program up as shells do. Of a program that cannot be run the
-// status says why: [StatusNotFound] or [StatusNotExecutable].
+// Find looks a program up as shells do. If it cannot be run, status is
+// [StatusNotFound] or [StatusNotExecutable].
 func Find(name string) (path string, status int, err error) {
 	path, err = exec.LookPath(name)
 	if err == nil || errors.Is(err, exec.ErrDot) {
@@ -89,16 +90,16 @@ func Find(name string) (path string, status int, err error) {
 	return "", status, &os.PathError{Op: "run", Path: path, Err: why}
 }
 
-// shell is what runs a script that does not name its interpreter, as execvp does.
+// shell runs a script that does not name its interpreter, as in execvp.
 const shell = "/bin/sh"
 
-// firstLine is how many bytes of a file shells look at to tell a script from a
-// program for another machine.
+// firstLine is how many bytes of a file shells read to distinguish a script
+// from a program for another machine.
 const firstLine = 80
 
 // Script returns the program and the arguments that run a file which the system
-// refuses with ENOEXEC, as env, nohup and shells do. It reports false for what is
-// no text.
+// refuses with ENOEXEC, as env, nohup and shells do. It returns false for a
+// file that is not text.
 func Script(path string, args []string) (string, []string, bool) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -19,11 +19,11 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// Filter is what a command is asked about. The zero filter is everything.
+// Filter selects the events of a command. The zero filter selects all.
 type Filter struct {
 	rank, category, name, epoch, step []string
 	From, To                          string
-	until                             string // the name of the flag of to
+	until                             string // the name of the flag for to
 
 	Ranks          map[string]bool
 	categories     []*regexp.Regexp
@@ -36,7 +36,7 @@ type Filter struct {
 	narrow         bool
 }
 
-// numbers is a range of whole numbers, both ends included.
+// numbers is a range of integers, including both ends.
 type numbers struct{ From, To int64 }
 
 // Flags adds the flags of a filter to a command.
@@ -46,10 +46,10 @@ func (q *Filter) Flags(f *pflag.FlagSet) {
 	q.NumberFlags(f)
 }
 
-// NumberFlags are those that need not know how spans are called.
+// NumberFlags adds the flags that do not depend on the names of spans.
 func (q *Filter) NumberFlags(f *pflag.FlagSet) {
 	q.until = "to"
-	if f.Lookup(q.until) != nil { // where that is the format to convert to
+	if f.Lookup(q.until) != nil { // if that is the format to convert to
 		q.until = "until"
 	}
 	f.StringSliceVar(&q.rank, "rank", nil, "only these ranks: 0,3 or 0-7")
@@ -59,7 +59,7 @@ func (q *Filter) NumberFlags(f *pflag.FlagSet) {
 	f.StringVar(&q.To, q.until, "", "only spans that start before this time: a time (UTC), or +10m after the start")
 }
 
-// Prepare checks the flags and looks at the files as far as they need it.
+// Prepare validates the flags and reads the files as far as the flags need it.
 func (q *Filter) Prepare(ctx context.Context, files []string) (err error) {
 	ranks, err := parseNumbers("--rank", q.rank)
 	if err != nil {
@@ -109,7 +109,7 @@ func (q *Filter) Prepare(ctx context.Context, files []string) (err error) {
 	return q.check()
 }
 
-// times reads --from and --to.
+// times parses --from and --to.
 func (q *Filter) times() error {
 	if q.From == "" && q.To == "" {
 		return nil
@@ -147,7 +147,7 @@ func (q *Filter) times() error {
 // All reports whether nothing is left out.
 func (q *Filter) All() bool { return !q.narrow && q.Window.all() }
 
-// Has reports whether an event of a file counts. Metadata always do.
+// Has reports whether an event of a file is selected. Metadata always is.
 func (q *Filter) Has(path string, ev *dftracer.Event) bool {
 	if ev.Phase == dftracer.PhaseMetadata {
 		return true
@@ -159,7 +159,7 @@ func (q *Filter) Has(path string, ev *dftracer.Event) bool {
 		return true
 	}
 	if ev.Cat == dftracer.CatDFTracer {
-		return true // the framing
+		return true // framing
 	}
 	return (len(q.categories) == 0 || matches(q.categories, ev.Cat)) && (len(q.names) == 0 || matches(q.names, ev.Name)) &&
 		q.hasNumber(q.Epochs, "epoch", ev) && q.hasNumber(q.Steps, "step", ev) && q.hasRank(path, ev)
@@ -180,11 +180,11 @@ func (q *Filter) hasRank(path string, ev *dftracer.Event) bool {
 	return q.Ranks[RankText(q.Who.File(path).Of(ev))]
 }
 
-// look reads a file for what filters must know beforehand, and returns when its first
-// span began, 0 without one.
+// look reads a file for what filters must know first, and returns when its
+// first span began, or 0.
 func (q *Filter) look(ctx context.Context, path string) (start int64) {
 	who := q.Who.File(path)
-	_ = Judging(func(judge *filetime.Judge) error { // what is wrong is told when the file is read for good
+	_ = Judging(func(judge *filetime.Judge) error { // errors are reported when it is read again
 		start = 0
 		var mu sync.Mutex
 		note := func(ev *dftracer.Event) error {
@@ -207,7 +207,7 @@ func (q *Filter) look(ctx context.Context, path string) (start int64) {
 	return start
 }
 
-// parseNumbers reads lists such as 3 and 5-7.
+// parseNumbers parses lists such as 3 and 5-7.
 func parseNumbers(flag string, list []string) (out []numbers, err error) {
 	for _, text := range list {
 		low, high, isRange := strings.Cut(text, "-")
@@ -224,12 +224,12 @@ func parseNumbers(flag string, list []string) (out []numbers, err error) {
 	return out, nil
 }
 
-// Within reports whether a list of ranges holds n.
+// Within reports whether a list of ranges contains n.
 func Within(list []numbers, n int64) bool {
 	return slices.ContainsFunc(list, func(r numbers) bool { return n >= r.From && n <= r.To })
 }
 
-// patterns reads words in which "*" matches anything; case does not matter.
+// patterns converts words in which "*" matches anything; case does not matter.
 func patterns(words []string) (out []*regexp.Regexp) {
 	for _, w := range words {
 		out = append(out, regexp.MustCompile(`(?is)^`+strings.ReplaceAll(regexp.QuoteMeta(w), `\*`, `.*`)+`$`))
@@ -241,7 +241,7 @@ func matches(list []*regexp.Regexp, s string) bool {
 	return slices.ContainsFunc(list, func(re *regexp.Regexp) bool { return re.MatchString(s) })
 }
 
-// NumberOf is the whole number that an argument of an event says, nil without one.
+// NumberOf returns the integer in an argument of an event, or nil.
 func NumberOf(ev *dftracer.Event, key string) *int64 {
 	arg, _ := ev.Arg(key)
 	if n, ok := tracefile.Whole(arg); ok && arg.Key == key {

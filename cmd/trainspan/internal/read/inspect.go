@@ -22,10 +22,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// infoVersion changes when the meaning of FileInfo as JSON does.
+// infoVersion changes when the meaning of the JSON of FileInfo changes.
 const infoVersion = 2
 
-// FileInfo is what info shows of a trace.
+// FileInfo is the output of info about a trace.
 type FileInfo struct {
 	source
 	Dialect     string `json:"dialect"`
@@ -50,11 +50,11 @@ type FileInfo struct {
 	Damaged   string   `json:"damaged,omitempty"`
 	DamagedAt int64    `json:"damaged_at,omitempty"` // byte of the file
 	Part      bool     `json:"part,omitempty"`       // filters left something out
-	Aligned   bool     `json:"line_aligned"`         // every member ends on a line end
+	Aligned   bool     `json:"line_aligned"`         // every member ends at a line end
 	Members   []Member `json:"members"`
 }
 
-// source is the file that a FileInfo describes.
+// source is the file of a FileInfo.
 type source struct {
 	Version  int    `json:"version"`
 	Path     string `json:"path,omitempty"`
@@ -83,7 +83,7 @@ type Member struct {
 	End      int64 `json:"end_us,omitempty"`
 }
 
-// span adds one.
+// span adds a span.
 func (m *Member) span(ev *dftracer.Event) {
 	if m.Events++; m.Events == 1 || ev.TS < m.Start {
 		m.Start = ev.TS
@@ -91,7 +91,8 @@ func (m *Member) span(ev *dftracer.Event) {
 	m.End = max(m.End, ev.End())
 }
 
-// describe completes what is known of a file by what its records say.
+// describe completes the description of a file with the contents of its
+// records.
 func (info *FileInfo) describe(t *tally) *FileInfo {
 	info.counts = t.counts
 	info.Program, info.Command, info.Folder, info.Producer = t.names[t.program[0]], t.names[t.program[1]], t.names[t.program[2]], t.version
@@ -107,7 +108,7 @@ func (info *FileInfo) describe(t *tally) *FileInfo {
 	return info
 }
 
-// missing lists what a complete trace would have.
+// missing returns what a complete trace would have.
 func (t *tally) missing(info *FileInfo) []string {
 	var out []string
 	if !t.ended {
@@ -138,7 +139,7 @@ func (t *tally) missing(info *FileInfo) []string {
 	return out
 }
 
-// Inspect returns what is in a trace.
+// Inspect returns the contents of a trace.
 func Inspect(ctx context.Context, a *ui.App, path string, bar *ui.Progress) (*FileInfo, error) {
 	stat, err := os.Stat(path)
 	if err != nil {
@@ -186,7 +187,8 @@ func Inspect(ctx context.Context, a *ui.App, path string, bar *ui.Progress) (*Fi
 	return info.describe(t), nil
 }
 
-// InspectPart returns what filters leave of a trace, and what is in JSON lines.
+// InspectPart returns what filters leave of a trace, and the contents of JSON
+// lines.
 func InspectPart(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui.Progress) (*FileInfo, error) {
 	stat, err := os.Stat(path)
 	if err != nil {
@@ -225,9 +227,9 @@ func InspectPart(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui
 	return info, nil
 }
 
-// Expand returns the trace files that the arguments stand for, which [Resolve] decides, each
-// once, in the order of the arguments: files that are named, whatever they hold, and of folders
-// those that hold a trace, or promise one by their name.
+// Expand returns the trace files for the arguments, resolved by [Resolve], each
+// once, in the order of the arguments: named files, whatever they contain, and
+// in folders those with a trace, or with a trace's name.
 func Expand(ctx context.Context, args []string) ([]string, error) {
 	args, err := ResolvePaths(ctx, args)
 	if err != nil {
@@ -242,10 +244,7 @@ func Expand(ctx context.Context, args []string) ([]string, error) {
 		}
 		found = onlyTraces(found)
 		if info, err := os.Stat(arg); err == nil && info.IsDir() && len(found) == 0 {
-			if profiles, _ := Profiles(arg); len(profiles) > 0 {
-				return nil, ui.Usage("%s: holds profiles and no trace; make one with trainspan trace import %s -o job.pfw.gz", arg, arg)
-			}
-			return nil, ui.Usage("%s: no trace is in this directory; name another one", arg)
+			return nil, refuseFolder(arg)
 		}
 		for _, f := range found {
 			if f.Named && !f.Info.Mode().IsRegular() {
@@ -257,9 +256,21 @@ func Expand(ctx context.Context, args []string) ([]string, error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, ui.Usage("%s: no file is here; name traces or directories of traces", strings.Join(args, ", "))
+		return nil, Refuse(args)
 	}
 	return files, nil
+}
+
+// ExpandTraces is [Expand] for commands that work on the lines of traces: it refuses files that
+// surely hold something else, whose lines may look like those of a damaged trace.
+func ExpandTraces(ctx context.Context, args []string) ([]string, error) {
+	files, err := Expand(ctx, args)
+	for _, path := range files {
+		if kind, err := fsread.KindOf(path); err == nil && (kind.Profiler() || kind == fsread.Digest || kind == fsread.Ring || kind == fsread.Parquet) {
+			return nil, refuse(path)
+		}
+	}
+	return files, err
 }
 
 // Profiles returns the profiles that an argument stands for, if it stands for no trace.
@@ -293,7 +304,7 @@ func WalkFiles(args ...string) ([]fsread.Found, error) {
 	return found, err
 }
 
-// onlyTraces leaves out what lies in folders and is no trace.
+// onlyTraces leaves out files in folders that are not traces.
 func onlyTraces(found []fsread.Found) (out []fsread.Found) {
 	is := make([]bool, len(found))
 	var g errgroup.Group
@@ -305,7 +316,7 @@ func onlyTraces(found []fsread.Found) (out []fsread.Found) {
 			return nil
 		})
 	}
-	_ = g.Wait() // no function fails
+	_ = g.Wait() // no function returns an error
 	for i := range found {
 		if is[i] {
 			out = append(out, found[i])
@@ -314,12 +325,12 @@ func onlyTraces(found []fsread.Found) (out []fsread.Found) {
 	return out
 }
 
-// IsRecords reports whether a file holds JSON lines: those of native telemetry, or spans
-// of OTLP.
+// IsRecords reports whether a file has JSON lines: those of native telemetry,
+// or spans of OTLP.
 func IsRecords(path string) bool {
 	kind, err := fsread.KindOf(path)
 	return err == nil && (kind == fsread.Records || exported(kind))
 }
 
-// exported reports whether a file holds what was sent by OTLP.
+// exported reports whether a file has OTLP data.
 func exported(kind fsread.Kind) bool { return kind == fsread.Spans || kind == fsread.Signals }

@@ -1,6 +1,6 @@
-// Package read reads the files that a command is asked about: which they are, their events
-// as far as a filter lets them through, what they hold in short (an index, the members of a
-// compressed file), and what is wrong with them, which it tells.
+// Package read reads the files for a command: it finds them, delivers their
+// filtered events, summarizes their contents (an index, the members of a
+// compressed file), and reports their defects.
 package read
 
 import (
@@ -21,8 +21,7 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// Events calls fn with the events of a file that a filter lets through, in the
-// order of the file.
+// Events calls fn with the filtered events of a file, in the order of the file.
 func Events(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui.Progress, fn func(*dftracer.Event) error) (*tracefile.Hashes, error) {
 	filtered := fn
 	if !q.All() {
@@ -40,7 +39,7 @@ func Events(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui.Prog
 	return hashes, err
 }
 
-// SpillSuffix ends the names of files with OTLP spans.
+// SpillSuffix is the end of the names of files with OTLP spans.
 const SpillSuffix = ".otlp.jsonl"
 
 // scanRecords is scan for JSON lines.
@@ -60,8 +59,8 @@ func scanRecords(ctx context.Context, a *ui.App, path string, bar *ui.Progress, 
 	return nil
 }
 
-// WarnOfDamage tells what is wrong with the files that processes were read from, and which
-// were left out. It is what makes the exit status 1 for all commands that read jobs.
+// WarnOfDamage reports defects of the files of processes, and files that were
+// left out. It sets the exit status 1 of all commands that read jobs.
 func WarnOfDamage(a *ui.App, skipped []*job.FileError, procs []*job.Process) {
 	for _, s := range skipped {
 		a.Problem("%s: skipped: %s; see "+helptopic.NotATrace, s.Path, ui.Explain(s.Err))
@@ -77,9 +76,9 @@ func WarnOfDamage(a *ui.App, skipped []*job.FileError, procs []*job.Process) {
 	}
 }
 
-// ReadRecords returns the spans of a file of JSON lines as events, one process after
-// the other, each after its rank and its start. Those of OTLP come in their order, as in
-// the trace that a receiver writes of them.
+// ReadRecords calls fn with the spans of a file of JSON lines as events, one
+// process after the other, each after its rank and its start. Those of OTLP
+// come in their order, as in the trace of a receiver.
 func ReadRecords(ctx context.Context, path string, fn func(*dftracer.Event) error) ([]*job.Process, error) {
 	set, err := job.Open(path)
 	if err == nil && len(set.Skipped) > 0 {
@@ -93,7 +92,7 @@ func ReadRecords(ctx context.Context, path string, fn func(*dftracer.Event) erro
 	}
 	set.Workers = 1
 	var failed error
-	var args []dftracer.Arg // of the span that comes next
+	var args []dftracer.Arg // of the next span
 	set.Arguments = func(*job.Process) func([]dftracer.Arg) { return func(a []dftracer.Arg) { args = a } }
 	kind, _ := fsread.KindOf(path)
 	if exported(kind) {
@@ -128,14 +127,14 @@ func ReadRecords(ctx context.Context, path string, fn func(*dftracer.Event) erro
 	return all, err
 }
 
-// recordSink turns the spans of a process into events.
+// recordSink converts the spans of a process to events.
 type recordSink struct {
 	proc   *job.Process
 	ctx    context.Context //nolint:containedctx // of one call
 	fn     func(*dftracer.Event) error
 	failed *error
 	args   *[]dftracer.Arg
-	ids    map[uint64]uint64 // small numbers, in which parents fit
+	ids    map[uint64]uint64 // small numbers that fit in parents
 	begun  bool
 	event  dftracer.Event
 }
@@ -180,7 +179,7 @@ func (s *recordSink) number(id uint64) uint64 {
 	return n
 }
 
-// Span implements runs.Sink.
+// Span implements job.Sink.
 func (s *recordSink) Span(sp *job.Span) {
 	s.begin()
 	ev := &s.event
@@ -208,8 +207,8 @@ func (s *recordSink) Span(sp *job.Span) {
 	s.give(ev)
 }
 
-// Event implements runs.Sink: of events without length only those are handed on that
-// say which steps there were.
+// Event implements job.Sink: of instant events only those about steps are
+// passed on.
 func (s *recordSink) Event(e *job.Event) {
 	if e.Name == spans.EventTrainingMetricsUpdate {
 		s.begin()
@@ -217,8 +216,8 @@ func (s *recordSink) Event(e *job.Event) {
 	}
 }
 
-// Close implements runs.Sink.
+// Close implements job.Sink.
 func (s *recordSink) Close() error { return nil }
 
-// ErrEnough ends a reading that has found all that was asked for.
+// ErrEnough ends a reading that has found everything.
 var ErrEnough = errors.New("enough")

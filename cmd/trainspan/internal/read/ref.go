@@ -17,21 +17,21 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
-// Ref is what an argument of a command that reads stands for: a run below trainspan-runs,
-// or files.
+// Ref is what an argument of a reading command stands for: a run below
+// trainspan-runs, or files.
 type Ref struct {
-	Run   string   // id of the run, as trainspan runs lists it; empty for files
-	Paths []string // what holds it: folders of attempts, or the argument itself
+	Run   string   // id of the run, as in trainspan runs; empty for files
+	Paths []string // folders of attempts, or the argument itself
 }
 
-// Name is how messages and reports call it.
+// Name returns the name for messages and reports.
 func (r *Ref) Name() string { return cmp.Or(r.Run, strings.Join(r.Paths, " ")) }
 
-// Latest is the reference to the newest run: running ones come first.
+// Latest is the reference to the newest run; running ones come first.
 const Latest = "latest"
 
-// Resolve returns what the arguments of a command stand for. It is the only place that
-// decides so:
+// Resolve returns what the arguments of a command stand for. It is the only
+// place that decides this:
 //
 //	(nothing), latest   the newest run, running ones first
 //	train               the newest run of the job train
@@ -55,8 +55,8 @@ func Resolve(ctx context.Context, args []string) ([]Ref, error) {
 	return out, nil
 }
 
-// Newest is the folder of the newest start below trainspan-runs, running ones first, empty
-// without one. It reads no records.
+// Newest returns the folder of the newest start below trainspan-runs, running
+// ones first, or "". It reads no records.
 func Newest() string {
 	if all := rundir.Attempts(time.Now(), rundir.Roots()...); len(all) > 0 {
 		return all[0].Dir
@@ -64,7 +64,7 @@ func Newest() string {
 	return ""
 }
 
-// ResolvePaths is Resolve for commands that take several arguments as one.
+// ResolvePaths is Resolve for commands that treat several arguments as one.
 func ResolvePaths(ctx context.Context, args []string) ([]string, error) {
 	refs, err := Resolve(ctx, args)
 	var out []string
@@ -76,7 +76,7 @@ func ResolvePaths(ctx context.Context, args []string) ([]string, error) {
 
 func resolve(ctx context.Context, arg string) (*Ref, error) {
 	if _, err := os.Lstat(arg); err == nil || strings.ContainsAny(arg, "*?["+string(filepath.Separator)) {
-		return &Ref{Paths: []string{arg}}, nil // what is wrong with it is reported when it is read
+		return &Ref{Paths: []string{arg}}, nil // errors are reported when it is read
 	}
 	all := rundir.Attempts(time.Now(), rundir.Roots()...)
 	stem, back := arg, 0
@@ -87,7 +87,7 @@ func resolve(ctx context.Context, arg string) (*Ref, error) {
 		}
 		stem, back = arg[:at], n
 	}
-	var mine []rundir.Attempt // that the reference may mean
+	var mine []rundir.Attempt // candidates for the reference
 	for _, a := range all {
 		if stem == Latest || stem == a.Job || back == 0 && stem == a.ID() {
 			mine = append(mine, a)
@@ -114,8 +114,9 @@ func resolve(ctx context.Context, arg string) (*Ref, error) {
 	return nil, unknown(arg, all)
 }
 
-// elsewhere finds a run by its id in records that are below a root, but not in the folder of
-// an attempt, as with trainspan run --dir. It reads all that is there.
+// elsewhere finds a run by its id in records below a root, but not in the
+// folder of an attempt, as with trainspan run --dir. It reads all records
+// there.
 func elsewhere(ctx context.Context, id string) *Ref {
 	roots := slices.DeleteFunc(rundir.Roots(), func(dir string) bool { _, err := os.Stat(dir); return err != nil })
 	if len(roots) == 0 {
@@ -150,8 +151,8 @@ func elsewhere(ctx context.Context, id string) *Ref {
 	return nil
 }
 
-// runOf returns the run that an attempt is part of. Which attempts are of one run follows
-// from their records; see docs/guide/run.md.
+// runOf returns the run of an attempt. The attempts of a run follow from their
+// records; see docs/guide/run.md.
 func runOf(ctx context.Context, a *rundir.Attempt, all []rundir.Attempt) (*Ref, error) {
 	alone := &Ref{Run: a.ID(), Paths: []string{a.Dir}}
 	dir := filepath.Dir(a.Dir)
@@ -201,7 +202,7 @@ func runOf(ctx context.Context, a *rundir.Attempt, all []rundir.Attempt) (*Ref, 
 	return alone, nil
 }
 
-// unknown is the error for a word that is neither a path nor a run.
+// unknown returns the error for a word that is neither a path nor a run.
 func unknown(arg string, all []rundir.Attempt) error {
 	if len(all) == 0 {
 		if arg == Latest {

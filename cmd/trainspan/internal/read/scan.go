@@ -2,6 +2,8 @@ package read
 
 import (
 	"context"
+	"os"
+	"strings"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
@@ -11,8 +13,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// Scan returns the events of one file in order and tells what is wrong with it.
-// It is an error when the file is no trace at all.
+// Scan calls fn with the events of one file in order and reports its defects.
+// It returns an error if the file is not a trace at all.
 func Scan(ctx context.Context, a *ui.App, path string, bar *ui.Progress, fn func(*dftracer.Event) error) (dftracer.ReadStats, *tracefile.Hashes, error) {
 	bar.File(path, 0)
 	hashes := new(tracefile.Hashes)
@@ -34,18 +36,15 @@ func warnOfSkipped(a *ui.App, path string, st *dftracer.ReadStats) error {
 			return ui.BadData("%s: JSON lines, not a trace: info, events, summary, steps and validate read them; see "+helptopic.NotATrace, path)
 		}
 		kind, err := fsread.KindOf(path)
-		why := kind.String()
 		switch {
-		case err != nil:
-			why = err.Error()
-		case st.Cause != nil:
-			why = st.Cause.Error()
+		case err == nil && st.Cause != nil:
+			return notTrace(path, st.Cause.Error())
 		case kind == fsread.Trace && len(st.First) > 0:
-			why = st.First[0].Error()
+			return notTrace(path, st.First[0].Error())
 		case kind == fsread.Trace:
-			why = "no line is a record"
+			return notTrace(path, "no line is a record")
 		}
-		return ui.BadData("%s: not a trace: %s; PyTorch files are read by trainspan trace import; see "+helptopic.NotATrace, path, why)
+		return refuse(path)
 	}
 	if st.Bad > 0 {
 		a.Problem("%s: %s skipped, first %v; trainspan trace validate lists them; see "+helptopic.Damaged, path, display.Plural(st.Bad, "line"), &st.First[0])
@@ -54,6 +53,67 @@ func warnOfSkipped(a *ui.App, path string, st *dftracer.ReadStats) error {
 		a.Problem("%s: the file is damaged or cut off at byte %d; what can be read was used, trainspan trace recover repairs it; see "+helptopic.Damaged, path, st.DamagedAt)
 	}
 	return nil
+}
+
+// Refuse is the error of commands for paths that hold nothing that they read. It is about the
+// first of them.
+func Refuse(paths []string) error {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		switch {
+		case err == nil && info.Mode().IsRegular():
+			return refuse(path)
+		case err == nil && info.IsDir():
+			return refuseFolder(path)
+		}
+	}
+	return ui.Usage("%s: no file is here; name traces or directories of traces", strings.Join(paths, ", "))
+}
+
+// RefuseFiles is [Refuse] for commands that wait for telemetry: the error is nil unless all paths
+// are files that hold something else. An empty file may become a trace.
+func RefuseFiles(paths []string) error {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+			return nil //nolint:nilerr // reading it reports the error
+		}
+		switch kind, _ := fsread.KindOf(path); kind {
+		case fsread.Trace, fsread.Records, fsread.Spans, fsread.Digest, fsread.Profile, fsread.CompileLog, fsread.Tar:
+			return nil
+		}
+	}
+	return Refuse(paths)
+}
+
+// refuse is the error for a file.
+func refuse(path string) error {
+	kind, err := fsread.KindOf(path)
+	if err != nil {
+		return notTrace(path, err.Error())
+	}
+	return notTrace(path, kind.String())
+}
+
+func notTrace(path, why string) error {
+	return ui.Usage("%s: not a trace: %s; see "+helptopic.NotATrace, path, why)
+}
+
+// refuseFolder is the error for a folder.
+func refuseFolder(dir string) error {
+	found, _ := WalkFiles(dir) // what cannot be read is refused alike
+	for i := range found {
+		f := &found[i]
+		kind, err := fsread.KindOf(f.Path)
+		switch {
+		case f.Err != nil || err != nil:
+		case kind == fsread.Digest:
+			return refuse(f.Path)
+		case kind.Profiler():
+			return ui.Usage("%s: holds profiles and no trace; make one with trainspan trace import %s -o job.pfw.gz", dir, dir)
+		}
+	}
+	return ui.Usage("%s: no trace is in this directory; name another one", dir)
 }
 
 // Look notes the times of the first events of a file, for a command that shows what
@@ -65,7 +125,7 @@ func (j *TimeJudge) Look(ctx context.Context, path string, q *Filter) {
 	}
 	var times []int64
 	n := 0
-	// What is wrong with the file is told when it is read for good.
+	// Errors are reported when the file is read again.
 	_, _ = dftracer.Scan(path, &dftracer.ReaderOptions{Stop: ctx.Err}, func(ev *dftracer.Event) error {
 		if ev.Phase == dftracer.PhaseComplete && ev.Cat != dftracer.CatDFTracer && ev.Dur >= 0 && q.Has(path, ev) {
 			times = append(times, ev.TS)
@@ -78,10 +138,10 @@ func (j *TimeJudge) Look(ctx context.Context, path string, q *Filter) {
 	j.first = map[string][]int64{path: times}
 }
 
-// Judged reads files. It calls file for each of them, take with each event whose times are
-// possible, and done with the hashes at the end of the file. The first events of a file say
-// which times are possible; where the median of all of them says otherwise, begin is
-// called and all files are read again.
+// Judged reads files. It calls file for each of them, take with each event with
+// possible times, and done with the hashes at the end of the file. The first
+// events of a file determine which times are possible; if the median of all of
+// them contradicts this, begin is called and all files are read again.
 func Judged(ctx context.Context, a *ui.App, verb string, files []string, q *Filter, begin func(),
 	file func(path string) (take func(*dftracer.Event) error, done func(*tracefile.Hashes) error)) (err error) {
 	var times TimeJudge

@@ -9,35 +9,35 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// counts are the records of a file.
+// counts counts the records of a file.
 type counts struct {
 	Events     int64            `json:"events"`
 	Counters   int64            `json:"counters"`
 	Metadata   int64            `json:"metadata"`
 	Start      int64            `json:"start_us"`
 	End        int64            `json:"end_us"`
-	Aside      int64            `json:"aside,omitempty"` // events whose times have no part in these
+	Aside      int64            `json:"aside,omitempty"` // events whose times are not used
 	Categories map[string]int64 `json:"categories"`
 }
 
-// tally is what info and index know of the records of a file.
+// tally is what info and index know about the records of a file.
 type tally struct {
 	counts
-	member Member // that is read; of its counts those of the records alone
+	member Member // current; only the counts of its records are set
 
 	lost     int64
-	ended    bool // an end record was seen
-	part     bool // continues another file
+	ended    bool // there is an end record
+	part     bool // it continues another file
 	repaired bool // by recover
-	unended  bool // it was made of a trace that does not show the end
+	unended  bool // it was made from a trace that does not show the end
 
 	who   *job.FileTracker
 	judge *filetime.Judge
 
 	procs   map[job.Key]*procTally
 	order   []job.Key
-	names   map[string]string // of hashes
-	begun   map[uint64]string // what a span is called that has no end so far
+	names   map[string]string // by hash
+	begun   map[uint64]string // names of open spans
 	program [3]string         // hashes of program, command line and folder
 	version string
 }
@@ -144,7 +144,7 @@ func (t *tally) fact(ev *dftracer.Event) {
 	}
 }
 
-// RankText returns the rank of a process as it is printed, empty without one.
+// RankText returns the rank of a process for printing, or "".
 func RankText(p *job.Process) string {
 	if !p.RankKnown {
 		return ""

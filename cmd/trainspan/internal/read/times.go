@@ -10,14 +10,14 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
-// TimeJudge sets aside the events of files that lie more than filetime.MaxApart
-// from the median of the times of their file, or that end before they begin. A
-// file whose median is known only at its end is read again.
+// TimeJudge drops the events of files that are more than filetime.MaxApart from
+// the median of the times of their file, or that end before they begin. A file
+// whose median is only known at its end is read again.
 type TimeJudge struct {
 	Medians  map[string]int64   // of files that are read again
 	aside    map[string]int64   // events by file
 	relative []string           // files near time 0
-	first    map[string][]int64 // times that a look at files found
+	first    map[string][]int64 // times found in advance
 	Again    bool
 }
 
@@ -36,7 +36,7 @@ type FileJudge struct {
 	spans bool
 }
 
-// Judge returns a judge for a file, to be given to end once the file is read.
+// Judge returns a judge for a file. Pass it to End once the file is read.
 func (j *TimeJudge) Judge(path string) *FileJudge {
 	median, known := j.Medians[path]
 	f := &FileJudge{Judge: JudgeBy(median, known)}
@@ -46,7 +46,7 @@ func (j *TimeJudge) Judge(path string) *FileJudge {
 	return f
 }
 
-// Counts reports whether an event has times that can be.
+// Counts reports whether an event has possible times.
 func (f *FileJudge) Counts(ev *dftracer.Event) bool {
 	f.spans = f.spans || ev.Phase == dftracer.PhaseComplete && ev.Cat != dftracer.CatDFTracer
 	if !CanBe(f.Judge, ev) {
@@ -69,8 +69,8 @@ func (j *TimeJudge) End(path string, f *FileJudge) {
 	}
 }
 
-// File returns a function that hands on what fn may take, and one for the end of
-// the file.
+// File returns a function that passes accepted events to fn, and one for the
+// end of the file.
 func (j *TimeJudge) File(path string, fn func(*dftracer.Event) error) (take func(*dftracer.Event) error, end func()) {
 	f := j.Judge(path)
 	take = func(ev *dftracer.Event) error {
@@ -82,11 +82,11 @@ func (j *TimeJudge) File(path string, fn func(*dftracer.Event) error) (take func
 	return take, func() { j.End(path, f) }
 }
 
-// NearZero is the year 2000, in microseconds: a clock that shows an earlier time
-// counts from something else than the Unix epoch.
+// NearZero is the year 2000, in microseconds: a clock with an earlier time does
+// not count from the Unix epoch.
 const NearZero = 946684800e6
 
-// WarnOfTimes says what was set aside.
+// WarnOfTimes reports what was dropped.
 func WarnOfTimes(a *ui.App, j *TimeJudge) {
 	const most = 8
 	var paths []string
@@ -104,14 +104,14 @@ func WarnOfTimes(a *ui.App, j *TimeJudge) {
 	WarnOfRelativeTimes(a, j.relative)
 }
 
-// WarnOfSetAside says that events of a file were set aside.
+// WarnOfSetAside reports dropped events of a file.
 func WarnOfSetAside(a *ui.App, path string, n int64) {
 	if n > 0 {
 		a.Problem("%s: %s ignored: more than 30 days from the other times of the file, or ending before they begin; see "+helptopic.Damaged, path, display.Plural(n, "event"))
 	}
 }
 
-// WarnOfRelativeTimes says that the times of files are relative.
+// WarnOfRelativeTimes reports that the times of files are relative.
 func WarnOfRelativeTimes(a *ui.App, paths []string) {
 	if len(paths) > 0 {
 		a.Note("%s: times are relative, and the trace does not have their base%s", paths[0], andMore(len(paths)-1))

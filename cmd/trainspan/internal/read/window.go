@@ -8,8 +8,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/filetime"
 )
 
-// Window is a stretch of time, in microseconds since the Unix epoch, that a
-// command is asked about. The zero window is all of time.
+// Window is an interval of time, in microseconds since the Unix epoch. The zero
+// window is all of time.
 type Window struct{ From, To int64 }
 
 func (w Window) all() bool { return w == Window{} }
@@ -19,10 +19,10 @@ func (w Window) has(ev *dftracer.Event) bool {
 	return w.HasTime(ev.TS)
 }
 
-// HasTime reports whether the window holds a time in microseconds.
+// HasTime reports whether the window contains a time in microseconds.
 func (w Window) HasTime(us int64) bool { return w.all() || us >= w.From && us < w.To }
 
-// parseMoment reads a time as people, RFC 3339 and this program write it.
+// parseMoment parses a time as people, RFC 3339 and this program write it.
 func parseMoment(text string) (time.Time, bool) {
 	text = strings.TrimSuffix(text, " UTC")
 	for _, layout := range [...]string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {
@@ -33,8 +33,8 @@ func parseMoment(text string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// CanBe reports whether the times of an event can be, and counts them for the
-// median. The framing of a trace has no part in it.
+// CanBe reports whether the times of an event are possible, and counts them for
+// the median. Framing is not counted.
 func CanBe(times *filetime.Judge, ev *dftracer.Event) bool {
 	switch {
 	case ev.Phase == dftracer.PhaseMetadata || ev.Cat == dftracer.CatDFTracer:
@@ -45,7 +45,8 @@ func CanBe(times *filetime.Judge, ev *dftracer.Event) bool {
 	return ev.TS == 0 || times.Has(ev.TS)
 }
 
-// JudgeBy returns a judge of the times of a trace, by a median where it is known.
+// JudgeBy returns a judge of the times of a trace, with a median if it is
+// known.
 func JudgeBy(median int64, known bool) *filetime.Judge {
 	if known {
 		return filetime.With(time.Microsecond, median)
@@ -53,8 +54,8 @@ func JudgeBy(median int64, known bool) *filetime.Judge {
 	return filetime.New(time.Microsecond)
 }
 
-// Judging calls pass with a judge of the times of a trace, and once more where the
-// median of all of them is another than the first ones said.
+// Judging calls pass with a judge of the times of a trace, and again if the
+// median of all times differs from that of the first ones.
 func Judging(pass func(*filetime.Judge) error) error {
 	judge := JudgeBy(0, false)
 	err := pass(judge)

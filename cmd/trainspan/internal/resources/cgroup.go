@@ -8,25 +8,26 @@ import (
 	"strings"
 )
 
-// Cgroup is the control group of a process, of version 2 or 1. A nil Cgroup knows
-// nothing.
+// Cgroup is the control group of a process, of version 2 or 1. For a nil Cgroup
+// nothing is known.
 type Cgroup struct {
 	dir string // of memory; empty if there is no such controller
-	cpu string // of the processor; empty if there is no such controller
+	cpu string // of the CPU; empty if there is no such controller
 	v1  bool
 }
 
-// Limits is what a control group may use and does. Negative is unknown or no limit.
+// Limits holds limits and counters of a control group. Negative means unknown
+// or no limit.
 type Limits struct {
 	Memory, MemoryLimit int64   // bytes
-	Cores               float64 // processors
-	Throttled           int64   // microseconds in which it was held back, in all
-	// Periods are those that the limit of processors was counted in, Held those of them in
-	// which the group was held back.
+	Cores               float64 // CPU cores
+	Throttled           int64   // microseconds in which it was throttled, in total
+	// Periods are the periods of the CPU limit, Held those in which the group was
+	// throttled.
 	Periods, Held int64
 }
 
-// FindCgroup finds the group of a process; proc and sys are /proc and /sys.
+// FindCgroup returns the group of a process; proc and sys are /proc and /sys.
 func FindCgroup(proc, sys string, pid int) *Cgroup {
 	text, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
 	if err != nil {
@@ -65,8 +66,8 @@ func contains(list, word string) bool {
 	return false
 }
 
-// firstWith is the first of the folders that has a file. In a container the
-// group's own folder is the root of what it sees.
+// firstWith returns the first of the folders that has a file. In a container
+// the group's own folder is the visible root.
 func firstWith(file string, dirs ...string) string {
 	for _, dir := range dirs {
 		if _, err := os.Stat(filepath.Join(dir, file)); err == nil {
@@ -76,8 +77,8 @@ func firstWith(file string, dirs ...string) string {
 	return ""
 }
 
-// OOMKills is how many processes of the group the out-of-memory killer has ended so
-// far, negative when that is not known.
+// OOMKills returns how many processes of the group the out-of-memory killer has
+// ended so far, negative if unknown.
 func (c *Cgroup) OOMKills() int64 {
 	if c == nil || c.dir == "" {
 		return -1
@@ -88,7 +89,7 @@ func (c *Cgroup) OOMKills() int64 {
 	return field(c.dir, "memory.events", "oom_kill")
 }
 
-// Limits reads what the group uses.
+// Limits reads the current values.
 func (c *Cgroup) Limits() Limits {
 	l := Limits{Memory: -1, MemoryLimit: -1, Cores: -1, Throttled: -1, Periods: -1, Held: -1}
 	if c == nil {
@@ -106,7 +107,7 @@ func (c *Cgroup) Limits() Limits {
 	return l
 }
 
-// readProcessor reads the limit of processors, and how often it held the group back.
+// readProcessor reads the CPU limit, and how often it throttled the group.
 func (c *Cgroup) readProcessor(l *Limits) {
 	if c.cpu == "" {
 		return
@@ -116,7 +117,7 @@ func (c *Cgroup) readProcessor(l *Limits) {
 		if ns := field(c.cpu, "cpu.stat", "throttled_time"); ns >= 0 {
 			l.Throttled = ns / 1000
 		}
-		if q, p := number(c.cpu, "cpu.cfs_quota_us"), number(c.cpu, "cpu.cfs_period_us"); q > 0 && p > 0 { // -1 is no limit
+		if q, p := number(c.cpu, "cpu.cfs_quota_us"), number(c.cpu, "cpu.cfs_period_us"); q > 0 && p > 0 { // -1 means no limit
 			l.Cores = float64(q) / float64(p)
 		}
 		return
@@ -124,7 +125,7 @@ func (c *Cgroup) readProcessor(l *Limits) {
 	l.Throttled = field(c.cpu, "cpu.stat", "throttled_usec")
 	if text, err := os.ReadFile(filepath.Join(c.cpu, "cpu.max")); err == nil {
 		quota, period, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
-		q, bad := strconv.ParseFloat(quota, 64) // "max" is no limit
+		q, bad := strconv.ParseFloat(quota, 64) // "max" means no limit
 		p, worse := strconv.ParseFloat(period, 64)
 		if bad == nil && worse == nil && p > 0 {
 			l.Cores = q / p

@@ -11,25 +11,25 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// device is the GPU that a process computes on.
+// device is the GPU on which a process computes.
 type device struct {
-	index   string // as nvidia-smi counts; empty if it is not known
-	several bool   // the evidence names more than one
+	index   string // the number in nvidia-smi; empty if unknown
+	several bool   // the evidence names several
 	asked   bool   // the environment of the process was read
-	written string // what the trace has
+	written string // the value in the trace
 }
 
-// note adds evidence. It has to agree.
+// note adds evidence, which must agree.
 func (d *device) note(index string) {
 	d.several = d.several || d.index != "" && d.index != index
 	d.index = index
 }
 
-// deviceEvery is how often nvidia-smi lists the processes that compute.
+// deviceEvery is how often nvidia-smi lists the computing processes.
 const deviceEvery = 10 * time.Second
 
-// readProcesses calls each with a process and the UUID of a GPU on which it computes, until
-// stop is closed.
+// readProcesses calls each with a process and the UUID of a GPU on which it
+// computes, until stop is closed.
 func (g *GPUs) readProcesses(stop <-chan struct{}, each func(pid int, uuid string)) {
 	g.query(stop, "--query-compute-apps=pid,gpu_uuid", deviceEvery, func(line string) {
 		number, uuid, _ := strings.Cut(line, ",")
@@ -39,8 +39,8 @@ func (g *GPUs) readProcesses(stop <-chan struct{}, each func(pid int, uuid strin
 	})
 }
 
-// initialNamespace is how the kernel calls the namespace of process numbers that the machine
-// starts with. The driver of a GPU lists processes by their numbers there.
+// initialNamespace is the kernel's name for the initial PID namespace of the
+// machine. The driver of a GPU lists processes by their ids there.
 const initialNamespace = "pid:[4026531836]"
 
 func inInitialNamespace(root string) bool {
@@ -57,8 +57,8 @@ func (s *Sampler) computes(pid int, uuid string) {
 	}
 }
 
-// indexOf returns the index of the sampled GPU that a number, a UUID or the beginning of one
-// names, empty unless it is exactly one.
+// indexOf returns the index of the sampled GPU with a number, a UUID or a
+// prefix of one, "" unless it is unique.
 func (s *Sampler) indexOf(name string) (index string) {
 	for i, u := range s.gpus {
 		if i != name && (u.uuid == "" || !strings.HasPrefix(name, "GPU-") || !strings.HasPrefix(u.uuid, name)) {
@@ -72,9 +72,9 @@ func (s *Sampler) indexOf(name string) (index string) {
 	return index
 }
 
-// device writes which GPU a process computes on, once that is known: from the driver's list
-// of processes, or because the process was started with one visible GPU. The n-th rank of a
-// host need not use the n-th GPU.
+// device writes on which GPU a process computes, once that is known: from the
+// driver's list of processes, or because the process was started with one
+// visible GPU. The n-th rank of a host need not use the n-th GPU.
 func (s *Sampler) device(p *Process, now time.Time) {
 	if s.writer == nil || len(s.gpus) == 0 {
 		return
@@ -104,9 +104,10 @@ func (s *Sampler) device(p *Process, now time.Time) {
 	s.writer.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: Category, Name: "compute_gpu", PID: pid, TID: pid, TS: now.UnixMicro(), Args: []dftracer.Arg{dftracer.Int("gpu", n)}})
 }
 
-// variable returns a variable of the environment with which a process was started.
+// variable returns a variable of the environment with which a process was
+// started.
 func variable(root string, pid int, name string) string {
-	all, _ := os.ReadFile(filepath.Join(root, strconv.Itoa(pid), "environ")) // without it the value is not known
+	all, _ := os.ReadFile(filepath.Join(root, strconv.Itoa(pid), "environ")) // without it the value is unknown
 	for v := range bytes.SplitSeq(all, []byte{0}) {
 		if value, ok := bytes.CutPrefix(v, []byte(name+"=")); ok {
 			return strings.TrimSpace(string(value))

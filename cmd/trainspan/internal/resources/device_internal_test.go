@@ -10,12 +10,12 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// The GPU of a process is on record where the driver lists it or one GPU is visible to it, and
-// all of that agrees.
+// The GPU of a process is recorded if the driver lists it or one GPU is visible
+// to it, and all of that agrees.
 func TestDevice(t *testing.T) {
 	for name, c := range map[string]struct {
 		environment string
-		computes    []string  // UUIDs, in the order in which the driver lists them
+		computes    []string  // UUIDs, in the order of the driver's list
 		want        []float64 // values of the counter "compute_gpu", -1 for several
 	}{
 		"nothing is known":                   {"LOCAL_RANK=1\x00", nil, nil},
@@ -49,7 +49,7 @@ func TestDevice(t *testing.T) {
 			sampler.sample(now)
 			for _, uuid := range c.computes {
 				sampler.computes(11, uuid)
-				sampler.computes(12, "GPU-aa") // a process of somebody else
+				sampler.computes(12, "GPU-aa") // a foreign process
 			}
 			for i := range 3 {
 				sampler.sample(now.Add(time.Duration(i+1) * time.Second))
@@ -64,7 +64,8 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// nvidia-smi is asked again without the newer fields, and for the processes that compute.
+// nvidia-smi is called again without the newer fields, and for the computing
+// processes.
 func TestReadGPUs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "nvidia-smi")
 	if err := os.WriteFile(path, []byte(`#!/bin/sh

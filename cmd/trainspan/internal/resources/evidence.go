@@ -9,18 +9,18 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
-// What counts as evidence.
+// Thresholds for evidence.
 const (
 	leastSeconds = 30.0     // of samples
-	leastGrowth  = 1 << 20  // bytes a minute
-	leastFit     = 0.7      // how much of the variance a line must explain
-	leastRate    = 10 << 20 // bytes a second
+	leastGrowth  = 1 << 20  // bytes per minute
+	leastFit     = 0.7      // share of the variance that a line must explain
+	leastRate    = 10 << 20 // bytes per second
 	nearLimit    = 0.9      // of the memory limit
 	idleGPU      = 50.0     // percent
 )
 
-// Evidence says in words what the samples show, what matters most first. It is
-// empty where nothing stands out.
+// Evidence describes what is unusual in the samples in words, most important
+// first. It may be empty.
 func (s *Sampler) Evidence() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,7 @@ func (s *Sampler) Evidence() []string {
 	return append(out, s.gpuEvidence()...)
 }
 
-// growth finds memory that grows.
+// growth finds growing memory.
 func (s *Sampler) growth() []string {
 	if s.group.seconds() < leastSeconds {
 		return nil
@@ -62,8 +62,8 @@ func (s *Sampler) growth() []string {
 	return []string{text}
 }
 
-// transfers finds who reads and writes much: the workers of a loader together,
-// other processes by themselves.
+// transfers finds processes that read and write much: the workers of a loader
+// together, other processes individually.
 func (s *Sampler) transfers() []string {
 	if s.group.seconds() < leastSeconds {
 		return nil // that is the start: programs and libraries are read
@@ -71,7 +71,7 @@ func (s *Sampler) transfers() []string {
 	type group struct {
 		name        string
 		n           int
-		read, wrote float64 // bytes a second
+		read, wrote float64 // bytes per second
 		fetched     float64
 	}
 	groups := make(map[string]*group)
@@ -114,7 +114,7 @@ func (s *Sampler) transfers() []string {
 	return out
 }
 
-// gpuEvidence finds GPUs that wait.
+// gpuEvidence finds idle GPUs.
 func (s *Sampler) gpuEvidence() (out []string) {
 	names := make([]string, 0, len(s.gpus))
 	for name := range s.gpus {

@@ -16,15 +16,14 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
-// GPUs samples those of NVIDIA by running nvidia-smi, which goes on by itself.
+// GPUs samples GPUs of NVIDIA with nvidia-smi, which runs continuously.
 type GPUs struct {
 	// Path is the program; Only is a number or an id, empty for all GPUs.
 	Path, Only string
 }
 
 // FindGPUs looks for nvidia-smi. visible is CUDA_VISIBLE_DEVICES, and local the
-// rank on this machine, negative when it is not known: then one GPU is this
-// process's.
+// rank on this machine, negative if unknown: then this process uses one GPU.
 func FindGPUs(visible string, local int) *GPUs {
 	path, err := exec.LookPath("nvidia-smi")
 	if err != nil {
@@ -41,12 +40,12 @@ func FindGPUs(visible string, local int) *GPUs {
 		g.Only = strings.Join(list, ",")
 	}
 	if strings.HasPrefix(g.Only, "MIG-") {
-		g.Only = "" // it is asked for by the GPU that it is a part of
+		g.Only = "" // it is requested through the GPU that it is a part of
 	}
 	return g
 }
 
-// gpuUsage sums up one GPU.
+// gpuUsage summarizes one GPU.
 type gpuUsage struct {
 	uuid         string
 	samples, use float64
@@ -61,25 +60,26 @@ type gpuSample struct {
 	index, uuid   string
 	use           float64 // percent
 	memory, total int64   // bytes
-	power         float64 // watts, negative when it is not known
+	power         float64 // watts, negative if unknown
 	temperature   float64 // degrees Celsius, as above
 	clock, most   float64 // of the processors, MHz, as above
-	slowed        int64   // why the clock is lowered: bits of NVML, negative as above
+	slowed        int64   // reasons for a lower clock: bits of NVML, negative as above
 }
 
-// What nvidia-smi is asked for. A program that does not know one of the fields ends at
-// once; it is asked again for the first ones, which all know.
+// The fields requested from nvidia-smi. A version that does not know one of
+// them ends at once; then only the first ones are requested, which all versions
+// know.
 const (
 	gpuFields     = "index,uuid,utilization.gpu,memory.used,memory.total,power.draw"
 	gpuMoreFields = gpuFields + ",temperature.gpu,clocks.sm,clocks.max.sm,clocks_throttle_reasons.active"
 )
 
-// slowdowns are the bits of NVML's reasons for a lower clock that are no choice of the
-// user: power cap, hardware slowdown, heat by software and by hardware, power brake.
+// slowdowns are the bits of NVML's reasons for a lower clock that the user did
+// not choose: power cap, hardware slowdown, heat by software and by hardware,
+// power brake.
 const slowdowns = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 
-// read runs the program until stop is closed. Its end is the end of the samples,
-// nothing else.
+// read runs the program until stop is closed. If it ends, only the samples end.
 func (g *GPUs) read(stop <-chan struct{}, each func(gpuSample, time.Time)) {
 	for _, fields := range [...]string{gpuMoreFields, gpuFields} {
 		n := 0
@@ -100,7 +100,8 @@ func (g *GPUs) read(stop <-chan struct{}, each func(gpuSample, time.Time)) {
 	}
 }
 
-// query runs the program until stop is closed, and calls each for every line that it prints.
+// query runs the program until stop is closed, and calls each for every line
+// that it prints.
 func (g *GPUs) query(stop <-chan struct{}, what string, every time.Duration, each func(line string)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -129,7 +130,7 @@ func (g *GPUs) query(stop <-chan struct{}, what string, every time.Duration, eac
 	}
 	cancel()
 	<-done
-	_ = cmd.Wait() // it was ended
+	_ = cmd.Wait() // it was killed
 }
 
 func parseGPU(line string) (s gpuSample, ok bool) {
@@ -159,7 +160,7 @@ func parseGPU(line string) (s gpuSample, ok bool) {
 	return s, s.index != "" && s.use >= 0
 }
 
-// GPUs are what the samples of each GPU say, by index.
+// GPUs returns a summary of the samples of each GPU, by index.
 func (s *Sampler) GPUs() (out []rundir.GPU) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +171,7 @@ func (s *Sampler) GPUs() (out []rundir.GPU) {
 	return out
 }
 
-// gpu takes a sample of a GPU.
+// gpu handles a sample of a GPU.
 func (s *Sampler) gpu(g gpuSample, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

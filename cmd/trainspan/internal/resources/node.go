@@ -15,16 +15,16 @@ import (
 
 // Member is one command whose processes are sampled.
 type Member struct {
-	// Command is the process that was started, Base the one that started it and
-	// adopts its orphans, and Exclude a child of that which is not of the command.
+	// Command is the process that was started, Base its parent, which adopts its
+	// orphans, and Exclude a child of Base that does not belong to the command.
 	Command, Base, Exclude int
-	// GPUs are those of the command, as nvidia-smi takes them; empty for all.
+	// GPUs are the command's GPUs for nvidia-smi; empty for all.
 	GPUs string
 }
 
-// Node is where those meet that record the ranks of one start on one node: a folder in
-// its memory, of which other nodes know nothing. One at a time samples for all of
-// them; when it ends, however it does, another one does.
+// Node coordinates the sampling of the ranks of one start on one node, in a
+// folder in the node's memory, invisible to other nodes. One process at a time
+// samples for all; when it ends in any way, another one takes over.
 type Node struct {
 	dir  string
 	lock *os.File
@@ -33,13 +33,13 @@ type Node struct {
 	ours fswrite.Proof
 }
 
-// nodePrefix is how such folders are called.
+// nodePrefix is the prefix of such folders.
 const nodePrefix = "trainspan-node-"
 
-// Meet joins those of the start with a key, in a folder of this node. An error means that
-// each has to sample for itself.
+// Meet joins the processes of the start with a key, in a folder of this node.
+// After an error each process samples for itself.
 func Meet(in, key string, m Member) (n *Node, err error) {
-	space, _ := os.Readlink("/proc/self/ns/pid") // numbers of processes mean something only there
+	space, _ := os.Readlink("/proc/self/ns/pid") // process ids are only valid in their namespace
 	sum := sha256.Sum256([]byte(key + "\x00" + space))
 	n = &Node{dir: filepath.Join(in, fmt.Sprintf("%s%d-%s", nodePrefix, os.Getuid(), hex.EncodeToString(sum[:8])))}
 	if err := fswrite.OwnDir(n.dir); err != nil {
@@ -57,15 +57,15 @@ func Meet(in, key string, m Member) (n *Node, err error) {
 	return n, f.Close()
 }
 
-// Leads reports whether this one samples for all.
+// Leads reports whether this process samples for all.
 func (n *Node) Leads() bool {
 	n.held = n.held || fswrite.Lock(n.lock)
 	return n.held
 }
 
-// Members are the commands that live.
+// Members returns the running commands.
 func (n *Node) Members() (all []Member) {
-	entries, _ := os.ReadDir(n.dir) // without them there is nobody else
+	entries, _ := os.ReadDir(n.dir) // without them there are no others
 	for _, e := range entries {
 		if m, ok := memberOf(e.Name()); ok && proc.Alive(m.Command, 0) {
 			all = append(all, m)
@@ -74,12 +74,12 @@ func (n *Node) Members() (all []Member) {
 	return all
 }
 
-// Leave lets another one sample. The last one takes the folder away.
+// Leave lets another process sample. The last one removes the folder.
 func (n *Node) Leave() {
-	_ = fswrite.Remove(n.mine, n.ours) // a command that has ended is not looked at
+	_ = fswrite.Remove(n.mine, n.ours) // a command that has ended is not sampled
 	_ = n.lock.Close()
 	if len(n.Members()) == 0 {
-		_ = fswrite.RemoveDir(n.dir, func(path string) bool { // who comes now samples for itself
+		_ = fswrite.RemoveDir(n.dir, func(path string) bool { // later processes sample for themselves
 			_, ok := memberOf(path)
 			return ok || path == lockName
 		})
@@ -88,7 +88,8 @@ func (n *Node) Leave() {
 
 const lockName = "lock"
 
-// name says all of a member: its file holds nothing, so it is never half there.
+// name encodes a member in the name of an empty file, so it is never
+// incomplete.
 func (m *Member) name() string {
 	return fmt.Sprintf("%d-%d-%d-%s", m.Command, m.Base, m.Exclude, hex.EncodeToString([]byte(m.GPUs)))
 }
@@ -103,7 +104,7 @@ func memberOf(name string) (m Member, ok bool) {
 	return m, err == nil && m.name() == name
 }
 
-// gpusOf are the GPUs of all members.
+// gpusOf returns the GPUs of all members.
 func gpusOf(all []Member) string {
 	var list []string
 	for _, m := range all {

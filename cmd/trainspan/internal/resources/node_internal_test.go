@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// One samples for all of a start on a node; when it ends another one does, and the last
-// one leaves nothing behind.
+// One process samples for all of a start on a node; when it ends another one
+// does, and the last one leaves nothing behind.
 func TestNode(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("it is not known which processes live")
@@ -39,7 +39,7 @@ func TestNode(t *testing.T) {
 	if gpusOf(append(members, Member{})) != "" {
 		t.Error("a process with all GPUs was skipped, want it sampled")
 	}
-	_ = all[1].lock.Close() // as its end does, also by a kill
+	_ = all[1].lock.Close() // as when it ends, also by a kill
 	if !all[2].Leads() || all[0].Leads() {
 		t.Error("want exactly one successor")
 	}
@@ -54,7 +54,7 @@ func TestNode(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(in, "*")); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	// A folder of somebody else, or that others can read, is not used.
+	// A foreign folder, or one that others can read, is not used.
 	if err := os.Mkdir(all[0].dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

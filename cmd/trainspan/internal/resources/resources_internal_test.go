@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// system is a /proc and a /sys of a test.
+// system is an artificial /proc and /sys.
 type system struct {
 	t    *testing.T
 	root string
@@ -29,7 +29,7 @@ func (s *system) write(path, text string) {
 	}
 }
 
-// process is a process with so many pages of memory and bytes read.
+// process adds a process with a number of memory pages and of bytes read.
 func (s *system) process(pid, parent int, program string, started, pages, read int) {
 	s.write(fmt.Sprintf("proc/%d/stat", pid),
 		fmt.Sprintf("%d (%s) S %d 0 0 0 0 0 7 0 1 0 100 50 0 0 20 0 3 0 %d 0 %d 0", pid, program, parent, started, pages))
@@ -42,8 +42,8 @@ func (s *system) gone(pid int) {
 	}
 }
 
-// The tree has the command, what it starts and the orphans among these, and
-// nothing else; numbers that come again are other processes.
+// The tree has the command, its descendants and orphans, and nothing else;
+// reused process ids are other processes.
 func TestTree(t *testing.T) {
 	s := newSystem(t)
 	now := time.Unix(1000, 0)
@@ -72,7 +72,7 @@ func TestTree(t *testing.T) {
 	s.process(9, 10, "worker", 1, 1, 0) // adopted
 	s.process(15, 1, "stranger", 1, 1, 0)
 	expect("an orphan", 9, 11)
-	s.process(15, 11, "python", 2, 1, 0) // the number again, after a while
+	s.process(15, 11, "python", 2, 1, 0) // the reused id, after a while
 	expect("too early", 9, 11)
 	now = now.Add(forget)
 	expect("in time", 9, 11, 15)
@@ -83,8 +83,8 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// TestGrowth: memory grows if it still does in the second half of the time, and what a program
-// takes to start is no growth.
+// TestGrowth checks that memory counts as growing if it still grows in the
+// second half of the time, and not while a program starts.
 func TestGrowth(t *testing.T) {
 	for name, c := range map[string]struct {
 		size func(second int) float64 // bytes

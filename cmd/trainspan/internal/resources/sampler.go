@@ -1,7 +1,7 @@
-// Package resources samples what the processes of a command use and wait for, from
-// outside: processor, memory, reads and writes, page faults, the limits of their
-// control groups, the load of the system, and GPUs. It runs no code in them and needs no rights beyond those of
-// their user.
+// Package resources samples what the processes of a command use and wait for,
+// from outside: CPU, memory, I/O, page faults, the limits of their control
+// groups, the load of the system, and GPUs. It runs no code in them and needs
+// only the rights of their user.
 package resources
 
 import (
@@ -17,28 +17,28 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/proc"
 )
 
-// Category is that of the counter events.
+// Category is the category of the counter events.
 const Category = "resources"
 
 // Options configures a Sampler.
 type Options struct {
 	// Member is the command.
 	Member
-	// Node is where others meet of the same start on the same node; nil without any.
-	// Who does not sample for them looks only at its own processes, every few
-	// seconds, and has no evidence.
+	// Node coordinates the processes of the same start on the same node; may be
+	// nil. A process that does not sample for the others only samples its own
+	// processes, every few seconds, and has no evidence.
 	Node *Node
-	// Open returns the writer of the counter events: of each process under its own
-	// number, of the control group and the GPUs under Base. It is called when there is
-	// something to write; nil writes none.
+	// Open returns the writer of the counter events: those of a process have its
+	// id, those of the control group and the GPUs have Base. It is called when
+	// there is something to write; with nil nothing is written.
 	Open func() *dftracer.Writer
-	// Interval is the time between two samples; 0 is a second.
+	// Interval is the time between two samples; 0 means 1 s.
 	Interval time.Duration
-	// Cgroup is the control group; nil is unknown.
+	// Cgroup is the control group; nil if unknown.
 	Cgroup *Cgroup
-	// Proc is /proc and Sys is /sys; empty is just that.
+	// Proc is the path of /proc and Sys of /sys; empty means these.
 	Proc, Sys string
-	// Sampled is how its GPUs are sampled; nil where there are none.
+	// Sampled samples the GPUs; nil if there are none.
 	Sampled *GPUs
 }
 
@@ -49,15 +49,15 @@ type Sampler struct {
 	work sync.WaitGroup
 	once sync.Once
 
-	// Of the goroutine that samples.
+	// Used by the sampling goroutine.
 	leads   bool
-	gpusOf  string        // whose GPUs are sampled
-	gpuStop chan struct{} // ends that
+	gpusOf  string        // the members whose GPUs are sampled
+	gpuStop chan struct{} // ends the sampling of GPUs
 
 	mu      sync.Mutex
 	tree    *tree
 	writer  *dftracer.Writer
-	aside   bool  // another one samples for this
+	aside   bool  // another process samples for this one
 	group   usage // of all processes together
 	groupAt int64 // peak of the control group
 	limit   int64
@@ -67,7 +67,7 @@ type Sampler struct {
 	groups  map[string]*groupUsage // by folder
 }
 
-// Start starts a Sampler.
+// Start returns a running Sampler.
 func Start(o Options) *Sampler {
 	if o.Interval <= 0 {
 		o.Interval = time.Second
@@ -112,10 +112,11 @@ func (s *Sampler) run() {
 	}
 }
 
-// apart is how many times less often those sample for whom another one does.
+// apart is how many times less often a process samples if another one samples
+// for it.
 const apart = 5
 
-// turn samples if it is this one's turn, the n-th since the start.
+// turn samples if it is this process's turn, the n-th since the start.
 func (s *Sampler) turn(now time.Time, n int) {
 	members := []Member{s.o.Member}
 	leads := s.o.Node == nil
@@ -137,7 +138,7 @@ func (s *Sampler) turn(now time.Time, n int) {
 	s.sample(now)
 }
 
-// lead opens what only the one has that samples for all.
+// lead opens what only the leading process has.
 func (s *Sampler) lead(members []Member) {
 	if !s.leads && s.o.Open != nil {
 		w := s.o.Open()
@@ -215,7 +216,7 @@ func (u *usage) note(st, last *stat, now time.Time) {
 	}
 }
 
-// subtract is a-b, and 0 for a count that went back.
+// subtract returns a-b, or 0 for a count that decreased.
 func subtract(a, b uint64) uint64 {
 	if a < b {
 		return 0
@@ -281,7 +282,7 @@ func (s *Sampler) limits(now time.Time) {
 	}
 }
 
-// counter writes an event of the whole.
+// counter writes an event for all processes together.
 func (s *Sampler) counter(name string, now time.Time, args ...dftracer.Arg) {
 	if s.writer != nil {
 		pid := int64(s.o.Base)
@@ -289,8 +290,8 @@ func (s *Sampler) counter(name string, now time.Time, args ...dftracer.Arg) {
 	}
 }
 
-// Processes lists the processes of the command there are and were, and how many
-// more there were.
+// Processes returns the current and ended processes of the command, and how
+// many more there were.
 func (s *Sampler) Processes() (list []Process, more int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,7 +303,7 @@ func (s *Sampler) Processes() (list []Process, more int) {
 	return list, s.tree.missed
 }
 
-// usage sums up what a process used.
+// usage summarizes what a process used.
 type usage struct {
 	cpu         float64 // seconds
 	first, last time.Time
@@ -319,11 +320,12 @@ func (u *usage) seconds() float64 { return u.last.Sub(u.first).Seconds() }
 // trend keeps samples, and fits a line to those of the second half of the time.
 type trend struct {
 	samples [][2]float64
-	every   int // one of that many is kept
+	every   int // one of this many is kept
 	n       int
 }
 
-// maxTrend bounds the samples that are kept. Beyond it every second one goes.
+// maxTrend bounds the samples that are kept. Above it every second one is
+// dropped.
 const maxTrend = 256
 
 func (t *trend) add(x, y float64) {
@@ -345,8 +347,8 @@ func (t *trend) add(x, y float64) {
 	t.samples = append(t.samples, [2]float64{x, y})
 }
 
-// line is the slope of the line, how much of the variance it explains, and how long the
-// second half takes: what a program needs to start is no growth.
+// line returns the slope of the line, how much of the variance it explains, and
+// the length of the second half: what a program needs to start is not growth.
 func (t *trend) line() (slope, fit, span float64) {
 	if len(t.samples) == 0 {
 		return 0, 0, 0
@@ -368,14 +370,13 @@ func (t *trend) line() (slope, fit, span float64) {
 	return c / vx, math.Min(c*c/(vx*vy), 1), last - half[0][0]
 }
 
-// last is the value at the end.
+// last returns the value at the end.
 func (t *trend) last() float64 { return t.samples[len(t.samples)-1][1] }
 
-// tick is a hundredth of a second, the unit of processor time in /proc on every
-// system that Linux runs on.
+// tick is 10 ms, the unit of processor time in /proc on every Linux system.
 const tick = 100
 
-// stat is what /proc says of a process at one moment.
+// stat is the state of a process in /proc at one moment.
 type stat struct {
 	proc.Stat
 	io ioStat
@@ -387,12 +388,12 @@ type stat struct {
 // ioStat is what a process read and wrote: by calls, and from and to storage.
 type ioStat struct {
 	known                  bool
-	chars, written         uint64 // bytes by calls, whatever served them
+	chars, written         uint64 // bytes by calls, including those served from caches
 	readCalls, writeCalls  uint64
 	fromStorage, toStorage uint64
 }
 
-// readIO reads /proc/PID/io, which only the owner may.
+// readIO reads /proc/PID/io, which only the owner may read.
 func readIO(root string, pid int) (s ioStat) {
 	text, err := os.ReadFile(filepath.Join(root, strconv.Itoa(pid), "io"))
 	if err != nil {
@@ -415,7 +416,7 @@ func readIO(root string, pid int) (s ioStat) {
 	return s
 }
 
-// numbers lists the processes of the system.
+// numbers returns the processes of the system.
 func numbers(root string) []int {
 	dir, err := os.Open(root)
 	if err != nil {

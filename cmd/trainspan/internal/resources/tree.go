@@ -7,29 +7,28 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/proc"
 )
 
-// tree knows the processes of commands: them, what they start, and the orphans
-// among these.
+// tree holds the processes of commands, their descendants and orphans.
 type tree struct {
 	root    string // /proc
 	own     Member
 	members []Member
 	ours    map[int]*Process
-	foreign map[int]bool // numbers that are not ours
-	checked time.Time    // when foreign was last forgotten: numbers come again
+	foreign map[int]bool // processes of others
+	checked time.Time    // when foreign was last cleared, because ids are reused
 	gone    []*Process
-	missed  int // processes that were not remembered
+	missed  int // processes above the bound
 }
 
-// forget is how long a number is believed to be foreign.
+// forget is how long a process id counts as foreign.
 const forget = 15 * time.Second
 
-// maxGone bounds the processes that are remembered after their end.
+// maxGone bounds the ended processes that are remembered.
 const maxGone = 512
 
 // Process is a process of the command.
 type Process struct {
 	PID, Parent int
-	Program     string // as the system knows it, at most 15 characters
+	Program     string // the system's name, at most 15 characters
 	First, Seen time.Time
 
 	base    int // of its member
@@ -44,7 +43,8 @@ func newTree(root string, own Member) *tree {
 	return &tree{root: root, own: own, members: []Member{own}, ours: make(map[int]*Process), foreign: make(map[int]bool)}
 }
 
-// watch says whose processes they are. Those of a command that has ended are still seen.
+// watch sets the members. Processes of a command that has ended are still
+// sampled.
 func (t *tree) watch(members []Member) {
 	if !slices.Contains(members, t.own) {
 		members = append(slices.Clone(members), t.own)
@@ -55,7 +55,7 @@ func (t *tree) watch(members []Member) {
 	}
 }
 
-// memberOf is the member that a process belongs to, by its number and its parent's, nil without one.
+// memberOf returns the member of a process, by its id and its parent's, or nil.
 func (t *tree) memberOf(pid, parent int) *Member {
 	for i := range t.members {
 		if m := &t.members[i]; pid == m.Command || parent == m.Base {
@@ -65,12 +65,12 @@ func (t *tree) memberOf(pid, parent int) *Member {
 	return nil
 }
 
-// isForeign reports whether a process is no part of any command.
+// isForeign reports whether a process belongs to no command.
 func (t *tree) isForeign(pid int) bool {
 	return slices.ContainsFunc(t.members, func(m Member) bool { return pid == m.Base || pid == m.Exclude })
 }
 
-// look brings the tree up to date and reads every process once.
+// look updates the tree and reads every process once.
 func (t *tree) look(now time.Time, each func(p *Process, s *stat)) {
 	if now.Sub(t.checked) > forget {
 		clear(t.foreign)
@@ -92,7 +92,7 @@ func (t *tree) look(now time.Time, each func(p *Process, s *stat)) {
 	for pid, p := range t.ours {
 		s := found[pid]
 		if s.Ended() {
-			continue // it has ended, and nobody has asked how
+			continue // it has ended, but its parent has not waited for it
 		}
 		s.io = readIO(t.root, pid)
 		p.Seen, p.Program = now, s.Program // it may have become another program
@@ -101,7 +101,8 @@ func (t *tree) look(now time.Time, each func(p *Process, s *stat)) {
 	}
 }
 
-// end takes out the processes that are no more, or are others with their number.
+// end removes processes that have ended, or whose id belongs to another
+// process.
 func (t *tree) end(found map[int]stat) {
 	for pid, p := range t.ours {
 		if s, ok := found[pid]; ok && s.Started == p.started {
@@ -116,7 +117,7 @@ func (t *tree) end(found map[int]stat) {
 	}
 }
 
-// begin takes in the processes that are new. A parent may be read after its child.
+// begin adds new processes. A parent may be read after its child.
 func (t *tree) begin(found map[int]stat, now time.Time) {
 	var fresh []stat
 	for pid, s := range found {
@@ -150,7 +151,7 @@ func (t *tree) begin(found map[int]stat, now time.Time) {
 	}
 }
 
-// all lists the processes there are and were.
+// all returns the current and ended processes.
 func (t *tree) all() []*Process {
 	out := append([]*Process(nil), t.gone...)
 	for _, p := range t.ours {

@@ -7,13 +7,14 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/proc"
 )
 
-// hostUsage is what the system had done at the last sample.
+// hostUsage holds the counters of the system at the last sample.
 type hostUsage struct {
 	last proc.Host
 	at   time.Time
 }
 
-// groupUsage is what the limit of a control group did at the last sample and at this one.
+// groupUsage holds the counters of a control group's limit at the last sample
+// and at this one.
 type groupUsage struct {
 	of       *Cgroup
 	was, now Limits
@@ -32,7 +33,7 @@ func (s *Sampler) readGroups() {
 	}
 }
 
-// groupOf returns the group of a process. A process may be moved to another one.
+// groupOf returns the group of a process, which may have changed.
 func (s *Sampler) groupOf(pid int) *groupUsage {
 	c := FindCgroup(s.o.Proc, s.o.Sys, pid)
 	if c == nil || c.cpu == "" {
@@ -52,8 +53,8 @@ func (s *Sampler) groupOf(pid int) *groupUsage {
 	return g
 }
 
-// longestDelay is the share of the time for which the thread waited for a processor that
-// waited longest, negative where that is not known.
+// longestDelay returns the share of the time in which the thread that waited
+// longest was runnable without a CPU, negative if unknown.
 func longestDelay(now, before map[int]uint64, seconds float64) float64 {
 	most := -1.0
 	for tid, ns := range now {
@@ -77,7 +78,7 @@ func (s *Sampler) waits(p *Process, st *stat, now time.Time) {
 	if n := proc.AllowedCores(s.o.Proc, p.PID); n > 0 {
 		args = append(args, dftracer.Int("allowed_cores", int64(n)))
 	}
-	if st.IODelay > 0 { // kept only where the kernel was told to
+	if st.IODelay > 0 { // only if the kernel counts it
 		args = append(args, dftracer.Float("io_delay_share", min(float64(subtract(st.IODelay, p.last.IODelay))/tick/seconds, 1)))
 	}
 	if g := st.group; g != nil && g.now.Cores >= 0 {
@@ -92,14 +93,14 @@ func (s *Sampler) waits(p *Process, st *stat, now time.Time) {
 	}
 }
 
-// system writes what the system did since the last sample.
+// system writes the counters of the system since the last sample.
 func (s *Sampler) system(now time.Time) {
 	if s.writer == nil || s.aside {
 		return
 	}
 	h, err := proc.ReadHost(s.o.Proc)
 	if err != nil {
-		return // as where this is not Linux
+		return // for example not on Linux
 	}
 	last, seconds := s.host.last, now.Sub(s.host.at).Seconds()
 	known := !s.host.at.IsZero() && seconds > 0

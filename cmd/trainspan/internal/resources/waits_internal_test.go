@@ -11,8 +11,8 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// What keeps processes from running is recorded, of each process and of the system. The
-// texts are those of a kernel 6.18 with a group of version 1 at a fifth of a processor.
+// Waits are recorded for each process and for the system. The texts are from a
+// kernel 6.18 with a version-1 group limited to a fifth of a CPU.
 func TestWaits(t *testing.T) {
 	s := newSystem(t)
 	file := filepath.Join(t.TempDir(), "resources.pfw")
@@ -54,7 +54,8 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// samples are the values of the counters of a trace, by process, name and argument.
+// samples returns the values of the counters of a trace, by process, name and
+// argument.
 func samples(t *testing.T, file string) map[string][]float64 {
 	t.Helper()
 	r, err := dftracer.OpenReader(file, nil)
@@ -81,7 +82,7 @@ func samples(t *testing.T, file string) map[string][]float64 {
 	}
 }
 
-// What a sample of one process costs: this one, with its threads.
+// The cost of a sample of one process: this one, with its threads.
 func BenchmarkSample(b *testing.B) {
 	file := filepath.Join(b.TempDir(), "resources.pfw")
 	w, err := dftracer.Create(file, nil)

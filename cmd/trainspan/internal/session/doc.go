@@ -1,7 +1,7 @@
-// Package session is the telemetry process of trainspan run: it gathers what a
-// command and its processes say and use, writes the files of the start, and says
-// at the end what came of it. It runs beside the command (package launch) and
-// outlives it for as long as the files take.
+// Package session is the telemetry process of trainspan run: it collects the
+// telemetry and resource use of a command and its processes, writes the files
+// of the start, and reports at the end. It runs beside the command (package
+// launch) and outlives it until the files are complete.
 package session
 
 import (
@@ -23,10 +23,11 @@ const (
 	folderClient = "python"
 )
 
-// RemoveFolder deletes the folder that a start made for a folder of rings: itself,
-// or the one around it, which holds the client too. It must be of this user, who
-// alone can read it, and hold nothing but what a start leaves: the client, and the
-// names of rings that were read. Else nothing is deleted.
+// RemoveFolder deletes the folder that a start made for ring buffers: the
+// folder itself, or the one around it, which also has the client. It must
+// belong to this user and be private, and have only what a start leaves: the
+// client, and the names of ring buffers that were read. Otherwise nothing is
+// deleted.
 func RemoveFolder(rings string) error {
 	dir := filepath.Clean(rings)
 	if filepath.Base(dir) == folderRings {

@@ -20,26 +20,26 @@ import (
 	"github.com/trainspan/trainspan/internal/report"
 )
 
-// hangs watches for a hang of the job, and then stores where its ranks are: once for each
-// hang, of the processes of this start.
+// hangs detects a hang of the job, and then stores the stacks of its ranks:
+// once for each hang, for the processes of this start.
 type hangs struct {
 	*start
 	python *pythonSide
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	spans int64     // read when that was looked at last
-	since time.Time // when that number was new
+	spans int64     // the number at the last check
+	since time.Time // when that number changed
 	next  time.Time // when the files may be read again
-	taken bool      // the stacks of this hang
+	taken bool      // the stacks of this hang are taken
 }
 
 const (
-	// The files are read when no span has come for so long: the least time of a hang.
+	// The files are read if no span has come for this long: the shortest hang.
 	silence = 30 * time.Second
-	// Each way to a stack may take this long.
+	// The time limit of each way to get a stack.
 	taking = 10 * time.Second
-	// So many ranks are asked, where all wait.
+	// The maximum number of ranks, if all wait.
 	mostAsked = 8
 )
 
@@ -70,7 +70,8 @@ func (h *hangs) follow(ctx context.Context) {
 	}
 }
 
-// due reports whether the job may hang: it has trained, and no span came for long.
+// due reports whether the job may hang: it has trained, and no span has come
+// for long.
 func (h *hangs) due(now time.Time, spans int64) bool {
 	if spans != h.spans {
 		h.spans, h.since, h.taken = spans, now, false
@@ -78,7 +79,8 @@ func (h *hangs) due(now time.Time, spans int64) bool {
 	return spans > 0 && !h.taken && now.Sub(h.since) >= silence && !now.Before(h.next)
 }
 
-// look reads the records of the job and, if they show a hang, stores the stacks.
+// look reads the records of the job and, if they show a hang, stores the
+// stacks.
 func (h *hangs) look(ctx context.Context) error {
 	state, err := report.Load(func() error {
 		if ctx.Err() != nil {
@@ -95,7 +97,7 @@ func (h *hangs) look(ctx context.Context) error {
 	for _, j := range state.Jobs() {
 		if len(j.Job.Processes) > 0 {
 			for _, p := range h.asked(report.Live(j, time.Now().UnixNano()), j.Job.Processes) {
-				h.taken = true // also if it gives none: it would not the next time
+				h.taken = true // also if there are none: a second attempt would not help
 				if err := h.take(ctx, p); err != nil {
 					return err
 				}
@@ -106,8 +108,9 @@ func (h *hangs) look(ctx context.Context) error {
 	return nil
 }
 
-// asked are the processes of this node whose stacks show where a hang is: those of the ranks
-// that the others wait for or, if it is not known who that is, the first ones.
+// asked returns the processes of this node whose stacks show where a hang is:
+// those of the ranks that the others wait for or, if these are unknown, the
+// first ones.
 func (h *hangs) asked(r *report.Report, procs []*job.Process) (out []*job.Process) {
 	n := len(r.Attempts)
 	if n == 0 || !r.Attempts[n-1].Running {
@@ -125,7 +128,8 @@ func (h *hangs) asked(r *report.Report, procs []*job.Process) (out []*job.Proces
 	return out[:min(len(out), mostAsked)]
 }
 
-// take stores the stacks of a process that recorded into a ring of this start. It is no error if there are none.
+// take stores the stacks of a process that recorded into a ring buffer of this
+// start. It returns nil if there are none.
 func (h *hangs) take(ctx context.Context, p *job.Process) error {
 	pid := int(p.PID)
 	if !h.isOurs(pid) {
@@ -143,14 +147,15 @@ func (h *hangs) take(ctx context.Context, p *job.Process) error {
 	return err
 }
 
-// isOurs reports whether a process was started below this trainspan run: the number of one of
-// another machine or container may be that of anybody here.
+// isOurs reports whether a process was started below this trainspan run,
+// because the id of a process on another machine or in a container may belong
+// to any process here.
 func (h *hangs) isOurs(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	return err == nil && pid > 0 && slices.Contains(strings.Split(string(text), "\x00"), environ.Run+"="+h.token)
 }
 
-// close ends it.
+// close ends the detection.
 func (h *hangs) close() {
 	if h != nil {
 		h.cancel()

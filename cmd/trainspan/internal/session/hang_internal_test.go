@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestHangIsDue: the records are read when nothing was recorded for long, and no more once the stacks are taken,
-// until the job goes on.
+// TestHangIsDue checks that the records are read when nothing was recorded for
+// long, and not after the stacks are taken, until the job continues.
 func TestHangIsDue(t *testing.T) {
 	begun := time.Unix(1_700_000_000, 0)
 	h := &hangs{since: begun}

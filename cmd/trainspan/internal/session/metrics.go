@@ -12,22 +12,22 @@ import (
 	"github.com/trainspan/trainspan/internal/report"
 )
 
-// jobMetrics serves what the files of the job show while the command runs.
+// jobMetrics serves metrics from the files of the job while the command runs.
 type jobMetrics struct {
 	server *jobmetrics.Server
 	stop   chan struct{}
 	done   chan struct{}
 }
 
-// The files are read at most every readEvery, and the reading takes at most a fiftieth of
-// the time, so that it does not hold up a training on the same machine.
+// The files are read at most every readEvery, and reading takes at most a
+// fiftieth of the time, so that it does not slow training on the same machine.
 const (
 	readEvery = 5 * time.Second
 	readShare = 50
 )
 
-// startMetrics begins to serve the metrics of the job. Of the ranks of a launcher only the
-// first does: it reads the files of the others.
+// startMetrics starts serving the metrics of the job. Of a launcher's ranks
+// only the first one does: it reads the files of the others.
 func startMetrics(s *start) (*jobMetrics, error) {
 	if s.set.Metrics == "" || s.ranks.Rank.Or(0) > 0 {
 		return nil, nil //nolint:nilnil // nobody asked
@@ -62,7 +62,7 @@ func (m *jobMetrics) follow(s *start) {
 
 var errStopped = errors.New("the command has ended")
 
-// read makes the metrics of what the files hold now.
+// read updates the metrics from the current files.
 func (m *jobMetrics) read(dir string) error {
 	stopped := func() error {
 		select {
@@ -75,7 +75,7 @@ func (m *jobMetrics) read(dir string) error {
 	state, err := report.Load(stopped, dir)
 	switch {
 	case errors.Is(err, job.ErrNoTelemetry), errors.Is(err, errStopped):
-		return nil // not yet, or not any more
+		return nil // no longer, or not yet
 	case err != nil:
 		return err
 	}
@@ -88,7 +88,7 @@ func (m *jobMetrics) read(dir string) error {
 	return nil
 }
 
-// close ends it.
+// close ends the serving.
 func (m *jobMetrics) close(ctx context.Context) error {
 	close(m.stop)
 	<-m.done

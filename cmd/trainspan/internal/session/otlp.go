@@ -30,26 +30,28 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// otlpSide is the receiver, its files, and the way to the user's backend.
+// otlpSide is the receiver, its files, and the forwarding to the user's
+// backend.
 type otlpSide struct {
 	dir      string
 	receiver *otlpreceiver.Receiver
 	files    *otlpreceiver.Files
-	queue    *delivery.Queue[forwarded] // nil where nothing is sent on
+	queue    *delivery.Queue[forwarded] // nil if nothing is forwarded
 }
 
-// forwarded is one span on its way on.
+// forwarded is one span to be forwarded.
 type forwarded struct {
 	resource *resourcepb.Resource
 	scope    *commonpb.InstrumentationScope
 	span     *tracepb.Span
 }
 
-// startOTLP starts the receiver and tells the command of it.
+// startOTLP starts the receiver and sets its address in the command's
+// environment.
 func startOTLP(s *start, ready *launch.Ready) (*otlpSide, error) {
 	o := &otlpSide{dir: s.dir}
 	if s.set.Forward != "" {
-		if err := o.forwardTo(s); err != nil { // they are in the files all the same
+		if err := o.forwardTo(s); err != nil { // they are in the files anyway
 			s.problem("cannot forward spans: %v; see "+helptopic.Delivery, err)
 		}
 	}
@@ -70,7 +72,7 @@ func startOTLP(s *start, ready *launch.Ready) (*otlpSide, error) {
 		return nil, errors.Join(err, o.files.Close(ctx))
 	}
 	o.receiver = r
-	// The protocol that the user chose is kept; both are served on the port.
+	// The protocol that the user chose is kept; the port serves both.
 	protocol := "http/protobuf"
 	for _, name := range []string{varProtocol, "OTEL_EXPORTER_OTLP_PROTOCOL"} {
 		if v, _ := os.LookupEnv(name); strings.TrimSpace(v) != "" {
@@ -83,13 +85,13 @@ func startOTLP(s *start, ready *launch.Ready) (*otlpSide, error) {
 		endpoint += otlpreceiver.Path
 	}
 	ready.Env[varProtocol], ready.Env[varEndpoint] = launch.Bytes(protocol), launch.Bytes(endpoint)
-	// What the user has set of these is for the backend that the endpoint named before.
+	// The user's values are for the backend at the previous endpoint.
 	ready.Unset = append(ready.Unset, "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
 		"OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY")
 	if token == "" {
 		ready.Unset = append(ready.Unset, varHeaders)
 	} else {
-		// The headers for all signals come as they would without these.
+		// The headers for all signals stay as without these variables.
 		headers, _ := os.LookupEnv("OTEL_EXPORTER_OTLP_HEADERS")
 		if headers = strings.TrimSpace(headers); headers != "" {
 			headers += ","
@@ -99,8 +101,8 @@ func startOTLP(s *start, ready *launch.Ready) (*otlpSide, error) {
 	return o, nil
 }
 
-// otlpToken is the token that senders have to give: a random one, or that of the user's
-// file. Empty is none.
+// otlpToken returns the token that senders must send: a random one, or that of
+// the user's file. Empty means none.
 func (s *start) otlpToken() (string, error) {
 	path := string(s.set.TokenFile)
 	switch {
@@ -127,14 +129,14 @@ func (s *start) otlpToken() (string, error) {
 	return token, nil
 }
 
-// Bounds of the token of a user.
+// Bounds of a user's token.
 const (
 	minToken = 16
 	maxToken = 4 << 10
 )
 
 // forwardTo makes the queue to the user's backend. Headers, protocol and
-// certificates are those of the environment.
+// certificates come from the environment.
 func (o *otlpSide) forwardTo(s *start) error {
 	cfg, _, err := otlp.FromEnv(func(name string) (string, bool) {
 		switch name {
@@ -154,7 +156,7 @@ func (o *otlpSide) forwardTo(s *start) error {
 	}
 	options := exporter.Delivery()
 	options.MaxQueue = max(options.MaxQueue, forwardQueue)
-	options.OnLoss = func(cause delivery.Cause, _ int64, err error) { // once each: run.json counts them
+	options.OnLoss = func(cause delivery.Cause, _ int64, err error) { // each cause once: run.json counts them
 		s.problem("spans were not forwarded: %v (%v); see "+helptopic.Delivery, cause, err)
 	}
 	options.Clean, options.Spill = nil, nil
@@ -169,7 +171,8 @@ func (o *otlpSide) forwardTo(s *start) error {
 // forwardQueue is how many spans may wait for the backend.
 const forwardQueue = 1 << 15
 
-// take is the receiver's sink. What is to be sent again is not sent on yet.
+// take is the receiver's sink. Spans that will be sent again are not forwarded
+// yet.
 func (o *otlpSide) take(ctx context.Context, b *otlpreceiver.Batch) error {
 	err := o.files.Take(ctx, b)
 	if o.queue != nil && !errors.Is(err, otlpreceiver.ErrLater) {
@@ -184,7 +187,8 @@ func (o *otlpSide) take(ctx context.Context, b *otlpreceiver.Batch) error {
 	return err
 }
 
-// peers remembers who is at the other end of a connection: to find out is dear.
+// peers caches the process at the other end of a connection, which is expensive
+// to find.
 type peers struct {
 	mu    sync.Mutex
 	known map[string]peerSeen
@@ -195,8 +199,8 @@ type peerSeen struct {
 	at  time.Time
 }
 
-// remember is for how long a port is believed to be the same connection, and
-// maxPeers how many are.
+// remember is for how long a port counts as the same connection, and maxPeers
+// how many are cached.
 const (
 	remember = time.Minute
 	maxPeers = 1024
@@ -217,7 +221,7 @@ func (p *peers) find(from net.Addr) int {
 	return pid
 }
 
-// regroup puts spans of one resource and scope together again.
+// regroup merges spans by resource and scope.
 func regroup(batch []forwarded) (out []*tracepb.ResourceSpans) {
 	var rs *tracepb.ResourceSpans
 	var ss *tracepb.ScopeSpans
@@ -253,8 +257,8 @@ func (o *otlpSide) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// replay adds what journals in the directory hold: that of an earlier start there, of
-// which all was killed, or this one's where trace files were not complete.
+// replay adds the contents of journals in the directory: of an earlier start
+// whose processes were killed, or of this one if trace files were not complete.
 func (o *otlpSide) replay(ctx context.Context) error {
 	left, _ := otlpreceiver.FindJournals(o.dir)
 	if len(left) == 0 {
@@ -270,7 +274,7 @@ func (o *otlpSide) replay(ctx context.Context) error {
 	return nil
 }
 
-// describe notes the counts.
+// describe adds the counts.
 func (o *otlpSide) describe(r *rundir.Run) {
 	if o == nil {
 		return

@@ -14,13 +14,14 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/proc"
 )
 
-// ownerPrefix begins the names of empty files in a folder of a start: each names a process
-// that may still need the folder. Their extension is one that every version of trainspan
-// import takes for the folder's own.
+// ownerPrefix is the prefix of empty files in a start's folder: each names a
+// process that may still need the folder. Their extension is one that every
+// version of trainspan trace import accepts as the folder's own.
 const ownerPrefix = "owner-"
 
-// lockFolder locks a folder as long as this process lives, and then names those that need it. A
-// folder without a lock is no error: the names of its owners keep it.
+// lockFolder locks a folder while this process lives, and then names the
+// processes that need it. A missing lock is not an error, because the names of
+// its owners protect it.
 func (p *pythonSide) lockFolder(dir string, pids ...int) {
 	if f, err := os.Open(dir); err == nil {
 		fswrite.Lock(f)
@@ -31,7 +32,7 @@ func (p *pythonSide) lockFolder(dir string, pids ...int) {
 	}
 }
 
-// nameOwner says that a process may need a folder.
+// nameOwner records that a process may need a folder.
 func nameOwner(dir string, pid int) {
 	f, err := fswrite.Create(filepath.Join(dir, ownerName(pid)), 0o600)
 	if err == nil {
@@ -39,8 +40,8 @@ func nameOwner(dir string, pid int) {
 	}
 }
 
-// ownerName identifies a process: by its number, when it was started, in which PID
-// namespace, and of which boot.
+// ownerName identifies a process: by its id, its start time, its PID namespace,
+// and the boot.
 func ownerName(pid int) string {
 	started := uint64(0)
 	if s, err := proc.Read("/proc", pid); err == nil {
@@ -49,8 +50,8 @@ func ownerName(pid int) string {
 	return fmt.Sprintf("%s%d-%d-%s%s", ownerPrefix, pid, started, machine(), ring.SideExt)
 }
 
-// machine is the PID namespace of this process and the boot of its kernel, empty where
-// they are not known.
+// machine returns the PID namespace of this process and the boot id of its
+// kernel, or "".
 func machine() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -67,22 +68,24 @@ func machine() string {
 	return fmt.Sprintf("%d-%.8s", stat.Ino, boot)
 }
 
-// sweep deletes the folders of starts of this user that were killed with all that needs
-// them, and that hold no ring: what is in one waits for trainspan trace import.
+// sweep deletes the folders of this user's starts whose processes were all
+// killed, and that have no ring buffer; those with one are kept for trainspan
+// trace import.
 func sweep(in ...string) {
 	for _, up := range in {
 		dirs, _ := filepath.Glob(filepath.Join(up, folderPrefix+"*")) // of a pattern in up: nothing is found
 		for _, dir := range dirs {
 			if abandoned(dir) {
-				_ = RemoveFolder(dir) // one of somebody else, or with a ring, stays
+				_ = RemoveFolder(dir) // a foreign folder, or one with a ring buffer, stays
 			}
 		}
 	}
 }
 
-// abandoned reports whether nobody needs a folder any more: it has owners, all of them have
-// ended as far as this process can see, and no process holds its lock. A folder that is
-// just being made has no owner yet, so that its lock is not taken here.
+// abandoned reports whether a folder is no longer needed: it has owners, all of
+// them have ended as far as this process can see, and no process holds its
+// lock. A folder that is being created has no owner yet, so its lock is not
+// taken here.
 func abandoned(dir string) bool {
 	owners, err := filepath.Glob(filepath.Join(dir, ownerPrefix+"*"+ring.SideExt))
 	here := machine()
@@ -97,7 +100,7 @@ func abandoned(dir string) bool {
 			return false
 		}
 		if name != fmt.Sprintf("%d-%d-%s", pid, started, here) || proc.Alive(pid, started) {
-			return false // also one of another container or machine, which cannot be asked
+			return false // also for a process in another container or on another machine, which cannot be checked
 		}
 	}
 	f, err := os.Open(dir)

@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 )
 
-// ended is the name of an owner that has ended.
+// ended returns the name of an owner that has ended.
 func ended(t *testing.T) string {
 	t.Helper()
 	cmd := exec.Command("true")
@@ -23,8 +23,8 @@ func ended(t *testing.T) string {
 	return ownerName(cmd.Process.Pid)
 }
 
-// A folder goes when all that need it have ended, as far as this process can see, and
-// nothing in it waits for an import.
+// A folder is deleted when all its owners have ended, as far as this process
+// can see, and nothing in it waits for an import.
 func TestSweep(t *testing.T) {
 	dead, alive := ended(t), ownerName(os.Getpid())
 	elsewhere := fmt.Sprintf("owner-%d-1-1-other.names", os.Getpid())
@@ -81,8 +81,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// What a start makes for Python is its own: nobody sweeps it while it lives, and it leaves
-// nothing.
+// A start's folder for Python is not swept while the start lives, and is
+// removed at its end.
 func TestFolderHasAnOwner(t *testing.T) {
 	up := t.TempDir()
 	p := &pythonSide{owner: os.Getpid()}

@@ -12,10 +12,9 @@ import (
 	"strings"
 )
 
-// peerPID finds the process at the other end of a connection on loopback, 0 if it
-// is not known: SDKs do not always say whose their spans are. It looks at the
-// system's tables of sockets and at the files that processes of the same user
-// have open.
+// peerPID returns the process at the other end of a loopback connection, or 0,
+// because SDKs do not always send a process id. It reads the system's tables of
+// sockets and the open files of processes of the same user.
 func peerPID(from net.Addr) int {
 	addr, ok := from.(*net.TCPAddr)
 	if !ok {
@@ -35,7 +34,7 @@ func peerPID(from net.Addr) int {
 	return ownerOf("socket:[" + inode + "]")
 }
 
-// socketOf finds the socket with a local address in such a table.
+// socketOf returns the socket with a local address in such a table.
 func socketOf(table string, addr *net.TCPAddr) string {
 	for line := range strings.Lines(table) {
 		fields := strings.Fields(line)
@@ -49,8 +48,8 @@ func socketOf(table string, addr *net.TCPAddr) string {
 	return ""
 }
 
-// parseAddress reads an address as the tables have it: words in the order of the
-// machine, in hexadecimal.
+// parseAddress parses an address of the tables: words in the machine's byte
+// order, in hexadecimal.
 func parseAddress(text string) (net.IP, int, bool) {
 	host, port, ok := strings.Cut(text, ":")
 	raw, err := hex.DecodeString(host)
@@ -64,7 +63,7 @@ func parseAddress(text string) (net.IP, int, bool) {
 	return raw, int(n), true
 }
 
-// ownerOf finds the process that has a socket open, the first that was started.
+// ownerOf returns the first started process that has a socket open.
 func ownerOf(socket string) int {
 	names, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {

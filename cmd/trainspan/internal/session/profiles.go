@@ -16,27 +16,27 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
-// profiles imports what PyTorch's profiler writes to a directory, as it appears.
+// profiles imports what PyTorch's profiler writes to a directory.
 type profiles struct {
 	s      *start
-	before map[string]fs.FileInfo // files that were there already
+	before map[string]fs.FileInfo // existing files
 	watch  *torch.Watcher
 	trace  *dftracer.Writer
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	unfinished []string // files that the last look did not import
+	unfinished []string // files that the last scan did not import
 }
 
-// lookEvery is the time between two looks at the directory.
+// lookEvery is the time between two scans of the directory.
 const lookEvery = 2 * time.Second
 
-// newProfiles notes which files are there before the command.
+// newProfiles notes which files exist before the command.
 func newProfiles(s *start) *profiles {
 	return &profiles{s: s, before: filesIn(string(s.set.Profile)), done: make(chan struct{})}
 }
 
-// start begins to watch. The command may make the directory later.
+// start begins to watch. The command may create the directory later.
 func (p *profiles) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
@@ -55,7 +55,7 @@ func (p *profiles) start() {
 	}()
 }
 
-// scan looks once.
+// scan scans once.
 func (p *profiles) scan(ctx context.Context) {
 	p.s.try("the import of profiles", func() error {
 		if p.watch == nil {
@@ -82,10 +82,11 @@ func (p *profiles) scan(ctx context.Context) {
 	})
 }
 
-// filesIn are the files of a directory by name. They are compared with what is there
-// later: the clock of a file server is not that of this node.
+// filesIn returns the files of a directory by name. Later states are compared
+// with it, because the clock of a file server may differ from that of this
+// node.
 func filesIn(dir string) map[string]fs.FileInfo {
-	entries, _ := os.ReadDir(dir) // it may not be there yet
+	entries, _ := os.ReadDir(dir) // it may not exist yet
 	all := make(map[string]fs.FileInfo, len(entries))
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil {
@@ -95,8 +96,8 @@ func filesIn(dir string) map[string]fs.FileInfo {
 	return all
 }
 
-// watcher makes the watcher. Files of earlier starts are in the directory as
-// well: only what was written since this one began is taken.
+// watcher returns the watcher. The directory may also have files of earlier
+// starts: only files written since this start are imported.
 func (p *profiles) watcher() (*torch.Watcher, error) {
 	attempt := p.s.where.Attempt
 	opts := &torch.Options{Host: identity.HostName()}
@@ -126,10 +127,11 @@ func (p *profiles) watcher() (*torch.Watcher, error) {
 	})
 }
 
-// settle is how long a file must not have changed to count as finished.
+// settle is how long a file must be unchanged to count as finished.
 const settle = 200 * time.Millisecond
 
-// close imports what is left. A file counts as finished when two looks saw it alike.
+// close imports the rest. A file counts as finished if two scans saw it
+// unchanged.
 func (p *profiles) close(ctx context.Context) error {
 	if p.cancel == nil { // the command did not start
 		return nil

@@ -30,30 +30,30 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// pythonSide is the client that Python processes load, and what reads its rings.
+// pythonSide is the client that Python processes load, and the reader of its
+// ring buffers.
 type pythonSide struct {
 	drain *pyring.Drain
-	dirs  []string // that this start made, removed at the end
+	dirs  []string // made by this start, removed at the end
 	owner int      // trainspan run
 	locks []*os.File
-	rings string // folders of rings, as in PATH
+	rings string // folders of ring buffers, as in PATH
 
-	versions   []string // of Python that have loaded the client, such as 3.11
+	versions   []string // of Python interpreters that have loaded the client, such as 3.11
 	frameworks []string // that were imported: rundir.Run has them
-	other      string   // a file of an installed client that is not the command's
-	serves     bool     // the configuration asks for an address of metrics
+	other      string   // a file of an installed client that differs from the command's
+	serves     bool     // the configuration has an address for metrics
 }
 
 const varPythonPath = "PYTHONPATH"
 
-// sharedMemory is where rings are best: no disk has a part in it.
+// sharedMemory is the best place for ring buffers, because it is not on a disk.
 const sharedMemory = "/dev/shm"
 
-// startPython puts the client in the way of Python processes and begins to read
-// their rings. These are in shared memory or, where that is full or missing, in
-// the folder for temporary files of this node. The client is in that folder or,
-// where nothing can be written there, in shared memory or the directory of the
-// start.
+// startPython puts the client into PYTHONPATH and begins to read the ring
+// buffers. These are in shared memory or, if that is full or missing, in the
+// folder for temporary files of this node. The client is in that folder or, if
+// it is not writable, in shared memory or the directory of the start.
 func startPython(s *start, ready *launch.Ready) (_ *pythonSide, err error) {
 	p := &pythonSide{owner: s.set.PID}
 	defer func() {
@@ -69,7 +69,7 @@ func startPython(s *start, ready *launch.Ready) (_ *pythonSide, err error) {
 	if err := os.Mkdir(rings[0], 0o700); err != nil {
 		return nil, err
 	}
-	if filepath.Dir(client) != sharedMemory { // which is where it is when it can be nowhere else
+	if filepath.Dir(client) != sharedMemory { // where it is only if no other folder works
 		if shm, err := p.folder(sharedMemory); err == nil {
 			rings = append([]string{shm}, rings...)
 		}
@@ -93,10 +93,10 @@ func startPython(s *start, ready *launch.Ready) (_ *pythonSide, err error) {
 	return p, nil
 }
 
-// sending returns the configuration of what is sent of Python processes, that of a
-// Go program in their place, the form of their traces, and the span that the job belongs
-// to. What is wrong with them is said once; nil sends nothing. It notes whether there is
-// an address for metrics.
+// sending returns the configuration for sending the telemetry of Python
+// processes, as for a Go program, the form of their traces, and the span that
+// the job belongs to. Errors are reported once; nil sends nothing. It notes
+// whether there is an address for metrics.
 func (s *start) sending(serves *bool) (func(config.Config) (config.Config, error), *dftracer.Options, trace.SpanContext) {
 	parent, err := settings.Parent(os.LookupEnv)
 	if err != nil {
@@ -128,8 +128,8 @@ func (s *start) sending(serves *bool) (func(config.Config) (config.Config, error
 	return load, form, parent
 }
 
-// withoutLauncherProblems leaves out of the problems of a configuration those of the launcher's
-// variables: they were said, and a ring says the place of its process.
+// withoutLauncherProblems removes problems of the launcher's variables: they
+// were reported already, and a ring buffer has the place of its process.
 func (s *start) withoutLauncherProblems(err error) error {
 	var all, place *config.ValidationError
 	_, placeErr := config.DetectRanks(os.LookupEnv)
@@ -145,8 +145,8 @@ func (s *start) withoutLauncherProblems(err error) error {
 	return &config.ValidationError{Problems: rest}
 }
 
-// client unpacks the client and puts it in front of PYTHONPATH. It gives the folder
-// that it is in, one of this node or, where none can be had, one below dir.
+// client unpacks the client and prepends it to PYTHONPATH. It returns its
+// folder, on this node or, if that is not possible, below dir.
 func (p *pythonSide) client(ready *launch.Ready, dir ...string) (string, error) {
 	in, err := p.folder(append([]string{os.TempDir(), sharedMemory}, dir...)...)
 	if err != nil {
@@ -163,8 +163,8 @@ func (p *pythonSide) client(ready *launch.Ready, dir ...string) (string, error) 
 	return in, nil
 }
 
-// folder makes a folder that only this user can read, in the first of some that
-// lets it be made and can stand in a list as PATH is.
+// folder creates a private folder in the first of some folders that allows it
+// and that can be in a list like PATH.
 func (p *pythonSide) folder(in ...string) (dir string, err error) {
 	var errs []error
 	for _, up := range in {
@@ -186,7 +186,7 @@ func (p *pythonSide) folder(in ...string) (dir string, err error) {
 
 func (p *pythonSide) remove() {
 	for _, dir := range p.dirs {
-		_ = RemoveFolder(dir) // where anything else is in it, it stays
+		_ = RemoveFolder(dir) // if it has anything else, it stays
 	}
 	for _, f := range p.locks {
 		_ = f.Close() // nothing was written
@@ -194,8 +194,8 @@ func (p *pythonSide) remove() {
 	p.locks = nil
 }
 
-// started says that the command needs the folders too, and deletes those that others have
-// left.
+// started adds the command as an owner of the folders, and deletes folders that
+// others have left.
 func (p *pythonSide) started(pid int) {
 	if p == nil {
 		return
@@ -206,8 +206,8 @@ func (p *pythonSide) started(pid int) {
 	sweep(os.TempDir(), sharedMemory)
 }
 
-// close reads what the rings hold. Where that fails they are left for trainspan
-// import.
+// close reads the rest of the ring buffers. If that fails they are left for
+// trainspan trace import.
 func (p *pythonSide) close(ctx context.Context) error {
 	folders := filepath.SplitList(p.rings)
 	frameworks, _ := filepath.Glob(filepath.Join(folders[len(folders)-1], "framework-*.names"))
@@ -232,7 +232,7 @@ func (p *pythonSide) close(ctx context.Context) error {
 	return err
 }
 
-// unsent says what was lost on its way to a backend, empty for nothing.
+// unsent describes what was lost before a backend, or returns "".
 func (p *pythonSide) unsent() string {
 	d := p.drain.Stats().Delivery
 	if d.Lost == 0 {
@@ -241,14 +241,15 @@ func (p *pythonSide) unsent() string {
 	return fmt.Sprintf("%d of %d spans of Python processes were not sent: %s", d.Lost, d.Spans, strings.Join(slices.Sorted(maps.Keys(d.Causes)), ", "))
 }
 
-// unserved reports whether Python processes were to serve metrics of their own, and none
-// can: only one-logger's callbacks say what these are made of.
+// unserved reports whether Python processes should serve their own metrics, but
+// none can: these need one-logger's callbacks.
 func (p *pythonSide) unserved() bool {
 	st := p.drain.Stats()
 	return p.serves && st.Spans > 0 && st.Calls == 0
 }
 
-// missing says what no file has, and the way out where there is one, empty for nothing.
+// missing describes what no file has, and the remedy if there is one, or
+// returns "".
 func (p *pythonSide) missing(dir string) string {
 	st := p.drain.Stats()
 	var parts []string
@@ -261,9 +262,9 @@ func (p *pythonSide) missing(dir string) string {
 	return strings.Join(parts, "; ")
 }
 
-// unseen says why nothing was recorded of a command that has run Python, as far as
-// that can be known, and the way out. It is empty where something was, or no
-// Python was seen to run, or where the command ended badly (bad) and nothing else is known.
+// unseen describes why nothing was recorded of a command that has run Python,
+// as far as known, and the remedy. It returns "" if something was recorded, if
+// no Python ran, or if the command ended badly (bad) and nothing else is known.
 func (p *pythonSide) unseen(r *rundir.Run, noTorch, bad bool) string {
 	isPython := func(program string) bool { return strings.HasPrefix(program, "python") }
 	ran := p != nil && (len(p.versions) > 0 || isPython(r.Program) || strings.HasSuffix(r.Script, ".py") || slices.ContainsFunc(r.Processes, func(q rundir.Process) bool { return isPython(q.Program) }))
@@ -297,7 +298,7 @@ func (p *pythonSide) unseen(r *rundir.Run, noTorch, bad bool) string {
 	return "it trained nothing with PyTorch and records no spans"
 }
 
-// describe notes the counts.
+// describe adds the counts.
 func (p *pythonSide) describe(r *rundir.Run) {
 	if p == nil {
 		return

@@ -16,14 +16,15 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
-// record is run.json, and what is said of telemetry to the person at the terminal.
+// record is run.json, and the messages about telemetry for the user at the
+// terminal.
 type record struct {
-	out *display.Writer // for that person
+	out *display.Writer // for the user
 
-	mu   sync.Mutex // of what follows
+	mu   sync.Mutex // guards the fields below
 	run  rundir.Run
 	file *rundir.File
-	said int // problems that were said
+	said int // problems that were printed
 }
 
 // try runs a part of the start. A part that fails, or panics, is left out.
@@ -41,9 +42,9 @@ func (r *record) try(what string, f func() error) {
 // maxProblems bounds the list in run.json.
 const maxProblems = 50
 
-// problem notes what went wrong with telemetry, once each. Before the command has
-// started it is said at once; later the terminal is the command's, and it is said
-// at the end.
+// problem records a telemetry problem, each once. Before the command has
+// started it is printed at once; later the terminal belongs to the command, and
+// it is printed at the end.
 func (r *record) problem(format string, args ...any) {
 	text := ui.OneLine(fmt.Sprintf(format, args...))
 	r.mu.Lock()
@@ -61,8 +62,8 @@ func (r *record) problem(format string, args ...any) {
 	}
 }
 
-// lack is problem for what the files lack: it is the first of the problems and, without
-// a report, said all the same.
+// lack is problem for what the files lack: it comes first and, without a
+// report, is printed anyway.
 func (r *record) lack(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	r.mu.Lock()
@@ -72,12 +73,12 @@ func (r *record) lack(format string, args ...any) {
 	r.say("%s", text)
 }
 
-// say writes a line for the person at the terminal.
+// say prints a line for the user.
 func (r *record) say(format string, args ...any) {
-	_, _ = display.Fprintf(r.out, "trainspan: "+format+"\n", args...) // nobody is left to tell
+	_, _ = display.Fprintf(r.out, "trainspan: "+format+"\n", args...) // an error cannot be reported
 }
 
-// problemHandler makes problems of what libraries log.
+// problemHandler converts the log of libraries to problems.
 type problemHandler struct{ r *record }
 
 func (problemHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
@@ -94,7 +95,7 @@ func (h problemHandler) Handle(_ context.Context, l slog.Record) error {
 	return nil
 }
 
-// alive notes in run.json that the command lives.
+// alive records in run.json that the command lives.
 func (r *record) alive(now time.Time) {
 	r.mu.Lock()
 	err := r.file.Beat(now)
@@ -102,7 +103,7 @@ func (r *record) alive(now time.Time) {
 	r.failed(err)
 }
 
-// write brings run.json up to date, with what describe notes.
+// write updates run.json with the changes of describe.
 func (r *record) write(describe func(*rundir.Run)) {
 	r.mu.Lock()
 	describe(&r.run)

@@ -21,9 +21,9 @@ import (
 // reading bounds how long trainspan run waits for the report of all starts.
 const reading = 10 * time.Second
 
-// report reads all starts of the job, writes the page, prints the first screen for the
-// terminal, and calls told. Of the ranks of a launcher only the first does: it reads the
-// files of the others.
+// report reads all starts of the job, writes the page, prints the first screen
+// for the terminal, and calls told. Of a launcher's ranks only the first one
+// does: it reads the files of the others.
 func (s *Session) report(terminal launch.Terminal, told func()) {
 	if s.ranks.Rank.Or(0) > 0 {
 		return
@@ -63,8 +63,8 @@ func (s *Session) report(terminal launch.Terminal, told func()) {
 // page is the file of the report.
 const page = "report.html"
 
-// read reads all starts of the job, and compares it with the run of the same name before it.
-// Where no process trains it gives what else there is.
+// read reads all starts of the job, and compares it with the previous run of
+// the same name. If no process trains it returns what else there is.
 func (s *Session) read() (*report.Report, *compare.Result, []*job.Process, error) {
 	began := time.Now()
 	set, err := job.Open(s.where.Job)
@@ -85,13 +85,14 @@ func (s *Session) read() (*report.Report, *compare.Result, []*job.Process, error
 	found[0].Name = s.where.Job
 	r := report.Build(found[0])
 	if time.Since(began) > reading/4 {
-		return r, nil, nil, nil // comparing takes as long again, and somebody waits for the screen
+		return r, nil, nil, nil // comparing takes as long again, and the user waits for the screen
 	}
 	return r, withEarlier(r, found), nil, nil
 }
 
-// withEarlier compares the first run, r, with the latest earlier one of its name, where both
-// completed. Runs with injected delays are compared with nothing: they are slower on purpose.
+// withEarlier compares the first run, r, with the latest earlier one of its
+// name, if both completed. Runs with injected delays are not compared: they are
+// slower on purpose.
 func withEarlier(r *report.Report, runs []*report.Job) *compare.Result {
 	usual := func(r *report.Report) bool { return r.Verdict.Outcome == report.Completed && len(r.Injected) == 0 }
 	if !usual(r) {
@@ -105,7 +106,7 @@ func withEarlier(r *report.Report, runs []*report.Job) *compare.Result {
 	return nil
 }
 
-// writePage writes the page of a report and returns its path. If somebody else's file
+// writePage writes the page of a report and returns its path. If a foreign file
 // has that name, the next free one is taken.
 func writePage(path string, r *report.Report) (string, error) {
 	n, err := fswrite.NextFree(1, func(n int) error { return report.WritePage(fswrite.Run(path, n), r) })
@@ -129,14 +130,14 @@ func (s *Session) problems() {
 	}
 }
 
-// summary prints what the screen does not have: where the page and the files are or, if
-// there is no report, why not and how the command ended.
+// summary prints what the screen does not have: where the page and the files
+// are or, if there is no report, why not and how the command ended.
 func (s *Session) summary(r *report.Report, before *compare.Result, written string, procs []*job.Process) {
 	s.problems()
 	if r != nil {
 		line := func(label, text string) {
 			if text != "" {
-				_, _ = display.Fprintf(s.out, "%-10s %s\n", label, text) // nobody is left to tell
+				_, _ = display.Fprintf(s.out, "%-10s %s\n", label, text) // an error cannot be reported
 			}
 		}
 		if before != nil {
@@ -166,7 +167,7 @@ func (s *Session) summary(r *report.Report, before *compare.Result, written stri
 	s.say("%s", s.end(procs))
 }
 
-// end is how the command ended, and where the files are.
+// end returns how the command ended, and where the files are.
 func (s *Session) end(procs []*job.Process) string {
 	s.mu.Lock()
 	run := s.run

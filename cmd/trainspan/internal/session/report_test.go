@@ -12,10 +12,11 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// A run that completed is compared with the latest earlier run of its name that did.
+// A completed run is compared with the latest completed earlier run of its
+// name.
 func TestRunIsComparedWithTheEarlierOne(t *testing.T) {
 	for name, c := range map[string]struct {
-		runs []simjob.Attempt // the oldest first; one with a Tag has injected delays
+		runs []simjob.Attempt // oldest first; one with a Tag has injected delays
 		want string           // the beginning of the line; empty if nothing is compared
 	}{
 		"the first":              {[]simjob.Attempt{{}}, ""},
@@ -28,7 +29,7 @@ func TestRunIsComparedWithTheEarlierOne(t *testing.T) {
 		"too short to be judged": {[]simjob.Attempt{{}, {Steps: 4}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var runs []*report.Job // the latest first, as they are read
+			var runs []*report.Job // latest first, as they are read
 			for i, a := range c.runs {
 				if a.Ranks == 0 {
 					a.Ranks = 2

@@ -25,9 +25,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Serve is the telemetry process: it talks to trainspan run over two pipes and
-// returns when the files are complete. Problems and the text of the report go there,
-// since the terminal is the command's.
+// Serve runs the telemetry process: it communicates with trainspan run over two
+// pipes and returns when the files are complete. Problems and the text of the
+// report go there, because the terminal belongs to the command.
 func Serve(in io.Reader, to io.Writer) {
 	line := launch.NewLine(to)
 	out := display.NewWriter(terminal{line})
@@ -77,30 +77,30 @@ func Serve(in io.Reader, to io.Writer) {
 		}
 	}
 	if pid > 0 {
-		// trainspan run was killed. The command goes on, and so does this.
+		// trainspan run was killed. The command continues, and so does this process.
 		waitFor(pid)
 	}
 	s.finish(nil, func() {})
 }
 
-// awaitSignals lets signals come in that were sent before, 50 milliseconds long. It waits for a
-// processor ten times, as each of what hands a signal on does: on a busy machine both
-// take longer.
+// awaitSignals waits 50 ms for signals that were sent before. It waits for a
+// CPU ten times, as each process that passes a signal on does, because on a
+// busy machine both take longer.
 func awaitSignals() {
 	for range 10 {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// terminal is that of trainspan run.
+// terminal is the terminal of trainspan run.
 type terminal struct{ line *launch.Line }
 
 func (t terminal) Write(p []byte) (int, error) {
 	return len(p), t.line.Send(&launch.Message{Say: launch.Bytes(p)})
 }
 
-// unrecorded is all that is left to do where nothing can be recorded: a program
-// that imports the client has to find it, and signals are still heard.
+// unrecorded does what is possible if nothing can be recorded: a program that
+// imports the client must find it, and signals are still reported.
 func unrecorded(line *launch.Line, messages <-chan launch.Message) {
 	ready, remove := Alone()
 	defer remove()
@@ -119,8 +119,9 @@ func unrecorded(line *launch.Line, messages <-chan launch.Message) {
 	}
 }
 
-// Alone is what the environment of a command gets of which nothing is recorded, so that a
-// program finds the client that it imports, and what is called when that has ended.
+// Alone returns additions to the environment of an unrecorded command, so that
+// a program finds the client that it imports, and a function to call when the
+// command has ended.
 func Alone() (*launch.Ready, func()) {
 	client, ready := &pythonSide{owner: os.Getppid()}, launch.Ready{Env: map[string]launch.Bytes{environ.Torch: "0"}}
 	if _, err := client.client(&ready); err != nil {
@@ -129,8 +130,8 @@ func Alone() (*launch.Ready, func()) {
 	return &ready, client.remove
 }
 
-// hear tells trainspan run of every signal that this process gets, and does
-// nothing else about it: it ends when the command has.
+// hear reports every signal of this process to trainspan run, and does not
+// react to it: this process ends after the command.
 func hear(line *launch.Line) {
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals, launch.Passed()...)
@@ -142,7 +143,7 @@ func hear(line *launch.Line) {
 	}()
 }
 
-// waitFor waits for the end of a process that is no child of this one.
+// waitFor waits for the end of a process that is not a child.
 func waitFor(pid int) {
 	if fd, err := pidfd(pid); err == nil {
 		defer unix.Close(fd) //nolint:errcheck // only waited for
@@ -158,8 +159,8 @@ func waitFor(pid int) {
 	}
 }
 
-// asked notes the first signal that asks the command to end. What comes after it may be
-// a kill of all processes here.
+// asked records the first signal that asks the command to end. Later signals
+// may be a kill of all processes here.
 func (s *Session) asked(sig syscall.Signal, at time.Time) {
 	switch sig {
 	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
@@ -180,9 +181,9 @@ func (s *Session) asked(sig syscall.Signal, at time.Time) {
 // closing bounds the time for each part to end.
 const closing = 20 * time.Second
 
-// finish completes the files and reports. It calls told when it has nothing more to say
-// or write, but for a page that takes long. Nil is a command of which nobody knows how it
-// ended.
+// finish completes the files and reports. It calls told when it has nothing
+// more to print or write, except for a page that takes long. Nil means that the
+// command's end was not observed.
 func (s *Session) finish(m *launch.Exited, told func()) {
 	s.outcome(m)
 	close(s.stopBeat)
@@ -225,7 +226,7 @@ func (s *Session) finish(m *launch.Exited, told func()) {
 	told()
 }
 
-// outcome notes how the command ended.
+// outcome records how the command ended.
 func (s *Session) outcome(m *launch.Exited) {
 	kills := s.cgroup.OOMKills()
 	s.mu.Lock()
@@ -264,11 +265,12 @@ func (s *Session) outcome(m *launch.Exited) {
 	}
 }
 
-// maxElastic bounds what is read of an error file.
+// maxElastic bounds how much of an error file is read.
 const maxElastic = 1 << 20
 
-// elasticError returns the line of the exception that a worker of torchelastic left in
-// the file path, or an empty text if the file is missing or older than began, the start.
+// elasticError returns the exception's line that a worker of torchelastic left
+// in the file path, or "" if the file is missing or older than began, the
+// start.
 func elasticError(path string, began time.Time) string {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxElastic || info.ModTime().Before(began.Truncate(time.Second)) {

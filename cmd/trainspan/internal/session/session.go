@@ -28,8 +28,8 @@ type Session struct {
 	stopBeat chan struct{}
 }
 
-// open makes the directory and starts what has to be there before the command.
-// What does not start is left out and said; without a directory nothing is.
+// open makes the directory and starts what must exist before the command. What
+// does not start is left out and reported; without a directory nothing starts.
 func open(set Settings, out *display.Writer) (*Session, launch.Ready, error) {
 	begun, err := begin(set, out)
 	if err != nil {
@@ -49,15 +49,16 @@ func open(set Settings, out *display.Writer) (*Session, launch.Ready, error) {
 	return s, ready, nil
 }
 
-// beat is how often run.json says that the command lives. All that is in it is brought up
-// to date after so long, then after twice as long and so on to slowest: each time is a new
-// file, and a large job has a thousand of them on one file system.
+// beat is how often run.json records that the command lives. Its whole contents
+// are updated after this time, then after twice as long and so on up to
+// slowest, because each update is a new file, and a large job has a thousand of
+// them on one file system.
 const (
 	beat    = 5 * time.Second
 	slowest = 5 * time.Minute
 )
 
-// started begins what needs the command's processes.
+// started starts what needs the command's processes.
 func (s *Session) started(m *launch.Started) {
 	s.mu.Lock()
 	s.run.CommandPID, s.run.Started, s.run.Seen = m.PID, m.At, m.At
@@ -99,7 +100,7 @@ func (s *Session) started(m *launch.Started) {
 	})
 }
 
-// write brings run.json up to date with what the parts know.
+// write updates run.json with the state of the parts.
 func (s *Session) write() {
 	s.record.write(func(r *rundir.Run) {
 		s.usage.describe(r)

@@ -27,21 +27,21 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/proc"
 )
 
-// Settings are what trainspan run was asked for.
+// Settings are the options of trainspan run.
 type Settings struct {
 	Version string         `json:"version"` // of the program
 	Command rundir.Outline `json:"command"`
 	PID     int            `json:"pid"`    // of trainspan run
-	Parent  int            `json:"parent"` // the process that started that
+	Parent  int            `json:"parent"` // the parent of trainspan run
 
 	Name    string       `json:"name"`
 	Dir     launch.Bytes `json:"dir"`
-	Attempt int          `json:"attempt"` // negative is open
+	Attempt int          `json:"attempt"` // negative means unset
 	Quiet   bool         `json:"quiet"`
 	Verbose bool         `json:"verbose"`
 	OTLP    bool         `json:"otlp"`
-	// TokenFile has the token of OTLP senders, empty for a random one; NoToken asks for
-	// none.
+	// TokenFile has the token of OTLP senders, empty for a random one; with NoToken
+	// none is required.
 	TokenFile launch.Bytes `json:"token_file"`
 	NoToken   bool         `json:"no_token"`
 
@@ -54,7 +54,7 @@ type Settings struct {
 
 	Inject []rundir.Injection `json:"inject"`
 
-	Metrics string `json:"metrics"` // host:port, empty to serve none
+	Metrics string `json:"metrics"` // host:port, or empty
 }
 
 // Variables of the command's environment.
@@ -64,11 +64,11 @@ const (
 	varHeaders  = "OTEL_EXPORTER_OTLP_TRACES_HEADERS"
 )
 
-// Variables of the launcher that trainspan run is.
+// Variables that trainspan run sets as a launcher.
 var varJob, varAttempt = identity.Job.Word(identity.Environment), identity.Attempt.Word(identity.Environment)
 
-// Nested reports whether this process runs under a trainspan run of the same
-// machine that lives: then that one sees all there is to see.
+// Nested reports whether this process runs under a living trainspan run of the
+// same machine, which then records everything.
 func Nested() bool {
 	run := os.Getenv(environ.Run)
 	at := max(strings.LastIndexByte(run, ':'), 0)
@@ -77,23 +77,23 @@ func Nested() bool {
 	return err == nil && host == identity.HostName() && proc.Alive(pid, 0) && mayRun(pid)
 }
 
-// mayRun reports whether a process may be a trainspan run. Numbers come again, and
-// what outlives its trainspan run keeps its variables.
+// mayRun reports whether a process may be a trainspan run. Process ids are
+// reused, and what outlives its trainspan run keeps its variables.
 func mayRun(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return err != nil || slices.Contains(strings.Split(string(text), "\x00"), "run")
 }
 
-// start is one start of a command: what was asked for, and where its files are.
+// start is one start of a command: its settings, and where its files are.
 type start struct {
 	*record
 	set   Settings
-	log   *slog.Logger // makes problems of what libraries say
+	log   *slog.Logger // converts messages of libraries to problems
 	where rundir.Place
 	dir   string // absolute
 	token string
 	ranks config.Ranks
-	job   string // of the processes of a launcher that gives none, empty for none
+	job   string // for the processes of a launcher without one, or empty
 }
 
 // begin makes the directory and the run.json of a start.
@@ -108,7 +108,7 @@ func begin(set Settings, out *display.Writer) (*start, error) {
 	want := rundir.Wanted{Name: set.Name, Attempt: set.Attempt, Host: host, PID: set.PID}
 	want.Under(&ranks, set.Parent, os.LookupEnv)
 	said := identity.FromEnvironment(os.LookupEnv, strconv.Atoi)
-	if said.Run == "" && want.Start != "" { // the launcher gave no id
+	if said.Run == "" && want.Start != "" { // the launcher set no id
 		alone := config.Ranks{Rank: ranks.Rank, LocalRank: ranks.LocalRank}
 		first, _ := rundir.Started(&alone, host, set.Parent)
 		sum := sha256.Sum256([]byte(first))
@@ -116,7 +116,7 @@ func begin(set Settings, out *display.Writer) (*start, error) {
 	}
 	dir := string(set.Dir)
 	if dir == "" && os.Getenv(environ.Run) == "" {
-		dir = os.Getenv(environ.Dir) // of the user; below another trainspan run it is that one's
+		dir = os.Getenv(environ.Dir) // the user's; below another trainspan run it is that one's
 	}
 	want.Dir = dir
 	s.where, err = want.Make()
@@ -156,18 +156,18 @@ func pointer(v config.Var[int]) *int {
 	return &n
 }
 
-// tag is the session tag: what all starts of the job have in common.
+// tag returns the session tag, which all starts of the job share.
 func (s *start) tag() string {
 	return cmp.Or(os.Getenv(environ.Tag), s.set.Name)
 }
 
-// environment is what the command's environment gets.
+// environment returns the additions to the command's environment.
 func (s *start) environment() launch.Ready {
 	env := map[string]launch.Bytes{
 		environ.Dir: launch.Bytes(s.dir), environ.Run: launch.Bytes(s.token), environ.Tag: launch.Bytes(s.tag()),
 		varAttempt: launch.Bytes(strconv.Itoa(s.where.Attempt)),
 	}
-	if s.ranks.Run == "" { // so that all processes of the command say the same
+	if s.ranks.Run == "" { // so that all processes of the command have the same
 		if s.run.Job = s.job; s.run.Job == "" {
 			var id [8]byte
 			_, _ = rand.Read(id[:]) // never fails
@@ -191,8 +191,9 @@ func (s *start) environment() launch.Ready {
 	return launch.Ready{Env: env, Dir: launch.Bytes(s.dir)}
 }
 
-// inject hands the delays to the client for Python and reports them, once for all ranks
-// of a launcher. Without any, those of the user's environment have no effect: nobody would report them.
+// inject passes the delays to the Python client and reports them, once for all
+// ranks of a launcher. Without any, those in the user's environment are
+// cleared, because they would not be reported.
 func (s *start) inject(env map[string]launch.Bytes) {
 	if len(s.set.Inject) == 0 {
 		if os.Getenv(environ.Inject) != "" {

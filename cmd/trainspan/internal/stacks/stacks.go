@@ -1,7 +1,8 @@
 //go:build unix
 
-// Package stacks asks a Python process where its threads are, without stopping it: py-spy if
-// it is installed, else the faulthandler that the client has set up in the process.
+// Package stacks gets the stacks of a Python process's threads without stopping
+// it: from py-spy if it is installed, otherwise from the faulthandler that the
+// client has set up in the process.
 package stacks
 
 import (
@@ -27,11 +28,13 @@ const (
 	pySpy   = "py-spy"
 )
 
-// ErrNone means that a process gives cannot get stacks, or that it is not known to take a signal.
+// ErrNone means that a process gives no stacks, or is not known to handle the
+// signal.
 var ErrNone = errors.New("cannot get stacks")
 
-// Take returns the stacks of a process, as py-spy or faulthandler print them. Folders are
-// where the client may have left the file of the process. The context bounds each way by itself.
+// Take returns the stacks of a process, as py-spy or faulthandler print them.
+// folders are where the client may have left the file of the process. Each way
+// has the time limit each.
 func Take(ctx context.Context, pid int, each time.Duration, folders ...string) ([]byte, error) {
 	if path, err := exec.LookPath(pySpy); err == nil {
 		if text, err := spy(ctx, path, pid, each); err == nil {
@@ -56,7 +59,8 @@ func Take(ctx context.Context, pid int, each time.Duration, folders ...string) (
 	return nil, ErrNone
 }
 
-// commandLine is the line of py-spy with the arguments of the process, which may hold secrets.
+// commandLine matches py-spy's line with the arguments of the process, which
+// may have secrets.
 var commandLine = regexp.MustCompile(`(?m)^(Process \d+: ).*$`)
 
 func spy(ctx context.Context, path string, pid int, most time.Duration) ([]byte, error) {
@@ -74,9 +78,10 @@ func spy(ctx context.Context, path string, pid int, most time.Duration) ([]byte,
 	return commandLine.ReplaceAll(out, []byte("${1}python")), nil
 }
 
-// ready reports whether a process takes a signal as the client has set it up: its main
-// thread handles the signal and does not block it, and the process still has the file open.
-// A program that takes the signal for itself has the client delete the file.
+// ready reports whether a process handles a signal as the client has set it up:
+// its main thread handles the signal and does not block it, and the process
+// still has the file open. The client deletes the file if a program takes the
+// signal for itself.
 func ready(pid, sig int, path string) error {
 	root := filepath.Join("/proc", strconv.Itoa(pid))
 	text, err := os.ReadFile(filepath.Join(root, "status"))
@@ -113,7 +118,8 @@ func inMask(status []byte, name string, sig int) bool {
 	return false
 }
 
-// handler sends the signal and returns what comes in the file, once it grows no more.
+// handler sends the signal and returns the contents of the file, once it does
+// not grow any more.
 func handler(ctx context.Context, pid int, sig syscall.Signal, path string) ([]byte, error) {
 	before, err := os.ReadFile(path)
 	if err != nil {

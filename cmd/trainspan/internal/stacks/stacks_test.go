@@ -17,7 +17,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
-// program sets up a signal as the client does, then something else, and waits.
+// program sets up a signal like the client, then something else, and waits.
 const program = `
 import faulthandler, os, signal, sys
 n, path = signal.SIGRTMAX - 7, os.path.join(sys.argv[1], "stack-%%d-%%d.names" %% (os.getpid(), signal.SIGRTMAX - 7))
@@ -30,8 +30,9 @@ def waits():
 waits()
 `
 
-// TestTake: stacks come from py-spy if it is there and works, else from a process that has the
-// signal set up. To any other one nothing is sent: it ends in good order.
+// TestTake checks that stacks come from py-spy if it exists and works,
+// otherwise from a process that has the signal set up. To other processes
+// nothing is sent: they end regularly.
 func TestTake(t *testing.T) {
 	for name, tt := range map[string]struct {
 		then string // in the program

@@ -1,6 +1,6 @@
-// Package ui is what all commands share: the streams of a run of the program, tables and
-// colours, progress, errors with their exit statuses, files that are written in one step,
-// and flags.
+// Package ui is what all commands share: the streams of a run of the program,
+// tables and colours, progress, errors with their exit statuses, files that are
+// written atomically, and flags.
 package ui
 
 import (
@@ -16,7 +16,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Streams is what a command may touch of the process it runs in.
+// Streams is what a command may use of its process.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -26,14 +26,14 @@ type Streams struct {
 // App is one run of the program.
 type App struct {
 	Streams        Streams
-	Stdout, Stderr *display.Writer // where all that is printed goes; only what draws on a terminal takes the streams
+	Stdout, Stderr *display.Writer // for all output; only what draws on a terminal uses the streams
 	NoBar          bool
-	Color          string          // one of colours, empty for auto
-	Problems       int             // told to the user so far; they make the status 1
-	told           map[string]bool // what was, of a file that may be read again
+	Color          string          // one of Colours, empty for auto
+	Problems       int             // problems reported so far; they make the status 1
+	told           map[string]bool // messages that were printed, because a file may be read again
 }
 
-// New returns the run of the program with these streams.
+// New returns the App with these streams.
 func New(s Streams) *App {
 	a := &App{Streams: s, Stdout: display.NewWriter(s.Out), Stderr: display.NewWriter(s.Err)}
 	a.Stdout.Columns = a.Width
@@ -41,8 +41,8 @@ func New(s Streams) *App {
 	return a
 }
 
-// Paint returns the painter for w. As long as --color says nothing else, colours are for
-// terminals whose user has not set NO_COLOR or a TERM that knows none.
+// Paint returns the painter for w. Unless --color is set, colours are for
+// terminals whose user has not set NO_COLOR or a TERM without colours.
 func (a *App) Paint(w *display.Writer) Painter {
 	switch a.Color {
 	case "always":
@@ -55,7 +55,7 @@ func (a *App) Paint(w *display.Writer) Painter {
 	return Painter{Terminal(w.Under()) && noColor == "" && kind != "dumb", a.ascii()}
 }
 
-// ascii reports whether the locale that the environment names has nothing else.
+// ascii reports whether the locale in the environment only has ASCII.
 func (a *App) ascii() bool {
 	for _, name := range [...]string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v, _ := a.Env(name); v != "" {
@@ -65,7 +65,7 @@ func (a *App) ascii() bool {
 	return false
 }
 
-// Env looks a variable of the environment up.
+// Env returns a variable of the environment.
 func (a *App) Env(name string) (string, bool) {
 	if a.Streams.Lookup == nil {
 		return "", false
@@ -73,7 +73,7 @@ func (a *App) Env(name string) (string, bool) {
 	return a.Streams.Lookup(name)
 }
 
-// Table prints a table, as wide as the terminal is.
+// Table prints a table, as wide as the terminal.
 func (a *App) Table(to *display.Writer, t *display.Table) {
 	heads, rows := t.Lines(a.Columns(to))
 	p := a.Paint(to)
@@ -91,11 +91,11 @@ func (a *App) Table(to *display.Writer, t *display.Table) {
 	}
 }
 
-// Width returns how many characters fit on a line of standard output, 0 for any number.
+// Width returns the width of a line of standard output, 0 for no limit.
 func (a *App) Width() int { return a.Columns(a.Stdout) }
 
-// Columns returns how many characters fit on a line: those of the terminal, or COLUMNS, at
-// least 40. 0 is as many as there are.
+// Columns returns the width of a line: that of the terminal, or COLUMNS, at
+// least 40. 0 means no limit.
 func (a *App) Columns(w *display.Writer) int {
 	if v, _ := a.Env("COLUMNS"); v != "" {
 		if n, err := strconv.Atoi(v); err == nil && n > 0 {
@@ -110,26 +110,27 @@ func (a *App) Columns(w *display.Writer) int {
 	return 0
 }
 
-// Printf writes to standard output, which remembers its error. Arguments stay on
-// one line.
+// Printf writes to standard output, which remembers its error. Arguments stay
+// on one line.
 func (a *App) Printf(format string, args ...any) { _, _ = display.Fprintf(a.Stdout, format, args...) }
 
-// PrintJSON writes a value for machines.
+// PrintJSON prints a value as JSON.
 func (a *App) PrintJSON(v any) error { return PrintJSON(a.Stdout, v) }
 
-// Words makes a flag complete to one of a few words.
+// Words sets the words to which a flag completes.
 func Words(cmd *cobra.Command, flag string, list ...string) {
 	// The only error is a flag that does not exist, which a test would show.
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// Choice is a flag that takes one of a few words.
+// Choice is a flag that accepts one of a few words.
 type Choice struct {
 	to    *string
 	words []string
 }
 
-// NewChoice returns a flag whose value, at first the first word, is put into to.
+// NewChoice returns a flag whose value, at first the first word, is put into
+// to.
 func NewChoice(to *string, words ...string) *Choice {
 	*to = words[0]
 	return &Choice{to, words}

@@ -9,9 +9,7 @@ import (
 	"syscall"
 
 	"github.com/trainspan/trainspan/internal/ingest/torch/kineto"
-	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/display"
-	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
 // The exit statuses.
@@ -21,28 +19,29 @@ const (
 	StatusUse  = 2 // wrong use, or a file cannot be read or written
 )
 
-// StatusError is an error with an exit status of its own.
+// StatusError is an error with an exit status.
 type StatusError struct {
 	Status int
-	Quiet  bool // told already
+	Quiet  bool // already reported
 	Err    error
 }
 
 func (e *StatusError) Error() string { return e.Err.Error() }
 func (e *StatusError) Unwrap() error { return e.Err }
 
-// Usage is an error of the person at the keyboard. It says what to do.
+// Usage returns an error of the user. Its text has the remedy.
 func Usage(format string, args ...any) error {
 	return &StatusError{Status: StatusUse, Err: fmt.Errorf(format, args...)}
 }
 
-// BadData is an error about the contents of a file. It says what to do.
+// BadData returns an error about the contents of a file. Its text has the
+// remedy.
 func BadData(format string, args ...any) error {
 	return &StatusError{Status: StatusData, Err: fmt.Errorf(format, args...)}
 }
 
-// Problem tells about a defect that does not keep the command from going on,
-// once: some files are read twice.
+// Problem reports a defect that does not stop the command, once, because some
+// files are read twice.
 func (a *App) Problem(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if a.told[text] {
@@ -56,13 +55,13 @@ func (a *App) Problem(format string, args ...any) {
 	a.Note("%s", text)
 }
 
-// Note tells something that is not about the result itself.
+// Note prints a message that is not about the result itself.
 func (a *App) Note(format string, args ...any) {
 	p := a.Paint(a.Stderr)
 	_, _ = display.Fprintf(a.Stderr, "%s %s\n", p.Amber("trainspan:"), fmt.Sprintf(format, args...)) // best effort
 }
 
-// Explain turns an error into a line that names the file and says what to do.
+// Explain returns an error as a line with the file and a remedy.
 func Explain(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "interrupted"
@@ -101,19 +100,16 @@ func Explain(err error) string {
 	for _, prefix := range [...]string{"dftracer: ", "pytorch: ", "otlp: "} {
 		text = strings.TrimPrefix(text, prefix)
 	}
-	if errors.Is(err, job.ErrNoTelemetry) {
-		text += "; see " + helptopic.NoTraining
-	}
 	return OneLine(text)
 }
 
 var oneLine = strings.NewReplacer(":\n  ", ": ", "\n  ", "; ", "\n", "; ")
 
-// OneLine puts an error with several problems, which has a line for each, on one line.
+// OneLine returns an error with several lines on one line.
 func OneLine(text string) string { return oneLine.Replace(text) }
 
-// Each runs fn for one file after the other. A file that fails is reported and skipped; it is
-// an error when none is left.
+// Each calls fn for each file in turn. A file that fails is reported and
+// skipped; it is an error if none is left.
 func (a *App) Each(ctx context.Context, files []string, fn func(path string) error) error {
 	var failed []error
 	for _, path := range files {

@@ -17,12 +17,13 @@ type OutputFile struct {
 	ours   fswrite.Proof
 	draft  *fswrite.Draft // nil for a pipe or a device
 	device *os.File
-	// interrupted is why the writing to a device may have ended.
+	// interrupted returns why writing to a device may have ended.
 	interrupted func() error
 }
 
 // CreateOutput begins a file. An existing one is an error unless force is set.
-// Pipes and devices are written directly; a pipe waits for its reader until the context ends.
+// Pipes and devices are written directly; a pipe waits for its reader until the
+// context ends.
 func CreateOutput(ctx context.Context, path string, force bool) (*OutputFile, error) {
 	if err := CheckOutput(path, force, nil); err != nil {
 		return nil, err
@@ -45,7 +46,8 @@ func CreateOutput(ctx context.Context, path string, force bool) (*OutputFile, er
 	return o, nil
 }
 
-// forced takes any regular file when --force is given, and none without.
+// forced returns a Proof that accepts any regular file with --force, and none
+// without.
 func forced(force bool) fswrite.Proof {
 	if !force {
 		return nil
@@ -53,8 +55,8 @@ func forced(force bool) fswrite.Proof {
 	return func(*os.File) error { return nil }
 }
 
-// Finish ends the file: under its name when err is nil, else without a trace. What
-// has appeared under that name meanwhile is left.
+// Finish ends the file: under its name if err is nil, otherwise it is removed.
+// A file that has appeared under that name meanwhile is not changed.
 func (o *OutputFile) Finish(err error) error {
 	switch {
 	case o.draft == nil:
@@ -104,8 +106,8 @@ func CheckOutput(path string, force bool, inputs []string) error {
 	return nil
 }
 
-// IsSystem reports whether the system refused something, as opposed to a
-// file with the wrong contents.
+// IsSystem reports whether the system refused something, as opposed to a file
+// with wrong contents.
 func IsSystem(err error) bool {
 	var at *os.PathError
 	var link *os.LinkError

@@ -9,17 +9,17 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 )
 
-// Progress shows how far a command is, on a terminal only. A nil progress
-// shows nothing.
+// Progress shows how far a command is, on a terminal only. A nil Progress shows
+// nothing.
 type Progress struct {
 	Bar  *progressbar.ProgressBar
-	done int64 // bytes of files that are finished
+	done int64 // bytes of finished files
 
-	Size, Expect int64 // of the current file: bytes, and events by estimate
+	Size, Expect int64 // of the current file: bytes, and estimated events
 	runEvents    int64
 }
 
-// StartProgress returns the bar for a command that reads files.
+// StartProgress returns the progress bar for a command that reads files.
 func (a *App) StartProgress(verb string, files []string) *Progress {
 	if a.NoBar || !Terminal(a.Streams.Err) {
 		return nil
@@ -58,11 +58,11 @@ func (p *Progress) Step() {
 	}
 	if p.runEvents++; p.runEvents&0x3fff == 0 && p.Expect > 0 {
 		part := min(float64(p.runEvents)/float64(p.Expect), 1)
-		_ = p.Bar.Set64(p.done + int64(part*float64(p.Size))) // a bar that cannot be drawn is no loss
+		_ = p.Bar.Set64(p.done + int64(part*float64(p.Size))) // an error does not matter
 	}
 }
 
-// Bytes says how much of the current file was taken.
+// Bytes sets how much of the current file was read.
 func (p *Progress) Bytes(n int64) {
 	if p != nil {
 		_ = p.Bar.Set64(p.done + min(n, p.Size))
@@ -78,7 +78,7 @@ func (p *Progress) EndFile() {
 	_ = p.Bar.Set64(p.done)
 }
 
-// Finish takes the bar off the screen.
+// Finish clears the bar.
 func (p *Progress) Finish() {
 	if p != nil {
 		_ = p.Bar.Finish()
@@ -118,7 +118,7 @@ func guessEvents(path string, size int64) int64 {
 	return lines * size / took
 }
 
-// StartSpinner returns a bar for work of unknown length. Its finish stops it.
+// StartSpinner returns a spinner for work of unknown length. Call its Finish.
 func (a *App) StartSpinner(verb string) *Spinner {
 	if a.NoBar || !Terminal(a.Streams.Err) {
 		return nil

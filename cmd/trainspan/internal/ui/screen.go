@@ -14,9 +14,9 @@ import (
 	"golang.org/x/term"
 )
 
-// Screen writes the first screen of a report, or with full all its tables, for a
-// terminal of so many columns; 0 is any number. The first paragraph has the color of
-// what it reports.
+// Screen writes the first screen of a report, or with full all its tables, for
+// a terminal with a number of columns; 0 means no limit. The first paragraph
+// has the color of its severity.
 func Screen(to *display.Writer, p Painter, columns int, r *report.Report, full bool) {
 	if columns <= 0 {
 		columns = math.MaxInt
@@ -47,16 +47,16 @@ func Screen(to *display.Writer, p Painter, columns int, r *report.Report, full b
 	}
 }
 
-// Painter colours text on terminals and not elsewhere. With ASCII the screen of a report has
-// no other letters of its own.
+// Painter colours text on terminals and not elsewhere. With ASCII the screen of
+// a report itself uses only ASCII characters.
 type Painter struct{ On, ASCII bool }
 
-// ascii replaces what screens and tables draw with, each character by one, so that no line
-// gets wider.
+// ascii replaces the drawing characters of screens and tables, each by one
+// character, so that no line gets wider.
 var ascii = strings.NewReplacer("█", "#", "▓", "@", "▒", "+", "░", ":", "·", "-", "…", "~", "±", "+-", "µ", "u", "“", "\"", "”", "\"",
 	"▏", " ", "▎", " ", "▍", "#", "▌", "#", "▋", "#", "▊", "#", "▉", "#")
 
-// Colours are the words of --color.
+// Colours are the values of --color.
 var Colours = []string{"auto", "always", "never"}
 
 func (p Painter) wrap(code, s string) display.Own {
@@ -70,7 +70,7 @@ func (p Painter) wrap(code, s string) display.Own {
 // Head paints a heading.
 func (p Painter) Head(s string) display.Own { return p.wrap("1", s) }
 
-// Dim paints what matters less.
+// Dim paints less important text.
 func (p Painter) Dim(s string) display.Own { return p.wrap("2", s) }
 
 // Good paints good news.
@@ -97,14 +97,14 @@ func PrintJSON(to *display.Writer, v any) error {
 }
 
 // CsvWriter writes rows of RFC 4180 whose cells stay on one line. A cell that a
-// spreadsheet would take for a formula stays as it is: no reader takes back what
-// is put in front of one, so that each other reader would have the wrong name.
+// spreadsheet would interpret as a formula is not changed, because other
+// readers would not remove a prefix and would get a wrong name.
 type CsvWriter struct{ *csv.Writer }
 
-// NewCSV returns a writer of CSV.
+// NewCSV returns a CsvWriter.
 func NewCSV(w io.Writer) *CsvWriter { return &CsvWriter{csv.NewWriter(w)} }
 
-// Row writes a row, which it changes.
+// Row writes a row, and changes cells.
 func (w *CsvWriter) Row(cells []string) error {
 	for i, c := range cells {
 		cells[i] = display.Text(c)
@@ -112,7 +112,7 @@ func (w *CsvWriter) Row(cells []string) error {
 	return w.Write(cells)
 }
 
-// Moment writes a time of microseconds since the Unix epoch.
+// Moment formats a time in microseconds since the Unix epoch.
 func Moment(us int64) string {
 	return time.UnixMicro(us).UTC().Format("2006-01-02 15:04:05.000 UTC")
 }

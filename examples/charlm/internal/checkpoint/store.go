@@ -46,7 +46,7 @@ func Open(dir string, keep int) (*Store, error) {
 	return &Store{dir: dir, keep: keep}, nil
 }
 
-// Dir is the directory of the files.
+// Dir returns the directory of the files.
 func (s *Store) Dir() string { return s.dir }
 
 // Saved describes one written checkpoint.

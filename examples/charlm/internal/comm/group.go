@@ -67,7 +67,7 @@ func (g *Group) AllReduceSum(rank int, buf []float32) error {
 
 func (g *Group) offset(rank, n int) int { return rank * n / g.size }
 
-// chunk is the part of buf that rank reduces.
+// chunk returns the part of buf that rank reduces.
 func (g *Group) chunk(rank int, buf []float32) []float32 {
 	return buf[g.offset(rank, len(buf)):g.offset(rank+1, len(buf))]
 }

@@ -100,7 +100,7 @@ func open(ctx context.Context, root string, seed uint64, minLength int64) (*Corp
 	return c, nil
 }
 
-// Bytes is the length of all pieces together.
+// Bytes returns the length of all pieces together.
 func Bytes(pieces []Piece) int64 {
 	var n int64
 	for _, p := range pieces {

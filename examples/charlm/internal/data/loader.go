@@ -59,7 +59,7 @@ func NewLoader(cfg LoaderConfig) (*Loader, error) {
 	return &Loader{cfg: cfg}, nil
 }
 
-// PassLength is the number of batches that reads every piece once.
+// PassLength returns the number of batches that reads every piece once.
 func (l *Loader) PassLength() int {
 	return (len(l.cfg.Pieces) + filesPerBatch - 1) / filesPerBatch
 }

@@ -44,7 +44,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// NumParams is the number of weights, the embedding table included.
+// NumParams returns the number of weights, the embedding table included.
 func (c Config) NumParams() int {
 	n := c.Vocab * c.Embed
 	for i := range c.Layers + 1 {

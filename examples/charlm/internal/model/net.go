@@ -83,10 +83,10 @@ func (n *Net[T]) Init(seed uint64) {
 	}
 }
 
-// Params is the live flat weight slice, not a copy.
+// Params returns the live flat weight slice, not a copy.
 func (n *Net[T]) Params() []T { return n.params }
 
-// Grads is the live flat gradient slice, in the order of Params.
+// Grads returns the live flat gradient slice, in the order of Params.
 func (n *Net[T]) Grads() []T { return n.grads }
 
 // ZeroGrad sets all gradients to zero. Backward adds to them.

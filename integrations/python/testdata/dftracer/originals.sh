@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # originals.sh [PROGRAM.py...]: runs SEEDS random programs (SEEDS=40), from the seed SEED on, those of idioms, and the programs given, with
 # the original DFTracer and with this library, and compares what they print and their traces record by record: differences are those of
-# docs/explain/differences.md, or defects.
+# docs/reference/formats.md, or defects.
 # The original is kept in $XDG_CACHE_HOME/trainspan; remove it there to install it anew.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

@@ -7,7 +7,7 @@ The original is pydftracer 2.0.6 with dftracer 2.2.0, in an environment of its o
 program imports `dftracer.python` or `dftracer.logger`; for ours `trainspan.` goes before.
 Besides the given programs it runs those of random_program, one for each seed; what they print
 is compared too. What may
-differ is in RULES and in docs/explain/differences.md; all else is a defect, and the status is 1.
+differ is in RULES and in docs/reference/formats.md; all else is a defect, and the status is 1.
 """
 
 import argparse
@@ -30,7 +30,7 @@ NODES = "compute.forward compute.backward compute.step data.preprocess data.item
 
 def random_program(seed):
     """A program that nests, decorates, iterates, updates and switches at random, and does
-    I/O. It leaves out what the original loses: see docs/explain/differences.md."""
+    I/O. It leaves out what the original loses: see docs/reference/formats.md."""
     r = random.Random(seed)
     lines = ["import os", "from dftracer.python import ai, dft_fn, dftracer", "D = os.getcwd() + '/data/'", "log = dftracer.initialize_log('out.pfw', D[:-1], -1)"]
     # Nodes that are derived later have not all arguments of updates before.
@@ -146,7 +146,7 @@ def run(program, ours, options):
         shutil.rmtree(folder)
 
 
-# What is the same under another name or form. Each is a difference of docs/explain/differences.md.
+# What is the same under another name or form. Each is a difference of docs/reference/formats.md.
 RULES = {
     "pread64": "calls on files have the names that DFAnalyzer adds up",
     "pwrite64": "the same",

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs each recorded scenario and SEEDS random programs (SEEDS=40) with the original one-logger, and with this library in Go and
-# in Python, and what the programs of idioms print, and compares record by record: differences are those of docs/explain/differences.md, or defects.
+# in Python, and what the programs of idioms print, and compares record by record: differences are those of docs/reference/formats.md, or defects.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../../.." && pwd)
@@ -34,4 +34,4 @@ for program in "$here"/idioms/*.py; do
 done
 "$env" python3 -B "$here/names.py" nv_one_logger | diff - "$here/names.txt" >&2 || { echo "originals: names.txt is not what the original has" >&2; exit 1; }
 (cd "$root" && ONE_LOGGER_ONLY=$out/golden "${GO:-go}" test -short -count=1 ./telemetry -run '^TestGolden(Python)?$')
-echo "originals: one-logger: $n scenarios and ${SEEDS:-40} random programs are the same, but for docs/explain/differences.md"
+echo "originals: one-logger: $n scenarios and ${SEEDS:-40} random programs are the same, but for docs/reference/formats.md"

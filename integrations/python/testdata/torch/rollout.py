@@ -46,11 +46,18 @@ class Trainer(trl.GRPOTrainer):
         self.model, self.judge = Model(8, 8), torch.nn.Linear(8, 1)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
 
-    def loader(self, n):
-        return torch.utils.data.DataLoader(torch.randn(n, 8), batch_size=2)
+    def batches(self, n):
+        """Asks for a batch before it gives the one before, as accelerate does."""
+        it = iter(torch.utils.data.DataLoader(torch.randn(n, 8), batch_size=2))
+        held = next(it)
+        for batch in it:
+            yield held
+            held = batch
+        yield held
 
     def train(self):
-        for batch in self.loader(8):
+        for batch in self.batches(8):
+            self.model.train()
             completions = self._generate(batch)
             rewards = self._calculate_rewards(completions)
             loss = (self.model(completions) * rewards).sum()
@@ -60,12 +67,11 @@ class Trainer(trl.GRPOTrainer):
 
     def evaluate(self):
         self.model.eval()
-        for batch in self.loader(4):
+        for batch in self.batches(4):
             completions = self._generate(batch)
             self._calculate_rewards(completions)
             with torch.no_grad():
                 self.model(completions)
-        self.model.train()
 
 
 trainer = Trainer()

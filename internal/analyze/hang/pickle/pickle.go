@@ -123,7 +123,7 @@ func (m *machine) marked() ([]any, error) {
 	return out, nil
 }
 
-// top is what lies there after err, which is that of the values for it.
+// top returns what lies there after err, which is that of the values for it.
 func (m *machine) top(err error) (any, error) {
 	if err == nil && len(m.stack) == 0 {
 		err = errShape

@@ -54,7 +54,7 @@ func TestDrawnJobs(t *testing.T) {
 	gains, near := 0, 0
 	for i := range jobs {
 		j := simjob.Draw(seed+uint64(i), families[i%len(families)])
-		truth := j.Truth(false)
+		truth := j.Truth()
 		v := judge(t, j)
 		innocent := slices.ContainsFunc(v.Ranks, func(r int) bool { return !slices.Contains(truth.Culprits, r) })
 		out := "other"
@@ -154,7 +154,7 @@ func TestWaitBudget(t *testing.T) {
 		} else {
 			t.Logf("%s: waiting %.3f, truly %.3f", j.Name, w.Share, want)
 		}
-		if v.Kind == straggler.SlowRanks && slices.Equal(v.Ranks, j.Truth(false).Ranks) && v.Gain > 1.05 && j.Layout != simjob.PP {
+		if v.Kind == straggler.SlowRanks && slices.Equal(v.Ranks, j.Truth().Ranks) && v.Gain > 1.05 && j.Layout != simjob.PP {
 			if i := slices.Index(of, slices.Max(of)); w.Names[i] != fmt.Sprint(v.Ranks[0]) {
 				t.Errorf("%s: most waits are for %s: %s", j.Name, w.Names[i], v.Sentence)
 			}

@@ -1,5 +1,5 @@
-// Package promname says what metrics are called in Prometheus, for documents, alerts
-// and the metrics that the command serves itself.
+// Package promname returns the names of metrics in Prometheus, for documents,
+// alerts and the metrics that the command serves.
 package promname
 
 import (
@@ -7,7 +7,8 @@ import (
 	"github.com/trainspan/trainspan/internal/export/metrics"
 )
 
-// Of is the name of a metric; that of a histogram gets _bucket, _count or _sum.
+// Of returns the name of a metric; a histogram gets _bucket, _count or _sum in
+// addition.
 func Of(m *metrics.Metric) string {
 	kinds := map[metrics.Kind]otlptranslator.MetricType{
 		metrics.Counter: otlptranslator.MetricTypeMonotonicCounter, metrics.UpDown: otlptranslator.MetricTypeNonMonotonicCounter,

@@ -1,5 +1,5 @@
-// Package pyclient hands out the client that Python processes run: to a folder for
-// their PYTHONPATH, and what it says of itself.
+// Package pyclient unpacks the Python client for the PYTHONPATH of processes,
+// and returns its properties.
 package pyclient
 
 import (
@@ -19,14 +19,14 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 )
 
-// site is the folder of what stands beside the package in PYTHONPATH.
+// site is the folder of files beside the package in PYTHONPATH.
 const site = "trainspan_site/"
 
-// phaseList finds the names in the client, which alone has the list.
+// phaseList matches the list of phases in the client.
 var phaseList = regexp.MustCompile(`(?s)\nPHASES = \((.*?)\n\)`)
 
-// Phases are the phases of PyTorch that can be switched on and off, in the client's
-// order: the words for TRAINSPAN_ONLY and TRAINSPAN_WITHOUT.
+// Phases returns the phases of PyTorch that can be switched on and off, in the
+// client's order: the values for TRAINSPAN_ONLY and TRAINSPAN_WITHOUT.
 func Phases() (names []string) {
 	text, err := python.Client.ReadFile("trainspan_torch/__init__.py")
 	if err != nil {
@@ -42,14 +42,14 @@ func Phases() (names []string) {
 	return names
 }
 
-// modules is a file with all modules of the packages, which sitecustomize.py reads as a
-// whole: before each a line with its size and its path.
+// modules is a file with all modules of the packages, which sitecustomize.py
+// reads at once: before each module is a line with its size and its path.
 const modules = "trainspan/modules"
 
 // Unpack writes the client below a folder, for PYTHONPATH: sitecustomize.py and
-// the packages trainspan and trainspan_torch. The folder is made if it is
-// missing, and nobody else can read it. A file of one of these names that holds
-// something else is left, and is an error.
+// the packages trainspan and trainspan_torch. The folder is created private if
+// it is missing. An existing file with other contents is not changed, and is an
+// error.
 func Unpack(dir string) error {
 	var all bytes.Buffer
 	for _, name := range clientFiles() {
@@ -64,7 +64,8 @@ func Unpack(dir string) error {
 			fmt.Fprintf(&all, "%d %s\n%s", len(text), name, text)
 		}
 	}
-	// Where no file may be that long Python takes each module from its own file.
+	// If a file of this size is not possible, Python reads each module from its own
+	// file.
 	if err := unpack(filepath.Join(dir, filepath.FromSlash(modules)), all.Bytes()); err != nil && !errors.Is(err, syscall.EFBIG) {
 		return fmt.Errorf("python: unpack the client: %w", err)
 	}
@@ -84,9 +85,9 @@ func unpack(path string, text []byte) error {
 	return err
 }
 
-// clientFiles are the files of the client.
+// clientFiles returns the files of the client.
 func clientFiles() (names []string) {
-	_ = fs.WalkDir(python.Client, ".", func(path string, d fs.DirEntry, err error) error { // of memory: never fails
+	_ = fs.WalkDir(python.Client, ".", func(path string, d fs.DirEntry, err error) error { // in memory: never fails
 		if err == nil && !d.IsDir() && filepath.Ext(path) == ".py" {
 			names = append(names, path)
 		}
@@ -95,11 +96,11 @@ func clientFiles() (names []string) {
 	return names
 }
 
-// Differs names a file of the client in another folder, as site-packages, that is not
-// the one that [Unpack] writes. It is empty where all are.
+// Differs returns a file of the client in another folder, such as
+// site-packages, that differs from the one that [Unpack] writes, or "".
 func Differs(dir string) string {
 	for _, name := range clientFiles() {
-		if strings.HasPrefix(name, site) { // is not installed
+		if strings.HasPrefix(name, site) { // not installed there
 			continue
 		}
 		own, err := python.Client.ReadFile(name)
@@ -111,11 +112,11 @@ func Differs(dir string) string {
 	return ""
 }
 
-// IsClient reports whether a path, with slashes and below the folder of [Unpack], is
-// that of a file of the client or of what Python has compiled of it.
+// IsClient reports whether a slash-separated path below the folder of [Unpack]
+// is a file of the client or one that Python compiled from it.
 func IsClient(path string) bool {
 	dir, base := pathpkg.Split(path)
-	if up, ok := strings.CutSuffix(dir, "__pycache__/"); ok { // NAME.cpython-313.pyc, and a number behind while it is written
+	if up, ok := strings.CutSuffix(dir, "__pycache__/"); ok { // NAME.cpython-313.pyc, followed by a number while it is written
 		stem, _, _ := strings.Cut(base, ".")
 		path = up + stem + ".py"
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/trainspan/trainspan/internal/ingest/pyring/pyclient"
 )
 
-// A program's own sitecustomize in the folder stays; the client itself may be there.
+// A program's own sitecustomize in the folder is not replaced; an existing copy
+// of the client is accepted.
 func TestUnpackReplacesNothing(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 {

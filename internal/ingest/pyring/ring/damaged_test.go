@@ -15,7 +15,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/ringtest"
 )
 
-// filled is a ring with so many full regions.
+// filled returns a ring buffer with a number of full regions.
 func filled(t testing.TB, regions int) *ringtest.Image {
 	m := ringtest.New(t, regions)
 	for slot := range regions * ringtest.Slots {
@@ -24,8 +24,8 @@ func filled(t testing.TB, regions int) *ringtest.Image {
 	return m
 }
 
-// What is wrong in the head, the table or the length of a ring costs no work and
-// none of the records that can be read.
+// Errors in the header, the table or the length of a ring buffer cost no work
+// and no readable record.
 func TestDamaged(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*ringtest.Image)
@@ -57,7 +57,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// A reader that is told to stop leaves the rest of the ring.
+// A stopped reader leaves the rest of the ring buffer.
 func TestFinishStops(t *testing.T) {
 	const regions = 40
 	r := open(t, filled(t, regions), ring.Options{})
@@ -72,8 +72,8 @@ func TestFinishStops(t *testing.T) {
 	}
 }
 
-// A region is given back once, however many of its slots came late: it is the
-// writer's from then on.
+// A region is released once, however many of its slots came late: after that it
+// belongs to the writer.
 func TestGivenBackOnce(t *testing.T) {
 	m := ringtest.New(t, 2)
 	for slot := range 2 * ringtest.Slots {
@@ -100,7 +100,7 @@ func TestGivenBackOnce(t *testing.T) {
 	}
 }
 
-// Names without end, and lines: each is read once, and memory is bounded.
+// With endless names and lines, each is read once, and memory is bounded.
 func TestManyNames(t *testing.T) {
 	const names = 1<<16 + 3
 	m := ringtest.New(t, 1)
@@ -127,7 +127,7 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// sideOf is a ring whose side file has n names.
+// sideOf returns a ring buffer whose side file has n names.
 func sideOf(t testing.TB, n int) string {
 	m := ringtest.New(t, 1)
 	var side strings.Builder
@@ -151,7 +151,7 @@ func TestGrowth(t *testing.T) {
 	growth.Allocated(t, 1000, func(n int) { readSide(t, paths[n]) })
 }
 
-// Lines of the side file, and regions with a hole in each place that costs most.
+// Lines of the side file, and regions with a hole in each expensive place.
 func BenchmarkGrowthSide(b *testing.B) {
 	const n = 500
 	paths := map[int]string{n: sideOf(b, n), 16 * n: sideOf(b, 16*n)}
@@ -180,14 +180,14 @@ func BenchmarkGrowthHoles(b *testing.B) {
 	})
 }
 
-// Steps that were overwritten before they were read are lost once, whether they or the
-// slots beside them are read next.
+// Steps that were overwritten before they were read are counted as lost once,
+// whether they or the slots beside them are read next.
 func TestStepsOverwritten(t *testing.T) {
 	const steps = 1 << 63
 	m := filled(t, 3)
 	clear(m.Data[ringtest.RegionSize : 2*ringtest.RegionSize])
 	m.Holds(1, 2|steps)
-	clear(m.Data[64*100 : ringtest.RegionSize]) // the writer still is in the first one
+	clear(m.Data[64*100 : ringtest.RegionSize]) // the writer is still in the first one
 	clear(m.Data[2*ringtest.RegionSize:])
 	binary.LittleEndian.PutUint64(m.Head[256:], 2)
 	binary.LittleEndian.PutUint64(m.Head[264:], 2)

@@ -2,5 +2,5 @@ package ring
 
 import "time"
 
-// SetSettle makes the reader wait as it does on processors other than amd64.
+// SetSettle makes the reader wait as on processors other than amd64.
 func (r *Ring) SetSettle(d time.Duration) { r.settle = d }

@@ -9,36 +9,36 @@ import (
 	"slices"
 )
 
-// ErrNotRing is why Open refuses a file.
+// ErrNotRing is returned by Open for a file that is not a ring buffer.
 var ErrNotRing = errors.New("not a ring")
 
-// ErrVersion is why Open refuses a ring whose layout is another one.
+// ErrVersion is returned by Open for a ring buffer with another layout.
 var ErrVersion = errors.New("a ring of another version")
 
-// maxMapped bounds the address space that a ring takes.
+// maxMapped bounds the address space of a ring buffer.
 const maxMapped = 32
 
-// cursor is where reading goes on: a slot of an activation, which is one use of
+// cursor is the reading position: a slot of an activation, which is one use of
 // a region.
 type cursor struct {
 	activation uint64 // from 1
-	region     int    // -1: not found yet
+	region     int    // -1 means not found yet
 	slot       int    // or step
-	end        int    // behind the last slot that is written; 0: not looked for
+	end        int    // after the last written slot; 0 means not looked for
 }
 
-// mapped is the file of a ring, with its head and the regions that were looked at in
-// memory.
+// mapped is the file of a ring buffer, with its header and the regions in use
+// mapped to memory.
 type mapped struct {
 	file    *os.File
 	drain   bool
 	head    []byte
 	regions map[int][]byte // by number
-	held    []cursor       // those that were read and not given back
-	ended   bool           // the writer is gone: the table says what there is, whatever the counts in the head say
+	held    []cursor       // read and not released
+	ended   bool           // the writer is gone: the table decides what exists, not the counts in the header
 }
 
-// open maps the head and checks it.
+// open maps and checks the header.
 func (m *mapped) open() (err error) {
 	info, err := m.file.Stat()
 	if err != nil {
@@ -65,7 +65,7 @@ func (m *mapped) open() (err error) {
 	return nil
 }
 
-// used is how many regions the table has.
+// used returns the number of regions in the table.
 func (m *mapped) used() int {
 	if m.ended {
 		return maxRegions
@@ -73,13 +73,13 @@ func (m *mapped) used() int {
 	return int(min(load(m.head, atUsed), maxRegions))
 }
 
-// entry returns what the table says of a region: the activation that it holds, with
-// stepsBit where that has steps, and the one that a reader has given back last.
+// entry returns the table entry of a region: its activation, with stepsBit if
+// it has steps, and the last activation that a reader has released.
 func (m *mapped) entry(region int) (holds, emptied uint64) {
 	return load(m.head, tableAt+16*region), load(m.head, tableAt+16*region+8)
 }
 
-// current reports whether a region still is in the use that c says.
+// current reports whether a region is still in the use of c.
 func (m *mapped) current(c cursor) bool {
 	holds, _ := m.entry(c.region)
 	return holds&^stepsBit == c.activation
@@ -113,17 +113,18 @@ func (m *mapped) region(n int) ([]byte, error) {
 
 // done notes that a region was read.
 func (m *mapped) done(c cursor) {
-	// Once given back it is the writer's: twice would take what that writes then.
+	// A released region belongs to the writer: a second release would destroy what
+	// the writer has written since.
 	if m.drain && m.current(c) && !slices.ContainsFunc(m.held, func(o cursor) bool { return o.activation == c.activation }) {
 		m.held = append(m.held, c)
 	}
 }
 
-// Held is how many regions were read and not given back.
+// Held returns how many regions were read and not released.
 func (m *mapped) Held() int { return len(m.held) }
 
-// overwritten is how many slots of regions that were read and not given back the writer
-// has used again since, because it found no other space.
+// overwritten returns how many slots of read, unreleased regions the writer has
+// reused since, because it had no other space.
 func (m *mapped) overwritten() (slots int64) {
 	for _, c := range m.held {
 		if !m.current(c) {
@@ -133,9 +134,9 @@ func (m *mapped) overwritten() (slots int64) {
 	return slots
 }
 
-// Release gives the regions that were read back to the writer. Call it when what
-// was read is in a file: a reader that is killed before leaves the regions to the
-// next one. Without it the writer goes on in new space.
+// Release returns the regions that were read to the writer. Call it when their
+// contents are in a file: a reader that is killed before leaves the regions to
+// the next one. Without it the writer uses new space.
 func (m *mapped) Release() (err error) {
 	defer guard(&err)()
 	for _, c := range m.held {
@@ -144,7 +145,7 @@ func (m *mapped) Release() (err error) {
 			continue
 		}
 		if holds&stepsBit == 0 { // the writer clears the others itself
-			b, err := m.region(c.region) // with many of them it is not mapped any more
+			b, err := m.region(c.region) // with many regions it may not be mapped any more
 			if err != nil {
 				return err
 			}
@@ -158,7 +159,7 @@ func (m *mapped) Release() (err error) {
 	return nil
 }
 
-// Closed reports whether the process said that it ends in good order.
+// Closed reports whether the process ended regularly.
 func (m *mapped) Closed() (closed bool) {
 	var err error
 	defer guard(&err)()
@@ -174,8 +175,8 @@ func (m *mapped) close() {
 	_ = m.file.Close()
 }
 
-// guard makes an error of a fault in a mapping, which is what a file that was
-// cut short causes. Defer its result.
+// guard converts a memory fault in a mapping, caused by a truncated file, to an
+// error. Defer its result.
 func guard(err *error) func() {
 	was := debug.SetPanicOnFault(true)
 	return func() {

@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
-// only returns the one ring in a folder.
+// only returns the only ring buffer in a folder.
 func only(t testing.TB, dir string) string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*"+ring.Ext))
@@ -20,7 +20,7 @@ func only(t testing.TB, dir string) string {
 	return paths[0]
 }
 
-// wait waits for the ring of a process that was just started.
+// wait waits for the ring buffer of a process that was just started.
 func wait(t testing.TB, dir string, o ring.Options) (r *ring.Ring) {
 	t.Helper()
 	until.True(t, "a ring", func() bool {
@@ -37,7 +37,7 @@ func wait(t testing.TB, dir string, o ring.Options) (r *ring.Ring) {
 	return r
 }
 
-// order checks that the spans of a thread come with the counts 1, 2, 3...
+// order checks that the spans of a thread have the counts 1, 2, 3...
 type order struct {
 	t     testing.TB
 	last  map[int64]int64 // by thread
@@ -61,7 +61,7 @@ func (o *order) take(r *ring.Record) {
 	}
 }
 
-// open opens a ring that was made by hand.
+// open opens an artificial ring buffer.
 func open(t testing.TB, m *ringtest.Image, o ring.Options) *ring.Ring {
 	t.Helper()
 	r, err := ring.Open(m.Write(), o)
@@ -72,7 +72,7 @@ func open(t testing.TB, m *ringtest.Image, o ring.Options) *ring.Ring {
 	return r
 }
 
-// summary is a record as text.
+// summary returns a record as text.
 func summary(r *ring.Record) string {
 	name := "-"
 	if r.Name != nil {

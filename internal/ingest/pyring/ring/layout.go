@@ -7,10 +7,11 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 )
 
-// Version is that of the layout. A ring of another version is refused.
+// Version is the version of the layout. A ring buffer with another version is
+// refused.
 const Version = 2
 
-// The layout of the version. All numbers are little-endian.
+// The layout. All numbers are little-endian.
 const (
 	magic = fsread.RingMagic // a byte with the version follows
 
@@ -19,7 +20,7 @@ const (
 	regionSize  = slotSize * regionSlots
 	tableAt     = 4096
 	maxRegions  = 8192
-	stepsBit    = 1 << 63 // of an activation whose region has steps in place of slots
+	stepsBit    = 1 << 63 // marks an activation whose region has steps instead of slots
 	stepSize    = 2 * slotSize
 	regionSteps = regionSize / stepSize
 	cellsAt     = tableAt + 16*maxRegions
@@ -27,7 +28,7 @@ const (
 	cellNames   = 1024
 	headSize    = regionSize // the first region follows
 
-	// Offsets of words in the head.
+	// Offsets of words in the header.
 	atLayout      = 8 // eight words
 	atRegions     = 8 + 2*8
 	atPID         = 72
@@ -50,10 +51,10 @@ const (
 	atValue  = 32
 	atWord   = 56 // written last
 
-	// Of a call on a file, whose other numbers are at 24, 32 and 40.
+	// In a file call, whose other numbers are at 24, 32 and 40.
 	atFile = 48
 
-	// Of a slot with text.
+	// In a slot with text.
 	atChain  = 0
 	atPiece  = 8
 	atLength = 12
@@ -61,9 +62,9 @@ const (
 	textSize = 40
 
 	// Words of a step.
-	stepWord    = 0 // the id of its name, kind and flags; 0: this is stepKind, and that and stepPlace are those of the one before
-	stepBegan   = 1 // the wait that it begins with; written first
-	stepStart   = 2 // its start, which is the end of the wait
+	stepWord    = 0 // the id of its name, kind and flags; 0 means that stepKind is the kind, and the rest is as in the previous step
+	stepBegan   = 1 // the start of the wait that it begins with; written first
+	stepStart   = 2 // the start of its work, which is the end of the wait
 	stepEnd     = 3 // written last
 	stepPlace   = 4 // thread and depth, as in a slot
 	stepNext    = 5
@@ -74,9 +75,9 @@ const (
 
 	maxText = 16384
 	lasting = 1 << 20
-	// Bounds of what the side file may name.
+	// Bounds for the side file.
 	maxNames      = 1 << 16
-	maxCategories = 1 << 10 // that have a name for those beyond
+	maxCategories = 1 << 10 // with a name for the names above the bound
 	maxThreads    = 1 << 20
 	maxMetas      = 1 << 16 // at a time
 )
@@ -86,16 +87,16 @@ type Kind uint8
 
 // The kinds of slots.
 const (
-	KindSpan     Kind = iota // a span that ended
-	KindBegin                // a span of the long kind began
-	KindPoint                // something happened
+	KindSpan     Kind = iota // an ended span
+	KindBegin                // the begin of a long span
+	KindPoint                // an instant event
 	kindText                 // text for a later slot
-	KindPosition             // where the training stands
-	KindUpdate               // arguments for the later spans of a node and those below it
+	KindPosition             // the current epoch and step
+	KindUpdate               // arguments for later spans of a node and the nodes below it
 	KindState                // a node and those below it are switched on or off
 	KindCall                 // a callback of one-logger
 	KindNote                 // metadata with a time
-	KindDrop                 // an open span was forgotten
+	KindDrop                 // an open span was dropped
 	KindFile                 // a number stands for a file from now on
 
 	kinds
@@ -103,15 +104,15 @@ const (
 
 // Flags of a slot.
 const (
-	flagCrossed = 1 << 0 // ended before what was started inside it
+	flagCrossed = 1 << 0 // ended before a span inside it
 	flagFailed  = 1 << 1 // ended with an exception
-	flagDated   = 1 << 2 // ends later than it was written
-	flagNumbers = 1 << 3 // a call on a file
+	flagDated   = 1 << 2 // its end is later than the time of writing
+	flagNumbers = 1 << 3 // a file call
 )
 
 // load and store access a word of a mapping that the writer accesses too. The
-// mapping begins on a page and offsets are multiples of eight, so that the word
-// is aligned.
+// mapping begins on a page and offsets are multiples of eight, so the word is
+// aligned.
 func load(b []byte, at int) uint64 {
 	_ = b[at+7]
 	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&b[at])))

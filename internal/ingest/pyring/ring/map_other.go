@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Supported says whether rings can be read on this system.
+// Supported is true if ring buffers can be read on this system.
 const Supported = false
 
 func openFile(path string, _ bool) (*os.File, error) { return os.Open(path) }

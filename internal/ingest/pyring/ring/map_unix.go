@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Supported says whether rings can be read on this system.
+// Supported is true if ring buffers can be read on this system.
 const Supported = true
 
 // openFile opens a regular file that is not a link.
@@ -29,8 +29,8 @@ func openFile(path string, write bool) (*os.File, error) {
 	return f, nil
 }
 
-// mapFile maps a part of a file, for reading or, shared with the writer, for
-// both.
+// mapFile maps a part of a file, read-only or shared with the writer for
+// reading and writing.
 func mapFile(f *os.File, at int64, size int, write bool) ([]byte, error) {
 	prot := unix.PROT_READ
 	if write {

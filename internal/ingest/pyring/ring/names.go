@@ -9,25 +9,25 @@ import (
 	"os"
 )
 
-// maxSide bounds what is read of the side file at a time, and a line of it.
+// maxSide bounds how much of the side file is read at a time, and the length of
+// a line.
 const maxSide = 1 << 20
 
-// side is the file beside a ring: lines of JSON that are appended before the
-// first slot that needs them.
+// side is the file beside a ring buffer: lines of JSON that are appended before
+// the first slot that needs them.
 type side struct {
 	file    *os.File
 	at      int64
 	buf     []byte
-	rest    []byte // of a line whose end has not come
-	skip    bool   // it is too long
+	rest    []byte // an incomplete line
+	skip    bool   // the line is too long
 	names   map[uint32]*Name
 	threads map[uint32]*Thread
 	metas   []Meta // not fetched yet
 	who     Who
 	bad     int64
 
-	// Names behind the first ones: the id of each says the name that its category
-	// has for all of them.
+	// Names above the bound: each id has the common name of its category.
 	others     int64
 	otherNames map[uint32]*Name
 	categories map[string]*Name
@@ -68,7 +68,7 @@ func (s *side) name(id uint32) *Name {
 	return s.otherNames[id]
 }
 
-// read takes the lines that have come.
+// read reads new lines.
 func (s *side) read() error {
 	for {
 		n, err := s.file.ReadAt(s.buf, s.at)
@@ -130,8 +130,8 @@ func (s *side) take(text []byte) {
 	}
 }
 
-// putUnnamed takes a name for which there is no place. It keeps its category, as long
-// as there are not too many of these.
+// putUnnamed handles a name without room. It keeps the category, unless there
+// are too many of these.
 func (s *side) putUnnamed(id uint32, cat string) {
 	if s.otherNames == nil {
 		s.otherNames, s.categories = make(map[uint32]*Name), make(map[string]*Name)
@@ -149,27 +149,26 @@ func (s *side) putUnnamed(id uint32, cat string) {
 	s.otherNames[id] = n
 }
 
-// Bounds of the texts whose slot has not come: a writer has one per thread.
+// Bounds of texts whose slot has not come: a writer has one per thread.
 const (
 	maxChains = 1024
 	maxWaits  = 1 << 20 // bytes
 )
 
-// chains puts texts together from the slots that hold pieces of them.
+// chains assembles texts from the slots with their pieces.
 type chains struct {
 	open  map[uint64]*chain
 	order []uint64
 	bytes int
 }
 
-// chain is a text of which the pieces come in their order, so that what is lost
-// is the end of it.
+// chain is a text whose pieces come in order, so only its end can be lost.
 type chain struct {
 	text []byte
 	size int
 }
 
-// add takes a piece; it reports false for one that cannot be true.
+// add adds a piece; it returns false for an invalid one.
 func (c *chains) add(slot []byte) bool {
 	id := binary.LittleEndian.Uint64(slot[atChain:])
 	at := int(binary.LittleEndian.Uint32(slot[atPiece:]))
@@ -207,7 +206,7 @@ func (c *chains) forget(id uint64) {
 	}
 }
 
-// take returns a text that is complete, and forgets it.
+// take removes and returns a complete text.
 func (c *chains) take(id uint64) []byte {
 	t := c.open[id]
 	if t == nil {

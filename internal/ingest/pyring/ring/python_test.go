@@ -20,7 +20,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// What a program records comes out as it is, in order.
+// Recorded data is read unchanged, in order.
 func TestRecords(t *testing.T) {
 	dir := t.TempDir()
 	pyrun.Run(t, dir, `
@@ -83,8 +83,8 @@ r.close()
 	}
 }
 
-// numbered records spans with the counts 1, 2, 3... on each of some threads, and
-// prints what it has done now and then.
+// numbered records spans with the counts 1, 2, 3... on some threads, and prints
+// its progress.
 const numbered = `
 import sys, threading, time
 from trainspan import _ring as r
@@ -104,7 +104,7 @@ for t in all:
     t.join()
 `
 
-// Without a reader nothing is overwritten: the ring grows.
+// Without a reader nothing is overwritten: the ring buffer grows.
 func TestNoReader(t *testing.T) {
 	dir := t.TempDir()
 	pyrun.Run(t, dir, numbered, "50000", "2", "0")
@@ -122,7 +122,7 @@ func TestNoReader(t *testing.T) {
 	}
 }
 
-// A reader beside the writer gets everything, and gives the space back.
+// A concurrent reader gets everything, and releases the space.
 func TestReader(t *testing.T) {
 	t.Run("amd64", func(t *testing.T) { testReader(t, 0) })
 	t.Run("arm64", func(t *testing.T) { testReader(t, 50*time.Microsecond) })
@@ -152,7 +152,7 @@ func testReader(t *testing.T, settle time.Duration) {
 			running = false
 		default:
 			if n == 0 {
-				time.Sleep(time.Millisecond) // between two looks
+				time.Sleep(time.Millisecond) // between two reads
 			}
 		}
 	}
@@ -164,7 +164,7 @@ func testReader(t *testing.T, settle time.Duration) {
 	}
 }
 
-// A process may die at any moment: what it had recorded is there.
+// A process may die at any moment: what it had recorded can be read.
 func TestKill(t *testing.T) {
 	for round := range 5 {
 		dir := t.TempDir()
@@ -177,7 +177,7 @@ func TestKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := bufio.NewScanner(out)
-		for range 1 + round*round { // it says how far it is
+		for range 1 + round*round { // it prints its progress
 			lines.Scan()
 		}
 		if err := cmd.Process.Kill(); err != nil {
@@ -199,7 +199,7 @@ func TestKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		st := r.Stats()
-		// Each thread may have taken a slot that it had no time to write.
+		// Each thread may have taken a slot without writing it.
 		if st.Lost > 2 || st.Bad != 0 || o.last[r.PID] < int64(shown) {
 			t.Errorf("main thread up to %d, wrote at least %d; %+v", o.last[r.PID], shown, st)
 		}
@@ -207,7 +207,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// What a step had done when its process was killed is there, and what was open is open.
+// The finished and the open parts of a step can be read after a kill of its
+// process.
 func TestKilledInStep(t *testing.T) {
 	dir := t.TempDir()
 	cmd := pyrun.Command(t, dir, `
@@ -258,7 +259,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 	}
 }
 
-// Stopped and continued at any moment, a writer loses nothing.
+// A writer that is stopped and continued at any moment loses nothing.
 func TestStop(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -299,7 +300,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A forked process has a ring of its own; what its parent had open is not its own.
+// A forked process has its own ring buffer; its parent's open spans are not its
+// own.
 func TestFork(t *testing.T) {
 	dir := t.TempDir()
 	pyrun.Run(t, dir, `
@@ -345,8 +347,8 @@ r.end(t)
 	}
 }
 
-// The rings of other processes may go at any moment: between the look at the
-// folder and that at each ring, too.
+// Foreign ring buffers may disappear at any moment, also between listing the
+// folder and opening them.
 func TestRingsOfOthersGo(t *testing.T) {
 	dir := t.TempDir()
 	const total = 30_000
@@ -381,8 +383,8 @@ for i in range(1, 30001):
 	}
 }
 
-// Where there is no more space, the newest regions are used again. What is lost
-// is counted exactly.
+// If there is no more space, the newest regions are reused. The loss is counted
+// exactly.
 func TestLaps(t *testing.T) {
 	dir := t.TempDir()
 	const total = 100_000
@@ -424,7 +426,7 @@ for i in range(1, 100001):
 	}
 }
 
-// What a killed process had open is in the cells, or has a begin slot.
+// A killed process's open spans are in the cells, or have a begin slot.
 func TestCells(t *testing.T) {
 	dir := t.TempDir()
 	cmd := pyrun.Command(t, dir, `

@@ -12,24 +12,23 @@ import (
 const (
 	lookAhead = 256 // slots, while the writer is in the region
 	maxHoles  = 4096
-	maxRounds = 128 // of a Read: batches, and holes between them
+	maxRounds = 128 // rounds per Read: batches, and holes between them
 
 	maxActivation = 1 << 40 // centuries
 )
 
 var errChanged = errors.New("another program than its writer has changed the ring")
 
-// Read reads what has come and calls take for each record, as far as a part of a
-// full ring goes: what is left comes with the next call. It returns the number of
-// slots that were read. An error is one of the file: the ring cannot be read any
-// more.
+// Read reads new records and calls take for each, up to a part of a full ring
+// buffer: the rest comes with the next call. It returns the number of slots
+// read. An error is about the file: the ring buffer cannot be read any more.
 func (r *Ring) Read(take func(*Record)) (n int, err error) {
 	before := r.stats.Slots
 	_, err = r.read(take)
 	return int(r.stats.Slots - before), err
 }
 
-// read is Read; more says that there is more.
+// read implements Read; more means that there is more to read.
 func (r *Ring) read(take func(*Record)) (more bool, err error) {
 	defer guard(&err)()
 	var broken error
@@ -44,7 +43,7 @@ func (r *Ring) read(take func(*Record)) (more bool, err error) {
 	}
 	for range maxRounds {
 		r.steps.discover()
-		latest := r.steps.latest() // what is written by now lies behind no slot that is not
+		latest := r.steps.latest() // everything written by now precedes every unwritten slot
 		last := load(r.head, atActivations)
 		r.refused = int64(min(load(r.head, atRefused), 1<<48))
 		if !r.ended && (r.next.activation > last+1 || last > maxActivation) {
@@ -71,7 +70,7 @@ func (r *Ring) read(take func(*Record)) (more bool, err error) {
 	return true, nil
 }
 
-// flush delivers what has ended of steps and lies behind no slot that was not read.
+// flush delivers the ended spans of steps that precede every unread slot.
 func (r *Ring) flush(until uint64, take func(*Record)) error {
 	if len(r.steps.queue) == 0 {
 		return nil
@@ -82,9 +81,9 @@ func (r *Ring) flush(until uint64, take func(*Record)) error {
 	return r.steps.pass(until, take)
 }
 
-// Finish reads the rest of a ring whose writer is gone: slots that it took and
-// did not write are lost. What cannot be read is lost, too, and the rest is read;
-// the error is the first one, or that of ctx, which ends the reading.
+// Finish reads the rest of a ring buffer whose writer is gone: slots that were
+// taken and not written are lost. Unreadable parts are lost, too, and the rest
+// is read; the error is the first one, or that of ctx, which ends the reading.
 func (r *Ring) Finish(ctx context.Context, take func(*Record)) (first error) {
 	first = r.side.read()
 	r.ended, r.steps.seen = true, 0
@@ -100,7 +99,7 @@ func (r *Ring) Finish(ctx context.Context, take func(*Record)) (first error) {
 		r.holes = nil
 		first = cmp.Or(first, err)
 		switch {
-		case r.steps.reading: // which the disk does not give
+		case r.steps.reading: // the disk cannot read it
 			r.steps.giveUp()
 		case err != nil && r.next.region >= 0:
 			r.lose(regionSlots - r.next.slot)
@@ -110,9 +109,9 @@ func (r *Ring) Finish(ctx context.Context, take func(*Record)) (first error) {
 	}
 }
 
-// find looks for the region where reading goes on: that of the next activation
-// or, where no region holds that any more, of the first one after it. Those
-// passed over are lost, but for those that a reader has emptied.
+// find looks for the region with the next activation or, if no region has it
+// any more, with the first one after it. Activations in between are lost,
+// unless a reader has released them.
 func (r *Ring) find() bool {
 	last := r.newest
 	if r.ended {
@@ -155,7 +154,7 @@ func (r *Ring) lose(slots int) {
 	r.giveUp(r.next.activation + 1)
 }
 
-// giveUp goes on with another activation, without the holes of this one.
+// giveUp continues with another activation, without the holes of this one.
 func (r *Ring) giveUp(next uint64) {
 	holes := r.holes[:0]
 	for _, h := range r.holes {
@@ -169,8 +168,8 @@ func (r *Ring) giveUp(next uint64) {
 	r.next = cursor{activation: next, region: -1}
 }
 
-// run reads slots of one activation. It reports whether to go on with the next
-// slots or activation.
+// run reads slots of one activation. It reports whether to continue with the
+// next slots or activation.
 func (r *Ring) run(take func(*Record), complete bool) (more bool, err error) {
 	b, err := r.region(r.next.region)
 	if err != nil {
@@ -212,7 +211,7 @@ func (r *Ring) run(take func(*Record), complete bool) (more bool, err error) {
 			return true, nil
 		}
 		if load(b, from*slotSize+atWord) != 0 {
-			return true, nil // in the meantime
+			return true, nil // meanwhile
 		}
 		r.wait(r.next)
 		r.next.slot++
@@ -223,7 +222,7 @@ func (r *Ring) run(take func(*Record), complete bool) (more bool, err error) {
 	return true, nil
 }
 
-// writtenBehind reports whether a slot behind one that is not written is.
+// writtenBehind reports whether a slot after an unwritten one is written.
 func (r *Ring) writtenBehind(b []byte, slot int, complete bool) bool {
 	if complete {
 		if r.next.end == 0 {
@@ -242,8 +241,8 @@ func (r *Ring) writtenBehind(b []byte, slot int, complete bool) bool {
 	return false
 }
 
-// unused handles the end of an activation whose last slots are empty: those of
-// a writer that is gone, or of threads that have not written theirs.
+// unused handles the end of an activation whose last slots are empty: the
+// writer is gone, or threads have not written theirs.
 func (r *Ring) unused(from int) {
 	if r.next.activation >= r.steps.slots { // the writer ended here
 		r.next = cursor{activation: r.next.activation + 1, region: -1}
@@ -255,8 +254,8 @@ func (r *Ring) unused(from int) {
 	r.next.slot = regionSlots
 }
 
-// wait notes a hole, in place of the oldest one if there are too many. Nobody
-// fills it once the writer is gone.
+// wait notes a hole, in place of the oldest one if there are too many. Without
+// a writer no hole is filled.
 func (r *Ring) wait(c cursor) {
 	if r.ended {
 		r.countLost(1)
@@ -269,7 +268,7 @@ func (r *Ring) wait(c cursor) {
 	r.holes = append(r.holes, hole{c, time.Now()})
 }
 
-// fill reads holes that were written in the meantime, and gives up old ones.
+// fill reads holes that were written meanwhile, and gives up old ones.
 func (r *Ring) fill(take func(*Record)) error {
 	if len(r.holes) == 0 {
 		return nil

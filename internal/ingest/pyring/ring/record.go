@@ -9,13 +9,13 @@ import (
 type Name struct {
 	ID        uint32
 	Cat, Name string
-	Above     uint32 // the node above it in the tree of package ai, 0 without one
-	Calls     bool   // of the spans of one-logger's callbacks, which are in the ring too
-	Args      []byte // a JSON object: arguments of each of its spans; empty without
+	Above     uint32 // the node above it in the tree of package ai, or 0
+	Calls     bool   // the name belongs to spans of one-logger's callbacks
+	Args      []byte // a JSON object with arguments of each of its spans; may be empty
 	// Parts are the names of the parts of a step: the wait that it begins with, and
-	// those that lie inside it, in the order of its words. Empty for what is no step.
+	// the spans inside it, in the order of its words. Empty if it is not a step.
 	Parts []uint32
-	// Numbers are what the numbers of its calls on files are called; empty for none.
+	// Numbers are the argument names for the numbers of a file call; may be empty.
 	Numbers [3]string
 }
 
@@ -27,13 +27,13 @@ type Thread struct {
 	Lane   bool
 }
 
-// Meta is a piece of metadata about the process. Value is what JSON makes of it.
+// Meta is a piece of metadata about the process. Value is a JSON value.
 type Meta struct {
 	Key   string
 	Value any
 }
 
-// Who is what the process says about itself when it opens its ring.
+// Who is the identity that the process writes when it opens its ring buffer.
 type Who struct {
 	Host    string            `json:"host"`
 	Exec    string            `json:"exec"`
@@ -41,23 +41,23 @@ type Who struct {
 	Python  string            `json:"python"`
 	Command string            `json:"command"`
 	PPID    int64             `json:"ppid"`
-	PIDNS   uint64            `json:"pidns"` // the namespace of its number, 0 for unknown
+	PIDNS   uint64            `json:"pidns"` // the namespace of its id, 0 if unknown
 	Env     map[string]string `json:"env"`
 }
 
-// Head is what a ring says of the process that writes it.
+// Head is the header of a ring buffer, about the process that writes it.
 type Head struct {
 	Path   string // of the file
 	PID    int64
-	Opened int64 // when the process opened the ring, in nanoseconds since the Unix epoch
-	// Ticks is when the process was started, in the kernel's clock ticks since boot: with
-	// PID it identifies the process.
+	Opened int64 // when the process opened the ring buffer, in nanoseconds since the Unix epoch
+	// Ticks is when the process was started, in the kernel's clock ticks since
+	// boot: with PID it identifies the process.
 	Ticks  uint64
 	Forks  int    // without exec, between the process and the program
 	Python uint64 // the version of the interpreter, as sys.hexversion
 }
 
-// Cell is a span that a thread started last under a name.
+// Cell is the latest span that a thread started with a name.
 type Cell struct {
 	Name   *Name
 	Thread *Thread
@@ -65,69 +65,70 @@ type Cell struct {
 }
 
 // Record is one slot. Times are nanoseconds since the Unix epoch. It is reused
-// for the next slot, its Name and Thread are not.
+// for the next slot, but its Name and Thread are not.
 type Record struct {
 	Kind    Kind
-	Crossed bool // ended before what was started inside it
+	Crossed bool // ended before a span inside it
 	Failed  bool // ended with an exception
-	Dated   bool // ends later than it was written
+	Dated   bool // its end is later than the time of writing
 	Name    *Name
 	Thread  *Thread
-	// Depth is the place on the stack of the thread's open spans, 1 for a
-	// root. It does not change while the span is open.
+	// Depth is the position on the stack of the thread's open spans, 1 for a root.
+	// It does not change while the span is open.
 	Depth      int
 	Start, End int64
 	Value      int64 // the count of a span; the step of a position; 1 for on; the number of a file
 	Epoch      int64 // of a position
-	Next       int64 // the step at which the training stands from End on, which the end of a step says; else -1
-	// Call says that the span is a call on a file. It has Numbers, [NoNumber] where one
-	// says nothing, and in File that of the file, 0 where Args or nothing says its path.
+	Next       int64 // the training's step from End on, set at the end of a step; otherwise -1
+	// Call marks a file call. It has Numbers, [NoNumber] if one is unused, and in
+	// File the number of the file, or 0 if Args has the path.
 	Call    bool
 	Numbers [3]int64
 	File    int64
-	// Args is a JSON object, or nil. It is valid during the call. Of a call on a file, and
-	// of a file, it is the path; of a call with two the second follows a zero byte.
+	// Args is a JSON object, or nil. It is valid during the call. For a file call
+	// and for a file it is the path; a second path follows after a zero byte.
 	Args []byte
-	// ArgsLost says that there were arguments, in slots that were lost.
+	// ArgsLost means that there were arguments in lost slots.
 	ArgsLost bool
 }
 
-// NoNumber is a number of a call that says nothing.
+// NoNumber marks an unused number of a call.
 const NoNumber = math.MinInt64
 
 // Stats are counts of what was read. All only grow.
 type Stats struct {
-	Slots int64 // read; each span of a step counts as one
-	Spans int64 // of these, spans
+	Slots int64 // slots read; each span of a step counts as one
+	Spans int64 // spans among them
 	Lost  int64 // slots that were overwritten before they were read, or taken and never written
-	Bad   int64 // slots and lines that cannot be true
-	// Others counts names behind the first 65,536. Their records are those of
-	// one name for each category, "(other)".
+	Bad   int64 // invalid slots and lines
+	// Others counts names after the first 65,536. Their records get one name for
+	// each category, "(other)".
 	Others int64
 }
 
-// decoder makes records of slots.
+// decoder converts slots to records.
 type decoder struct {
 	Head
-	anchor int64 // what the writer's clock said at Opened
+	anchor int64 // the writer's clock at Opened
 	side   *side
 	chains chains
 	record Record
 	stats  Stats
 }
 
-// maxLost bounds what is counted as lost: what a damaged head or table says may be anything.
+// maxLost bounds the lost count, because a damaged header or table may have any
+// number.
 const maxLost = 1 << 60
 
-// countLost counts slots.
+// countLost counts lost slots.
 func (r *decoder) countLost(slots uint64) {
 	r.stats.Lost = min(r.stats.Lost+int64(slots), maxLost)
 }
 
-// epoch returns a moment of the writer's clock in nanoseconds since the Unix epoch.
+// epoch converts the writer's clock to nanoseconds since the Unix epoch.
 func (r *decoder) epoch(clock uint64) int64 { return int64(clock) - r.anchor + r.Opened }
 
-// clock is the opposite of epoch.
+// clock is the inverse of epoch.
 func (r *decoder) clock(epoch int64) uint64 { return uint64(epoch - r.Opened + r.anchor) }
 
 // slot decodes a slot and calls take.
@@ -174,7 +175,8 @@ func (r *decoder) slot(b []byte, take func(*Record)) {
 	take(rec)
 }
 
-// place says whose a record is, and where it lies. It reports false where that cannot be true.
+// place sets the thread, the depth and the times of a record. It returns false
+// if they are invalid.
 func (r *decoder) place(rec *Record, word, place, start, end uint64) bool {
 	rec.Thread = r.side.threads[uint32(place)]
 	rec.Name = r.side.name(uint32(word))
@@ -190,5 +192,5 @@ func (r *decoder) place(rec *Record, word, place, start, end uint64) bool {
 	return true
 }
 
-// maxDepth is how deep spans may be said to nest.
+// maxDepth is the largest valid depth.
 const maxDepth = 1 << 24

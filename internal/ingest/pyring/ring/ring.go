@@ -1,10 +1,9 @@
 // Package ring reads the spans that a Python process writes to shared memory
-// with the client in integrations/python/trainspan. docs/maintain/ring.md describes the
-// format.
+// with the client in integrations/python/trainspan. docs/maintain/ring.md
+// describes the format.
 //
-// A [Ring] trusts nothing that it reads: not an offset, a length, an id or a
-// time. It keeps up with a writer that is alive, and reads what a process that
-// was killed left behind:
+// A [Ring] validates everything that it reads: offsets, lengths, ids and times.
+// It keeps up with a live writer, and reads what a killed process left behind:
 //
 //	r, err := ring.Open(path, ring.Options{Drain: true})
 //	...
@@ -13,8 +12,8 @@
 //		...
 //	}
 //
-// What was lost is counted exactly: slots that the writer overwrote before they
-// were read, and slots that a thread took and never wrote.
+// Losses are counted exactly: slots that the writer overwrote before they were
+// read, and slots that a thread took and never wrote.
 package ring
 
 import (
@@ -26,7 +25,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 )
 
-// Ext and SideExt are the extensions of a ring and of the file with its names.
+// Ext and SideExt are the extensions of a ring buffer and of the file with its
+// names.
 const (
 	Ext     = ".ring"
 	SideExt = ".names"
@@ -34,19 +34,18 @@ const (
 
 // Options configures a Ring.
 type Options struct {
-	// Drain lets Release give back to the writer what was read. Without it the
-	// file is only read, as is right for a ring that was left behind.
+	// Drain lets Release return read regions to the writer. Without it the file is
+	// only read, which is right for a ring buffer that was left behind.
 	Drain bool
-	// Patience is for how long a slot that was taken may stay unwritten while
-	// others are written behind it; then it counts as lost. Zero means ten
-	// seconds.
+	// Patience is for how long a taken slot may stay unwritten while later ones are
+	// written; then it counts as lost. Zero means 10 s.
 	Patience time.Duration
 }
 
 // batchSlots is how many slots are copied at a time.
 const batchSlots = 256
 
-// Ring is an open ring. It is not safe for concurrent use.
+// Ring is an open ring buffer. It is not safe for concurrent use.
 type Ring struct {
 	mapped
 	decoder
@@ -54,11 +53,11 @@ type Ring struct {
 	patience time.Duration
 	settle   time.Duration
 	next     cursor
-	newest   uint64 // the latest activation, as far as the head tells
+	newest   uint64 // the latest activation, according to the header
 	holes    []hole
 	batch    []byte
 	late     [slotSize]byte
-	refused  int64 // slots that the writer found no space for
+	refused  int64 // slots for which the writer had no space
 }
 
 // hole is a slot that was taken and not written while later ones were.
@@ -67,7 +66,8 @@ type hole struct {
 	since time.Time
 }
 
-// Is reports whether a file is a ring, of whatever version, by its first bytes.
+// Is reports whether a file is a ring buffer of any version, by its first
+// bytes.
 func Is(path string) bool {
 	f, err := openFile(path, false)
 	if err != nil {
@@ -83,7 +83,8 @@ func is(f *os.File) bool {
 	return err == nil && string(b) == magic
 }
 
-// Open opens a ring. Of one that a writer is just making the error is ErrNotRing: try again.
+// Open opens a ring buffer. While a writer is creating it, the error is
+// ErrNotRing: try again.
 func Open(path string, o Options) (*Ring, error) {
 	if o.Patience == 0 {
 		o.Patience = 10 * time.Second
@@ -124,17 +125,18 @@ func (r *Ring) open() (err error) {
 // Name returns an entry of the table of names, or nil.
 func (r *Ring) Name(id uint32) *Name { return r.side.name(id) }
 
-// Who is what the process said about itself when it opened the ring.
+// Who returns the identity that the process wrote when it opened the ring
+// buffer.
 func (r *Ring) Who() Who { return r.side.who }
 
-// Metas returns the metadata that has come since it was asked last.
+// Metas returns the metadata since the last call.
 func (r *Ring) Metas() []Meta {
 	m := r.side.metas
 	r.side.metas = nil
 	return m
 }
 
-// Stats are the counts of this moment.
+// Stats returns the current counts.
 func (r *Ring) Stats() Stats {
 	s := r.stats
 	s.Bad += r.side.bad
@@ -143,8 +145,8 @@ func (r *Ring) Stats() Stats {
 	return s
 }
 
-// Unsaved is how many slots were read, not given back, and overwritten since: they are
-// in the ring no more.
+// Unsaved returns how many slots were read, not released, and overwritten
+// since, so that they are no longer in the ring buffer.
 func (r *Ring) Unsaved() (slots int64, err error) {
 	defer guard(&err)()
 	slots = r.overwritten()
@@ -154,7 +156,7 @@ func (r *Ring) Unsaved() (slots int64, err error) {
 	return slots, nil
 }
 
-// Close closes the ring and leaves its files.
+// Close closes the ring buffer and keeps its files.
 func (r *Ring) Close() {
 	r.close()
 	if r.side != nil {
@@ -162,7 +164,7 @@ func (r *Ring) Close() {
 	}
 }
 
-// Remove deletes the files of a ring. What is no ring is left.
+// Remove deletes the files of a ring buffer. Other files are kept.
 func Remove(path string) error {
 	err := fswrite.Remove(path, func(f *os.File) error {
 		if !is(f) {
@@ -173,13 +175,13 @@ func Remove(path string) error {
 	if err != nil {
 		return err
 	}
-	// The names are its own by their name alone.
+	// The name alone proves that the side file belongs to the ring buffer.
 	return fswrite.Remove(strings.TrimSuffix(path, Ext)+SideExt, func(*os.File) error { return nil })
 }
 
-// Cells calls take for the latest start of each name on each thread, and for what is
-// open of the latest step. Those spans may have ended; that they have not is what the
-// spans say that were read.
+// Cells calls take for the latest start of each name on each thread, and for
+// the open parts of the latest step. These spans may have ended; the spans that
+// were read show which.
 func (r *Ring) Cells(take func(Cell)) (err error) {
 	defer guard(&err)()
 	for t := range cellThreads {

@@ -75,8 +75,8 @@ func TestHoles(t *testing.T) {
 	}
 }
 
-// A region that was read stays as it is until it is released. Then it is empty for
-// the writer, and marked; a later reader does not count it as lost.
+// A region that was read is unchanged until it is released. Then it is empty
+// for the writer, and marked; a later reader does not count it as lost.
 func TestDrained(t *testing.T) {
 	m := ringtest.New(t, 2)
 	for slot := range 8193 {
@@ -124,7 +124,7 @@ func TestDrained(t *testing.T) {
 	}
 }
 
-// What cannot be true is counted and left out.
+// Invalid slots are counted and left out.
 func TestBad(t *testing.T) {
 	for name, change := range map[string]func(slot []byte){
 		"kind":   func(b []byte) { binary.LittleEndian.PutUint64(b[56:], 77<<32|1) },
@@ -153,7 +153,7 @@ func TestBad(t *testing.T) {
 	}
 }
 
-// A file that is cut short while it is mapped gives an error.
+// A file that is truncated while it is mapped gives an error.
 func TestCutShort(t *testing.T) {
 	m := ringtest.New(t, 2)
 	for slot := range 2 * 8192 {
@@ -194,7 +194,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// Whatever is in the file: reading ends, without a panic.
+// For any file, reading ends without a panic.
 func FuzzRead(f *testing.F) {
 	m := ringtest.New(f, 1)
 	for slot := range 8 {
@@ -235,7 +235,7 @@ func readAll(t *testing.T, path string, drain bool) {
 	}
 }
 
-// What a span costs the reader.
+// The reader's cost of a span.
 func BenchmarkRead(b *testing.B) {
 	const regions = 32
 	m := ringtest.New(b, regions)

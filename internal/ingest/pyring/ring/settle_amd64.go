@@ -1,4 +1,4 @@
 package ring
 
-// settle is nothing where stores become visible in the order they are made.
+// settle is zero if stores become visible in the order they are made.
 const settle = 0

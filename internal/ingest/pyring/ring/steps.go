@@ -7,32 +7,34 @@ import (
 	"sort"
 )
 
-// stepReader reads the regions that have steps, which come beside those with slots.
+// stepReader reads the regions with steps, which are separate from those with
+// slots.
 type stepReader struct {
 	*mapped
 	*decoder
-	queue   []cursor // the regions, in their order; the first one is being read
-	step    step     // the one at which reading goes on
+	queue   []cursor // the regions in order; the first one is being read
+	step    step     // the current step
 	ofStep  Record
 	reading bool
-	seen    uint64   // the activations among which regions were looked for
-	slots   uint64   // the latest one without steps
-	found   uint64   // the latest one with steps
-	apart   []uint64 // those with steps
+	seen    uint64   // the activations that were searched for regions
+	slots   uint64   // the latest activation without steps
+	found   uint64   // the latest activation with steps
+	apart   []uint64 // the activations with steps
 }
 
-// step is what is known of the step at which reading goes on: a copy of its words, which
-// the writer may go on with, and what was delivered of it.
+// step is the current step: a copy of its words, which the writer may continue,
+// and the spans of it that were delivered.
 type step struct {
 	words        [stepWords]uint64
-	given        uint   // its spans, by their bits
-	parts, place uint64 // of the one before
+	given        uint   // its delivered spans, by their bits
+	parts, place uint64 // of the previous step
 }
 
-// part is a span of a step: the wait (bit 0), one that lies inside, or the step itself.
+// part is a span of a step: the wait (bit 0), a span inside, or the step
+// itself.
 type part struct {
 	bit        int
-	start, end uint64 // end 0: it is open
+	start, end uint64 // end 0 means open
 }
 
 // whole is the bit of the step itself.
@@ -54,7 +56,7 @@ func (s *step) eachPart(take func(part)) {
 	}
 }
 
-// first returns the span that ended first of those that were not delivered.
+// first returns the undelivered span that ended first.
 func (s *step) first() (first part, found bool) {
 	s.eachPart(func(p part) {
 		inner := p.end == first.end && p.start > first.start && p.bit != whole
@@ -65,7 +67,8 @@ func (s *step) first() (first part, found bool) {
 	return first, found
 }
 
-// countAround is how many parts that were not delivered are around a moment, without one of them.
+// countAround returns how many undelivered parts are around a moment, without
+// one of them.
 func (s *step) countAround(at uint64, without int) (n int) {
 	s.eachPart(func(p part) {
 		if p.bit != 0 && p.bit != whole && p.bit != without && s.given&(1<<p.bit) == 0 && p.start <= at && (p.end == 0 || at < p.end) {
@@ -75,14 +78,14 @@ func (s *step) countAround(at uint64, without int) (n int) {
 	return n
 }
 
-// inherit completes the words of a step that goes on as the one before did.
+// inherit completes the words of a step that continues like the previous one.
 func (s *step) inherit() {
 	if w := &s.words; w[stepWord] == 0 {
 		w[stepWord], w[stepKind], w[stepPlace] = s.parts, s.parts, s.place
 	}
 }
 
-// words copies the words of a step; false: it has not begun.
+// words copies the words of a step; it returns false if the step has not begun.
 func (r *stepReader) words(c cursor, to *[stepWords]uint64) (begun bool, err error) {
 	b, err := r.region(c.region)
 	if err != nil {
@@ -90,7 +93,7 @@ func (r *stepReader) words(c cursor, to *[stepWords]uint64) (begun bool, err err
 	}
 	at := c.slot * stepSize
 	if begun = load(b, at+8*stepBegan) != 0; begun {
-		for i := range to { // the end first, before which the others are written
+		for i := range to { // the end first, because the others are written before it
 			k := (stepEnd + i) % stepWords
 			to[k] = load(b, at+8*k)
 		}
@@ -98,7 +101,7 @@ func (r *stepReader) words(c cursor, to *[stepWords]uint64) (begun bool, err err
 	return begun, nil
 }
 
-// discover looks for regions with steps: those come beside the slots.
+// discover looks for regions with steps, which appear beside the slots.
 func (r *stepReader) discover() {
 	newest := uint64(math.MaxUint64)
 	if !r.ended {
@@ -127,8 +130,9 @@ func (r *stepReader) discover() {
 	}
 }
 
-// knownBetween returns how many activations between two are known to have steps: what was
-// lost of those is counted where they are read. It forgets those before the second one.
+// knownBetween returns how many activations between two are known to have
+// steps, because their losses are counted where they are read. It forgets those
+// before the second one.
 func (r *stepReader) knownBetween(before, first uint64) (n uint64) {
 	for len(r.apart) > 0 && r.apart[0] < first {
 		if r.apart[0] > before {
@@ -139,7 +143,8 @@ func (r *stepReader) knownBetween(before, first uint64) (n uint64) {
 	return n
 }
 
-// pass delivers the spans of steps that ended before a moment of the writer's clock.
+// pass delivers the spans of steps that ended before a moment of the writer's
+// clock.
 func (r *stepReader) pass(until uint64, take func(*Record)) error {
 	r.reading = true
 	for len(r.queue) > 0 {
@@ -150,7 +155,7 @@ func (r *stepReader) pass(until uint64, take func(*Record)) error {
 			continue
 		}
 		var after [stepWords]uint64
-		behind := len(r.queue) > 1 // the writer has gone on to another step
+		behind := len(r.queue) > 1 // the writer has moved on to another step
 		if !behind && c.slot+1 < regionSteps {
 			behind, _ = r.words(cursor{region: c.region, slot: c.slot + 1}, &after)
 		}
@@ -197,7 +202,7 @@ func (r *stepReader) giveUp() {
 	r.queue, r.step, r.reading = r.queue[1:], step{}, false
 }
 
-// deliver makes a record of a span of a step.
+// deliver delivers a span of a step as a record.
 func (r *stepReader) deliver(p part, take func(*Record)) {
 	r.stats.Slots++
 	w, rec := &r.step.words, &r.ofStep
@@ -232,9 +237,9 @@ func (r *stepReader) deliver(p part, take func(*Record)) {
 	take(rec)
 }
 
-// merge delivers the spans of steps that ended before a record of their thread, or with
-// one that is around them, and puts that below the parts around it: the stack of the thread
-// does not have them.
+// merge delivers the spans of steps that ended before a record of their thread,
+// or with a record around them, and puts the record below the parts around it,
+// which are not on the thread's stack.
 func (r *stepReader) merge(rec *Record, take func(*Record)) error {
 	if r.discover(); len(r.queue) == 0 {
 		return nil
@@ -245,7 +250,7 @@ func (r *stepReader) merge(rec *Record, take func(*Record)) error {
 		return nil
 	}
 	end := r.clock(rec.End)
-	if !rec.Dated { // else what is written next may lie in a part that has ended by then
+	if !rec.Dated { // otherwise what is written next may be in a part that has ended by then
 		if err := r.pass(end, take); err != nil {
 			return err
 		}
@@ -260,7 +265,7 @@ func (r *stepReader) merge(rec *Record, take func(*Record)) error {
 	return nil
 }
 
-// last returns where the last step lies that has begun, as far as its regions are known.
+// last returns the last begun step in the known regions.
 func (r *stepReader) last(to *step) (c cursor, found bool) {
 	for i := len(r.queue) - 1; i >= 0 && !found; i-- {
 		c = r.queue[i]
@@ -277,7 +282,7 @@ func (r *stepReader) last(to *step) (c cursor, found bool) {
 	return c, found && r.current(c)
 }
 
-// latest is a moment behind all that is written of steps.
+// latest returns a moment after everything written of steps.
 func (r *stepReader) latest() (at uint64) {
 	var s step
 	if len(r.queue) == 0 {
@@ -292,14 +297,14 @@ func (r *stepReader) latest() (at uint64) {
 	return at
 }
 
-// open calls take for what is open of the last step.
+// open calls take for the open parts of the last step.
 func (r *stepReader) open(take func(Cell)) {
 	var s step
 	c, found := r.last(&s)
 	if !found {
 		return
 	}
-	for before := c; s.words[stepWord] == 0; { // as the one before did
+	for before := c; s.words[stepWord] == 0; { // like the previous one
 		var b step
 		if before.slot--; before.slot < 0 {
 			return

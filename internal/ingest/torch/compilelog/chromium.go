@@ -6,7 +6,7 @@ import (
 	"github.com/trainspan/trainspan/internal/ingest/torch/kineto"
 )
 
-// chromium takes in one begin, end or instant. Begins and ends nest per thread.
+// chromium handles one begin, end or instant. Begins and ends nest per thread.
 func (rd *reader) chromium() error {
 	if !json.Valid(rd.payload) {
 		rd.log.defect(rd.offset, "the payload is not valid JSON")
@@ -69,7 +69,8 @@ func (rd *reader) begin(ev *Phase) error {
 	return nil
 }
 
-// end closes the innermost begin of the same name; begins above it never ended.
+// end closes the innermost begin with the same name; begins above it never
+// ended.
 func (rd *reader) end(ev *Phase) error {
 	st := rd.stacks[rd.tid]
 	for i := len(st) - 1; i >= 0; i-- {

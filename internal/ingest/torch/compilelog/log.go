@@ -12,25 +12,26 @@ import (
 	"github.com/trainspan/trainspan/internal/ingest/torch/kineto"
 )
 
-// Log is what a log says about the compilations of one process.
+// Log is the content of a log about the compilations of one process.
 type Log struct {
-	// Rank is -1 when the log does not tell. PID is the thread id in front of
-	// the first record, which is the process id when the main thread wrote it.
+	// Rank is -1 if the log does not have it. PID is the thread id in front of the
+	// first record, which is the process id if the main thread wrote it.
 	Rank, PID int64
 	// Records counts records by kind; artifacts count under their name.
 	Records map[string]int64
 	// Compiles lists the compilations in order of appearance.
 	Compiles []*Compile
-	// Executions lists compile ids in the order in which graphs ran, where the
-	// log has it.
+	// Executions lists compile ids in the order in which graphs ran, if the log has
+	// them.
 	Executions []string
-	// TorchVersion is empty when the log does not tell.
+	// TorchVersion is empty if the log does not have it.
 	TorchVersion string
-	// Phases counts the phases handed out, Unmatched the begins and ends that
-	// have no partner.
+	// Phases counts the phases passed to the callback, Unmatched the begins and
+	// ends without a partner.
 	Phases, Unmatched int64
-	// ByClock says that the phases are by the clocks in front of the records, to a
-	// millisecond, in the year and zone that fit the date of the file.
+	// ByClock means that the phases are by the clocks in front of the records, with
+	// millisecond precision, in the year and time zone that fit the date of the
+	// file.
 	ByClock bool
 	// Skipped counts broken records; Defects describes the first hundred.
 	Skipped int64
@@ -43,7 +44,7 @@ type Log struct {
 type Defect struct {
 	// Offset is the position of the record in the decompressed log.
 	Offset int64 `json:"offset"`
-	// Reason says what was wrong.
+	// Reason is what was wrong.
 	Reason string `json:"reason"`
 }
 
@@ -54,16 +55,16 @@ func (d Defect) String() string {
 
 // Compile is one compilation of one frame.
 type Compile struct {
-	// ID is frame/recompile, with _attempt when it is not the first:
-	// the text that the profiler shows as "Torch-Compiled Region: 0/0".
+	// ID is frame/recompile, with _attempt if it is not the first: the text in the
+	// profiler's "Torch-Compiled Region: 0/0".
 	ID string
-	// Forward, Backward and Inference are the operators of the AOT graphs in
-	// order; Post those after Inductor's passes.
+	// Forward, Backward and Inference are the operators of the AOT graphs in order;
+	// Post holds those after Inductor's passes.
 	Forward, Backward, Inference, Post []Op
 	// CacheKeys are the FX graph cache keys, the text of "## Call
 	// CompiledFxGraph ... ##" rows.
 	CacheKeys []string
-	// Kernels maps generated kernels to the graph nodes fused in them.
+	// Kernels maps generated kernels to the fused graph nodes.
 	Kernels map[string][]string
 
 	index compileIndex
@@ -73,12 +74,12 @@ type Compile struct {
 type Op struct {
 	// Node is the name of the value, such as mul_3.
 	Node string
-	// Namespace, Name and Overload are those of aten.mul.Tensor. A getitem has
+	// Namespace, Name and Overload are the parts of aten.mul.Tensor. A getitem has
 	// only a Name.
 	Namespace, Name, Overload string
 }
 
-// String returns function.<name>.<overload>, as the dynamo category writes it.
+// String returns function.<name>.<overload>, as in the dynamo category.
 func (o Op) String() string {
 	if o.Overload == "" {
 		return "function." + o.Name
@@ -88,9 +89,9 @@ func (o Op) String() string {
 
 // Phase is an interval of compilation.
 type Phase struct {
-	// Name is the key that the compiler gives it, such as inductor_compile.
+	// Name is the compiler's key, such as inductor_compile.
 	Name string
-	// CompileID is empty when the phase belongs to no compilation.
+	// CompileID is empty if the phase belongs to no compilation.
 	CompileID string
 	// Start and Dur are nanoseconds, Start since 1970. Dur is zero for an
 	// instant such as fx_graph_cache_hit.
@@ -98,7 +99,7 @@ type Phase struct {
 	// TID is the thread that logged it, Depth its nesting from one.
 	TID   int64
 	Depth int
-	// Instant reports a moment rather than an interval.
+	// Instant marks a moment, not an interval.
 	Instant bool
 	// FailType is the exception that ended a failed compilation.
 	FailType string
@@ -121,16 +122,16 @@ func (l *Log) compile(id string) *Compile {
 	return c
 }
 
-// compileIndex answers what is asked for each row of a profile. It is made with
-// the first question, when the log was read.
+// compileIndex answers lookups for each row of a profile. It is made at the
+// first lookup, after the log was read.
 type compileIndex struct {
 	once     sync.Once
 	forward  map[string]*overloads
 	backward map[string]*overloads
-	kernels  map[string][]string // by the name without the number behind it
+	kernels  map[string][]string // by the name without the number at its end
 }
 
-// overloads are those of the uses of an operator.
+// overloads are the overloads of the uses of an operator.
 type overloads struct {
 	list []string
 	same bool
@@ -182,10 +183,10 @@ func (x *compileIndex) overloadsOf(backward bool) map[string]*overloads {
 	return x.forward
 }
 
-// Overloads returns the overloads of every use of op, in order: of the
-// backward graph, or of the forward or inference graph. When the AOT graph does
-// not have op, the graph after Inductor's passes answers. The log must have been
-// read; do not change the slice.
+// Overloads returns the overloads of every use of op, in order: in the backward
+// graph, or in the forward or inference graph. If the AOT graph does not have
+// op, the graph after Inductor's passes is used. The log must be complete; do
+// not change the result.
 func (c *Compile) Overloads(op string, backward bool) []string {
 	if u := c.indexed().overloadsOf(backward)[op]; u != nil {
 		return u.list
@@ -193,8 +194,8 @@ func (c *Compile) Overloads(op string, backward bool) []string {
 	return nil
 }
 
-// Overload returns the overload that all uses of op have, as Overloads finds
-// them, and reports whether there is one.
+// Overload returns the overload of all uses of op, as in Overloads, and whether
+// they have only one.
 func (c *Compile) Overload(op string, backward bool) (overload string, ok bool) {
 	if u := c.indexed().overloadsOf(backward)[op]; u != nil && u.same {
 		return u.list[0], true
@@ -202,16 +203,16 @@ func (c *Compile) Overload(op string, backward bool) (overload string, ok bool) 
 	return "", false
 }
 
-// Backwards calls fn with each operator that Overloads knows of the backward
-// graph, and with its overload; ok is false where its uses differ.
+// Backwards calls fn with each operator of the backward graph and its overload;
+// ok is false if its uses differ.
 func (c *Compile) Backwards(fn func(op, overload string, ok bool)) {
 	for op, u := range c.indexed().backward {
 		fn(op, u.list[0], u.same)
 	}
 }
 
-// KernelNodes returns the graph nodes fused in a kernel, whose name may lack the
-// number that the log puts behind it.
+// KernelNodes returns the graph nodes fused in a kernel, whose name may lack
+// the number at the end.
 func (c *Compile) KernelNodes(kernel string) []string {
 	if nodes := c.Kernels[kernel]; nodes != nil {
 		return nodes
@@ -219,21 +220,21 @@ func (c *Compile) KernelNodes(kernel string) []string {
 	return c.indexed().kernels[kernel]
 }
 
-// Logs from before PyTorch 2.5 have no events of phases. From 2.4 on the metrics of a
-// compilation say when it began and how long it took; before, there is only the clock
-// in front of each record, from which a compilation lasts from its first record to
-// its last.
+// Logs from before PyTorch 2.5 have no events of phases. From 2.4 on the
+// metrics of a compilation have its begin and duration; before that, there is
+// only the clock in front of each record, so that a compilation lasts from its
+// first record to its last.
 
-// wholeFrame is how later logs call that phase.
+// wholeFrame is the name of that phase in later logs.
 const wholeFrame = "entire_frame_compile"
 
-// maxSeen bounds the compilations that are dated by them.
+// maxSeen bounds the compilations that are dated by record clocks.
 const maxSeen = 1 << 16
 
-// metrics takes the metrics of a compilation.
+// metrics reads the metrics of a compilation.
 func (rd *reader) metrics(raw []byte, id string) error {
 	if rd.log.Records["chromium_event"] > 0 {
-		return nil // these say more
+		return nil // those have more
 	}
 	args := kineto.Args(raw)
 	start, took := seconds(args, "start_time"), seconds(args, "entire_frame_compile_time_s")
@@ -245,7 +246,7 @@ func (rd *reader) metrics(raw []byte, id string) error {
 	return rd.emit(&ev)
 }
 
-// seconds reads a number of seconds as nanoseconds, -1 where there is none.
+// seconds returns a number of seconds in nanoseconds, or -1.
 func seconds(args kineto.Args, key string) int64 {
 	raw, ok := args.Raw(key)
 	if !ok {
@@ -283,14 +284,14 @@ func (rd *reader) dates(id string) {
 	rd.seen[i].last = rd.at
 }
 
-// undated hands out the compilations of a log that dates none of them, by the clocks
-// of its records. Their year and zone are those with which the last record comes
-// closest to when the file was written.
+// undated passes the compilations of a log without dates to the callback, by
+// the clocks of its records. Their year and time zone are those with which the
+// last record is closest to the file's modification time.
 func (rd *reader) undated(written time.Time) error {
 	if rd.log.Phases > 0 || rd.log.Records["chromium_event"] > 0 || written.IsZero() || rd.at.IsZero() {
 		return nil
 	}
-	const quarter = 15 * time.Minute // all zones are of these
+	const quarter = 15 * time.Minute // all time zones are multiples of it
 	apart := time.Duration(math.MaxInt64)
 	year := 0
 	for y := written.Year() - 1; y <= written.Year()+1; y++ {

@@ -1,13 +1,13 @@
 // Package compilelog reads the structured logs that torch.compile writes when
 // TORCH_TRACE names a directory (dedicated_log_torch_trace_*.log).
 //
-// Read goes through a log once, one record at a time, hands every compile
-// phase with its real wall-clock time to a callback, and returns the operator
-// lists of the logged graphs, the cache keys and the table of fused kernels.
-// Broken records are skipped and reported by byte offset.
+// Read reads a log once, one record at a time, calls a function with every
+// compile phase and its wall-clock time, and returns the operator lists of the
+// logged graphs, the cache keys and the table of fused kernels. Broken records
+// are skipped and reported by byte offset.
 //
-// The logs hold no run time of operators. The estimates in them
-// (estimated_runtime_ns) are a model's guess and are not read.
+// The logs have no run times of operators. Their estimates
+// (estimated_runtime_ns) come from a model and are not read.
 package compilelog
 
 import (
@@ -29,18 +29,18 @@ const (
 	maxOps     = 1 << 20
 )
 
-// ErrNotLog is returned for input that has no record in its first lines.
+// ErrNotLog is returned for input without a record in its first lines.
 var ErrNotLog = errors.New("torchtrace: not a TORCH_TRACE log: no record at the start")
 
-// IsLog reports whether head, the first bytes of a file, looks like a log:
-// a level letter, month and day, and a clock.
+// IsLog reports whether a file begins like a log: a level letter, month and
+// day, and a clock.
 func IsLog(head []byte) bool { return fsread.IsLog(head) }
 
 // Read reads the decompressed log in src and calls fn, which may be nil, with
-// every finished phase. It returns what it learned together with the first
-// error of src or fn. Written is when the file was last written, zero where that is
-// not known: logs from before PyTorch 2.4 have no other date than month, day and local
-// time, and have no phases without it.
+// every finished phase. It returns what it has read together with the first
+// error of src or fn. written is when the file was last written, zero if
+// unknown: logs from before PyTorch 2.4 only have month, day and local time,
+// and no phases without it.
 func Read(src io.Reader, written time.Time, fn func(*Phase) error) (*Log, error) {
 	rd := &reader{
 		log:    &Log{Rank: -1, Records: map[string]int64{}, byID: map[string]*Compile{}},
@@ -127,7 +127,7 @@ func (rd *reader) line(b []byte, offset int64) error {
 	return nil
 }
 
-// splitRecord takes "V0822 14:00:48.902000 1543231 file.py:12] {json}" apart.
+// splitRecord splits "V0822 14:00:48.902000 1543231 file.py:12] {json}".
 func splitRecord(b []byte) (tid int64, env []byte, ok bool) {
 	if !IsLog(b) {
 		return 0, nil, false
@@ -141,7 +141,7 @@ func splitRecord(b []byte) (tid int64, env []byte, ok bool) {
 	return tid, b[i+2:], ok
 }
 
-// finish takes in the record that was being collected.
+// finish handles the collected record.
 func (rd *reader) finish() error {
 	if !rd.open {
 		return nil
@@ -321,14 +321,14 @@ type reader struct {
 	fn     func(*Phase) error
 	stacks map[int64][]Phase
 
-	// Of logs without dates.
+	// For logs without dates.
 	at     time.Time // of the record, without a year
 	seen   []seen
 	seenAt map[string]int
 
 	lines fsread.Lines
 
-	// The record being collected.
+	// The current record.
 	open     bool
 	offset   int64
 	tid      int64
@@ -337,11 +337,11 @@ type reader struct {
 	tooLong  bool
 }
 
-// seen is what the clocks in front of the records of one compilation say.
+// seen holds the clocks in front of the records of one compilation.
 type seen struct {
 	id          string
 	tid         int64
-	first, last time.Time // without year and zone
+	first, last time.Time // without year and time zone
 }
 
 // maxDepth is how deep phases of a thread nest.

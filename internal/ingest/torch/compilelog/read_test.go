@@ -193,7 +193,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// shapes are logs of n things of which there may be many.
+// shapes are logs with n items of one kind.
 var shapes = map[string]func(n int) string{
 	"records": func(n int) string { return strings.Repeat(record(`"x": {}`, `{}`), n) },
 	"begins":  func(n int) string { return many(n, `"chromium_event": {}`, `{"name": "p%d", "ts": %d, "ph": "B"}`) },
@@ -256,7 +256,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// TestOlderLogs: before PyTorch 2.5 a log has no events of phases, before 2.4 no date.
+// TestOlderLogs reads logs from before PyTorch 2.5, without events of phases,
+// and from before 2.4, without dates.
 func TestOlderLogs(t *testing.T) {
 	const (
 		start   = `V0403 07:28:48.052000 77 torch/_dynamo/convert_frame.py:672] {"dynamo_start": {"stack": []}, "frame_id": 1, "frame_compile_id": 0, "attempt": 0}` + "\n"
@@ -264,7 +265,8 @@ func TestOlderLogs(t *testing.T) {
 		metrics = `V0403 07:28:50.065000 77 torch/_dynamo/utils.py:685] {"compilation_metrics": {"co_name": "f", "start_time": 1712154528.25, "entire_frame_compile_time_s": 1.5, "fail_type": null}, "frame_id": 1, "frame_compile_id": 0, "attempt": 0}` + "\n"
 		event   = `V0403 07:28:48.052000 77 torch/_dynamo/utils.py:1] {"chromium_event": {}, "has_payload": "x"}` + "\n\t" + `{"name": "dynamo", "ts": 1712154528000000.0, "ph": "X", "dur": 9, "args": {}}` + "\n"
 	)
-	// Written at 14:28:50 of a zone seven hours behind, a moment after the last record.
+	// Written at 14:28:50 in a time zone seven hours behind, just after the last
+	// record.
 	written := time.Date(2024, 4, 3, 14, 28, 50, 100e6, time.UTC)
 	first := time.Date(2024, 4, 3, 14, 28, 48, 52e6, time.UTC).UnixNano()
 	for _, c := range []struct {

@@ -7,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// Args is the raw text of an args object. Its methods look members up on
-// demand and never fail: what is absent or of another type is not ok.
+// Args is the raw text of an args object. Its methods parse members on demand
+// and never fail: ok is false for a member that is absent or of another type.
 type Args []byte
 
-// Each calls fn with every member in file order, the key as written and the
-// value as raw JSON, until fn returns false. It stops at the first byte that
-// is not JSON.
+// Each calls fn with every member in file order, with the raw key and the raw
+// JSON value, until fn returns false. It stops at the first byte that is not
+// JSON.
 func (a Args) Each(fn func(key, raw []byte) bool) {
 	if len(a) < 2 {
 		return
@@ -39,7 +39,7 @@ func (a Args) Each(fn func(key, raw []byte) bool) {
 		for i < len(a) && a[i]-'0' <= 9 {
 			i++
 		}
-		// What is no whole number takes the long way.
+		// Other values than whole numbers take the slow path.
 		if i == v || i >= len(a) || !endsNumber(a[i]) {
 			if i = skipValue(a, v); i < 0 {
 				return
@@ -95,13 +95,13 @@ func (a Args) Text(key string) (string, bool) {
 func ParseInt(raw []byte) (int64, bool) { return parseInt(raw) }
 
 // ParseNanos reads a raw JSON value as decimal microseconds and returns
-// nanoseconds; what is below one nanosecond is cut.
+// nanoseconds; fractions of a nanosecond are dropped.
 func ParseNanos(raw []byte) (int64, bool) {
 	ns, _, ok := parseNanos(raw)
 	return ns, ok
 }
 
-// UnquoteText resolves a raw JSON string; other values come back as written.
+// UnquoteText resolves a raw JSON string; other values are returned as written.
 func UnquoteText(raw []byte) string {
 	if len(raw) >= 2 && raw[0] == '"' {
 		raw = raw[1 : len(raw)-1]
@@ -113,7 +113,7 @@ func UnquoteText(raw []byte) string {
 }
 
 // Elements calls fn with every element of a raw JSON array until fn returns
-// false. Anything but an array has no elements.
+// false. Other values have no elements.
 func Elements(raw []byte, fn func(elem []byte) bool) {
 	if len(raw) < 2 || raw[0] != '[' {
 		return
@@ -136,8 +136,8 @@ func Elements(raw []byte, fn func(elem []byte) bool) {
 	}
 }
 
-// appendUnescaped resolves JSON escapes; an escape that JSON does not know
-// (Windows paths) stays as written.
+// appendUnescaped resolves JSON escapes; an invalid escape (Windows paths) is
+// kept as written.
 func appendUnescaped(dst, s []byte) []byte {
 	for i := 0; i < len(s); i++ {
 		c := s[i]

@@ -31,7 +31,7 @@ func drain(tb testing.TB, r io.Reader) *kineto.Info {
 }
 
 // BenchmarkReader scans decompressed bytes: a generated trace, and a real one
-// where it is present, from memory and through gzip.
+// if it exists, from memory and through gzip.
 func BenchmarkReader(b *testing.B) {
 	b.Run("generated", func(b *testing.B) { benchPlain(b, generate(20_000)) })
 	packed, err := os.ReadFile(sharedTraces + "ddp_v100_2gpu_compiled_eager_memory_torch2.0dev.json.gz")
@@ -63,7 +63,7 @@ func benchPlain(b *testing.B, plain []byte) {
 	}
 }
 
-// generate writes n events the way current PyTorch formats them.
+// generate writes n events in the format of current PyTorch.
 func generate(n int) []byte {
 	var buf bytes.Buffer
 	writeGenerated(&buf, n)

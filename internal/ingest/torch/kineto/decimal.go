@@ -2,9 +2,9 @@ package kineto
 
 import "math"
 
-// parseNanos turns decimal microseconds ("4203669604595.407", "1.5e3", quoted
-// or not) into nanoseconds. Digits below one nanosecond are cut, toward minus
-// infinity, and reported as inexact.
+// parseNanos converts decimal microseconds ("4203669604595.407", "1.5e3",
+// quoted or not) to nanoseconds. Fractions of a nanosecond are dropped, toward
+// minus infinity, and reported as inexact.
 func parseNanos(b []byte) (ns int64, inexact, ok bool) {
 	if len(b) >= 2 && b[0] == '"' && b[len(b)-1] == '"' {
 		b = b[1 : len(b)-1]

@@ -11,25 +11,25 @@ type Event struct {
 	// Offset is the position of the event's opening brace in the decompressed
 	// stream.
 	Offset int64
-	// Phase is the Chrome phase: X, i, M, s, f, C, B or E; zero when absent.
+	// Phase is the Chrome phase: X, i, M, s, f, C, B or E; zero if absent.
 	Phase byte
-	// Cat is the category as written, nil when absent.
+	// Cat is the raw category, nil if absent.
 	Cat []byte
 	// PID and TID are the process and thread columns.
 	PID, TID ID
-	// TS and Dur are nanoseconds. TS is as written: the base of a relative
-	// file is in Info and may be known only after the last event.
+	// TS and Dur are nanoseconds. TS is as written: the base of a relative file is
+	// in Info and may only be known after the last event.
 	TS, Dur int64
-	// HasTS tells a written zero from an absent time.
+	// HasTS is false if there is no time.
 	HasTS bool
-	// Flow is the id of a flow event as written, nil for other events.
+	// Flow is the raw id of a flow event, nil for other events.
 	Flow []byte
-	// Args holds the raw bytes of the args object, nil when absent.
+	// Args holds the raw bytes of the args object, nil if absent.
 	Args Args
 
 	rawName           []byte
 	scratch           []byte
-	scanned           int // up to where one that is damaged was read
+	scanned           int // in a damaged event: how far it was read
 	inexact, fraction bool
 }
 
@@ -37,11 +37,11 @@ func (ev *Event) reset(offset int64) {
 	*ev = Event{Offset: offset, scratch: ev.scratch[:0]}
 }
 
-// RawName returns the name as written, escapes included.
+// RawName returns the raw name, including escapes.
 func (ev *Event) RawName() []byte { return ev.rawName }
 
-// Name returns the name with its escapes resolved. Bytes that are not UTF-8
-// and raw control characters are left as they are; see Clean.
+// Name returns the name with its escapes resolved. Invalid UTF-8 and raw
+// control characters are kept; see Clean.
 func (ev *Event) Name() []byte {
 	if bytes.IndexByte(ev.rawName, '\\') < 0 {
 		return ev.rawName
@@ -98,9 +98,9 @@ func Clean(b []byte) (string, bool) {
 type ID struct {
 	// Num is the integer value; for "stream 7" it is 7.
 	Num int64
-	// IsNum reports that the column was an integer, quoted or not.
+	// IsNum is true if the column was an integer, quoted or not.
 	IsNum bool
-	// Stream reports the form "stream N" of torch 1.9 device rows.
+	// Stream is true for the form "stream N" of torch 1.9 device rows.
 	Stream bool
 	// Text is the column without its quotes.
 	Text []byte

@@ -6,9 +6,10 @@ import (
 	"io"
 )
 
-// Next reads the next event into ev. It returns io.EOF after the last one,
-// also when the file ends early (Info says so), a *RefusedError for a file of
-// another kind, and the source's own error when reading fails. The error stays.
+// Next reads the next event into ev. It returns io.EOF after the last one, also
+// if the file is truncated (see Info), a *RefusedError for a file of another
+// kind, and the source's own error if reading fails. Later calls return the
+// same error.
 func (r *Reader) Next(ev *Event) error {
 	for r.err == nil {
 		switch r.state {
@@ -76,7 +77,7 @@ func (r *Reader) startArray() error {
 	return nil
 }
 
-// event reads one event, or leaves the array. It reports whether ev holds one.
+// event reads one event, or ends the array. It reports whether ev holds one.
 func (r *Reader) event(ev *Event) bool {
 	c, ok := r.peek()
 	if !ok {
@@ -127,8 +128,9 @@ func (r *Reader) event(ev *Event) bool {
 	}
 }
 
-// shortAtEnd handles an event that runs past the end: either the file was cut
-// there, or an unbalanced quote swallowed the rest and there are events left.
+// shortAtEnd handles an event that extends beyond the end: either the file was
+// truncated there, or an unbalanced quote swallowed the rest and there are more
+// events.
 func (r *Reader) shortAtEnd() {
 	if pos, found, _ := nextEvent(r.buf[:r.end], r.pos+r.search(r.end-r.pos)); found {
 		r.defect(r.offset(), r.base+int64(pos), "an event is not terminated")
@@ -141,9 +143,9 @@ func (r *Reader) shortAtEnd() {
 	r.err = r.early()
 }
 
-// search returns where the search for the next event begins in one that was read
-// for n bytes before it proved to be damaged: behind its first byte, or where too
-// much was searched already behind all of it.
+// search returns where the search for the next event begins after a damaged one
+// that was read for n bytes: after its first byte or, if too much was searched
+// already, after all of it.
 func (r *Reader) search(n int) int {
 	r.searched += int64(n)
 	if r.searched <= searchLeast+searchRate*(r.base+int64(r.end)) {
@@ -153,8 +155,8 @@ func (r *Reader) search(n int) int {
 	return max(n, 1)
 }
 
-// resync skips to the next event and notes what was passed. n is how many bytes
-// were read of what is damaged.
+// resync skips to the next event and notes what was skipped. n is how many
+// bytes of the damaged event were read.
 func (r *Reader) resync(n int, reason string) {
 	from := r.offset()
 	r.needComma = false
@@ -168,13 +170,12 @@ func (r *Reader) resync(n int, reason string) {
 		}
 		r.pos = min(max(keep, r.pos), r.end)
 		if !r.fill() {
-			if !r.eof { // more blanks behind a brace than the window has
+			if !r.eof { // more blanks after a brace than the window has
 				r.pos = r.end
 				i = r.pos
 				continue
 			}
-			// The last event was the damaged one: what follows the array is
-			// lost with it.
+			// The last event was the damaged one: the text after the array is lost with it.
 			r.pos = r.end
 			r.defect(from, r.offset(), reason)
 			r.state = stateDone

@@ -2,21 +2,21 @@ package kineto
 
 import "fmt"
 
-// Root is the outermost shape of a file.
+// Root is the outermost form of a file.
 type Root uint8
 
-// The shapes. RootArray is what autograd.profiler and builds without Kineto
-// write.
+// The forms. RootArray is written by autograd.profiler and builds without
+// Kineto.
 const (
 	RootUnknown Root = iota
 	RootObject
 	RootArray
 )
 
-// Era says how the times of a file have to be read.
+// Era is how the times of a file have to be read.
 type Era uint8
 
-// The eras, in the order in which PyTorch went through them.
+// The eras, in the order of PyTorch's versions.
 const (
 	// EraUnknown is a file without a single timed event.
 	EraUnknown Era = iota
@@ -29,7 +29,7 @@ const (
 	EraRelativeNoBase
 	// EraRelative has times relative to baseTimeNanoseconds (2.4 and later).
 	EraRelative
-	// EraProfilerClock counts from the start of the profiler, with no anchor
+	// EraProfilerClock counts from the start of the profiler, without a known base
 	// (bare arrays).
 	EraProfilerClock
 )
@@ -39,7 +39,7 @@ var eraNames = [...]string{
 	"profiler clock, no anchor",
 }
 
-// MarshalText returns the words of String.
+// MarshalText returns the result of String.
 func (e Era) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
 
 func (e Era) String() string {
@@ -64,17 +64,17 @@ func BaseFor(unix int64) int64 {
 type TopMember struct {
 	// Key is the name of the member.
 	Key string
-	// Raw is its JSON text, nil when it was longer than one mebibyte, or all of them
-	// than 16.
+	// Raw is its JSON text, nil if it was longer than 1 MiB, or all of them than 16
+	// MiB.
 	Raw []byte
 }
 
-// Defect is one damaged place of a file.
+// Defect is one damaged part of a file.
 type Defect struct {
 	// Offset and End bound the skipped bytes in the decompressed stream.
 	Offset int64 `json:"offset"`
 	End    int64 `json:"end"`
-	// Reason says what was wrong.
+	// Reason is what was wrong.
 	Reason string `json:"reason"`
 }
 
@@ -86,44 +86,44 @@ func (d Defect) String() string {
 // maxDefects bounds Info.Defects; Info.Skipped counts them all.
 const maxDefects = 100
 
-// Info is what a Reader learned about its file. It is complete once Next has
+// Info is what a Reader found out about its file. It is complete once Next has
 // returned io.EOF.
 type Info struct {
-	// Root is the outermost shape.
+	// Root is the outermost form.
 	Root Root
-	// Base is baseTimeNanoseconds, to be added to every TS; zero without one.
+	// Base is baseTimeNanoseconds, to be added to every TS; zero if there is none.
 	Base int64
-	// HasBase reports that the base was written, BaseAfterEvents that it stood
-	// behind the events.
+	// HasBase is true if the base was written, BaseAfterEvents if it was after the
+	// events.
 	HasBase, BaseAfterEvents bool
-	// Events counts the events returned, Bytes the bytes of the stream.
+	// Events counts the returned events, Bytes the bytes of the stream.
 	Events, Bytes int64
-	// Skipped counts damaged places, SkippedBytes their length. Defects
-	// describes the first hundred.
+	// Skipped counts damaged parts, SkippedBytes their length. Defects describes
+	// the first hundred.
 	Skipped, SkippedBytes int64
 	Defects               []Defect
-	// Unsearched counts damaged places that were passed over without a search for
-	// whole events in them, because others had cost too much already.
+	// Unsearched counts damaged parts that were skipped without a search for whole
+	// events, because earlier searches had cost too much.
 	Unsearched int64
-	// Truncated reports that the stream ended inside the file, at TruncatedAt.
-	// Cause is the error of the decompressor, nil for a plain early end. Without
-	// Truncated the trace is whole, but the archive around it was cut behind it,
-	// so that its checksum is missing.
+	// Truncated is true if the stream ended inside the file, at TruncatedAt. Cause
+	// is the error of the decompressor, nil for a plain early end. If Truncated is
+	// false and Cause is set, the trace is whole, but the archive around it was cut
+	// after it, so that its checksum is missing.
 	Truncated   bool
 	TruncatedAt int64
 	Cause       error
 	// InexactTimes counts times with digits below one nanosecond.
 	InexactTimes int64
-	// FractionalTimes reports that some time had a decimal point.
+	// FractionalTimes is true if some time had a decimal point.
 	FractionalTimes bool
-	// MinTS and MaxTS bound TS over all timed events but metadata.
+	// MinTS and MaxTS bound TS over all timed events except metadata.
 	MinTS, MaxTS int64
 	HasTS        bool
-	// Top lists the top-level members in file order, traceEvents left out.
+	// Top lists the top-level members in file order, without traceEvents.
 	Top []TopMember
 }
 
-// Era tells how the times have to be read.
+// Era returns how the times have to be read.
 func (in *Info) Era() Era {
 	const absolute = 1e15 * 1000 // 2001 in microseconds, as nanoseconds
 	switch {
@@ -151,12 +151,11 @@ func (in *Info) Member(key string) ([]byte, bool) {
 	return nil, false
 }
 
-// RefusedError says that a file is not a profiler trace and what it is
-// instead.
+// RefusedError is returned for a file that is not a profiler trace.
 type RefusedError struct {
-	// What names the kind of file.
+	// What is the kind of file.
 	What string
-	// Hint says what to do, empty when there is nothing to do.
+	// Hint is what to do, or empty.
 	Hint string
 }
 

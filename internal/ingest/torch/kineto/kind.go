@@ -1,11 +1,11 @@
 package kineto
 
-// Kind is what an event describes, whatever its category was called when the
-// file was written.
+// Kind is what an event describes, independent of the name of its category in
+// this version.
 type Kind uint8
 
-// The kinds. KindOther covers categories this package has no name for; such
-// events are still returned.
+// The kinds. KindOther is for unknown categories; such events are still
+// returned.
 const (
 	KindOther Kind = iota
 	KindCPUOp
@@ -25,7 +25,7 @@ const (
 	KindFlow
 	KindMetadata
 	KindCounter
-	// KindDevice is work on a device under a category of its maker, such as
+	// KindDevice is work on a device in a maker's own category, such as
 	// mtia_ccp_events; KindDeviceRange is an interval around such work, such as
 	// cuda_profiler_range.
 	KindDevice
@@ -37,7 +37,7 @@ var kindNames = [...]string{
 	"cuda_driver", "cuda_sync", "cuda_event", "instant", "python_function", "overhead", "trace", "flow", "metadata", "counter", "device", "device_range",
 }
 
-// String returns the modern category word of the kind.
+// String returns the current category name of the kind.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -50,8 +50,8 @@ func (k Kind) Device() bool {
 	return k == KindKernel || k == KindMemcpy || k == KindMemset || k == KindGPUAnnotation || k == KindDevice || k == KindDeviceRange
 }
 
-// Kind classifies the event by phase and category. Operators and annotations
-// shared one category up to torch 1.9, which are told apart by name there.
+// Kind classifies the event by phase and category. Up to torch 1.9 operators
+// and annotations have one category and are distinguished by name.
 func (ev *Event) Kind() Kind {
 	switch ev.Phase {
 	case 'M':

@@ -55,7 +55,7 @@ func (r *Reader) member() error {
 	return nil
 }
 
-// take reads one token with scan, growing the window as needed.
+// take reads one token with scan, and grows the window as needed.
 func (r *Reader) take(scan func(b []byte, i int) int) ([]byte, bool) {
 	for {
 		n := scan(r.buf[:r.end], r.pos)
@@ -70,13 +70,13 @@ func (r *Reader) take(scan func(b []byte, i int) int) ([]byte, bool) {
 	}
 }
 
-// value reads one top-level value. One longer than maxMember is passed over
-// without being held; raw is nil then.
+// value reads one top-level value. One longer than maxMember is skipped; raw is
+// nil then.
 func (r *Reader) value() (raw []byte, complete bool) {
 	for {
 		n := skipValue(r.buf[:r.end], r.pos)
 		if !r.sawEvents && bytes.Contains(r.buf[r.pos:max(n, r.pos)], eventsKey) {
-			return nil, false // an unescaped quote made the value run into the events
+			return nil, false // an unescaped quote made the value extend into the events
 		}
 		if n == scanShort && !r.sawEvents && bytes.Contains(r.buf[r.pos:r.end], eventsKey) {
 			return nil, false
@@ -98,7 +98,7 @@ func (r *Reader) value() (raw []byte, complete bool) {
 	}
 }
 
-// passOver skips a long container or string with no more than the window.
+// passOver skips a long container or string without growing the window.
 func (r *Reader) passOver() bool {
 	depth, inString, escaped := 0, false, false
 	for {
@@ -146,8 +146,8 @@ func (r *Reader) keepMember(name string, raw []byte) {
 
 var eventsKey = []byte(`"traceEvents"`)
 
-// damagedMember returns up on the members before the events and looks for the
-// events themselves, or ends the reading after them.
+// damagedMember gives up on the members before the events and looks for the
+// events, or ends the reading after them.
 func (r *Reader) damagedMember(reason string) error {
 	from := r.offset()
 	if r.sawEvents {
@@ -175,8 +175,8 @@ func (r *Reader) damagedMember(reason string) error {
 
 var baseKey = []byte(`"baseTimeNanoseconds":`)
 
-// damagedTail reads what is left behind the events for the one member that
-// matters there, the time base.
+// damagedTail reads the rest after the events for the only member that matters
+// there, the time base.
 func (r *Reader) damagedTail(from int64, reason string) error {
 	last := byte(0)
 	for {
@@ -194,7 +194,7 @@ func (r *Reader) damagedTail(from int64, reason string) error {
 		if t := bytes.TrimRight(window, " \t\r\n"); len(t) > 0 {
 			last = t[len(t)-1]
 		}
-		// Keep enough for a key that lies across two windows.
+		// Keep enough for a key that crosses two windows.
 		r.pos = max(r.pos, r.end-64)
 		if !r.fill() {
 			break

@@ -8,14 +8,14 @@ import (
 
 const (
 	windowSize = 256 << 10
-	// maxEvent bounds one event; what is longer is skipped as damaged.
+	// maxEvent bounds one event; a longer one is skipped as damaged.
 	maxEvent = 4 << 20
 	// maxMember bounds a top-level member that is kept, maxMembers all of them.
 	maxMember  = 1 << 20
 	maxMembers = 16 << 20
-	// Events that are damaged are searched for whole ones, which means to read the
-	// same bytes again. After as many bytes, and as many for each byte of the file,
-	// they are passed over.
+	// Damaged events are searched for whole ones, which means to read the same
+	// bytes again. After searchLeast bytes, and searchRate bytes per byte of the
+	// file, they are skipped.
 	searchLeast, searchRate = 16 << 20, 8
 )
 
@@ -41,20 +41,20 @@ type Reader struct {
 	arrayRoot bool
 	sawEvents bool
 	needComma bool
-	searched  int64 // bytes of events that were damaged
-	members   int   // bytes of those that are kept
+	searched  int64 // bytes of damaged events
+	members   int   // bytes of the kept members
 	err       error
 	info      Info
 }
 
 // NewReader returns a reader of the decompressed JSON in src. Use Walk for
-// files as PyTorch leaves them.
+// files as PyTorch writes them.
 func NewReader(src io.Reader) *Reader {
 	return &Reader{src: src, buf: make([]byte, windowSize)}
 }
 
 // Info returns what is known so far; it is complete after io.EOF. The pointer
-// stays valid and is owned by the reader.
+// stays valid and belongs to the reader.
 func (r *Reader) Info() *Info {
 	r.info.Bytes = r.base + int64(r.end)
 	return &r.info
@@ -78,8 +78,8 @@ func (r *Reader) fill() bool {
 		}
 		r.buf = append(r.buf, make([]byte, len(r.buf))...)
 	}
-	// A full window, so that an event which needs the window to grow is looked
-	// at again only when the window has doubled.
+	// A full window, so that an event that needs a larger window is parsed again
+	// only after it has doubled.
 	had := r.end
 	for idle := 0; r.end < len(r.buf); {
 		n, err := r.src.Read(r.buf[r.end:])
@@ -101,7 +101,7 @@ func (r *Reader) fill() bool {
 	return r.end > had
 }
 
-// peek skips blanks and returns the next byte without taking it.
+// peek skips blanks and returns the next byte without consuming it.
 func (r *Reader) peek() (byte, bool) {
 	for {
 		r.pos = skipSpace(r.buf[:r.end], r.pos)

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// scanEvent parses the object at b[i] into ev; the slices in ev point into b. Of
-// one that is damaged ev says how far it was read.
+// scanEvent parses the object at b[i] into ev; the slices in ev point into b.
+// For a damaged object, ev has how far it was read.
 func scanEvent(b []byte, i int, ev *Event) int {
 	i++
 	for first := true; ; first = false {
@@ -68,7 +68,7 @@ func (ev *Event) bad(i int) int {
 }
 
 // setNumber stores a plain number of the columns that every event has and
-// returns the index after it, or 0 for anything else, which set sorts out.
+// returns the index after it, or 0 for other values, which set handles.
 func (ev *Event) setNumber(key, b []byte, i int) int {
 	if b[i]-'0' > 9 || len(key) < 2 || len(key) > 3 {
 		return 0
@@ -117,7 +117,7 @@ func (ev *Event) setNumber(key, b []byte, i int) int {
 	return 0
 }
 
-// set stores one member of an event; false means that the value is of the
+// set stores one member of an event; it returns false if the value is of the
 // wrong kind.
 func (ev *Event) set(key, val []byte) bool {
 	switch string(key) {
@@ -160,9 +160,9 @@ func (ev *Event) set(key, val []byte) bool {
 	return true
 }
 
-// nextEvent finds the first byte at or after i that opens an event: a brace
-// whose first key is one that the exporters write first. tail is how much of
-// the window has to be kept when nothing was found.
+// nextEvent returns the first byte at or after i that opens an event: a brace
+// whose first key is one that the exporters write first. keepFrom is how much
+// of the window has to be kept if nothing was found.
 func nextEvent(b []byte, i int) (pos int, found bool, keepFrom int) {
 	for i < len(b) {
 		j := bytes.IndexByte(b[i:], '{')
@@ -183,8 +183,8 @@ func nextEvent(b []byte, i int) (pos int, found bool, keepFrom int) {
 	return 0, false, len(b)
 }
 
-// followsEvent reports whether the brace at b[i] stands after a comma or an
-// opening bracket, as an event does.
+// followsEvent reports whether the brace at b[i] is after a comma or an opening
+// bracket, as for an event.
 func followsEvent(b []byte, i int) bool {
 	for i--; i >= 0 && isSpace(b[i]); i-- {
 	}

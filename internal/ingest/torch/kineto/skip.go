@@ -4,16 +4,15 @@ import (
 	"bytes"
 )
 
-// The scan functions work on a window of the file. Each returns the index
-// after what it read; an index of scanShort means that the window ended first
-// and the caller has to fetch more bytes and start over, scanBad that the
-// bytes cannot be JSON of this shape.
+// The scan functions work on a window of the file. Each returns the index after
+// what it read; scanShort means that the window ended first and the caller has
+// to read more and start again, scanBad that the bytes are not valid.
 const (
 	scanShort = -1
 	scanBad   = -2
 )
 
-// byteClass marks the bytes at which skipping a container has to look.
+// byteClass marks the bytes that matter when skipping a container.
 var byteClass = func() (t [256]uint8) {
 	t['"'] = 1
 	t['{'], t['['] = 2, 2
@@ -33,7 +32,7 @@ func skipSpace(b []byte, i int) int {
 // skipString returns the index after the string whose opening quote is b[i].
 func skipString(b []byte, i int) int {
 	i++
-	// Most strings are keys and short words: a plain loop beats a call.
+	// Most strings are keys and short words: a plain loop is faster than a call.
 	for end := min(i+16, len(b)); i < end; i++ {
 		if b[i] == '"' {
 			return i + 1
@@ -93,8 +92,8 @@ func skipValue(b []byte, i int) int {
 }
 
 // skipContainer returns the index after the array or object that starts at
-// b[i]. Nearly all args hold no object and no escape, and then they end at the
-// first brace with an even number of quotes before it.
+// b[i]. Nearly all args have no object and no escape, and then end at the first
+// brace with an even number of quotes before it.
 func skipContainer(b []byte, i int) int {
 	if b[i] != '{' {
 		return skipNested(b, i)

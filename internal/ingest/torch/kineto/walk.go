@@ -15,27 +15,27 @@ import (
 // Member is one trace inside a file: the file itself, or one entry of a tar
 // archive.
 type Member struct {
-	// Name is the file name given to Walk, or that name and the entry's
-	// separated by a colon.
+	// Name is the file name given to Walk, or that name and the entry's, separated
+	// by a colon.
 	Name string
 	// Body is the decompressed text, valid during the call.
 	Body io.Reader
 }
 
-// Walk calls fn with every trace in src, which may be plain, gzip (of one or
+// Walk calls fn with every trace in src, which may be plain, gzip (with one or
 // many members), tar, or tar of gzip: the first bytes decide, never the name.
-// Directories and entries of a tar that do not end in .json, .json.gz or .gz are
-// passed over. fn need not read a body to its end; Walk reads the rest of a
-// compressed one for its checksum. The first error ends the walk; that the file
-// holds more than 1,100 times its size is one.
+// Directories and tar entries that do not end in .json, .json.gz or .gz are
+// skipped. fn need not read a body to its end; Walk reads the rest of a
+// compressed one for its checksum. The first error ends the walk; a file that
+// expands to more than 1,100 times its size is an error.
 func Walk(src io.Reader, name string, fn func(Member) error) error {
 	w := &walker{fn: fn, src: &fsread.Counter{R: src}}
 	return w.walk(w.src, name, 0)
 }
 
 const (
-	// maxInflation is over what one layer of gzip can do. Gzip in gzip, and the
-	// holes of a tar, could do any more.
+	// maxInflation is more than one layer of gzip can reach. Nested gzip, and the
+	// holes of a tar, could reach any factor.
 	maxInflation   = 1100
 	inflationLeast = 64 << 20
 )
@@ -46,11 +46,11 @@ var errInflation = errors.New("it expands to more than 1,100 times its size")
 type walker struct {
 	fn  func(Member) error
 	src *fsread.Counter
-	// seen is the error that a body gave to fn, which knows of it then.
+	// seen is the error that a body returned to fn, which therefore knows it.
 	seen error
 }
 
-// bounded reads what a layer of a file holds.
+// bounded reads the contents of a layer of a file.
 type bounded struct {
 	w *walker
 	r io.Reader
@@ -103,11 +103,11 @@ func (w *walker) walk(src io.Reader, name string, depth int) error {
 	return w.fn(Member{Name: name, Body: &witness{w, br}})
 }
 
-// drainGzip reads what is left of a gzip stream, for the sake of its checksum: a
-// trace ends before it. Damage that fn has met is left to it.
+// drainGzip reads the rest of a gzip stream for its checksum, because a trace
+// ends before it. Errors that fn has seen are not returned again.
 func (w *walker) drainGzip(zr io.Reader, name string) error {
 	switch _, err := io.Copy(io.Discard, zr); {
-	case err == nil, errors.Is(err, gzip.ErrHeader): // something else behind the last member
+	case err == nil, errors.Is(err, gzip.ErrHeader): // something else after the last member
 		return nil
 	case errors.Is(err, gzip.ErrChecksum):
 		return fmt.Errorf("kineto: %s: wrong checksum, the data may be damaged: %w", name, err)
@@ -145,7 +145,7 @@ func traceEntry(name string) bool {
 	return !strings.HasPrefix(base, "._") && (strings.HasSuffix(base, ".json") || strings.HasSuffix(base, ".gz"))
 }
 
-// foreignMagic names the kinds of files that are met in profiler directories
+// foreignMagic names the kinds of files that are common in profiler directories
 // and are not Chrome traces. It returns nil for anything that may be one.
 func foreignMagic(b []byte) error {
 	if fsread.IsLog(b) {

@@ -15,7 +15,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )
 
-// damages are traces with n damaged places that cost most to search.
+// damages are traces with n damaged parts that are expensive to search.
 var damages = map[string]func(n int) string{
 	"events in events": func(n int) string { return strings.Repeat(`{"ph":[`, n) },
 	"and more behind": func(n int) string {
@@ -29,16 +29,16 @@ var damages = map[string]func(n int) string{
 	"long strings":         func(n int) string { return `{"ph":"` + strings.Repeat(`\\{"ph":`, n) },
 }
 
-// Whatever is damaged, the rest is read in bounded work, and what is passed over
+// Whatever is damaged, the rest is read in bounded work, and what is skipped
 // without a search is counted.
 func TestDamagedWithoutEnd(t *testing.T) {
-	const n = 400_000 // 2.8 MB, which took a quarter of an hour
+	const n = 400_000 // 2.8 MB, which once took a quarter of an hour
 	text := `{"traceEvents":[{"ph":"X","name":"first","ts":1},` + damages["events in events"](n)
 	got, info, err := all(t, strings.NewReader(text+strings.Repeat(" ", 5<<20)+`,{"ph":"X","name":"last","ts":1}]}`))
 	if err != nil || strings.Join(got, " ") != "first last" || info.Unsearched == 0 || info.SkippedBytes < int64(len(text))-100 {
 		t.Errorf("%q, %d places, %d bytes skipped, %d unsearched, error %v", got, info.Skipped, info.SkippedBytes, info.Unsearched, err)
 	}
-	// A trace as torn as files are is searched everywhere.
+	// A trace with realistic damage is searched completely.
 	text = `{"traceEvents":[` + strings.Repeat(`{"ph":"X","name":"a"b","ts":1},{"ph":"X","name":"ok","ts":1},`, 10_000) + `{"ph":"M"}]}`
 	if got, info, err := all(t, strings.NewReader(text)); err != nil || len(got) < 10_000 || info.Unsearched != 0 {
 		t.Errorf("%d events, %d places, %d unsearched, error %v", len(got), info.Skipped, info.Unsearched, err)
@@ -65,7 +65,7 @@ func TestGrowth(t *testing.T) {
 			growth.Allocated(t, 1000, func(n int) { drain(t, strings.NewReader(texts[n])) })
 		})
 	}
-	// Members before the events, of which 16 MiB are kept.
+	// Members before the events; 16 MiB of them are kept.
 	var b strings.Builder
 	b.WriteString("{")
 	for i := range 40 {
@@ -81,7 +81,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// Gzip in gzip, and a hole in a tar, hold more than anybody wants to read.
+// Nested gzip, and a hole in a tar, are refused.
 func TestInflation(t *testing.T) {
 	var inner bytes.Buffer
 	w, err := gzip.NewWriterLevel(&inner, gzip.BestSpeed)
@@ -113,7 +113,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// Whatever a file is: what is read of it is bounded, and what it takes of memory.
+// For any file, the amount read and the memory are bounded.
 func FuzzWalk(f *testing.F) {
 	trace := []byte(`{"traceEvents":[{"ph":"X","name":"a","ts":5}]}`)
 	packed := gziptest.Pack(trace)

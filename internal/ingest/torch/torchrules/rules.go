@@ -1,28 +1,29 @@
-// Package torchrules has the rules by which an import of PyTorch profiles tells what
-// annotations, operators and kernels are, and the text form in which users write them.
+// Package torchrules defines the rules that classify annotations, operators and
+// kernels in an import of PyTorch profiles, and the text form in which users
+// write them.
 package torchrules
 
-// Rule turns named rows of a profile into events of an AI category. The first
-// rule whose pattern matches the name of a row decides.
+// Rule maps rows of a profile to events of an AI category. The first rule whose
+// pattern matches the name of a row decides.
 type Rule struct {
-	// Pattern is a regular expression on the row's name.
+	// Pattern is a regular expression for the row's name.
 	Pattern string
-	// Ops also applies the rule to operators, and not to user annotations alone.
+	// Ops also applies the rule to operators, not only to user annotations.
 	Ops bool
-	// Cat and Name are the category and the name of the event. An empty Name
-	// keeps the row as a profiler event only, and ends the search.
+	// Cat and Name are the category and the name of the event. An empty Name keeps
+	// the row as a profiler event only, and ends the search.
 	Cat, Name string
-	// Arg is the name of an argument that takes the first group of Pattern.
+	// Arg is the name of an argument for the first group of Pattern.
 	Arg string
-	// Outermost emits the event only when no enclosing row gave the same one.
+	// Outermost writes the event only if no enclosing row has the same one.
 	Outermost bool
 }
 
-// Annotations returns a fresh copy of the built-in table. It holds the names
-// that PyTorch, its data loader, DistributedDataParallel, FSDP, Lightning and
-// torchrec give to their annotations. PyTorch does not annotate checkpoints,
-// so the checkpoint patterns look at names that users choose; activation
-// checkpointing is left alone.
+// Annotations returns a new copy of the built-in table. It has the names that
+// PyTorch, its data loader, DistributedDataParallel, FSDP, Lightning and
+// torchrec use for their annotations. PyTorch does not annotate checkpoints, so
+// the checkpoint patterns match names that users choose, but not activation
+// checkpointing.
 func Annotations() []Rule {
 	return []Rule{
 		{Pattern: `(?i)activation.?checkpoint|CheckpointFunction|utils/checkpoint`, Ops: true},
@@ -41,32 +42,33 @@ func Annotations() []Rule {
 	}
 }
 
-// Classes are the words for what kind of work a kernel is.
+// Classes are the kinds of work of a kernel.
 var Classes = [...]string{"compute", "comm", "copy"}
 
-// DeviceRule tells the class of a kernel by its name. The first rule whose
-// pattern matches decides; a kernel without one computes.
+// DeviceRule maps a kernel's name to a class. The first rule whose pattern
+// matches decides; a kernel without a rule computes.
 type DeviceRule struct {
-	// Pattern is a regular expression on the kernel's name.
+	// Pattern is a regular expression for the kernel's name.
 	Pattern string
-	// Class is "compute", "comm" or "copy". Copies between host and device, inside and
-	// between devices, and memsets are copies; what moves data for a collective is comm.
+	// Class is "compute", "comm" or "copy". Copies between host and device, inside
+	// and between devices, and memsets are copies; moving data for a collective is
+	// comm.
 	Class string
-	// Op is the collective of a rule of class comm, such as all_reduce. When it is
-	// empty the trace tells, or the kernel's name.
+	// Op is the collective of a rule of class comm, such as all_reduce. If it is
+	// empty, the trace or the kernel's name decides.
 	Op string
 }
 
-// Kernels returns a fresh copy of the built-in table: NCCL and RCCL,
-// symmetric memory and NVLS, DeepEP, NVSHMEM, MSCCL, oneCCL, HCCL, the
-// all-reduces that vLLM, SGLang, TensorRT-LLM, FlashInfer, AITER and
-// TransformerEngine bring along, and what is named after a collective.
+// Kernels returns a new copy of the built-in table: NCCL and RCCL, symmetric
+// memory and NVLS, DeepEP, NVSHMEM, MSCCL, oneCCL, HCCL, the all-reduces of
+// vLLM, SGLang, TensorRT-LLM, FlashInfer, AITER and TransformerEngine, and
+// kernels named after a collective.
 func Kernels() []DeviceRule {
 	comm := func(op, pattern string) DeviceRule {
 		return DeviceRule{Class: "comm", Op: op, Pattern: pattern}
 	}
 	return []DeviceRule{
-		// Inductor names what it fuses, also after the collective that comes before.
+		// Inductor names what it fuses, also after an earlier collective.
 		{Class: "compute", Pattern: `^triton_`},
 		comm("", `^ncclx?(Symk?)?(Dev)?Kernel|^nccl\w*Kernel`),
 		comm("", `^(void )?mscclpp::|^(void )?mscclKernel|^(void )?msccl`),

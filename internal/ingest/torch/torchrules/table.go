@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Table is both tables of rules: which annotations and operators become AI
-// events, and what kind of work a kernel is.
+// Table has both tables of rules: which annotations and operators become AI
+// events, and the kinds of kernels.
 type Table struct {
 	Rows    []Rule
 	Kernels []DeviceRule
@@ -27,7 +27,7 @@ type Table struct {
 // The second word is the category and the name of the event, or the class of a
 // kernel (compute, comm, copy) with the collective; the rest of the line is a
 // regular expression. A named group, (?P<optimizer>.+), becomes an argument.
-// Empty lines and lines that begin with # are passed over.
+// Empty lines and lines that begin with # are ignored.
 func Parse(r io.Reader) (Table, error) {
 	var t Table
 	s := bufio.NewScanner(r)
@@ -91,7 +91,7 @@ func nextWord(s string) (word, rest string) {
 	return s, ""
 }
 
-// WriteTo writes the rules as Parse reads them.
+// WriteTo writes the rules in the form that Parse reads.
 func (t Table) WriteTo(w io.Writer) (int64, error) {
 	var b strings.Builder
 	for _, r := range t.Rows {

@@ -1,5 +1,5 @@
 // Command table measures trainspan beside rivals, in turn, and prints the tables of
-// docs/maintain/benchmarks.md.
+// docs/maintain/releasing.md.
 //
 //	go run ./cmd/table                      # every row, some minutes
 //	go run ./cmd/table -row 'start|report'  # rows whose text matches

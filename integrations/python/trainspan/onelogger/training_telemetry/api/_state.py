@@ -1,5 +1,5 @@
 """How far a training is, and what its metrics are made of. The rules are those of the
-recorder behind the ring; docs/explain/differences.md says where they are not the original's."""
+recorder behind the ring; docs/reference/formats.md says where they are not the original's."""
 
 from ...core.time import between
 

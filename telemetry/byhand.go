@@ -7,17 +7,16 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/internal/record/direct"
 	"github.com/trainspan/trainspan/internal/record/phase"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// Start starts a span of any name. A standard name may be open only once, and
-// a standard span with a timer cannot be started by hand: its callback or
-// scope does that. The span stays the parent of what is started without a
-// context until it is stopped.
+// Start starts a span of any name. A standard name may be open only once, and a
+// standard span with a timer cannot be started with Start: its callback or
+// scope does that. The span is the parent of what is started without a context
+// until it is stopped.
 func (r *Recorder) Start(ctx context.Context, name string, p SpanStart) (context.Context, *Span, error) {
 	if r == nil {
 		return ctx, nil, errNotConfigured
@@ -46,7 +45,7 @@ func (r *Recorder) Stop(s *Span, e End, stops ...attributes.Attr) error {
 	})
 }
 
-// Event records an event of an open span: now, or at the given time.
+// Event records an event of an open span: now, or at a given time.
 func (r *Recorder) Event(s *Span, name string, attrs []attributes.Attr, at time.Time) error {
 	if r == nil {
 		return errNotConfigured
@@ -69,7 +68,7 @@ func (r *Recorder) Error(s *Span, message string, cause error) error {
 }
 
 // TelemetryDataError reports that the telemetry data has a gap. Each output
-// takes only one such report; later ones are counted.
+// gets only one such report; later ones are counted.
 func (r *Recorder) TelemetryDataError(message string, attrs []attributes.Attr) error {
 	if r == nil {
 		return errNotConfigured
@@ -85,7 +84,7 @@ func (r *Recorder) TelemetryDataError(message string, attrs []attributes.Attr) e
 }
 
 // addEvent is Event for handles: after the end of the span it does nothing, as
-// in OpenTelemetry, and there is no window of explicit times.
+// in OpenTelemetry, and the window of explicit times is not checked.
 func (s *Span) addEvent(name string, attrs []attributes.Attr, at time.Time) {
 	r := s.rec
 	attrs = r.repairs.cleanCopy(attrs)
@@ -107,9 +106,8 @@ func (s *Span) recordError(message string, cause error, at time.Time, extra []at
 	})
 }
 
-// record does something with an open span. anyTime lifts the window of
-// explicit times. Without a name for the call, a span that has ended is no
-// problem.
+// record calls do for an open span. anyTime lifts the window of explicit times.
+// If name is empty, a span that has ended is not a problem.
 func (r *Recorder) record(s *Span, name string, at time.Time, anyTime bool, do func(c *call, t int64)) error {
 	c := call{now: r.time.now()}
 	t, wrong := r.time.instant(at, c.now, anyTime)
@@ -136,46 +134,4 @@ func (r *Recorder) record(s *Span, name string, at time.Time, anyTime bool, do f
 		return nil
 	}
 	return r.fail(phase.Call{Record: name, Text: name}, err)
-}
-
-// FileLog implements direct.Source.
-func (t *tracerProvider) FileLog() direct.FileLog {
-	switch logs := fileLogs(t.scopes.hub.FileLogs()); len(logs) {
-	case 0:
-		return nil
-	case 1:
-		return logs[0]
-	default:
-		return logs
-	}
-}
-
-// fileLogs record calls in several outputs.
-type fileLogs []direct.FileLog
-
-// Now implements direct.FileLog.
-func (l fileLogs) Now() int64 { return l[0].Now() }
-
-// File implements direct.FileLog.
-func (l fileLogs) File(path string) direct.File {
-	var files fileList
-	for _, one := range l {
-		if f := one.File(path); f != nil {
-			files = append(files, f)
-		}
-	}
-	if len(files) == 0 {
-		return nil
-	}
-	return files
-}
-
-// fileList is one file in several outputs.
-type fileList []direct.File
-
-// Record implements direct.File.
-func (l fileList) Record(ctx context.Context, call direct.FileCall) {
-	for _, f := range l {
-		f.Record(ctx, call)
-	}
 }

@@ -1,4 +1,4 @@
-package direct
+package dispatch
 
 import (
 	"context"
@@ -46,27 +46,16 @@ func SourceOf(tp trace.TracerProvider) Source {
 	return nothing{}
 }
 
-// Shortcuts are what an output of this module records itself, past OpenTelemetry spans
-// and records.
-type Shortcuts struct {
-	Scopes Scopes  // nil: the output gets selected scopes as spans
-	Files  FileLog // nil: it records no calls on files
-}
+// attachedKey is the key of the output that is attached, in the context of its Open.
+type attachedKey struct{}
 
-// shortcutsKey is the key of the Shortcuts that an output fills in.
-type shortcutsKey struct{}
-
-// AskShortcuts returns the context in which an output is attached, for
-// [OfferShortcuts].
-func AskShortcuts(ctx context.Context, to *Shortcuts) context.Context {
-	return context.WithValue(ctx, shortcutsKey{}, to)
-}
-
-// OfferShortcuts is called by an output that is attached with ctx. The context reaches an
-// output behind decorators too.
-func OfferShortcuts(ctx context.Context, own Shortcuts) {
-	if to, ok := ctx.Value(shortcutsKey{}).(*Shortcuts); ok {
-		*to = own
+// OfferScopes is called by an output in its Open, with the context of that, if it records
+// scopes and calls on files itself; a nil interface stands for neither. The context
+// reaches an output behind decorators too. An output that does not offer it gets the
+// scopes that its filter asks for as spans.
+func OfferScopes(ctx context.Context, scopes Scopes, files FileLog) {
+	if a, ok := ctx.Value(attachedKey{}).(*attached); ok {
+		a.scopes, a.files = scopes, files
 	}
 }
 
