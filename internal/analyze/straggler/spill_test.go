@@ -95,8 +95,8 @@ func TestSpillMissing(t *testing.T) {
 	j := job{n: 4, m: 80, seed: 1, faults: []fault{slow([]int{1}, straggler.Input, 0, 40, 0)}}
 	spill := extsort.NewBlocks(0, t.TempDir()+"/missing")
 	st := scatter(j, &straggler.Options{WorldSize: j.n, Spill: spill}, 1, 1)
-	if v := st.Verdict(); spill.Err() == nil || v.Kind != straggler.Unknown {
-		t.Errorf("error %v, got %s, want %s", spill.Err(), v.Kind, straggler.Unknown)
+	if v := st.Verdict(); spill.Err() == nil || v.Kind != finding.Unknown {
+		t.Errorf("error %v, got %s, want %s", spill.Err(), v.Kind, finding.Unknown)
 	}
 	if _, err := st.AppendBinary(nil); err == nil {
 		t.Error("no error of a digest without its steps")
