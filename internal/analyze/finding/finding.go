@@ -175,16 +175,6 @@ var titles = map[Kind]string{
 	Fine: "NO PROBLEM FOUND", Unknown: "UNKNOWN",
 }
 
-// Kinds are all kinds.
-func Kinds() []Kind {
-	return []Kind{Fine, Unknown, SlowRanks, Imbalance, InputSlow, SlowTransfer, Drift, Hang, StartUp, Checkpoints, LostWork, Down, Wait, Evaluation, OtherCode, Copies, IdleDevice, Other}
-}
-
-// Causes are the causes that are no phases.
-func Causes() []string {
-	return []string{CauseCompute, CauseMixed, CauseWork, CauseMismatch, CauseUneven}
-}
-
 // Title is the kind as the heading of a screen.
 func (k Kind) Title() string { return titles[k] }
 

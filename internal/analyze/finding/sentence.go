@@ -75,10 +75,16 @@ func (f *Finding) Sentence() string {
 			return fmt.Sprintf("%s %s given more work than the others%s.", capital(who), f.is(), f.when()) + f.sooner("with even work")
 		case f.Cause == CauseWork:
 			return "The work of a step differs between ranks, another one has most of it each time." + f.sooner("with even work")
-		case f.Pattern == SingleSteps:
-			return fmt.Sprintf("Single ranks stall in turn in %d of %d steps: %s. No rank is late beyond chance.", e.Affected, e.Interval, Word(f.Cause)) + f.sooner("with even work")
 		}
-		return fmt.Sprintf("Another rank is late each time, in %d of %d steps: %s. No rank is late beyond chance.", e.Affected, e.Interval, Word(f.Cause)) + f.sooner("with even work")
+		by := ""
+		if e.Excess > 0 {
+			by = " by " + e.excess()
+		}
+		what := "Another rank is late each time,"
+		if f.Pattern == SingleSteps {
+			what = "Single ranks stall in turn"
+		}
+		return fmt.Sprintf("%s in %d of %d steps%s: %s. No rank is late beyond chance.", what, e.Affected, e.Interval, by, Word(f.Cause)) + f.sooner("with even work")
 	case InputSlow:
 		end := f.sooner("with batches there at once")
 		switch f.Pattern {

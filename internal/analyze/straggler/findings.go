@@ -136,17 +136,23 @@ func (j *job) behindLoader() *found {
 		if gain < floorRanks {
 			continue
 		}
-		f := j.finding(finding.SlowRanks, set.ranks, "", gain)
-		f.Causes = map[int]string{}
-		usual := j.without(set.ranks)
-		for _, r := range set.ranks {
-			f.Causes[j.ranks[r]] = causeOf(j.rowsOf(r, usual, set.first, set.end, causePart))
-		}
-		f.Cause = inCommon(f.Causes, f.Ranks)
-		j.when(f, e, set.ranks)
+		f := j.slowRanks(set, set.ranks, gain)
+		j.when(f, e, set, set.ranks)
 		return f
 	}
 	return nil
+}
+
+// slowRanks makes the finding that ranks of a set are late, with what makes them late.
+func (j *job) slowRanks(late *lateSet, ranks []int, gain float64) *found {
+	f := j.finding(finding.SlowRanks, ranks, "", gain)
+	f.Causes = map[int]string{}
+	usual := j.without(ranks)
+	for _, r := range ranks {
+		f.Causes[j.ranks[r]] = causeOf(j.rowsOf(r, usual, late.first, late.end, causePart))
+	}
+	f.Cause = inCommon(f.Causes, f.Ranks)
+	return f
 }
 
 // allWait reports whether each rank waits for data at least half as long as the mean of
@@ -282,29 +288,16 @@ func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 		return nil
 	}
 	set = slices.Sorted(slices.Values(set))
-	f := j.finding(finding.SlowRanks, set, "", gain)
+	f := j.slowRanks(late, set, gain)
 	f.SegmentGain = segment
 	f.GainLow, f.GainHigh = o.bounds(j, k)
-	f.Causes = map[int]string{}
-	usual := j.without(set)
-	for _, r := range set {
-		f.Causes[j.ranks[r]] = causeOf(j.rowsOf(r, usual, first, end, causePart))
-	}
-	f.Cause = inCommon(f.Causes, f.Ranks)
 	if f.Cause == finding.CauseCompute || f.Cause == Forward.String() || f.Cause == Backward.String() {
 		if j.followsTokens(e) {
 			f.Kind, f.Cause = finding.Imbalance, finding.CauseWork
 		}
 	}
-	if from, to := j.when(f, e, set); segment == 0 && to-from < j.rounds() {
-		first, end = j.from+from, j.from+to
-		f.SegmentGain = o.gain(k, first, end)
-	}
-	if end-first < j.rounds() {
-		f.FromStep = j.number(first)
-	}
-	if end < m {
-		f.ToStep = j.number(end)
+	if from, to := j.when(f, e, late, set); segment == 0 && to-from < j.rounds() {
+		f.SegmentGain = o.gain(k, j.from+from, j.from+to)
 	}
 	for _, r := range set {
 		f.Evidence.Chance = max(f.Evidence.Chance, late.chances[r])
@@ -324,9 +317,9 @@ func lateFrom(x []float64) float64 {
 	return max(stats.Mean(x)/2, squares/max(sum, 1)/4)
 }
 
-// when returns in which of the judged rounds ranks are late, and fills the evidence: how often, by how
-// much, and how long they and the others take in these rounds.
-func (j *job) when(f *found, e [][]float64, set []int) (from, to int) {
+// when returns in which of the judged rounds ranks of a set are late, and fills the evidence: since when, how
+// often, by how much, and how long they and the others take in these rounds.
+func (j *job) when(f *found, e [][]float64, late *lateSet, set []int) (from, to int) {
 	m := j.rounds()
 	x := make([]float64, m)
 	for s := range x {
@@ -335,27 +328,36 @@ func (j *job) when(f *found, e [][]float64, set []int) (from, to int) {
 			x[s] = max(x[s], e[r][s])
 		}
 	}
-	from, to, in, out, z := interval(x)
-	if z <= changeErrors || out >= in/3 || to-from < shortSegment {
-		from, to = 0, m
+	if from, to = late.first-j.from, late.end-j.from; to-from == m {
+		var in, out, z float64
+		from, to, in, out, z = interval(x)
+		if z <= changeErrors || out >= in/3 || to-from < shortSegment {
+			from, to = 0, m
+		}
+	}
+	if to-from < m {
+		f.FromStep = j.number(j.from + from)
+	}
+	if to < m {
+		f.ToStep = j.number(j.from + to)
 	}
 	least := lateFrom(x[from:to])
-	var late []int
+	var rounds []int
 	for s := from; s < to; s++ {
 		if x[s] > least {
-			late = append(late, s)
+			rounds = append(rounds, s)
 		}
 	}
 	f.Pattern = finding.MostSteps
-	if 2*len(late) < to-from {
+	if 2*len(rounds) < to-from {
 		f.Pattern = finding.SingleSteps
 	}
-	f.Evidence = &finding.Evidence{Affected: len(late), Interval: to - from, Judged: m, Every: everyNth(late)}
-	over := make([]float64, len(late))
-	for i, s := range late {
+	f.Evidence = &finding.Evidence{Affected: len(rounds), Interval: to - from, Judged: m, Every: everyNth(rounds)}
+	over := make([]float64, len(rounds))
+	for i, s := range rounds {
 		over[i] = x[s]
 	}
 	meanExcess(f.Evidence, over)
-	j.prove(f, set, late)
+	j.prove(f, set, rounds)
 	return from, to
 }

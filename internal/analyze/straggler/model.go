@@ -53,19 +53,6 @@ func Phases() []Phase {
 	return []Phase{Host, Input, Transfer, Forward, Backward, Optimizer, Checkpoint}
 }
 
-// PhaseWords returns how screens call a phase or a cause, given by its name in JSON.
-func PhaseWords(name string) string {
-	switch name {
-	case Input.String():
-		return "data"
-	case Host.String():
-		return "other code"
-	case Checkpoint.String():
-		return "save"
-	}
-	return name
-}
-
 // Meeting is what kind of communication a span is.
 type Meeting uint8
 

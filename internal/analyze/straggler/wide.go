@@ -195,7 +195,7 @@ func (j *job) imbalance(e [][]float64, gain float64) *found {
 		f.Cause = finding.CauseWork
 	}
 	// In how many steps is a rank late, and is it another one each time?
-	n := 0
+	var over []float64
 	last := make([]int, len(j.ranks))
 	for s := range j.rounds() {
 		most, who := leastBalance*j.typical(), -1
@@ -205,11 +205,12 @@ func (j *job) imbalance(e [][]float64, gain float64) *found {
 			}
 		}
 		if who >= 0 {
-			n++
+			over = append(over, most)
 			last[who]++
 		}
 	}
 	// Of two ranks one is late in more than half of the steps by chance.
+	n := len(over)
 	if most := slices.Max(last); f.Cause != finding.CauseWork && (len(j.ranks) > 2 && 2*most > n || 4*most > 3*n) {
 		return nil
 	}
@@ -218,6 +219,7 @@ func (j *job) imbalance(e [][]float64, gain float64) *found {
 		f.Pattern = finding.SingleSteps
 	}
 	f.Evidence = &finding.Evidence{Affected: n, Interval: j.rounds(), Judged: j.rounds()}
+	meanExcess(f.Evidence, over)
 	return f
 }
 

@@ -103,6 +103,13 @@ func CheckVerdict(v *straggler.Verdict) (bad []string) {
 		for _, rank := range f.Ranks {
 			say(f.Kind == finding.Hang || seen[rank], "%s names rank %d, which has no row", f.Kind, rank)
 		}
+		if e := f.Evidence; f.Kind == finding.SlowRanks && e.Before == 0 && v.Coverage.WindowSteps == 0 {
+			to := f.ToStep
+			if to < 0 {
+				to = v.Coverage.LastStep + 1
+			}
+			say(int64(e.Interval) <= to-f.FromStep, "%d steps from %d to %d", e.Interval, f.FromStep, to)
+		}
 		say(f.Kind == finding.Hang || f.Evidence == nil || f.Evidence.Judged == 0 || f.Evidence.Judged == v.Coverage.Steps,
 			"%s rests on %d judged steps, %d were", f.Kind, f.Evidence.Judged, v.Coverage.Steps)
 	}
