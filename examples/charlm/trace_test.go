@@ -141,7 +141,7 @@ func checkLayers(t *testing.T, events []dftracer.Event) {
 			}
 		}
 		if ev.Cat == "compute" && cats[ev.Parent] == "compute" {
-			t.Errorf("%s lies in another compute event", ev.Name)
+			t.Errorf("%s is inside another compute event", ev.Name)
 		}
 	}
 	for layer := range layers {

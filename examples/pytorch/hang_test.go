@@ -66,7 +66,7 @@ func TestHang(t *testing.T) {
 					return err
 				}
 				if m.Verdict.Straggler.Kind != "hang" { // an earlier verdict may differ
-					return fmt.Errorf("told: %s", m.Verdict.Sentence)
+					return fmt.Errorf("notified: %s", m.Verdict.Sentence)
 				}
 				return nil
 			})
@@ -85,7 +85,7 @@ func TestHang(t *testing.T) {
 				t.Errorf("%+v", m)
 			}
 			if waited := m.Verdict.Straggler.Evidence.Waited; waited > 60e3 {
-				t.Errorf("told after %v ms", waited)
+				t.Errorf("notified after %v ms", waited)
 			}
 			until.True(t, "the stacks of each rank that is asked", func() bool {
 				found, err := filepath.Glob(filepath.Join(j.dir, "stacks-rank*.txt"))

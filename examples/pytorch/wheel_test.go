@@ -141,7 +141,7 @@ func TestWheel(t *testing.T) {
 	if err != nil || f.Close() != nil {
 		t.Fatal(err)
 	}
-	if steps, says := train(in("trainspan")); steps != 5 || !strings.Contains(says, "the client of another version ("+there+")") {
+	if steps, says := train(in("trainspan")); steps != 5 || !strings.Contains(says, "another version of the client ("+there+")") {
 		t.Errorf("%d steps\n%s", steps, says)
 	}
 }

@@ -265,12 +265,12 @@ func TestEpochs(t *testing.T) {
 	})
 	for _, e := range tr.events["epoch.block"] {
 		if tr.names[e.Parent] != "train" {
-			t.Errorf("an epoch lies in %s", tr.names[e.Parent])
+			t.Errorf("the parent of an epoch is %s", tr.names[e.Parent])
 		}
 	}
 	for _, e := range tr.events["evaluate"] {
 		if e.Cat == "pipeline" && tr.names[e.Parent] != "epoch.block" {
-			t.Errorf("an evaluation lies in %s", tr.names[e.Parent])
+			t.Errorf("the parent of an evaluation is %s", tr.names[e.Parent])
 		}
 	}
 }
@@ -296,7 +296,7 @@ func TestTelemetryChangesNothing(t *testing.T) {
 			r.err = err.Error()
 		}
 		if data.closed == 0 {
-			t.Error("the dataset was not let go")
+			t.Error("the dataset was not released")
 		}
 		run.End(&err)
 		return r
@@ -397,7 +397,7 @@ func TestCheckpoints(t *testing.T) {
 			t.Errorf("the last checkpoint is of step %s", got)
 		}
 		if tr.names[tr.events["capture"][0].Parent] != "train" {
-			t.Errorf("a checkpoint lies in %s", tr.names[tr.events["capture"][0].Parent])
+			t.Errorf("the parent of a checkpoint is %s", tr.names[tr.events["capture"][0].Parent])
 		}
 		var sizes []string
 		for _, e := range dftest.Events(t, path) {
@@ -425,12 +425,12 @@ func TestWithout(t *testing.T) {
 	check(t, err)
 	tr := readTrace(t, tel, path)
 	if len(tr.events["ai_root"]) != 0 || tr.names[tr.events["train"][0].Parent] != "mine" {
-		t.Errorf("the loop lies in %s", tr.names[tr.events["train"][0].Parent])
+		t.Errorf("the parent of the loop is %s", tr.names[tr.events["train"][0].Parent])
 	}
 	var run *gomlxspan.Run
 	run.Attach(nil)
 	if ds := train.Dataset(&batches{}); run.Train(ds) != ds {
-		t.Error("a dataset is wrapped for nothing")
+		t.Error("the dataset was wrapped without need")
 	}
 	if err := run.Stop("x"); !errors.Is(err, gomlxspan.ErrStopped) {
 		t.Error(err)

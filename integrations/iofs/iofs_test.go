@@ -406,7 +406,7 @@ func TestParents(t *testing.T) {
 	}
 	for path, want := range map[string]string{"/root": "nothing", "/loading": "fetch.iter", "/later": "ai_root", "/app": "ai_root"} {
 		if parents[path] != want {
-			t.Errorf("%s lies below %s, want %s", path, parents[path], want)
+			t.Errorf("the parent of %s is %s, want %s", path, parents[path], want)
 		}
 	}
 }

@@ -346,7 +346,7 @@ os.kill(os.getpid(), 9)
 	for _, s := range sinks {
 		for _, sp := range s.spans {
 			if sp.End == job.NoEnd && (sp.Group != "0") {
-				t.Errorf("what is open is %+v", sp)
+				t.Errorf("got open spans %+v", sp)
 			}
 		}
 	}

@@ -143,7 +143,7 @@ func judge(t *testing.T, found []problem, f *fault) {
 		}
 		if p.kind == "order" {
 			if today := orders(t, f.order); !slices.Equal(p.seen, today.of(p.rank)) {
-				t.Errorf("neither what is right nor what was seen before: %s\nbefore: %s", p.text, fold(today.of(p.rank)))
+				t.Errorf("got neither the right result nor the known wrong one: %s\nbefore: %s", p.text, fold(today.of(p.rank)))
 			}
 		}
 	}

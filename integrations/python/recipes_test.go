@@ -255,7 +255,7 @@ except FileNotFoundError as e:
 [1.0, 0.5] 0.5 [0, 1]
 ['fetch.iter', 'forward', 'train.iteration']
 0.1 13 0 True COMPLETED
-train.7: no such run; trainspan runs lists those that are there 
+train.7: no such run; trainspan runs lists all runs 
 `
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -70,7 +70,7 @@ _ring.end(outer)
 	parents := make(map[string]int)
 	for _, s := range append(tr.named("test/inner"), append(tr.named("test/a"), tr.named("test/b")...)...) {
 		if s.up == nil {
-			t.Fatalf("%s lies in nothing", s.name)
+			t.Fatalf("%s has no parent", s.name)
 		}
 		parents[s.name+" in "+s.up.name]++
 	}
@@ -133,10 +133,10 @@ _ring.end_step(v, token, n, None, 2)
 	tr := readTrace(t, traces[0])
 	for _, s := range tr.named("test/inner") {
 		if s.up == nil || s.up.name != "test/part" {
-			t.Errorf("inner lies in %+v", s.up)
+			t.Errorf("the parent of inner is %+v", s.up)
 		}
 	}
 	if after := tr.named("test/after"); len(after) != 1 || after[0].up == nil || after[0].up.name != "pipeline/step.iteration" || tr.count["test/inner"] != 2 || tr.count["test/part"] != 2 || st.Lost != 0 {
-		t.Errorf("after lies in %+v; %v, %+v", after, tr.count, st)
+		t.Errorf("the parent of after is %+v; %v, %+v", after, tr.count, st)
 	}
 }

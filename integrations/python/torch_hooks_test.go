@@ -196,7 +196,7 @@ func TestTorchParallel(t *testing.T) {
 		}
 		for _, s := range waits {
 			if s.up == nil || s.up.name != "compute/backward" || s.Dur > s.up.Dur {
-				t.Errorf("a wait lies in %+v", s.up)
+				t.Errorf("the parent of a wait is %+v", s.up)
 			}
 		}
 	}

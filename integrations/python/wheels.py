@@ -56,7 +56,7 @@ def version_of(described):
         return source_version() + ".dev0"
     m = re.fullmatch(r"(?:v(\d+\.\d+\.\d+)(?:-(alpha|beta|rc)\.?(\d+))?(?:-(\d+)-g)?)?([0-9a-f]{7,40})?(-dirty)?", described)
     if not m or not described:
-        raise ValueError("%r is no version as git describe has them: v1.2.3, v1.2.3-rc.1, v1.2.3-4-gCOMMIT, COMMIT" % described)
+        raise ValueError("%r is not a version of git describe, such as v1.2.3, v1.2.3-rc.1, v1.2.3-4-gCOMMIT or COMMIT" % described)
     tag, stage, number, since, commit, dirty = m.groups()
     if not tag:
         tag = source_version() + ".dev0"
@@ -106,7 +106,7 @@ def write(out, described, notices, command, machine):
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     """Builds the wheel of this machine for pip, from a clone or a copy of the sources."""
     if sys.platform != "linux" or platform.machine() not in MACHINES.values():
-        raise SystemExit("wheels of trainspan are for Linux on x86_64 and aarch64; elsewhere `make install` installs the command")
+        raise SystemExit("trainspan has wheels for Linux on x86_64 and aarch64; on other systems use `make install`")
     describe = ["git", "-C", ROOT, "describe", "--tags", "--match", "v*", "--always", "--dirty"]
     try:
         described = subprocess.run(describe, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.decode().strip()
@@ -119,7 +119,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    raise SystemExit("there is no sdist of trainspan: its command is built from a clone of the repository")
+    raise SystemExit("trainspan has no sdist: build the command from a clone of the repository")
 
 
 if __name__ == "__main__":

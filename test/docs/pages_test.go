@@ -20,7 +20,7 @@ type page struct {
 func pages(t *testing.T) []page {
 	t.Helper()
 	var all []page
-	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*/*.md", "*/README.md", "*/*/README.md"} {
+	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*/*.md", "*/README.md", "*/*/README.md", "*/*/*/README.md", "SECURITY.md", "CHANGELOG.md"} {
 		names, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -128,7 +128,7 @@ func TestPictures(t *testing.T) {
 	shown := make(map[string]bool)
 	for _, p := range pages(t) {
 		for _, m := range unnamed.FindAllString(p.prose(), -1) {
-			t.Errorf("%s: %s has no words for those who do not see it", p.name, m)
+			t.Errorf("%s: %s has no alternative text", p.name, m)
 		}
 		for _, m := range image.FindAllStringSubmatch(p.prose(), -1) {
 			shown[filepath.Join(root, filepath.Dir(p.name), m[1]+m[2])] = true

@@ -261,7 +261,7 @@ func (r *row) account(t *testing.T, s telemetry.Stats, ended, delivered int64, l
 	dropped := ended - delivered - s.SpilledSpans
 	single, atEnd := log.lost()
 	if single != dropped || atEnd != dropped {
-		t.Errorf("%d spans were dropped; the log tells of %d, and %d at the end", dropped, single, atEnd)
+		t.Errorf("%d spans were dropped; the log has %d, and %d at the end", dropped, single, atEnd)
 	}
 	r.ended += ended
 	r.delivered += delivered
@@ -279,7 +279,7 @@ func (r *row) accountLogs(t *testing.T, s otlp.LogStats, delivered int64, log *r
 		t.Errorf("the backend has %d log records, telemetry says %d", delivered, s.Exported)
 	}
 	if told := log.lostRecords(); told != s.Recorded-delivered {
-		t.Errorf("%d log records were dropped, the log tells of %d", s.Recorded-delivered, told)
+		t.Errorf("%d log records were dropped, the log has %d", s.Recorded-delivered, told)
 	}
 	r.logs += s.Recorded
 	r.logsDelivered += delivered

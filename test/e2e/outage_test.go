@@ -67,7 +67,7 @@ func (o *outage) refuse(t *testing.T, attempts int) {
 	for range attempts {
 		c, err := l.Accept()
 		if err != nil {
-			t.Fatalf("nobody looks for Jaeger: %v", err)
+			t.Fatalf("the exporter does not retry Jaeger: %v", err)
 		}
 		c.Close()
 	}
@@ -84,7 +84,7 @@ func (o *outage) end(t *testing.T) telemetry.Stats {
 		t.Errorf("%d spans ended, %+v", len(o.all.spans), s)
 	}
 	if single, sum := o.log.lost(); single != s.DroppedSpans || sum != s.DroppedSpans {
-		t.Errorf("the log tells of %d lost spans, and %d at the end, want %d", single, sum, s.DroppedSpans)
+		t.Errorf("the log has %d lost spans, and %d at the end, want %d", single, sum, s.DroppedSpans)
 	}
 	return s
 }

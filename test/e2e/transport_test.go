@@ -197,7 +197,7 @@ func loseDemo(t *testing.T, cfg otlp.Config) map[string]int64 {
 		t.Errorf("%d spans ended, %+v", all, s)
 	}
 	if single, sum := r.lost(); single != all || sum != all {
-		t.Errorf("the log tells of %d lost spans, and %d at the end, want %d", single, sum, all)
+		t.Errorf("the log has %d lost spans, and %d at the end, want %d", single, sum, all)
 	}
 	if strings.Contains(r.String(), secret) {
 		t.Error("the log shows the secret")
@@ -247,10 +247,10 @@ func TestPartialSuccess(t *testing.T) {
 		t.Errorf("%d spans ended, %+v", all, s)
 	}
 	if single, sum := r.lost(); single != rejected || sum != rejected {
-		t.Errorf("the log tells of %d lost spans, and %d at the end, want %d", single, sum, rejected)
+		t.Errorf("the log has %d lost spans, and %d at the end, want %d", single, sum, rejected)
 	}
 	if !strings.Contains(r.String(), "three are odd") {
-		t.Error("the log does not say what the backend said")
+		t.Error("the log lacks the backend's message")
 	}
 	if p.calls != 1 {
 		t.Errorf("%d calls, want 1: what was taken must not be sent again", p.calls)

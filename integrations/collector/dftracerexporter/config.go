@@ -164,7 +164,7 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	bad(c.Directory == "", "directory is required: where the trace files go")
+	bad(c.Directory == "", "directory is required: the directory for trace files")
 	errs = append(errs, c.validateFileName())
 	bad(indexFold(dialects, c.Dialect) < 0, "dialect %q is not one of %s", c.Dialect, strings.Join(dialects, ", "))
 	bad(indexFold(compressions, c.Compression) < 0, "compression %q is not one of %s", c.Compression, strings.Join(compressions[1:], ", "))
@@ -205,7 +205,7 @@ func (c *Config) validateFileName() error {
 	name := c.FileName
 	for _, p := range placeholder.FindAllString(name, -1) {
 		if !slices.Contains(placeholders, p) {
-			return fmt.Errorf("file_name has %s, which is not one of %s", p, strings.Join(placeholders, ", "))
+			return fmt.Errorf("file_name has the unknown placeholder %s; use one of %s", p, strings.Join(placeholders, ", "))
 		}
 	}
 	plain := placeholder.ReplaceAllString(name, "x")
@@ -214,11 +214,11 @@ func (c *Config) validateFileName() error {
 	case name == "":
 		return errors.New("file_name is empty")
 	case strings.ContainsAny(plain, "{}"):
-		return fmt.Errorf("file_name %q has a brace without a partner", name)
+		return fmt.Errorf("file_name %q has an unmatched brace", name)
 	case !filepath.IsLocal(plain):
-		return fmt.Errorf("file_name %q leads out of the directory", name)
+		return fmt.Errorf("file_name %q is outside of the directory", name)
 	case base == ".pfw.gz" || base == ".pfw" || !strings.HasSuffix(base, ".pfw.gz") && !strings.HasSuffix(base, ".pfw"):
-		return fmt.Errorf("file_name %q does not end in .pfw.gz or .pfw, by which analyzers find traces", name)
+		return fmt.Errorf("file_name %q must end in .pfw.gz or .pfw: analyzers find traces by it", name)
 	case strings.HasSuffix(base, ".pfw.gz") && strings.EqualFold(c.Compression, "none"):
 		return fmt.Errorf("file_name %q ends in .gz, but compression is none", name)
 	case strings.HasSuffix(base, ".pfw") && (strings.EqualFold(c.Compression, "members") || strings.EqualFold(c.Compression, "single")):

@@ -35,21 +35,21 @@ func (e *tracesExporter) create(from place.Sender, a arrival) (place.Made, error
 	opts.OnError = func(err error) {
 		var o *dftracer.Outage
 		if errors.As(err, &o) && o.Over {
-			e.log.Info("trace file works again", zap.String("file", path), zap.Error(err))
+			e.log.Info("trace file is writable again", zap.String("file", path), zap.Error(err))
 			return
 		}
 		e.in.DftracerFileOutages.Add(context.Background(), 1)
-		e.log.Error("trace file cannot be written, will try again", zap.String("file", path), zap.Error(err), zap.String("see", helptopic.File))
+		e.log.Error("cannot write the trace file; the exporter retries", zap.String("file", path), zap.Error(err), zap.String("see", helptopic.File))
 	}
 	w, err := place.Create(path, &opts)
 	if err != nil {
 		return place.Made{}, err
 	}
 	if from.MadeUp && from.Instance == "" {
-		e.log.Warn("spans come without process.pid and service.instance.id: processes of the same host, service and rank share a file",
+		e.log.Warn("spans have no process.pid and no service.instance.id: processes with the same host, service and rank share a file",
 			zap.String("file", w.Path()), zap.String("see", helptopic.Collector))
 	}
-	e.log.Debug("trace file made", zap.String("file", w.Path()))
+	e.log.Debug("trace file created", zap.String("file", w.Path()))
 	return place.Made{Writer: w, TID: int64(from.PID), Cut: describe(w, res, e.cfg.limits().Attributes)}, nil
 }
 

@@ -119,6 +119,6 @@ func TestLogsAfterShutdown(t *testing.T) {
 	r.stop()
 	err := r.inner.pushLogs(context.Background(), logsOf(42, func(list plog.LogRecordSlice) { addRecord(list, 2, "x", 1, nil) }))
 	if err == nil {
-		t.Error("the record is taken")
+		t.Error("got no error for the record, want one")
 	}
 }

@@ -71,7 +71,7 @@ func TestIdleFileIsCompleted(t *testing.T) {
 	dftest.Check(t, files[0])
 	ev := named(t, files[0])
 	if ev["train"] == nil || ev["CM:trace.part"] == nil {
-		t.Error("the second file has no span or does not say that it is one")
+		t.Error("the second file has no span or no record of its part")
 	}
 }
 

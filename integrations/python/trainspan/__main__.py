@@ -25,5 +25,5 @@ def command():
 if __name__ == "__main__":
     path = command()
     if path is None:
-        sys.exit("trainspan: the command is not installed; its wheels are for Linux, and `go build ./cmd/trainspan` makes it from the sources")
+        sys.exit("trainspan: the command is not installed; wheels exist for Linux only, `go build ./cmd/trainspan` builds it from source")
     os.execv(path, ["trainspan"] + sys.argv[1:])

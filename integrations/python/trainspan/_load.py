@@ -41,12 +41,12 @@ class Run:
             try:
                 self._once("report", self._report)
             except _Failed as e:
-                raise FileNotFoundError("%s: no such run; trainspan runs lists those that are there (%s)" % (self.path, e)) from None
+                raise FileNotFoundError("%s: no such run; trainspan runs lists all runs (%s)" % (self.path, e)) from None
 
     def _call(self, *args):
         binary = self._binary = self._binary or command()
         if binary is None:
-            raise RuntimeError("the command trainspan is not on PATH: pip install trainspan, or trainspan.load(path, command=...) with its path")
+            raise RuntimeError("the trainspan command is not on PATH: run pip install trainspan, or pass its path: trainspan.load(path, command=...)")
         done = subprocess.run([binary, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         if done.returncode:
             raise _Failed("trainspan %s: %s" % (" ".join(args[: 2 if args[0] == "trace" else 1]), done.stderr.decode("utf-8", "replace").strip() or "status %d" % done.returncode))
@@ -112,7 +112,7 @@ class Run:
             import pyarrow
             from pyarrow import compute, dataset
         except ImportError as e:
-            raise ImportError("steps, spans and metrics are tables of Arrow: pip install pyarrow. report, account, findings and ranks need no other package") from e
+            raise ImportError("steps, spans and metrics are Arrow tables: run pip install pyarrow. report, account, findings and ranks need no other package") from e
         with tempfile.TemporaryDirectory(prefix="trainspan-") as folder:
             self._call("trace", "convert", "--to", "parquet", "-o", os.path.join(folder, "lake"), self.path)
             tables = {}

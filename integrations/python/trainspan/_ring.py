@@ -193,7 +193,7 @@ def _build():
         if side is not None:
             if told + len(text) > MOST_TEXT or not _within("Max file size", told + len(text)):
                 lose()
-                raise OSError("the side file is full")
+                raise OSError("the side file of the ring is full")
             if not ours():
                 reopen()
             told += os.write(side, text)
@@ -235,9 +235,9 @@ def _build():
                             pass  # its process has ended, and its records were read
         most = (stat.f_bavail * stat.f_frsize + used) // 4
         if used + size > (min(most, 8 << 20) if small else most):
-            raise OSError("too little space is free")
+            raise OSError("not enough free space")
         if not _within("Max file size", at + size):
-            raise OSError("a file of the process may not be larger")
+            raise OSError("the file size limit of the process (ulimit -f) is too small")
         os.posix_fallocate(fd, at, size)
 
     def extend(fd, size):
@@ -246,7 +246,7 @@ def _build():
         at = sum(len(page) for page, _ in pages)
         size = min(max(at, size), 32 * REGION)
         if not _within("Max file size", at + size):
-            raise OSError("a file of the process may not be larger")
+            raise OSError("the file size limit of the process (ulimit -f) is too small")
         os.ftruncate(fd, at + size)  # Python cannot map beyond the end
         try:
             pages.append((mmap.mmap(fd, size, offset=at, **tracked), at))
@@ -257,7 +257,7 @@ def _build():
         nonlocal words, path
         kind = _filesystem(folder)
         if kind not in _LOCAL:
-            raise OSError("not on a file system of type " + kind)
+            raise OSError("unsupported file system type " + kind)
         path = os.path.join(folder, "%s-%d-%x.ring" % (stem, os.getpid(), time.time_ns()))
         flags = os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         try:

@@ -364,7 +364,7 @@ def alias():
     from importlib.util import find_spec
 
     if "dftracer" in sys.modules or find_spec("dftracer") is not None:
-        raise ImportError("trainspan.dftracer.alias() would hide DFTracer, which is installed: uninstall dftracer and pydftracer, or leave it out")
+        raise ImportError("trainspan.dftracer.alias() would hide the installed DFTracer: uninstall dftracer and pydftracer, or remove the call")
     for path in [""] + _PATHS:
         sys.modules["dftracer" + "." * bool(path) + path] = here
 

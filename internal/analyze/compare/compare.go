@@ -83,17 +83,17 @@ func Sides(base, next []*Run, opt *Options) *Result {
 	count := true
 	if len(base)+len(next) == 2 {
 		count = r.measure(a, b)
-		r.Notes = append(r.Notes, "one run each does not show how much runs of the same thing differ; several of each do")
+		r.Notes = append(r.Notes, "one run of each does not show how much equal runs differ; compare several of each")
 	} else if o.Paired && len(base) == len(next) {
 		r.Paired = true
 		r.spreadOfPairs(base, next)
 		if len(base) < 5 {
-			r.Notes = append(r.Notes, fmt.Sprintf("%d pairs say little about their spread; 5 find a change of 3 %%", len(base)))
+			r.Notes = append(r.Notes, fmt.Sprintf("%d pairs are too few to measure their spread; 5 pairs detect a change of 3 %%", len(base)))
 		}
 	} else {
 		r.spread(base, next)
 		if n := len(base) + len(next); n < 6 {
-			r.Notes = append(r.Notes, fmt.Sprintf("%d runs say little about their spread; 6 in all find a change of 3 %%, 11 one of 2 %%", n))
+			r.Notes = append(r.Notes, fmt.Sprintf("%d runs are too few to measure their spread; 6 in total detect a change of 3 %%, 11 a change of 2 %%", n))
 		}
 	}
 	r.Kind = r.judge(o.Margin)
@@ -120,7 +120,7 @@ func Sides(base, next []*Run, opt *Options) *Result {
 func (r *Result) byProfile(a, b *Run) *Result {
 	r.Kind, r.Profile, r.Steps = Inconclusive, compareProfiles(a.Profile, b.Profile), [2]int{len(a.Periods), len(b.Periods)}
 	if r.Profile == nil {
-		r.Kind, r.Reasons = NotComparable, []string{"one of them has the times of devices, the other has not, or is no profile"}
+		r.Kind, r.Reasons = NotComparable, []string{"only one of them is a profile with device times"}
 	}
 	r.describe()
 	return r
@@ -166,7 +166,7 @@ func (r *Result) measure(base, next *Run) bool {
 	iv, _ = change(logMeanOf(a, ra), logMeanOf(b, rb))
 	r.Mean = iv.exp()
 	if least := min(free(len(a), ra), free(len(b), rb)); least < leastFree {
-		r.Notes = append(r.Notes, fmt.Sprintf("%d steps with a lag-1 correlation of %.2f say as little as %.0f independent ones, and %d are needed: compare longer runs, or several of each",
+		r.Notes = append(r.Notes, fmt.Sprintf("%d steps with a lag-1 correlation of %.2f count as %.0f independent steps, and %d are needed: compare longer runs, or several of each",
 			min(len(a), len(b)), max(r.Correlation[0], r.Correlation[1]), least, leastFree))
 		return false
 	}

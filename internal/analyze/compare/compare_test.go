@@ -280,9 +280,9 @@ func TestFloors(t *testing.T) {
 	}{
 		{compare.Options{}, 3, ""},
 		{compare.Options{FailOver: 0.03}, 3, ""},
-		{compare.Options{FailOver: 0.08}, 0, "no failure: it would have to be slower by 8 %"},
+		{compare.Options{FailOver: 0.08}, 0, "not a failure: the limit is 8 %"},
 		{compare.Options{FailOver: 0.03, Floor: 10}, 3, ""},
-		{compare.Options{FailOver: 0.03, Floor: 20}, 0, "no failure: it would have to be slower by 3 % and 20 ms of a step"},
+		{compare.Options{FailOver: 0.03, Floor: 20}, 0, "not a failure: the limit is 3 % and 20 ms of a step"},
 	} {
 		r := compare.Sides([]*compare.Run{base}, []*compare.Run{next}, &c.opt)
 		if got := r.ExitCode(); got != c.want || c.note != "" && !slices.Contains(r.Notes, c.note) {

@@ -17,7 +17,7 @@ func (r *Result) describe() {
 	by := r.Median
 	what := "median step"
 	if r.byMean() {
-		by, what = r.Mean, "mean step, which holds pauses and checkpoints"
+		by, what = r.Mean, "mean step, which includes pauses and checkpoints"
 	}
 	is, takes := "is", "takes"
 	if r.NewRuns > 1 {
@@ -29,7 +29,7 @@ func (r *Result) describe() {
 		switch r.Evidence {
 		case twoRuns:
 			if r.Paired {
-				r.Sentence += fmt.Sprintf(", in %d pairs of runs in turns.", r.Runs)
+				r.Sentence += fmt.Sprintf(", in %d pairs of alternating runs.", r.Runs)
 			} else {
 				r.Sentence += fmt.Sprintf(", with %d runs of one and %d of the other.", r.Runs, r.NewRuns)
 			}
@@ -37,7 +37,7 @@ func (r *Result) describe() {
 			r.Sentence += ", on the same hosts."
 		default:
 			r.Sentence = "These runs differ: " + r.Sentence + map[string]string{otherHosts: ", on other hosts", unknownHosts: "; their hosts are not on record"}[r.Evidence] +
-				". Whether what was changed did it, two runs of each or the same hosts would say."
+				". To attribute this to your change, compare two or more runs of each, or runs on the same hosts."
 		}
 		if text := r.below(); text != "" {
 			r.Notes = append(r.Notes, text)
@@ -46,10 +46,10 @@ func (r *Result) describe() {
 		r.Sentence = fmt.Sprintf("%s %s as long as %s: %s.", r.New, takes, r.Base, by)
 	case Inconclusive:
 		if r.BaseMS == 0 {
-			r.Sentence = fmt.Sprintf("It cannot be said whether %s %s slower than %s: it takes %d steps of each.", r.New, is, r.Base, minWaves)
+			r.Sentence = fmt.Sprintf("Cannot decide whether %s %s slower than %s: this needs %d steps of each.", r.New, is, r.Base, minWaves)
 			return
 		}
-		r.Sentence = fmt.Sprintf("It cannot be said whether %s %s slower than %s: %s.", r.New, is, r.Base, by)
+		r.Sentence = fmt.Sprintf("Cannot decide whether %s %s slower than %s: %s.", r.New, is, r.Base, by)
 	case NotComparable:
 		r.Sentence = fmt.Sprintf("%s and %s cannot be compared: %s.", r.New, r.Base, strings.Join(r.Reasons, "; "))
 	}
@@ -88,7 +88,7 @@ func (r *Result) below() string {
 	if r.floor > 0 {
 		least += fmt.Sprintf(" and %.3g ms of a step", r.floor)
 	}
-	return "no failure: it would have to be slower by " + least
+	return "not a failure: the limit is " + least
 }
 
 // Words returns the description of a part.
@@ -105,7 +105,7 @@ func (p *Part) Words() string {
 		}
 		return "transfers"
 	case PartInSteps:
-		return "steps, not divided"
+		return "steps, not divided into phases"
 	}
 	return strings.ReplaceAll(p.Kind, "_", " ")
 }

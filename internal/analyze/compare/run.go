@@ -45,9 +45,9 @@ const minWaves = 3
 func reasons(base, next []*Run) (out []string) {
 	switch {
 	case len(base) == 0:
-		return []string{"there is no base run"}
+		return []string{"no base run is given"}
 	case len(next) == 0:
-		return []string{"there is no new run"}
+		return []string{"no new run is given"}
 	}
 	add := func(a, b *Run) {
 		for _, d := range differences(a, b) {
@@ -85,15 +85,15 @@ func differences(a, b *Run) []string {
 	}
 	for _, r := range []*Run{a, b} {
 		if n := len(r.Periods); n < minSteps && !r.profiled() {
-			out = append(out, fmt.Sprintf("%s has %d steps after its slow start, at least %d are needed", r.Name, n, minSteps))
+			out = append(out, fmt.Sprintf("%s has %d steps after its warm-up; at least %d are needed", r.Name, n, minSteps))
 		}
 		for p, x := range r.Phases {
 			if len(x) != len(r.Periods) {
-				out = append(out, fmt.Sprintf("%s has %d steps of %s, and %d periods", r.Name, len(x), p, len(r.Periods)))
+				out = append(out, fmt.Sprintf("%s has %d steps with %s, but %d step times", r.Name, len(x), p, len(r.Periods)))
 			}
 		}
 		if slices.ContainsFunc(r.Periods, func(p float64) bool { return !(p > 0) }) {
-			out = append(out, r.Name+" has periods that are not above 0")
+			out = append(out, r.Name+" has step times of 0 or less")
 		}
 	}
 	return out

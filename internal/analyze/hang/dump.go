@@ -49,7 +49,7 @@ func readDump(r io.Reader) (*Dump, error) {
 	top := dict(v)
 	entries := items(top["entries"])
 	if entries == nil && top["pg_config"] == nil {
-		return nil, errors.New("no dump of a flight recorder: it has no entries")
+		return nil, errors.New("not a flight recorder dump: it has no entries")
 	}
 	d := &Dump{Rank: -1}
 	members := make(map[string][]int)

@@ -191,9 +191,9 @@ func TestPlace(t *testing.T) {
 func TestReadRefuses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "comm_lib_trace_rank_0")
 	for text, want := range map[string]string{
-		"\x80\x02}X\x09\x00\x00\x00pg_configcos\nsystem\nX\x07\x00\x00\x00entries\x85R.": "data does not need",
+		"\x80\x02}X\x09\x00\x00\x00pg_configcos\nsystem\nX\x07\x00\x00\x00entries\x85R.": "unsupported instruction",
 		"\x80\x02}(X\x09\x00\x00\x00pg_configNX\x07\x00\x00\x00entriesNu.":               "no entries",
-		"\x80\x02}(X\x09\x00\x00\x00pg_config}X\x07\x00\x00\x00entries](":                "breaks off",
+		"\x80\x02}(X\x09\x00\x00\x00pg_config}X\x07\x00\x00\x00entries](":                "truncated",
 		"nothing": "",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -49,7 +49,7 @@ def bag(parts, command=None, split_every=8):
     """Returns the digest of all parts as bytes, computed lazily: a dask.bag.Item."""
     parts = [[p] if isinstance(p, (str, os.PathLike)) else list(p) for p in parts]
     if not parts:
-        raise ValueError("trainspan: no part is given; name folders of traces")
+        raise ValueError("trainspan: no parts are given; name directories of traces")
     parts = dask.bag.from_sequence(parts, partition_size=1)
     return parts.reduction(partial(digest_of_part, command), partial(merge, command), split_every=split_every, name="digest")
 
@@ -101,5 +101,5 @@ def installed():
     except ImportError:
         path = shutil.which("trainspan")
     if path is None:
-        raise RuntimeError("trainspan: the command is not installed on this worker: pip install the wheel there, or name its path with command=")
+        raise RuntimeError("trainspan: the command is not installed on this worker: install the wheel there with pip, or pass its path with command=")
     return path

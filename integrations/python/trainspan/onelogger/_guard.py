@@ -39,7 +39,7 @@ def unready(name, said=[]):
     """Reports once that nothing is recorded because the program has configured nothing."""
     if not said and not OneLoggerProvider.instance().one_logger_ready:
         said.append(name)
-        log.warning("%s: %s records nothing: call TrainingTelemetryProvider.instance().configure_provider() before", line(), name)
+        log.warning("%s: %s records nothing: call TrainingTelemetryProvider.instance().configure_provider() first", line(), name)
 
 
 def guarded(f):
@@ -75,6 +75,6 @@ def fault(name, error):
     if provider._config.error_handling_strategy is OneLoggerErrorHandlingStrategy.PROPAGATE_EXCEPTIONS:
         raise error
     if not provider._off:
-        log.error("%s: %s: %s; telemetry of this process ends here, and the program goes on", error._told, name, error)
+        log.error("%s: %s: %s; telemetry of this process stops, and the program continues", error._told, name, error)
         _wire.silent(provider.force_disable_logging)()
     return None

@@ -83,7 +83,7 @@ def metadata(value):
     for key, item in value.items():
         text(key)
         if not isinstance(item, (str, bool, int, float, list, tuple)):
-            raise ValueError("the value of %r should be a text, a number, a truth value or a list of these" % key)
+            raise ValueError("the value of %r should be a string, a number, a boolean or a list of these" % key)
     return dict(value)
 
 

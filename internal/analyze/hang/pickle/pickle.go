@@ -45,7 +45,7 @@ func Read(r io.Reader, l Limits) (any, error) {
 			if limited.N <= 0 {
 				return nil, fmt.Errorf("pickle: larger than %d bytes", l.Bytes)
 			}
-			return nil, fmt.Errorf("pickle: it breaks off at byte %d", m.at)
+			return nil, fmt.Errorf("pickle: truncated at byte %d", m.at)
 		case err != nil:
 			return nil, fmt.Errorf("pickle: at byte %d: %w", m.at, err)
 		case done:
@@ -71,7 +71,7 @@ type machine struct {
 // List is a list or a tuple.
 type List struct{ Items []any }
 
-var errShape = errors.New("it takes more from the stack than is there, or another kind of value")
+var errShape = errors.New("wrong number or type of values on the stack")
 
 func (m *machine) bytes(n int) ([]byte, error) {
 	b := m.buf[:n]
@@ -89,7 +89,7 @@ func (m *machine) number(n int) (uint64, error) {
 
 func (m *machine) push(v any) error {
 	if m.left--; m.left < 0 {
-		return errors.New("more values than are read")
+		return errors.New("too many values")
 	}
 	m.stack = append(m.stack, v)
 	return nil
@@ -140,7 +140,7 @@ func (m *machine) text(size int) error {
 		return err
 	}
 	if n > maxText {
-		return fmt.Errorf("a text of %d bytes", n)
+		return fmt.Errorf("a string of %d bytes is too long", n)
 	}
 	b := make([]byte, n)
 	k, err := io.ReadFull(m.in, b)
@@ -175,7 +175,7 @@ func (m *machine) set(pairs []any, err error) error {
 	for i := 0; i < len(pairs); i += 2 {
 		key, ok := pairs[i].(string)
 		if !ok {
-			return errors.New("a key that is no text")
+			return errors.New("a key is not a string")
 		}
 		d[key] = pairs[i+1]
 	}
@@ -207,13 +207,13 @@ func (m *machine) get(i uint64, err error) error {
 	}
 	v, ok := m.memo[uint32(i)]
 	if !ok {
-		return errors.New("what it refers to was not there before")
+		return errors.New("a reference to an unknown memo entry")
 	}
 	return m.push(v)
 }
 
 // ErrRefused is the error for a pickle that is more than data.
-var ErrRefused = errors.New("an instruction that data does not need")
+var ErrRefused = errors.New("an unsupported instruction")
 
 // step executes one instruction; done is true for the last one.
 func (m *machine) step() (done bool, err error) {
@@ -226,7 +226,7 @@ func (m *machine) step() (done bool, err error) {
 	case 0x80: // PROTO
 		version, err := m.number(1)
 		if err == nil && (version < 2 || version > 5) {
-			err = fmt.Errorf("protocol %d", version)
+			err = fmt.Errorf("unsupported protocol %d", version)
 		}
 		return false, err
 	case 0x95: // FRAME: number of bytes that follow
@@ -310,7 +310,7 @@ func (m *machine) long() error {
 		return err
 	}
 	if n > 8 {
-		return fmt.Errorf("a number of %d bytes", n)
+		return fmt.Errorf("an integer of %d bytes is too long", n)
 	}
 	if n == 0 {
 		return m.push(int64(0))

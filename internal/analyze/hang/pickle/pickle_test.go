@@ -103,7 +103,7 @@ func TestRefused(t *testing.T) {
 	}
 	laughs := "\x80\x02]q\x00" + strings.Repeat("q\x00]h\x00ah\x00a", 100) + "."
 	if _, err := pickle.Read(strings.NewReader(strings.Replace(laughs, "]q\x00q\x00", "]q\x00", 1)), pickle.Limits{}); err == nil {
-		t.Error("a stack of many values is taken for one")
+		t.Error("got a value for a stack of many, want an error")
 	}
 }
 

@@ -65,7 +65,7 @@ class ExporterConfigManager:
         found = next((Path(place) for place in places if place and os.path.exists(place)), None)
         if found is None:
             if path:
-                log.warning("Failed to load config file %s: there is none", path)
+                log.warning("Failed to load config file %s: it does not exist", path)
             return None
         try:
             text = found.read_text(encoding="utf-8")

@@ -120,7 +120,7 @@ class Outlet:
             while self._queue or self._busy:
                 left = end - time.monotonic()
                 if left <= 0:
-                    log.error("exporters have not taken %d calls within %g s", len(self._queue) + self._busy, PATIENCE)
+                    log.error("exporters did not finish %d calls within %g s", len(self._queue) + self._busy, PATIENCE)
                     return
                 self._ready.wait(left)
 
@@ -162,7 +162,7 @@ class Outlet:
                 except Exception as e:
                     log.error("Could not export telemetry data error for exporter %s: %s", type(exporter).__name__, e)
         if state.num_errors >= FAILURES:
-            log.error("Exporter %s has been given up after %d failures.", type(exporter).__name__, state.num_errors)
+            log.error("Exporter %s is disabled after %d failures.", type(exporter).__name__, state.num_errors)
             state.force_disabled = True
 
     @staticmethod

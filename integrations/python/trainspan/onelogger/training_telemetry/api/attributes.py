@@ -8,7 +8,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from ...core.attributes import Attribute, Attributes
-from ...core.exceptions import assert_that
+from ...core.exceptions import OneLoggerError, assert_that
 
 
 class _Table(Attributes):
@@ -36,16 +36,18 @@ class _Table(Attributes):
         keep = inspect.Parameter.POSITIONAL_OR_KEYWORD
         own = [inspect.Parameter(n, keep, default=None if cls._types[n][1] else inspect.Parameter.empty) for n in order]
         signature, needed = inspect.Signature(own), {n for n in order if not cls._types[n][1]}
+        rows = [(name, missing, name in cls._nonzero) for name, (_, missing) in cls._types.items()]
 
         def create(cls, *args, **kwargs):
             if args or not needed <= kwargs.keys() <= cls._types.keys():
                 kwargs = signature.bind(*args, **kwargs).arguments  # which takes 50 us
-            attributes = cls()
-            for name, (_, missing) in cls._types.items():
-                value = kwargs.get(name)
+            attributes, get = cls(), kwargs.get
+            for name, missing, nonzero in rows:
+                value = get(name)
                 if value is None:
-                    assert_that(missing, "%s is required." % name)
-                elif value or name not in cls._nonzero:
+                    if not missing:
+                        raise OneLoggerError("%s is required." % name)
+                elif value or not nonzero:
                     attributes[name] = Attribute(name, _flat(value) if isinstance(value, dict) else value)
             return attributes
 

@@ -68,7 +68,7 @@ class TrainingTelemetryProvider(metaclass=Single):
         try:
             config = json.loads(Path(file_path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as e:
-            raise OneLoggerError("the configuration in %s cannot be read: %s" % (file_path, e)) from e
+            raise OneLoggerError("cannot read the configuration in %s: %s" % (file_path, e)) from e
         assert_that(isinstance(config, dict), "the configuration in %s is not an object" % file_path)
         _lay(config, self._over)
 
