@@ -132,7 +132,7 @@ func runInjected(t *testing.T, interpreter, command, dir string, flags ...string
 	return out.String()
 }
 
-func injectedReport(t *testing.T, command, dir string) (r told) {
+func injectedReport(t *testing.T, command, dir string) (r runReport) {
 	t.Helper()
 	text, err := exec.Command(command, "report", "--json", dir).Output()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/built"
 )
 
-// told has the parts of the report of trainspan run that the tests use.
-type told struct {
+// runReport has the parts of the report of trainspan run that the tests use.
+type runReport struct {
 	Verdict struct {
 		Sentence  string
 		Straggler struct {
@@ -41,7 +41,7 @@ type told struct {
 
 // report runs a separate job with trainspan run, and returns its report, the
 // traces of the training processes, and its output folder.
-func (j *jobProgram) report(t *testing.T, env ...string) (r told, trainers []*trace, work string) {
+func (j *jobProgram) report(t *testing.T, env ...string) (r runReport, trainers []*trace, work string) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("loads PyTorch")

@@ -63,7 +63,7 @@ func TraceOptions(t *config.Trace) *dftracer.Options {
 	return o
 }
 
-// fileEvents are what the log gets a report of a file.
+// fileEvents returns callbacks that log the errors and the paths of a file.
 func fileEvents(log *slog.Logger, output string) (onError func(error), onPath func(string)) {
 	onError = func(err error) {
 		log.Warn("telemetry cannot write a file", "output", output, "error", err, "see", helptopic.File)
