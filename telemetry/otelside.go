@@ -41,7 +41,7 @@ func (o *otelSide) start(ctx context.Context, s *Span, p *startParams) (panicked
 			s.identify()
 		}
 	}()
-	s.base, s.carrying = ctx, trace.ContextWithSpan(ctx, (*contextSpan)(s))
+	s.base = ctx
 	if s.parent != nil && FromContext(ctx) != s.parent {
 		ctx = withSpan(ctx, s.parent)
 	}
@@ -74,7 +74,7 @@ func (s *Span) identify() {
 // reused.
 func withSpan(ctx context.Context, s *Span) context.Context {
 	if sameContext(s.base, ctx) {
-		return s.carrying
+		return s.carrying()
 	}
 	return trace.ContextWithSpan(ctx, (*contextSpan)(s))
 }

@@ -61,7 +61,11 @@ func (s *Span) id() string {
 // return errors of the program.
 func (s *Span) Err() (problem error) {
 	if s != nil && s.rec != nil {
-		s.rec.locked(func() { problem = s.problem })
+		s.rec.locked(func() {
+			if s.errs != nil {
+				problem = s.errs.problem
+			}
+		})
 	}
 	return problem
 }
@@ -151,7 +155,10 @@ func (s *Span) finish(e End) {
 // note keeps a problem for Err.
 func (s *Span) note(err error) {
 	if err != nil && !errors.Is(err, ErrClosed) {
-		s.rec.locked(func() { s.problem = errors.Join(s.problem, err) })
+		s.rec.locked(func() {
+			errs := s.errors()
+			errs.problem = errors.Join(errs.problem, err)
+		})
 	}
 }
 
@@ -174,7 +181,12 @@ func (s *Span) SetTokens(n int64) {
 
 func (s *Span) setIteration(e spantree.Consumed) {
 	if s != nil && s.rec != nil && s.index == phase.Iteration {
-		s.rec.locked(func() { s.iteration.Add(e) })
+		s.rec.locked(func() {
+			if s.consumed == nil {
+				s.consumed = new(spantree.Consumed)
+			}
+			s.consumed.Add(e)
+		})
 	}
 }
 

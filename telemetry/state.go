@@ -112,12 +112,16 @@ func (r *Recorder) end(c *call, s *Span, e *finishing, v *spantree.Values) (ende
 	}
 	t, repaired := r.notBefore(s, e.at)
 	f := e.failure
-	s.iteration.Add(e.used)
+	used := e.used
+	if s.consumed != nil {
+		used = *s.consumed
+		used.Add(e.used)
+	}
 	if s.index >= 0 {
 		loop, _ := r.tree.named(phase.Training)
 		problem = r.books.End(&spantree.Ending{
 			Index: s.index, Step: s.step, At: t, Took: t - s.data.Start, Now: c.now, Failure: f, Repaired: repaired,
-			Used: s.iteration, Loop: loop != nil,
+			Used: used, Loop: loop != nil,
 		}, v, r.out.meters != nil, &c.entry)
 		switch {
 		case s.index == phase.Iteration && f == nil && v.Required() == nil:
@@ -131,7 +135,7 @@ func (r *Recorder) end(c *call, s *Span, e *finishing, v *spantree.Values) (ende
 		r.out.event(c, s, outputs.KindError, f.Event("Error in "+s.data.Name+": ", t), s.index >= 0)
 	}
 	if f != nil && s.parent != nil {
-		s.parent.inner = f.Err
+		s.parent.errors().inner = f.Err
 	}
 	r.tree.remove(s)
 	c.own = r.out.stop(c, s, t, nil, f)
@@ -159,7 +163,11 @@ func (r *Recorder) childFailedWith(s *Span, err error) bool {
 		return false
 	}
 	var inner error
-	r.locked(func() { inner = s.inner })
+	r.locked(func() {
+		if s.errs != nil {
+			inner = s.errs.inner
+		}
+	})
 	return inner != nil && failure.Same(err, inner)
 }
 

@@ -44,8 +44,8 @@ type Span struct {
 	to      filter.Set   // the outputs that get it
 	outside trace.SpanID // its parent, if that is not a span of the recorder
 
-	base, carrying context.Context // the context it was started with, and the same with the span; see below
-	starting       context.Context // OpenTelemetry's start context, see startContext
+	base     context.Context // the context it was started with
+	starting context.Context // the start context of OpenTelemetry, see startContext
 
 	// The options for its start and its end in OpenTelemetry, which does not keep
 	// them: here they need no extra memory.
@@ -55,15 +55,28 @@ type Span struct {
 	// Guarded by the recorder's lock.
 	data       outputs.SpanData
 	state      spanState
-	ambient    bool  // it is a parent for callbacks without a context
-	hook       bool  // it represents an ambient scope of package ai
-	scoped     bool  // it belongs to a scope
-	errored    bool  // an error was recorded
-	inner      error // the latest error with which a span below ended
+	ambient    bool        // it is a parent for callbacks, without a context
+	hook       bool        // it stands for an ambient scope of package ai
+	scoped     bool        // it belongs to a scope
+	errored    bool        // an error was recorded
+	errs       *spanErrors // nil: none
 	prev, next *Span
-	iteration  spantree.Consumed // of a training iteration, set before its end
-	step       int64             // of a checkpoint save
-	problem    error
+	consumed   *spantree.Consumed // of a training iteration, set before its end; nil: not set
+	step       int64              // of a checkpoint save
+}
+
+// spanErrors are what few spans have.
+type spanErrors struct {
+	inner   error // the latest error with which a span below ended
+	problem error // of telemetry with the span
+}
+
+// errors returns the errors of a span, to be set. The lock is held.
+func (s *Span) errors() *spanErrors {
+	if s.errs == nil {
+		s.errs = new(spanErrors)
+	}
+	return s.errs
 }
 
 // contextSpan is the view of a Span that contexts carry: the OpenTelemetry API
@@ -121,8 +134,65 @@ func (c *startContext) Done() <-chan struct{} { return c.starting.Done() }
 // Err implements context.Context.
 func (c *startContext) Err() error { return c.starting.Err() }
 
-// tree holds the open spans of a run. The recorder's lock guards it; only
-// current is read without it.
+// carryingContext is the context that a span was started with, with the span. It needs no
+// memory of its own.
+type carryingContext Span
+
+// spanKey is the key under which OpenTelemetry looks for the span of a context. It is nil
+// if OpenTelemetry does it in another way.
+var spanKey = func() any {
+	asked := keyProbe{Context: context.Background()}
+	trace.SpanFromContext(&asked)
+	if asked.times != 1 {
+		return nil
+	}
+	return asked.key
+}()
+
+// keyProbe is a context that notes what it is asked for.
+type keyProbe struct {
+	context.Context
+	key   any
+	times int
+}
+
+// Value implements context.Context.
+func (p *keyProbe) Value(key any) any {
+	p.key = key
+	p.times++
+	return nil
+}
+
+// carrying returns the context that s was started with, with s as its span.
+func (s *Span) carrying() context.Context {
+	if spanKey == nil {
+		return trace.ContextWithSpan(s.base, (*contextSpan)(s))
+	}
+	return (*carryingContext)(s)
+}
+
+// Value implements context.Context.
+func (c *carryingContext) Value(key any) any {
+	if key == spanKey {
+		return (*contextSpan)(c)
+	}
+	return c.base.Value(key)
+}
+
+// Deadline implements context.Context.
+func (c *carryingContext) Deadline() (time.Time, bool) { return c.base.Deadline() }
+
+// Done implements context.Context.
+func (c *carryingContext) Done() <-chan struct{} { return c.base.Done() }
+
+// Err implements context.Context.
+func (c *carryingContext) Err() error { return c.base.Err() }
+
+// String implements fmt.Stringer, for contexts that print their parents.
+func (c *carryingContext) String() string { return "telemetry.Span" }
+
+// tree holds the open spans of a run. The recorder's lock guards it; only current
+// is read without it.
 type tree struct {
 	first, last *Span                // in the order of their start
 	byName      [spans.Count]*Span   // the standard span of each name, from before its start

@@ -17,6 +17,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/display"
@@ -26,10 +27,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-// reportOf returns a report with a diagnosis of ranks, and an outcome.
-func reportOf(kind straggler.Kind, how job.How, ranks ...int) *report.Report {
+// reportOf is a report with a verdict on ranks, and an outcome.
+func reportOf(kind finding.Kind, how job.How, ranks ...int) *report.Report {
 	r := &report.Report{Ledger: &account.Report{}}
-	r.Verdict.Rank = &straggler.Verdict{Finding: straggler.Finding{Kind: kind, Ranks: ranks}, Ranking: make([]straggler.RankRow, 3)}
+	r.Verdict.Rank = &straggler.Verdict{Finding: finding.Finding{Kind: kind, Ranks: ranks}, Ranking: make([]straggler.RankRow, 3)}
 	if how != "" {
 		r.Outcome = &job.Outcome{How: how}
 	}
@@ -39,8 +40,8 @@ func reportOf(kind straggler.Kind, how job.How, ranks ...int) *report.Report {
 // TestAlertTellsChanges checks that an answer of two readings is reported once,
 // and one that alternates once per interval.
 func TestAlertTellsChanges(t *testing.T) {
-	fine, slow, other := reportOf(straggler.Fine, ""), reportOf(straggler.SlowRanks, "", 3), reportOf(straggler.SlowRanks, "", 4)
-	unknown, hung, done := reportOf(straggler.Unknown, ""), reportOf(straggler.Hang, job.Hung, 3), reportOf(straggler.Fine, job.Completed)
+	fine, slow, other := reportOf(finding.Fine, ""), reportOf(finding.SlowRanks, "", 3), reportOf(finding.SlowRanks, "", 4)
+	unknown, hung, done := reportOf(finding.Unknown, ""), reportOf(finding.Hang, job.Hung, 3), reportOf(finding.Fine, job.Completed)
 	type reading struct {
 		at   int // seconds
 		r    *report.Report
@@ -85,7 +86,7 @@ func TestAlertCallsAgain(t *testing.T) {
 	calls := 0
 	w := &alerter{now: fixed, call: func(context.Context, *alertMessage) error { calls++; return errors.New("no") }}
 	for range 9 {
-		_ = w.take(t.Context(), &topReading{report: reportOf(straggler.Drift, "")})
+		_ = w.take(t.Context(), &topReading{report: reportOf(finding.Drift, "")})
 	}
 	if calls != maxCalls {
 		t.Errorf("%d calls", calls)
@@ -120,7 +121,7 @@ func TestAlert(t *testing.T) {
 		}
 		return json.Unmarshal(text, &m)
 	})
-	if v := m.Verdict.Rank; v == nil || v.Kind != straggler.SlowRanks || !slices.Equal(v.Ranks, []int{3}) || m.Verdict.Sentence == "" || len(m.Losses) == 0 {
+	if v := m.Verdict.Rank; v == nil || v.Kind != finding.SlowRanks || !slices.Equal(v.Ranks, []int{3}) || m.Verdict.Sentence == "" || len(m.Losses) == 0 {
 		t.Errorf("%+v", m)
 	}
 	var body alertMessage
@@ -187,7 +188,7 @@ func TestAlertCall(t *testing.T) {
 		}
 		var errs lockedBuffer
 		a := &ui.App{Stdout: display.NewWriter(&errs), Stderr: display.NewWriter(&errs)}
-		err := caller(a, &tt.o)(t.Context(), messageOf(reportOf(straggler.Fine, ""), noon))
+		err := caller(a, &tt.o)(t.Context(), messageOf(reportOf(finding.Fine, ""), noon))
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%+v: %v", tt.o, err)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/analyze/compare"
-	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/report"
 )
@@ -181,7 +181,7 @@ func showSteps(a *ui.App, r *compare.Result) {
 		if p.Sure {
 			mark = " (sure)"
 		}
-		row("  "+straggler.PhaseWords(p.Phase), ms(p.Base), ms(p.New), p.Change, mark)
+		row("  "+finding.Word(p.Phase), ms(p.Base), ms(p.New), p.Change, mark)
 	}
 	if s := r.RunTime; s != nil {
 		t.Add("run", display.Duration(int64(s[0]*1e9)), display.Duration(int64(s[1]*1e9)), display.Change(s[1]/s[0]-1), "")

@@ -69,7 +69,7 @@ func runDemo(ctx context.Context, a *ui.App) error {
 			return err
 		}
 	}
-	a.Note("trainspan report demo --full shows all tables, trainspan open demo the trace of all ranks")
+	a.Note("trainspan report demo --full shows all tables")
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
@@ -236,28 +237,28 @@ func TestOperations(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		rows  func(t *testing.T) []operation
-		kind  straggler.Kind
+		kind  finding.Kind
 		ranks []int
 		cause string
 		gain  float64
 	}{
-		{"published: a worker is slow", published("AR"), straggler.SlowRanks, []int{0}, "compute", 2.02},
-		{"published: sequences of different length", published("SE"), straggler.Imbalance, nil, "backward", 1.24},
-		{"published: a long last stage", published("ST"), straggler.Fine, nil, "", 0},
-		{"no fault", made(func(int, int, int64) float64 { return 1 }), straggler.Fine, nil, "", 0},
+		{"published: a worker is slow", published("AR"), finding.SlowRanks, []int{0}, "compute", 2.02},
+		{"published: sequences of different length", published("SE"), finding.Imbalance, nil, "backward", 1.24},
+		{"published: a long last stage", published("ST"), finding.Fine, nil, "", 0},
+		{"no fault", made(func(int, int, int64) float64 { return 1 }), finding.Fine, nil, "", 0},
 		{"a worker is slow", made(func(dp, stage int, _ int64) float64 {
 			if dp == 1 && stage == 0 {
 				return 2
 			}
 			return 1
-		}), straggler.SlowRanks, []int{2}, "compute", 1.57},
+		}), finding.SlowRanks, []int{2}, "compute", 1.57},
 		{"another worker in each step", made(func(dp, _ int, step int64) float64 {
 			if step*7%4 == int64(dp) {
 				return 1.5
 			}
 			return 1
-		}), straggler.Imbalance, nil, "compute", 1.32},
-		{"a long last stage", made(func(_, stage int, _ int64) float64 { return 1 + 0.5*float64(stage) }), straggler.Fine, nil, "", 0},
+		}), finding.Imbalance, nil, "compute", 1.32},
+		{"a long last stage", made(func(_, stage int, _ int64) float64 { return 1 + 0.5*float64(stage) }), finding.Fine, nil, "", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := replayOperations(t, c.rows(t)).Verdict()

@@ -18,6 +18,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 	"github.com/trainspan/trainspan/internal/report"
 )
@@ -210,8 +211,10 @@ func collectRows(ctx context.Context, set *job.Set, rows *dataset.Builder, steps
 		}
 		return accounts, cmp.Or(set.Stop(), err)
 	}
-	ranks := fromjob.New()
+	spill := extsort.NewBlocks(largeJob/2, "")
+	ranks := fromjob.New(spill)
 	accounts, err := account.Collect(set, steps.open, ranks.Open)
+	err = cmp.Or(err, spill.Err())
 	for i := range accounts {
 		if clocks := fromjob.Clocks(ranks.Attempts(accounts[i].Job)); clocks != nil {
 			accounts[i].SetClocks(clocks.Of)

@@ -139,8 +139,8 @@ func TestRunEndsInAScreenForItsTerminal(t *testing.T) {
 					t.Errorf("a line has %d characters, want at most %d: %q", n, c.columns, line)
 				}
 			}
-			if !strings.HasPrefix(plain, "runjob.1 · COMPLETED") || !strings.HasSuffix(plain, "\nPage       files/report.html\nFiles      files\n") {
-				t.Errorf("screen = %q, want the report, then the page and the files", plain)
+			if !strings.HasPrefix(plain, "runjob.1 · COMPLETED") || !strings.HasSuffix(plain, "\nPage       files/report.html\nTrace      trainspan open files\nFiles      files\n") {
+				t.Errorf("screen = %q, want the report, then the page, the trace and the files", plain)
 			}
 		})
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/analyze/account"
-	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/platform/display"
@@ -278,7 +278,7 @@ func rowOf(j *report.Job) runRow {
 		row.Outcome = r.Attempts[n-1].End()
 	}
 	switch v := r.Verdict.Rank; {
-	case v != nil && v.Kind != straggler.Fine && v.Kind != straggler.Unknown:
+	case v != nil && v.Kind != finding.Fine && v.Kind != finding.Unknown:
 		row.Diagnosis = string(v.Kind)
 	case len(r.Losses) > 0 && r.Losses[0].Share >= 0.05 && r.Goodput != nil && r.Profile == nil:
 		row.Diagnosis = fmt.Sprintf("%s %s", r.Losses[0].Category, display.Percent(r.Losses[0].Share))
@@ -318,7 +318,7 @@ func (row *runRow) account(r *report.Report) {
 			continue
 		}
 		row.hosts = append(row.hosts, k.Host)
-		if v != nil && v.Kind == straggler.SlowRanks && slices.Contains(v.Ranks, k.Rank) {
+		if v != nil && v.Kind == finding.SlowRanks && slices.Contains(v.Ranks, k.Rank) {
 			slow[k.Host] = true
 		}
 	}

@@ -65,6 +65,7 @@ func runTop(ctx context.Context, a *ui.App, args []string, interval time.Duratio
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // ends a reading in progress, whose result is not needed
 	m := newTopModel(ctx, reader, a.Paint(a.Stdout))
+	m.ascii = a.Stdout.ASCII
 	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(a.Streams.Out), tea.WithoutSignalHandler()}
 	if f, ok := a.Streams.In.(*os.File); ok && ui.Terminal(f) { // otherwise it opens the terminal itself
 		options = append(options, tea.WithInput(f))
@@ -86,6 +87,7 @@ type topModel struct {
 	ctx    context.Context
 	reader *topReader
 	paint  ui.Painter
+	ascii  bool // the terminal's locale has nothing else
 
 	width, height int
 	top           int // the first visible line of the report
@@ -236,7 +238,11 @@ func (m *topModel) View() tea.View {
 	if m.height > 1 {
 		lines = append(lines, m.keys(first, len(body)))
 	}
-	v := tea.NewView(strings.Join(lines, "\n"))
+	text := strings.Join(lines, "\n")
+	if m.ascii {
+		text = display.ASCII(text)
+	}
+	v := tea.NewView(text)
 	v.AltScreen, v.WindowTitle = true, "trainspan top "+display.Text(m.reader.name())
 	return v
 }

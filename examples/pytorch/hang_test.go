@@ -14,8 +14,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
-// TestHang: a rank that waits forever in its loader, and ranks that take collectives in
-// another order, are named while the job goes on, and in the report after it was killed.
+// TestHang checks that a rank that waits forever in its loader, and ranks that
+// call collectives in another order, are named while the job runs, and in the
+// report after it was killed.
 func TestHang(t *testing.T) {
 	for _, tt := range []struct {
 		how, outcome, cause, dump string
@@ -64,7 +65,7 @@ func TestHang(t *testing.T) {
 				if err := json.Unmarshal(text, &m); err != nil {
 					return err
 				}
-				if m.Verdict.Straggler.Kind != "hang" { // it had another answer before
+				if m.Verdict.Straggler.Kind != "hang" { // an earlier verdict may differ
 					return fmt.Errorf("notified: %s", m.Verdict.Sentence)
 				}
 				return nil

@@ -20,6 +20,16 @@ const (
 	argSpanID    = "span_id"
 )
 
+// Arguments as lines have them.
+const (
+	textEpoch     = `,"` + attributes.Epoch + `":`
+	textStep      = `,"` + attributes.Step + `":`
+	textCount     = `,"` + argCount + `":`
+	textTruncated = `,"` + argTruncated + `":`
+	textTraceID   = `,"` + argTraceID + `":`
+	textSpanID    = `,"` + argSpanID + `":`
+)
+
 // stackText is how many bytes of arguments an event can have without an
 // allocation.
 const stackText = 384
@@ -59,19 +69,17 @@ func (d *traceWriter) appendSpan(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, ep
 	if to < len(dst) { // trace_id of the program becomes user_trace_id
 		tracefile.Distinct(dst[first:], from-first, to-first, "user_")
 	}
-	return dst, d.keys.find(s.InstrumentationScope().Name, s.Name(), cat, event)
+	return dst, d.key(s, cat, event)
 }
 
-// appendInt appends an integer under a name that needs no escapes.
-func appendInt(dst []byte, key string, v int64) []byte {
-	dst, _ = jsontext.AppendKey(dst, key)
-	return jsontext.AppendInt(dst, v)
+// appendInt appends an integer behind the text of an argument's name.
+func appendInt(dst []byte, text string, v int64) []byte {
+	return jsontext.AppendInt(append(dst, text...), v)
 }
 
 // appendString is appendInt for a string.
-func appendString(dst []byte, key, v string) []byte {
-	dst, _ = jsontext.AppendKey(dst, key)
-	return jsontext.AppendString(dst, v)
+func appendString(dst []byte, text, v string) []byte {
+	return jsontext.AppendString(append(dst, text...), v)
 }
 
 // missingProgress is epoch and step, -1 where they are not known or among attrs.
@@ -88,10 +96,10 @@ func missingProgress(epoch, step int64, attrs []attribute.KeyValue) (int64, int6
 // appendProgressText appends epoch and step where they are known.
 func appendProgressText(dst []byte, epoch, step int64) []byte {
 	if epoch >= 0 {
-		dst = appendInt(dst, attributes.Epoch, epoch)
+		dst = appendInt(dst, textEpoch, epoch)
 	}
 	if step >= 0 {
-		dst = appendInt(dst, attributes.Step, step)
+		dst = appendInt(dst, textStep, step)
 	}
 	return dst
 }

@@ -85,22 +85,15 @@ func (e *Exporter) Writer() *dftracer.Writer {
 	if e == nil {
 		return nil
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.live != nil {
-		return e.live.Writer()
+	if p := e.opened(); p != nil {
+		return p.Writer()
 	}
 	return e.opts.Writer
 }
 
 // ForceFlush implements outputs.Output: what was written so far is in the file
 // when it returns.
-func (e *Exporter) ForceFlush(ctx context.Context) error {
-	if e != nil && e.live != nil {
-		e.live.files.flush(0)
-	}
-	return e.Writer().FlushContext(ctx)
-}
+func (e *Exporter) ForceFlush(ctx context.Context) error { return e.opened().ForceFlush(ctx) }
 
 // watcher writes the begin of everything that stays open for long. The zero value
 // watches nothing.

@@ -113,3 +113,29 @@ func TestKeysOfTheTrace(t *testing.T) {
 		}
 	}
 }
+
+// An exporter may be asked about its file while the first spans open it.
+func TestExporterIsAskedWhileItOpens(t *testing.T) {
+	e := pfw.New(filepath.Join(t.TempDir(), "trace.pfw"), nil)
+	asked, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; e.Stats().File.Records == 0; i++ {
+			if err := e.ForceFlush(t.Context()); err != nil || e.Path() == "" {
+				t.Errorf("ForceFlush() = %v, Path() = %q", err, e.Path())
+			}
+			if i == 0 {
+				close(asked)
+			}
+		}
+	}()
+	<-asked
+	if err := e.ExportSpans(t.Context(), tracetest.SpanStubs{{Name: "first", StartTime: time.UnixMilli(1), EndTime: time.UnixMilli(2)}}.Snapshots()); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	if err := e.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	dftest.Check(t, e.Path())
+}

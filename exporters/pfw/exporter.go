@@ -36,6 +36,7 @@ type Exporter struct {
 	path string
 	opts Options
 
+	opening sync.Mutex // while live is set; those who need no open file ask opened
 	mu      sync.Mutex
 	closed  bool
 	started bool // the trace begins with its first span and ends with Shutdown
@@ -66,14 +67,14 @@ func New(path string, o *Options) *Exporter {
 }
 
 // open opens the file, unless the options have a writer, and makes the processor that
-// writes to it. With a batch the trace begins with the earliest of its spans, which have
-// begun before there was a file.
+// writes to it. Without telemetry the trace begins with the earliest span of a batch,
+// which has begun before there was a file.
 func (e *Exporter) open(t *outputs.Telemetry, batch []sdktrace.ReadOnlySpan) (err error) {
 	opts := e.opts
 	e.started = false
 	if opts.Writer == nil {
-		trace := opts.traceFor(t)
-		if len(batch) > 0 && trace.Start.IsZero() {
+		trace := opts.traceFor(cmp.Or(t, &outputs.Telemetry{}))
+		if t == nil && trace.Start.IsZero() {
 			e.started = true
 			for _, s := range batch {
 				if at := s.StartTime(); trace.Start.IsZero() || at.Before(trace.Start) {
@@ -90,9 +91,28 @@ func (e *Exporter) open(t *outputs.Telemetry, batch []sdktrace.ReadOnlySpan) (er
 		}
 		tracefile.WriteCustom(opts.Writer, tracefile.KeyFlushInterval, strconv.FormatInt(cmp.Or(trace.FlushInterval, dftracer.DefaultFlushInterval).Microseconds(), 10))
 	}
-	e.live = newProcessor(opts)
+	p := newProcessor(opts)
+	if t == nil {
+		p.ended.first = int64(os.Getpid()) // no other spans come
+	}
+	e.opening.Lock()
+	defer e.opening.Unlock()
+	e.live = p
 	return nil
 }
+
+// opened returns what writes the file, nil before it is open.
+func (e *Exporter) opened() *Processor {
+	if e == nil {
+		return nil
+	}
+	e.opening.Lock()
+	defer e.opening.Unlock()
+	return e.live
+}
+
+// Stats implements outputs.Output.
+func (e *Exporter) Stats() outputs.Stats { return e.opened().Stats() }
 
 // ExportSpans implements sdktrace.SpanExporter. It waits for the disk only if
 // that is slower than the program. All spans are written when it returns, so
@@ -107,10 +127,9 @@ func (e *Exporter) ExportSpans(_ context.Context, batch []sdktrace.ReadOnlySpan)
 		return e.err
 	}
 	if e.live == nil {
-		if e.err = e.open(&outputs.Telemetry{}, batch); e.err != nil {
+		if e.err = e.open(nil, batch); e.err != nil {
 			return e.err
 		}
-		e.ended.first = int64(os.Getpid()) // no other spans come
 	}
 	for _, s := range batch {
 		e.records = append(e.records, outputs.Record{Kind: outputs.KindStop, Snapshot: s})

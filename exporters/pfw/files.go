@@ -32,11 +32,11 @@ const maxFiles = 1 << 16
 
 // Arguments of calls on files, as DFTracer names them.
 const (
-	argFile   = "fhash"
-	argRet    = "ret"
-	argSize   = "size"
-	argOffset = "offset"
-	argWhence = "whence"
+	argFile    = "fhash"
+	textRet    = `,"ret":`
+	textSize   = `,"size":`
+	textOffset = `,"offset":`
+	textWhence = `,"whence":`
 )
 
 // fileKeys are the names of all calls.
@@ -157,15 +157,15 @@ func (f *file) Record(ctx context.Context, c dispatch.FileCall) {
 }
 
 func (f *file) appendCall(dst []byte, c *dispatch.FileCall) []byte {
-	dst = appendInt(append(dst, f.head...), argRet, c.Ret)
+	dst = appendInt(append(dst, f.head...), textRet, c.Ret)
 	if c.Size >= 0 {
-		dst = appendInt(dst, argSize, c.Size)
+		dst = appendInt(dst, textSize, c.Size)
 	}
 	if c.Offset >= 0 || c.Op == dispatch.FileSeek || c.Op == dispatch.FileStdSeek {
-		dst = appendInt(dst, argOffset, c.Offset)
+		dst = appendInt(dst, textOffset, c.Offset)
 	}
 	if c.Op == dispatch.FileSeek || c.Op == dispatch.FileStdSeek {
-		dst = appendInt(dst, argWhence, int64(c.Whence))
+		dst = appendInt(dst, textWhence, int64(c.Whence))
 	}
 	return dst
 }

@@ -34,7 +34,8 @@ type keyID struct {
 	scope, name, cat, event string
 }
 
-// keyTable finds the encoded names of spans. Reading takes no lock.
+// keyTable has the encoded names of the standard spans, and finds those of others.
+// Reading takes no lock.
 type keyTable struct {
 	standard *[spans.Count]dftracer.Key
 	recent   [recentKeys]atomic.Pointer[recentKey]
@@ -83,11 +84,6 @@ func (id keyID) clone() keyID {
 // lookUp is find without the recent names. keep reports whether the key is one of
 // those that are kept.
 func (t *keyTable) lookUp(id keyID) (key *dftracer.Key, keep bool) {
-	if id.cat == "" && id.event == "" {
-		if index := spans.Index(id.name); index >= 0 {
-			return &t.standard[index], true
-		}
-	}
 	if all := t.all.Load(); all != nil {
 		if key := (*all)[id]; key != nil {
 			return key, true

@@ -38,8 +38,8 @@ type spanShard struct {
 }
 
 type scopeShard struct {
-	mu    sync.Mutex
-	first *scopeEntry
+	mu   sync.Mutex
+	open map[*scopeEntry]struct{}
 }
 
 // Span ids are random: any of their bits are a good hash.
@@ -128,11 +128,10 @@ func (r *registry) addScope(sc *scopeEntry, tid int64) {
 	s := &r.moreScopes[-sc.slotted]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sc.next = s.first
-	if s.first != nil {
-		s.first.prev = sc
+	if s.open == nil {
+		s.open = make(map[*scopeEntry]struct{})
 	}
-	s.first = sc
+	s.open[sc] = struct{}{}
 }
 
 // removeScope takes a scope out. It is called once for each.
@@ -144,15 +143,7 @@ func (r *registry) removeScope(sc *scopeEntry) {
 	s := &r.moreScopes[-sc.slotted]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sc.prev == nil {
-		s.first = sc.next
-	} else {
-		sc.prev.next = sc.next
-	}
-	if sc.next != nil {
-		sc.next.prev = sc.prev
-	}
-	sc.prev, sc.next = nil, nil
+	delete(s.open, sc)
 }
 
 // holds reports whether a scope is still registered.
@@ -163,7 +154,8 @@ func (r *registry) holds(sc *scopeEntry) bool {
 	s := &r.moreScopes[-sc.slotted]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return sc.prev != nil || s.first == sc
+	_, open := s.open[sc]
+	return open
 }
 
 // allSpans lists the spans that are open or being written.
@@ -196,7 +188,7 @@ func (r *registry) allScopes() []*scopeEntry {
 	for i := range r.moreScopes {
 		s := &r.moreScopes[i]
 		s.mu.Lock()
-		for sc := s.first; sc != nil; sc = sc.next {
+		for sc := range s.open {
 			all = append(all, sc)
 		}
 		s.mu.Unlock()

@@ -28,7 +28,6 @@ type caller = context.Context
 type scope struct {
 	scopeEntry
 	caller // the context it was started with
-	d      *traceWriter
 }
 
 // Start implements dispatch.ScopeKind.
@@ -40,7 +39,7 @@ func (k *kind) Start(ctx context.Context, args *dispatch.LiveArgs, o dispatch.Sc
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	s := &scope{scopeEntry: scopeEntry{key: &k.key, args: args, count: o.Count}, caller: ctx, d: d}
+	s := &scope{scopeEntry: scopeEntry{kind: k, args: args, count: o.Count}, caller: ctx}
 	long := k.long && !d.opts.NoBegin
 	s.begun = long
 	s.place(d.enclosing(ctx, &s.outer), d.clock.now(), o.Ambient)
@@ -59,7 +58,7 @@ func (k *kind) Start(ctx context.Context, args *dispatch.LiveArgs, o dispatch.Sc
 // revoke makes a scope one that was not started, unless the watcher wrote its
 // begin already.
 func (s *scope) revoke(long bool) {
-	d := s.d
+	d := s.kind.d
 	if s.begun && !long {
 		d.writeScope(&s.scopeEntry, d.clock.now(), true)
 		return
@@ -70,7 +69,7 @@ func (s *scope) revoke(long bool) {
 
 // place gives the scope its id, parent and lane, and registers it.
 func (s *scope) place(carried *open, start int64, ambient bool) {
-	d := s.d
+	d := s.kind.d
 	parent := d.ambient.innermost(carried, start)
 	s.id = d.w.NextID()
 	s.beginBelow(parent, start)
@@ -107,7 +106,10 @@ func (k *kind) Now() int64 { return k.d.clock.nanoseconds() }
 // enclosing finds the open span or scope that the context of a new scope leads
 // to, nil for none, and notes which span the context has.
 func (d *traceWriter) enclosing(ctx context.Context, outer *trace.SpanID) *open {
-	if sc, ok := ctx.(*scope); ok && sc.d == d {
+	if ctx == context.Background() { // it carries nothing
+		return d.current(outer)
+	}
+	if sc, ok := ctx.(*scope); ok && sc.kind.d == d {
 		*outer = sc.outer
 		if o := sc.alive(); o != nil {
 			return o
@@ -166,17 +168,34 @@ func (k *kind) Note(_ context.Context, key string) {
 
 // Value implements context.Context: a traceWriter finds its innermost scope.
 func (s *scope) Value(key any) any {
-	if d, ok := key.(*traceWriter); ok && d == s.d {
+	if d, ok := key.(*traceWriter); ok && d == s.kind.d {
 		return &s.scopeEntry
 	}
 	return s.caller.Value(key)
 }
 
 // String implements fmt.Stringer for contexts that print their parents.
-func (s *scope) String() string { return "pfw.scope(" + tracefile.KeyName(*s.key) + ")" }
+func (s *scope) String() string { return "pfw.scope(" + tracefile.KeyName(s.kind.key) + ")" }
 
 // maxExtra bounds the arguments of one scope, as those of a span are.
 const maxExtra = 512
+
+// ownArgs are the arguments of one use of a scope. They do not change.
+type ownArgs struct {
+	attrs []attribute.KeyValue
+	over  int // how many were left out
+}
+
+// none are the arguments of a scope that was given none.
+var none ownArgs
+
+// extra returns the arguments of this use of the scope.
+func (s *scopeEntry) extra() *ownArgs {
+	if own := s.own.Load(); own != nil {
+		return own
+	}
+	return &none
+}
 
 // set sets arguments of this use of the scope.
 func (s *scopeEntry) set(attrs []attribute.KeyValue) {
@@ -184,42 +203,33 @@ func (s *scopeEntry) set(attrs []attribute.KeyValue) {
 		return
 	}
 	for {
-		old := s.extra.Load()
-		all, over := attrs[:1:1], 0 // a single attribute cannot repeat a key
+		old := s.own.Load()
+		next := &ownArgs{attrs: attrs[:1:1]} // a single attribute cannot repeat a key
 		if old != nil || len(attrs) > 1 {
-			all, over = merged(old, attrs)
+			next = s.extra().with(attrs)
 		}
-		if all == nil || s.extra.CompareAndSwap(old, &all) {
-			if over > 0 {
-				s.over.Add(int32(over))
-			}
+		if s.own.CompareAndSwap(old, next) {
 			return
 		}
 	}
 }
 
-// merged returns arguments of which some are new, nil where none of them can be
-// taken, and how many are left out.
-func merged(old *[]attribute.KeyValue, attrs []attribute.KeyValue) (all []attribute.KeyValue, over int) {
-	var have []attribute.KeyValue
-	if old != nil {
-		have = *old
-	}
+// with returns the arguments with others, of which those that are over are left out.
+func (o *ownArgs) with(attrs []attribute.KeyValue) *ownArgs {
+	next := &ownArgs{attrs: o.attrs, over: o.over}
+	copied := false
 	for _, kv := range attrs {
-		now := all
-		if all == nil {
-			now = have
-		}
-		if len(now) >= maxExtra && !has(now, kv.Key) {
-			over++
+		if len(next.attrs) >= maxExtra && !has(next.attrs, kv.Key) {
+			next.over++
 			continue
 		}
-		if all == nil {
-			all = append(make([]attribute.KeyValue, 0, min(len(have)+len(attrs), maxExtra)), have...)
+		if !copied {
+			next.attrs = append(make([]attribute.KeyValue, 0, min(len(o.attrs)+len(attrs), maxExtra)), o.attrs...)
+			copied = true
 		}
-		all = upsert(all, kv)
+		next.attrs = upsert(next.attrs, kv)
 	}
-	return all, over
+	return next
 }
 
 // upsert sets an attribute of a slice that nobody else has.
@@ -248,9 +258,7 @@ func (s *scopeEntry) arguments(d *traceWriter) (extra, shared []attribute.KeyVal
 	if args != nil {
 		shared = args.Attrs
 	}
-	if own := s.extra.Load(); own != nil {
-		extra = *own
-	}
+	extra = s.extra().attrs
 	epoch, step = missingProgress(epoch, step, extra)
 	epoch, step = missingProgress(epoch, step, shared)
 	return extra, shared, epoch, step
@@ -258,14 +266,14 @@ func (s *scopeEntry) arguments(d *traceWriter) (extra, shared []attribute.KeyVal
 
 // appendText is appendArgs as text; ok is false where the keys do not allow that.
 func (s *scopeEntry) appendText(d *traceWriter, dst []byte) (text []byte, ok bool) {
-	if s.over.Load() > 0 {
+	if s.extra().over > 0 {
 		return nil, false
 	}
 	names := &d.args
 	extra, shared, epoch, step := s.arguments(d)
 	dst = appendProgressText(dst, epoch, step)
 	if s.count > 0 && !has(extra, argCount) {
-		dst = appendInt(dst, argCount, s.count)
+		dst = appendInt(dst, textCount, s.count)
 	}
 	for i := range shared {
 		kv := &shared[i]
@@ -306,7 +314,7 @@ func (s *scopeEntry) appendArgs(d *traceWriter, dst []dftracer.Arg) []dftracer.A
 	for i := range extra {
 		dst = appendArg(dst, &extra[i])
 	}
-	if n := s.over.Load(); n > 0 {
+	if n := s.extra().over; n > 0 {
 		dst = append(dst, dftracer.Int(place.ArgDroppedAttributes, int64(n)))
 	}
 	return dst
@@ -332,15 +340,15 @@ func (s *scope) Fail(err error) {
 
 // End implements dispatch.Scope.
 func (s *scope) End() {
-	if s.finish(&s.d.beginning) {
-		s.d.writeScope(&s.scopeEntry, s.d.clock.now(), false)
+	if s.finish(&s.kind.d.beginning) {
+		s.kind.d.writeScope(&s.scopeEntry, s.kind.d.clock.now(), false)
 	}
 }
 
 // Abandon implements dispatch.Scope.
 func (s *scope) Abandon() {
-	if s.finish(&s.d.beginning) {
-		s.d.writeScope(&s.scopeEntry, s.d.clock.now(), true)
+	if s.finish(&s.kind.d.beginning) {
+		s.kind.d.writeScope(&s.scopeEntry, s.kind.d.clock.now(), true)
 	}
 }
 

@@ -51,6 +51,17 @@ func (d *traceWriter) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, tr
 	d.open.remove(e)
 }
 
+// key returns the category and the name of a span, of which cat and event are attributes.
+func (d *traceWriter) key(s sdktrace.ReadOnlySpan, cat, event string) *dftracer.Key {
+	name := s.Name()
+	if cat == "" && event == "" {
+		if i := spans.Index(name); i >= 0 {
+			return &d.keys.standard[i] // whatever its scope is, which costs more to ask for
+		}
+	}
+	return d.keys.find(s.InstrumentationScope().Name, name, cat, event)
+}
+
 // writeText writes a span whose attributes can be encoded one by one, as those
 // of nearly all spans can. It writes nothing where it returns false.
 func (d *traceWriter) writeText(e *spanEntry, s sdktrace.ReadOnlySpan, at *dftracer.Span, truncated bool) bool {
@@ -65,14 +76,14 @@ func (d *traceWriter) writeText(e *spanEntry, s sdktrace.ReadOnlySpan, at *dftra
 		return false
 	}
 	if truncated {
-		text = appendInt(text, argTruncated, 1)
+		text = appendInt(text, textTruncated, 1)
 	}
 	if d.opts.TraceIDs {
 		sc := s.SpanContext()
-		text = appendString(text, argTraceID, sc.TraceID().String())
-		text = appendString(text, argSpanID, sc.SpanID().String())
+		text = appendString(text, textTraceID, sc.TraceID().String())
+		text = appendString(text, textSpanID, sc.SpanID().String())
 	}
-	d.w.WriteEncoded(d.keys.find(s.InstrumentationScope().Name, s.Name(), cat, event), *at, text)
+	d.w.WriteEncoded(d.key(s, cat, event), *at, text)
 	return true
 }
 
@@ -96,16 +107,16 @@ func (d *traceWriter) writeScope(s *scopeEntry, end int64, truncated bool) {
 	var text [stackText]byte
 	if text, ok := s.appendText(d, text[:0]); ok {
 		if truncated {
-			text = appendInt(text, argTruncated, 1)
+			text = appendInt(text, textTruncated, 1)
 		}
-		d.w.WriteEncoded(s.key, at, text)
+		d.w.WriteEncoded(&s.kind.key, at, text)
 	} else {
 		var stack [stackArgs]dftracer.Arg
 		args := s.appendArgs(d, stack[:0])
 		if truncated {
 			args = append(args, dftracer.Int(argTruncated, 1))
 		}
-		d.w.WriteComplete(s.key, at, args...)
+		d.w.WriteComplete(&s.kind.key, at, args...)
 	}
 	d.open.removeScope(s)
 }
@@ -165,8 +176,7 @@ func (d *traceWriter) beginSpan(e *spanEntry) {
 			event = attrs[i].Value.AsString()
 		}
 	}
-	key := d.keys.find(e.span.InstrumentationScope().Name, e.span.Name(), cat, event)
-	d.begin(&e.open, key, d.roots.tid(&e.open), e.epoch, e.step, attrs)
+	d.begin(&e.open, d.key(e.span, cat, event), d.roots.tid(&e.open), e.epoch, e.step, attrs)
 }
 
 func (d *traceWriter) beginScope(s *scopeEntry) {
@@ -176,7 +186,7 @@ func (d *traceWriter) beginScope(s *scopeEntry) {
 		shared = args.Attrs
 	}
 	epoch, step := d.standing(args)
-	d.begin(&s.open, s.key, d.roots.tid(&s.open), epoch, step, shared)
+	d.begin(&s.open, &s.kind.key, d.roots.tid(&s.open), epoch, step, shared)
 }
 
 // spanEntry is an open span.
@@ -190,13 +200,11 @@ type spanEntry struct {
 // scopeEntry is an open scope.
 type scopeEntry struct {
 	open
-	key        *dftracer.Key
-	args       *dispatch.LiveArgs
-	count      int64
-	outer      trace.SpanID // the innermost span of the context
-	prev, next *scopeEntry  // in the registry
-	extra      atomic.Pointer[[]attribute.KeyValue]
-	over       atomic.Int32 // arguments that were left out of extra
+	kind  *kind
+	args  *dispatch.LiveArgs
+	count int64
+	outer trace.SpanID // the innermost span of the context
+	own   atomic.Pointer[ownArgs]
 }
 
 // argSpan is the argument of an event's record that names its span.

@@ -9,8 +9,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// TestSteps: one after the other, over several regions of the ring, each with the step
-// that the one before it said, its wait and its parts; and what ends otherwise.
+// TestSteps checks consecutive steps over several regions of the ring buffer,
+// each with the number after the previous one, its wait and its parts, and
+// steps that end in other ways.
 func TestSteps(t *testing.T) {
 	rings := t.TempDir()
 	pyrun.Run(t, rings, `
@@ -85,8 +86,8 @@ _ring.end(outer)
 	}
 }
 
-// TestStepEndsWithItsEpoch: a step that ends at the moment at which the span around it
-// ends lies below that.
+// TestStepEndsWithItsEpoch checks that a step that ends at the same time as the
+// enclosing span nests below that span.
 func TestStepEndsWithItsEpoch(t *testing.T) {
 	rings := t.TempDir()
 	pyrun.Run(t, rings, `
@@ -107,8 +108,8 @@ _ring.end(epoch, None, None, at)
 	}
 }
 
-// TestSpanOfTheFuture: a span that the program dates into the future, while a step is open,
-// moves nothing of that.
+// TestSpanOfTheFuture checks that a span with a start in the future does not
+// change the open step.
 func TestSpanOfTheFuture(t *testing.T) {
 	rings := t.TempDir()
 	pyrun.Run(t, rings, `

@@ -59,6 +59,7 @@ type Steps struct {
 	optimizer string // the name of one
 	first     int64  // when training began with a batch, or 0
 	marks     []mark // spans with a step argument
+	training  Training
 
 	list  []Step
 	loops []Loop
@@ -105,11 +106,13 @@ type epoch struct {
 // Add adds a span of the process. Spans may come in any order, and twice.
 func (s *Steps) Add(sp *Span) {
 	s.made = false
+	s.training.add(sp)
 	switch sp.Class {
 	case vocab.ClassFrame:
 		switch sp.Name {
 		case spans.TrainingLoop:
 			s.starts = append(s.starts, Loop{Start: sp.Start, From: sp.First, Given: sp.First >= 0})
+			s.training.threads = addThread(s.training.threads, sp.Thread)
 		case spans.Epoch:
 			s.epochs = append(s.epochs, epoch{nest.Interval{Start: sp.Start, End: sp.End}, sp.Epoch})
 		}
@@ -163,7 +166,7 @@ func (s *Steps) Add(sp *Span) {
 	}
 	s.found[r] = append(s.found[r], c)
 	if r == vocab.StepIteration && len(s.found[r]) == 1 { // drops what only other rules need
-		*s = Steps{found: [vocab.StepRules][]Step{vocab.StepIteration: s.found[r]}, starts: s.starts, epochs: s.epochs, loads: s.loads, restored: s.restored}
+		*s = Steps{found: [vocab.StepRules][]Step{vocab.StepIteration: s.found[r]}, starts: s.starts, epochs: s.epochs, loads: s.loads, restored: s.restored, training: s.training}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
 	"github.com/trainspan/trainspan/internal/job"
@@ -107,12 +108,16 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	r.Steps = s.steps()
 	it := &r.Ledger.Iterations
 	r.Steps.Count = it.Kept + it.Lost + it.Unfinished
+	r.Steps.updates(j.Attempts)
 	r.Steps.Device = slices.ContainsFunc(j.Attempts, func(a fromjob.Attempt) bool { return a.Device })
 	r.IO = fileIO(j.Job)
 	r.Quality = j.quality(r.Ledger)
 	var of []string
 	r.Steps.Rule, of = job.StepRules(j.Job.Processes)
 	r.Quality.Remarks = append(r.Quality.Remarks, of...)
+	if err := j.spill.Err(); err != nil {
+		r.Quality.Remarks = append(r.Quality.Remarks, fmt.Sprintf("the answers are incomplete: %v", err))
+	}
 	for i, t := range tables {
 		if t != nil && t.Per > 1 {
 			r.Quality.Remarks = append(r.Quality.Remarks, fmt.Sprintf("attempt %d was read from a digest with windows of %d steps: figures of steps are those of the mean step of a window, "+
@@ -213,7 +218,7 @@ func (r *Report) chooseVerdict() {
 	weight := func(a *Attempt) (found bool, cost, length float64) {
 		v := a.Straggler
 		length = float64(a.Stop-a.Start) / max(wall, 1)
-		found = v.Kind != straggler.Fine && v.Kind != straggler.Unknown
+		found = v.Kind != finding.Fine && v.Kind != finding.Unknown
 		cost = v.Cost * length
 		return found, cost, length
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
-	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/report"
 	"github.com/trainspan/trainspan/internal/testkit/gziptest"
@@ -113,7 +113,7 @@ func TestDamagedFileOfHang(t *testing.T) {
 				rewrite(t, paths[cut], harms["cut at 60 %"])
 				r := report.Build(read(t, dir))
 				var got []int
-				if v := r.Verdict.Rank; v != nil && v.Kind == straggler.Hang {
+				if v := r.Verdict.Rank; v != nil && v.Kind == finding.Hang {
 					got = v.Ranks
 				}
 				if !slices.Equal(got, want) || (r.Verdict.Outcome == "HUNG") != (want != nil) {
@@ -142,7 +142,7 @@ func TestKilledIsNotDamaged(t *testing.T) {
 			j := simjob.Job{Layout: simjob.DP, Ranks: 4, Steps: 40, Seed: 7, Faults: []simjob.Fault{{What: simjob.Hang, Ranks: []int{2}, Phase: simjob.Backward, From: 36, Watchdog: 30000}}}
 			dir, _ := stored(t, j, c.form)
 			r := report.Build(read(t, dir))
-			if v := r.Verdict.Rank; v == nil || v.Kind != straggler.Hang || !slices.Equal(v.Ranks, []int{2}) || r.Verdict.Outcome != "HUNG" || r.Quality.Torn != c.torn {
+			if v := r.Verdict.Rank; v == nil || v.Kind != finding.Hang || !slices.Equal(v.Ranks, []int{2}) || r.Verdict.Outcome != "HUNG" || r.Quality.Torn != c.torn {
 				t.Errorf("%s, %d torn: %s; want HUNG by rank 2, %d torn", r.Verdict.Outcome, r.Quality.Torn, v.Sentence, c.torn)
 			}
 		})
@@ -215,7 +215,7 @@ func TestDamagedFileOfSamples(t *testing.T) {
 
 // named are the ranks that hold a job up.
 func named(r *report.Report) []int {
-	if v := r.Verdict.Rank; v != nil && v.Kind != straggler.Unknown {
+	if v := r.Verdict.Rank; v != nil && v.Kind != finding.Unknown {
 		return v.Ranks
 	}
 	return nil

@@ -21,12 +21,13 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/platform/columns"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 )
 
 // digestVersion is that of the files that [State.WriteDigest] writes. It rises
 // when an older reader would not understand a file.
-const digestVersion = 17
+const digestVersion = 18
 
 // A digest begins with the eight bytes "trspdig\n" and an unsigned varint, the version of the
 // format. A reader refuses another version. Then come parts: a byte that says what it is, the size
@@ -139,7 +140,7 @@ func (p *process) append(dst []byte) ([]byte, error) {
 // readDigest reads what [State.WriteDigest] has written. It trusts nothing: of a
 // damaged file it says so, and needs no more memory than a multiple of what it
 // holds.
-func readDigest(r io.Reader) (*State, error) {
+func readDigest(r io.Reader, spill *extsort.Blocks) (*State, error) {
 	in := bufio.NewReaderSize(r, 1<<20)
 	magic := make([]byte, len(fsread.DigestMagic))
 	if _, err := io.ReadFull(in, magic); err != nil || string(magic) != fsread.DigestMagic {
@@ -162,7 +163,7 @@ func readDigest(r io.Reader) (*State, error) {
 		return nil, err
 	}
 	defer small.Close()
-	s := &State{}
+	s := &State{spill: spill}
 	var packed bytes.Buffer
 	var body []byte
 	for first := true; ; first = false {
@@ -196,7 +197,7 @@ func readDigest(r io.Reader) (*State, error) {
 				return nil, errDamagedDigest
 			}
 		case kind == partProcess:
-			p, err := readProcess(b)
+			p, err := readProcess(b, s.spill)
 			if err != nil {
 				return nil, fmt.Errorf("%w: %w", errDamagedDigest, err)
 			}
@@ -205,7 +206,7 @@ func readDigest(r io.Reader) (*State, error) {
 			if n := b.Uint(); b.Err() != nil || n != uint64(len(s.procs)) {
 				return nil, errDamagedDigest
 			}
-			return s, nil
+			return s, s.spill.Err()
 		default:
 			return nil, errDamagedDigest
 		}
@@ -262,8 +263,8 @@ func (s *State) readHeader(r *columns.Reader) bool {
 	return r.Err() == nil && r.Len() == 0
 }
 
-func readProcess(r *columns.Reader) (*process, error) {
-	p := &process{proc: &job.Process{}, ledger: &account.Builder{}, steps: &fromjob.Steps{}, details: newDetailSink(nil), use: &profile.Use{}}
+func readProcess(r *columns.Reader, spill *extsort.Blocks) (*process, error) {
+	p := &process{proc: &job.Process{}, ledger: account.NewPacked(spill), steps: fromjob.NewSteps(spill), details: newDetailSink(nil), use: &profile.Use{}}
 	for _, x := range [...]interface{ UnmarshalBinary([]byte) error }{p.proc, p.ledger, p.steps, p.details, p.use} {
 		if err := x.UnmarshalBinary(r.Bytes()); err != nil {
 			return nil, err

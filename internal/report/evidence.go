@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/hang"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
@@ -66,7 +67,7 @@ func (r *Report) readEvidence(j *Job) {
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
 		v := a.Straggler
-		if v == nil || v.Kind != straggler.Hang {
+		if v == nil || v.Kind != finding.Hang {
 			continue
 		}
 		until := a.Stop + int64(dumpedWithin)

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/report"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
@@ -98,7 +98,7 @@ func TestWitness(t *testing.T) {
 		stack(t, dir)
 		r := build(t, dir)
 		v := r.Verdict.Rank
-		if v.Kind != straggler.Hang || !slices.Equal(v.Ranks, []int{2}) || v.Cause != "backward" || r.Outcome == nil || r.Outcome.How != job.Hung {
+		if v.Kind != finding.Hang || !slices.Equal(v.Ranks, []int{2}) || v.Cause != "backward" || r.Outcome == nil || r.Outcome.How != job.Hung {
 			t.Fatalf("%+v", v)
 		}
 		want := []string{"PyTorch's flight recorder: rank 2 did not come to all_reduce 37 of group default_pg (train.py:7 in main), in which ranks 0, 1, 3 wait"}
@@ -127,14 +127,14 @@ func TestWitness(t *testing.T) {
 	})
 	t.Run("the dumps say who", func(t *testing.T) {
 		dir, end := hung(t, "")
-		if v := build(t, dir).Verdict.Rank; v.Kind != straggler.Hang || len(v.Ranks) != 0 {
+		if v := build(t, dir).Verdict.Rank; v.Kind != finding.Hang || len(v.Ranks) != 0 {
 			t.Fatalf("%+v", v)
 		}
 		for r := range 4 {
 			dumped(t, filepath.Join(dir, fmt.Sprint("comm_lib_trace_rank_", r)), end, map[bool]int64{true: 36, false: 37}[r == 1], r == 1)
 		}
 		r := build(t, dir)
-		if v := r.Verdict.Rank; v.Kind != straggler.Hang || !slices.Equal(v.Ranks, []int{1}) || !strings.Contains(v.Sentence, "rank 1 did not come") || *r.Outcome.Rank != 1 {
+		if v := r.Verdict.Rank; v.Kind != finding.Hang || !slices.Equal(v.Ranks, []int{1}) || !strings.Contains(v.Sentence, "rank 1 did not come") || *r.Outcome.Rank != 1 {
 			t.Errorf("%+v", v)
 		}
 	})

@@ -10,10 +10,10 @@ import (
 )
 
 // The ways of a digest, as a program that has one takes them.
-var (
-	Collect    = collect
-	ReadDigest = readDigest
-)
+var Collect = collect
+
+// ReadDigest reads a digest into memory.
+func ReadDigest(r io.Reader) (*State, error) { return readDigest(r, nil) }
 
 // Merge adds what another State knows.
 func (s *State) Merge(o *State) { s.merge(o) }
@@ -35,7 +35,7 @@ func FirstPart(s *State) ([]byte, error) { return s.procs[0].append(nil) }
 
 // StateOfPart is a State with one process.
 func StateOfPart(part []byte) (*State, error) {
-	p, err := readProcess(columns.NewReader(part))
+	p, err := readProcess(columns.NewReader(part), nil)
 	if err != nil {
 		return nil, err
 	}

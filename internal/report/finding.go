@@ -1,141 +1,207 @@
 package report
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
+	"github.com/trainspan/trainspan/internal/analyze/profile"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
-	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// Proof is the table that shows why the sentence about ranks is true: those that it names, and
-// the others as one row. Times are medians of a step, means where single steps are late, or
-// those of the whole run.
-type Proof struct {
-	Columns []string   `json:"columns"`
-	Rows    []ProofRow `json:"rows"`
-	// OfRun says that the times are those of the run.
-	OfRun bool `json:"of_run,omitempty"`
-}
+// notable is the share of the time from which on a loss of the ledger is the diagnosis,
+// where nothing was found in the steps.
+const notable = 0.10
 
-// ProofRow is a rank, or several that are alike.
-type ProofRow struct {
-	Name  string  `json:"name"` // "2", "0,1,3", "7 others"
-	Ranks int     `json:"ranks"`
-	Named bool    `json:"named"` // by the sentence
-	Times []int64 `json:"times_ns"`
-	Late  string  `json:"late,omitempty"`
-}
-
-// mostNamed is how many ranks a screen has by name; more are a group.
-const mostNamed = 4
-
-// workWords are kinds of work in a sentence.
-var workWords = map[string]string{
-	straggler.Input.String(): "data loading", straggler.Checkpoint.String(): "saving", "compute": "forward and backward",
-	straggler.Host.String(): "code outside of spans", straggler.Transfer.String(): "copies between host and device",
-}
-
-func workWord(cause string) string { return cmp.Or(workWords[cause], cause) }
-
-// phasesOf are the phases that a cause is made of, none where it is a mixture.
-func phasesOf(cause string) []string {
-	if cause == "compute" {
-		return []string{straggler.Forward.String(), straggler.Backward.String()}
+// kindOfLoss is the kind of finding that a loss belongs to.
+func kindOfLoss(c account.Category) finding.Kind {
+	switch c {
+	case account.Init, account.Warmup, account.CheckpointLoad:
+		return finding.StartUp
+	case account.CheckpointSave:
+		return finding.Checkpoints
+	case account.LostWork:
+		return finding.LostWork
+	case account.Downtime, account.Stall, account.Unobserved, account.Absent:
+		return finding.Down
+	case account.DataWait:
+		return finding.InputSlow
+	case account.Wait:
+		return finding.Wait
+	case account.Validation, account.Testing:
+		return finding.Evaluation
 	}
-	for _, p := range straggler.Phases() {
-		if p.String() == cause {
-			return []string{cause}
+	if c.IsStartUp() {
+		return finding.StartUp
+	}
+	return finding.Other
+}
+
+// kindOfPart is the kind of finding that a share belongs to, empty where it is no loss.
+func kindOfPart(part string) finding.Kind {
+	switch part {
+	case string(account.Compute), string(account.StepUnsplit), profile.Compute.String():
+		return ""
+	case string(account.Communication), profile.Communication.String():
+		return finding.SlowTransfer
+	case string(account.OtherCode):
+		return finding.OtherCode
+	case partStart:
+		return finding.StartUp
+	case profile.Copies.String():
+		return finding.Copies
+	case profile.Input.String():
+		return finding.InputSlow
+	case profile.Idle.String():
+		return finding.IdleDevice
+	}
+	return kindOfLoss(account.Category(part))
+}
+
+// largestLoss is the loss that is a notable part of the time, nil without one.
+func (r *Report) largestLoss() *finding.Finding {
+	groups := make(map[finding.Kind]int64)
+	var all, most int64
+	for i := range r.Shares {
+		s := &r.Shares[i]
+		all += s.Time
+		if kind := kindOfPart(s.Part); kind != "" && r.isLoss(s) {
+			groups[kind] += s.Time
 		}
 	}
-	return nil
-}
-
-// groupName names ranks: by their numbers where they are few.
-func groupName(ranks []int, word string) string {
-	if len(ranks) <= mostNamed {
-		return strings.ReplaceAll(strings.Trim(fmt.Sprint(ranks), "[]"), " ", ",")
-	}
-	return fmt.Sprintf("%s %s", display.Count(len(ranks)), word)
-}
-
-// ofRanks makes the rows of a proof: a row for each rank that the finding names, or one for
-// all of them, and one for the others with the medians of their times.
-func ofRanks(all, named []int, times func(rank int) []int64, late func(rank int) string) (rows []ProofRow) {
-	median := func(ranks []int) (out []int64) {
-		var each [][]int64
-		for _, rank := range ranks {
-			each = append(each, times(rank))
-		}
-		for c := range each[0] {
-			var x []float64
-			for _, t := range each {
-				x = append(x, float64(t[c]))
-			}
-			out = append(out, int64(stats.Median(x)))
-		}
-		return out
-	}
-	var are, others []int
-	for _, rank := range all {
-		if slices.Contains(named, rank) {
-			are = append(are, rank)
-		} else {
-			others = append(others, rank)
+	var largest finding.Kind
+	for kind, ns := range groups {
+		if float64(ns) > notable*float64(all) && (ns > most || ns == most && kind < largest) {
+			largest, most = kind, ns
 		}
 	}
-	if len(are) == 0 || len(others) == 0 {
+	if largest == "" {
 		return nil
 	}
-	if len(are) <= mostNamed {
-		for _, rank := range are {
-			rows = append(rows, ProofRow{Name: fmt.Sprint(rank), Ranks: 1, Named: true, Times: times(rank), Late: late(rank)})
-		}
-	} else {
-		rows = append(rows, ProofRow{Name: groupName(are, "ranks"), Ranks: len(are), Named: true, Times: median(are), Late: late(are[0])})
-	}
-	return append(rows, ProofRow{Name: groupName(others, "others"), Ranks: len(others), Times: median(others)})
+	return r.loss(largest, most)
 }
 
-// waitsFor is the head of the column of what ranks waited for others.
-func waitsFor(ranks []int) string {
-	if len(ranks) == 1 {
-		return fmt.Sprintf("waits for %d", ranks[0])
+// loss makes the finding of the shares of a kind, which took so long on all ranks together.
+func (r *Report) loss(kind finding.Kind, ns int64) *finding.Finding {
+	ranks := int64(max(len(r.Ranks), 1))
+	f := &finding.Finding{Kind: kind, ToStep: -1, Lost: ns / ranks, RunTime: float64(r.Ledger.Wall) / 1e9, Job: finding.Job{Ranks: int(ranks), OneHost: r.hosts() == 1}}
+	if r.Ledger.Wall > 0 {
+		f.Cost = float64(f.Lost) / float64(r.Ledger.Wall)
 	}
-	return "waits for them"
-}
-
-// prove fills the proof of the finding about ranks, where the records have one.
-func (r *Report) prove() {
-	v := r.Verdict.Rank
-	switch {
-	case v == nil:
-	case len(v.Ranks) > 0 && (v.Kind == straggler.SlowRanks || v.Kind == straggler.Imbalance):
-		if r.Verdict.Proof = r.outsideOfSteps(v.Ranks, v.Cause); r.Verdict.Proof == nil {
-			r.Verdict.Proof = r.inSteps(v, v.Ranks)
+	const most = 4
+	add := func(name string, time int64) {
+		if len(f.Parts) < most && float64(time) >= worth*float64(r.Ledger.Categories.Sum()) {
+			f.Parts = append(f.Parts, finding.Part{Name: name, Time: time / ranks})
 		}
-	case v.Kind == straggler.Unknown && r.Profile != nil:
-		for i := range r.Shares {
-			if s := &r.Shares[i]; s.Part == partWait && s.Rank != nil && s.Share > notable {
-				r.Verdict.Proof = r.inSteps(v, []int{*s.Rank})
+	}
+	var of []*Share
+	for i := range r.Shares {
+		if s := &r.Shares[i]; kindOfPart(s.Part) == kind {
+			of = append(of, s)
+		}
+	}
+	for _, s := range of {
+		switch {
+		case s.Part == partStart:
+		case s.Name == messagesName:
+			add("sending and receiving messages, with the waits for them,", s.Time)
+		case s.Part == string(account.Downtime):
+			add("downtime", s.Time)
+		default:
+			add(s.Name, s.Time)
+		}
+	}
+	if len(of) == 1 && of[0].Rank != nil && of[0].Part != partWait && ranks > 1 {
+		f.Ranks, f.OfOne, f.Lost = []int{*of[0].Rank}, true, of[0].Time
+		f.Parts = []finding.Part{{Name: PartName(of[0].Part), Time: of[0].Time}}
+		return f
+	}
+	if kind == finding.StartUp {
+		for i := range r.Losses {
+			if l := &r.Losses[i]; partOf(l.Category) == partStart {
+				add(strings.TrimPrefix(words(l.Category), "start-up: "), l.Time)
 			}
 		}
+		if rank, waited, ok := r.startedLate(); ok {
+			f.Ranks, f.Evidence = []int{rank}, &finding.Evidence{Waited: float64(waited/ranks) / 1e6}
+		}
 	}
+	if len(of) > 0 && of[0].Name == messagesName {
+		if role, own, others := r.heaviestRole(); role != "" {
+			f.Cause, f.Evidence = role, &finding.Evidence{Level: own, Others: others}
+		}
+	}
+	if kind == finding.Wait && len(f.Parts) == 1 && of[0].Rank != nil {
+		f.Ranks = []int{*of[0].Rank}
+	}
+	return f
 }
 
-// proveDoubt fills the proof of an answer that is unknown because what was seen may be chance.
-func (r *Report) proveDoubt() {
-	v := r.Verdict.Rank
-	if v == nil || v.Suspected == nil || len(v.Suspected.Ranks) == 0 || r.Verdict.Diagnosis != diagnosisUnknown {
-		return
+// heaviestRole returns the role, as a stage of a pipeline, whose ranks work notably longer in a step than those of
+// the others, and how long both do in milliseconds; empty without one.
+func (r *Report) heaviestRole() (role string, own, others float64) {
+	if r.Verdict.Rank == nil {
+		return "", 0, 0
 	}
-	seen := *v
-	seen.Finding = *v.Suspected
-	r.Verdict.Proof = r.inSteps(&seen, seen.Ranks)
+	of := make(map[string][]float64)
+	for i := range r.Verdict.Rank.Ranking {
+		row := &r.Verdict.Rank.Ranking[i]
+		of[row.Role] = append(of[row.Role], row.Own)
+	}
+	for name, x := range of {
+		if m := stats.Median(x); m > own || m == own && name < role {
+			role, own = name, m
+		}
+	}
+	var rest []float64
+	for name, x := range of {
+		if name != role {
+			rest = append(rest, x...)
+		}
+	}
+	if len(rest) == 0 || role == "" {
+		return "", 0, 0
+	}
+	if others = stats.Median(rest); own < (1+notable)*others {
+		return "", 0, 0
+	}
+	return role, own, others
+}
+
+// startedLate returns the rank for which the others waited most of the start, and how long
+// they did, in the time of all of them.
+func (r *Report) startedLate() (rank int, waited int64, ok bool) {
+	var start int64
+	for i := range r.Losses {
+		if l := &r.Losses[i]; partOf(l.Category) == partStart {
+			start += l.Time
+		}
+	}
+	for _, w := range r.Ledger.WaitedFor {
+		if w.InInit > waited {
+			rank, waited = w.Rank, w.InInit
+		}
+	}
+	return rank, waited, waited > 0 && 2*waited >= start
+}
+
+// profiledWait is the finding of a profile with too few steps to judge ranks: one of them is waited for
+// for a notable part of the time; nil without one.
+func (r *Report) profiledWait() *finding.Finding {
+	v := r.Verdict.Rank
+	if v == nil || v.Kind != finding.Unknown || r.Profile == nil {
+		return nil
+	}
+	for i := range r.Shares {
+		s := &r.Shares[i]
+		if s.Part != partWait || s.Rank == nil || s.Share <= notable {
+			continue
+		}
+		return v.WaitedFor(*s.Rank)
+	}
+	return nil
 }
 
 // waitedMostFor returns the rank for which nearly all of a budget of waiting was.
@@ -149,103 +215,24 @@ func waitedMostFor(w *straggler.Waits) (rank int, ok bool) {
 	}
 	for i, us := range of {
 		if float64(us) >= ofOneRank*float64(w.Total) && us > 0 {
-			_, err := fmt.Sscan(w.Names[i], &rank)
-			return rank, err == nil
+			return w.RankOf(i)
 		}
 	}
 	return 0, false
 }
 
-// inSteps is what a step of the ranks is made of.
-func (r *Report) inSteps(v *straggler.Verdict, named []int) *Proof {
-	rows := make(map[int]*straggler.RankRow)
-	var all []int
-	for i := range v.Ranking {
-		rows[v.Ranking[i].Rank] = &v.Ranking[i]
-		all = append(all, v.Ranking[i].Rank)
+// proveOutsideOfSteps gives the finding about one rank its table where it does something longer than the others
+// beside forward, backward and optimizer, and spans of the run say what. It has to be half of what the
+// others wait for it.
+func (r *Report) proveOutsideOfSteps() {
+	v := r.Verdict.Rank
+	if v == nil || v.Kind != finding.SlowRanks || v.Cause != straggler.Host.String() || len(v.Ranks) != 1 {
+		return
 	}
-	slices.Sort(all)
-	ms := func(x float64) int64 { return int64(x * 1e6) }
-	// Medians do not show what single steps have.
-	cause, usual := phasesOf(v.Cause), steady(v) || v.Evidence == nil
-	p := &Proof{}
-	switch {
-	case usual && cause != nil:
-		p.Columns = []string{straggler.PhaseWords(v.Cause), "other work"}
-	case usual:
-		p.Columns = []string{"own work"}
-	}
-	waited := r.waitedMean(v, named)
-	p.Columns = append(p.Columns, "waits")
-	if waited != nil {
-		p.Columns[len(p.Columns)-1] = waitsFor(named)
-	}
-	p.Rows = ofRanks(all, named, func(rank int) (out []int64) {
-		k := rows[rank]
-		part := 0.0
-		for _, name := range cause {
-			part += k.Phases[name]
-		}
-		switch {
-		case usual && cause != nil:
-			out = []int64{ms(part), ms(max(k.Own-part, 0))}
-		case usual:
-			out = []int64{ms(k.Own)}
-		}
-		if waited != nil {
-			return append(out, waited[rank])
-		}
-		return append(out, ms(k.Wait))
-	}, func(int) string {
-		e := v.Evidence
-		if e == nil || e.Interval == 0 {
-			return ""
-		}
-		text := fmt.Sprintf("%d of %s", e.Affected, display.Plural(e.Interval, "step"))
-		if !steady(v) {
-			text += fmt.Sprintf(", by %s", display.Milliseconds(e.Excess))
-		}
-		return text
-	})
-	if p.Rows == nil {
-		return nil
-	}
-	return p
-}
-
-// steady reports whether the ranks of a finding are late in nearly all of the judged steps, so
-// that medians of all of them show it.
-func steady(v *straggler.Verdict) bool {
-	return v.Evidence != nil && v.Pattern != "single_steps" && 10*v.Evidence.Affected >= 9*v.Coverage.Steps
-}
-
-// waitedMean is how long each rank waited for those of a finding in a step, the mean; nil
-// where that is not known by rank.
-func (r *Report) waitedMean(v *straggler.Verdict, ranks []int) map[int]int64 {
-	w := v.Waits
-	if w == nil || w.By != "rank" || v.Coverage.Steps == 0 || v.Coverage.WindowSteps > 0 {
-		return nil
-	}
-	number := func(i int) (rank int) { _, _ = fmt.Sscan(w.Names[i], &rank); return rank }
-	out := make(map[int]int64)
-	for _, c := range w.Cells {
-		if slices.Contains(ranks, number(c.For)) {
-			out[number(c.Waiter)] += c.Time * 1000 / int64(v.Coverage.Steps)
-		}
-	}
-	return out
-}
-
-// outsideOfSteps is what the ranks of a finding do longer than the others beside forward,
-// backward and optimizer, where spans of the run say so. It has to be half of what the
-// others wait for them.
-func (r *Report) outsideOfSteps(ranks []int, cause string) *Proof {
-	if cause != straggler.Host.String() || len(ranks) != 1 {
-		return nil
-	}
+	rank := v.Ranks[0]
 	var waited int64
 	for _, w := range r.Ledger.WaitedFor {
-		if w.Rank == ranks[0] {
+		if w.Rank == rank {
 			waited = w.Time
 		}
 	}
@@ -255,75 +242,43 @@ func (r *Report) outsideOfSteps(ranks []int, cause string) *Proof {
 		k := &r.Ledger.Ranks[i]
 		of[k.Rank], all = k, append(all, k.Rank)
 	}
-	if len(all) < 2 || waited == 0 || of[ranks[0]] == nil {
-		return nil
+	if len(all) < 2 || waited == 0 || of[rank] == nil {
+		return
 	}
 	var best account.Category
 	most := waited / int64(len(all)-1) / 2
-	for c, ns := range of[ranks[0]].Categories {
+	for c, ns := range of[rank].Categories {
 		if !c.IsCustom() && c != account.Validation && c != account.Testing && c != account.CheckpointSave && c != account.DataWait {
 			continue
 		}
-		var others []float64
-		for _, rank := range all {
-			if rank != ranks[0] {
-				others = append(others, float64(of[rank].Categories[c]))
-			}
-		}
-		if over := ns - int64(stats.Median(others)); over > most || over == most && c < best {
+		if over := ns - r.usual(rank, c); over > most || over == most && c < best {
 			best, most = c, over
 		}
 	}
 	if best == "" {
-		return nil
+		return
 	}
-	p := &Proof{Columns: []string{strings.Trim(PartName(string(best)), "“”"), "in steps", "waits"}, OfRun: true}
-	p.Rows = ofRanks(all, ranks, func(rank int) []int64 {
+	p := finding.NewProof([]string{strings.Trim(PartName(string(best)), "“”"), "in steps", "waits"}, all, v.Ranks, func(rank int) []int64 {
 		k := of[rank]
 		wait := k.ProductiveParts[account.WaitInStep]
 		return []int64{k.Categories[best], k.Categories[account.Productive] - wait, k.Categories[account.Wait] + wait}
-	}, func(int) string {
-		if e := r.Verdict.Rank.Evidence; e != nil && e.Interval > 0 {
-			return fmt.Sprintf("%d of %s", e.Affected, display.Plural(e.Interval, "step"))
-		}
-		return ""
 	})
-	return p
+	p.OfRun = true
+	p.SetLate(v.Evidence)
+	v.Finding.Proof, v.Finding.Step = p, nil
+	v.Render()
 }
 
-// slowSentence says what delays the steps, with the figures of the proof; empty where it has
-// none to say it with.
-func (r *Report) slowSentence() string {
-	v, p := r.Verdict.Rank, r.Verdict.Proof
-	if p == nil || v.Kind != straggler.SlowRanks || len(v.Ranks) != 1 || v.Cause == straggler.Checkpoint.String() {
-		return ""
+// usual is the median time of a category over the other ranks.
+func (r *Report) usual(rank int, c account.Category) int64 {
+	var others []int64
+	for i := range r.Ledger.Ranks {
+		if k := &r.Ledger.Ranks[i]; k.Rank != rank {
+			others = append(others, k.Categories[c])
+		}
 	}
-	who, host := fmt.Sprintf("Rank %d", v.Ranks[0]), ""
-	if len(v.Hosts) == 1 && r.hosts() != 1 {
-		host = " (" + v.Hosts[0] + ")"
-	}
-	named, others := &p.Rows[0], &p.Rows[len(p.Rows)-1]
-	written := func(ns int64) string { return display.Milliseconds(float64(ns) / 1e6) }
-	if p.OfRun {
-		written = display.Duration
-	}
-	most, rest := written(named.Times[0]), written(others.Times[0])
-	end := v.Sooner("at the others' speed")
-	switch {
-	case p.OfRun:
-		return fmt.Sprintf("%s%s is %s in “%s”, the others %s: they wait for it in %d of %s.", who, host, most, p.Columns[0], rest, v.Evidence.Affected, display.Plural(v.Evidence.Interval, "step")) + end
-	case phasesOf(v.Cause) == nil || !steady(v) || named.Times[0] <= others.Times[0]:
-		return ""
-	}
-	delays := "delays"
-	if v.Cause == "compute" {
-		delays = "delay"
-	}
-	in := "every step"
-	if v.Evidence.Affected < v.Evidence.Interval {
-		in = fmt.Sprintf("%d of %d steps", v.Evidence.Affected, v.Evidence.Interval)
-	}
-	return fmt.Sprintf("%s's %s%s %s %s: %s, other ranks %s.", who, workWord(v.Cause), host, delays, in, most, rest) + end
+	slices.Sort(others)
+	return (others[(len(others)-1)/2] + others[len(others)/2]) / 2
 }
 
 // hosts is how many hosts the ranks are on, 0 where that is not known of all.

@@ -10,73 +10,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/profile"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
-
-// notable is the share of the time from which on a loss of the ledger is the diagnosis,
-// where nothing was found in the steps.
-const notable = 0.10
-
-// words of a diagnosis, by kind of finding.
-var diagnoses = map[straggler.Kind]string{
-	straggler.SlowRanks: "SLOW RANK", straggler.Imbalance: "IMBALANCE", straggler.InputSlow: "INPUT", straggler.SlowTransfer: "COMMUNICATION",
-	straggler.Drift: "DRIFT", straggler.Hang: "HANG",
-}
-
-// The diagnoses that are no finding of package straggler.
-const (
-	diagnosisFine    = "NO PROBLEM FOUND"
-	diagnosisUnknown = "UNKNOWN"
-	diagnosisOther   = "OTHER"
-)
-
-// diagnosisOf is the diagnosis that a loss belongs to.
-func diagnosisOf(c account.Category) string {
-	switch c {
-	case account.Init, account.Warmup, account.CheckpointLoad:
-		return "START-UP"
-	case account.CheckpointSave:
-		return "CHECKPOINTS"
-	case account.LostWork:
-		return "LOST WORK"
-	case account.Downtime, account.Stall, account.Unobserved, account.Absent:
-		return "DOWN"
-	case account.DataWait:
-		return "INPUT"
-	case account.Wait:
-		return "WAIT"
-	case account.Validation, account.Testing:
-		return "EVALUATION"
-	}
-	if c.IsStartUp() {
-		return "START-UP"
-	}
-	return diagnosisOther
-}
-
-// diagnosisOfPart is the diagnosis that a share belongs to, empty where it is no loss.
-func diagnosisOfPart(part string) string {
-	switch part {
-	case string(account.Compute), string(account.StepUnsplit), profile.Compute.String():
-		return ""
-	case string(account.Communication), profile.Communication.String():
-		return "COMMUNICATION"
-	case string(account.OtherCode):
-		return "OTHER CODE"
-	case partStart:
-		return "START-UP"
-	case profile.Copies.String():
-		return "COPIES"
-	case profile.Input.String():
-		return "INPUT"
-	case profile.Idle.String():
-		return "IDLE DEVICE"
-	}
-	return diagnosisOf(account.Category(part))
-}
 
 // Completed is the outcome of a [Verdict] for a job that ended well.
 const Completed = "COMPLETED"
@@ -108,53 +47,54 @@ func (r *Report) outcomeWords() string {
 	}
 }
 
-// diagnose finds the one thing that costs most, and says why in one sentence.
-func (r *Report) diagnose() (diagnosis, why string) {
-	v := r.Verdict.Rank
-	if v != nil {
-		if word := diagnoses[v.Kind]; word != "" {
-			if word == "SLOW RANK" && len(v.Ranks) > 1 {
-				word = "SLOW RANKS"
-			}
-			return word, cmp.Or(r.slowSentence(), v.Sentence)
+// diagnose finds the one thing that costs most, and says why in one sentence: that of the finding
+// if there is one.
+func (r *Report) diagnose() {
+	v := &r.Verdict
+	v.kind, v.Finding, v.Why = r.findCostliest()
+	v.Diagnosis = v.kind.Title()
+	if f := v.Finding; f != nil {
+		v.Diagnosis = f.Title()
+		if v.Proof = f.Proof; v.Why == "" {
+			v.Why = f.Sentence()
 		}
+	}
+	if v.kind == finding.Unknown && v.Rank != nil && v.Rank.Suspected != nil {
+		v.Proof = v.Rank.Suspected.Proof
+	}
+}
+
+// findCostliest returns the kind of the diagnosis, its finding if something costs time, and the reason where
+// that is no finding, or is of a profile.
+func (r *Report) findCostliest() (kind finding.Kind, f *finding.Finding, why string) {
+	v := r.Verdict.Rank
+	if v != nil && v.Kind.IsOfSteps() {
+		return v.Kind, &v.Finding, v.Sentence
 	}
 	if p := r.Profile; p != nil {
 		why = strings.Join(p.sentence(), " ")
 		if p.Steps == 0 {
-			return diagnosisUnknown, why
+			return finding.Unknown, nil, why
 		}
 	} else if r.Ledger.Wall == 0 {
-		return diagnosisUnknown, "The records hold no time."
+		return finding.Unknown, nil, "The records hold no time."
 	} else if r.Goodput == nil {
-		return diagnosisUnknown, fmt.Sprintf("How much of %s on %s was in steps is unknown: no training step is on record.", display.Duration(r.Ledger.Wall), display.Plural(len(r.Ranks), "rank"))
+		return finding.Unknown, nil, fmt.Sprintf("How much of %s on %s was in steps is unknown: no training step is on record.", display.Duration(r.Ledger.Wall), display.Plural(len(r.Ranks), "rank"))
 	}
-	groups := make(map[string]int64)
-	var all, most int64
-	for i := range r.Shares {
-		s := &r.Shares[i]
-		all += s.Time
-		if word := diagnosisOfPart(s.Part); word != "" && r.isLoss(s) {
-			groups[word] += s.Time
-		}
-	}
-	for name, ns := range groups {
-		if float64(ns) > notable*float64(all) && (ns > most || ns == most && name < diagnosis) {
-			diagnosis, most = name, ns
-		}
-	}
+	f = r.largestLoss()
 	switch {
-	case diagnosis == "WAIT" && r.Profile != nil:
-		return diagnosis, cmp.Or(r.waitSentence(), why)
-	case diagnosis != "" && r.Profile != nil:
-		return diagnosis, why
-	case diagnosis != "":
-		return diagnosis, r.lossSentence(diagnosis, most)
+	case f != nil && f.Kind == finding.Wait && r.Profile != nil:
+		if of := r.profiledWait(); of != nil && of.Sentence() != "" {
+			return f.Kind, of, ""
+		}
+		return f.Kind, f, why
+	case f != nil:
+		return f.Kind, f, why
 	case r.Profile != nil:
-		return diagnosisFine, why
+		return finding.Fine, nil, why
 	}
-	if v != nil && v.Kind == straggler.Unknown && (len(r.Ranks) > 1 || r.Ledger.Missing != nil) {
-		return diagnosisUnknown, v.Sentence
+	if v != nil && v.Kind == finding.Unknown && (len(r.Ranks) > 1 || r.Ledger.Missing != nil) {
+		return finding.Unknown, nil, v.Sentence
 	}
 	st := &r.Steps
 	why = display.Plural(st.Count, "step")
@@ -167,9 +107,9 @@ func (r *Report) diagnose() (diagnosis, why string) {
 	}
 	why += fmt.Sprintf("; %s of the time%s is in steps.", display.Percent(*r.Goodput), whose)
 	if !r.measured() {
-		return diagnosisUnknown, why + " What they are made of is not on record."
+		return finding.Unknown, nil, why + " What they are made of is not on record."
 	}
-	return diagnosisFine, why
+	return finding.Fine, nil, why
 }
 
 // isLoss reports whether a share of a diagnosis is surely a loss. Code that no span covers may
@@ -181,7 +121,7 @@ func (r *Report) isLoss(s *Share) bool {
 	case partWait:
 		return !r.byChance(s)
 	case string(account.OtherCode):
-		return len(r.Ranks) == 1 || v == nil || v.Kind != straggler.Unknown || v.Suspected != nil
+		return len(r.Ranks) == 1 || v == nil || v.Kind != finding.Unknown || v.Suspected != nil
 	case profile.Idle.String():
 		return r.Profile == nil || r.Profile.Device
 	}
@@ -214,7 +154,7 @@ func (r *Report) firstStepsOnly() bool {
 // none is late, and no rank is waited for more than twice as much as each of them would be.
 func (r *Report) byChance(s *Share) bool {
 	v := r.Verdict.Rank
-	if s.Part != partWait || v == nil || v.Kind != straggler.Fine {
+	if s.Part != partWait || v == nil || v.Kind != finding.Fine {
 		return false
 	}
 	var all int64
@@ -229,81 +169,6 @@ func (r *Report) byChance(s *Share) bool {
 	return true
 }
 
-// lossSentence says how long a loss took, and what it is made of.
-func (r *Report) lossSentence(diagnosis string, ns int64) string {
-	ranks := int64(max(len(r.Ranks), 1))
-	var parts []string
-	add := func(name string, time int64) {
-		if len(parts) < 4 && float64(time) >= worth*float64(r.Ledger.Categories.Sum()) {
-			parts = append(parts, name+" "+display.Duration(time/ranks))
-		}
-	}
-	var alone *Share
-	n := 0
-	for i := range r.Shares {
-		if s := &r.Shares[i]; diagnosisOfPart(s.Part) == diagnosis {
-			n++
-			alone = s
-			if s.Part != partStart {
-				add(s.Name, s.Time)
-			}
-		}
-	}
-	for i := range r.Losses {
-		if l := &r.Losses[i]; partOf(l.Category) == partStart && diagnosis == "START-UP" {
-			add(strings.TrimPrefix(words(l.Category), "start-up: "), l.Time)
-		}
-	}
-	if n == 1 && alone.Rank != nil && alone.Part != partWait && ranks > 1 {
-		return fmt.Sprintf("%s of rank %d's %s: %s.", display.Duration(alone.Time), *alone.Rank, display.Duration(r.Ledger.Wall), PartName(alone.Part))
-	}
-	whose := ""
-	if ranks > 1 {
-		whose = "each rank's "
-	}
-	text := fmt.Sprintf("%s of %s%s: %s.", display.Duration(ns/ranks), whose, display.Duration(r.Ledger.Wall), strings.Join(parts, ", "))
-	if rank, waited, ok := r.startedLate(); ok && diagnosis == "START-UP" {
-		text = strings.TrimSuffix(text, ".") + fmt.Sprintf("; %s of it is waiting for rank %d.", display.Duration(waited/ranks), rank)
-	}
-	if len(parts) == 1 && diagnosis != "START-UP" {
-		for i := range r.Shares { // the one that is worth a word
-			if s := &r.Shares[i]; diagnosisOfPart(s.Part) == diagnosis {
-				alone = s
-				break
-			}
-		}
-		name := PartName(alone.Part)
-		switch {
-		case alone.Part == string(account.Downtime):
-			name = "downtime"
-		case alone.Name == messagesName:
-			name = "sending and receiving messages, with the waits for them,"
-		}
-		text = fmt.Sprintf("%s takes %s of %s%s.", capital(name), display.Duration(ns/ranks), whose, display.Duration(r.Ledger.Wall))
-		if alone.Part == partWait {
-			text = fmt.Sprintf("%s: %s of %s%s.", capital(alone.Name), display.Duration(ns/ranks), whose, display.Duration(r.Ledger.Wall))
-		}
-	}
-	return text
-}
-
-// startedLate returns the rank for which the others waited most of the start, and how long
-// they did, in the time of all of them.
-func (r *Report) startedLate() (rank int, waited int64, ok bool) {
-	var start int64
-	for i := range r.Losses {
-		if l := &r.Losses[i]; partOf(l.Category) == partStart {
-			start += l.Time
-		}
-	}
-	for _, w := range r.Ledger.WaitedFor {
-		if w.InInit > waited {
-			rank, waited = w.Rank, w.InInit
-		}
-	}
-	return rank, waited, waited > 0 && 2*waited >= start
-}
-
 // capital returns text with its first letter in upper case. Names of spans may begin
 // with any character.
 func capital(text string) string {
@@ -311,52 +176,44 @@ func capital(text string) string {
 	return strings.ToUpper(text[:n]) + text[n:]
 }
 
-// waitSentence says for which rank the others of a profile wait; empty where it is not one.
-func (r *Report) waitSentence() string {
-	p := r.Verdict.Proof
-	if p == nil {
-		return ""
-	}
-	named, others := &p.Rows[0], &p.Rows[len(p.Rows)-1]
-	step := int64(r.Verdict.Rank.StepTime * 1e6)
-	return fmt.Sprintf("Rank %s works %s of each %s step, the others %s; they wait for it for %s.", named.Name, display.Duration(named.Times[0]), display.Duration(step),
-		display.Duration(others.Times[0]), display.Duration(others.Times[len(others.Times)-1]))
-}
-
 // action is what to do about the diagnosis, and what it would bring.
 func (r *Report) action() string {
 	v := &r.Verdict
+	p := v.Proof
 	switch {
-	case v.Rank != nil && diagnoses[v.Rank.Kind] != "":
+	case r.fullCPU() != nil:
+		return "make the loading of a sample cheaper (smaller or preprocessed files), or give the job more processors"
+	case v.kind.IsOfSteps() && v.Finding == v.ofRanks():
 		if text := r.machineAction(); text != "" {
 			return text
 		}
-		if p := v.Proof; p != nil && p.OfRun && 10*p.Rows[len(p.Rows)-1].Times[0] < p.Rows[0].Times[0] {
-			return fmt.Sprintf("share “%s” among the ranks, or let nobody wait while rank %s does it", p.Columns[0], p.Rows[0].Name)
+		if p != nil && p.OfRun && 10*p.Rest().Times[0] < p.Named().Times[0] {
+			return fmt.Sprintf("share “%s” among the ranks, or let nobody wait while rank %s does it", p.Columns[0], p.Named().Name)
 		} else if p != nil && p.OfRun {
-			return fmt.Sprintf("compare what rank %s does in “%s” with another rank", p.Rows[0].Name, p.Columns[0])
+			return fmt.Sprintf("compare what rank %s does in “%s” with another rank", p.Named().Name, p.Columns[0])
 		}
 		return v.Rank.Next
-	case v.Diagnosis == "WAIT" && r.Profile != nil && v.Proof != nil:
-		return fmt.Sprintf("profile rank %s again, and look at the clocks and the load of its device then", v.Proof.Rows[0].Name)
-	case v.Diagnosis == diagnosisUnknown && v.Rank != nil && v.Rank.Kind == straggler.Unknown && v.Why == v.Rank.Sentence:
+	case v.kind == finding.Wait && r.Profile != nil && p != nil:
+		return fmt.Sprintf("profile rank %s again, and look at the clocks and the load of its device then", p.Named().Name)
+	case v.kind == finding.Unknown && v.Rank != nil && v.Rank.Kind == finding.Unknown && v.Why == v.Rank.Sentence:
 		return v.Rank.Next
-	case v.Diagnosis == diagnosisFine, v.Diagnosis == diagnosisUnknown, r.Profile != nil:
+	case v.Finding == nil, r.Profile != nil:
 		return ""
-	case v.Diagnosis == "START-UP":
-		if rank, _, ok := r.startedLate(); ok {
-			return fmt.Sprintf("see why rank %d comes last in the start: the others wait for it", rank)
-		}
+	case v.kind == finding.StartUp && len(v.Finding.Ranks) == 1:
+		return fmt.Sprintf("see why rank %d comes last in the start: the others wait for it", v.Finding.Ranks[0])
 	}
 	ranks := int64(max(len(r.Ranks), 1))
 	for i := range r.Shares {
 		s := &r.Shares[i]
-		if diagnosisOfPart(s.Part) != v.Diagnosis {
+		if kindOfPart(s.Part) != v.kind {
 			continue
 		}
 		text, ns := shareActions[s.Part], s.Time
 		if s.Name == messagesName {
 			text = "even the work of the stages out, or use more micro-batches"
+			if role := v.Finding.Cause; role != "" {
+				text = fmt.Sprintf("move work from %s to the others, or use more micro-batches", role)
+			}
 		}
 		if s.Part == partWait && s.Rank != nil {
 			text = fmt.Sprintf("see what rank %d does before the others meet it", *s.Rank)
@@ -403,7 +260,7 @@ func (s *screen) first(r *Report) {
 		s.labelled("Injected", text)
 	}
 	early := r.endedBeforeSteps()
-	if !early && (end == "" || v.Diagnosis != diagnosisOther) { // what failed is not what no span covers
+	if !early && (end == "" || v.kind != finding.Other) { // what failed is not what no span covers
 		s.labelled(v.Diagnosis, v.Why)
 	}
 	for i, text := range r.machineSentences() {
@@ -421,8 +278,8 @@ func (s *screen) first(r *Report) {
 			s.labelled("Seen", sentence(text))
 		}
 	}
-	needed := v.Diagnosis == diagnosisUnknown && v.Rank != nil && len(v.Next) > 0 && v.Next[0] == v.Rank.Next // the reason says it
-	if len(v.Next) > 0 && !needed && (v.Diagnosis != diagnosisFine || afterwards(r.Outcome) != "") {
+	needed := v.kind == finding.Unknown && v.Rank != nil && len(v.Next) > 0 && v.Next[0] == v.Rank.Next // the reason says it
+	if len(v.Next) > 0 && !needed && (v.kind != finding.Fine || afterwards(r.Outcome) != "") {
 		s.labelled("Next", sentence(v.Next[0]))
 	}
 	if early {
@@ -551,67 +408,56 @@ func (s *screen) time(r *Report) {
 		}
 	}
 	s.labelled("Step", r.stepSentence())
+	s.labelled("Updates", r.updateSentence())
 	s.labelled("Code", r.codeSentence())
 	s.labelled("Data", r.dataSentence())
 }
 
-// stepSentence says what a step is made of: of the rank that the finding names where it is
-// late in nearly all of them, else in the mean of the ranks.
+// stepSentence says what a step is made of: the affected steps of the rank that the finding names, else
+// all of them in the mean of the ranks.
 func (r *Report) stepSentence() string {
-	if p := r.Verdict.Proof; r.Profile != nil || r.Steps.Compared == 0 || p != nil && p.OfRun {
+	v := &r.Verdict
+	if p := v.Proof; r.Profile != nil || r.Steps.Compared == 0 || p != nil && p.OfRun {
 		return ""
 	}
-	ms := display.Milliseconds
-	type part struct {
-		name string
-		ms   float64
-	}
-	var parts []part
-	v := r.Verdict.Rank
-	var row *straggler.RankRow
-	if v != nil && v.Kind == straggler.SlowRanks && len(v.Ranks) == 1 && steady(v) && v.StepTime > 0 {
-		for i := range v.Ranking {
-			if v.Ranking[i].Rank == v.Ranks[0] {
-				row = &v.Ranking[i]
-			}
+	var parts []finding.Part
+	sum, head := int64(0), ""
+	add := func(name string, ms float64) {
+		if ms > 0 {
+			parts = append(parts, finding.Part{Name: name, Time: int64(ms * 1e6)})
 		}
 	}
-	phases, head := r.Steps.Phases, ""
-	if row != nil {
-		phases = row.Phases
-		head = fmt.Sprintf("%s on rank %d: ", ms(v.StepTime), row.Rank)
-	}
-	sum := 0.0
-	for _, p := range straggler.Phases() {
-		if x := phases[p.String()]; x > 0 {
-			parts = append(parts, part{straggler.PhaseWords(p.String()), x})
-			sum += x
+	if f := v.Finding; f != nil && len(f.Ranks) == 1 && len(f.Step) > 0 {
+		parts = f.Step
+		if head = fmt.Sprintf(" on rank %d: ", f.Ranks[0]); f.Evidence.Affected < f.Evidence.Judged {
+			head = fmt.Sprintf(" on rank %d in these %s: ", f.Ranks[0], display.Plural(f.Evidence.Affected, "step"))
 		}
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	if row != nil {
-		parts = append(parts, part{"waits", row.Wait}, part{"collectives", max(v.StepTime-sum-row.Wait, 0)})
-	} else if w, t := r.Steps.Wait, r.Steps.Transfer; w != nil && t != nil {
-		parts = append(parts, part{"waits", *w}, part{"collectives", *t})
-	}
-	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.ms, a.ms) })
-	if row == nil {
-		sum = 0
-		for _, p := range parts {
-			sum += p.ms
+	} else {
+		for _, p := range straggler.Phases() {
+			add(finding.Word(p.String()), r.Steps.Phases[p.String()])
 		}
-		head = fmt.Sprintf("%s in the mean: ", ms(sum))
+		if len(parts) == 0 {
+			return ""
+		}
+		if w, t := r.Steps.Wait, r.Steps.Transfer; w != nil && t != nil {
+			add("waits", *w)
+			add("collectives", *t)
+		}
+		slices.SortStableFunc(parts, func(a, b finding.Part) int { return cmp.Compare(b.Time, a.Time) })
+		head = " in the mean: "
 	}
+	for _, p := range parts {
+		sum += p.Time
+	}
+	ms := func(ns int64) string { return display.Milliseconds(float64(ns) / 1e6) }
 	const most = 3
 	var text []string
 	for _, p := range parts[:min(len(parts), most)] {
-		if p.ms >= sum/200 {
-			text = append(text, p.name+" "+strings.TrimSuffix(ms(p.ms), " ms"))
+		if p.Time >= sum/200 {
+			text = append(text, p.Name+" "+strings.TrimSuffix(ms(p.Time), " ms"))
 		}
 	}
-	return head + strings.Join(text, ", ")
+	return ms(sum) + head + strings.Join(text, ", ")
 }
 
 // details adds the proof of the diagnosis, what restarts cost, the start of a run without a
@@ -623,7 +469,7 @@ func (s *screen) details(r *Report) {
 	table := len(d.lines) + 1 // which is shown as a whole
 	d.limits(r.Limits)
 	d.labelled("Restart", r.disruptions())
-	if v.Diagnosis == diagnosisFine {
+	if v.kind == finding.Fine {
 		d.labelled("Start", r.startSentence())
 	}
 	d.resourceLines(r)
@@ -653,7 +499,7 @@ func (s *screen) details(r *Report) {
 		note += " " + display.Plural(len(remarks), "remark") + " on the data: --full."
 	}
 	d.labelled("Note", note)
-	if v.Rank != nil && v.Rank.Second != "" && diagnoses[v.Rank.Kind] != "" {
+	if v.Rank != nil && v.Rank.Second != "" && v.Rank.Kind.IsOfSteps() {
 		d.labelled("Also", v.Rank.Second)
 	}
 	const most = 10
@@ -662,7 +508,7 @@ func (s *screen) details(r *Report) {
 		room = max(screenLines-len(s.lines)-1, table)
 	}
 	steps := &screen{columns: s.columns}
-	if st := &r.Steps; st.Compared > 0 && v.Diagnosis != diagnosisFine {
+	if st := &r.Steps; st.Compared > 0 && v.kind != finding.Fine {
 		ms := func(v float64) string { return display.Duration(int64(v * 1e6)) }
 		steps.labelled("Steps", fmt.Sprintf("%s, median %s, 99 %% below %s, longest %s (step %d)", display.Count(st.Count), ms(st.Median), ms(st.P99), ms(st.Max), st.MaxAt))
 	}
@@ -678,7 +524,7 @@ func (s *screen) details(r *Report) {
 }
 
 // proof adds the table that shows why the sentence is true.
-func (s *screen) proof(p *Proof) {
+func (s *screen) proof(p *finding.Proof) {
 	if p == nil {
 		return
 	}
@@ -698,11 +544,7 @@ func (s *screen) proof(p *Proof) {
 	for i := range p.Rows {
 		row := []string{p.Rows[i].Name}
 		for _, ns := range p.Rows[i].Times {
-			if p.OfRun {
-				row = append(row, display.Duration(ns))
-			} else {
-				row = append(row, display.Milliseconds(float64(ns)/1e6))
-			}
+			row = append(row, p.Written(ns))
 		}
 		if late {
 			row = append(row, p.Rows[i].Late)
@@ -734,8 +576,11 @@ func (r *Report) startSentence() string {
 // notKnown is what the records do not say.
 func (r *Report) notKnown() (out []string) {
 	v := r.Verdict.Rank
-	if v != nil && (v.Kind == straggler.Unknown || v.Suspected != nil) && r.Verdict.Diagnosis != diagnosisUnknown && len(r.Ranks) > 1 {
+	if v != nil && (v.Kind == finding.Unknown || v.Suspected != nil) && r.Verdict.kind != finding.Unknown && len(r.Ranks) > 1 {
 		out = append(out, v.NotKnown())
+	}
+	if f := r.Verdict.Finding; f != nil {
+		out = append(out, f.NotKnown...)
 	}
 	if text := r.causeNotKnown(); text != "" {
 		out = append(out, text)
@@ -751,7 +596,7 @@ func (r *Report) notKnown() (out []string) {
 	if ns := r.Ledger.Unmatched; float64(ns) >= 0.02*float64(r.Ledger.Categories.Sum()) {
 		out = append(out, fmt.Sprintf("how much of %s in collectives of each rank is waiting: not all members are on record", display.Duration(ns/ranks)))
 	}
-	if r.Verdict.Diagnosis == diagnosisFine && !r.Steps.Device {
+	if r.Verdict.kind == finding.Fine && !r.Steps.Device {
 		out = append(out, "whether kernels are efficient: no times of devices are on record")
 	}
 	return out

@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
 )
 
 // slowAttempt is an attempt in which rank 2 costs 60 ms of each of so many steps of 100 ms.
 func slowAttempt(number, steps int) Attempt {
-	v := &straggler.Verdict{Finding: straggler.Finding{Kind: straggler.SlowRanks, Ranks: []int{2}, Cause: "input", ToStep: -1, Gain: 2.5, Cost: 0.6, Saved: 60,
-		Evidence: &straggler.Evidence{Affected: steps, Interval: steps, Excess: 60}}}
+	v := &straggler.Verdict{Finding: finding.Finding{Kind: finding.SlowRanks, Ranks: []int{2}, Cause: "input", ToStep: -1, Gain: 2.5, Cost: 0.6, Saved: 60,
+		Evidence: &finding.Evidence{Affected: steps, Interval: steps, Excess: 60}}}
 	v.Coverage.Steps = steps
 	return Attempt{Number: number, Straggler: v}
 }

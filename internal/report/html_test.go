@@ -66,7 +66,7 @@ func TestPageLoadsNothing(t *testing.T) {
 	}
 	for _, want := range []string{
 		`default-src 'none'`, `data-chart="timeline"`, `data-chart="ledger"`, `data-chart="steps"`, `data-chart="heat"`, `data-chart="lanes"`,
-		`data-chart="comm"`, `data-chart="saves"`, "Rank 3 (node-a0)", `<html lang="en">`, `prefers-color-scheme: dark`, "Disruptions",
+		`data-chart="comm"`, `data-chart="saves"`, "Rank 3&#39;s data loading (node-a0)", `<html lang="en">`, `prefers-color-scheme: dark`, "Disruptions",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing", want)

@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/profile"
-	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
@@ -41,8 +40,8 @@ func (r *Report) limits(j *Job) {
 			add(words(l.Category), l.Share)
 		}
 		if v := r.Verdict.Rank; v != nil && v.Cost > 0 {
-			for _, f := range append([]straggler.Finding{v.Finding}, v.Others...) {
-				add(findingWords(&f), r.Verdict.RankCost*f.Cost/v.Cost)
+			for _, f := range append([]finding.Finding{v.Finding}, v.Others...) {
+				add(f.Name(), r.Verdict.RankCost*f.Cost/v.Cost)
 			}
 		}
 	}
@@ -51,22 +50,6 @@ func (r *Report) limits(j *Job) {
 	if out.MFU > 1 {
 		r.Quality.Remarks = append(r.Quality.Remarks, fmt.Sprintf("utilization is above the peak of the devices (%s): check that the operations per step are those of all ranks for one step, and the peak is that of one device", display.Percent(out.MFU)))
 	}
-}
-
-// findingWords name a finding: slow ranks 3 (backward).
-func findingWords(f *straggler.Finding) string {
-	text := strings.ReplaceAll(string(f.Kind), "_", " ")
-	if n := len(f.Ranks); n > 0 {
-		const most = 4
-		text += " " + strings.ReplaceAll(strings.Trim(fmt.Sprint(f.Ranks[:min(n, most)]), "[]"), " ", ", ")
-		if n > most {
-			text += fmt.Sprintf(" and %d more", n-most)
-		}
-	}
-	if f.Cause != "" && f.Cause != string(f.Kind) {
-		text += " (" + f.Cause + ")"
-	}
-	return text
 }
 
 // worthLimit is the least share of the time that is listed.

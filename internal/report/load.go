@@ -24,6 +24,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/hang"
 	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 	"golang.org/x/sync/errgroup"
 )
@@ -139,7 +140,7 @@ func (s *State) withDigests(stop func() error, digests []string, err error) (*St
 	if err != nil {
 		return nil, err
 	}
-	parts, err := readDigests(stop, digests)
+	parts, err := readDigests(stop, digests, s.spill)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +151,7 @@ func (s *State) withDigests(stop func() error, digests []string, err error) (*St
 }
 
 // readDigests reads several at a time.
-func readDigests(stop func() error, paths []string) ([]*State, error) {
+func readDigests(stop func() error, paths []string, spill *extsort.Blocks) ([]*State, error) {
 	out, errs := make([]*State, len(paths)), make([]error, len(paths))
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -160,7 +161,7 @@ func readDigests(stop func() error, paths []string) ([]*State, error) {
 				errs[i] = stop()
 			}
 			if errs[i] == nil {
-				out[i], errs[i] = readDigestFile(path)
+				out[i], errs[i] = readDigestFile(path, spill)
 			}
 			return nil
 		})
@@ -169,13 +170,13 @@ func readDigests(stop func() error, paths []string) ([]*State, error) {
 	return out, errors.Join(errs...)
 }
 
-func readDigestFile(path string) (*State, error) {
+func readDigestFile(path string, spill *extsort.Blocks) (*State, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // only read
-	s, err := readDigest(f)
+	s, err := readDigest(f, spill)
 	if err != nil {
 		return nil, fmt.Errorf("report: %s: %w", path, err)
 	}
@@ -196,4 +197,5 @@ type Job struct {
 	uses    []rankUse          // of a job that is a profile, by rank
 	details *details
 	others  []*hang.File // what lies beside the records
+	spill   *extsort.Blocks
 }

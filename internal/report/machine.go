@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/machine"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
@@ -26,7 +27,7 @@ func (r *Report) machine(j *Job, tables []*straggler.Table) {
 			continue
 		}
 		var late []int
-		if v.Kind == straggler.SlowRanks {
+		if v.Kind == finding.SlowRanks {
 			late = v.Ranks
 		}
 		r.Verdict.Machine = machine.Judge(j.sampled(t, r.Verdict.Attempt, late), late)
@@ -189,7 +190,7 @@ func (r *Report) machineAction() string {
 		}
 	}
 	switch v.Kind {
-	case straggler.SlowRanks, straggler.Imbalance, straggler.Drift:
+	case finding.SlowRanks, finding.Imbalance, finding.Drift:
 		if len(m.Overloaded) > 0 && m.Overloaded[0].Limit {
 			return "raise the processor limit of the control group before looking for anything else"
 		} else if len(m.Overloaded) > 0 {
@@ -206,5 +207,5 @@ func (r *Report) causeNotKnown() string {
 	if m == nil || len(m.NoCause) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("why rank %s is late: no cause on record in the samples of the machine", groupName(m.NoCause, "ranks"))
+	return fmt.Sprintf("why rank %s is late: no cause on record in the samples of the machine", finding.GroupName(m.NoCause, "ranks"))
 }

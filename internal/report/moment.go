@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
-	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 )
@@ -34,12 +34,12 @@ const mostShown = 3
 // trace has it, and for profiles, whose traces no user has.
 func (j *Job) findMoment(r *Report) *moment {
 	var m *moment
-	switch d := r.Verdict.Diagnosis; {
+	switch kind := r.Verdict.kind; {
 	case r.Profile != nil || r.endedBeforeSteps():
 		return nil
-	case d == diagnosisOf(account.CheckpointSave):
+	case kind == finding.Checkpoints:
 		m = longestSave(r.Checkpoints)
-	case slices.Contains(inSteps, d):
+	case kind.IsOfSteps(), kind == finding.Wait, kind == finding.OtherCode:
 		m = j.stepOfFinding(r)
 	}
 	if m == nil { // what is lost between attempts is in no trace
@@ -53,12 +53,6 @@ func (j *Job) findMoment(r *Report) *moment {
 		return nil
 	}
 	return m
-}
-
-// inSteps are the diagnoses of what steps show.
-var inSteps = []string{
-	diagnoses[straggler.SlowRanks], diagnoses[straggler.Imbalance], diagnoses[straggler.InputSlow], diagnoses[straggler.SlowTransfer],
-	diagnoses[straggler.Drift], diagnoses[straggler.Hang], diagnosisOf(account.Wait), diagnosisOfPart(string(account.OtherCode)),
 }
 
 // longestSave is the checkpoint that held up the training longest.
@@ -83,7 +77,7 @@ func (j *Job) stepOfFinding(r *Report) *moment {
 				m.attempt, m.from, m.to = length.Number, length.Start, length.Stop
 			}
 		}
-	} else if diagnoses[v.Kind] == r.Verdict.Diagnosis {
+	} else if v.Kind == r.Verdict.kind {
 		m.ranks = slices.Clone(v.Ranks[:min(len(v.Ranks), mostShown-1)])
 	}
 	its := j.Ledger.Iterations(m.attempt)
@@ -91,7 +85,7 @@ func (j *Job) stepOfFinding(r *Report) *moment {
 	if at < 0 {
 		return nil
 	}
-	hangs := r.Verdict.Diagnosis == diagnoses[straggler.Hang]
+	hangs := r.Verdict.kind == finding.Hang
 	if l := r.Series.Lanes; hangs {
 		at = len(its) - 1
 	} else if l != nil && l.Attempt == m.attempt {

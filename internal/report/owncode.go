@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/display"
@@ -103,9 +104,9 @@ func (r *Report) dataSentence() string {
 		return ""
 	}
 	v := r.Verdict.Rank
-	cause := v != nil && diagnoses[v.Kind] != "" && (v.Kind == straggler.InputSlow || v.Cause == straggler.Input.String())
+	cause := v != nil && v.Kind.IsOfSteps() && (v.Kind == finding.InputSlow || v.Cause == straggler.Input.String())
 	data := slices.ContainsFunc(r.Shares, func(s Share) bool { return s.Part == string(account.DataWait) && s.Share >= notable })
-	if !cause && !data && r.Verdict.Diagnosis != diagnosisOf(account.DataWait) {
+	if !cause && !data && r.Verdict.kind != finding.InputSlow {
 		return ""
 	}
 	where := "in the process of the training"

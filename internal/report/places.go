@@ -2,6 +2,7 @@ package report
 
 import (
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
@@ -10,16 +11,16 @@ func placeOfLoss(c account.Category) place { return placeOfPart(partOf(c)) }
 
 // placeOfPart is where a share is seen best.
 func placeOfPart(part string) place {
-	switch diagnosisOfPart(part) {
-	case "CHECKPOINTS":
+	switch kindOfPart(part) {
+	case finding.Checkpoints:
 		return placeSaves
-	case "LOST WORK", "DOWN", "START-UP":
+	case finding.LostWork, finding.Down, finding.StartUp:
 		return placeStarts
-	case "INPUT", "OTHER CODE":
+	case finding.InputSlow, finding.OtherCode:
 		return placeSteps
-	case "WAIT":
+	case finding.Wait:
 		return placeWaits
-	case "COMMUNICATION":
+	case finding.SlowTransfer:
 		return placeTransfers
 	}
 	return placeTime
@@ -31,13 +32,13 @@ func placeOfFinding(v *straggler.Verdict) place {
 		return placeRanks
 	}
 	switch v.Kind {
-	case straggler.InputSlow, straggler.Drift:
+	case finding.InputSlow, finding.Drift:
 		return placeSteps
-	case straggler.SlowTransfer:
+	case finding.SlowTransfer:
 		return placeTransfers
-	case straggler.Hang:
+	case finding.Hang:
 		return placeWaits
-	case straggler.Unknown:
+	case finding.Unknown:
 		return placeData
 	}
 	return placeRanks
@@ -46,14 +47,14 @@ func placeOfFinding(v *straggler.Verdict) place {
 // placeOfWhy is what the reason for the diagnosis is about.
 func (r *Report) placeOfWhy() place {
 	v := &r.Verdict
-	if v.Rank != nil && diagnoses[v.Rank.Kind] != "" {
+	if v.kind.IsOfSteps() && v.Finding == v.ofRanks() {
 		return placeOfFinding(v.Rank)
 	}
-	if v.Diagnosis == diagnosisUnknown {
+	if v.kind == finding.Unknown {
 		return placeData
 	}
 	for i := range r.Shares {
-		if part := r.Shares[i].Part; r.Profile == nil && diagnosisOfPart(part) == v.Diagnosis {
+		if part := r.Shares[i].Part; r.Profile == nil && kindOfPart(part) == v.kind {
 			return placeOfPart(part)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/machine"
 	"github.com/trainspan/trainspan/internal/analyze/profile"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
@@ -90,6 +91,7 @@ type Resource struct {
 	Stop   int64        `json:"stop_ns"`
 	Cores  float64      `json:"cores"`                   // processors that were busy, on the average
 	Memory int64        `json:"max_rss_bytes,omitempty"` // of the largest process
+	CPU    *rundir.CPU  `json:"cpu,omitempty"`
 	GPUs   []rundir.GPU `json:"gpus,omitempty"`
 }
 
@@ -118,7 +120,10 @@ type Verdict struct {
 	// Why is the reason for it, in one or two sentences with their numbers.
 	Why string `json:"why"`
 	// Proof is the table behind a Why that names ranks.
-	Proof *Proof `json:"proof,omitempty"`
+	Proof *finding.Proof `json:"proof,omitempty"`
+	// Finding is what Diagnosis, Why and Proof are made of; nil where nothing costs enough, or the
+	// records do not say.
+	Finding *finding.Finding `json:"finding,omitempty"`
 	// NotKnown is what the records do not say.
 	NotKnown []string `json:"not_known,omitempty"`
 	// Rank is the finding about ranks, of the attempt that it costs most.
@@ -138,6 +143,8 @@ type Verdict struct {
 	Confidence string `json:"confidence"`
 	// Doubts are the reasons why Confidence is not high.
 	Doubts []string `json:"doubts,omitempty"`
+
+	kind finding.Kind // that of Diagnosis
 }
 
 // Loss is time that did not train the model.
@@ -206,13 +213,18 @@ type Rank struct {
 // start, and those that too few ranks recorded.
 type Steps struct {
 	// Rule says in words by which spans the steps are known; empty without any, several with ", " between them.
-	Rule     string  `json:"rule,omitempty"`
-	Count    int     `json:"count"`    // of the rank with the most, as trainspan trace steps has them
-	Compared int     `json:"compared"` // of these
-	Median   float64 `json:"median_ms"`
-	P99      float64 `json:"p99_ms"`
-	Max      float64 `json:"max_ms"`
-	MaxAt    int64   `json:"max_step"`
+	Rule     string `json:"rule,omitempty"`
+	Count    int    `json:"count"`    // of the rank with the most, as trainspan trace steps has them
+	Compared int    `json:"compared"` // of these
+	// Updates is how many steps have one of an optimizer: fewer than Count where each batch of an update is a
+	// step. Absent where no step of an optimizer is on record, and in a report of digests.
+	Updates int `json:"updates,omitempty"`
+	// MicroBatches is of how many passes of forward and backward an update is, absent for one and where it changes.
+	MicroBatches int     `json:"micro_batches,omitempty"`
+	Median       float64 `json:"median_ms"`
+	P99          float64 `json:"p99_ms"`
+	Max          float64 `json:"max_ms"`
+	MaxAt        int64   `json:"max_step"`
 	// Trend is the median of the last quarter over that of the first, less 1.
 	Trend float64 `json:"trend"`
 	// Phases are the mean over ranks and steps, in ms.

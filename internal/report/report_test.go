@@ -17,7 +17,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/compare"
-	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/report"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
@@ -79,14 +79,14 @@ func TestFaultyJob(t *testing.T) {
 	r := report.Build(read(t, faulty(t)))
 	text := strings.Join(screen(t, r), "\n")
 	for _, want := range []string{
-		"COMPLETED after 1 restart · 8 ranks, 2 hosts · 39.6 s SLOW RANK Rank 3's data loading (node-a0) delays every step: 16.9 ms, other ranks 3.00 ms.", "▒ down 8", "39 steps repeated, 3.0 s down", "Confidence medium",
+		"COMPLETED after 1 restart · 8 ranks, 2 hosts · 39.6 s SLOW RANK Rank 3's data loading (node-a0) delays every step: 17.0 ms, other ranks 3.00 ms.", "▒ down 8", "39 steps repeated, 3.0 s down", "Confidence medium",
 		"39 steps redone", "Compare the data loader", "200 … 499", "no proper end", "10 saved", "1 loaded",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}
-	if v := r.Verdict; v.Attempt != 2 || v.Rank.Kind != straggler.SlowRanks || !slices.Equal(v.Rank.Ranks, []int{3}) || r.ExitCode() != 3 {
+	if v := r.Verdict; v.Attempt != 2 || v.Rank.Kind != finding.SlowRanks || !slices.Equal(v.Rank.Ranks, []int{3}) || r.ExitCode() != 3 {
 		t.Errorf("%+v, exit code %d", v, r.ExitCode())
 	}
 	if len(r.Attempts) != 2 || r.Attempts[0].LastStep != 238 || r.Attempts[0].Straggler.FromStep < 40 || r.Attempts[1].FirstStep != 200 {
@@ -222,7 +222,7 @@ func TestDevice(t *testing.T) {
 	for name, s := range map[string]*report.State{"traces": state, "digest": again} {
 		r := report.Build(s.Jobs()[0])
 		v := r.Verdict.Rank
-		if !r.Steps.Device || v.Kind != straggler.SlowRanks || v.Cause != "backward" || !slices.Equal(v.Ranks, []int{2}) {
+		if !r.Steps.Device || v.Kind != finding.SlowRanks || v.Cause != "backward" || !slices.Equal(v.Ranks, []int{2}) {
 			t.Errorf("%s: %+v, %s", name, r.Steps, r.Verdict.Sentence)
 		}
 		if f, b := r.Steps.Phases["forward"], r.Steps.Phases["backward"]; f < 13 || f > 15 || b < 27 || b > 31 || *r.Steps.Wait < 8 || *r.Steps.Wait > 10 {
@@ -258,7 +258,7 @@ func TestLive(t *testing.T) {
 		shorten(2, 90)
 		live := report.Live(read(t, dir), end.Add(5*time.Second).UnixNano())
 		a := live.Attempts[0]
-		if !a.Running || a.Ended || a.Straggler.Kind != straggler.Fine || live.Verdict.Confidence != "high" || live.Series != nil {
+		if !a.Running || a.Ended || a.Straggler.Kind != finding.Fine || live.Verdict.Confidence != "high" || live.Series != nil {
 			t.Errorf("%d times shorter: %+v, %s", cut, a, live.Verdict.Sentence)
 		}
 		if text := strings.Join(screen(t, live), "\n"); !strings.Contains(text, "running") || strings.Contains(text, "no proper end") || strings.Contains(text, "goodbye") {

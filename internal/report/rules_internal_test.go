@@ -15,6 +15,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/profile"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
@@ -48,8 +49,8 @@ func TestConfidence(t *testing.T) {
 // The command fails with what was found in any attempt; that the last one does not suffice
 // to say is told where there is nothing else.
 func TestExitCodeOfAttempts(t *testing.T) {
-	slow, fine := &straggler.Verdict{Finding: straggler.Finding{Kind: straggler.SlowRanks}}, &straggler.Verdict{Finding: straggler.Finding{Kind: straggler.Fine}}
-	unknown := &straggler.Verdict{Finding: straggler.Finding{Kind: straggler.Unknown}}
+	slow, fine := &straggler.Verdict{Finding: finding.Finding{Kind: finding.SlowRanks}}, &straggler.Verdict{Finding: finding.Finding{Kind: finding.Fine}}
+	unknown := &straggler.Verdict{Finding: finding.Finding{Kind: finding.Unknown}}
 	for name, c := range map[string]struct {
 		attempts []*straggler.Verdict
 		want     int
@@ -248,8 +249,9 @@ func TestRemarksOfFlags(t *testing.T) {
 // What is to be done follows the rank that holds the others up, and nothing is to be
 // done where a rank was looked for and all is fine.
 func TestActionOfADiagnosis(t *testing.T) {
-	for kind, want := range map[straggler.Kind]string{straggler.SlowRanks: "look there", straggler.Fine: ""} {
-		r := Report{Verdict: Verdict{Rank: &straggler.Verdict{Finding: straggler.Finding{Kind: kind}, Next: "look there"}, Diagnosis: diagnosisFine}}
+	for kind, want := range map[finding.Kind]string{finding.SlowRanks: "look there", finding.Fine: ""} {
+		r := Report{Verdict: Verdict{Rank: &straggler.Verdict{Finding: finding.Finding{Kind: kind}, Next: "look there"}, kind: kind}}
+		r.Verdict.Finding = r.Verdict.ofRanks()
 		if got := r.action(); got != want {
 			t.Errorf("%s: %q", kind, got)
 		}
@@ -258,7 +260,7 @@ func TestActionOfADiagnosis(t *testing.T) {
 
 // A hang was last heard of when the last of its ranks was.
 func TestHangLasts(t *testing.T) {
-	a := Attempt{Straggler: &straggler.Verdict{Finding: straggler.Finding{Kind: straggler.Hang, Ranks: []int{1}}}}
+	a := Attempt{Straggler: &straggler.Verdict{Finding: finding.Finding{Kind: finding.Hang, Ranks: []int{1}}}}
 	a.hung([]*job.Process{{Rank: 0, LastSeen: 50, Host: "a"}, {Rank: 1, LastSeen: 30, Host: "b"}, {Rank: 1, LastSeen: 20, Host: "b"}})
 	if o := a.Outcome; o == nil || o.How != job.Hung || o.At != 50 || o.Host != "b" {
 		t.Errorf("%+v", o)
@@ -394,7 +396,7 @@ func TestPartThatHidesItsSize(t *testing.T) {
 		text := append([]byte{}, digest.Bytes()[:start+1]...)
 		text = append(binary.AppendUvarint(text, uint64(packed.Len())), packed.Bytes()...)
 		text = append(text, digest.Bytes()[start+1+n+int(size0):]...)
-		got, err := readDigest(bytes.NewReader(text))
+		got, err := readDigest(bytes.NewReader(text), nil)
 		if (err == nil) != fits || err != nil && !errors.Is(err, errDamagedDigest) || fits && !slices.Equal(got.names, s.names) {
 			t.Errorf("%d bytes: %v", size, err)
 		}

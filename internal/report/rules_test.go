@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
+	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/report"
+	"github.com/trainspan/trainspan/internal/testkit/findingtest"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
@@ -115,6 +118,8 @@ func holdsRules(r *report.Report) (bad []string) {
 		say("%d steps compared, median %v", j.Steps.Compared, j.Steps.Median)
 	}
 
+	bad = append(bad, holdsFinding(r)...)
+
 	var screen bytes.Buffer
 	if err := report.Full(&screen, r); err != nil {
 		return append(bad, err.Error())
@@ -152,11 +157,46 @@ func holdsRules(r *report.Report) (bad []string) {
 	return bad
 }
 
+// holdsFinding says what is wrong with the findings of a report, and what differs between its forms.
+func holdsFinding(r *report.Report) (bad []string) {
+	say := func(format string, args ...any) { bad = append(bad, fmt.Sprintf(format, args...)) }
+	for i := range r.Attempts {
+		if v := r.Attempts[i].Straggler; v != nil && v != r.Verdict.Rank {
+			bad = append(bad, findingtest.CheckVerdict(v)...)
+		}
+	}
+	v := &r.Verdict
+	if v.Rank != nil {
+		bad = append(bad, findingtest.CheckVerdict(v.Rank)...)
+	}
+	f := v.Finding
+	if f == nil {
+		if v.Diagnosis != finding.Fine.Title() && v.Diagnosis != finding.Unknown.Title() {
+			say("%s has no finding", v.Diagnosis)
+		}
+		if v.Rank != nil && v.Rank.Kind.IsProblem() {
+			say("%s where the finding about steps is %s", v.Diagnosis, v.Rank.Kind)
+		}
+		return bad
+	}
+	bad = append(bad, findingtest.Check(f)...)
+	if v.Diagnosis != f.Title() || v.Proof != f.Proof {
+		say("the diagnosis is %s with the table %p, the finding has %s and %p", v.Diagnosis, v.Proof, f.Title(), f.Proof)
+	}
+	if r.Profile == nil && !strings.HasPrefix(v.Why, f.Sentence()) {
+		say("the reason is %q, the finding has %q", v.Why, f.Sentence())
+	}
+	if joined := strings.Join(strings.Fields(strings.Join(r.First(100), " ")), " "); !strings.Contains(joined, strings.Join(strings.Fields(display.Text(f.Sentence())), " ")) && r.Profile == nil && r.Verdict.Outcome == report.Completed {
+		say("the screen has no %q:\n%s", f.Sentence(), joined)
+	}
+	return bad
+}
+
 // TestRulesOfReports: over all data that is there, and made jobs that are whole, killed
 // or without a step.
 func TestRulesOfReports(t *testing.T) {
 	data := filepath.Join("..", "..", "..", "shared", "data")
-	for _, pattern := range []string{"dftracer", "wild/jobs/*", "gpu/jobs/*", "kineto/torch_trace/*", "../golden/one-logger/*/golden.norm.jsonl"} {
+	for _, pattern := range []string{"dftracer", "fourth/jobs/*", "wild/jobs/*", "gpu/jobs/*", "kineto/torch_trace/*", "../golden/one-logger/*/golden.norm.jsonl"} {
 		paths, err := filepath.Glob(filepath.Join(data, pattern))
 		if err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
@@ -78,16 +79,6 @@ func TestCondensedSharesAddUp(t *testing.T) {
 // Nothing is said to be fine where the steps are not divided, where waiting is for one rank
 // alone, or where communication is much of the time.
 func TestNoProblemFound(t *testing.T) {
-	base := func() *Report {
-		goodput := 1.0
-		led := &account.Report{Wall: 1000, Categories: account.Totals{account.Productive: 4000}, ProductiveParts: account.Parts{account.Compute: 4000}}
-		for rank := range 4 {
-			led.Ranks = append(led.Ranks, account.RankReport{Rank: rank, Categories: account.Totals{account.Productive: 1000}, ProductiveParts: account.Parts{account.Compute: 1000}})
-		}
-		led.Iterations.Kept = 50
-		return &Report{Ledger: led, Goodput: &goodput, Ranks: make([]Rank, 4), Attempts: make([]Attempt, 1), Steps: Steps{Count: 50, Compared: 49, Median: 20, P99: 21},
-			Verdict: Verdict{Rank: &straggler.Verdict{Finding: straggler.Finding{Kind: straggler.Fine}}}}
-	}
 	move := func(r *Report, to account.Part, ns int64) {
 		for i := range r.Ledger.Ranks {
 			r.Ledger.Ranks[i].ProductiveParts[account.Compute] -= ns / 4
@@ -100,52 +91,75 @@ func TestNoProblemFound(t *testing.T) {
 		change func(r *Report)
 		want   string
 	}{
-		"all is compute": {func(*Report) {}, diagnosisFine},
-		"not divided":    {func(r *Report) { move(r, account.StepUnsplit, 3000) }, diagnosisUnknown},
+		"all is compute": {func(*Report) {}, finding.Fine.Title()},
+		"not divided":    {func(r *Report) { move(r, account.StepUnsplit, 3000) }, finding.Unknown.Title()},
 		"waits by chance": {func(r *Report) {
 			move(r, account.WaitInStep, 800)
 			for rank := range 4 {
 				r.Ledger.WaitedFor = append(r.Ledger.WaitedFor, account.WaitedFor{Rank: rank, Time: 200, InSteps: 200})
 			}
-		}, diagnosisFine},
+		}, finding.Fine.Title()},
 		"waits for one": {func(r *Report) {
 			move(r, account.WaitInStep, 800)
 			r.Ledger.WaitedFor = []account.WaitedFor{{Rank: 2, Time: 800, InSteps: 800}}
 		}, "WAIT"},
 		"communication":    {func(r *Report) { move(r, account.Communication, 800) }, "COMMUNICATION"},
 		"code in no span":  {func(r *Report) { move(r, account.OtherCode, 800) }, "OTHER CODE"},
-		"no step compared": {func(r *Report) { r.Steps.Compared = 0 }, diagnosisUnknown},
-		"ranks not judged": {func(r *Report) { r.Verdict.Rank.Kind = straggler.Unknown }, diagnosisUnknown},
+		"no step compared": {func(r *Report) { r.Steps.Compared = 0 }, finding.Unknown.Title()},
+		"ranks not judged": {func(r *Report) { r.Verdict.Rank.Kind = finding.Unknown }, finding.Unknown.Title()},
 	} {
-		r := base()
+		r := evenJob()
 		c.change(r)
 		r.Shares = r.shares()
-		if got, why := r.diagnose(); got != c.want {
-			t.Errorf("%s: diagnose() = %s, %q, want %s", name, got, why, c.want)
+		if r.diagnose(); r.Verdict.Diagnosis != c.want {
+			t.Errorf("%s: diagnosis %s, %q, want %s", name, r.Verdict.Diagnosis, r.Verdict.Why, c.want)
 		}
 	}
+}
+
+// evenJob is a report of 4 ranks that compute all the time.
+func evenJob() *Report {
+	goodput := 1.0
+	led := &account.Report{Wall: 1000, Categories: account.Totals{account.Productive: 4000}, ProductiveParts: account.Parts{account.Compute: 4000}}
+	for rank := range 4 {
+		led.Ranks = append(led.Ranks, account.RankReport{Rank: rank, Categories: account.Totals{account.Productive: 1000}, ProductiveParts: account.Parts{account.Compute: 1000}})
+	}
+	led.Iterations.Kept = 50
+	return &Report{Ledger: led, Goodput: &goodput, Ranks: make([]Rank, 4), Attempts: make([]Attempt, 1), Steps: Steps{Count: 50, Compared: 49, Median: 20, P99: 21},
+		Verdict: Verdict{Rank: &straggler.Verdict{Finding: finding.Finding{Kind: finding.Fine}}}}
 }
 
 // TestDoubt: the screen has the rank that a suspicion is about, how often chance does as much and what would
 // settle it, whatever the diagnosis is, and its rows where the suspicion is the answer.
 func TestDoubt(t *testing.T) {
-	for _, diagnosis := range []string{diagnosisUnknown, "START-UP"} {
-		v := &straggler.Verdict{Finding: straggler.Finding{Kind: straggler.Unknown}, Reason: "chance", Suspects: []int{1},
-			Suspected: &straggler.Finding{Kind: straggler.SlowRanks, Ranks: []int{1}, Cause: "host", Gain: 1.03, FromStep: 2, ToStep: -1, Pattern: "single_steps",
-				Evidence: &straggler.Evidence{Affected: 2, Interval: 40, Excess: 350, Chance: 0.14}},
-			Ranking: []straggler.RankRow{{Rank: 0, Own: 20}, {Rank: 1, Own: 21}, {Rank: 2, Own: 20}}}
-		r := &Report{Ledger: &account.Report{}, Ranks: make([]Rank, 3), Verdict: Verdict{Rank: v, Diagnosis: diagnosis}}
-		r.proveDoubt()
+	for _, kind := range []finding.Kind{finding.Unknown, finding.StartUp} {
+		r := evenJob()
+		r.Verdict.Rank = &straggler.Verdict{Finding: finding.Finding{Kind: finding.Unknown}, Reason: "chance", Suspects: []int{1},
+			Suspected: &finding.Finding{Kind: finding.SlowRanks, Ranks: []int{1}, Cause: "host", Gain: 1.03, FromStep: 2, ToStep: -1, Pattern: finding.SingleSteps,
+				Evidence: &finding.Evidence{Affected: 2, Interval: 40, Judged: 40, Excess: 350, Chance: 0.14}}}
+		f := r.Verdict.Rank.Suspected
+		f.Proof = finding.NewProof([]string{"own work"}, []int{0, 1, 2}, f.Ranks, func(rank int) []int64 { return []int64{int64(20 + 350*(rank%2))} })
+		if kind == finding.StartUp {
+			for i := range r.Ledger.Ranks {
+				k := &r.Ledger.Ranks[i]
+				k.Categories[account.Productive], k.ProductiveParts[account.Compute], k.Categories[account.Init] = 500, 500, 500
+			}
+		}
+		r.Shares = r.shares()
+		r.diagnose()
 		got := strings.Join(r.notKnown(), "\n")
-		if diagnosis == diagnosisUnknown {
-			if p := r.Verdict.Proof; got != "" || p == nil || p.Rows[0].Name != "1" || !strings.Contains(p.Rows[0].Late, "2 of 40 steps") {
-				t.Errorf("%s: not known %q, proof %+v; want none, since the sentence has it, and rank 1 first", diagnosis, got, p)
+		if r.Verdict.kind != kind {
+			t.Fatalf("got %s, want %s", r.Verdict.kind, kind)
+		}
+		if kind == finding.Unknown {
+			if p := r.Verdict.Proof; strings.Contains(got, "rank 1") || p != f.Proof {
+				t.Errorf("%s: not known %q, proof %+v; want no word of rank 1, since the sentence has it, and its table", kind, got, p)
 			}
 			continue
 		}
 		for _, want := range []string{"rank 1", "2 of 40 steps", "14 %", "more steps"} {
 			if !strings.Contains(got, want) || r.Verdict.Proof != nil {
-				t.Errorf("%s: not known: %q, proof %+v; want %q and no proof", diagnosis, got, r.Verdict.Proof, want)
+				t.Errorf("%s: not known: %q, proof %+v; want %q and no proof", kind, got, r.Verdict.Proof, want)
 			}
 		}
 	}
@@ -159,18 +173,48 @@ func TestWaitsBesideCollectives(t *testing.T) {
 		Wall: 1000, Categories: account.Totals{account.Productive: 700, account.Init: 1300}, WaitedFor: []account.WaitedFor{{Rank: 1, Time: 700, InInit: 700}},
 		Ranks: []account.RankReport{{Rank: 0, Categories: account.Totals{account.Init: 1000}}, {Rank: 1, Categories: account.Totals{account.Productive: 700, account.Init: 300}, ProductiveParts: account.Parts{account.Communication: 700}}},
 	}, Ranks: make([]Rank, 2), Losses: []Loss{{Category: account.Init, Time: 1300, Share: 0.65}},
-		Verdict: Verdict{Diagnosis: "START-UP", Rank: &straggler.Verdict{Finding: straggler.Finding{Kind: straggler.Unknown}, Waits: &straggler.Waits{Bubble: 900}}}}
+		Verdict: Verdict{kind: finding.StartUp, Rank: &straggler.Verdict{Finding: finding.Finding{Kind: finding.Unknown}, Waits: &straggler.Waits{Bubble: 900}}}}
 	if r.Shares = r.shares(); r.Shares[1].Name != messagesName+", rank 1" || r.Shares[1].Part != string(account.Communication) {
 		t.Errorf("shares() = %+v, want %q second", r.Shares, messagesName)
 	}
-	if got, want := r.lossSentence("START-UP", 1300), "of it is waiting for rank 1."; !strings.HasSuffix(got, want) {
-		t.Errorf("lossSentence() = %q, want the end %q", got, want)
+	r.Verdict.Finding = r.loss(finding.StartUp, 1300)
+	if got, want := r.Verdict.Finding.Sentence(), "of it is waiting for rank 1."; !strings.HasSuffix(got, want) {
+		t.Errorf("loss().Sentence() = %q, want the end %q", got, want)
 	}
 	if got := r.action(); !strings.Contains(got, "rank 1 comes last in the start") {
 		t.Errorf("action() = %q, want why rank 1 comes last", got)
 	}
 	r.Ledger.WaitedFor[0].InInit = 400
-	if got := r.lossSentence("START-UP", 1300); strings.Contains(got, "waiting for") {
-		t.Errorf("lossSentence() = %q: less than half of the start waits for the rank", got)
+	if got := r.loss(finding.StartUp, 1300).Sentence(); strings.Contains(got, "waiting for") {
+		t.Errorf("loss().Sentence() = %q: less than half of the start waits for the rank", got)
+	}
+}
+
+// TestHeavyStage: where messages and the waits for them are much of the time, the stage that works longer is named, if
+// there is one.
+func TestHeavyStage(t *testing.T) {
+	for name, c := range map[string]struct {
+		own  float64
+		want string
+	}{"even": {340, ""}, "heavy": {500, "stage 1"}} {
+		r := evenJob()
+		for i := range r.Ledger.Ranks {
+			r.Ledger.Ranks[i].ProductiveParts = account.Parts{account.Compute: 700, account.Communication: 300}
+		}
+		v := r.Verdict.Rank
+		v.Waits = &straggler.Waits{Bubble: 1}
+		for rank := range 4 {
+			row := straggler.RankRow{Rank: rank, Role: "stage 0", Own: 340}
+			if rank >= 2 {
+				row.Role, row.Own = "stage 1", c.own
+			}
+			v.Ranking = append(v.Ranking, row)
+		}
+		r.Shares = r.shares()
+		r.diagnose()
+		f := r.Verdict.Finding
+		if f == nil || f.Kind != finding.SlowTransfer || f.Cause != c.want || strings.Contains(f.Sentence(), "works") != (c.want != "") || c.want != "" && !strings.Contains(r.action(), "move work from stage 1") {
+			t.Errorf("%s: got %+v, action %q; want the stage %q", name, f, r.action(), c.want)
+		}
 	}
 }

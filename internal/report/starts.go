@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/job/rundir"
@@ -129,9 +130,34 @@ func (s *screen) resourceLines(r *Report) {
 			text += fmt.Sprintf("; %d more: --full", n-1)
 		}
 		s.labelled("Resources", text)
-	} else if r.Verdict.Diagnosis == diagnosisFine {
+	} else if text := r.cpuSentence(); text != "" {
+		s.labelled("CPU", text)
+	} else if r.Verdict.kind == finding.Fine {
 		s.labelled("GPU", r.gpuSentence())
 	}
+}
+
+// fullCPU is the use of processors of the start in which they were all in use for most of the
+// time, if the loading of data is what the job waits for; nil otherwise.
+func (r *Report) fullCPU() (full *rundir.CPU) {
+	if r.Verdict.kind != finding.InputSlow || r.Profile != nil {
+		return nil
+	}
+	for i := range r.Resources {
+		if c := r.Resources[i].CPU; c != nil && c.Full >= 0.5 && (full == nil || c.Full > full.Full) {
+			full = c
+		}
+	}
+	return full
+}
+
+// cpuSentence says that the loading of data has no processors left; empty where it has.
+func (r *Report) cpuSentence() string {
+	c := r.fullCPU()
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf("the processors that the job may use (%.3g) were all busy for %s of the time: more workers of the loader gain nothing", c.Allowed, display.Percent(c.Full))
 }
 
 // gpuSentence is how busy the GPUs of the last start of each host were, and the largest part
@@ -177,7 +203,7 @@ func (r *Report) gpuSentence() string {
 // ended badly is what the others wait for, where nothing else says for which.
 func (a *Attempt) hung(procs []*job.Process) {
 	v := a.Straggler
-	if v == nil || v.Kind != straggler.Hang {
+	if v == nil || v.Kind != finding.Hang {
 		return
 	}
 	h := &job.Hang{Ranks: v.Ranks, Until: make(map[int]int64)}
@@ -188,13 +214,17 @@ func (a *Attempt) hung(procs []*job.Process) {
 			h.Host = p.Host
 		}
 	}
-	if v.Cause == straggler.CauseUneven {
+	if v.Cause == finding.CauseUneven {
 		h.What = "a loop of fewer steps"
-	} else if v.Cause != straggler.CauseMismatch && v.Cause != straggler.Host.String() {
+	} else if v.Cause != finding.CauseMismatch && v.Cause != straggler.Host.String() {
 		h.What = v.Cause
 	}
 	if a.Outcome = job.OutcomeOfHang(a.Outcome, h); a.Outcome.How != job.Hung && a.Outcome.Rank != nil && len(v.Ranks) == 0 {
-		v.BlameEnded(*a.Outcome.Rank, a.Outcome.Host, a.Outcome.Text)
+		var hosts []string
+		if a.Outcome.Host != "" {
+			hosts = []string{a.Outcome.Host}
+		}
+		v.Blame([]int{*a.Outcome.Rank}, hosts, false, a.Outcome.Text)
 	}
 }
 
@@ -226,7 +256,7 @@ func (r *Report) resources(all []*rundir.Run) {
 		}
 		from := s.Started.UnixNano()
 		r.Resources = append(r.Resources, Resource{Host: s.Host, Rank: s.Rank, Start: from, Stop: from + int64(s.Took()), Cores: (s.User + s.System) / took,
-			Memory: s.MaxRSS, GPUs: s.GPUs})
+			Memory: s.MaxRSS, CPU: s.CPU, GPUs: s.GPUs})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/profile"
 	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
 )
 
 // State is all that reports need of some processes, in about 60 bytes for each
@@ -26,7 +27,14 @@ type State struct {
 	skipped []*job.FileError
 	starts  []start // what run.json files say
 	others  []*hang.File
+	spill   *extsort.Blocks
 }
+
+// packedMemory is how much of the packed steps of jobs stays in memory. What is beyond goes to a
+// temporary file.
+const packedMemory = 64 << 20
+
+func newState() *State { return &State{spill: extsort.NewBlocks(packedMemory, "")} }
 
 // process is what is kept of one.
 type process struct {
@@ -39,13 +47,14 @@ type process struct {
 
 // collect reads the files of a set once.
 func collect(set *job.Set) (*State, error) {
+	s := newState()
 	var mu sync.Mutex
 	of := make(map[*job.Process]*process)
 	procs, err := set.Processes(func(p *job.Process) job.Sink {
 		out := &process{proc: p, details: newDetailSink(p)}
 		all := make(job.Sinks, 4)
-		all[0], out.ledger = account.OpenSink(p)
-		all[1], out.steps = fromjob.OpenSink(p)
+		all[0], out.ledger = account.OpenSink(p, s.spill)
+		all[1], out.steps = fromjob.OpenSink(p, s.spill)
 		all[2] = out.details
 		all[3], out.use = profile.OpenSink(p)
 		mu.Lock()
@@ -53,10 +62,10 @@ func collect(set *job.Set) (*State, error) {
 		of[p] = out
 		return all
 	})
-	if err != nil {
+	if err = cmp.Or(err, s.spill.Err()); err != nil {
 		return nil, err
 	}
-	s := &State{others: takeEvidence(set), skipped: slices.Clone(set.Skipped)}
+	s.others, s.skipped = takeEvidence(set), slices.Clone(set.Skipped)
 	for _, r := range set.Starts() {
 		s.starts = appendStart(s.starts, r, nil)
 	}
@@ -117,6 +126,7 @@ func (s *State) Jobs() []*Job {
 			Ledger:   account.LedgerOf(j, func(p *job.Process) *account.Builder { return of[p].ledger }, clocks.Of),
 			Attempts: attempts,
 			others:   others,
+			spill:    s.spill,
 			uses:     usesOf(j, func(p *job.Process) *profile.Use { return of[p].use }),
 			details:  detailsOf(j, func(p *job.Process) *detailSink { return of[p].details }),
 		})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/display"
@@ -17,6 +18,14 @@ import (
 // word: what a person would not look into is left to the table.
 const worth = 0.01
 
+// ofRanks is the finding about steps, nil where there is none.
+func (v *Verdict) ofRanks() *finding.Finding {
+	if v.Rank == nil || !v.Rank.Kind.IsOfSteps() {
+		return nil
+	}
+	return &v.Rank.Finding
+}
+
 // conclude writes the verdict.
 func (r *Report) conclude() {
 	v := &r.Verdict
@@ -24,10 +33,9 @@ func (r *Report) conclude() {
 	v.Confidence, v.Doubts = r.confidence()
 	v.Outcome = r.outcomeWords()
 	r.Shares = r.shares()
-	r.prove()
-	v.Diagnosis, v.Why = r.diagnose()
-	r.proveDoubt()
-	if v.Rank != nil && diagnoses[v.Rank.Kind] != "" && diagnoses[v.Rank.Kind] == v.Diagnosis {
+	r.proveOutsideOfSteps()
+	r.diagnose()
+	if v.kind.IsOfSteps() && v.Finding == v.ofRanks() {
 		v.Why = strings.TrimSpace(v.Why + " " + r.processesOf(v.Rank.Ranks))
 	}
 	v.NotKnown = r.notKnown()
@@ -60,7 +68,7 @@ func (r *Report) conclude() {
 	if d := r.disruptions(); d != "" {
 		add(placeStarts, "Restarts: "+d)
 	}
-	if v.Rank != nil && (len(r.Ranks) > 1 || v.Rank.Kind != straggler.Unknown) {
+	if v.Rank != nil && (len(r.Ranks) > 1 || v.Rank.Kind != finding.Unknown) {
 		text := v.Rank.Sentence
 		if len(r.Attempts) > 1 {
 			text = fmt.Sprintf("In attempt %d: %s", v.Attempt, text)
@@ -271,7 +279,7 @@ func (r *Report) next() (out []string, at []place) {
 	if about != "" {
 		list = append(list, action{about, 1.5, r.placeOfWhy()})
 	}
-	if v := r.Verdict.Rank; v != nil && v.Next != "" && v.Next != about && r.machineAction() == "" && (v.Kind != straggler.Unknown || len(r.Ranks) > 1) {
+	if v := r.Verdict.Rank; v != nil && v.Next != "" && v.Next != about && r.machineAction() == "" && r.fullCPU() == nil && (v.Kind != finding.Unknown || len(r.Ranks) > 1) {
 		list = append(list, action{v.Next, r.Verdict.RankCost, placeOfFinding(v)})
 	}
 	if r.Profile != nil {
@@ -290,6 +298,9 @@ func (r *Report) next() (out []string, at []place) {
 		}
 		if (l.Category == account.DataWait || l.Category == account.Other) && l.Share < notable {
 			continue // a step waits for something else, and each program does something without a span
+		}
+		if l.Category == account.DataWait && r.fullCPU() != nil {
+			continue // more workers gain nothing
 		}
 		if text := r.lossAction(&l); text != "" && !strings.HasPrefix(about, text) {
 			list = append(list, action{text, l.Share, placeOfLoss(l.Category)})
@@ -455,9 +466,9 @@ func (r *Report) sections() (out []string) {
 	if q := &r.Quality; len(q.Remarks)+len(q.Skipped)+len(r.Verdict.Doubts) > 0 {
 		out = append(out, helptopic.Remarks)
 	}
-	if v := r.Verdict.Rank; v != nil && v.Kind == straggler.Unknown && len(r.Ranks) > 1 {
+	if v := r.Verdict.Rank; v != nil && v.Kind == finding.Unknown && len(r.Ranks) > 1 {
 		out = append(out, helptopic.NoRank)
-	} else if v != nil && v.Kind == straggler.Hang {
+	} else if v != nil && v.Kind == finding.Hang {
 		out = append(out, helptopic.Hang)
 	}
 	return out
@@ -473,11 +484,11 @@ func (r *Report) ExitCode() int {
 	}
 	code := 0
 	for i := range r.Attempts {
-		if s := r.Attempts[i].Straggler; s != nil && s.Kind != straggler.Unknown {
+		if s := r.Attempts[i].Straggler; s != nil && s.Kind != finding.Unknown {
 			code = max(code, s.ExitCode())
 		}
 	}
-	if code == 0 && v.Kind == straggler.Unknown && (v.Reason != straggler.ReasonSingleRank || r.Ledger.Missing != nil) {
+	if code == 0 && v.Kind == finding.Unknown && (v.Reason != straggler.ReasonSingleRank || r.Ledger.Missing != nil) {
 		return 4
 	}
 	return code

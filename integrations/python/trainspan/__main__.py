@@ -1,5 +1,5 @@
-"""`python -m trainspan ...`: the command of the wheel that this interpreter has
-installed, wherever its scripts are."""
+"""`python -m trainspan ...`: runs the command of the wheel that this interpreter has installed,
+in any folder of scripts."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ import sys
 
 
 def command():
-    """The path of the command, None where there is none."""
+    """Returns the path of the command, None if there is none."""
     from importlib import metadata
 
     places = []

@@ -21,11 +21,11 @@ type answers struct {
 }
 
 func newAnswers() *answers {
-	return &answers{builders: make(map[*job.Process]*account.Builder), steps: fromjob.New()}
+	return &answers{builders: make(map[*job.Process]*account.Builder), steps: fromjob.New(nil)}
 }
 
 func (a *answers) open(p *job.Process) job.Sink {
-	s, b := account.OpenSink(p)
+	s, b := account.OpenSink(p, nil)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.builders[p] = b
@@ -71,8 +71,8 @@ func (a *answers) compare(t *testing.T, j *job.Job) (waits int) {
 // otherWaits are the layouts whose waits the diagnosis knows and the ledger does not, as
 // docs/explain/goodput.md says.
 var otherWaits = map[simjob.Layout]string{
-	simjob.PP: "messages between stages", simjob.Buckets: "a host that waits for collectives of another thread, in no span",
-	simjob.GPU: "devices", simjob.GPUTP: "devices",
+	simjob.Buckets: "a host that waits for collectives of another thread, in no span",
+	simjob.GPU:     "devices", simjob.GPUTP: "devices",
 }
 
 // TestWaitsAgree draws jobs and compares the waits of the ledger with those of the diagnosis,
@@ -111,7 +111,7 @@ func TestWaitsAgree(t *testing.T) {
 // project.
 func TestWaitsAgreeOnCorpora(t *testing.T) {
 	otherwise := map[string]string{
-		"stage-last-heavy": "messages between stages", "kineto6-device": "a profile",
+		"kineto6-device":    "a profile",
 		"nospans-compute15": "the diagnosis concludes that backward holds a wait", "second-ddp-nowait-input": "the same",
 	}
 	jobs, err := filepath.Glob("../../../../shared/data/[fw]*/jobs/*")

@@ -38,7 +38,8 @@ type Process struct {
 // need, for any question about any moment, and none of the spans.
 type attempt struct {
 	Process
-	stop int64 // End, or LastSeen
+	stop int64  // End, or LastSeen
+	role string // what tells ranks apart that do different work
 
 	names  []Category // by what, below firstIteration
 	loops  []loop     // by start

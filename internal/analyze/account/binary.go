@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/trainspan/trainspan/internal/platform/columns"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
 )
 
 // AppendBinary implements [encoding.BinaryAppender]: the divided time of the
@@ -25,7 +26,7 @@ func (b *Builder) AppendBinary(dst []byte) ([]byte, error) {
 	for _, v := range [...]int64{a.Start, a.End, a.LastSeen, a.Dropped, a.stop, int64(a.missingEnds), int64(a.unnumbered)} {
 		dst = binary.AppendVarint(dst, v)
 	}
-	dst = binary.LittleEndian.AppendUint64(dst, a.digest)
+	dst = columns.AppendBytes(binary.LittleEndian.AppendUint64(dst, a.digest), a.role)
 	dst = binary.AppendUvarint(dst, uint64(len(a.names)-int(kindCount)))
 	for _, name := range a.names[kindCount:] {
 		dst = columns.AppendBytes(dst, string(name))
@@ -45,9 +46,9 @@ func (b *Builder) AppendBinary(dst []byte) ([]byte, error) {
 		dst = binary.AppendUvarint(dst, uint64(m.size))
 	}
 	for _, r := range a.packed.all() {
-		dst = columns.AppendBytes(binary.AppendUvarint(dst, uint64(r.n)), r.data)
+		dst = r.append(dst)
 	}
-	return dst, nil
+	return dst, b.spill.Err()
 }
 
 // UnmarshalBinary implements [encoding.BinaryUnmarshaler]. The builder takes no
@@ -62,6 +63,7 @@ func (b *Builder) UnmarshalBinary(src []byte) error {
 	a.Start, a.End, a.LastSeen, a.Dropped, a.stop = r.Int(), r.Int(), r.Int(), r.Int(), r.Int()
 	a.missingEnds, a.unnumbered = int(r.Int()), int(r.Int())
 	a.digest = r.Fixed()
+	a.role = r.String()
 	for k := range kindCount {
 		a.names = append(a.names, fixed[k])
 	}
@@ -83,15 +85,18 @@ func (b *Builder) UnmarshalBinary(src []byte) error {
 	}
 	for _, to := range a.packed.all() {
 		to.n = r.Small(packBlock * max(r.Len(), 1))
-		to.data = append([]byte(nil), r.Bytes()...)
+		data := r.Bytes()
+		if len(data) > 0 {
+			to.parts = []extsort.Block{b.spill.Put(data)}
+		}
 		// A block of 256 takes at least two bytes for each of three columns.
-		if to.n > packBlock*(len(to.data)/(2*segColumns)+1) {
+		if to.n > packBlock*(len(data)/(2*segColumns)+1) {
 			r.Fail()
 		}
 	}
 	if r.Err() == nil && r.Len() == 0 && a.stop >= a.Start && a.Start >= 0 && len(a.names) <= int(kindCount)+maxNamed && len(a.meets) <= maxMeetKinds {
 		if a.packed.sound(len(a.names), len(a.loops), len(a.meets)) {
-			*b = Builder{done: a}
+			*b = Builder{done: a, spill: b.spill}
 			return nil
 		}
 	}

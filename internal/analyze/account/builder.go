@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
@@ -23,10 +24,10 @@ type Builder struct {
 	own     job.Steps // where nobody else has them
 	saves   []save
 	meets   meetKinds
-	threads []int64         // of the training
-	passes  [passes][]int64 // the threads that have them
+	role    string
 	known   bool            // a span of the standard vocabulary was added
 	devices bool            // it is on record what a device did
+	spill   *extsort.Blocks // what memory should not hold, nil if it holds all
 	done    *attempt
 }
 
@@ -37,18 +38,24 @@ func NewBuilder(p Process) *Builder {
 	return b
 }
 
+// NewPacked returns a builder for [Builder.UnmarshalBinary]. What memory should not hold goes to
+// spill, which may be nil.
+func NewPacked(spill *extsort.Blocks) *Builder { return &Builder{spill: spill} }
+
 // Span adds a span. It copies what it needs.
 func (b *Builder) Span(s *job.Span) {
 	r := row{
 		id: s.ID, parent: s.Parent, start: s.Start, end: s.End, thread: s.Thread,
-		background: s.Background, nested: s.Nested, pass: passOf(s.Class),
+		background: s.Background, nested: s.Nested,
 	}
 	r.kind, r.meet = kindOf[s.Class], b.meets.number(s)
-	r.what = what(r.kind)
+	b.role = max(b.role, s.Role) // whichever came first
+	if r.what = what(r.kind); s.Class == vocab.ClassForward || s.Class == vocab.ClassBackward {
+		r.pass = s.Class
+	}
 	switch {
 	case s.Name == spans.TrainingLoop:
 		r.role = roleLoop
-		b.threads = addThread(b.threads, s.Thread)
 	case s.StepRule != vocab.StepNone && s.StepRule != vocab.StepOptimizer:
 		r.role = roleIteration // if it is one: see resolve
 	case r.kind == kindInit, r.kind == kindLoad:
@@ -61,36 +68,9 @@ func (b *Builder) Span(s *job.Span) {
 	if b.steps == &b.own {
 		b.own.Add(s)
 	}
-	if r.pass != passNone && !s.Background {
-		b.passes[r.pass] = addThread(b.passes[r.pass], s.Thread)
-	}
 	b.known, b.devices = b.known || r.role != roleNone, b.devices || s.Launch != 0 || s.Device > 0
 	b.first = min(b.first, r.start)
 	b.rows.add(r)
-}
-
-// addThread adds a thread to a list, which is short: threads of the training are those of a
-// loop or of a step, which an import of a profile puts on rows of their own.
-func addThread(list []int64, tid int64) []int64 {
-	if tid != 0 && len(list) < 16 && !slices.Contains(list, tid) {
-		list = append(list, tid)
-	}
-	return list
-}
-
-// isOf reports whether a thread, or the one that it is a lane of, is in a list.
-func isOf(list []int64, tid int64) bool {
-	return slices.Contains(list, tid) || slices.Contains(list, job.ThreadOf(tid))
-}
-
-// elsewhere reports which passes the threads of the training do not have: autograd runs
-// backward on threads of its own, and what a reader of profiles concludes from operators has
-// rows of its own. The thread of the training waits for these.
-func (b *Builder) elsewhere() (out [passes]bool) {
-	for p := passForward; p < passes && len(b.threads) > 0; p++ {
-		out[p] = !slices.ContainsFunc(b.passes[p], func(tid int64) bool { return isOf(b.threads, tid) })
-	}
-	return out
 }
 
 // resolve makes an iteration of a row that is a training step. What might have been
@@ -119,7 +99,7 @@ func (b *Builder) finish() error {
 	if b.done != nil {
 		return nil
 	}
-	a := &attempt{Process: b.proc, names: b.table, meets: b.meets.list, standard: b.known}
+	a := &attempt{Process: b.proc, names: b.table, meets: b.meets.list, role: b.role, standard: b.known}
 	a.Start = min(a.Start, b.first)
 	a.stop = a.End
 	if a.stop == job.NoEnd {
@@ -128,14 +108,11 @@ func (b *Builder) finish() error {
 	a.stop = max(a.stop, a.Start)
 	steps := b.steps.All()
 	joins := b.meets.joins()
-	t := &timeline{names: b.table, devices: b.devices, joins: joins, met: meetings{groups: groups(b.meets.list)}, hash: newHash(), iterations: make([]iteration, 0, len(steps))}
+	t := newTimeline(b.table, b.spill)
+	t.devices, t.joins, t.met.groups, t.iterations = b.devices, joins, groups(b.meets.list), make([]iteration, 0, len(steps))
 	for i := range steps {
 		st := &steps[i]
 		t.iterations = append(t.iterations, iteration{number: st.Number, start: st.Start, end: st.End, loop: int32(st.Loop)})
-		b.threads = addThread(b.threads, st.Thread)
-	}
-	if b.steps.Rule.Between() {
-		b.threads = nil // no span of a step says where the training runs
 	}
 	for _, lp := range b.steps.Loops() {
 		a.loops = append(a.loops, loop{start: lp.Start, from: lp.From, given: lp.Given})
@@ -147,8 +124,7 @@ func (b *Builder) finish() error {
 		}
 	}
 	next := b.rows.all()
-	w := newWalk(a, t, b.threads, b.steps)
-	w.elsewhere = b.elsewhere()
+	w := newWalk(a, t, b.steps)
 	w.run(func() []row {
 		rows := next()
 		for i := range rows {
@@ -170,10 +146,10 @@ func (b *Builder) finish() error {
 }
 
 // OpenSink makes a sink that builds the timeline of a process, for
-// [job.Set.Read] and [LedgerOf].
-func OpenSink(p *job.Process) (job.Sink, *Builder) {
+// [job.Set.Read] and [LedgerOf]. What memory should not hold goes to spill, which may be nil.
+func OpenSink(p *job.Process, spill *extsort.Blocks) (job.Sink, *Builder) {
 	s := &sink{Builder: NewBuilder(Process{Start: job.NoEnd}), from: p}
-	s.steps = &p.Steps
+	s.steps, s.spill = &p.Steps, spill
 	return s, s.Builder
 }
 

@@ -1,9 +1,11 @@
 package account
 
 import (
+	"cmp"
 	"sync"
 
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
 )
 
 // Account is the ledger of one job.
@@ -21,9 +23,9 @@ func (a *Account) SetClocks(clock func(*job.Process) int64) { a.Ledger = LedgerO
 // The memory that it needs grows with the number of iterations, not of spans. What
 // is read goes to the sinks that also makes, too.
 func Collect(set *job.Set, also ...func(*job.Process) job.Sink) ([]Account, error) {
-	c := &collection{builders: make(map[*job.Process]*Builder), also: also}
+	c := &collection{builders: make(map[*job.Process]*Builder), also: also, spill: extsort.NewBlocks(packedMemory, "")}
 	jobs, err := set.Read(c.open)
-	if err != nil {
+	if err = cmp.Or(err, c.spill.Err()); err != nil {
 		return nil, err
 	}
 	var out []Account
@@ -34,6 +36,10 @@ func Collect(set *job.Set, also ...func(*job.Process) job.Sink) ([]Account, erro
 	}
 	return out, nil
 }
+
+// packedMemory is how much of the timelines of a set stays in memory. What is beyond goes to a
+// temporary file.
+const packedMemory = 64 << 20
 
 // LedgerOf makes the ledger of a job whose processes were closed sinks of
 // [OpenSink]; of gives the builder of each, and clock, where it is not nil, by how many
@@ -63,13 +69,14 @@ func LedgerOf(j *job.Job, of func(*job.Process) *Builder, clock func(*job.Proces
 
 // collection makes a timeline of each process of a set.
 type collection struct {
+	spill    *extsort.Blocks
 	mu       sync.Mutex
 	builders map[*job.Process]*Builder
 	also     []func(*job.Process) job.Sink
 }
 
 func (c *collection) open(p *job.Process) job.Sink {
-	s, b := OpenSink(p)
+	s, b := OpenSink(p, c.spill)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.builders[p] = b

@@ -1,7 +1,12 @@
 package account
 
+import "github.com/trainspan/trainspan/internal/platform/extsort"
+
 // SetRowLimit makes a builder sort in a temporary file beyond n spans.
 func SetRowLimit(b *Builder, n int) { b.rows.limit = n }
+
+// SetSpill makes a builder pack its timeline into spill.
+func SetSpill(b *Builder, spill *extsort.Blocks) { b.spill = spill }
 
 // Numbered returns a builder that was read its rank and attempt.
 func Numbered(b *Builder, rank, attempt int) *Builder {
@@ -34,6 +39,7 @@ func WaitsOf(l *Ledger, number int) map[RankStep]int64 {
 					out[RankStep{id, a.anchor(its, i)}] += wait
 				}
 			})
+			t.messages(a, func(i int, wait int64, _ int) { out[RankStep{id, a.anchor(its, i)}] += wait })
 			waits, _ := t.waits(a)
 			i := 0
 			for _, w := range waits {

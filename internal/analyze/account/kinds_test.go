@@ -173,7 +173,7 @@ func TestKindsOfRecords(t *testing.T) {
 				u.Name, u.Step, u.Through = "training_metrics_update", job.Unknown, job.Unknown
 				p.Steps.AddUpdate(&u)
 			}
-			sink, b := account.OpenSink(p)
+			sink, b := account.OpenSink(p, nil)
 			var file strings.Builder // the same without parents
 			drawRows(tt.rows, tt.letters, func(s *job.Span, m meaning) {
 				p.Steps.Add(s)

@@ -32,16 +32,22 @@ const maxMeetKinds = 1 << 12
 // setUp is the op of the meetings that are no collectives: communication that is set up.
 const setUp = "set-up"
 
-// waiting is the op of waits for collectives.
-const waiting = "wait"
+// waiting is the op of waits for collectives, and message that of messages that a rank receives.
+const (
+	waiting = "wait"
+	message = "receive"
+)
 
 // meetKindOf returns what kind of meeting a span is, false where it is none.
 func meetKindOf(s *job.Span) (meetKind, bool) {
 	switch {
 	case s.Class == vocab.ClassCollective:
 		// One that was only asked for here keeps nobody waiting here.
-		if s.Async || s.Kind == "send" || s.Kind == "receive" {
+		if s.Async || s.Kind == "send" {
 			return meetKind{}, false
+		}
+		if s.Kind == message {
+			return meetKind{op: message}, true
 		}
 		k := meetKind{group: s.Group, op: s.Kind}
 		if k.group != "" {
@@ -108,7 +114,7 @@ func (m *meetKinds) joins() bool {
 	var of meetKind
 	for _, k := range m.list {
 		switch {
-		case k.op == setUp || k.op == waiting:
+		case k.op == setUp || k.op == waiting || k.op == message:
 		case of.op == "":
 			of = k
 		case of.group != k.group:
@@ -224,6 +230,8 @@ type meeting struct {
 // table has the meetings of a job.
 type table struct {
 	of    map[meeting]meet.Meeting
+	least map[messageStep]int64
+	peers map[*attempt][2]int  // the ranks of the stages before and after, -1 without one
 	sizes []int                // of groups: how many members are expected
 	group map[*attempt][]int32 // the group of each kind of an attempt
 	ops   map[string]uint32
@@ -236,7 +244,7 @@ func (l *Ledger) meet() *table {
 	if l.table != nil {
 		return l.table
 	}
-	t := &table{of: make(map[meeting]meet.Meeting), group: make(map[*attempt][]int32), ops: make(map[string]uint32)}
+	t := &table{of: make(map[meeting]meet.Meeting), least: make(map[messageStep]int64), peers: make(map[*attempt][2]int), group: make(map[*attempt][]int32), ops: make(map[string]uint32)}
 	for number, ids := range l.having {
 		var all []*attempt
 		for _, id := range ids {
@@ -245,6 +253,7 @@ func (l *Ledger) meet() *table {
 			all = append(all, of[at])
 		}
 		t.nameGroups(all, l.expected)
+		t.findPeers(all)
 		for _, a := range all {
 			ops := t.opsOf(a)
 			enter := func(at meeting, kind int64, took int64) {
@@ -258,6 +267,7 @@ func (l *Ledger) meet() *table {
 			}
 			t.inside(a, func(m meeting, kind int64, _ int, took int64) { enter(m, kind, took) })
 			t.outside(a, func(m meeting, kind, _, took int64) { enter(m, kind, took) })
+			t.enterMessages(a)
 		}
 	}
 	l.table = t

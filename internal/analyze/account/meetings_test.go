@@ -1,24 +1,28 @@
 package account_test
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
 )
 
 // drawn is one rank of a job as a line: each letter is a second of
 //
 //	i a step, its own code   f forward in a step   a all_reduce in a step
 //	w a wait in a step for a collective that is not on record   A one that is asked for
+//	B backward in a step   R a message that it receives there
 //	b a barrier in no step   s a save of a checkpoint   g a span "generate"
 //	r the rendezvous of the start   I an initialization   . nothing
 //
-// Equal letters are one span, a step goes on over i, f, a, w and A, and | ends a step.
+// Equal letters are one span, a step goes on over i, f, a, w, A, B and R, and | ends a step.
 func drawn(j *timeline, rank int, line string, change ...func(*job.Span)) {
 	end := 1.0 // a timeline that was written begins after 0
 	for _, c := range line {
@@ -33,7 +37,7 @@ func drawn(j *timeline, rank int, line string, change ...func(*job.Span)) {
 	stepEnd := func(from int) float64 {
 		e := at
 		for _, c := range line[from:] {
-			if !strings.ContainsRune("ifawA", c) {
+			if !strings.ContainsRune("ifawABR", c) {
 				break
 			}
 			e++
@@ -47,7 +51,7 @@ func drawn(j *timeline, rank int, line string, change ...func(*job.Span)) {
 			n++
 		}
 		length := float64(n - k)
-		in := strings.IndexByte("ifawA", c) >= 0
+		in := strings.IndexByte("ifawABR", c) >= 0
 		if in && step == 0 {
 			step = j.span(loop, "training_single_iteration", at, stepEnd(k), func(s *job.Span) { s.Step = number })
 			number++
@@ -59,11 +63,11 @@ func drawn(j *timeline, rank int, line string, change ...func(*job.Span)) {
 		if in {
 			parent = step
 		}
-		name, cat := map[byte]string{'f': "forward", 'a': "all_reduce", 'A': "all_reduce", 'w': "wait", 'b': "barrier", 's': "checkpoint_save_sync", 'g': "generate", 'r': "startup_rendezvous", 'I': "distributed_code_initialization"}[c], ""
-		if c == 'f' {
+		name, cat := map[byte]string{'f': "forward", 'B': "backward", 'R': "recv", 'a': "all_reduce", 'A': "all_reduce", 'w': "wait", 'b': "barrier", 's': "checkpoint_save_sync", 'g': "generate", 'r': "startup_rendezvous", 'I': "distributed_code_initialization"}[c], ""
+		if c == 'f' || c == 'B' {
 			cat = "compute"
 		}
-		if strings.IndexByte("abwA", c) >= 0 {
+		if strings.IndexByte("abwAR", c) >= 0 {
 			cat = "comm"
 		}
 		if c == 'r' {
@@ -298,5 +302,129 @@ func TestManyCollectives(t *testing.T) {
 	want := account.Parts{account.Compute: ns(2 * 400 * 3), account.Communication: ns(2 * 400 * 2), account.WaitInStep: ns(2 * 400)}
 	if !maps.Equal(parts, want) {
 		t.Errorf("%v, want %v", parts, want)
+	}
+}
+
+// TestManyOverlaps checks that the memory of a step does not grow with the spans that others
+// hide, and that the time of all of these is counted.
+func TestManyOverlaps(t *testing.T) {
+	size := func(n int) (bytes int, hidden int64) {
+		j := &timeline{}
+		j.process(0, 1, 1, 2001, 2001)
+		loop := j.span(0, "training_loop", 1, 2001)
+		compute := func(s *job.Span) { s.Cat = "compute" }
+		for k := range 2 {
+			from := float64(1 + 1000*k)
+			step := j.step(loop, int64(k), from, from+1000)
+			j.span(step, "forward", from, from+1000, compute)
+			for i := range n { // beside it, by their parent
+				j.span(step, "forward", from+2*float64(i)+0.5, from+2*float64(i)+1.5, compute)
+			}
+		}
+		data, err := j.b.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(data), j.report(account.Query{}).Overlapped[account.Productive]
+	}
+	few, _ := size(24)
+	many, hidden := size(400)
+	if want := ns(2 * 400); many > few+200 || hidden != want {
+		t.Errorf("%d bytes and %d ns hidden with 400 spans in a step, want about %d bytes and %d ns", many, hidden, few, want)
+	}
+}
+
+// TestSpilledTimelines checks that a ledger and its digest are the same with timelines in a
+// temporary file as in memory.
+func TestSpilledTimelines(t *testing.T) {
+	of := func(spill *extsort.Blocks) (digest []byte, rep *account.Report) {
+		var l account.Ledger
+		for rank := range 2 {
+			b := account.NewBuilder(account.Process{Rank: rank, Attempt: 1, Start: ns(1), End: ns(9000), LastSeen: ns(9000)})
+			account.SetSpill(b, spill)
+			j := &timeline{b: b}
+			loop, at := j.span(0, "training_loop", 1, 9000), 1.0
+			for k := range 1000 {
+				step := j.step(loop, int64(k), at, at+8)
+				late := 1 + float64((k+rank)%7)/8
+				j.span(step, "all_reduce", at+late, at+4, func(s *job.Span) { s.Cat = "comm" })
+				at += 8 + late/10
+			}
+			data, err := b.AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			digest = append(digest, data...)
+			read := account.NewPacked(spill)
+			if err := read.UnmarshalBinary(data); err != nil {
+				t.Fatal(err)
+			}
+			mustAdd(&l, account.Numbered(read, rank, 1))
+		}
+		return digest, l.Report(account.Query{})
+	}
+	want, wantReport := of(nil)
+	got, report := of(extsort.NewBlocks(0, t.TempDir()))
+	if !bytes.Equal(got, want) || !reflect.DeepEqual(report, wantReport) || report.ProductiveParts[account.WaitInStep] == 0 {
+		t.Errorf("%d bytes and %+v in the file, %d bytes and %+v in memory", len(got), report, len(want), wantReport)
+	}
+	j := &timeline{b: account.NewBuilder(account.Process{Start: ns(1), End: ns(9), LastSeen: ns(9)})}
+	account.SetSpill(j.b, extsort.NewBlocks(0, t.TempDir()+"/missing"))
+	j.span(0, "training_loop", 1, 9)
+	if _, err := j.b.AppendBinary(nil); err == nil {
+		t.Error("no error of a file that cannot be written")
+	}
+}
+
+// TestMessages draws pipelines and checks for whom their stages waited, in seconds of both steps.
+func TestMessages(t *testing.T) {
+	type waits = map[int]float64
+	tests := []struct {
+		name                        string
+		roles, ranks                []string
+		compute, communicates, wait float64
+		by                          waits
+	}{
+		{"a message is as long as the shortest one", []string{"stage 0", "stage 1"}, []string{"ffRRRRBB", "RRffffBB"}, 20, 8, 4, waits{1: 4}},
+		{"forward comes from before, backward from after", []string{"stage 0", "stage 1", "stage 2"}, []string{"ffRRRRRB", "RRfRRRBB", "RRRfffBB"}, 22, 16, 10, waits{1: 8, 2: 2}},
+		{"some of a step", []string{"stage 0", "stage 1"}, []string{"fRRRBfRB", "RfBRRRfB"}, 16, 8, 8, waits{1: 4, 0: 4}},
+		{"two of each stage", []string{"0", "0", "1", "1"}, []string{"fRRRBB", "fRRBBB", "RfffBB", "RffffB"}, 34, 8, 6, waits{2: 4, 3: 2}},
+		{"the same role", []string{"", ""}, []string{"ffRRRRBB", "RRffffBB"}, 20, 12, 0, nil},
+		{"nothing follows", []string{"stage 0", "stage 1"}, []string{"ffBBRRRR", "RRffffBB"}, 20, 12, 0, nil},
+	}
+	for _, test := range tests {
+		var of, digests account.Ledger
+		for rank, line := range test.ranks {
+			j := &timeline{}
+			drawn(j, rank, line+"|"+line, func(s *job.Span) { s.Role = test.roles[rank] })
+			data, err := j.b.AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read := account.NewPacked(nil)
+			if err := read.UnmarshalBinary(data); err != nil {
+				t.Fatal(err)
+			}
+			mustAdd(&of, j.b)
+			mustAdd(&digests, account.Numbered(read, rank, 1))
+		}
+		rep := of.Report(account.Query{})
+		want := account.Parts{account.Compute: ns(test.compute), account.Communication: ns(test.communicates)}
+		if test.wait > 0 {
+			want[account.WaitInStep] = ns(test.wait)
+		}
+		if !maps.Equal(rep.ProductiveParts, want) {
+			t.Errorf("%s: got %v, want %v", test.name, rep.ProductiveParts, want)
+		}
+		by := waits{}
+		for _, w := range rep.WaitedFor {
+			by[w.Rank] = float64(w.InSteps) / 1e9
+		}
+		if !maps.Equal(by, test.by) {
+			t.Errorf("%s: waited for %v, want %v", test.name, by, test.by)
+		}
+		if got := digests.Report(account.Query{}); !reflect.DeepEqual(got, rep) {
+			t.Errorf("%s: a digest has %+v, want %+v", test.name, got, rep)
+		}
 	}
 }

@@ -1,12 +1,13 @@
 package account
 
 import (
-	"bytes"
+	"encoding/binary"
 	"iter"
 	"slices"
 
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/columns"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
 )
 
 // packed is what an attempt has very many of, as columns: 15 to 35 bytes an
@@ -18,17 +19,20 @@ type packed struct {
 	iterations rows  // by start
 	inside     rows  // meetings in iterations
 	outside    rows  // meetings in none
+	messages   rows  // that iterations received
 	shift      int64 // of all times: see attempt.move
 }
 
-// rows are packed rows of integers.
+// rows are packed rows of integers, in parts of whole blocks.
 type rows struct {
-	data []byte
-	n    int
+	parts []extsort.Block
+	n     int
 }
 
-// packBlock is how many rows share a unit and a width.
-const packBlock = 256
+const (
+	packBlock = 256      // rows that share a unit and a width
+	partBytes = 16 << 10 // of a part: many more do not fit in memory if a job has many ranks
+)
 
 // The columns of each kind of row.
 const (
@@ -40,8 +44,10 @@ const (
 // rowPacker packs rows as they come.
 type rowPacker struct {
 	rows
-	cols [][packBlock]int64
-	held int
+	spill *extsort.Blocks
+	data  []byte // of the last part
+	cols  [][packBlock]int64
+	held  int
 }
 
 func (p *rowPacker) add(values ...int64) {
@@ -61,29 +67,55 @@ func (p *rowPacker) flush() {
 	for c := range p.cols {
 		p.data = columns.Append(p.data, p.cols[c][:p.held])
 	}
-	p.held = 0
+	if p.held = 0; len(p.data) >= partBytes {
+		p.endPart()
+	}
+}
+
+func (p *rowPacker) endPart() {
+	if len(p.data) > 0 {
+		p.parts, p.data = append(p.parts, p.spill.Put(p.data)), p.data[:0]
+	}
 }
 
 func (p *rowPacker) done() rows {
 	p.flush()
-	return rows{bytes.Clone(p.data), p.n}
+	p.endPart()
+	return p.rows
+}
+
+// append appends the rows to dst.
+func (r *rows) append(dst []byte) []byte {
+	size := 0
+	for i := range r.parts {
+		size += r.parts[i].Size()
+	}
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(r.n)), uint64(size))
+	var buf []byte
+	for i := range r.parts {
+		dst = append(dst, r.parts[i].Read(&buf)...)
+	}
+	return dst
 }
 
 // blocks returns the columns of one block after the other and how many rows it
 // has. Damaged bytes end it early.
 func (r *rows) blocks(columnCount int) iter.Seq2[[][packBlock]int64, int] {
 	return func(yield func([][packBlock]int64, int) bool) {
-		src := columns.NewReader(r.data)
 		cols := make([][packBlock]int64, columnCount)
-		for left := r.n; left > 0; {
-			n := min(left, packBlock)
-			for c := range cols {
-				src.Column(cols[c][:n])
+		left := r.n
+		var buf []byte
+		for i := range r.parts {
+			for src := columns.NewReader(r.parts[i].Read(&buf)); left > 0 && src.Len() > 0; {
+				n := min(left, packBlock)
+				for c := range cols {
+					src.Column(cols[c][:n])
+				}
+				if src.Err() != nil || !yield(cols, n) {
+					return
+				}
+				left -= n
 			}
-			if src.Err() != nil || !yield(cols, n) {
-				return
-			}
-			left -= n
 		}
 	}
 }
@@ -98,9 +130,16 @@ type timeline struct {
 	hash           hash // of the stretches
 	names          []Category
 	met            meetings
+	messages       messages
+	hides          hiddenSum
 	devices        bool     // what the host does in a step only asks a device for work
 	joins          bool     // waits for collectives are meetings
 	number         [2]int64 // the last iteration in segs and in overlaps
+}
+
+func newTimeline(names []Category, spill *extsort.Blocks) *timeline {
+	to := rowPacker{spill: spill}
+	return &timeline{names: names, hash: newHash(), segs: to, overlaps: to, met: meetings{inside: to, outside: to}, messages: messages{rows: to}}
 }
 
 // extend adds a stretch that begins at from and lasts to the next one.
@@ -144,7 +183,42 @@ func (t *timeline) divide(w what, p part, took int64) {
 	}
 }
 
+// mostHidden is how many overlaps of an iteration keep their places. The rest of them are added
+// up to one, from where the first of these began.
+const mostHidden = 24
+
 func (t *timeline) overlap(o overlapped) {
+	if o.what >= firstIteration {
+		if o.what != t.hides.what {
+			t.foldHidden()
+			t.hides.what = o.what
+		}
+		if t.hides.n++; t.hides.n > mostHidden {
+			if t.hides.took == 0 {
+				t.hides.from = o.from
+			}
+			t.hides.took += o.to - o.from
+			return
+		}
+	}
+	t.addOverlap(o)
+}
+
+// hiddenSum adds up the overlaps of an iteration beyond mostHidden.
+type hiddenSum struct {
+	what       what
+	n          int
+	from, took int64
+}
+
+func (t *timeline) foldHidden() {
+	if h := &t.hides; h.took > 0 {
+		t.addOverlap(overlapped{h.from, h.from + h.took, h.what})
+	}
+	t.hides = hiddenSum{}
+}
+
+func (t *timeline) addOverlap(o overlapped) {
 	kind, number := o.what.split(&t.number[1])
 	t.overlaps.add(kind, number, o.from, o.to-o.from)
 }
@@ -169,7 +243,7 @@ func joined(kind, number int64) what {
 
 // pack ends the timeline at stop.
 func (t *timeline) pack() packed {
-	var its rowPacker
+	its := rowPacker{spill: t.segs.spill}
 	for i := range t.iterations {
 		it := &t.iterations[i]
 		var mid, least int64
@@ -180,7 +254,9 @@ func (t *timeline) pack() packed {
 		its.add(it.number, it.start, it.length(), it.length()-it.own, int64(it.loop), int64(it.more), mid, least, it.compute, it.meets)
 	}
 	t.met.fold()
-	return packed{segs: t.segs.done(), overlaps: t.overlaps.done(), iterations: its.done(), inside: t.met.inside.done(), outside: t.met.outside.done()}
+	t.foldHidden()
+	t.messages.end()
+	return packed{messages: t.messages.rows.done(), segs: t.segs.done(), overlaps: t.overlaps.done(), iterations: its.done(), inside: t.met.inside.done(), outside: t.met.outside.done()}
 }
 
 // length is that of the iteration, -1 without an end.
@@ -255,8 +331,8 @@ func (p *packed) open(dst []iteration) (its []iteration, sketches []sketch) {
 }
 
 // all are the rows in the order of a file.
-func (p *packed) all() [5]*rows {
-	return [...]*rows{&p.segs, &p.overlaps, &p.iterations, &p.inside, &p.outside}
+func (p *packed) all() [6]*rows {
+	return [...]*rows{&p.segs, &p.overlaps, &p.iterations, &p.inside, &p.outside, &p.messages}
 }
 
 // sound says whether what comes from a file is whole, and names nothing that is
@@ -302,5 +378,10 @@ func (p *packed) sound(names, loops, meets int) bool {
 			}
 		}
 	}
-	return seen == p.segs.n+p.overlaps.n+p.iterations.n+p.inside.n+p.outside.n
+	p.received(func(r *received) {
+		if r.iteration >= 0 && r.iteration < p.iterations.n && min(r.count[fromBefore], r.took[fromBefore], r.count[fromAfter], r.took[fromAfter], r.least) >= 0 {
+			seen++
+		}
+	})
+	return seen == p.segs.n+p.overlaps.n+p.iterations.n+p.inside.n+p.outside.n+p.messages.n
 }

@@ -97,6 +97,17 @@ func (p *productive) add(s *stretch, attempt int) {
 	}
 }
 
+// wait makes a part of the communication of an iteration waiting for a rank.
+func (p *productive) wait(left *int64, wait int64, rank int) {
+	if wait = min(wait, *left); wait == 0 {
+		return
+	}
+	*left -= wait
+	w := p.culprit(rank)
+	w.Time, w.InSteps = w.Time+wait, w.InSteps+wait
+	p.of.add(WaitInStep, wait)
+}
+
 // finish divides the iterations.
 func (p *productive) finish() {
 	for k, did := range p.did {
@@ -122,13 +133,12 @@ func (p *productive) finish() {
 				p.rep.Unmatched += min(took, left[n])
 				return
 			}
-			if wait = min(wait, left[n]); wait == 0 {
-				return
+			p.wait(&left[n], wait, rank)
+		})
+		p.meetings.messages(a.attempt, func(n int, wait int64, rank int) {
+			if n < len(left) {
+				p.wait(&left[n], wait, rank)
 			}
-			left[n] -= wait
-			w := p.culprit(rank)
-			w.Time, w.InSteps = w.Time+wait, w.InSteps+wait
-			p.of.add(WaitInStep, wait)
 		})
 		for _, ns := range left {
 			p.of.add(Communication, ns)

@@ -22,28 +22,8 @@ type row struct {
 	role       role
 	background bool
 	nested     bool
-	meet       uint16 // the number of the meeting that it is, 0 for none
-	pass       pass
-}
-
-// pass is a pass through the model, which a step has on whatever thread runs it.
-type pass uint8
-
-const (
-	passNone pass = iota
-	passForward
-	passBackward
-	passes
-)
-
-func passOf(c vocab.Class) pass {
-	switch c {
-	case vocab.ClassForward:
-		return passForward
-	case vocab.ClassBackward:
-		return passBackward
-	}
-	return passNone
+	meet       uint16      // the number of the meeting that it is, 0 for none
+	pass       vocab.Class // forward or backward, else ClassOther
 }
 
 type role uint8

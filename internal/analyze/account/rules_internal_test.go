@@ -5,6 +5,8 @@ import (
 
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
+	"github.com/trainspan/trainspan/spans"
 )
 
 // Iterations of one window follow each other in number, in time and in one loop.
@@ -88,7 +90,11 @@ func TestBeside(t *testing.T) {
 		"no thread is known":      {nil, row{kind: kindCompute, thread: 5}, false, false},
 		"that of the span is not": {[]int64{3}, row{kind: kindCompute}, false, false},
 	} {
-		w := &walk{threads: c.threads}
+		var steps job.Steps
+		for _, thread := range c.threads {
+			steps.Add(&job.Span{Name: spans.TrainingLoop, Class: vocab.ClassFrame, Thread: thread})
+		}
+		w := &walk{train: steps.Training()}
 		if beside, known := w.onOtherThread(&c.r); beside != c.beside || known != c.known {
 			t.Errorf("%s: %v, %v", name, beside, known)
 		}

@@ -3,6 +3,7 @@ package account
 import (
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/tracefile/nest"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
 // walk feeds the rows of one process to a sweep and fills its attempt.
@@ -10,19 +11,16 @@ type walk struct {
 	sweep
 	a       *attempt
 	t       *timeline
-	threads []int64
-	// elsewhere are the passes that other threads do for the training, and step is the span of
-	// a step that was opened last.
-	elsewhere [passes]bool
-	step      opened
-	steps     []job.Step // where they are no spans
-	at        int        // the present one
-	ids       openIDs
-	live      []liveRow // by slot
-	ends      queue     // the earliest first
-	waiting   []int32   // open spans without an end that a sibling may close
-	stacks    map[int64]*nest.Stack[opened]
-	done      []bool // of the present moment
+	train   job.Training
+	step    opened     // the span of a step that was opened last
+	steps   []job.Step // where they are no spans
+	at      int        // the present one
+	ids     openIDs
+	live    []liveRow // by slot
+	ends    queue     // the earliest first
+	waiting []int32   // open spans without an end that a sibling may close
+	stacks  map[int64]*nest.Stack[opened]
+	done    []bool // of the present moment
 }
 
 // liveRow is an open span.
@@ -110,8 +108,8 @@ type opened struct {
 	seq  uint64
 }
 
-func newWalk(a *attempt, t *timeline, threads []int64, steps *job.Steps) *walk {
-	w := &walk{a: a, t: t, threads: threads, stacks: make(map[int64]*nest.Stack[opened])}
+func newWalk(a *attempt, t *timeline, steps *job.Steps) *walk {
+	w := &walk{a: a, t: t, train: steps.Training(), stacks: make(map[int64]*nest.Stack[opened])}
 	if steps.Rule.Between() {
 		w.steps = steps.All()
 	}
@@ -243,7 +241,7 @@ func (w *walk) alone(r *row, next []row) bool {
 		return true
 	case free && up == w.best() && (up == none || p.result <= w.nodes[up].rank): // it wins
 		w.settle()
-		w.met(r, &p)
+		w.met(r, &p, up)
 		w.emit(r.start, r.end, p.iter, p.part)
 		w.now = r.end
 		return true
@@ -254,15 +252,19 @@ func (w *walk) alone(r *row, next []row) bool {
 // open opens one span, unless it has no length.
 func (w *walk) open(r *row) {
 	w.closeSiblings(r)
-	if r.end <= r.start {
+	if r.end < r.start || r.end == r.start && r.meet == 0 {
 		return
 	}
 	up := w.parentOf(r)
 	l := liveRow{row: *r, up: up, ends: r.end, placed: w.place(r, up)}
+	if r.end == r.start {
+		w.met(r, &l.placed, up) // a message that was there
+		return
+	}
 	if l.ends == job.NoEnd && up != none {
 		l.ends = w.live[up].ends
 	}
-	w.met(r, &l.placed)
+	w.met(r, &l.placed, up)
 	slot := w.start(l.iter, l.result, l.aside)
 	w.nodes[slot].part = l.part
 	l.seq = w.nodes[slot].seq
@@ -328,17 +330,14 @@ func (w *walk) place(r *row, up int32) placed {
 
 // onOtherThread reports whether a span ran on another thread than the training.
 func (w *walk) onOtherThread(r *row) (beside, known bool) {
-	if r.thread == 0 || len(w.threads) == 0 {
-		return false, false
-	}
-	return r.kind != kindOther && !w.elsewhere[r.pass] && !isOf(w.threads, r.thread), true
+	return r.kind != kindOther && w.train.Beside(r.thread, r.pass), w.train.Knows(r.thread)
 }
 
 // parentOf finds the open span that a row is part of. A pass through the model that only other
 // threads have is part of the open step.
 func (w *walk) parentOf(r *row) int32 {
 	up := w.enclosing(r)
-	if up == none && w.elsewhere[r.pass] && w.step.seq != 0 && w.isOpen(w.step) {
+	if up == none && w.train.Elsewhere(r.pass) && w.step.seq != 0 && w.isOpen(w.step) {
 		return w.step.slot
 	}
 	return up
@@ -420,16 +419,34 @@ func (w *walk) close(slot int32) {
 	w.end(slot)
 }
 
-// met takes note of a meeting of the training thread.
-func (w *walk) met(r *row, p *placed) {
-	if r.meet == 0 || p.aside || r.end == job.NoEnd {
+// met takes note of a meeting of the training thread, and of the passes that say where messages
+// come from.
+func (w *walk) met(r *row, p *placed, up int32) {
+	if p.aside || r.end == job.NoEnd {
+		return
+	}
+	n, inside := p.iter.iteration()
+	if r.pass != vocab.ClassOther && inside {
+		w.t.messages.pass(n, r.pass)
+	}
+	if r.meet == 0 {
 		return
 	}
 	switch op := w.a.meets[r.meet-1].op; {
+	case op == message:
+		if before := vocab.ClassOther; inside && !w.t.devices {
+			if up != none && w.live[up].end > r.end {
+				before = w.live[up].pass
+			}
+			w.t.messages.receive(n, w.a.anchor(w.t.iterations, n), r.end-r.start, before)
+		}
+		return
+	case r.end == r.start:
+		return
 	case op == waiting && !w.t.joins, op != setUp && w.t.devices:
 		return
 	}
-	if n, ok := p.iter.iteration(); ok {
+	if inside {
 		w.t.met.in(n, w.a.anchor(w.t.iterations, n), r.meet, r.end-r.start)
 	} else if w.a.meetsIn(p.iter) {
 		w.t.met.out(w.a, w.t.iterations, r.meet, r.start, r.end-r.start)

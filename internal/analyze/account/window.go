@@ -46,7 +46,7 @@ func (a *attempt) windows() packed {
 	for _, l := range a.loops {
 		ends[l.from-1] = true
 	}
-	out := &timeline{names: a.names}
+	out := newTimeline(a.names, nil)
 	place := make([]int32, len(all)) // the new index of each
 	for i, it := range all {
 		n := len(out.iterations)
@@ -78,6 +78,7 @@ func (a *attempt) windows() packed {
 	out.replaceStretches(a, place)
 	out.replaceOverlaps(a, place)
 	out.replaceMeetings(a, all, place)
+	out.replaceMessages(a, all, place)
 	p := out.pack()
 	p.outside = a.packed.outside
 	return p

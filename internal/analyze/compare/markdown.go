@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
@@ -55,7 +55,31 @@ func (r *Result) describe() {
 	}
 }
 
-// below says why a slower run is no failure.
+// tellFindings adds notes with the findings about the steps of the runs if they
+// differ. A run without sufficient records has no finding, which does not prove
+// that it is fine.
+func (r *Result) tellFindings(base, next *Run) {
+	a, b := base.Finding, next.Finding
+	r.BaseFinding, r.NewFinding = a, b
+	tell := func(name string, f *finding.Finding) string {
+		if f == nil || !f.Kind.IsOfSteps() {
+			return name + ": no finding about its steps"
+		}
+		return name + ": " + f.Title() + ". " + strings.TrimSuffix(f.Sentence(), ".")
+	}
+	of := func(f *finding.Finding) string {
+		if f == nil || !f.Kind.IsOfSteps() {
+			return ""
+		}
+		return f.Name()
+	}
+	if of(a) == of(b) {
+		return
+	}
+	r.Notes = append(r.Notes, tell(base.Name, a), tell(next.Name, b))
+}
+
+// below returns the reason why a slower run is not a failure.
 func (r *Result) below() string {
 	if r.Kind != Slower || r.fails() {
 		return ""
@@ -67,14 +91,14 @@ func (r *Result) below() string {
 	return "not a failure: the limit is " + least
 }
 
-// Words say what a part is.
+// Words returns the description of a part.
 func (p *Part) Words() string {
 	switch p.Kind {
 	case partPhase:
 		if len(p.Ranks) > 0 {
-			return fmt.Sprintf("%s of rank %s", straggler.PhaseWords(p.Phase), strings.Trim(fmt.Sprint(p.Ranks), "[]"))
+			return fmt.Sprintf("%s of rank %s", finding.Word(p.Phase), strings.Trim(fmt.Sprint(p.Ranks), "[]"))
 		}
-		return straggler.PhaseWords(p.Phase)
+		return finding.Word(p.Phase)
 	case partTransfer:
 		if p.Group != "" {
 			return "transfers of group " + p.Group
@@ -86,7 +110,8 @@ func (p *Part) Words() string {
 	return strings.ReplaceAll(p.Kind, "_", " ")
 }
 
-// Brief returns the answer on one line, for the end of a run; empty where nothing is sure.
+// Brief returns the verdict on one line, for the end of a run; empty if nothing
+// is significant.
 func (r *Result) Brief() string {
 	by := r.Median
 	if r.byMean() {
@@ -98,7 +123,7 @@ func (r *Result) Brief() string {
 	case Slower, Faster:
 		text := fmt.Sprintf("with %s: steps are %s %s (%s … %s)", r.Base, display.Percent(math.Abs(by.Change)), r.Kind, display.Change(by.Low), display.Change(by.High))
 		for i := range r.Parts {
-			if p := &r.Parts[i]; p.inSteps() && p.Kind != PartInSteps && 2*p.StepMS/r.StepMS >= 1 {
+			if p := &r.Parts[i]; p.inSteps() && p.Kind != PartInSteps && 2*p.StepMS/r.StepMS >= 1 && !p.MayBeChance() {
 				return text + fmt.Sprintf(": %s, %s a step", p.Words(), p.Step())
 			}
 		}
@@ -107,9 +132,16 @@ func (r *Result) Brief() string {
 	return ""
 }
 
-// byMean reports whether the change is that of the mean step, not of the usual one.
+// byMean reports whether the change is that of the mean step, not of the median:
+// it is much larger, or the interval of the median includes no change.
 func (r *Result) byMean() bool {
-	return r.Kind == Slower && r.Mean.Change > 2*max(r.Median.Change, 0) || r.Kind == Faster && r.Mean.Change < 2*min(r.Median.Change, 0)
+	switch r.Kind {
+	case Slower:
+		return r.Mean.Change > 2*max(r.Median.Change, 0) || r.Median.Low <= 0 && r.Mean.Low > 0
+	case Faster:
+		return r.Mean.Change < 2*min(r.Median.Change, 0) || r.Median.High >= 0 && r.Mean.High < 0
+	}
+	return false
 }
 
 // Markdown returns the result as a table for a pull request.
@@ -129,7 +161,7 @@ func (r *Result) Markdown() string {
 		if !p.Sure {
 			sure = ", may be chance"
 		}
-		fmt.Fprintf(&b, "| %s | %.2f ms | %.2f ms | %s of a step%s |\n", display.Markdown(straggler.PhaseWords(p.Phase)), p.Base, p.New, p.Change, sure)
+		fmt.Fprintf(&b, "| %s | %.2f ms | %.2f ms | %s of a step%s |\n", display.Markdown(finding.Word(p.Phase)), p.Base, p.New, p.Change, sure)
 	}
 	if t := r.RunTime; t != nil {
 		fmt.Fprintf(&b, "| run | %.1f s | %.1f s | %s |\n", t[0], t[1], display.Change(t[1]/t[0]-1))
@@ -167,18 +199,25 @@ func (r *Result) Markdown() string {
 	return b.String()
 }
 
-// MostAccount is how many shares of the time tables have.
+// MostAccount is the number of goodput shares in tables.
 const MostAccount = 8
 
-// Step says what a part adds to a step, nothing where it lies outside of steps.
+// Step returns what a part adds to a step, empty for a part outside of steps.
 func (p *Part) Step() string {
 	if !p.inSteps() {
 		return ""
 	}
-	return signed(p.StepMS, 2) + " ms"
+	text := signed(p.StepMS, 2) + " ms"
+	if p.bounded() {
+		text += fmt.Sprintf(" (%s … %s)", signed(p.LowMS, 2), signed(p.HighMS, 2))
+	}
+	if p.MayBeChance() {
+		text += ", may be chance"
+	}
+	return text
 }
 
-// Run says what it adds to the run, nothing where that is not known.
+// Run returns what a part adds to the run, empty if unknown.
 func (p *Part) Run() string {
 	if p.Seconds == nil {
 		return ""
@@ -186,7 +225,7 @@ func (p *Part) Run() string {
 	return signed(*p.Seconds, 1) + " s"
 }
 
-// signed formats a number with its sign, none where it is 0 as it is printed.
+// signed formats a number with its sign, without a sign if it is printed as 0.
 func signed(v float64, digits int) string {
 	text := fmt.Sprintf("%+.*f", digits, v)
 	if strings.Trim(text, "+-0.") == "" {
@@ -195,7 +234,7 @@ func signed(v float64, digits int) string {
 	return text
 }
 
-// Words returns the name as people read it: of operators and kernels as it is.
+// Words returns the readable name: of operators and kernels unchanged.
 func (c *NamedChange) Words() string {
 	if strings.Contains(c.Name, "exposed_") {
 		return strings.ReplaceAll(c.Name, "_", " ")

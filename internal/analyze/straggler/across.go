@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 )
 
 // AttemptVerdict is what was found in one attempt of a job.
@@ -121,8 +123,8 @@ func (a *AttemptVerdict) blamed() (out []blamed) {
 	if v == nil {
 		return nil
 	}
-	for _, f := range append([]Finding{v.Finding}, v.Others...) {
-		if f.Kind != SlowRanks && f.Kind != Hang {
+	for _, f := range append([]finding.Finding{v.Finding}, v.Others...) {
+		if f.Kind != finding.SlowRanks && f.Kind != finding.Hang {
 			continue
 		}
 		for _, r := range f.Ranks {
@@ -132,7 +134,7 @@ func (a *AttemptVerdict) blamed() (out []blamed) {
 		}
 	}
 	// A suspect by its absence is none that comes back by itself.
-	if v.Kind == Unknown && v.Reason == reasonHidden {
+	if v.Kind == finding.Unknown && v.Reason == reasonHidden {
 		for _, r := range v.Suspects {
 			out = append(out, blamed{a.Attempt, r, a.host(r), true})
 		}
@@ -161,7 +163,7 @@ func (a *AttemptVerdict) judges(rc *Recurrence) bool {
 	if slices.Contains(rc.Attempts, a.Attempt) {
 		return true
 	}
-	return a.Verdict != nil && a.Verdict.Kind != Unknown &&
+	return a.Verdict != nil && a.Verdict.Kind != finding.Unknown &&
 		slices.ContainsFunc(a.Verdict.Ranking, func(row RankRow) bool { return slices.Contains(rc.Ranks, row.Rank) })
 }
 
@@ -170,7 +172,7 @@ func (a *AttemptVerdict) judges(rc *Recurrence) bool {
 func fineElsewhere(attempts []AttemptVerdict, rank int, host string) bool {
 	for i := range attempts {
 		a := &attempts[i]
-		if a.Verdict == nil || a.Verdict.Kind == Unknown {
+		if a.Verdict == nil || a.Verdict.Kind == finding.Unknown {
 			continue
 		}
 		if h := a.host(rank); h != "" && h != host && !slices.ContainsFunc(a.blamed(), func(b blamed) bool { return b.rank == rank }) {
@@ -210,7 +212,7 @@ func (rc *Recurrence) describe() string {
 		was, rank = "were"+was[3:], "a rank"
 	}
 	in := fmt.Sprintf("%d of %d attempts (%s)", len(rc.Attempts), rc.Judged, strings.Trim(strings.ReplaceAll(fmt.Sprint(rc.Attempts), " ", ", "), "[]"))
-	who := capital(rankList(rc.Ranks))
+	who := capital(finding.RankList(rc.Ranks))
 	switch {
 	case rc.Blame == BlameHost && len(rc.Attempts) > 1:
 		return fmt.Sprintf("%s %s on host %s in %s: it is the host, not %s.", who, was, rc.Host, in, rank)

@@ -64,8 +64,8 @@ func TestWordsAreTrue(t *testing.T) {
 		waits           []int64
 		want, not, next string
 	}{
-		{"one rank waits, one host", []string{"a"}, []int64{1, 51}, "Rank 1 (a) is late", "All ranks wait", "all ranks share one host"},
-		{"one rank waits, two hosts", []string{"a", "b"}, []int64{1, 51}, "Rank 1 (b) is late", "All ranks wait", "this host with another"},
+		{"one rank waits, one host", []string{"a"}, []int64{1, 51}, "Rank 1's data loading delays every step", "All ranks wait", "all ranks share one host"},
+		{"one rank waits, two hosts", []string{"a", "b"}, []int64{1, 51}, "Rank 1's data loading (b) delays every step", "All ranks wait", "this host with another"},
 		{"all ranks wait", []string{"a"}, []int64{50, 51}, "All ranks wait for data", "late", "more workers"},
 	} {
 		v := waiting(c.hosts, c.waits...)

@@ -51,13 +51,13 @@ func (s *State) AppendBinary(dst []byte) ([]byte, error) {
 		dst = binary.AppendVarint(dst, rs.device.step)
 		dst = binary.AppendUvarint(dst, uint64(rs.device.n))
 		dst = binary.AppendUvarint(dst, uint64(rs.steps.n))
-		var steps []byte
-		for _, b := range rs.steps.blocks {
-			steps = append(steps, b.data...)
+		var steps, buf []byte
+		for i := range rs.steps.blocks {
+			steps = append(steps, rs.steps.blocks[i].data.Read(&buf)...)
 		}
 		dst = columns.AppendBytes(dst, steps)
 	}
-	return dst, nil
+	return dst, s.opt.Spill.Err()
 }
 
 // ordered returns a copy whose groups are numbered by name, and whose last step has each of them.
@@ -69,10 +69,11 @@ func (rs *rankState) ordered() *rankState {
 		number[i] = uint16(slices.IndexFunc(out.groups, func(o groupName) bool { return o.name == g.name }))
 	}
 	out.last, out.steps = rs.last.renumber(number), store{}
-	for c := rs.steps.open(); c.ok; c.next() {
+	for c := rs.steps.cursor(); c.ok; c.next() {
 		c.p.renumber(number)
 		out.steps.follow(&c.p)
 	}
+	out.steps.pack()
 	return &out
 }
 
@@ -113,7 +114,7 @@ func (s *State) UnmarshalBinary(src []byte) error {
 	out.SetWorldSize(int(r.Int()))
 	out.forgot, out.windowed, out.oldest = r.Bool(), r.Bool(), r.Int()
 	for n := r.Count(8); n > 0; n-- {
-		rs := &rankState{}
+		rs := &rankState{steps: store{spill: s.opt.Spill}}
 		rank := r.Small(1 << 40)
 		rs.info = Rank{Host: r.String(), Role: r.String(), LastSeen: r.Int(), Ended: r.Bool(), Cut: r.Bool(), Loader: Loader(r.Small(int(LoaderAhead)))}
 		for k := range rs.info.Pauses {
@@ -128,9 +129,9 @@ func (s *State) UnmarshalBinary(src []byte) error {
 			rs.last.read(r, len(rs.groups))
 		}
 		rs.device = progress{r.Int(), r.Small(1 << 40)}
-		rs.steps.n = r.Small(1 << 40)
+		steps := r.Small(1 << 40)
 		data := r.Bytes()
-		if r.Err() != nil || out.ranks[rank] != nil || !rs.steps.fill(data, len(rs.groups)) {
+		if r.Err() != nil || out.ranks[rank] != nil || !rs.steps.fill(data, steps, len(rs.groups)) {
 			return fmt.Errorf("straggler: the steps of a process: %w", columns.ErrDamaged)
 		}
 		out.ranks[rank] = rs
@@ -146,26 +147,31 @@ func (s *State) UnmarshalBinary(src []byte) error {
 	return nil
 }
 
-// fill takes so many packed programs, in blocks, and reports whether they are whole.
-func (st *store) fill(data []byte, groups int) bool {
-	data = slices.Clone(data)
+// fill takes n packed programs, and reports whether they are whole.
+func (st *store) fill(data []byte, n, groups int) bool {
 	r := columns.NewReader(data)
-	last := int64(math.MinInt64)
-	for left := st.n; left > 0; {
-		b, from := block{n: min(left, blockSteps)}, len(data)-r.Len()
-		var p program
-		for k := range b.n {
-			p.read(r)
-			if r.Err() != nil || !p.sane(groups) || p.step <= last {
-				return false
-			}
-			if last = p.step; k == 0 {
-				b.first = p.step
-			}
+	last, from := int64(math.MinInt64), 0
+	var p program
+	var before shape
+	var b block
+	for i := range n {
+		held := i % blockSteps
+		if held == 0 {
+			before.reset()
 		}
-		b.last, b.data = last, slices.Clip(data[from:len(data)-r.Len()])
-		st.blocks = append(st.blocks, b)
-		left -= b.n
+		p.read(r, &before)
+		if r.Err() != nil || !p.sane(groups) || p.step <= last {
+			return false
+		}
+		if last = p.step; b.n == 0 {
+			b.first, b.goesOn = last, held > 0
+		}
+		b.last, b.n = last, b.n+1
+		if at := len(data) - r.Len(); held == blockSteps-1 || at-from >= blockBytes || i == n-1 {
+			b.data = st.spill.Put(data[from:at])
+			st.blocks, st.n = append(st.blocks, b), st.n+int(b.n)
+			b, from = block{}, at
+		}
 	}
 	return r.Len() == 0
 }

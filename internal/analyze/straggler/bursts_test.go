@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
@@ -44,12 +45,12 @@ func TestBursts(t *testing.T) {
 				last := drawn[len(drawn)-1][0].Spans
 				total[i] = float64(last[len(last)-1].End - drawn[2][0].Spans[0].Start)
 				v = st.Verdict()
-				if i == 0 && v.Kind == straggler.Drift {
+				if i == 0 && v.Kind == finding.Drift {
 					t.Errorf("%s, seed %d, without them: %s", tc.name, 1+seed, v.Sentence)
 				}
 			}
 			want := total[1] / total[0]
-			if v.Kind != straggler.Drift || v.Pattern != "single_steps" || v.Cause != "backward" || v.Evidence.Every != tc.every {
+			if v.Kind != finding.Drift || v.Pattern != "single_steps" || v.Cause != "backward" || v.Evidence.Every != tc.every {
 				t.Errorf("%s, seed %d: got %s %s %s, every %+v: %s; want drift in single steps of backward, every %d", tc.name, 1+seed, v.Kind, v.Pattern, v.Cause, v.Evidence, v.Sentence, tc.every)
 				continue
 			}

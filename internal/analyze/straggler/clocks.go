@@ -19,7 +19,7 @@ func (s *State) Clocks() map[int]int64 {
 		if rs.steps.n == 0 {
 			continue
 		}
-		at := rs.steps.open().p.start
+		at := rs.steps.cursor().p.start
 		if earliest == 0 || at < earliest {
 			earliest = at
 		}

@@ -51,6 +51,15 @@ func (l rise) factor(s int) float64 {
 	return l.before / level
 }
 
+// excess is how much longer a step takes for it, in the mean of so many rounds.
+func (l rise) excess(rounds int) float64 {
+	n := l.end - l.at
+	if l.single != nil {
+		n = l.many
+	}
+	return (l.after - l.before) * float64(n) / float64(rounds)
+}
+
 // risen finds the rounds in which x, of the judged rounds, takes longer: from one on, between
 // two, or more and more.
 func (j *job) risen(x []float64) (rise, bool) {

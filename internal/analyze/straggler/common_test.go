@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
@@ -13,14 +14,14 @@ func TestCommonLoss(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		fault    fault
-		kind     straggler.Kind
+		kind     finding.Kind
 		from, to int64
 		pattern  string
 	}{
-		{"network for 25 steps", fault{phases: []straggler.Phase{straggler.Communication}, factor: 4, from: 60, to: 85}, straggler.SlowTransfer, 60, 85, "most_steps"},
-		{"compute for 40 steps", fault{phases: compute, factor: 1.3, from: 50, to: 90}, straggler.Drift, 50, 90, "most_steps"},
-		{"network every few steps", fault{phases: []straggler.Phase{straggler.Communication}, factor: 5, prob: 0.15}, straggler.SlowTransfer, 0, -1, "single_steps"},
-		{"compute grows", fault{phases: compute, factor: 1.4, ramp: 160}, straggler.Drift, 0, -1, "growing"},
+		{"network for 25 steps", fault{phases: []straggler.Phase{straggler.Communication}, factor: 4, from: 60, to: 85}, finding.SlowTransfer, 60, 85, "most_steps"},
+		{"compute for 40 steps", fault{phases: compute, factor: 1.3, from: 50, to: 90}, finding.Drift, 50, 90, "most_steps"},
+		{"network every few steps", fault{phases: []straggler.Phase{straggler.Communication}, factor: 5, prob: 0.15}, finding.SlowTransfer, 0, -1, "single_steps"},
+		{"compute grows", fault{phases: compute, factor: 1.4, ramp: 160}, finding.Drift, 0, -1, "growing"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			v := job{n: 8, m: 160, seed: 5, faults: []fault{tt.fault}}.state().Verdict()

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 	"golang.org/x/sync/errgroup"
@@ -249,7 +250,7 @@ func scoreCorpus(t *testing.T, c corpus) {
 		if v.Cause != "" {
 			out["cause"] = v.Cause
 		}
-		if v.Kind != straggler.Fine && v.Kind != straggler.Unknown {
+		if v.Kind != finding.Fine && v.Kind != finding.Unknown {
 			out["from_step"] = v.FromStep
 			if v.SegmentGain > 0 {
 				out["slowdown"] = v.SegmentGain
@@ -295,11 +296,11 @@ func scoreCorpus(t *testing.T, c corpus) {
 
 // wordOf is the word that the corpus has for a kind: it tells single steps from most,
 // and checkpoints from other work.
-func wordOf(f *straggler.Finding) string {
+func wordOf(f *finding.Finding) string {
 	switch f.Kind {
-	case straggler.Fine:
+	case finding.Fine:
 		return "healthy"
-	case straggler.SlowRanks:
+	case finding.SlowRanks:
 		switch {
 		case f.Cause == straggler.Checkpoint.String():
 			return "checkpoint_stall"
@@ -307,18 +308,18 @@ func wordOf(f *straggler.Finding) string {
 			return "intermittent_straggler"
 		}
 		return "straggler"
-	case straggler.Imbalance:
+	case finding.Imbalance:
 		if f.Cause == "work" {
 			return "uneven_work"
 		}
 		return "rotating_stalls"
-	case straggler.InputSlow:
+	case finding.InputSlow:
 		return "input_bound"
-	case straggler.SlowTransfer:
+	case finding.SlowTransfer:
 		return "slow_communication"
-	case straggler.Drift:
+	case finding.Drift:
 		return "slowdown_all"
-	case straggler.Hang:
+	case finding.Hang:
 		return "rank_lost"
 	}
 	return "insufficient_evidence"

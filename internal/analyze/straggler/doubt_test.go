@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
@@ -27,7 +28,7 @@ func TestDoubtIsNotFine(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			v := tc.job.state().Verdict()
-			if v.Kind != straggler.Unknown || v.Reason != "chance" || !slices.Equal(v.Suspects, []int{tc.rank}) || v.Suspected == nil {
+			if v.Kind != finding.Unknown || v.Reason != "chance" || !slices.Equal(v.Suspects, []int{tc.rank}) || v.Suspected == nil {
 				t.Fatalf("got %s %q, suspects %v: %s; want unknown for chance, suspect %d", v.Kind, v.Reason, v.Suspects, v.Sentence, tc.rank)
 			}
 			f := v.Suspected
@@ -68,7 +69,7 @@ func TestBehindLoader(t *testing.T) {
 		}
 	}
 	v := st.Verdict()
-	if v.Kind != straggler.Unknown || v.Reason != "loader" || !slices.Equal(v.Suspects, []int{1}) || v.Suspected == nil || v.Suspected.Cause != "backward" || v.Suspected.Gain < 1.5 {
+	if v.Kind != finding.Unknown || v.Reason != "loader" || !slices.Equal(v.Suspects, []int{1}) || v.Suspected == nil || v.Suspected.Cause != "backward" || v.Suspected.Gain < 1.5 {
 		t.Errorf("got %s %q, suspects %v, %+v: %s; want unknown for the loader, suspect 1 in backward, gain 1.5 or more", v.Kind, v.Reason, v.Suspects, v.Suspected, v.Sentence)
 	}
 }

@@ -15,8 +15,11 @@ type Part struct {
 	// Ranks have it for themselves; none: all ranks, or all but those of other parts.
 	Ranks []int  `json:"ranks,omitempty"`
 	Group string `json:"group,omitempty"` // of a transfer; groups whose names differ in the last number are one
-	// Time is nanoseconds of a mean step, more in the new run where it is above 0.
+	// Time is nanoseconds of a mean step, more in the new run where it is above 0. Low and High bound
+	// it with 95 %, by how the steps of both runs vary; both are 0 where there are too few.
 	Time float64 `json:"time_ns"`
+	Low  float64 `json:"low_ns"`
+	High float64 `json:"high_ns"`
 }
 
 const (
@@ -79,17 +82,23 @@ func (t *Table) Exchange(next *Table) []Part {
 	if !out.finished {
 		return nil
 	}
-	step := func(k int) float64 { return out.span(k, j.from, len(j.steps)) / float64(j.rounds()) * 1e3 }
-	backward := func(k int) float64 { // with the last k
+	m := j.rounds()
+	last := func(k int) int { // the replay with the last k players
 		if k > 0 && k < n {
-			k += n
+			return k + n
 		}
-		return step(k)
+		return k
 	}
+	took := func(k, s int) float64 { return out.span(k, j.from+s, j.from+s+1) }
+	fewer := min(m, x.o.rounds())
 	var parts []Part
+	each := make([]float64, m)
 	for i := range players {
+		for s := range each {
+			each[s] = sign * (took(i+1, s) - took(i, s) + took(last(n-i), s) - took(last(n-i-1), s)) / 2 * 1e3
+		}
 		p := players[i].part
-		p.Time = sign * (step(i+1) - step(i) + backward(n-i) - backward(n-i-1)) / 2
+		p.Time, p.Low, p.High = meanWithin(each, fewer)
 		parts = append(parts, p)
 	}
 	slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(math.Abs(b.Time), math.Abs(a.Time)) })

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
@@ -17,16 +18,19 @@ func (j *job) findings(was *outcome) (all, below []found) {
 	for _, set := range sets {
 		repairs = append(repairs, j.repairRanks(set, set.ranks))
 	}
+	const always = 3 // input, balance, and the sums of balance
+	wide := screen(append(j.links(was), j.drifts(was)...), mostReplays-len(sets)-always)
 	var made []candidate
 	add := func(rep repair, c candidate) {
 		repairs, made = append(repairs, rep), append(made, c)
 	}
-	j.links(was, add)
-	j.drifts(was, add)
+	for _, c := range wide {
+		add(c.rep, c)
+	}
 	if j.allWait() {
 		add(j.repairInput(), candidate{floor: floorInput, of: func(gain float64) *found {
-			f := j.finding(InputSlow, nil, Input.String(), gain)
-			f.Evidence = &Evidence{Level: stats.Mean(j.means(rowOf(false, Input))) / 1e3}
+			f := j.finding(finding.InputSlow, nil, Input.String(), gain)
+			f.Evidence = &finding.Evidence{Level: stats.Mean(j.means(rowOf(false, Input))) / 1e3}
 			j.whenInput(f)
 			return f
 		}})
@@ -38,7 +42,7 @@ func (j *job) findings(was *outcome) (all, below []found) {
 		if gain < 1+muchBalance && sums < j.floorBalance(e, sums) {
 			return nil
 		}
-		if costOf(sums) < costOf(gain)/2 {
+		if finding.CostOf(sums) < finding.CostOf(gain)/2 {
 			return j.unevenPieces(o, 1+slices.IndexFunc(repairs, func(r repair) bool { return r.like == even.like }), gain)
 		}
 		return j.imbalance(e, gain)
@@ -78,6 +82,15 @@ func (j *job) findings(was *outcome) (all, below []found) {
 	return all, below
 }
 
+// screen keeps so many repairs, those with the most excess, in their order.
+func screen(list []candidate, most int) []candidate {
+	if len(list) <= most {
+		return list
+	}
+	least := slices.SortedFunc(slices.Values(list), func(a, b candidate) int { return cmp.Compare(b.excess, a.excess) })[most-1].excess
+	return slices.DeleteFunc(list, func(c candidate) bool { return c.excess < least })[:most]
+}
+
 // doubtful returns what holds a job up perhaps: ranks whose repair gains enough, if what they
 // are late by is no chance, or what is below the floor of its kind. It is asked for where nothing
 // is found; below is what findings returned.
@@ -94,7 +107,7 @@ func (j *job) doubtful(below []found) *found {
 		}
 	}
 	for i := range below {
-		if k := below[i].Kind; k == SlowTransfer || k == Drift || k == SlowRanks {
+		if k := below[i].Kind; k == finding.SlowTransfer || k == finding.Drift || k == finding.SlowRanks {
 			return &below[i]
 		}
 	}
@@ -123,7 +136,7 @@ func (j *job) behindLoader() *found {
 		if gain < floorRanks {
 			continue
 		}
-		f := j.finding(SlowRanks, set.ranks, "", gain)
+		f := j.finding(finding.SlowRanks, set.ranks, "", gain)
 		f.Causes = map[int]string{}
 		usual := j.without(set.ranks)
 		for _, r := range set.ranks {
@@ -150,11 +163,12 @@ func (j *job) allWait() bool {
 	return slices.Min(of) > stats.Mean(of)/2
 }
 
-// whenInput says in how many of the judged rounds ranks wait for data, and whether it is
-// a few of them each time.
+// whenInput says in how many of the judged rounds ranks wait for data, how long in these, and whether it
+// is a few of them each time.
 func (j *job) whenInput(f *found) {
 	row, few := rowOf(false, Input), 0
 	x := make([]float64, len(j.ranks))
+	var waits []float64
 	for s := j.from; s < len(j.steps); s++ {
 		for r := range x {
 			x[r] = j.time(row, s, r)
@@ -163,19 +177,21 @@ func (j *job) whenInput(f *found) {
 		if mean < f.Evidence.Level*1e3/2 {
 			continue
 		}
-		f.Evidence.Affected++
+		waits = append(waits, mean)
 		if stats.Median(slices.Clone(x)) < mean/2 {
 			few++
 		}
 	}
-	f.Evidence.Interval = j.rounds()
+	e := f.Evidence
+	e.Affected, e.Interval, e.Judged = len(waits), j.rounds(), j.rounds()
+	meanExcess(e, waits)
 	switch {
-	case 2*few > f.Evidence.Affected:
-		f.Pattern = patternTurn
-	case 2*f.Evidence.Affected < f.Evidence.Interval:
-		f.Pattern = patternSingle
+	case 2*few > e.Affected:
+		f.Pattern = finding.InTurn
+	case 2*e.Affected < e.Interval:
+		f.Pattern = finding.SingleSteps
 	default:
-		f.Pattern = patternMost
+		f.Pattern = finding.MostSteps
 	}
 }
 
@@ -230,26 +246,32 @@ func (j *job) lateRanks(sets []*lateSet, e [][]float64, o *outcome) (best *found
 }
 
 // smallest finds the smallest of a set of late ranks whose repair has most of the gain. The
-// set was repaired in replay k of o.
+// set was repaired in replay k of o. One replay leaves each rank out in turn, a second one takes the ranks
+// one after the other, the one that is missed most first.
 func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 	set, m := late.ranks, len(j.steps)
-	full := o.gain(k, j.from, m)
-	for len(set) > 1 && len(set) <= mostLate { // of more, all that are late are named
-		var smaller []repair
+	if n := len(set); n > 1 && n <= mostReplays { // of more, all that are late are named
+		var without, first []repair
 		for i := range set {
-			smaller = append(smaller, j.repairRanks(late, slices.Delete(slices.Clone(set), i, i+1)))
+			without = append(without, j.repairRanks(late, slices.Delete(slices.Clone(set), i, i+1)))
 		}
-		less := j.replay(smaller...)
-		best, at := 0.0, -1
-		for i := range set {
-			if g := less.gain(i+1, j.from, m); g > best {
-				best, at = g, i
+		less := j.replay(without...)
+		missed := make(map[int]float64)
+		for i, r := range set {
+			missed[r] = -less.gain(i+1, j.from, m)
+		}
+		order := slices.Clone(set)
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(missed[b], missed[a]) })
+		for i := range n - 1 {
+			first = append(first, j.repairRanks(late, order[:i+1]))
+		}
+		parts, full := j.replay(first...), o.gain(k, j.from, m)
+		for i := range first {
+			if finding.CostOf(parts.gain(i+1, j.from, m)) >= setPart*finding.CostOf(full) {
+				o, k, set = parts, i+1, order[:i+1]
+				break
 			}
 		}
-		if costOf(best) < setPart*costOf(full) {
-			break
-		}
-		o, k, set = less, at+1, slices.Delete(slices.Clone(set), at, at+1)
 	}
 	first, end := late.first, late.end
 	gain, segment := o.gain(k, j.from, m), 0.0
@@ -260,7 +282,7 @@ func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 		return nil
 	}
 	set = slices.Sorted(slices.Values(set))
-	f := j.finding(SlowRanks, set, "", gain)
+	f := j.finding(finding.SlowRanks, set, "", gain)
 	f.SegmentGain = segment
 	f.GainLow, f.GainHigh = o.bounds(j, k)
 	f.Causes = map[int]string{}
@@ -269,9 +291,9 @@ func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 		f.Causes[j.ranks[r]] = causeOf(j.rowsOf(r, usual, first, end, causePart))
 	}
 	f.Cause = inCommon(f.Causes, f.Ranks)
-	if f.Cause == causeCompute || f.Cause == Forward.String() || f.Cause == Backward.String() {
+	if f.Cause == finding.CauseCompute || f.Cause == Forward.String() || f.Cause == Backward.String() {
 		if j.followsTokens(e) {
-			f.Kind, f.Cause = Imbalance, causeWork
+			f.Kind, f.Cause = finding.Imbalance, finding.CauseWork
 		}
 	}
 	if from, to := j.when(f, e, set); segment == 0 && to-from < j.rounds() {
@@ -302,7 +324,8 @@ func lateFrom(x []float64) float64 {
 	return max(stats.Mean(x)/2, squares/max(sum, 1)/4)
 }
 
-// when returns in which of the judged rounds ranks are late, and says how often.
+// when returns in which of the judged rounds ranks are late, and fills the evidence: how often, by how
+// much, and how long they and the others take in these rounds.
 func (j *job) when(f *found, e [][]float64, set []int) (from, to int) {
 	m := j.rounds()
 	x := make([]float64, m)
@@ -317,21 +340,22 @@ func (j *job) when(f *found, e [][]float64, set []int) (from, to int) {
 		from, to = 0, m
 	}
 	least := lateFrom(x[from:to])
-	n := 0
-	var over []float64
-	for _, v := range x[from:to] {
-		if v > least {
-			n++
-			over = append(over, v)
+	var late []int
+	for s := from; s < to; s++ {
+		if x[s] > least {
+			late = append(late, s)
 		}
 	}
-	f.Pattern = patternMost
-	if 2*n < to-from {
-		f.Pattern = patternSingle
+	f.Pattern = finding.MostSteps
+	if 2*len(late) < to-from {
+		f.Pattern = finding.SingleSteps
 	}
-	f.Evidence = &Evidence{Affected: n, Interval: to - from}
-	if len(over) > 0 {
-		f.Evidence.Excess, f.Evidence.ExcessMAD = stats.Median(slices.Clone(over))/1e3, stats.MAD(over)/1e3
+	f.Evidence = &finding.Evidence{Affected: len(late), Interval: to - from, Judged: m, Every: everyNth(late)}
+	over := make([]float64, len(late))
+	for i, s := range late {
+		over[i] = x[s]
 	}
+	meanExcess(f.Evidence, over)
+	j.prove(f, set, late)
 	return from, to
 }

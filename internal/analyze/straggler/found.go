@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/student"
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
@@ -32,14 +33,14 @@ const (
 	replayError = 0.03
 	errorTimes  = 5
 	leastRounds = 6
-	fewRounds   = 20 // with fewer nothing is said to be fine
-	mostLate    = 24
+	fewRounds   = 20  // with fewer nothing is said to be fine
+	mostReplays = 16  // repairs that are replayed at once, those with the most excess
 	linkPart    = 0.2 // of its transfers: what a group must have more than groups like it
 )
 
 // found is a repair that gains.
 type found struct {
-	Finding
+	finding.Finding
 	gain float64
 }
 
@@ -82,18 +83,17 @@ func (o *outcome) bounds(j *job, k int) (low, high float64) {
 // candidate is a repair, and what it says when it gains enough, in all or from one round to
 // before another; end is 0 for the last one.
 type candidate struct {
+	rep        repair
 	floor      float64
+	excess     float64 // us of a mean step: what it saves at most
 	since, end int
 	of         func(gain float64) *found
 }
 
-// costOf is the share of the time that a repair with a gain saves.
-func costOf(gain float64) float64 { return 1 - 1/max(gain, 1) }
-
-func (j *job) finding(kind Kind, ranks []int, cause string, gain float64) *found {
+func (j *job) finding(kind finding.Kind, ranks []int, cause string, gain float64) *found {
 	f := &found{gain: gain}
 	f.Kind, f.Cause, f.Gain, f.FromStep, f.ToStep = kind, cause, gain, j.number(j.from), -1
-	f.Cost = costOf(gain)
+	f.Cost = finding.CostOf(gain)
 	f.Saved = f.Cost * stats.Mean(j.period[j.from:]) / 1e3
 	for _, r := range ranks {
 		f.Ranks = append(f.Ranks, j.ranks[r])
@@ -105,7 +105,7 @@ func (j *job) finding(kind Kind, ranks []int, cause string, gain float64) *found
 // causeOf names what kinds of work have in common.
 func causeOf(rows []int) string {
 	if len(rows) == 0 {
-		return causeMixed
+		return finding.CauseMixed
 	}
 	names := map[Phase]bool{}
 	for _, row := range rows {
@@ -115,16 +115,16 @@ func causeOf(rows []int) string {
 	case len(names) == 1:
 		return Phase(rows[0] % int(phases)).String()
 	case len(names) == 2 && names[Forward] && names[Backward]:
-		return causeCompute
+		return finding.CauseCompute
 	}
-	return causeMixed
+	return finding.CauseMixed
 }
 
 // inCommon is the cause that all ranks have.
 func inCommon(causes map[int]string, ranks []int) string {
 	for _, r := range ranks {
 		if causes[r] != causes[ranks[0]] {
-			return causeMixed
+			return finding.CauseMixed
 		}
 	}
 	return causes[ranks[0]]

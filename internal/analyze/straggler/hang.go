@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 )
 
 // hang is a job whose ranks wait for one that does not come.
@@ -88,7 +90,7 @@ func (s *State) hung(step int64) *hang {
 	} else {
 		h = st.waiting()
 	}
-	if h != nil && len(h.ranks) == 0 && h.cause != CauseMismatch && len(st.ranks) < len(s.ranks) {
+	if h != nil && len(h.ranks) == 0 && h.cause != finding.CauseMismatch && len(st.ranks) < len(s.ranks) {
 		return nil // one that is not known to have come may be who they wait for
 	}
 	if h != nil {
@@ -164,13 +166,13 @@ func (st *stand) waiting() *hang {
 	})
 	switch {
 	case len(left) > 0:
-		out.ranks, out.cause = left, CauseUneven
+		out.ranks, out.cause = left, finding.CauseUneven
 	case len(behind) > 0:
 		out.ranks = behind
 	case len(without) > 0:
 		out.ranks = without
 	case len(early) > 0 && 2*len(early) < len(st.at):
-		out.ranks, out.cause = early, CauseMismatch // it is the next one that they stand in
+		out.ranks, out.cause = early, finding.CauseMismatch // it is the next one that they stand in
 	default:
 		st.mismatch(out)
 	}
@@ -227,7 +229,7 @@ func (st *stand) mismatch(h *hang) {
 	if len(at) < 2 {
 		return
 	}
-	h.cause = CauseMismatch
+	h.cause = finding.CauseMismatch
 	for _, ranks := range at {
 		if 2*len(ranks) > len(st.at) {
 			h.ranks = st.pick(func(r int, _ *rankState) bool { return st.at[r] != nil && !slices.Contains(ranks, r) })
@@ -241,9 +243,9 @@ func (st *stand) where(h *hang) {
 	h.done = st.finished(h)
 	for r, rs := range st.ranks {
 		switch {
-		case h.cause == CauseMismatch && st.at[r] != nil:
+		case h.cause == finding.CauseMismatch && st.at[r] != nil:
 			h.causes[r] = st.at[r].what()
-		case slices.Contains(h.ranks, r) && h.cause != CauseUneven:
+		case slices.Contains(h.ranks, r) && h.cause != finding.CauseUneven:
 			h.causes[r] = rs.stands()
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
@@ -82,36 +83,36 @@ func TestHang(t *testing.T) {
 	tests := []struct {
 		name  string
 		halt  halt
-		kind  straggler.Kind
+		kind  finding.Kind
 		ranks []int
 		cause string
 	}{
-		{"one stops in input", halt{seen: time.Second, spans: lost}, straggler.Hang, []int{2}, "input"},
-		{"killed at once", halt{seen: 300 * time.Millisecond, spans: lost}, straggler.Fine, nil, ""},
-		{"live, for a second", halt{seen: time.Second, live: true, spans: lost}, straggler.Fine, nil, ""},
-		{"live, for 31 seconds", halt{seen: 31 * time.Second, live: true, spans: lost}, straggler.Hang, []int{2}, "input"},
-		{"the first checkpoint, of ten minutes", halt{seen: 10 * time.Minute, live: true, spans: lost, ranks: minutes(straggler.PauseSave, 0, 1)}, straggler.Fine, nil, ""},
-		{"the first checkpoint, of 16 minutes", halt{seen: 16 * time.Minute, live: true, spans: lost, ranks: minutes(straggler.PauseSave, 0, 1)}, straggler.Hang, []int{2}, "input"},
-		{"a checkpoint twice as long as before", halt{seen: 2 * time.Minute, live: true, spans: lost, ranks: minutes(straggler.PauseSave, time.Minute, 1)}, straggler.Fine, nil, ""},
-		{"a checkpoint four times as long as before", halt{seen: 4 * time.Minute, live: true, spans: lost, ranks: minutes(straggler.PauseSave, time.Minute, 1)}, straggler.Hang, []int{2}, "input"},
-		{"an evaluation", halt{seen: 2 * time.Minute, live: true, spans: lost, ranks: minutes(straggler.PauseEvaluation, time.Minute, 1)}, straggler.Fine, nil, ""},
-		{"a checkpoint before", halt{seen: 2 * time.Minute, live: true, spans: lost, ranks: minutes(straggler.PauseSave, time.Minute, 0)}, straggler.Hang, []int{2}, "input"},
-		{"all came", halt{seen: time.Minute, spans: func(r int, at int64) []straggler.Span { return reduce(r, at, "all_reduce", "") }}, straggler.Hang, nil, ""},
+		{"one stops in input", halt{seen: time.Second, spans: lost}, finding.Hang, []int{2}, "input"},
+		{"killed at once", halt{seen: 300 * time.Millisecond, spans: lost}, finding.Fine, nil, ""},
+		{"live, for a second", halt{seen: time.Second, live: true, spans: lost}, finding.Fine, nil, ""},
+		{"live, for 31 seconds", halt{seen: 31 * time.Second, live: true, spans: lost}, finding.Hang, []int{2}, "input"},
+		{"the first checkpoint, of ten minutes", halt{seen: 10 * time.Minute, live: true, spans: lost, ranks: minutes(straggler.PauseSave, 0, 1)}, finding.Fine, nil, ""},
+		{"the first checkpoint, of 16 minutes", halt{seen: 16 * time.Minute, live: true, spans: lost, ranks: minutes(straggler.PauseSave, 0, 1)}, finding.Hang, []int{2}, "input"},
+		{"a checkpoint twice as long as before", halt{seen: 2 * time.Minute, live: true, spans: lost, ranks: minutes(straggler.PauseSave, time.Minute, 1)}, finding.Fine, nil, ""},
+		{"a checkpoint four times as long as before", halt{seen: 4 * time.Minute, live: true, spans: lost, ranks: minutes(straggler.PauseSave, time.Minute, 1)}, finding.Hang, []int{2}, "input"},
+		{"an evaluation", halt{seen: 2 * time.Minute, live: true, spans: lost, ranks: minutes(straggler.PauseEvaluation, time.Minute, 1)}, finding.Fine, nil, ""},
+		{"a checkpoint before", halt{seen: 2 * time.Minute, live: true, spans: lost, ranks: minutes(straggler.PauseSave, time.Minute, 0)}, finding.Hang, []int{2}, "input"},
+		{"all came", halt{seen: time.Minute, spans: func(r int, at int64) []straggler.Span { return reduce(r, at, "all_reduce", "") }}, finding.Hang, nil, ""},
 		{"one in another collective", halt{seen: time.Minute, spans: func(r int, at int64) []straggler.Span {
 			if r == 3 {
 				return reduce(r, at, "broadcast", "")
 			}
 			return reduce(r, at, "all_reduce", "")
-		}}, straggler.Hang, []int{3}, "mismatch"},
+		}}, finding.Hang, []int{3}, "mismatch"},
 		{"half in another collective", halt{seen: time.Minute, spans: func(r int, at int64) []straggler.Span {
 			return append([]straggler.Span{{Phase: straggler.Communication, Start: at, End: at + 1e6, Group: "other"}}, reduce(r, at, "all_reduce", []string{"", "other"}[r%2])...)
-		}}, straggler.Hang, nil, "mismatch"},
+		}}, finding.Hang, nil, "mismatch"},
 		{"one left out a collective", halt{seen: time.Minute, spans: func(r int, at int64) []straggler.Span {
 			if r == 1 {
 				return reduce(r, at, "barrier", "")
 			}
 			return append([]straggler.Span{{Phase: straggler.Communication, Start: at, End: at + 1e6}}, reduce(r, at, "barrier", "")...)
-		}}, straggler.Hang, []int{1}, "mismatch"},
+		}}, finding.Hang, []int{1}, "mismatch"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -119,7 +120,7 @@ func TestHang(t *testing.T) {
 			if v.Kind != tt.kind || !slices.Equal(v.Ranks, tt.ranks) || v.Cause != tt.cause {
 				t.Errorf("%s, ranks %v, cause %q: %s", v.Kind, v.Ranks, v.Cause, v.Sentence)
 			}
-			if v.Kind == straggler.Hang {
+			if v.Kind == finding.Hang {
 				t.Log(v.Sentence)
 			}
 		})
@@ -173,7 +174,7 @@ func TestHangOnDevice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := devices(tt.launched, tt.done)
-			if v.Kind != straggler.Hang || !slices.Equal(v.Ranks, tt.ranks) {
+			if v.Kind != finding.Hang || !slices.Equal(v.Ranks, tt.ranks) {
 				t.Errorf("%s, ranks %v: %s", v.Kind, v.Ranks, v.Sentence)
 			}
 		})
@@ -201,7 +202,7 @@ func TestWatchNamesAHang(t *testing.T) {
 			w.State().SetRank(r, straggler.Rank{LastSeen: end + second*1e9})
 		}
 		if v := w.Check(); v != nil {
-			if v.Kind != straggler.Hang || !slices.Equal(v.Ranks, []int{2}) {
+			if v.Kind != finding.Hang || !slices.Equal(v.Ranks, []int{2}) {
 				t.Error(v.Sentence)
 			}
 			said = append(said, second)
@@ -214,13 +215,13 @@ func TestWatchNamesAHang(t *testing.T) {
 
 // TestNamedByOthers: who did not come is known from elsewhere, with the host.
 func TestNamedByOthers(t *testing.T) {
-	v := &straggler.Verdict{Finding: straggler.Finding{Kind: straggler.Hang, FromStep: 7, Cause: "backward"}}
-	v.BlameEnded(3, "node-b", "it was killed.")
-	if !slices.Equal(v.Ranks, []int{3}) || !slices.Equal(v.Hosts, []string{"node-b"}) || v.Cause != "" || v.Sentence != "The other ranks wait for rank 3 since step 7: it was killed." || v.Next == "" {
+	v := &straggler.Verdict{Finding: finding.Finding{Kind: finding.Hang, FromStep: 7, Cause: "backward"}}
+	v.Blame([]int{3}, []string{"node-b"}, false, "it was killed.")
+	if !slices.Equal(v.Ranks, []int{3}) || !slices.Equal(v.Hosts, []string{"node-b"}) || v.Cause != "" || v.Sentence != "The other ranks wait for rank 3 (node-b) since step 7: it was killed." || v.Next == "" {
 		t.Errorf("%+v", v)
 	}
 	v.Blame([]int{1, 2}, nil, true, "they came with another collective")
-	if !slices.Equal(v.Ranks, []int{1, 2}) || v.Hosts != nil || v.Cause != straggler.CauseMismatch || v.Sentence != "The ranks wait for ranks 1, 2 since step 7: they came with another collective." {
+	if !slices.Equal(v.Ranks, []int{1, 2}) || v.Hosts != nil || v.Cause != finding.CauseMismatch || v.Sentence != "The other ranks wait for ranks 1, 2 since step 7: they came with another collective." {
 		t.Errorf("%+v", v)
 	}
 }
@@ -234,12 +235,12 @@ func TestUnevenSteps(t *testing.T) {
 		cause  string
 		wanted []string
 	}{
-		{"left", true, straggler.CauseUneven, []string{"Rank 2 ended after step 39 in good order", "in step 40", "different numbers of steps"}},
+		{"left", true, finding.CauseUneven, []string{"Rank 2 ended after step 39 in good order", "in step 40", "different numbers of steps"}},
 		{"still there", false, straggler.Host.String(), []string{"Rank 2 began no step after step 39", "in step 40"}},
 	} {
 		h := halt{seen: time.Minute, left: map[int]bool{2: true}, ranks: map[int]straggler.Rank{2: {Ended: c.ended}}, spans: lost}
 		v := h.verdict()
-		if v.Kind != straggler.Hang || !slices.Equal(v.Ranks, []int{2}) || v.Cause != c.cause || strings.Contains(v.Sentence+v.Next, "network") {
+		if v.Kind != finding.Hang || !slices.Equal(v.Ranks, []int{2}) || v.Cause != c.cause || strings.Contains(v.Sentence+v.Next, "network") {
 			t.Errorf("%s: %s %v, %q: %s Next: %s; want hang [2], %q", c.name, v.Kind, v.Ranks, v.Cause, v.Sentence, v.Next, c.cause)
 		}
 		for _, text := range c.wanted {
@@ -254,7 +255,7 @@ func TestUnevenSteps(t *testing.T) {
 // and not for how long.
 func TestWaitOfUnknownLength(t *testing.T) {
 	h := halt{seen: -60 * 365 * 24 * time.Hour, spans: lost}
-	if v := h.verdict(); v.Kind != straggler.Hang || !slices.Equal(v.Ranks, []int{2}) || strings.Contains(v.Sentence, "0.0 s") || !strings.HasSuffix(v.Sentence, "wait.") {
+	if v := h.verdict(); v.Kind != finding.Hang || !slices.Equal(v.Ranks, []int{2}) || strings.Contains(v.Sentence, "0.0 s") || !strings.HasSuffix(v.Sentence, "wait.") {
 		t.Errorf("%s", v.Sentence)
 	}
 }

@@ -1,12 +1,10 @@
 package straggler
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/trainspan/trainspan/internal/analyze/meet"
 	"github.com/trainspan/trainspan/internal/platform/stats"
@@ -30,6 +28,7 @@ type graph struct {
 	info    []Rank
 	roles   [][]int // ranks of each role, by index
 	roleOf  []int
+	stages  *meet.Stages
 	missing []int   // the first of those without data
 	more    int     // how many more there are
 	steps   []int64 // numbers of all rounds
@@ -57,6 +56,7 @@ type job struct {
 	row    [rows][]float32 // of each kind, nil where nothing has it
 	own    []float32       // time in which a rank neither waited nor took part in a transfer
 	over   [][]float64     // see excess
+	t      *Table          // of the replay of the job as it was
 	below  []found         // see findings
 	tokens []float32       // nil where none are recorded
 	slack  [][]float64     // of ranks whose batches come from a queue: see findQueues
@@ -125,18 +125,12 @@ func newGraph(st *State) *graph {
 		}
 		g.more, next = g.more+max(r-next, 0), r+1
 	}
-	var names []string
-	for i := range g.ranks {
-		names = append(names, g.info[i].Role)
+	roles := make([]string, len(g.ranks))
+	for i := range roles {
+		roles[i] = g.info[i].Role
 	}
-	slices.SortFunc(names, byNumber)
-	names = slices.Compact(names)
-	g.roles = make([][]int, len(names))
-	for i := range g.ranks {
-		k := slices.Index(names, g.info[i].Role)
-		g.roles[k] = append(g.roles[k], i)
-		g.roleOf = append(g.roleOf, k)
-	}
+	g.stages = meet.NewStages(roles)
+	g.roles, g.roleOf = g.stages.Ranks, g.stages.Role
 	if len(g.ranks) == 0 {
 		return g
 	}
@@ -149,7 +143,7 @@ func newGraph(st *State) *graph {
 func (g *graph) commonSteps() {
 	count, worked := map[int64]int{}, map[int64]int{}
 	for _, r := range g.ranks {
-		for c := g.st.ranks[r].steps.open(); c.ok; c.next() {
+		for c := g.st.ranks[r].steps.cursor(); c.ok; c.next() {
 			count[c.p.step]++
 			if slices.ContainsFunc(c.p.lanes, func(l laneOp) bool { return l.lane == Device }) {
 				worked[c.p.step]++
@@ -274,7 +268,7 @@ func (g *graph) read() *reader {
 	n := len(g.ranks)
 	rd := &reader{g: g, programs: make([]*program, n), before: make([]int64, n), done: make([]int64, n), took: make([]int64, n), ends: make([][]ended, n), s: -1}
 	for _, r := range g.ranks {
-		rd.cursors = append(rd.cursors, g.st.ranks[r].steps.open())
+		rd.cursors = append(rd.cursors, g.st.ranks[r].steps.cursor())
 	}
 	return rd
 }
@@ -395,18 +389,6 @@ func (rd *reader) hide(p *program) {
 
 // hiddenGroup is the number of the group of all ranks that no span names.
 const hiddenGroup = math.MaxUint16
-
-// byNumber orders roles by the number that they end in, as stages are numbered.
-func byNumber(a, b string) int {
-	number := func(s string) int {
-		n, err := strconv.Atoi(s[len(strings.TrimRight(s, "0123456789")):])
-		if err != nil {
-			return -1
-		}
-		return n
-	}
-	return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(a, b))
-}
 
 // sumOwn makes own work the sum of its kinds, where no replay tells.
 func (j *job) sumOwn() {

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 )
 
 // Judge returns the verdict and the table that it was made of.
@@ -21,7 +23,10 @@ func (s *State) Judge() (*Verdict, *Table) {
 	v.Coverage.Missing, v.Coverage.MissingMore = j.missing, j.more
 	if len(j.ranks) == 0 || len(j.steps) < 2 {
 		v.unknown(reasonTooFewSteps)
-		if len(j.ranks) < 2 {
+		switch {
+		case len(j.ranks) == 0 && s.expected() > 1:
+			v.unknown(reasonNoSteps)
+		case len(j.ranks) < 2:
 			v.unknown(ReasonSingleRank)
 		}
 		if h := s.hung(0); h != nil && len(j.ranks) > 1 {
@@ -44,9 +49,13 @@ func (s *State) Judge() (*Verdict, *Table) {
 		j.sumOwn()
 	}
 	t := j.table(asItWas)
-	if len(j.steps) == j.from {
+	j.t = t
+	switch {
+	case len(j.steps) == j.from:
 		v.unknown(reasonTooFewSteps)
-	} else {
+	case s.opt.Spill.Err() != nil:
+		v.unknown(reasonReplay) // steps are missing
+	default:
 		j.verdict(v, asItWas)
 	}
 	j.ranking(v, t)
@@ -63,7 +72,7 @@ func (s *State) Verdict() *Verdict {
 }
 
 func (v *Verdict) unknown(reason string) {
-	v.Kind, v.Reason = Unknown, reason
+	v.Kind, v.Reason = finding.Unknown, reason
 }
 
 // verdict says what holds the job up.
@@ -106,7 +115,7 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		return v.Coverage.ReplayError <= replayError || f.Cost >= errorTimes*v.Coverage.ReplayError
 	}
 	if len(all) == 0 {
-		v.Kind = Fine
+		v.Kind = finding.Fine
 		switch {
 		case v.Coverage.ReplayError > replayError:
 			v.unknown(reasonReplay)
@@ -133,7 +142,7 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		v.unknown(reasonReplay) // and a wider repair that saves more is not what it is
 		return
 	}
-	if f := &all[head]; f.Kind == SlowRanks && j.hiddenAmong(f.Ranks) {
+	if f := &all[head]; f.Kind == finding.SlowRanks && j.hiddenAmong(f.Ranks) {
 		v.unknown(reasonHidden)
 		v.Suspects = f.Ranks
 		return
@@ -142,28 +151,29 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		v.unknown(reasonDamaged)
 		return
 	}
-	if j.hides != Host && all[head].Kind == Drift {
+	if j.hides != Host && all[head].Kind == finding.Drift {
 		v.unknown(reasonHidden) // it may be the wait
 		return
 	}
 	v.Finding = all[head].Finding
-	if v.Kind == Imbalance && len(v.Ranks) == 0 {
+	if v.Kind == finding.Imbalance && len(v.Ranks) == 0 {
 		v.suspect(j.doubtful(nil)) // one may have most of it
 	}
 	if j.hides == Backward && slices.ContainsFunc(slices.Collect(maps.Values(v.Causes)), func(c string) bool {
-		return c == Forward.String() || c == causeMixed
+		return c == Forward.String() || c == finding.CauseMixed
 	}) {
 		// A rank that is slow in forward is often slow in backward as well, which is not seen.
 		v.GainLow, v.Gain, v.GainHigh, v.Cost = v.Gain, 0, 0, 0
+		v.Finding.NotKnown = append(v.Finding.NotKnown, "how much more the run would gain: backward also holds the waits")
 	}
 	for _, f := range slices.Delete(all, head, head+1) {
 		if believed(f) && !j.anyCut(f.Ranks) {
 			v.Others = append(v.Others, f.Finding)
 		}
 	}
-	slices.SortStableFunc(v.Others, func(a, b Finding) int { return cmp.Compare(b.Gain, a.Gain) })
-	if len(j.missing) > 0 && v.Kind == SlowTransfer {
-		v.Finding = Finding{}
+	slices.SortStableFunc(v.Others, func(a, b finding.Finding) int { return cmp.Compare(b.Gain, a.Gain) })
+	if len(j.missing) > 0 && v.Kind == finding.SlowTransfer {
+		v.Finding = finding.Finding{}
 		v.unknown(reasonMissingRank)
 		v.Suspects = j.missing
 	}
@@ -183,6 +193,6 @@ func (j *job) anyCut(ranks []int) bool {
 }
 
 func (j *job) hangs(v *Verdict, h *hang) {
-	v.Kind, v.Ranks, v.FromStep, v.ToStep, v.Cause, v.Causes = Hang, h.ranks, h.step, -1, h.cause, h.causes
-	v.Evidence = &Evidence{Waited: float64(h.waited) / 1e6, LastStep: h.done}
+	v.Kind, v.Ranks, v.FromStep, v.ToStep, v.Cause, v.Causes = finding.Hang, h.ranks, h.step, -1, h.cause, h.causes
+	v.Evidence = &finding.Evidence{Waited: float64(h.waited) / 1e6, LastStep: h.done}
 }

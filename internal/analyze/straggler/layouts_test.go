@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
@@ -267,7 +268,7 @@ func TestHalfOfManyRanks(t *testing.T) {
 		slowOnes = append(slowOnes, r)
 	}
 	v := job{n: 64, m: 60, faults: []fault{slow(slowOnes, straggler.Forward, 1.5, 0, 0)}}.state().Verdict()
-	if v.Kind != straggler.SlowRanks || !slices.Equal(v.Ranks, slowOnes) || v.Gain < 1.08 {
+	if v.Kind != finding.SlowRanks || !slices.Equal(v.Ranks, slowOnes) || v.Gain < 1.08 {
 		t.Errorf("%s", v.Sentence)
 	}
 }

@@ -219,31 +219,8 @@ func (j *job) unseenWaits() bool {
 	return len(j.roles) > 1 && stats.Median(j.means(int(Host))) > 0.1*j.typical()
 }
 
-// Messages go between neighbours of a pipeline: what is received before forward
-// comes from the stage before, what is received before backward from the stage
-// after. The n-th message that a rank sends to another is the n-th that this one
-// receives from it. What a message takes beside the wait is the least time that a rank
-// receives in, in that round.
-
-// peer returns the rank at the same place of the stage before (-1) or after (1), -1
-// where there is none.
-func (rp *replayer) peer(r, way int) int {
-	g := rp.w.graph
-	role := g.roleOf[r] + way
-	if role < 0 || role >= len(g.roles) || way == 0 {
-		return -1
-	}
-	place := 0
-	for k, o := range g.roles[g.roleOf[r]] {
-		if o == r {
-			place = k
-		}
-	}
-	if place >= len(g.roles[role]) {
-		return -1
-	}
-	return g.roles[role][place]
-}
+// The n-th message that a rank sends to a neighbour of its pipeline is the n-th that this one
+// receives from it: see [meet.Stages].
 
 // way says to which side a message goes: the phase of the work that it follows, or
 // comes before.
@@ -263,7 +240,7 @@ func (a *actor) way(by int) int {
 }
 
 func (rp *replayer) post(a *actor) {
-	to := rp.peer(a.rank, a.way(-1))
+	to := rp.w.stages.Peer(a.rank, a.way(-1))
 	if to < 0 {
 		return
 	}
@@ -276,7 +253,7 @@ func (rp *replayer) post(a *actor) {
 
 // receive lets a host wait for the next message of a neighbour.
 func (rp *replayer) receive(a *actor) bool {
-	from := rp.peer(a.rank, -a.way(1))
+	from := rp.w.stages.Peer(a.rank, -a.way(1))
 	if from < 0 {
 		rp.take(a, &piece{dur: a.todo[a.i].dur}, false)
 		return true

@@ -14,6 +14,8 @@
 // A [State] holds the steps of one attempt, and a [Watch] judges a run while it lasts.
 package straggler
 
+import "github.com/trainspan/trainspan/internal/platform/extsort"
+
 // Phase is what a rank does during a span.
 type Phase uint8
 
@@ -150,6 +152,9 @@ type Options struct {
 	// number of ranks. When there are more, the oldest steps of all ranks are
 	// forgotten. 0 means 4,000,000.
 	MaxCells int
+	// Spill holds the packed steps. If it is nil they stay in memory. Once it has an error a
+	// State lacks steps.
+	Spill *extsort.Blocks
 }
 
 func (o *Options) orDefault() Options {

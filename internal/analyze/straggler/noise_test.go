@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
@@ -157,14 +158,14 @@ func TestNoiseIsNoFinding(t *testing.T) {
 			for i := range jobs {
 				v := drawJob(kind, first+uint64(i), nil).Verdict()
 				hasRanks, hasCommon := false, false
-				if v.Kind == straggler.Unknown {
+				if v.Kind == finding.Unknown {
 					unknown++
 				}
-				for _, f := range append([]straggler.Finding{v.Finding}, v.Others...) {
+				for _, f := range append([]finding.Finding{v.Finding}, v.Others...) {
 					switch f.Kind {
-					case straggler.SlowRanks:
+					case finding.SlowRanks:
 						hasRanks = true
-					case straggler.Drift, straggler.SlowTransfer:
+					case finding.Drift, finding.SlowTransfer:
 						hasCommon = true
 					}
 				}
@@ -250,8 +251,8 @@ func stalls(chance float64) func(at, draw float64) float64 {
 
 // namedIn returns the ranks that the findings of a verdict name as slow.
 func namedIn(v *straggler.Verdict) (ranks []int) {
-	for _, f := range append([]straggler.Finding{v.Finding}, v.Others...) {
-		if f.Kind == straggler.SlowRanks {
+	for _, f := range append([]finding.Finding{v.Finding}, v.Others...) {
+		if f.Kind == finding.SlowRanks {
 			ranks = append(ranks, f.Ranks...)
 		}
 	}

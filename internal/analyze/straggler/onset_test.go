@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
@@ -33,9 +34,9 @@ var noises = map[string]func(*rand.Rand) func() float64{
 	},
 }
 
-// told feeds a job of which one rank takes 10 % of a step more from a step on, and gives
-// how many steps later that is said; -1 where it is not, or something else before.
-func told(t *testing.T, ranks int, noise string, seed uint64, onset int, slow float64) int {
+// stepsUntilNamed feeds a job of which one rank takes 10 % of a step more from a step on, and gives
+// how many steps later it is named; -1 if it is not, or something else is said before.
+func stepsUntilNamed(t *testing.T, ranks int, noise string, seed uint64, onset int, slow float64) int {
 	const step = 200e6 // ns
 	rng := rand.New(rand.NewPCG(seed, 11))
 	draw := make([]func() float64, ranks)
@@ -67,7 +68,7 @@ func told(t *testing.T, ranks int, noise string, seed uint64, onset int, slow fl
 			}
 			st.Spans = append(st.Spans, straggler.Span{Phase: straggler.Communication, Start: at, End: end})
 			if v := w.Add(&st); v != nil && v.ExitCode() == 3 {
-				if v.Kind == straggler.SlowRanks && slices.Equal(v.Ranks, []int{1}) && s >= onset {
+				if v.Kind == finding.SlowRanks && slices.Equal(v.Ranks, []int{1}) && s >= onset {
 					return s - onset
 				}
 				t.Logf("%s, seed %d, step %d: %s", noise, seed, s, v.Sentence)
@@ -79,10 +80,10 @@ func told(t *testing.T, ranks int, noise string, seed uint64, onset int, slow fl
 	return -1
 }
 
-// TestToldWithin30Steps: a rank that takes 10 % of a step more is named within 30 steps
-// under noise of 2 %, also after a long time in which all was well. Under noise that
-// wanders, twenty steps are as few as two: it takes 45.
-func TestToldWithin30Steps(t *testing.T) {
+// TestNamedWithin30Steps: a rank that takes 10 % of a step more is named within 30 steps in nine of ten jobs,
+// under noise of 2 %, also after a long time in which all was well. An answer counts when the next judgement
+// confirms it, five steps later. Under noise that wanders, twenty steps are as few as two: it takes 45.
+func TestNamedWithin30Steps(t *testing.T) {
 	const onset = 300
 	seeds := uint64(3)
 	fmt.Sscan(os.Getenv("TRAINSPAN_STRAGGLER_SEEDS"), &seeds)
@@ -94,7 +95,7 @@ func TestToldWithin30Steps(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d ranks", noise, ranks), func(t *testing.T) {
 				var delays []int
 				for seed := range seeds {
-					if d := told(t, ranks, noise, seed, onset, 0.1); d >= 0 {
+					if d := stepsUntilNamed(t, ranks, noise, seed, onset, 0.1); d >= 0 {
 						delays = append(delays, d)
 					}
 				}
@@ -107,12 +108,13 @@ func TestToldWithin30Steps(t *testing.T) {
 					most = 45
 				}
 				t.Logf("| %s, %d ranks | %d, %d | named in %d of %d |", noise, ranks, delays[len(delays)/2], delays[len(delays)-1], len(delays), seeds)
-				late := slices.IndexFunc(delays, func(d int) bool { return d > 30 })
-				switch {
+				const confirmed = 5
+				nine := delays[(9*len(delays)-1)/10]
+				switch slowest := delays[len(delays)-1]; {
 				case delays[len(delays)/2] > most:
-					t.Errorf("named after %v steps, want at most %d", delays, most)
-				case noise != "AR 0.9" && (late >= 0 || uint64(len(delays)) < seeds):
-					t.Errorf("named after %v steps, in %d of %d jobs", delays, len(delays), seeds)
+					t.Errorf("named after %v steps, want at most %d in half of the jobs", delays, most)
+				case noise != "AR 0.9" && (nine > 30 || slowest > 30+2*confirmed || uint64(len(delays)) < seeds):
+					t.Errorf("named after %v steps, in %d of %d jobs, want all, nine of ten within 30 and none after %d", delays, len(delays), seeds, 30+2*confirmed)
 				}
 			})
 		}

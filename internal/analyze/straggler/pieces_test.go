@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
@@ -76,7 +77,7 @@ func TestUnevenPieces(t *testing.T) {
 			st, took := j.state()
 			want := took / (80 * 104)
 			v := st.Verdict()
-			if v.Kind != straggler.Imbalance || math.Abs(v.Gain-want) > 0.015 {
+			if v.Kind != finding.Imbalance || math.Abs(v.Gain-want) > 0.015 {
 				t.Errorf("Verdict() = %s with gain %.3f, want imbalance with %.3f: %s", v.Kind, v.Gain, want, v.Sentence)
 			}
 		})
@@ -97,7 +98,7 @@ func TestLatePiece(t *testing.T) {
 	st, took := j.state()
 	want := took / (80 * 104.6) // eight ranks differ a little
 	v := st.Verdict()
-	if v.Kind != straggler.SlowRanks || !slices.Equal(v.Ranks, []int{5}) || math.Abs(v.Gain-want) > 0.02 {
+	if v.Kind != finding.SlowRanks || !slices.Equal(v.Ranks, []int{5}) || math.Abs(v.Gain-want) > 0.02 {
 		t.Errorf("Verdict() = %s %v with gain %.3f, want slow_ranks [5] with %.3f: %s", v.Kind, v.Ranks, v.Gain, want, v.Sentence)
 	}
 }

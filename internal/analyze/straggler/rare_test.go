@@ -3,6 +3,7 @@ package straggler_test
 import (
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
@@ -33,7 +34,7 @@ func TestRareCollective(t *testing.T) {
 			s.Add(&step)
 		}
 	}
-	if v := s.Verdict(); v.Kind != straggler.SlowRanks || v.Cause != "input" || len(v.Ranks) != 1 || v.Ranks[0] != 1 {
+	if v := s.Verdict(); v.Kind != finding.SlowRanks || v.Cause != "input" || len(v.Ranks) != 1 || v.Ranks[0] != 1 {
 		t.Errorf("%s %v %s: %s", v.Kind, v.Ranks, v.Cause, v.Sentence)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
@@ -122,27 +123,27 @@ func TestRules(t *testing.T) {
 	input.input = constant(60)
 	for name, c := range map[string]struct {
 		job   ruled
-		kind  straggler.Kind
+		kind  finding.Kind
 		ranks []int
 		why   string
 	}{
-		"a rank saves over half of what the input does": {both(22, 40), straggler.SlowRanks, []int{0}, ""},
-		"a rank saves less than half":                   {both(18, 40), straggler.InputSlow, nil, ""},
-		"no input gains 12 %":                           {ruled{ranks: 4, forward: fast, input: constant(12.6)}, straggler.InputSlow, nil, ""},
-		"no input gains 8 %":                            {ruled{ranks: 4, forward: fast, input: constant(8.4)}, straggler.Fine, nil, ""},
-		"balance gains 6 %":                             {turns(7.1), straggler.Imbalance, nil, ""},
-		"balance gains 4 %":                             {turns(4.8), straggler.Fine, nil, ""},
-		"a rank has 95 % of what two save":              {ruled{ranks: 6, forward: late(100, map[int]float64{1: 30, 4: 1.5})}, straggler.SlowRanks, []int{1}, ""},
-		"a rank has 80 % of what two save":              {ruled{ranks: 6, forward: late(100, map[int]float64{1: 30, 4: 6})}, straggler.SlowRanks, []int{1, 4}, ""},
-		"a rank gains 2.5 %":                            {ruled{ranks: 4, forward: late(100, map[int]float64{3: 2.7})}, straggler.SlowRanks, []int{3}, ""},
-		"a rank gains 1.5 %":                            {ruled{ranks: 4, forward: late(100, map[int]float64{3: 1.6})}, straggler.Fine, nil, ""},
-		"transfers of a group are a third longer":       {link(1.35), straggler.SlowTransfer, []int{2, 6}, ""},
-		"transfers of a group are a sixth longer":       {link(1.16), straggler.Fine, nil, ""},
-		"members leave apart by 2 % of a step":          {apart(2, 0), straggler.Fine, nil, ""},
-		"members leave apart by 4 %":                    {apart(4, 0), straggler.Unknown, nil, "replay"},
-		"by 5 %, and a rank saves seven times that":     {apart(9, 60), straggler.SlowRanks, []int{1}, ""},
-		"by 5 %, and a rank saves three times that":     {apart(9, 30), straggler.Unknown, nil, "replay"},
-		"by 4 %, a rank four times, input seven times":  {input, straggler.Unknown, nil, "replay"},
+		"a rank saves over half of what the input does": {both(22, 40), finding.SlowRanks, []int{0}, ""},
+		"a rank saves less than half":                   {both(18, 40), finding.InputSlow, nil, ""},
+		"no input gains 12 %":                           {ruled{ranks: 4, forward: fast, input: constant(12.6)}, finding.InputSlow, nil, ""},
+		"no input gains 8 %":                            {ruled{ranks: 4, forward: fast, input: constant(8.4)}, finding.Fine, nil, ""},
+		"balance gains 6 %":                             {turns(7.1), finding.Imbalance, nil, ""},
+		"balance gains 4 %":                             {turns(4.8), finding.Fine, nil, ""},
+		"a rank has 95 % of what two save":              {ruled{ranks: 6, forward: late(100, map[int]float64{1: 30, 4: 1.5})}, finding.SlowRanks, []int{1}, ""},
+		"a rank has 80 % of what two save":              {ruled{ranks: 6, forward: late(100, map[int]float64{1: 30, 4: 6})}, finding.SlowRanks, []int{1, 4}, ""},
+		"a rank gains 2.5 %":                            {ruled{ranks: 4, forward: late(100, map[int]float64{3: 2.7})}, finding.SlowRanks, []int{3}, ""},
+		"a rank gains 1.5 %":                            {ruled{ranks: 4, forward: late(100, map[int]float64{3: 1.6})}, finding.Fine, nil, ""},
+		"transfers of a group are a third longer":       {link(1.35), finding.SlowTransfer, []int{2, 6}, ""},
+		"transfers of a group are a sixth longer":       {link(1.16), finding.Fine, nil, ""},
+		"members leave apart by 2 % of a step":          {apart(2, 0), finding.Fine, nil, ""},
+		"members leave apart by 4 %":                    {apart(4, 0), finding.Unknown, nil, "replay"},
+		"by 5 %, and a rank saves seven times that":     {apart(9, 60), finding.SlowRanks, []int{1}, ""},
+		"by 5 %, and a rank saves three times that":     {apart(9, 30), finding.Unknown, nil, "replay"},
+		"by 4 %, a rank four times, input seven times":  {input, finding.Unknown, nil, "replay"},
 	} {
 		v := c.job.state().Verdict()
 		if v.Kind != c.kind || v.Reason != c.why || !slices.Equal(v.Ranks, c.ranks) {
@@ -182,10 +183,10 @@ func TestOneOfTwo(t *testing.T) {
 			return 100
 		}}.state().Verdict()
 	}
-	if v := steps(1); v.Kind != straggler.SlowRanks || v.Second != "" {
+	if v := steps(1); v.Kind != finding.SlowRanks || v.Second != "" {
 		t.Errorf("%s %s", v.Sentence, v.Second)
 	}
-	if v := steps(5); v.Kind != straggler.Imbalance {
+	if v := steps(5); v.Kind != finding.Imbalance {
 		t.Errorf("%s", v.Sentence)
 	}
 }

@@ -5,7 +5,7 @@ package straggler
 func (t *Table) Starts(rank int) []int64 {
 	out := make([]int64, 0, len(t.Steps)+1)
 	end := int64(0)
-	c := t.j.st.ranks[t.Ranks[rank]].steps.open()
+	c := t.j.st.ranks[t.Ranks[rank]].steps.cursor()
 	for _, step := range t.j.steps[t.j.from:] {
 		for c.ok && c.p.step < step {
 			c.next()

@@ -29,7 +29,7 @@ func New(opt *Options) *State {
 
 func (s *State) rank(r int) *rankState {
 	if s.ranks[r] == nil {
-		s.ranks[r] = &rankState{}
+		s.ranks[r] = &rankState{steps: store{spill: s.opt.Spill}}
 	}
 	return s.ranks[r]
 }
@@ -74,6 +74,7 @@ func (s *State) insert(rs *rankState, p *program) {
 // Pack makes the steps that wait to be packed take less memory. It changes nothing
 // else; call it when no more steps are expected soon.
 func (s *State) Pack() {
+	s.rd = reducer{} // a job has many States that get no more steps
 	for _, rs := range s.ranks {
 		s.packRank(rs)
 	}
@@ -198,12 +199,12 @@ func (s *State) mergeRank(r int, from *rankState) {
 		same = same && int(id) == i
 	}
 	if to.steps.n == 0 && same {
-		to.steps = store{blocks: slices.Clone(from.steps.blocks), n: from.steps.n}
+		to.steps = store{spill: s.opt.Spill, blocks: slices.Clone(from.steps.blocks), n: from.steps.n}
 		s.cells += to.steps.n
 		s.newest = max(s.newest, to.steps.blocks[len(to.steps.blocks)-1].last)
 		return
 	}
-	for c := from.steps.open(); c.ok; c.next() {
+	for c := from.steps.cursor(); c.ok; c.next() {
 		c.p.renumber(ids)
 		s.insert(to, &c.p)
 	}
@@ -222,9 +223,9 @@ func (s *State) Window() {
 	s.Pack()
 	s.windowed, s.cells = true, 0
 	for _, rs := range s.ranks {
-		var out store
+		out := store{spill: s.opt.Spill}
 		var list []program
-		for c := rs.steps.open(); c.ok; c.next() {
+		for c := rs.steps.cursor(); c.ok; c.next() {
 			if len(list) > 0 && list[0].step/WindowSteps != c.p.step/WindowSteps {
 				list = list[:0]
 			}

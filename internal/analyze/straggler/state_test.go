@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/testkit/growth"
 )
@@ -83,7 +84,7 @@ func TestRankWithHalfOfItsSteps(t *testing.T) {
 	}
 	asJSON(t, st)
 	v := st.Verdict()
-	if v.Kind != straggler.SlowRanks || len(v.Ranks) != 1 || v.Ranks[0] != 3 || len(v.Coverage.Missing) != 1 || v.Coverage.Missing[0] != 6 {
+	if v.Kind != finding.SlowRanks || len(v.Ranks) != 1 || v.Ranks[0] != 3 || len(v.Coverage.Missing) != 1 || v.Coverage.Missing[0] != 6 {
 		t.Errorf("missing %v: %s", v.Coverage.Missing, v.Sentence)
 	}
 }
@@ -98,7 +99,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 	}
 	v := st.Verdict()
-	if !v.Coverage.Forgotten || v.Coverage.Steps > 100 || v.Coverage.LastStep != 599 || v.Kind != straggler.SlowRanks {
+	if !v.Coverage.Forgotten || v.Coverage.Steps > 100 || v.Coverage.LastStep != 599 || v.Kind != finding.SlowRanks {
 		t.Errorf("got %+v: %s", v.Coverage, v.Sentence)
 	}
 }
@@ -125,7 +126,7 @@ func TestAbstainsWithWhatIsNeeded(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			v := tt.st.Verdict()
-			if v.Kind != straggler.Unknown || v.Reason != tt.reason || v.ExitCode() != 4 || len(v.Ranks) > 0 {
+			if v.Kind != finding.Unknown || v.Reason != tt.reason || v.ExitCode() != 4 || len(v.Ranks) > 0 {
 				t.Fatalf("got %s, %s, exit code %d: %s", v.Kind, v.Reason, v.ExitCode(), v.Sentence)
 			}
 			if !strings.Contains(v.Needed, tt.needed) || !strings.Contains(v.Sentence, tt.needed) {
@@ -155,7 +156,7 @@ func TestLostRank(t *testing.T) {
 	for _, open := range []bool{true, false} {
 		j := job{n: 8, m: 100, die: &death{rank: 5, step: 60, open: open}}
 		v := j.state().Verdict()
-		if v.Kind != straggler.Hang || len(v.Ranks) != 1 || v.Ranks[0] != 5 || v.FromStep != 60 {
+		if v.Kind != finding.Hang || len(v.Ranks) != 1 || v.Ranks[0] != 5 || v.FromStep != 60 {
 			t.Errorf("open %v: %s", open, v.Sentence)
 		}
 		// The whole job was stopped while the ranks waited, as they do in every step.
@@ -166,7 +167,7 @@ func TestLostRank(t *testing.T) {
 			end := last.Spans[len(last.Spans)-1]
 			st.SetRank(r, straggler.Rank{LastSeen: max(end.Start, end.End) + 50e6})
 		}
-		if v := st.Verdict(); v.Kind != straggler.Fine {
+		if v := st.Verdict(); v.Kind != finding.Fine {
 			t.Errorf("open %v, seen for 50 ms only: %s", open, v.Sentence)
 		}
 	}
@@ -186,7 +187,7 @@ func TestWatchFindsItSoonAndOnce(t *testing.T) {
 					continue
 				}
 				said++
-				if v.Kind != straggler.SlowRanks || len(v.Ranks) != 1 || v.Ranks[0] != 3 || i < 100 {
+				if v.Kind != finding.SlowRanks || len(v.Ranks) != 1 || v.Ranks[0] != 3 || i < 100 {
 					t.Errorf("seed %d, step %d: %s", seed, i, v.Sentence)
 				}
 				if said == 1 {
@@ -203,7 +204,7 @@ func TestWatchFindsItSoonAndOnce(t *testing.T) {
 
 func TestVerdictHasItsEvidence(t *testing.T) {
 	v := job{n: 8, m: 120, faults: []fault{slow([]int{3}, straggler.Input, 0, 58, 0)}}.state().Verdict()
-	if v.ExitCode() != 3 || !strings.HasPrefix(v.Sentence, "Rank 3 is late") || v.Next == "" || v.Version != 2 {
+	if v.ExitCode() != 3 || !strings.HasPrefix(v.Sentence, "Rank 3's data loading delays every step: ") || v.Next == "" || v.Version != 2 {
 		t.Errorf("exit code %d, next %q: %s", v.ExitCode(), v.Next, v.Sentence)
 	}
 	if len(v.Ranking) != 8 {
@@ -237,7 +238,7 @@ func BenchmarkThousandRanks(b *testing.B) {
 				}
 			}
 		}
-		if v := st.Verdict(); v.Kind != straggler.SlowRanks || v.Coverage.Steps < 900 {
+		if v := st.Verdict(); v.Kind != finding.SlowRanks || v.Coverage.Steps < 900 {
 			b.Fatalf("%d steps: %s", v.Coverage.Steps, v.Sentence)
 		}
 	}
@@ -312,5 +313,35 @@ func TestDamagedFiles(t *testing.T) {
 	}
 	if good == 0 || good == 4*len(whole) {
 		t.Errorf("%d of %d damaged files were read", good, 4*len(whole))
+	}
+}
+
+// BenchmarkManyLateRanks has ranks that are late at different times, so that all of them have a part in the gain.
+func BenchmarkManyLateRanks(b *testing.B) {
+	var faults []fault
+	for i := range 14 {
+		faults = append(faults, fault{ranks: []int{70 * i}, phases: []straggler.Phase{straggler.Forward}, factor: 1.5 + 0.1*float64(i), from: 7 * i, to: 7*i + 14})
+	}
+	s := job{n: 1024, m: 110, faults: faults}.run()
+	for b.Loop() {
+		st := straggler.New(nil)
+		for r := range s.steps {
+			for i := range s.steps[r] {
+				st.Add(&s.steps[r][i])
+			}
+		}
+		if v := st.Verdict(); v.Kind != finding.SlowRanks {
+			b.Fatal(v.Sentence)
+		}
+	}
+}
+
+// TestNoSteps: of ranks without single steps the answer names what is missing, which is no other rank.
+func TestNoSteps(t *testing.T) {
+	for ranks, want := range map[int]string{1: "single_rank", 8: "no_steps"} {
+		v := straggler.New(&straggler.Options{WorldSize: ranks}).Verdict()
+		if v.Kind != finding.Unknown || v.Reason != want || v.Needed == "" {
+			t.Errorf("%d ranks: got %s for %q, needed %q; want unknown for %q", ranks, v.Kind, v.Reason, v.Needed, want)
+		}
 	}
 }

@@ -8,27 +8,41 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/internal/platform/columns"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
 )
 
 // store holds the programs of one rank by step, packed in blocks: a byte or two for
 // each piece and two for its time. Those that came out of order wait, each packed by
 // itself.
 type store struct {
-	blocks []block  // by step; they do not overlap
-	loose  []block  // of one step each, in any order
-	last   *program // of the last block, nil where steps are not added to it
+	spill  *extsort.Blocks // keeps the first error
+	blocks []block         // by step; they do not overlap
+	loose  []looseBlock    // of one step each, in any order
+	last   *program        // of the last block, nil if steps are not added to it
+	held   int             // steps up to it that are packed against each other
+	open   []byte          // of the last block, which is not full
 	n      int
 }
 
+// block is some steps. A program is packed against the one before it, so that a block that
+// goes on from the one before is read after it.
 type block struct {
 	first, last int64
-	n           int
-	data        []byte
+	n           int32
+	goesOn      bool
+	data        extsort.Block
+}
+
+// looseBlock is one step, packed by itself.
+type looseBlock struct {
+	step int64
+	data []byte
 }
 
 const (
-	blockSteps = 64
-	keepLoose  = 96 // ranks report a little out of order
+	blockSteps = 64       // that are packed against each other
+	blockBytes = 12 << 10 // a reader of all ranks has a block of each
+	keepLoose  = 96       // ranks report a little out of order
 )
 
 // add adds a program and returns how many were there already that differ, as far as it is
@@ -38,7 +52,7 @@ func (st *store) add(p *program) (disputed int) {
 		st.follow(p)
 		return 0
 	}
-	st.loose = append(st.loose, single(p))
+	st.loose = append(st.loose, packLoose(p))
 	st.n++
 	if len(st.loose) >= max(st.n/8, keepLoose) {
 		return st.pack()
@@ -48,33 +62,44 @@ func (st *store) add(p *program) (disputed int) {
 
 // follow adds a program after all others.
 func (st *store) follow(p *program) {
-	k := len(st.blocks)
-	if k == 0 || st.last == nil || st.blocks[k-1].n == blockSteps {
-		st.blocks = append(st.blocks, block{first: p.step})
-		if k++; st.last == nil {
+	switch {
+	case st.last == nil || st.held == blockSteps:
+		if st.last == nil {
 			st.last = new(program)
 		}
 		st.last.reset()
+		st.held = 0
+		st.blocks = append(st.blocks, block{first: p.step})
+	case len(st.open) == 0:
+		st.blocks = append(st.blocks, block{first: p.step, goesOn: true})
 	}
-	b := &st.blocks[k-1]
-	b.data = p.append(b.data, st.last)
-	if b.last, b.n = p.step, b.n+1; b.n == blockSteps {
-		b.data = bytes.Clone(b.data)
-	}
+	st.open = p.append(st.open, st.last)
+	b := &st.blocks[len(st.blocks)-1]
+	b.last, b.n = p.step, b.n+1
 	st.last.copy(p)
 	st.n++
+	if st.held++; st.held == blockSteps || len(st.open) >= blockBytes {
+		st.fillBlock()
+	}
 }
 
-// single makes a block of one step.
-func single(p *program) block {
-	return block{first: p.step, last: p.step, n: 1, data: p.append(nil, &noProgram)}
+// fillBlock ends the last block.
+func (st *store) fillBlock() {
+	if len(st.open) == 0 {
+		return
+	}
+	st.blocks[len(st.blocks)-1].data = st.spill.Put(st.open)
+	st.open = st.open[:0]
 }
+
+// packLoose packs one step.
+func packLoose(p *program) looseBlock { return looseBlock{p.step, p.append(nil, &noProgram)} }
 
 // noProgram is what the first program of a block is packed against.
 var noProgram program
 
 // settle keeps one of two versions of a step, whichever came first.
-func (b *block) settle(o *block) bool {
+func (b *looseBlock) settle(o *looseBlock) bool {
 	if bytes.Equal(b.data, o.data) {
 		return false
 	}
@@ -84,99 +109,102 @@ func (b *block) settle(o *block) bool {
 	return true
 }
 
-// firstBlock returns the place of the first block that has a step from one on.
+// firstBlock returns the place of the block from which on steps are read to have those from
+// one on.
 func (st *store) firstBlock(step int64) int {
 	i, _ := slices.BinarySearchFunc(st.blocks, step, func(b block, step int64) int { return cmp.Compare(b.last, step) })
-	return i
-}
-
-// keep makes blocks those of the store, which is packed.
-func (st *store) keep(blocks []block) {
-	*st = store{blocks: blocks}
-	for _, b := range blocks {
-		st.n += b.n
+	for i < len(st.blocks) && st.blocks[i].goesOn {
+		i--
 	}
+	return i
 }
 
 // pack packs all steps and returns how many were disputed. Then n is their number.
 func (st *store) pack() (disputed int) {
-	if k := len(st.blocks); k > 0 && st.last != nil {
-		st.last, st.blocks[k-1].data = nil, bytes.Clone(st.blocks[k-1].data)
+	if st.last != nil {
+		st.fillBlock()
+		st.last, st.open = nil, nil
 	}
 	if len(st.loose) == 0 {
 		return 0
 	}
 	all := st.loose
-	bySteps := func(a, b block) int { return cmp.Compare(a.first, b.first) }
-	from := st.firstBlock(slices.MinFunc(all, bySteps).first)
-	for _, b := range st.blocks[from:] {
-		for c := b.open(); c.ok; c.next() {
-			all = append(all, single(&c.p))
-		}
+	bySteps := func(a, b looseBlock) int { return cmp.Compare(a.step, b.step) }
+	from := st.firstBlock(slices.MinFunc(all, bySteps).step)
+	for c := openBlocks(st.blocks[from:]); c.ok; c.next() {
+		all = append(all, packLoose(&c.p))
 	}
 	slices.SortStableFunc(all, bySteps)
-	st.keep(slices.Clone(st.blocks[:from]))
+	st.blocks, st.loose, st.n = slices.Clone(st.blocks[:from]), nil, st.n-len(all)
+	var p program
 	for i := range all {
-		if i+1 < len(all) && all[i].first == all[i+1].first {
+		if i+1 < len(all) && all[i].step == all[i+1].step {
 			if all[i].settle(&all[i+1]) {
 				disputed++
 			}
 			all[i+1] = all[i]
 			continue
 		}
-		st.follow(&all[i].open().p)
+		p.read(columns.NewReader(all[i].data), &shape{})
+		st.follow(&p)
 	}
 	return disputed + st.pack()
 }
 
 // cut forgets the steps before one. The store is packed.
 func (st *store) cut(step int64) {
-	blocks := st.blocks[st.firstBlock(step):]
-	if len(blocks) > 0 && blocks[0].first < step {
-		var rest store
-		for c := blocks[0].open(); c.ok; c.next() {
+	rest := store{spill: st.spill}
+	whole := st.firstBlock(step)
+	if whole < len(st.blocks) && st.blocks[whole].first < step {
+		from := whole
+		for whole++; whole < len(st.blocks) && st.blocks[whole].goesOn; whole++ {
+		}
+		for c := openBlocks(st.blocks[from:whole]); c.ok; c.next() {
 			if c.p.step >= step {
 				rest.follow(&c.p)
 			}
 		}
-		blocks = append(rest.blocks, blocks[1:]...)
+		rest.pack()
 	}
-	st.keep(slices.Clone(blocks))
+	*st = store{spill: st.spill, blocks: append(rest.blocks, st.blocks[whole:]...)}
+	for i := range st.blocks {
+		st.n += int(st.blocks[i].n)
+	}
 }
 
 // cursor goes through the programs of blocks in order.
 type cursor struct {
 	blocks []block
 	r      columns.Reader
-	raw    program // the last one, as it is packed
-	p      program // the same, for the taker to change
+	buf    []byte
+	before shape
+	p      program // the taker may change it
 	ok     bool
 }
 
-func (st *store) open() *cursor {
-	c := &cursor{blocks: st.blocks}
+func (st *store) cursor() *cursor { return openBlocks(st.blocks) }
+
+// openBlocks opens blocks of which the first goes on from no other.
+func openBlocks(blocks []block) *cursor {
+	c := &cursor{blocks: blocks}
 	c.next()
 	return c
 }
 
-func (b *block) open() *cursor {
-	c := &cursor{r: *columns.NewReader(b.data)}
-	c.next()
-	return c
-}
-
-// next takes the next program; ok says that there is one.
+// next takes the next program; ok says that there is one. What cannot be read is an error of
+// [extsort.Blocks].
 func (c *cursor) next() {
 	for c.r.Len() == 0 {
 		if len(c.blocks) == 0 {
 			c.ok = false
 			return
 		}
-		c.r, c.blocks = *columns.NewReader(c.blocks[0].data), c.blocks[1:]
-		c.raw.reset()
+		b := &c.blocks[0]
+		if c.r, c.blocks = *columns.NewReader(b.data.Read(&c.buf)), c.blocks[1:]; !b.goesOn {
+			c.before.reset()
+		}
 	}
-	c.raw.read(&c.r)
-	c.p.copy(&c.raw)
+	c.p.read(&c.r, &c.before)
 	c.ok = true
 }
 
@@ -243,38 +271,73 @@ func (p *program) append(dst []byte, before *program) []byte {
 // longest is the longest time, in microseconds, that a file may have of a piece.
 const longest = 1 << 50
 
-// read takes the next program; p holds the one before it.
-func (p *program) read(r *columns.Reader) {
-	p.step += r.Int()
-	p.start = p.end + r.Int()
-	p.tokens += r.Int()
-	if r.Uint() != 0 {
-		p.host, p.lanes = p.host[:0], p.lanes[:0]
-		for n := r.Count(1); n > 0; n-- {
-			var pc piece
-			pc.setCode(r.Uint())
-			p.host = append(p.host, pc)
-		}
-		for n := r.Count(1); n > 0; n-- {
-			var l laneOp
-			l.setCode(r.Uint())
-			l.lane = uint8(r.Small(math.MaxUint8))
-			p.lanes = append(p.lanes, l)
-		}
+// shape is what a reader keeps of a program: the next one is packed against it.
+type shape struct {
+	step, end, tokens int64
+	host              []pieceShape
+	lanes             []laneShape
+}
+
+type pieceShape struct {
+	kind  pieceKind
+	phase Phase
+	group uint16
+}
+
+type laneShape struct {
+	pieceShape
+	lane uint8
+}
+
+func (s *shape) reset() { *s = shape{host: s.host[:0], lanes: s.lanes[:0]} }
+
+func (s *shape) read(r *columns.Reader) {
+	s.host, s.lanes = s.host[:0], s.lanes[:0]
+	next := func() pieceShape {
+		var pc piece
+		pc.setCode(r.Uint())
+		return pieceShape{pc.kind, pc.phase, pc.group}
 	}
+	for n := r.Count(1); n > 0; n-- {
+		s.host = append(s.host, next())
+	}
+	for n := r.Count(1); n > 0; n-- {
+		s.lanes = append(s.lanes, laneShape{next(), uint8(r.Small(math.MaxUint8))})
+	}
+}
+
+// read takes the next program. Before is of the one before it, and becomes that of this one.
+func (p *program) read(r *columns.Reader, before *shape) {
+	p.step = before.step + r.Int()
+	p.start = before.end + r.Int()
+	p.tokens = before.tokens + r.Int()
+	if r.Uint() != 0 {
+		before.read(r)
+	}
+	p.host, p.lanes = resize(p.host, len(before.host)), resize(p.lanes, len(before.lanes))
 	p.end = p.start
-	for i := range p.host {
-		p.host[i].dur = int64(r.Small(longest))
-		p.end += p.host[i].dur
+	for i, s := range before.host {
+		dur := int64(r.Small(longest))
+		p.host[i] = piece{kind: s.kind, phase: s.phase, group: s.group, dur: dur}
+		p.end += dur
 	}
 	var at int64
-	for i := range p.lanes {
+	for i, s := range before.lanes {
 		l := &p.lanes[i]
-		l.dur = int64(r.Small(longest))
+		*l = laneOp{piece: piece{kind: s.kind, phase: s.phase, group: s.group, dur: int64(r.Small(longest))}, lane: s.lane}
 		l.start = at + r.Int()
 		l.launch = l.start - r.Int()
 		at = l.start + l.dur
 	}
+	before.step, before.end, before.tokens = p.step, p.end, p.tokens
+}
+
+// resize returns a slice of n elements, in the memory of s if that is enough.
+func resize[T any](s []T, n int) []T {
+	if n > cap(s) {
+		return make([]T, n, n+2) // a reader of rounds may add some
+	}
+	return s[:n]
 }
 
 // sane reports whether a program of a file can be one.

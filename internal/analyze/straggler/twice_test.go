@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
@@ -62,7 +63,7 @@ func TestTwoCollectives(t *testing.T) {
 		}
 	}
 	v, table := twice(4, 100, slow(2, 38)).Judge()
-	if v.Kind != straggler.SlowRanks || v.Cause != "input" || !slices.Equal(v.Ranks, []int{2}) {
+	if v.Kind != finding.SlowRanks || v.Cause != "input" || !slices.Equal(v.Ranks, []int{2}) {
 		t.Errorf("%s", v.Sentence)
 	}
 	for r, row := range v.Ranking {
@@ -79,11 +80,11 @@ func TestTwoCollectives(t *testing.T) {
 	// Nobody who is there is slow, and all of them wait for the one who is not,
 	// before forward.
 	for _, by := range []float64{8, 38} {
-		if v := twice(4, 100, slow(2, by), 2).Verdict(); v.Kind != straggler.Unknown || v.Reason != "missing_rank" || !slices.Equal(v.Suspects, []int{2}) {
+		if v := twice(4, 100, slow(2, by), 2).Verdict(); v.Kind != finding.Unknown || v.Reason != "missing_rank" || !slices.Equal(v.Suspects, []int{2}) {
 			t.Errorf("%g ms: %s %s: %s", by, v.Kind, v.Reason, v.Sentence)
 		}
 	}
-	if v := twice(4, 100, slow(-1, 0), 2).Verdict(); v.Kind != straggler.Fine {
+	if v := twice(4, 100, slow(-1, 0), 2).Verdict(); v.Kind != finding.Fine {
 		t.Errorf("%s %s: %s", v.Kind, v.Reason, v.Sentence)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
@@ -53,7 +54,7 @@ func TestLateByVaryingTimes(t *testing.T) {
 		seed  uint64
 	}{{"slices", 60, 0.9, 9}, {"slices", 60, 0.9, 1}, {"slices", 26, 0, 2}, {"wanders", 60, 0.9, 3}, {"wanders", 200, 0.98, 4}} {
 		v := varying(c.kind, c.steps, c.rho, c.seed)
-		if v.Kind != straggler.SlowRanks || !slices.Equal(v.Ranks, []int{1}) || v.Gain < 1.5 {
+		if v.Kind != finding.SlowRanks || !slices.Equal(v.Ranks, []int{1}) || v.Gain < 1.5 {
 			t.Errorf("%+v: %s %v, gain %.2f; want slow_ranks [1], gain above 1.5: %s", c, v.Kind, v.Ranks, v.Gain, v.Sentence)
 		}
 	}

@@ -1,18 +1,7 @@
 package straggler
 
-// Kind is what a verdict or a finding says.
-type Kind string
-
-// The kinds of verdicts.
-const (
-	Fine         Kind = "fine"          // no repair gains as much as is worth a word
-	SlowRanks    Kind = "slow_ranks"    // the same ranks are late
-	Imbalance    Kind = "imbalance"     // another rank is late each time, or work is given out unevenly
-	InputSlow    Kind = "input"         // all ranks wait for data
-	SlowTransfer Kind = "communication" // the transfer itself is slow; Ranks is the group, or empty
-	Drift        Kind = "drift"         // all ranks are slower from a step on
-	Hang         Kind = "hang"          // ranks wait for one that does not come
-	Unknown      Kind = "unknown"       // Reason and Needed say what is missing
+import (
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 )
 
 // Reasons for an unknown verdict.
@@ -22,85 +11,13 @@ const (
 	reasonMissingRank = "missing_rank"   // a rank without data may be the one that is waited for
 	reasonTooFewSteps = "too_few_steps"
 	ReasonSingleRank  = "single_rank" // nobody to compare with
+	reasonNoSteps     = "no_steps"    // the ranks are on record, their single steps are not
 	reasonReplay      = "replay"      // the replay of what was recorded takes another time
 	reasonDevice      = "no_device_times"
 	reasonDamaged     = "damaged_files" // of a rank that would be named
 	reasonLoader      = "loader"        // a repair would gain, if batches came as soon: Suspected
 	reasonChance      = "chance"        // a repair would gain, if what it repairs is no chance: Suspected
 )
-
-// Causes that are no phases.
-const (
-	causeCompute = "compute" // forward and backward alike
-	causeMixed   = "mixed"
-	causeWork    = "work"
-	// Of a hang: the ranks wait in different collectives.
-	CauseMismatch = "mismatch"
-	// Of a hang: ranks ended in good order after fewer steps than the others began.
-	CauseUneven = "uneven_steps"
-)
-
-// Patterns in time.
-const (
-	patternMost   = "most_steps"
-	patternSingle = "single_steps"
-	patternTurn   = "in_turn" // other ranks in each step
-	patternGrows  = "growing" // more and more in each step
-)
-
-// Finding is one thing that costs time.
-type Finding struct {
-	Kind  Kind     `json:"kind"`
-	Ranks []int    `json:"ranks,omitempty"`
-	Hosts []string `json:"hosts,omitempty"`
-	// Cause is the name of a phase, or one of the causes above; Causes has it by
-	// rank.
-	Cause  string         `json:"cause,omitempty"`
-	Causes map[int]string `json:"causes,omitempty"`
-	// FromStep is the first affected step, and ToStep the first one after it
-	// has ended; -1: it lasts to the end of the data.
-	FromStep int64 `json:"from_step"`
-	ToStep   int64 `json:"to_step"`
-	// Pattern says whether most steps of the interval are affected, or single ones, or
-	// other ranks in each step.
-	Pattern string `json:"pattern,omitempty"`
-	// Gain is the time of all judged steps over what they would have taken with the
-	// repair; zero where that is not known. Cost is the share of that time.
-	Gain float64 `json:"gain,omitempty"`
-	// GainLow and GainHigh bound it with 95 %: how far the gains of stretches of steps lie
-	// apart. Zero where there are too few steps to say. GainLow without Gain is the least that
-	// it can be: what else the repair would gain is in a phase that also holds the wait.
-	GainLow  float64 `json:"gain_low,omitempty"`
-	GainHigh float64 `json:"gain_high,omitempty"`
-	Cost     float64 `json:"cost,omitempty"`
-	// Saved is what the repair saves of a judged step in the mean, in milliseconds; at
-	// least that where only GainLow is known.
-	Saved float64 `json:"saved_step_ms,omitempty"`
-	// RunTime is how long the run took, and RunRepaired how long it takes about with the
-	// repair, in seconds; zero where only the steps are known. See [Verdict.InRun].
-	RunTime     float64 `json:"run_s,omitempty"`
-	RunRepaired float64 `json:"run_repaired_s,omitempty"`
-	// SegmentGain is the same of the steps of the interval alone.
-	SegmentGain float64   `json:"segment_gain,omitempty"`
-	Evidence    *Evidence `json:"evidence,omitempty"`
-}
-
-// Evidence is what a finding rests on. Times are milliseconds.
-type Evidence struct {
-	Affected  int     `json:"affected_steps"`        // steps with an excess
-	Interval  int     `json:"interval_steps"`        // steps of the interval
-	Every     int     `json:"every_steps,omitempty"` // how many steps apart single ones are; 0 where that varies
-	Excess    float64 `json:"excess_ms,omitempty"`   // median excess over comparable ranks
-	ExcessMAD float64 `json:"excess_mad_ms,omitempty"`
-	Level     float64 `json:"level_ms,omitempty"`  // what all ranks have, for findings without a rank
-	Before    float64 `json:"before_ms,omitempty"` // and had before
-	// Chance is how often ranks that are drawn at random for each step are as late; 1 of
-	// what is not tested so far.
-	Chance float64 `json:"chance,omitempty"`
-	Waited float64 `json:"waited_ms,omitempty"` // of a hang: how long, to the last sign of life
-	// LastStep is, of a hang, the step after which the ranks named began no other.
-	LastStep *int64 `json:"last_step,omitempty"`
-}
 
 // Coverage says what the verdict could see.
 type Coverage struct {
@@ -143,16 +60,16 @@ type RankRow struct {
 // Verdict is the answer for one run. Its headline is the embedded finding.
 type Verdict struct {
 	Version int `json:"version"` // of this format: 2
-	Finding
+	finding.Finding
 	Reason   string   `json:"reason,omitempty"` // why it is unknown
 	Reasons  []string `json:"reasons,omitempty"`
 	Suspects []int    `json:"suspects,omitempty"` // who it may be, where the evidence does not suffice
 	// Suspected is what costs time if it is no chance: of an unknown verdict for that reason, and of ranks
 	// that are late in turn.
-	Suspected *Finding `json:"suspected,omitempty"`
-	Needed    string   `json:"needed,omitempty"` // evidence that would settle it
-	Next      string   `json:"next_action,omitempty"`
-	Sentence  string   `json:"sentence"`
+	Suspected *finding.Finding `json:"suspected,omitempty"`
+	Needed    string           `json:"needed,omitempty"` // evidence that would settle it
+	Next      string           `json:"next_action,omitempty"`
+	Sentence  string           `json:"sentence"`
 	// Witness is what PyTorch's flight recorder left about a hang.
 	Witness []string `json:"witness,omitempty"`
 	// Stacks are where the ranks of a hang are.
@@ -162,10 +79,12 @@ type Verdict struct {
 	StepTime float64  `json:"step_ms,omitempty"` // median
 	Coverage Coverage `json:"coverage"`
 	// Others are the findings that gain less, the largest first.
-	Others  []Finding `json:"other_findings,omitempty"`
-	Ranking []RankRow `json:"ranks_table,omitempty"`
+	Others  []finding.Finding `json:"other_findings,omitempty"`
+	Ranking []RankRow         `json:"ranks_table,omitempty"`
 	// Waits is nil where nothing on record says that ranks wait for each other.
 	Waits *Waits `json:"waits,omitempty"`
+
+	below []finding.Finding // that gain less than their kinds are reported from
 }
 
 // Stack is where a rank of a hang is, as a stack of its process shows.
@@ -183,9 +102,9 @@ type Stack struct {
 // the evidence does not suffice.
 func (v *Verdict) ExitCode() int {
 	switch v.Kind {
-	case Fine:
+	case finding.Fine:
 		return 0
-	case Unknown:
+	case finding.Unknown:
 		return 4
 	}
 	return 3

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 )
 
 // Waits is the wait budget of the judged steps: how long ranks waited, for whom, where,
@@ -40,6 +41,15 @@ type WaitCell struct {
 type WaitPart struct {
 	Name string `json:"name"`
 	Time int64  `json:"us"`
+}
+
+// RankOf returns the rank that a place in Names stands for, if it is one.
+func (w *Waits) RankOf(i int) (rank int, ok bool) {
+	if w.By != "rank" {
+		return 0, false
+	}
+	rank, err := strconv.Atoi(w.Names[i])
+	return rank, err == nil
 }
 
 const (

@@ -1,6 +1,10 @@
 package straggler
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/analyze/finding"
+)
 
 // Watch judges a run while it lasts: the same detector as State.Verdict, fed
 // step by step. It is not safe for concurrent use.
@@ -54,7 +58,7 @@ func (w *Watch) Add(st *Step) *Verdict {
 // steps: call it when none have come for long.
 func (w *Watch) Check() *Verdict {
 	v := w.st.Lately(w.st.Verdict())
-	if v.Coverage.Steps < fewRounds && v.Kind != Hang && v.ExitCode() == 3 {
+	if v.Coverage.Steps < fewRounds && v.Kind != finding.Hang && v.ExitCode() == 3 {
 		return nil
 	}
 	agree := w.before != nil && w.before.sameAnswer(v)
@@ -62,7 +66,7 @@ func (w *Watch) Check() *Verdict {
 	if !agree || w.said != nil && w.said.sameAnswer(v) {
 		return nil
 	}
-	if w.said == nil && (v.Kind == Fine || v.Kind == Unknown) {
+	if w.said == nil && (v.Kind == finding.Fine || v.Kind == finding.Unknown) {
 		return nil
 	}
 	w.said = v
@@ -72,7 +76,7 @@ func (w *Watch) Check() *Verdict {
 // Lately returns the verdict v of a run that goes on or, where that finds nothing, one on
 // what began lately and costs 5 % of the time since.
 func (s *State) Lately(v *Verdict) *Verdict {
-	if v.Kind != Fine && v.Suspected == nil || s.windowed {
+	if v.Kind != finding.Fine && v.Suspected == nil || s.windowed {
 		return v
 	}
 	if last := s.stepsSince(s.newest - recentSteps + 1).Verdict(); last.ExitCode() == 3 && last.ToStep < 0 && max(last.Gain, last.SegmentGain) >= floorSegment {

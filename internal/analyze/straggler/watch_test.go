@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
@@ -82,21 +83,21 @@ func TestTimeToDetect(t *testing.T) {
 	tests := []struct {
 		name   string
 		job    job
-		kind   straggler.Kind
+		kind   finding.Kind
 		ranks  []int
 		within int // steps, of the slowest of the seeds
 	}{
-		{"one rank, +6 % of a step", job{n: 8, faults: []fault{slow([]int{3}, in, 0, 15, from)}}, straggler.SlowRanks, []int{3}, 60},
-		{"one rank, +14 %", job{n: 8, faults: []fault{slow([]int{3}, fw, 1.5, 0, from)}}, straggler.SlowRanks, []int{3}, 35},
-		{"one rank, twice as slow", job{n: 8, faults: []fault{slow([]int{3}, bw, 2.5, 0, from)}}, straggler.SlowRanks, []int{3}, 20},
-		{"one of 64 ranks, +14 %", job{n: 64, faults: []fault{slow([]int{33}, fw, 1.5, 0, from)}}, straggler.SlowRanks, []int{33}, 40},
-		{"one of two ranks, +14 %", job{n: 2, faults: []fault{slow([]int{1}, fw, 1.5, 0, from)}}, straggler.SlowRanks, []int{1}, 40},
-		{"one rank, a ramp of 60 steps to +20 %", job{n: 8, faults: []fault{{ranks: []int{3}, phases: []straggler.Phase{in}, add: 50, from: from, ramp: 60}}}, straggler.SlowRanks, []int{3}, 90},
-		{"one rank, 300 ms in every 12th step", job{n: 8, faults: []fault{{ranks: []int{3}, phases: []straggler.Phase{fw}, add: 300, prob: 0.08, from: from}}}, straggler.SlowRanks, []int{3}, 140},
-		{"all wait for data, +70 ms", job{n: 8, faults: []fault{slow(nil, in, 0, 70, from)}}, straggler.InputSlow, nil, 50},
-		{"transfer 4 times as long", job{n: 8, faults: []fault{{phases: []straggler.Phase{comm}, factor: 4, from: from}}}, straggler.SlowTransfer, nil, 40},
-		{"all ranks 20 % slower in forward", job{n: 8, faults: []fault{slow(nil, fw, 1.2, 0, from)}}, straggler.Drift, nil, 80},
-		{"more work for one rank", job{n: 8, tokens: true, faults: []fault{{ranks: []int{5}, factor: 1.3, work: true, from: from}}}, straggler.Imbalance, []int{5}, 30},
+		{"one rank, +6 % of a step", job{n: 8, faults: []fault{slow([]int{3}, in, 0, 15, from)}}, finding.SlowRanks, []int{3}, 60},
+		{"one rank, +14 %", job{n: 8, faults: []fault{slow([]int{3}, fw, 1.5, 0, from)}}, finding.SlowRanks, []int{3}, 35},
+		{"one rank, twice as slow", job{n: 8, faults: []fault{slow([]int{3}, bw, 2.5, 0, from)}}, finding.SlowRanks, []int{3}, 20},
+		{"one of 64 ranks, +14 %", job{n: 64, faults: []fault{slow([]int{33}, fw, 1.5, 0, from)}}, finding.SlowRanks, []int{33}, 40},
+		{"one of two ranks, +14 %", job{n: 2, faults: []fault{slow([]int{1}, fw, 1.5, 0, from)}}, finding.SlowRanks, []int{1}, 40},
+		{"one rank, a ramp of 60 steps to +20 %", job{n: 8, faults: []fault{{ranks: []int{3}, phases: []straggler.Phase{in}, add: 50, from: from, ramp: 60}}}, finding.SlowRanks, []int{3}, 90},
+		{"one rank, 300 ms in every 12th step", job{n: 8, faults: []fault{{ranks: []int{3}, phases: []straggler.Phase{fw}, add: 300, prob: 0.08, from: from}}}, finding.SlowRanks, []int{3}, 140},
+		{"all wait for data, +70 ms", job{n: 8, faults: []fault{slow(nil, in, 0, 70, from)}}, finding.InputSlow, nil, 50},
+		{"transfer 4 times as long", job{n: 8, faults: []fault{{phases: []straggler.Phase{comm}, factor: 4, from: from}}}, finding.SlowTransfer, nil, 40},
+		{"all ranks 20 % slower in forward", job{n: 8, faults: []fault{slow(nil, fw, 1.2, 0, from)}}, finding.Drift, nil, 80},
+		{"more work for one rank", job{n: 8, tokens: true, faults: []fault{{ranks: []int{5}, factor: 1.3, work: true, from: from}}}, finding.Imbalance, []int{5}, 30},
 	}
 	seeds := uint64(2)
 	if testing.Short() {

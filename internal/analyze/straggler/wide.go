@@ -4,11 +4,12 @@ import (
 	"math"
 	"slices"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
 // links finds groups whose transfers take longer than those of others like them.
-func (j *job) links(was *outcome, add func(repair, candidate)) {
+func (j *job) links(was *outcome) (out []candidate) {
 	for _, family := range j.families() {
 		family = slices.DeleteFunc(slices.Clone(family), func(g int) bool { return was.transfers[g] == nil })
 		usual, others := make([][]float64, len(family)), make([]float64, 0, len(family))
@@ -41,22 +42,24 @@ func (j *job) links(was *outcome, add func(repair, candidate)) {
 			if over < linkPart*all || over < lateShare*j.typical() {
 				continue
 			}
-			add(repairTransfer(g, func(s int, t float64) float64 {
+			shorter := repairTransfer(g, func(s int, t float64) float64 {
 				if x[s] > 0 && usual[s] < x[s] {
 					return t * usual[s] / x[s]
 				}
 				return t
-			}), candidate{floor: floorLink, of: func(gain float64) *found {
-				f := j.finding(SlowTransfer, j.groups[g].members, Communication.String(), gain)
-				f.Evidence = &Evidence{Excess: over / 1e3}
+			})
+			out = append(out, candidate{rep: shorter, floor: floorLink, excess: over, of: func(gain float64) *found {
+				f := j.finding(finding.SlowTransfer, j.groups[g].members, Communication.String(), gain)
+				f.Evidence = &finding.Evidence{Affected: j.rounds(), Interval: j.rounds(), Judged: j.rounds(), Excess: over / 1e3}
 				return f
 			}})
 		}
 	}
+	return out
 }
 
 // drifts finds what takes longer for all ranks in some steps.
-func (j *job) drifts(was *outcome, add func(repair, candidate)) {
+func (j *job) drifts(was *outcome) (out []candidate) {
 	if drift := j.levels(); len(drift) > 0 {
 		since, end, floor := len(j.steps), 0, floorRanks
 		for _, l := range drift {
@@ -65,7 +68,11 @@ func (j *job) drifts(was *outcome, add func(repair, candidate)) {
 				floor = floorDrift
 			}
 		}
-		add(j.repairLevels(drift), candidate{floor: floor, since: since, end: end, of: func(gain float64) *found { return j.drift(drift, gain) }})
+		all := 0.0
+		for _, l := range drift {
+			all += l.excess(j.rounds())
+		}
+		out = append(out, candidate{rep: j.repairLevels(drift), floor: floor, excess: all, since: since, end: end, of: func(gain float64) *found { return j.drift(drift, gain) }})
 	}
 	for _, family := range j.families() {
 		g := family[0]
@@ -82,12 +89,14 @@ func (j *job) drifts(was *outcome, add func(repair, candidate)) {
 		if !ok {
 			continue
 		}
-		add(repairTransfer(g, func(s int, t float64) float64 { return t * l.factor(s) }), candidate{floor: floorDrift, since: l.at, end: l.end, of: func(gain float64) *found {
-			f := j.finding(SlowTransfer, nil, Communication.String(), gain)
+		level := repairTransfer(g, func(s int, t float64) float64 { return t * l.factor(s) })
+		out = append(out, candidate{rep: level, floor: floorDrift, excess: l.excess(j.rounds()), since: l.at, end: l.end, of: func(gain float64) *found {
+			f := j.finding(finding.SlowTransfer, nil, Communication.String(), gain)
 			j.affect(f, l)
 			return f
 		}})
 	}
+	return out
 }
 
 // drift says what takes longer than before. Where most ranks do as they did, it is those
@@ -104,9 +113,9 @@ func (j *job) drift(of []rise, gain float64) *found {
 			most = l
 		}
 	}
-	kind := SlowRanks
+	kind := finding.SlowRanks
 	if 2*len(ranks) > len(j.ranks) {
-		kind, ranks = Drift, nil
+		kind, ranks = finding.Drift, nil
 	}
 	f := j.finding(kind, ranks, causeOf(list), gain)
 	j.affect(f, most)
@@ -115,17 +124,17 @@ func (j *job) drift(of []rise, gain float64) *found {
 
 // affect says in which rounds something takes longer for all, and how much.
 func (j *job) affect(f *found, l rise) {
-	f.FromStep, f.Pattern = j.number(l.at), patternMost
+	f.FromStep, f.Pattern = j.number(l.at), finding.MostSteps
 	if l.end < len(j.steps) {
 		f.ToStep = j.number(l.end)
 	}
 	n := l.end - l.at
-	f.Evidence = &Evidence{Affected: n, Interval: n, Excess: (l.after - l.before) / 1e3, Level: l.after / 1e3, Before: l.before / 1e3}
+	f.Evidence = &finding.Evidence{Affected: n, Interval: n, Judged: j.rounds(), Excess: (l.after - l.before) / 1e3, Level: l.after / 1e3, Before: l.before / 1e3}
 	switch {
 	case l.single != nil:
-		f.Pattern, f.Evidence.Affected, f.Evidence.Every = patternSingle, l.many, l.apart
+		f.Pattern, f.Evidence.Affected, f.Evidence.Every = finding.SingleSteps, l.many, l.apart
 	case l.grown > l.at:
-		f.Pattern = patternGrows
+		f.Pattern = finding.Growing
 	}
 }
 
@@ -142,8 +151,8 @@ func (j *job) unevenPieces(o *outcome, k int, gain float64) *found {
 			list = append(list, row)
 		}
 	}
-	f := j.finding(Imbalance, nil, causeOf(list), gain)
-	f.Pattern, f.Evidence = patternTurn, &Evidence{Interval: j.rounds()}
+	f := j.finding(finding.Imbalance, nil, causeOf(list), gain)
+	f.Pattern, f.Evidence = finding.InTurn, &finding.Evidence{Interval: j.rounds(), Judged: j.rounds()}
 	for s := j.from; s < len(j.steps); s++ {
 		if o.span(0, s, s+1)-o.span(k, s, s+1) > leastBalance/2*j.typical() {
 			f.Evidence.Affected++
@@ -181,9 +190,9 @@ func (j *job) imbalance(e [][]float64, gain float64) *found {
 			list = append(list, row)
 		}
 	}
-	f := j.finding(Imbalance, nil, causeOf(list), gain)
+	f := j.finding(finding.Imbalance, nil, causeOf(list), gain)
 	if j.followsTokens(e) {
-		f.Cause = causeWork
+		f.Cause = finding.CauseWork
 	}
 	// In how many steps is a rank late, and is it another one each time?
 	n := 0
@@ -201,14 +210,14 @@ func (j *job) imbalance(e [][]float64, gain float64) *found {
 		}
 	}
 	// Of two ranks one is late in more than half of the steps by chance.
-	if most := slices.Max(last); f.Cause != causeWork && (len(j.ranks) > 2 && 2*most > n || 4*most > 3*n) {
+	if most := slices.Max(last); f.Cause != finding.CauseWork && (len(j.ranks) > 2 && 2*most > n || 4*most > 3*n) {
 		return nil
 	}
-	f.Pattern = patternMost
+	f.Pattern = finding.MostSteps
 	if 2*n < j.rounds() {
-		f.Pattern = patternSingle
+		f.Pattern = finding.SingleSteps
 	}
-	f.Evidence = &Evidence{Affected: n, Interval: j.rounds()}
+	f.Evidence = &finding.Evidence{Affected: n, Interval: j.rounds(), Judged: j.rounds()}
 	return f
 }
 

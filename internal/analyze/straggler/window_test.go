@@ -3,6 +3,7 @@ package straggler_test
 import (
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
@@ -11,14 +12,14 @@ import (
 func TestWindows(t *testing.T) {
 	jobs := map[string]struct {
 		job   job
-		kind  straggler.Kind
+		kind  finding.Kind
 		cause string
 		rank  int
 		from  int64
 	}{
-		"slow input":  {job{n: 8, m: 4000, seed: 1, faults: []fault{slow([]int{3}, straggler.Input, 0, 20, 2000)}}, straggler.SlowRanks, "input", 3, 2000},
-		"slow device": {job{n: 4, m: 3000, seed: 2, layout: "overlapped", faults: []fault{slow([]int{1}, straggler.Forward, 1.4, 0, 1500)}}, straggler.SlowRanks, "forward", 1, 1500},
-		"healthy":     {job{n: 8, m: 3000, seed: 3}, straggler.Fine, "", -1, 0},
+		"slow input":  {job{n: 8, m: 4000, seed: 1, faults: []fault{slow([]int{3}, straggler.Input, 0, 20, 2000)}}, finding.SlowRanks, "input", 3, 2000},
+		"slow device": {job{n: 4, m: 3000, seed: 2, layout: "overlapped", faults: []fault{slow([]int{1}, straggler.Forward, 1.4, 0, 1500)}}, finding.SlowRanks, "forward", 1, 1500},
+		"healthy":     {job{n: 8, m: 3000, seed: 3}, finding.Fine, "", -1, 0},
 	}
 	for name, tt := range jobs {
 		t.Run(name, func(t *testing.T) {

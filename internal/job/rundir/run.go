@@ -105,6 +105,7 @@ type Run struct {
 	System    float64    `json:"system_seconds,omitempty"`
 	MaxRSS    int64      `json:"max_rss_bytes,omitempty"`
 
+	CPU  *CPU  `json:"cpu,omitempty"`
 	GPUs []GPU `json:"gpus,omitempty"` // GPUs visible to the command, if they were sampled
 
 	Processes     []Process `json:"processes,omitempty"`
@@ -121,6 +122,12 @@ type Run struct {
 	Injected []string `json:"injected,omitempty"` // delays that trainspan run was asked to add, in words
 	Evidence []string `json:"evidence,omitempty"` // unusual use of resources, in words
 	Problems []string `json:"problems,omitempty"` // errors of telemetry
+}
+
+// CPU summarizes the samples of the processors of the command and its processes.
+type CPU struct {
+	Allowed float64 `json:"allowed"`    // processors that they may use: of their affinity or the limit of the control group
+	Full    float64 `json:"full_share"` // share of the time in which they used at least nine tenths of these
 }
 
 // GPU summarizes the samples of a GPU.

@@ -3,6 +3,7 @@ package display
 import (
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -15,6 +16,8 @@ type Writer struct {
 	// Columns returns the line width for [Fprintf]; 0, and a nil function, mean no
 	// limit. Set it before the first call.
 	Columns func() int
+	// ASCII makes [Fprintf] write [ASCII]. It is set before the first call.
+	ASCII bool
 
 	w       io.Writer
 	replace func(dst []byte, r rune) []byte
@@ -151,6 +154,9 @@ func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	}
 	text := fmt.Appendf(nil, format, given...)
 	if to, ok := w.(*Writer); ok {
+		if to.ASCII {
+			text = []byte(ASCII(string(text)))
+		}
 		if to.Columns != nil {
 			text = Paragraphs(text, to.Columns())
 		}
@@ -165,4 +171,21 @@ type argument struct{ v any }
 // Format implements fmt.Formatter.
 func (a argument) Format(f fmt.State, verb rune) {
 	_, _ = io.WriteString(f, Text(fmt.Sprintf(fmt.FormatString(f, verb), a.v))) // fmt's buffer never fails
+}
+
+// ASCII puts plain letters in place of the characters that screens, tables and sentences draw
+// with; names in other alphabets stay. No line of a screen or table gets wider.
+func ASCII(text string) string { return ascii.Replace(text) }
+
+var ascii = strings.NewReplacer("█", "#", "▓", "@", "▒", "+", "░", ":", "▏", " ", "▎", " ", "▍", "#", "▌", "#", "▋", "#", "▊", "#", "▉", "#",
+	"·", "-", "…", "~", "±", "~", "µ", "u", "×", "x", "–", "-", "—", "-", "−", "-", "→", ">", "≤", "<", "≥", ">", "“", `"`, "”", `"`, "’", "'")
+
+// PlainLocale reports whether the locale that the environment names has nothing but ASCII.
+func PlainLocale(lookup func(string) (string, bool)) bool {
+	for _, name := range [...]string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v, _ := lookup(name); v != "" {
+			return v == "C" || v == "POSIX"
+		}
+	}
+	return false
 }

@@ -27,13 +27,11 @@ func NewStore(dir string) *Store { return &Store{dir: dir} }
 // next returns a writer that appends, and its offset.
 func (s *Store) next() (*bufio.Writer, int64, error) {
 	if s.file == nil {
-		f, err := os.CreateTemp(s.dir, "trainspan-sort-*")
+		f, err := newFile(s.dir)
 		if err != nil {
-			return nil, 0, fmt.Errorf("spill: %w", err)
+			return nil, 0, err
 		}
 		s.file = f
-		// The file is used without its name, so that a crash leaves nothing behind.
-		_ = os.Remove(f.Name())
 	}
 	to := io.NewOffsetWriter(s.file, s.size)
 	if s.buf == nil {

@@ -8,10 +8,10 @@ import (
 	"runtime/metrics"
 )
 
-// Bound sets how large the heap of a command gets that reads much and keeps
-// little of it. Up to this many bytes the collector seldom runs; beyond, the
-// heap is at most half as large again as the live data. It is for programs, not
-// for libraries, and has no effect if GOGC or GOMEMLIMIT is set.
+// Bound sets how large the heap of a command gets that reads much and keeps little of it.
+// Up to so many bytes the collector seldom runs; beyond, the heap is at most a quarter
+// larger than what is in use. It is for programs, not for libraries, and changes nothing
+// where GOGC or GOMEMLIMIT is set.
 func Bound(bytes int64) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -25,7 +25,7 @@ func Bound(bytes int64) {
 func follow(least int64) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
-	limit := max(least, int64(live[0].Value.Uint64())/2*3)
+	limit := max(least, int64(live[0].Value.Uint64())/4*5)
 	if now := debug.SetMemoryLimit(-1); limit > now || limit < now/10*9 { // setting the limit stops the world
 		debug.SetMemoryLimit(limit)
 	}

@@ -25,7 +25,7 @@ func TestBound(t *testing.T) {
 	held := make([]byte, 80<<20)
 	until.True(t, "the limit follows what is in use", func() bool {
 		runtime.GC()
-		return debug.SetMemoryLimit(-1) >= int64(len(held))/2*3
+		return debug.SetMemoryLimit(-1) >= int64(len(held))/4*5
 	})
 	runtime.KeepAlive(held)
 	held = nil

@@ -8,7 +8,7 @@ import (
 
 var sink []byte
 
-// failures is a test that remembers that it failed.
+// failures is a test that records whether it failed.
 type failures struct {
 	testing.TB
 	n int

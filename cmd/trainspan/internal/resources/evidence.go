@@ -15,7 +15,8 @@ const (
 	leastGrowth  = 1 << 20  // bytes per minute
 	leastFit     = 0.7      // share of the variance that a line must explain
 	leastRate    = 10 << 20 // bytes per second
-	nearLimit    = 0.9      // of the memory limit
+	nearLimit    = 0.9      // of the limit of memory or processors
+	leastCPU     = 5.0      // seconds of samples of the processors
 	idleGPU      = 50.0     // percent
 )
 

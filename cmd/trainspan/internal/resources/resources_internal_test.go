@@ -208,3 +208,37 @@ func TestParseGPU(t *testing.T) {
 		}
 	}
 }
+
+// TestCPU: how long all processors that a command may use were in use, by its affinity or the
+// limit of its control group; of a few seconds nothing is said.
+func TestCPU(t *testing.T) {
+	for name, c := range map[string]struct {
+		cores    float64 // that are used
+		affinity int
+		limit    float64
+		seconds  int
+		allowed  float64 // 0 where nothing is said
+		full     float64
+	}{
+		"half":           {cores: 2, affinity: 4, seconds: 20, allowed: 4},
+		"all":            {cores: 3.9, affinity: 4, seconds: 20, allowed: 4, full: 1},
+		"limit":          {cores: 1.5, affinity: 4, limit: 1.5, seconds: 20, allowed: 1.5, full: 1},
+		"a wider limit":  {cores: 2, affinity: 2, limit: 8, seconds: 20, allowed: 2, full: 1},
+		"not known":      {cores: 2, seconds: 20},
+		"a few seconds":  {cores: 4, affinity: 4, seconds: 3},
+		"no affinity":    {cores: 1, limit: 2, seconds: 20, allowed: 2},
+		"nine tenths in": {cores: 3.6, affinity: 4, seconds: 20, allowed: 4, full: 1},
+	} {
+		s := &Sampler{}
+		s.cpu.limit = c.limit
+		for i := range c.seconds + 1 {
+			s.cpu.note(c.cores, c.affinity, time.Unix(int64(1000+i), 0))
+		}
+		switch got := s.CPU(); {
+		case (got != nil) != (c.allowed > 0):
+			t.Errorf("%s: CPU() = %+v, want %v processors", name, got, c.allowed)
+		case got != nil && (got.Allowed != c.allowed || got.Full != c.full):
+			t.Errorf("%s: CPU() = %+v, want %v processors, full for %v of the time", name, got, c.allowed, c.full)
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/platform/proc"
 )
 
@@ -62,6 +63,7 @@ type Sampler struct {
 	groupAt int64 // peak of the control group
 	limit   int64
 	held    [2]int64 // first and last microseconds of throttling
+	cpu     cpuUsage
 	gpus    map[string]*gpuUsage
 	host    hostUsage
 	groups  map[string]*groupUsage // by folder
@@ -166,6 +168,7 @@ func (s *Sampler) sample(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var rss int64
+	var cores float64
 	children := make(map[int]int) // that run the program of their parent
 	s.readGroups()
 	s.tree.look(now, func(p *Process, st *stat) {
@@ -177,6 +180,9 @@ func (s *Sampler) sample(now time.Time) {
 			children[p.Parent]++
 		}
 		if !p.at.IsZero() {
+			if seconds := now.Sub(p.at).Seconds(); seconds > 0 {
+				cores += float64(subtract(st.User+st.Sys, p.last.User+p.last.Sys)) / tick / seconds
+			}
 			s.counters(p, st, now)
 			s.waits(p, st, now)
 			s.device(p, now)
@@ -193,6 +199,47 @@ func (s *Sampler) sample(now time.Time) {
 	}
 	s.limits(now)
 	s.system(now)
+	allowed := proc.AllowedCores(s.o.Proc, s.tree.own.Command)
+	if n := s.host.last.Cores; n > 0 { // an affinity may name processors that are not there
+		allowed = min(allowed, n)
+	}
+	s.cpu.note(cores, allowed, now)
+}
+
+// cpuUsage is how long the processes together used all processors that they may use.
+type cpuUsage struct {
+	at            time.Time
+	limit         float64 // of the control group, 0 without one
+	allowed       float64 // at the last sample
+	sampled, full float64 // seconds
+}
+
+// note adds a sample.
+func (c *cpuUsage) note(cores float64, affinity int, now time.Time) {
+	seconds := now.Sub(c.at).Seconds()
+	if c.at.IsZero() {
+		seconds = 0
+	}
+	c.at = now
+	if c.allowed = float64(affinity); c.limit > 0 && (c.limit < c.allowed || affinity == 0) {
+		c.allowed = c.limit
+	}
+	if c.allowed <= 0 || seconds <= 0 {
+		return
+	}
+	if c.sampled += seconds; cores >= nearLimit*c.allowed {
+		c.full += seconds
+	}
+}
+
+// CPU returns what the samples say of the processors, nil if they are too few or another one samples.
+func (s *Sampler) CPU() *rundir.CPU {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := &s.cpu; !s.aside && c.sampled >= leastCPU {
+		return &rundir.CPU{Allowed: c.allowed, Full: c.full / c.sampled}
+	}
+	return nil
 }
 
 func (u *usage) begin(now time.Time) {
@@ -274,6 +321,7 @@ func (s *Sampler) limits(now time.Time) {
 			args = append(args, dftracer.Int(v.key, v.n))
 		}
 	}
+	s.cpu.limit = max(l.Cores, 0)
 	if l.Cores >= 0 {
 		args = append(args, dftracer.Float("cpu_limit_cores", l.Cores))
 	}

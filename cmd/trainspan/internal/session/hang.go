@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/stacks"
-	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/environ"
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
@@ -117,7 +117,7 @@ func (h *hangs) asked(r *report.Report, procs []*job.Process) (out []*job.Proces
 		return nil
 	}
 	a := &r.Attempts[n-1]
-	if a.Straggler == nil || a.Straggler.Kind != straggler.Hang {
+	if a.Straggler == nil || a.Straggler.Kind != finding.Hang {
 		return nil
 	}
 	for _, p := range procs {

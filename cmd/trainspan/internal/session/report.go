@@ -3,6 +3,7 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -82,7 +83,9 @@ func (s *Session) read() (*report.Report, *compare.Result, []*job.Process, error
 		}
 		return nil, nil, procs, nil
 	}
-	found[0].Name = s.where.Job
+	if found[0].Name = s.where.Job; s.where.Job != s.where.Dir {
+		s.runID = found[0].Job.Label
+	}
 	r := report.Build(found[0])
 	if time.Since(began) > reading/4 {
 		return r, nil, nil, nil // comparing takes as long again, and the user waits for the screen
@@ -146,6 +149,7 @@ func (s *Session) summary(r *report.Report, before *compare.Result, written stri
 		if written != "" {
 			line("Page", filepath.Join(s.where.Dir, filepath.Base(written)))
 		}
+		line("Trace", "trainspan open "+cmp.Or(s.runID, s.where.Dir))
 		line("Files", s.where.Dir)
 		return
 	}

@@ -31,6 +31,7 @@ import (
 func Serve(in io.Reader, to io.Writer) {
 	line := launch.NewLine(to)
 	out := display.NewWriter(terminal{line})
+	out.ASCII = display.PlainLocale(os.LookupEnv)
 	hear(line)
 	messages := make(chan launch.Message)
 	go func() {

@@ -26,6 +26,7 @@ type Session struct {
 	oomAt    int64 // kills before the command
 	beating  sync.WaitGroup
 	stopBeat chan struct{}
+	runID    string // as trainspan runs lists it; empty where the files are in a folder that was named
 }
 
 // open makes the directory and starts what must exist before the command. What

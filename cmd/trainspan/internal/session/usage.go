@@ -81,7 +81,7 @@ func (u *usage) describe(r *rundir.Run) {
 		r.Processes = append(r.Processes, rundir.Process{PID: p.PID, Parent: p.Parent, Program: p.Program, First: p.First, Seen: p.Seen})
 	}
 	r.MoreProcesses = more + max(len(list)-maxProcesses, 0)
-	r.Evidence, r.GPUs = u.sampler.Evidence(), u.sampler.GPUs()
+	r.Evidence, r.CPU, r.GPUs = u.sampler.Evidence(), u.sampler.CPU(), u.sampler.GPUs()
 }
 
 // close ends the sampling: another process samples for the rest.

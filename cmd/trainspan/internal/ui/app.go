@@ -38,6 +38,8 @@ func New(s Streams) *App {
 	a := &App{Streams: s, Stdout: display.NewWriter(s.Out), Stderr: display.NewWriter(s.Err)}
 	a.Stdout.Columns = a.Width
 	a.Stderr.Columns = func() int { return a.Columns(a.Stderr) }
+	a.Stdout.ASCII = display.PlainLocale(a.Env)
+	a.Stderr.ASCII = a.Stdout.ASCII
 	return a
 }
 
@@ -46,23 +48,13 @@ func New(s Streams) *App {
 func (a *App) Paint(w *display.Writer) Painter {
 	switch a.Color {
 	case "always":
-		return Painter{true, a.ascii()}
+		return Painter{true}
 	case "never":
-		return Painter{ASCII: a.ascii()}
+		return Painter{}
 	}
 	noColor, _ := a.Env("NO_COLOR")
 	kind, _ := a.Env("TERM")
-	return Painter{Terminal(w.Under()) && noColor == "" && kind != "dumb", a.ascii()}
-}
-
-// ascii reports whether the locale in the environment only has ASCII.
-func (a *App) ascii() bool {
-	for _, name := range [...]string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if v, _ := a.Env(name); v != "" {
-			return v == "C" || v == "POSIX"
-		}
-	}
-	return false
+	return Painter{Terminal(w.Under()) && noColor == "" && kind != "dumb"}
 }
 
 // Env returns a variable of the environment.
@@ -77,12 +69,6 @@ func (a *App) Env(name string) (string, bool) {
 func (a *App) Table(to *display.Writer, t *display.Table) {
 	heads, rows := t.Lines(a.Columns(to))
 	p := a.Paint(to)
-	if p.ASCII {
-		heads = ascii.Replace(heads)
-		for i := range rows {
-			rows[i] = ascii.Replace(rows[i])
-		}
-	}
 	if heads != "" {
 		_, _ = display.Fprintf(to, "%s\n", p.Dim(heads)) // to remembers its error
 	}

@@ -36,9 +36,6 @@ func Screen(to *display.Writer, p Painter, columns int, r *report.Report, full b
 		if l == "" {
 			color = nil
 		}
-		if p.ASCII {
-			l = ascii.Replace(l)
-		}
 		text := display.Own(display.Text(l))
 		if color != nil {
 			text = color(p, l)
@@ -47,14 +44,8 @@ func Screen(to *display.Writer, p Painter, columns int, r *report.Report, full b
 	}
 }
 
-// Painter colours text on terminals and not elsewhere. With ASCII the screen of
-// a report itself uses only ASCII characters.
-type Painter struct{ On, ASCII bool }
-
-// ascii replaces the drawing characters of screens and tables, each by one
-// character, so that no line gets wider.
-var ascii = strings.NewReplacer("█", "#", "▓", "@", "▒", "+", "░", ":", "·", "-", "…", "~", "±", "+-", "µ", "u", "“", "\"", "”", "\"",
-	"▏", " ", "▎", " ", "▍", "#", "▌", "#", "▋", "#", "▊", "#", "▉", "#")
+// Painter colours text on terminals and not elsewhere.
+type Painter struct{ On bool }
 
 // Colours are the values of --color.
 var Colours = []string{"auto", "always", "never"}

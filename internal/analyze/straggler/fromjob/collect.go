@@ -1,7 +1,7 @@
 // Package fromjob gives package straggler the steps of a job that package job
 // has put together.
 //
-//	c := fromjob.New()
+//	c := fromjob.New(nil)
 //	jobs, err := set.Read(c.Open)
 //	...
 //	for _, a := range c.Attempts(jobs[0]) {
@@ -29,6 +29,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/columns"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
 )
 
 // Attempt is the steps of one attempt of a job.
@@ -40,6 +41,8 @@ type Attempt struct {
 	Late int64
 	// Device says that steps are what the devices of ranks did, not their hosts.
 	Device bool
+	// Updates are those of the rank with the most. A digest does not hold them.
+	Updates Updates
 }
 
 // firstHeartbeat is when the first heartbeat of a process must be there, in
@@ -59,7 +62,7 @@ func Attempts(j *job.Job, of func(*job.Process) *Steps) []Attempt {
 		}
 		a := byNumber[p.Attempt]
 		if a == nil {
-			a = &Attempt{Number: p.Attempt, State: straggler.New(&straggler.Options{WorldSize: j.Ranks})}
+			a = &Attempt{Number: p.Attempt, State: straggler.New(&straggler.Options{WorldSize: j.Ranks, Spill: s.spill})}
 			byNumber[p.Attempt] = a
 		}
 		info := straggler.Rank{Host: p.Host, Ended: p.End != job.NoEnd && !failed(p), Cut: p.Cut}
@@ -72,6 +75,9 @@ func Attempts(j *job.Job, of func(*job.Process) *Steps) []Attempt {
 		a.State.AddRank(p.Rank, info, s.state)
 		a.Late += s.late
 		a.Device = a.Device || s.devices
+		if s.updates.Count > a.Updates.Count {
+			a.Updates = s.updates
+		}
 	}
 	var out []Attempt
 	for _, a := range slices.SortedFunc(maps.Values(byNumber), func(a, b *Attempt) int { return cmp.Compare(a.Number, b.Number) }) {
@@ -82,17 +88,20 @@ func Attempts(j *job.Job, of func(*job.Process) *Steps) []Attempt {
 
 // Collector takes the steps of all processes of a set.
 type Collector struct {
-	mu sync.Mutex
-	of map[*job.Process]*Steps
+	spill *extsort.Blocks
+	mu    sync.Mutex
+	of    map[*job.Process]*Steps
 }
 
-// New makes an empty Collector.
-func New() *Collector { return &Collector{of: make(map[*job.Process]*Steps)} }
+// New makes an empty Collector. Steps that memory should not hold go to spill, which may be nil.
+func New(spill *extsort.Blocks) *Collector {
+	return &Collector{spill: spill, of: make(map[*job.Process]*Steps)}
+}
 
 // Open makes the sink of a process, for [job.Set.Read]. It may be called
 // concurrently.
 func (c *Collector) Open(p *job.Process) job.Sink {
-	s, steps := OpenSink(p)
+	s, steps := OpenSink(p, c.spill)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.of[p] = steps
@@ -140,7 +149,7 @@ func (s *Steps) AppendBinary(dst []byte) ([]byte, error) {
 // UnmarshalBinary implements [encoding.BinaryUnmarshaler].
 func (s *Steps) UnmarshalBinary(src []byte) error {
 	r := columns.NewReader(src)
-	out := Steps{state: straggler.New(nil)}
+	out := NewSteps(s.spill)
 	out.late = int64(r.Small(1<<62 - 1))
 	out.devices = r.Bool()
 	state := r.Bytes()
@@ -150,7 +159,7 @@ func (s *Steps) UnmarshalBinary(src []byte) error {
 	if err := out.state.UnmarshalBinary(state); err != nil {
 		return err
 	}
-	*s = out
+	*s = *out
 	return nil
 }
 
@@ -159,7 +168,8 @@ func (s *Steps) Len() int { return s.state.Len() }
 
 // Windows returns the same with windows in place of steps: see [straggler.State.Window].
 func (s *Steps) Windows() *Steps {
-	out := &Steps{state: straggler.New(nil), late: s.late, devices: s.devices}
+	out := NewSteps(s.spill)
+	out.late, out.devices = s.late, s.devices
 	out.state.Merge(s.state)
 	out.state.Window()
 	return out

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/spans"
@@ -32,7 +32,7 @@ func (e events) attempt(t *testing.T) fromjob.Attempt {
 	t.Helper()
 	const forward, backward, update, transfer = 12.0, 24.0, 3.0, 2.0
 	rng := rand.New(rand.NewPCG(5, 7))
-	c := fromjob.New()
+	c := fromjob.New(nil)
 	j := &job.Job{Ranks: e.ranks}
 	procs, sinks := make([]*job.Process, e.ranks), make([]job.Sink, e.ranks)
 	host, device := make([]float64, e.ranks), make([]float64, e.ranks)
@@ -154,25 +154,25 @@ func TestDeviceTimes(t *testing.T) {
 		tests := []struct {
 			name   string
 			e      events
-			kind   straggler.Kind
+			kind   finding.Kind
 			ranks  []int
 			cause  string
 			reason string
 		}{
-			{"healthy", even, straggler.Fine, nil, "", ""},
-			{"a slow device", with(func(e *events) { e.factor = times(2, 1.2) }), straggler.SlowRanks, []int{2}, "compute", ""},
-			{"a slow backward", with(func(e *events) { e.backward = slower(1, 0, 9) }), straggler.SlowRanks, []int{1}, "backward", ""},
-			{"of two ranks", with(func(e *events) { e.ranks, e.backward = 2, slower(1, 0, 9) }), straggler.SlowRanks, []int{1}, "backward", ""},
-			{"the loader of one rank", with(func(e *events) { e.input = slower(3, 1, 80) }), straggler.SlowRanks, []int{3}, "input", ""},
+			{"healthy", even, finding.Fine, nil, "", ""},
+			{"a slow device", with(func(e *events) { e.factor = times(2, 1.2) }), finding.SlowRanks, []int{2}, "compute", ""},
+			{"a slow backward", with(func(e *events) { e.backward = slower(1, 0, 9) }), finding.SlowRanks, []int{1}, "backward", ""},
+			{"of two ranks", with(func(e *events) { e.ranks, e.backward = 2, slower(1, 0, 9) }), finding.SlowRanks, []int{1}, "backward", ""},
+			{"the loader of one rank", with(func(e *events) { e.input = slower(3, 1, 80) }), finding.SlowRanks, []int{3}, "input", ""},
 			{"a loader that the device hides", with(func(e *events) { e.input = slower(3, 1, 20) }), hiddenBy(ahead), rankIf(ahead, 3), causeIf(ahead, "input"), ""},
-			{"a slow host", with(func(e *events) { e.launch = func(r int) float64 { return []float64{1.5, 40, 1.5, 1.5}[r] } }), straggler.SlowRanks, []int{1}, "compute", ""}, // launches make both longer
-			{"a rank that writes checkpoints", with(func(e *events) { e.withCheckpoint = true }), straggler.SlowRanks, []int{0}, "checkpoint", ""},
-			{"without the wait, a slow device", with(func(e *events) { e.hidden, e.factor = true, times(2, 1.4) }), straggler.Unknown, nil, "", "barrier_hidden"},
-			{"without the wait, a slow backward", with(func(e *events) { e.hidden, e.backward = true, slower(1, 0, 9) }), straggler.Unknown, nil, "", "barrier_hidden"},
-			{"without the wait, healthy", with(func(e *events) { e.hidden = true }), straggler.Unknown, nil, "", "barrier_hidden"},
-			{"collectives on another stream", with(func(e *events) { e.hidden, e.launched, e.factor = true, true, times(2, 1.4) }), straggler.Unknown, nil, "", "barrier_hidden"},
-			{"killed before the last events were asked", with(func(e *events) { e.killed, e.unseen = true, 5 }), straggler.Fine, nil, "", ""},
-			{"no events after half of the steps", with(func(e *events) { e.unseen, e.backward = 40, slower(1, 0, 9) }), straggler.SlowRanks, []int{1}, "backward", ""},
+			{"a slow host", with(func(e *events) { e.launch = func(r int) float64 { return []float64{1.5, 40, 1.5, 1.5}[r] } }), finding.SlowRanks, []int{1}, "compute", ""}, // launches make both longer
+			{"a rank that writes checkpoints", with(func(e *events) { e.withCheckpoint = true }), finding.SlowRanks, []int{0}, "checkpoint", ""},
+			{"without the wait, a slow device", with(func(e *events) { e.hidden, e.factor = true, times(2, 1.4) }), finding.Unknown, nil, "", "barrier_hidden"},
+			{"without the wait, a slow backward", with(func(e *events) { e.hidden, e.backward = true, slower(1, 0, 9) }), finding.Unknown, nil, "", "barrier_hidden"},
+			{"without the wait, healthy", with(func(e *events) { e.hidden = true }), finding.Unknown, nil, "", "barrier_hidden"},
+			{"collectives on another stream", with(func(e *events) { e.hidden, e.launched, e.factor = true, true, times(2, 1.4) }), finding.Unknown, nil, "", "barrier_hidden"},
+			{"killed before the last events were asked", with(func(e *events) { e.killed, e.unseen = true, 5 }), finding.Fine, nil, "", ""},
+			{"no events after half of the steps", with(func(e *events) { e.unseen, e.backward = 40, slower(1, 0, 9) }), finding.SlowRanks, []int{1}, "backward", ""},
 		}
 		for _, tt := range tests {
 			t.Run(name+"/"+tt.name, func(t *testing.T) {
@@ -189,11 +189,11 @@ func TestDeviceTimes(t *testing.T) {
 	}
 }
 
-func hiddenBy(ahead float64) straggler.Kind {
+func hiddenBy(ahead float64) finding.Kind {
 	if ahead > 0 {
-		return straggler.Fine
+		return finding.Fine
 	}
-	return straggler.SlowRanks
+	return finding.SlowRanks
 }
 
 func rankIf(ahead float64, r int) []int {

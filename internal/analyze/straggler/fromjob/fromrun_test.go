@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
 	"github.com/trainspan/trainspan/internal/job"
@@ -29,7 +30,7 @@ func attempts(t *testing.T, dir string) []fromjob.Attempt {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := fromjob.New()
+	c := fromjob.New(nil)
 	jobs, err := set.Read(c.Open)
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
@@ -40,19 +41,19 @@ func attempts(t *testing.T, dir string) []fromjob.Attempt {
 func TestVerdicts(t *testing.T) {
 	for name, c := range map[string]struct {
 		a     simjob.Attempt
-		kind  straggler.Kind
+		kind  finding.Kind
 		rank  int
 		cause string
 	}{
-		"healthy":      {simjob.Attempt{Ranks: 4, Steps: 60}, straggler.Fine, -1, ""},
-		"input":        {simjob.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{15}}, straggler.SlowRanks, 2, "input"},
-		"compute":      {simjob.Attempt{Ranks: 8, Steps: 60, Slow: 5, Extra: [4]float64{0, 4, 8}}, straggler.SlowRanks, 5, "compute"},
-		"optimizer":    {simjob.Attempt{Ranks: 4, Steps: 60, Slow: 1, Extra: [4]float64{0, 0, 0, 9}}, straggler.SlowRanks, 1, "optimizer"},
-		"more work":    {simjob.Attempt{Ranks: 4, Steps: 60, Weights: map[int]float64{3: 1.4}}, straggler.Imbalance, 3, "work"},
-		"hidden":       {simjob.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{0, 0, 15}, NoComm: true}, straggler.Unknown, -1, ""},
-		"alone":        {simjob.Attempt{Ranks: 1, Steps: 60}, straggler.Unknown, -1, ""},
-		"missing rank": {simjob.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{15}, Skip: map[int]bool{2: true}}, straggler.Unknown, -1, ""},
-		"all killed":   {simjob.Attempt{Ranks: 4, Steps: 60, Killed: true}, straggler.Fine, -1, ""},
+		"healthy":      {simjob.Attempt{Ranks: 4, Steps: 60}, finding.Fine, -1, ""},
+		"input":        {simjob.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{15}}, finding.SlowRanks, 2, "input"},
+		"compute":      {simjob.Attempt{Ranks: 8, Steps: 60, Slow: 5, Extra: [4]float64{0, 4, 8}}, finding.SlowRanks, 5, "compute"},
+		"optimizer":    {simjob.Attempt{Ranks: 4, Steps: 60, Slow: 1, Extra: [4]float64{0, 0, 0, 9}}, finding.SlowRanks, 1, "optimizer"},
+		"more work":    {simjob.Attempt{Ranks: 4, Steps: 60, Weights: map[int]float64{3: 1.4}}, finding.Imbalance, 3, "work"},
+		"hidden":       {simjob.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{0, 0, 15}, NoComm: true}, finding.Unknown, -1, ""},
+		"alone":        {simjob.Attempt{Ranks: 1, Steps: 60}, finding.Unknown, -1, ""},
+		"missing rank": {simjob.Attempt{Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{15}, Skip: map[int]bool{2: true}}, finding.Unknown, -1, ""},
+		"all killed":   {simjob.Attempt{Ranks: 4, Steps: 60, Killed: true}, finding.Fine, -1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -81,7 +82,7 @@ func TestAttempts(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	a, b := all[0].State.Verdict(), all[1].State.Verdict()
-	if a.Kind != straggler.Fine || b.Kind != straggler.SlowRanks || b.Ranks[0] != 1 || b.Hosts[0] != "node-a0" {
+	if a.Kind != finding.Fine || b.Kind != finding.SlowRanks || b.Ranks[0] != 1 || b.Hosts[0] != "node-a0" {
 		t.Errorf("%s\n%s", a.Sentence, b.Sentence)
 	}
 }
@@ -108,7 +109,7 @@ func TestUnevenFiles(t *testing.T) {
 	}
 	for cut := 1; cut < 8; cut++ {
 		shorten(2, 1)
-		if v := attempts(t, dir)[0].State.Verdict(); v.Kind != straggler.Fine {
+		if v := attempts(t, dir)[0].State.Verdict(); v.Kind != finding.Fine {
 			t.Errorf("%d lines less: %s", cut, v.Sentence)
 		}
 	}
@@ -139,7 +140,7 @@ func TestOrderOfLines(t *testing.T) {
 		}
 	}
 	have := attempts(t, dir)[0].State.Verdict()
-	if have.Sentence != want.Sentence || have.Kind != straggler.SlowRanks || have.Coverage.Disputed != 0 {
+	if have.Sentence != want.Sentence || have.Kind != finding.SlowRanks || have.Coverage.Disputed != 0 {
 		t.Errorf("%s\nwant %s", have.Sentence, want.Sentence)
 	}
 }
@@ -168,7 +169,7 @@ func TestManySteps(t *testing.T) {
 		}
 	}
 	const steps = 200_000 // 800,000 spans: more than wait at a time
-	c := fromjob.New()
+	c := fromjob.New(nil)
 	j := &job.Job{Ranks: 1}
 	p := &job.Process{Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
 	feed(p, c.Open(p), steps)
@@ -188,7 +189,7 @@ func TestManySteps(t *testing.T) {
 // less than the clock shows takes no time.
 func TestInputWork(t *testing.T) {
 	const steps = 30
-	c := fromjob.New()
+	c := fromjob.New(nil)
 	p := &job.Process{Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
 	sink := c.Open(p)
 	id := uint64(1)
@@ -229,7 +230,7 @@ func TestInputWork(t *testing.T) {
 // counts once, in the step that it is for.
 func TestLoopOverLoop(t *testing.T) {
 	const steps = 30
-	c := fromjob.New()
+	c := fromjob.New(nil)
 	p := &job.Process{Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
 	sink := c.Open(p)
 	id := uint64(1)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
 	"github.com/trainspan/trainspan/internal/job"
@@ -24,7 +25,7 @@ func (t told) Span(sp *job.Span) { t.span(t.Sink, sp) }
 func hangs(t *testing.T, watchdog float64, open func(p *job.Process, to job.Sink) job.Sink) *straggler.Verdict {
 	t.Helper()
 	j := simjob.Job{Layout: simjob.DP, Ranks: 4, Steps: 40, Seed: 7, Faults: []simjob.Fault{{What: simjob.Hang, Ranks: []int{2}, Phase: simjob.Backward, From: 36, Watchdog: watchdog}}}
-	c := fromjob.New()
+	c := fromjob.New(nil)
 	job, err := j.Feed(func(p *job.Process) job.Sink { return open(p, c.Open(p)) })
 	if err != nil {
 		t.Fatal(err)
@@ -38,12 +39,12 @@ func TestHangThatWasInterrupted(t *testing.T) {
 	for name, tt := range map[string]struct {
 		before bool // it was told that they began
 		error  bool // the process ended with an exception, in order
-		kind   straggler.Kind
+		kind   finding.Kind
 	}{
-		"killed":            {true, false, straggler.Hang},
-		"an exception":      {true, true, straggler.Hang},
-		"spans of a moment": {false, false, straggler.Fine},
-		"and an exception":  {false, true, straggler.Fine},
+		"killed":            {true, false, finding.Hang},
+		"an exception":      {true, true, finding.Hang},
+		"spans of a moment": {false, false, finding.Fine},
+		"and an exception":  {false, true, finding.Fine},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := hangs(t, 30000, func(p *job.Process, to job.Sink) job.Sink {
@@ -64,7 +65,7 @@ func TestHangThatWasInterrupted(t *testing.T) {
 					to.Span(&ended)
 				}}
 			})
-			if (v.Kind == straggler.Hang) != (tt.kind == straggler.Hang) || v.Kind == straggler.Hang && !slices.Equal(v.Ranks, []int{2}) {
+			if (v.Kind == finding.Hang) != (tt.kind == finding.Hang) || v.Kind == finding.Hang && !slices.Equal(v.Ranks, []int{2}) {
 				t.Error(v.Sentence)
 			}
 		})
@@ -94,7 +95,7 @@ func TestInterruptedWhileOneWaits(t *testing.T) {
 				p.Failures = []job.Failure{f}
 				return to
 			})
-			if (v.Kind == straggler.Hang) != tt.hang {
+			if (v.Kind == finding.Hang) != tt.hang {
 				t.Error(v.Sentence)
 			}
 		})
@@ -130,7 +131,7 @@ func TestHangInAPause(t *testing.T) {
 				}
 				return to
 			})
-			if (v.Kind == straggler.Hang) != tt.hang {
+			if (v.Kind == finding.Hang) != tt.hang {
 				t.Error(v.Sentence)
 			}
 		})

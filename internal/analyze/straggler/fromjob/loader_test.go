@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
 	"github.com/trainspan/trainspan/internal/job"
@@ -17,7 +18,7 @@ import (
 func loaded(t *testing.T, ranks int, loader job.Loader, noise float64, input func(rng *rand.Rand, rank, step int) float64) *straggler.Verdict {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 9))
-	c := fromjob.New()
+	c := fromjob.New(nil)
 	j := &job.Job{Ranks: ranks}
 	sinks, at, id := make([]job.Sink, ranks), 0.0, uint64(0)
 	for r := range ranks {
@@ -93,15 +94,15 @@ func TestLoaders(t *testing.T) {
 		ranks  int
 		loader job.Loader
 		input  func(*rand.Rand, int, int) float64
-		kind   straggler.Kind
+		kind   finding.Kind
 		named  []int
 	}{
-		{"workers, one is slow", 4, job.LoaderAhead, one(25), straggler.SlowRanks, []int{1}},
-		{"workers, one of two is slow", 2, job.LoaderAhead, one(25), straggler.SlowRanks, []int{1}},
-		{"workers, all are slow", 4, job.LoaderAhead, turns, straggler.InputSlow, nil},
-		{"no workers, one is slow", 4, job.LoaderDirect, quick, straggler.SlowRanks, []int{1}},
-		{"no workers, one of two is slow", 2, job.LoaderDirect, quick, straggler.SlowRanks, []int{1}},
-		{"not recorded, one of two is slow, the other paused once", 2, 0, quick, straggler.SlowRanks, []int{1}},
+		{"workers, one is slow", 4, job.LoaderAhead, one(25), finding.SlowRanks, []int{1}},
+		{"workers, one of two is slow", 2, job.LoaderAhead, one(25), finding.SlowRanks, []int{1}},
+		{"workers, all are slow", 4, job.LoaderAhead, turns, finding.InputSlow, nil},
+		{"no workers, one is slow", 4, job.LoaderDirect, quick, finding.SlowRanks, []int{1}},
+		{"no workers, one of two is slow", 2, job.LoaderDirect, quick, finding.SlowRanks, []int{1}},
+		{"not recorded, one of two is slow, the other paused once", 2, 0, quick, finding.SlowRanks, []int{1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			v := loaded(t, tt.ranks, tt.loader, 0.2, tt.input)
@@ -121,7 +122,7 @@ func TestFewLateSteps(t *testing.T) {
 		}
 		return 0.3 + 0.05*rng.NormFloat64()
 	})
-	if v.Kind != straggler.SlowRanks || !slices.Equal(v.Ranks, []int{1}) || v.Evidence == nil {
+	if v.Kind != finding.SlowRanks || !slices.Equal(v.Ranks, []int{1}) || v.Evidence == nil {
 		t.Fatalf("got %s of ranks %v: %s", v.Kind, v.Ranks, v.Sentence)
 	}
 	if e := v.Evidence; e.Affected != 8 || e.Excess < 125 || e.Excess > 145 {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
 	"github.com/trainspan/trainspan/internal/job"
@@ -30,7 +31,7 @@ func (p profile) attempt(t *testing.T) fromjob.Attempt {
 	t.Helper()
 	const buckets, transfer = 3, 4.0
 	rng := rand.New(rand.NewPCG(11, 13))
-	c := fromjob.New()
+	c := fromjob.New(nil)
 	j := &job.Job{}
 	procs := make([]*job.Process, p.ranks)
 	sinks := make([]job.Sink, p.ranks)
@@ -138,21 +139,21 @@ func TestProfiles(t *testing.T) {
 	tests := []struct {
 		name   string
 		p      profile
-		kind   straggler.Kind
+		kind   finding.Kind
 		ranks  []int
 		cause  string
 		reason string
 	}{
-		{"healthy", even, straggler.Fine, nil, "", ""},
-		{"backward on the device", with(func(p *profile) { p.backward = slower(2, 30, 8) }), straggler.SlowRanks, []int{2}, "backward", ""},
-		{"forward on the device", with(func(p *profile) { p.forward = slower(1, 15, 8) }), straggler.Unknown, nil, "", "replay"},
-		{"both", with(func(p *profile) { p.forward, p.backward = slower(3, 15, 3), slower(3, 30, 6) }), straggler.SlowRanks, []int{3}, "compute", ""},
-		{"on lanes of their own", with(func(p *profile) { p.backward, p.autograd = slower(2, 30, 8), true }), straggler.SlowRanks, []int{2}, "backward", ""},
-		{"the loader of one rank", with(func(p *profile) { p.input = slower(2, 2, 70) }), straggler.Unknown, nil, "", "replay"},
-		{"a group of all ranks that has a name", with(func(p *profile) { p.backward, p.group = slower(2, 30, 8), "0" }), straggler.SlowRanks, []int{2}, "backward", ""},
-		{"a profile of five steps", with(func(p *profile) { p.backward, p.steps = slower(2, 30, 8), 5 }), straggler.Unknown, nil, "", "too_few_steps"},
-		{"of one step", with(func(p *profile) { p.steps = 1 }), straggler.Unknown, nil, "", "too_few_steps"},
-		{"of one rank", with(func(p *profile) { p.ranks = 1 }), straggler.Unknown, nil, "", straggler.ReasonSingleRank},
+		{"healthy", even, finding.Fine, nil, "", ""},
+		{"backward on the device", with(func(p *profile) { p.backward = slower(2, 30, 8) }), finding.SlowRanks, []int{2}, "backward", ""},
+		{"forward on the device", with(func(p *profile) { p.forward = slower(1, 15, 8) }), finding.Unknown, nil, "", "replay"},
+		{"both", with(func(p *profile) { p.forward, p.backward = slower(3, 15, 3), slower(3, 30, 6) }), finding.SlowRanks, []int{3}, "compute", ""},
+		{"on lanes of their own", with(func(p *profile) { p.backward, p.autograd = slower(2, 30, 8), true }), finding.SlowRanks, []int{2}, "backward", ""},
+		{"the loader of one rank", with(func(p *profile) { p.input = slower(2, 2, 70) }), finding.Unknown, nil, "", "replay"},
+		{"a group of all ranks that has a name", with(func(p *profile) { p.backward, p.group = slower(2, 30, 8), "0" }), finding.SlowRanks, []int{2}, "backward", ""},
+		{"a profile of five steps", with(func(p *profile) { p.backward, p.steps = slower(2, 30, 8), 5 }), finding.Unknown, nil, "", "too_few_steps"},
+		{"of one step", with(func(p *profile) { p.steps = 1 }), finding.Unknown, nil, "", "too_few_steps"},
+		{"of one rank", with(func(p *profile) { p.ranks = 1 }), finding.Unknown, nil, "", straggler.ReasonSingleRank},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -160,7 +161,7 @@ func TestProfiles(t *testing.T) {
 			if v.Kind != tt.kind || !slices.Equal(v.Ranks, tt.ranks) || v.Cause != tt.cause || v.Reason != tt.reason {
 				t.Errorf("%s %v %s %s: %s", v.Kind, v.Ranks, v.Cause, v.Reason, v.Sentence)
 			}
-			if tt.kind == straggler.SlowRanks && (v.Evidence == nil || math.Abs(v.Evidence.Excess) < 5) {
+			if tt.kind == finding.SlowRanks && (v.Evidence == nil || math.Abs(v.Evidence.Excess) < 5) {
 				t.Errorf("%+v, %+v", v.Evidence, v.Coverage)
 			}
 		})
@@ -170,14 +171,14 @@ func TestProfiles(t *testing.T) {
 // Without device times nothing is known: what the host did was to launch.
 func TestProfileWithoutDeviceTimes(t *testing.T) {
 	p := profile{ranks: 4, steps: 40, forward: constant(15), backward: slower(2, 30, 8), noDevice: true}
-	if v := p.attempt(t).State.Verdict(); v.Kind != straggler.Unknown || v.Reason != "no_device_times" {
+	if v := p.attempt(t).State.Verdict(); v.Kind != finding.Unknown || v.Reason != "no_device_times" {
 		t.Errorf("%s %v %s: %s", v.Kind, v.Ranks, v.Cause, v.Sentence)
 	}
 }
 
 // TestRoles: stages are told apart by an attribute of the training loop.
 func TestRoles(t *testing.T) {
-	c := fromjob.New()
+	c := fromjob.New(nil)
 	j := &job.Job{}
 	rng := rand.New(rand.NewPCG(1, 2))
 	const ranks, steps = 8, 60
@@ -221,7 +222,7 @@ func TestRoles(t *testing.T) {
 		j.Processes = append(j.Processes, procs[r])
 	}
 	v := c.Attempts(j)[0].State.Verdict()
-	if v.Kind != straggler.Fine || v.Ranking[7].Role != "stage 3" {
+	if v.Kind != finding.Fine || v.Ranking[7].Role != "stage 3" {
 		t.Errorf("%s %v: %s", v.Kind, v.Ranks, v.Sentence)
 	}
 }

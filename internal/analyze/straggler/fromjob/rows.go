@@ -8,6 +8,7 @@ import (
 
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
@@ -32,6 +33,7 @@ type row struct {
 type sink struct {
 	*Steps
 	proc   *job.Process
+	train  job.Training
 	rows   []row
 	role   string
 	loader job.Loader
@@ -53,8 +55,16 @@ type sink struct {
 // Steps are those of one process, once its sink is closed.
 type Steps struct {
 	state   *straggler.State // as those of rank 0: its number is known last
+	spill   *extsort.Blocks
 	late    int64
 	devices bool // it is recorded what the device did
+	updates Updates
+}
+
+// NewSteps returns the steps of a process that has none. Those that memory should not hold go to
+// spill, which may be nil.
+func NewSteps(spill *extsort.Blocks) *Steps {
+	return &Steps{state: straggler.New(&straggler.Options{Spill: spill}), spill: spill}
 }
 
 // phases are what a rank does in spans of a class, [straggler.Other] where that says nothing.

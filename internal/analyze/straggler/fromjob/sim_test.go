@@ -8,9 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/testkit/findingtest"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
@@ -23,7 +25,7 @@ func judge(t *testing.T, j *simjob.Job) *straggler.Verdict {
 // judgeAs returns the verdict on a simulated job of which the processes are changed.
 func judgeAs(t *testing.T, j *simjob.Job, change func(*job.Process)) *straggler.Verdict {
 	t.Helper()
-	c := fromjob.New()
+	c := fromjob.New(nil)
 	job, err := j.Feed(func(p *job.Process) job.Sink {
 		change(p)
 		return c.Open(p)
@@ -33,7 +35,7 @@ func judgeAs(t *testing.T, j *simjob.Job, change func(*job.Process)) *straggler.
 	}
 	a := c.Attempts(job)
 	if len(a) == 0 {
-		return &straggler.Verdict{Finding: straggler.Finding{Kind: straggler.Unknown}}
+		return &straggler.Verdict{Finding: finding.Finding{Kind: finding.Unknown}}
 	}
 	return a[0].State.Verdict()
 }
@@ -56,29 +58,32 @@ func TestDrawnJobs(t *testing.T) {
 		j := simjob.Draw(seed+uint64(i), families[i%len(families)])
 		truth := j.Truth()
 		v := judge(t, j)
+		for _, bad := range findingtest.CheckVerdict(v) {
+			t.Errorf("%s: %s", j.Name, bad)
+		}
 		innocent := slices.ContainsFunc(v.Ranks, func(r int) bool { return !slices.Contains(truth.Culprits, r) })
 		out := "other"
 		switch {
-		case v.Kind == straggler.Unknown && truth.AbstainOK:
+		case v.Kind == finding.Unknown && truth.AbstainOK:
 			out = "abstained"
-		case v.Kind == straggler.Unknown:
+		case v.Kind == finding.Unknown:
 			out = "abstained without need"
-		case (v.Kind == straggler.SlowRanks || v.Kind == straggler.Hang) && innocent:
+		case (v.Kind == finding.SlowRanks || v.Kind == finding.Hang) && innocent:
 			out = "wrong blame"
-		case string(v.Kind) == truth.Kind && (slices.Equal(v.Ranks, truth.Ranks) || v.Kind == straggler.SlowTransfer):
+		case string(v.Kind) == truth.Kind && (slices.Equal(v.Ranks, truth.Ranks) || v.Kind == finding.SlowTransfer):
 			out = "right"
-		case v.Kind == straggler.Hang && truth.Kind == "hang" && len(v.Ranks) == 0:
+		case v.Kind == finding.Hang && truth.Kind == "hang" && len(v.Ranks) == 0:
 			out = "right" // nothing on record tells the ranks apart
-		case v.Kind == straggler.Fine && truth.Gain < 1.04 && truth.Kind != "hang":
+		case v.Kind == finding.Fine && truth.Gain < 1.04 && truth.Kind != "hang":
 			out = "right" // it gains about as much as is worth a word
-		case v.Kind == straggler.Fine:
+		case v.Kind == finding.Fine:
 			out = "missed"
 		}
 		got[out]++
 		if out == "wrong blame" || testing.Verbose() && out != "right" && out != "abstained" {
 			t.Logf("%s: %s: truth %s %v %.3f: %s", j.Name, out, truth.Kind, truth.Ranks, truth.Gain, v.Sentence)
 		}
-		if v.Kind == straggler.SlowRanks && out == "right" {
+		if v.Kind == finding.SlowRanks && out == "right" {
 			want := j.GainOf(v.Ranks...)
 			gains++
 			if math.Abs(v.Gain-want) <= max(0.15*(want-1), 0.02) {
@@ -104,12 +109,12 @@ func TestHalfOfARole(t *testing.T) {
 	for _, tc := range []struct {
 		seed   uint64
 		family string
-		kind   straggler.Kind
+		kind   finding.Kind
 		ranks  []int
 	}{
-		{40, "host", straggler.SlowRanks, []int{4, 5, 6, 7}},
-		{490, "host", straggler.SlowRanks, []int{4, 5, 6, 7}},
-		{86, "unrecorded", straggler.Unknown, nil},
+		{40, "host", finding.SlowRanks, []int{4, 5, 6, 7}},
+		{490, "host", finding.SlowRanks, []int{4, 5, 6, 7}},
+		{86, "unrecorded", finding.Unknown, nil},
 	} {
 		v := judge(t, simjob.Draw(tc.seed, tc.family))
 		if v.Kind != tc.kind || !slices.Equal(v.Ranks, tc.ranks) {
@@ -154,7 +159,7 @@ func TestWaitBudget(t *testing.T) {
 		} else {
 			t.Logf("%s: waiting %.3f, truly %.3f", j.Name, w.Share, want)
 		}
-		if v.Kind == straggler.SlowRanks && slices.Equal(v.Ranks, j.Truth().Ranks) && v.Gain > 1.05 && j.Layout != simjob.PP {
+		if v.Kind == finding.SlowRanks && slices.Equal(v.Ranks, j.Truth().Ranks) && v.Gain > 1.05 && j.Layout != simjob.PP {
 			if i := slices.Index(of, slices.Max(of)); w.Names[i] != fmt.Sprint(v.Ranks[0]) {
 				t.Errorf("%s: most waits are for %s: %s", j.Name, w.Names[i], v.Sentence)
 			}

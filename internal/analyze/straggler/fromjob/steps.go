@@ -8,7 +8,9 @@ import (
 
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
 	"github.com/trainspan/trainspan/internal/platform/stats"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -23,14 +25,14 @@ const (
 )
 
 // OpenSink makes a sink that takes the steps of a process, for [job.Set.Read]
-// and [Attempts].
-func OpenSink(p *job.Process) (job.Sink, *Steps) {
-	s := newSink(p)
+// and [Attempts]. What memory should not hold goes to spill, which may be nil.
+func OpenSink(p *job.Process, spill *extsort.Blocks) (job.Sink, *Steps) {
+	s := newSink(p, spill)
 	return s, s.Steps
 }
 
-func newSink(p *job.Process) *sink {
-	return &sink{Steps: &Steps{state: straggler.New(nil)}, proc: p, groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), cutOff: math.MaxInt64, worked: make(map[straggler.Phase]int64), until: math.MinInt64, last: -1}
+func newSink(p *job.Process, spill *extsort.Blocks) *sink {
+	return &sink{Steps: NewSteps(spill), proc: p, groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), cutOff: math.MaxInt64, worked: make(map[straggler.Phase]int64), until: math.MinInt64, last: -1}
 }
 
 // Span takes a span.
@@ -111,6 +113,7 @@ func (s *sink) handOn(keep int, end bool) {
 		return
 	}
 	its := s.proc.Steps.All()
+	s.train = s.proc.Steps.Training()
 	its = its[min(s.handed, len(its)):]
 	if !end {
 		// Whole steps only, that end before what stays begins.
@@ -193,20 +196,6 @@ func (s *sink) assign(its []job.Step) map[int][]int {
 	return out
 }
 
-// promote makes forward and backward part of the training thread where that has
-// none of its own: it waits for the threads of autograd, and what a profiler's
-// reader concludes from operators is on lanes of its own.
-func (s *sink) promote() {
-	for _, p := range [...]straggler.Phase{straggler.Forward, straggler.Backward} {
-		own := slices.ContainsFunc(s.step.Spans, func(sp straggler.Span) bool { return sp.Phase == p && sp.Lane == 0 })
-		for i := range s.step.Spans {
-			if sp := &s.step.Spans[i]; sp.Phase == p && !own {
-				sp.Lane = 0
-			}
-		}
-	}
-}
-
 // emit hands on one step with the spans from index next that begin before its
 // end and with others, and returns the index of the first one that does not.
 // Where the program runs a step again the ranks are compared by the next number,
@@ -225,6 +214,9 @@ func (s *sink) emit(st *job.Step, shown int64, next int, others []int) int {
 	for _, i := range others {
 		s.take(&s.rows[i], st)
 	}
+	if !s.devices {
+		s.updates.step(s.step.Spans)
+	}
 	s.done()
 	s.any = s.any || st.End != job.NoEnd
 	return next
@@ -236,7 +228,6 @@ func (s *sink) open(number, tokens int64) {
 }
 
 func (s *sink) done() {
-	s.promote()
 	if s.devices {
 		s.launches()
 	}
@@ -244,6 +235,17 @@ func (s *sink) done() {
 		s.profiled()
 	}
 	s.state.Add(&s.step)
+}
+
+// passOf returns the class of a pass through the model, ClassOther of other work.
+func passOf(p straggler.Phase) vocab.Class {
+	switch p {
+	case straggler.Forward:
+		return vocab.ClassForward
+	case straggler.Backward:
+		return vocab.ClassBackward
+	}
+	return vocab.ClassOther
 }
 
 func (s *sink) take(r *row, it *job.Step) {
@@ -259,7 +261,7 @@ func (s *sink) take(r *row, it *job.Step) {
 	} else if r.amount > 0 && (r.phase == straggler.Forward || r.phase == straggler.Backward) {
 		s.worked[r.phase] += r.amount
 	}
-	if !r.device && it != nil && it.ID != 0 && r.thread != 0 && job.ThreadOf(r.thread) != job.ThreadOf(it.Thread) && r.parent != it.ID {
+	if !r.device && it != nil && it.ID != 0 && r.parent != it.ID && s.train.Beside(r.thread, passOf(r.phase)) {
 		sp.Lane = 1
 	}
 	s.step.Spans = append(s.step.Spans, sp)

@@ -1,0 +1,86 @@
+package job
+
+import (
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
+)
+
+// Training is what of a process trains: the threads of its loops and steps, and the passes
+// through the model that only other threads have. The training waits for these: autograd runs
+// backward on threads of its own, and what a reader of profiles concludes from operators has
+// lanes of its own. The zero value knows nothing.
+type Training struct {
+	threads []int64
+	passes  [passes][]int64 // the threads that have them
+}
+
+// pass is a pass through the model, which a step has on whatever thread runs it.
+type pass uint8
+
+const (
+	passForward pass = iota
+	passBackward
+	passes
+)
+
+func passOf(c vocab.Class) (pass, bool) {
+	switch c {
+	case vocab.ClassForward:
+		return passForward, true
+	case vocab.ClassBackward:
+		return passBackward, true
+	}
+	return 0, false
+}
+
+// mostThreads bounds a list of threads, which is short: threads of the training are those of a
+// loop or of a step, which an import of a profile puts on rows of their own.
+const mostThreads = 16
+
+func addThread(list []int64, tid int64) []int64 {
+	if tid != 0 && len(list) < mostThreads && !slices.Contains(list, tid) {
+		list = append(list, tid)
+	}
+	return list
+}
+
+// add takes a pass of the process.
+func (t *Training) add(sp *Span) {
+	if p, ok := passOf(sp.Class); ok && !sp.Background {
+		t.passes[p] = addThread(t.passes[p], sp.Thread)
+	}
+}
+
+// Training returns what of the process trains, as far as is known. It knows nothing if no span
+// of a step says where the training runs.
+func (s *Steps) Training() Training {
+	list := s.All()
+	if s.Rule.Between() {
+		return Training{}
+	}
+	t := Training{threads: slices.Clone(s.training.threads), passes: s.training.passes}
+	for i := range list {
+		t.threads = addThread(t.threads, list[i].Thread)
+	}
+	return t
+}
+
+// Knows reports whether it is known of a thread, or a lane, if it trains.
+func (t *Training) Knows(thread int64) bool { return thread != 0 && len(t.threads) > 0 }
+
+// Elsewhere reports whether spans of a class are passes that the threads of the training do not
+// have.
+func (t *Training) Elsewhere(c vocab.Class) bool {
+	p, ok := passOf(c)
+	return ok && len(t.threads) > 0 && !slices.ContainsFunc(t.passes[p], t.trains)
+}
+
+// Beside reports whether spans of a class on a thread, or a lane, run beside the training.
+func (t *Training) Beside(thread int64, c vocab.Class) bool {
+	return t.Knows(thread) && !t.trains(thread) && !t.Elsewhere(c)
+}
+
+func (t *Training) trains(thread int64) bool {
+	return slices.Contains(t.threads, thread) || slices.Contains(t.threads, ThreadOf(thread))
+}

@@ -1,0 +1,36 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
+	"github.com/trainspan/trainspan/internal/job/rundir"
+)
+
+// TestFullCPU: where a job waits for data and all its processors are in use, the screen says so, and
+// nothing advises more workers; of another finding, and of processors with room, nothing is said.
+func TestFullCPU(t *testing.T) {
+	for name, c := range map[string]struct {
+		diagnosis finding.Kind
+		full      float64
+		want      bool
+	}{
+		"data":          {finding.InputSlow, 0.87, true},
+		"room":          {finding.InputSlow, 0.3, false},
+		"other finding": {finding.Checkpoints, 0.87, false},
+	} {
+		r := &Report{Ledger: &account.Report{}, Resources: []Resource{{CPU: &rundir.CPU{Allowed: 2, Full: 0.1}}, {CPU: &rundir.CPU{Allowed: 4, Full: c.full}}}}
+		r.Verdict.kind = c.diagnosis
+		r.Losses = []Loss{{Category: account.DataWait, Share: 0.8}}
+		text := r.cpuSentence()
+		if got := text == "the processors that the job may use (4) were all busy for 87.0 % of the time: more workers of the loader gain nothing"; got != c.want || !c.want && text != "" {
+			t.Errorf("%s: %q, want a sentence, %v", name, text, c.want)
+		}
+		next, _ := r.next()
+		if workers := strings.Contains(strings.Join(next, "; "), "more workers"); c.want && (workers || !strings.Contains(strings.Join(next, "; "), "more processors")) {
+			t.Errorf("%s: next = %q, want nothing about workers", name, next)
+		}
+	}
+}
