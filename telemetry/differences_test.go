@@ -303,8 +303,8 @@ func TestOutputThatNeverWorkedIsGivenUp(t *testing.T) {
 		t.Errorf("health: %+v", h)
 	}
 	got := j.mem.events(spans.EventTelemetryDataError)
-	if len(got) != 1 || !got[0].Extension || !strings.Contains(attr(got[0], "error_message"), "given up") {
-		t.Errorf("the other output got %+v, want one data error that it was given up", got)
+	if len(got) != 1 || !got[0].Extension || !strings.Contains(attr(got[0], "error_message"), "was disabled") {
+		t.Errorf("the other output got %+v, want one data error that it was disabled", got)
 	}
 }
 

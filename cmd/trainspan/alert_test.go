@@ -128,7 +128,7 @@ func TestAlert(t *testing.T) {
 	if err := json.Unmarshal(<-posted, &body); err != nil || body.Verdict.Sentence != m.Verdict.Sentence {
 		t.Error(err, body.Verdict.Sentence)
 	}
-	_, url, _ := strings.Cut(stderr.String(), "metrics are at ")
+	_, url, _ := strings.Cut(stderr.String(), "serving metrics at ")
 	url, _, _ = strings.Cut(url, "\n")
 	resp, err := http.Get(url)
 	if err != nil {
@@ -177,10 +177,10 @@ func TestAlertCall(t *testing.T) {
 		want string
 	}{
 		{alertOptions{exec: "exit 3"}, "exit status 3"},
-		{alertOptions{exec: "(sleep 1000; touch '" + started + "') & sleep 1000", timeout: 50 * time.Millisecond}, "longer than 50ms"},
+		{alertOptions{exec: "(sleep 1000; touch '" + started + "') & sleep 1000", timeout: 50 * time.Millisecond}, "longer than --timeout 50ms"},
 		{alertOptions{webhook: server.URL + "/bad?token=hunter2"}, "403"},
 		{alertOptions{webhook: server.URL + "/moved?token=hunter2"}, "302"},
-		{alertOptions{webhook: server.URL + "/slow?token=hunter2", timeout: 50 * time.Millisecond}, "longer than 50ms"},
+		{alertOptions{webhook: server.URL + "/slow?token=hunter2", timeout: 50 * time.Millisecond}, "longer than --timeout 50ms"},
 		{alertOptions{webhook: "http://127.0.0.1:1/hunter2"}, "refused"},
 	} {
 		if tt.o.timeout == 0 {

@@ -29,7 +29,7 @@ func TestPairs(t *testing.T) {
 		"a command fails":   {[]string{"--pairs", "2", "--", "runjob", "train", "3", "0", "--", "false"}, 2, "the new command of pair 1 failed", 2},
 		"no training":       {[]string{"--pairs", "3", "--", "true", "--", "true"}, 1, "no training process", 1},
 		"one command":       {[]string{"--pairs", "2", "--", "runjob", "train", "3", "0"}, 2, "takes two commands", 0},
-		"one pair":          {[]string{"--pairs", "1", "--", "true", "--", "true"}, 2, "give 2 to 100", 0},
+		"one pair":          {[]string{"--pairs", "1", "--", "true", "--", "true"}, 2, "use 2 to 100", 0},
 		"a flag that fails": {[]string{"--pairs", "2", "--fail-over", "much", "--", "true", "--", "true"}, 2, "--fail-over much", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

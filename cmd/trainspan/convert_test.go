@@ -176,7 +176,7 @@ func TestReplayOfABackendThatIsAway(t *testing.T) {
 	file := filepath.Join(dir, "x.otlp.jsonl")
 	want(t, "trace", "convert", smallTrace(t), "--to", "otlp", "-o", file)
 	status, _, stderr := cli(t, "trace", "replay", dir, "--endpoint", "http://127.0.0.1:1", "--retry", "0s")
-	if status != ui.StatusData || strings.Count(stderr, "\n") != 2 || !strings.Contains(stderr, "127.0.0.1:1") || !strings.Contains(stderr, "29 spans left") {
+	if status != ui.StatusData || strings.Count(stderr, "\n") != 2 || !strings.Contains(stderr, "127.0.0.1:1") || !strings.Contains(stderr, "29 spans not sent yet") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 	if _, err := os.Stat(file); err != nil {

@@ -169,7 +169,7 @@ type endsAt struct {
 }
 
 func (e *endsAt) Write(p []byte) (int, error) {
-	if bytes.Contains(p, []byte("#!/?url=")) || bytes.Contains(p, []byte("Ctrl-C ends it")) {
+	if bytes.Contains(p, []byte("#!/?url=")) || bytes.Contains(p, []byte("press Ctrl-C to stop")) {
 		e.cancel()
 	}
 	return e.Buffer.Write(p)

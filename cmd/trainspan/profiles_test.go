@@ -120,7 +120,7 @@ func TestReportOfForeignTraces(t *testing.T) {
 			t.Fatal(err)
 		}
 		status, out, _ := cli(t, "report", path)
-		if status != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), "as in Chrome traces of other programs") || strings.Contains(out, "%") {
+		if status != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), "it may be a Chrome trace of another program") || strings.Contains(out, "%") {
 			t.Errorf("%s: status %d: %s", name, status, out)
 		}
 		_, out, _ = cli(t, "report", "--json", path)

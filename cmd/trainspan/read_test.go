@@ -90,7 +90,7 @@ func TestEventsByDuration(t *testing.T) {
 		want  int
 		note  string
 	}{
-		{"", 20, "these are the 20 longest of 60 spans; --limit shows more"},
+		{"", 20, "the 20 longest of 60 spans; --limit shows more"},
 		{"1", 1, ""},
 		{"7", 7, ""},
 		{"60", 60, ""},

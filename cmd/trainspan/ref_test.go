@@ -111,8 +111,8 @@ var references = []struct{ ref, run, refused string }{
 	{"profiles/rank?.json", aProfile, "trainspan trace import"},
 	{"profiles/rank0.json", aProfile, "trainspan trace import"},
 	{"profiles.tar", aProfile, "trainspan trace import"},
-	{"run.digest", aDigest, "run.digest: not a trace: a digest, which has no spans; name the traces that it was made of"},
-	{"digests/", aDigest, "digests/profile.digest: not a trace: a digest, which has no spans; name the traces that it was made of"},
+	{"run.digest", aDigest, "run.digest: not a trace: a digest (it has no spans: name the traces that it was made of"},
+	{"digests/", aDigest, "digests/profile.digest: not a trace: a digest (it has no spans: name the traces that it was made of"},
 	{"notes.txt", nothing, "notes.txt: not a trace: it begins with \"nothing\"; see trainspan help a-file-is-not-a-trace"},
 	{"empty/", nothing, "empty/: no trace is in this directory; name another one"},
 }
@@ -202,7 +202,7 @@ func TestReferences(t *testing.T) {
 						t.Errorf("status %d, %s, want the problems of each line", status, said)
 					}
 				case r.ref == "notes.txt" && c.command == "trace recover":
-					if status != ui.StatusUse || !strings.Contains(wrong, "notes.txt: not a trace: it holds no record; nothing was changed") {
+					if status != ui.StatusUse || !strings.Contains(wrong, "notes.txt: not a trace: it has no record; nothing was changed") {
 						t.Errorf("status %d, %q, want that nothing was changed", status, wrong)
 					}
 				case refused:

@@ -138,7 +138,7 @@ open("result", "w").write("went on")
 		}
 		return string(out), cmd.ProcessState.ExitCode()
 	}
-	if out, status := run("trace", "import", at); status != 1 || !strings.Contains(out, "still writes it") {
+	if out, status := run("trace", "import", at); status != 1 || !strings.Contains(out, "is still writing it") {
 		t.Errorf("status %d: %s", status, out)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "go"), []byte("x\n"), 0); err != nil {
@@ -247,7 +247,7 @@ func TestImportWhileTelemetryGoesOn(t *testing.T) {
 	}
 	cmd := exec.Command(s.Path, "trace", "import", at)
 	cmd.Dir, cmd.Env = dir, s.Env
-	if out, err := cmd.CombinedOutput(); !strings.Contains(string(out), "is being recorded") {
+	if out, err := cmd.CombinedOutput(); !strings.Contains(string(out), "is still being recorded") {
 		t.Errorf("%v: %s", err, out)
 	}
 	for _, folder := range filepath.SplitList(r.Ring) {

@@ -70,7 +70,7 @@ func killReceiver(t *testing.T, both bool, batches int) {
 			}
 			return !proc.Alive(helper, 0)
 		})
-	} else if _, status := s.rest(); status != 0 || !strings.Contains(s.err.String(), "received by OTLP") || !strings.Contains(s.err.String(), "trainspan trace import "+dir) {
+	} else if _, status := s.rest(); status != 0 || !strings.Contains(s.err.String(), "received OTLP spans") || !strings.Contains(s.err.String(), "trainspan trace import "+dir) {
 		t.Errorf("status %d: %s", status, s.err.String())
 	}
 	run := func(args ...string) string {

@@ -242,7 +242,7 @@ func TestRunReceivesOTLP(t *testing.T) {
 	if len(own) != 1 {
 		t.Errorf("the job's own files are %v", own)
 	}
-	if strings.Contains(s.err.String(), "telemetry lost") {
+	if strings.Contains(s.err.String(), "telemetry could not deliver") {
 		t.Errorf("it says %s", s.err.String())
 	}
 }
@@ -284,7 +284,7 @@ func TestRunForwards(t *testing.T) {
 	for _, endpoint := range []string{backend.URL + "?key=hunter2", "http://user:hunter2@backend:4318", "no endpoint"} {
 		dir := t.TempDir()
 		s = prepare(t, dir, "--forward", endpoint, "--", "runjob", "send", "http", "5")
-		if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "not sent on") {
+		if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "cannot forward spans") {
 			t.Errorf("%s: status %d: %s%s", endpoint, status, s.out.String(), s.err.String())
 		}
 		r, at := theRun(t, dir)

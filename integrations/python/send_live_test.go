@@ -155,7 +155,7 @@ on_app_end()
 	if err := d.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if st := d.Stats(); len(st.Files) != 4 || strings.Count(log.String(), "left out") != 1 || !strings.Contains(log.String(), "outputs.prometheus.address") {
+	if st := d.Stats(); len(st.Files) != 4 || strings.Count(log.String(), "cannot open an output") != 1 || !strings.Contains(log.String(), "outputs.prometheus.address") {
 		t.Errorf("%+v; the log is %s", st, log.String())
 	}
 	if text := page(); text != "" {
