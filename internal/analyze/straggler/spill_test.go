@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/platform/extsort"
 )
